@@ -45,7 +45,8 @@ class HelperAgent:
     def serve(self) -> None:
         """Serve requests until standard input ends, or the lease does."""
         self._write({"ready": True})
-        from clusters.fault_tools import packet_rules  # takes half a second, in which the node may start already
+        # takes half a second, in which the node may start already, and which is not of the first lease
+        from clusters.fault_tools import namespace_delays, packet_rules  # noqa: F401
 
         packet_rules.open_chain()
         pending, expires = b"", time.monotonic() + self._lease_s

@@ -29,7 +29,7 @@ API_VERSIONS = 18
 )
 def test_a_change_is_not_sent_to_a_frozen_broker(change, monkeypatch):
     """The kernel of a frozen broker takes connections; what was sent is read when it thaws, after the change was undone."""
-    monkeypatch.setattr(protocol, "answers", partial(protocol.answers, timeout_s=0.2))
+    monkeypatch.setattr(protocol, "answers", partial(protocol.answers, timeout_s=0.05))
     with socket.create_server(("127.0.0.1", 0)) as frozen:
         with pytest.raises(ClusterError, match="n1 does not answer"):
             change(PlacementAdmin(WireRoles({1: "n1"}, {"n1": frozen.getsockname()}, {"n1": frozen.getsockname()})))

@@ -100,10 +100,10 @@ def test_the_end_of_the_lifeline_kills_everything(alone):
     assert process.stdout.read() == ""
 
 
-@pytest.mark.parametrize(("does", "status"), [("echo tidied", 0), ("sleep 300", 128 + signal.SIGKILL)])
-def test_with_grace_the_child_may_clean_up_first(does, status):
+@pytest.mark.parametrize(("does", "grace_s", "status"), [("echo tidied", 20, 0), ("sleep 300", 0.1, 128 + signal.SIGKILL)])
+def test_with_grace_the_child_may_clean_up_first(does, grace_s, status):
     """Its own input ends; what it does then is waited for, but not for ever."""
-    argv = [sys.executable, "-m", "clusters.local.init", "--grace=1", "--", "sh", "-c", f"echo up; cat; {does}"]
+    argv = [sys.executable, "-m", "clusters.local.init", f"--grace={grace_s}", "--", "sh", "-c", f"echo up; cat; {does}"]
     process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "up\n"
     process.stdin.close()

@@ -215,8 +215,9 @@ def test_hosts_clocks_are_compared_before_a_time_is_told(network, monkeypatch, a
     assert took == pytest.approx(30.0, abs=5.0)
 
 
-def test_what_the_network_lacks_is_found_out_before_anything_is_concluded_from_it():
+def test_what_the_network_lacks_is_found_out_before_anything_is_concluded_from_it(monkeypatch):
     """Rules that cannot be changed; then probes that nobody hears."""
+    monkeypatch.setattr("clusters.fault_tools.link_table.PROBE_S", 0.02)
     addresses = {"n1": "192.0.2.1", "n2": "192.0.2.2"}
     network = Network({"n1": Watched(), "n2": Watched("nft: Operation not permitted")}, addresses, 9092, tuple)
     assert network.trouble() == "packet rules cannot be changed on n2: nft: Operation not permitted"

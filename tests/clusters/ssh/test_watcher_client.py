@@ -65,7 +65,7 @@ def test_the_end_waits_for_a_renewal_that_is_under_way(tmp_path):
     def ask_late(do, **request):
         if do == "renew":
             renewing.set()
-            host.ended.wait(0.3)  # as if it had to wait while others ask
+            host.ended.wait(0.1)  # as if it had to wait while others ask
         return ask(do, **request)
 
     watcher.ask = ask_late

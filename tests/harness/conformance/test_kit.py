@@ -154,7 +154,7 @@ def test_what_a_call_waits_for_is_done_meanwhile():
     tended = threading.Event()
     done = call_within(lambda: tended.wait(60), 60.0, tended.set)
     assert (done.value, done.hung) == (True, False)
-    hung = call_within(threading.Event().wait, 0.3, lambda: None)
+    hung = call_within(threading.Event().wait, 0.05, lambda: None)
     assert hung.hung
 
 

@@ -7,9 +7,9 @@ import signal
 import sys
 import textwrap
 import threading
-import time
 
 import pytest
+from support.processes import has_ended
 
 from harness.api import CallError, ClientSettings, Delivered, Outgoing
 from harness.drivers.client import DriverClient
@@ -72,19 +72,6 @@ def sent(client, count=1):
     return fates
 
 
-def dead(pid):
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        try:
-            with open(f"/proc/{pid}/stat") as file:
-                if file.read().rpartition(")")[2].split()[0] == "Z":
-                    return True
-        except FileNotFoundError:
-            return True
-        time.sleep(0.01)
-    return False
-
-
 BREAKS = {
     "another request's answer": ("write({'id': request['id'] + 1, 'ok': {}})", "request 5 instead of 4"),
     "an answer without a number": ("write({'ok': {}})", "request None"),
@@ -126,7 +113,7 @@ def test_what_is_not_the_protocol_is_fatal_and_ends_the_driver(liar, trick, sent
     assert (error.call, error.name, error.fatal, error.retriable) == ("commit", BROKEN, True, False)
     assert sentence in error.text
     assert fates == []
-    assert dead(pid)
+    assert has_ended(pid)
     assert client._process.pid is None
 
 
@@ -274,13 +261,13 @@ def test_a_death_in_the_middle_of_a_commit_is_fatal(liar, trick, sentence, monke
     assert error.name in (GONE, BROKEN)
     assert error.fatal
     assert sentence in error.text
-    assert dead(pid)
+    assert has_ended(pid)
     assert refused(client.abort, 1).name == GONE
 
 
 def test_a_hanging_call_ends_with_the_driver(liar):
     client = liar("tricks['commit'] = lambda request: time.sleep(600)")
-    timer = threading.Timer(0.3, os.kill, (client._process.pid, signal.SIGKILL))
+    timer = threading.Timer(0.1, os.kill, (client._process.pid, signal.SIGKILL))
     timer.start()
     error = refused(client.commit, 1)
     timer.join()
@@ -302,7 +289,7 @@ def test_a_close_that_fails_kills_the_driver(liar):
     )
     pid = client._process.pid
     client.close()
-    assert dead(pid)
+    assert has_ended(pid)
 
 
 def test_a_record_of_a_megabyte_goes_there_and_back(liar):

@@ -102,13 +102,13 @@ def test_the_same_calls_fail_with_the_same_errors_as_in_this_process(process):
 
 
 STEPS = [
-    lambda client: client.open(0.2),
+    lambda client: client.open(0.1),
     lambda client: client.begin(),
     lambda client: client.send(Outgoing(topic="t", partition=0, value=b"x"), print),
-    lambda client: client.commit(0.2),
-    lambda client: client.poll(0.1),
+    lambda client: client.commit(0.1),
+    lambda client: client.poll(0.05),
     lambda client: client.close(),
-    lambda client: client.abort(0.2),
+    lambda client: client.abort(0.1),
 ]
 
 

@@ -1,5 +1,6 @@
 'use strict'
-// A library in memory for the driver's shared part. A record's value says what becomes of it: "fail", "fatal", "hang", "lost", "astray" or anything else.
+// A library in memory for the driver's shared part. A record's value says what becomes of it: "fail", "fatal", "hang", "lost", "astray" or anything else;
+// "slow 20" takes so many ms, and after "commit 20" the commit does.
 const { CallError, serve } = require(process.argv[2])
 
 const log = []
@@ -8,12 +9,14 @@ let held = 0
 class Producer {
   constructor ({ values }) { this.values = values }
   async open () {}
-  async begin () {}
+  async begin () { this.committing = 1 }
   async send ({ partition, value }) {
     const text = value.toString()
     held += 1
     if (held > 1) throw new Error('two sends at once')
-    await new Promise(resolve => setTimeout(resolve, text === 'slow' ? 300 : 5))
+    const [what, ms] = text.split(' ', 2)
+    if (what === 'commit') this.committing = Number(ms)
+    await new Promise(resolve => setTimeout(resolve, what === 'slow' ? Number(ms) : 1))
     held -= 1
     if (text === 'hang') await new Promise(() => {})
     if (text === 'fail') throw new CallError('NOT_ENOUGH_REPLICAS', 'too few', {}, 19)
@@ -22,7 +25,7 @@ class Producer {
     if (text === 'astray') return { partition: partition + 1, offset: 3 }
     return { partition, offset: log.push(text) - 1 }
   }
-  async commit () { await new Promise(resolve => setTimeout(resolve, 200)) }
+  async commit () { await new Promise(resolve => setTimeout(resolve, this.committing)) }
   async abort () { if (this.values.acks === -1) throw new TypeError('the library failed') }
   async leave () {}
   close () { held = 0 }

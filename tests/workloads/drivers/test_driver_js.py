@@ -52,7 +52,7 @@ def sent(client, *values):
 
 def test_sends_are_handed_over_one_by_one_and_each_has_a_fate_of_its_own(client):
     client.begin()
-    fates = sent(client, "slow", "a", "b")
+    fates = sent(client, "slow 20", "a", "b")
     client.flush(5)
     assert [type(fate) for fate in fates] == [Delivered] * 3
     assert [fate.offset - fates[0].offset for fate in fates] == [0, 1, 2]
@@ -91,7 +91,7 @@ def test_a_fatal_send_makes_the_commit_fatal(client):
 
 def test_a_flush_that_takes_too_long_may_be_called_again(client):
     client.begin()
-    fates = sent(client, "slow")
+    fates = sent(client, "slow 300")
     with pytest.raises(CallError, match="1 sends") as caught:
         client.flush(0.02)
     assert caught.value.retriable
@@ -102,6 +102,8 @@ def test_a_flush_that_takes_too_long_may_be_called_again(client):
 
 def test_a_commit_that_takes_too_long_goes_on_and_the_next_call_waits_for_it(client):
     client.begin()
+    sent(client, "commit 200")
+    client.flush(5)
     for _ in range(2):
         with pytest.raises(CallError) as caught:
             client.commit(0.02)
