@@ -150,13 +150,20 @@ def _restored(cluster: ClusterView, topic: str, layout: Mapping[str, Any]) -> li
         if other := _otherwise(now["settings"], layout["settings"]):
             cluster.admin().set_topic_settings(topic, other)
         if len(now["replicas"]) != len(layout["replicas"]):
-            return [f"{topic} has {len(now['replicas'])} partitions instead of {len(layout['replicas'])}"]
+            return _too_few(cluster, topic, len(now["replicas"]), len(layout["replicas"]))
         if moved := _moved(topic, now["replicas"], layout["replicas"]):
             cluster.admin().reassign(moved)
         behind = cluster.admin().lagging([topic])
     except HarnessError as error:
         return [str(error)]
     return [f"{name} is {text}" for name, text in behind.items()]
+
+
+def _too_few(cluster: Cluster, topic: str, now: int, wanted: int) -> list[str]:
+    """Add the partitions that somebody else's topic lacks. Raises ClusterError."""
+    if now < wanted:
+        cluster.admin().add_partitions(topic, wanted)
+    return [f"{topic} has {now} partitions instead of {wanted}"]
 
 
 def _otherwise(now: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str | None]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import confluent_kafka as ck
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource, NewTopic
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource, NewPartitions, NewTopic
 
 from clusters.external.connection import REQUEST_S, RequestRefused
 from clusters.external.metadata import ClusterMetadata, has_leader, topic_and_number
@@ -70,6 +70,13 @@ class ExternalPlacementAdmin(ClusterMetadata):
         new = NewTopic(topic, len(nodes), replica_assignment=nodes, config=dict(settings))
         self.connection.ask(
             f"create the topic {topic}", lambda client: client.create_topics([new], request_timeout=REQUEST_S)[topic]
+        )
+
+    def add_partitions(self, topic: str, count: int) -> None:
+        self._require_ours({topic})
+        new = NewPartitions(topic, count)
+        self.connection.ask(
+            f"give {topic} {count} partitions", lambda client: client.create_partitions([new], request_timeout=REQUEST_S)[topic]
         )
 
     def topic_settings(self, topic: str) -> dict[str, str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import KafkaError, NewTopic
+from confluent_kafka.cimpl import KafkaError, NewPartitions, NewTopic
 
 from clusters.kafka import protocol
 from clusters.kafka.group_offsets import committed_offsets
@@ -59,6 +59,14 @@ class KafkaAdmin(PlacementAdmin, TransactionAdmin):
             self._client.create_topics([new], request_timeout=_REQUEST_S)[topic].result(timeout=2 * _REQUEST_S)
         except (KafkaException, FutureTimeout) as error:
             raise ClusterError(f"could not create topic {topic}: {error}") from error
+
+    def add_partitions(self, topic: str, count: int) -> None:
+        try:
+            self._client.create_partitions([NewPartitions(topic, count)], request_timeout=_REQUEST_S)[topic].result(
+                2 * _REQUEST_S
+            )
+        except (KafkaException, FutureTimeout) as error:
+            raise ClusterError(f"could not give {topic} {count} partitions: {error}") from error
 
     def await_leaders(self, topics: Mapping[str, int | None]) -> None:
         """Wait until each topic has its partitions (None: any number), all led and in sync. Raises ClusterError."""

@@ -154,6 +154,10 @@ class Admin(Protocol):
         Waits for nobody. Raises ClusterError, also when the topic is there already.
         """
 
+    @prepares
+    def add_partitions(self, topic: str, count: int) -> None:
+        """Give a topic more partitions, so many in all; they cannot be taken away again. Raises ClusterError."""
+
     # What operators see of transactions, and do to them.
 
     @looks

@@ -97,6 +97,7 @@ class FakeCluster(FakeEnvironment):
         self.reassign, self.elect = self._partitions.reassign, self._partitions.elect
         self.topic_settings, self.set_topic_settings = self._partitions.topic_settings, self._partitions.set_topic_settings
         self.topic_ids, self.create_placed_topic = self._partitions.topic_ids, self._partitions.create_placed_topic
+        self.add_partitions = self._partitions.add_partitions
         self.features, self.set_feature = self._partitions.features, self._partitions.set_feature
         self.coordinated = FakeTransactions(self._done)
         self.transactions, self.producers = self.coordinated.transactions, self.coordinated.producers

@@ -35,6 +35,7 @@ class FakePartitions:
         self.unregistered: set[str] = set()
         self.deleted: Counter[str] = Counter()
         self.gone: set[str] = set()
+        self.counts: dict[str, int] = {}  # of partitions, of topics that were created again
 
     def replicas(self, partition: str) -> tuple[str, ...]:
         """As reassigned last; at first the brokers from the partition's number on, at most three."""
@@ -54,7 +55,7 @@ class FakePartitions:
 
     def placements(self, partitions: Iterable[str] | None = None) -> dict[str, Placement]:
         logs = [f"{log}-{number}" for log in LOGS for number in range(len(self._brokers))]
-        there = [name for name in self._topics() if name.rpartition("-")[0] not in self.gone]
+        there = [name for name in self._topics() if self._is_there(name)]
         known = dict.fromkeys([*there, *logs])
         return {name: self._placement(name) for name in (known if partitions is None else partitions) if name in known}
 
@@ -103,8 +104,13 @@ class FakePartitions:
         if topic not in self.gone:
             raise ClusterError(f"could not create topic {topic}")
         self.gone.remove(topic)
+        self.counts[topic] = len(replicas)
         self._replicas |= {f"{topic}-{number}": tuple(nodes) for number, nodes in enumerate(replicas)}
         self._settings[topic] = dict(settings)
+
+    def add_partitions(self, topic: str, count: int) -> None:
+        self._done("add_partitions", (topic, count))
+        self.counts[topic] = count
 
     def topic_settings(self, topic: str) -> dict[str, str]:
         if topic in self.gone:
@@ -126,6 +132,10 @@ class FakePartitions:
         if self.levels.get(name, level) == level:
             raise ClusterError(f"{name} = {level} refused")
         self.levels[name] = level
+
+    def _is_there(self, name: str) -> bool:
+        topic, _, number = name.rpartition("-")
+        return topic not in self.gone and int(number) < self.counts.get(topic, int(number) + 1)
 
     def _placement(self, name: str) -> Placement:
         in_sync = tuple(node for node in self.replicas(name) if self._awake(node))

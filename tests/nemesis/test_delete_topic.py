@@ -67,6 +67,26 @@ def test_a_topic_that_somebody_else_has_created_meanwhile_gets_its_settings_and_
     assert (cluster.topic_settings("u"), cluster.placements()["u-0"].replicas) == ({"retention.ms": "5"}, ("n1", "n2", "n3"))
 
 
+def test_one_with_fewer_partitions_gets_the_others_back():
+    cluster = FakeCluster(topics=PARTITIONS)
+    fault, receipt = inject(cluster, target="topic:t", back_within_s=1.0)
+    cluster.create_placed_topic("t", [("n3", "n2", "n1")], {})
+    assert fault.heal(cluster, receipt).note == ""
+    assert {name: one.replicas for name, one in cluster.placements(["t-0", "t-1"]).items()} == {
+        "t-0": ("n1", "n2", "n3"),
+        "t-1": ("n2", "n3", "n1"),
+    }
+
+
+def test_one_with_more_partitions_is_left():
+    cluster = FakeCluster(topics=PARTITIONS)
+    fault, receipt = inject(cluster, target="topic:t")
+    cluster.create_placed_topic("t", [("n3", "n2", "n1")] * 3, {})
+    cluster.topics = (*cluster.topics, "t-2")
+    healed = fault.heal(cluster, receipt)
+    assert (healed.note, healed.healing["left"]) == ("t has 3 partitions instead of 2", ["t"])
+
+
 def test_a_topic_that_cannot_be_created_is_left():
     cluster = FakeCluster(topics=PARTITIONS)
     fault, receipt = inject(cluster, target="topic:t")
