@@ -7,6 +7,7 @@ than half a second is not told apart.
 import json
 
 import pytest
+from support.deleted_topics import DeletedTopics
 from support.histories import History, violated, write_faults
 from support.judging import judge_here
 
@@ -214,3 +215,40 @@ def test_offsets_outside_transactions_do_not_say_what_lay_in_a_deleted_topic(tmp
     document = logs.judged(tmp_path, "records", [deletion("t")])
     ((verdict, reason),) = answers(document, "source-loss")
     assert (verdict, "outside transactions" in reason) == ("unknown", True)
+
+
+# --------------------------------------------------------------------------------------------------
+# Random ones
+# --------------------------------------------------------------------------------------------------
+WHICH = (("t",), ("o",), ("t", "o"))
+SEEDS, NIGHTLY_SEEDS = 2, 302
+
+
+def judged(folder, story):
+    write_faults(folder, *story.receipts)
+    return judge_here(folder, story.ops, story.contract, CHECKS, schedule=[{"kind": "delete-topic"}])
+
+
+def rightly(folder, seed):
+    """Judge lawful histories of a seed, and the same with a position that is skipped, or repeated, when all topics are there."""
+    for deleted in WHICH:
+        story = DeletedTopics(seed, deleted)
+        document = judged(folder, story)
+        assert (document["verdict"], violated(document)) == ("valid", []), (seed, deleted)
+        for lie, name in (("skip", "source-loss"), ("repeat", "source-duplicate")):
+            liar = DeletedTopics(seed, deleted, lie, story.quiet_since + 5_000)
+            found = violated(judged(folder, liar))
+            resent = lie == "skip" and liar.lied_at in liar.positions  # by a task that has begun again
+            assert (name in found) is not resent, (seed, deleted, lie)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_a_lawful_connector_is_innocent_and_a_liar_is_caught(tmp_path, seed):
+    rightly(tmp_path, seed)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("start", range(SEEDS, NIGHTLY_SEEDS, 100))
+def test_many_lawful_connectors_are_innocent_and_liars_are_caught(tmp_path, start):
+    for seed in range(start, start + 100):
+        rightly(tmp_path, seed)
