@@ -99,12 +99,11 @@ class DeleteTopic:
     def _topic(self, cluster: Cluster, rng: Random) -> str:
         """Raises ClusterError when there is none."""
         head, _, name = self.target.partition(":")
-        workload = sorted({one.rpartition("-")[0] for one in cluster.topics})
-        if head == "internal":
-            workload, name = sorted({one.rpartition("-")[0] for one in placement.partitions_of(name, cluster)}), ""
-        if not workload:
+        partitions = placement.partitions_of(name, cluster) if head == "internal" else cluster.topics
+        topics = sorted({one.rpartition("-")[0] for one in partitions})
+        if not topics or (head == "topic" and name not in topics):
             raise ClusterError(f"there is no topic for {self.target}")
-        return name or rng.choice(workload)
+        return name if head == "topic" else rng.choice(topics)
 
 
 def _now(what: str) -> dict[str, int]:

@@ -110,10 +110,11 @@ def test_one_that_was_deleted_twice_gets_the_layout_that_it_had_at_first():
     assert cluster.topic_settings("u") == {"retention.ms": "5"}
 
 
-def test_of_a_topic_that_is_not_there_nothing_is_deleted():
+@pytest.mark.parametrize("target", ["internal:connect-offsets", "topic:__consumer_offsets", "topic:w"])
+def test_of_a_topic_that_is_not_there_nothing_is_deleted(target):
     cluster = FakeCluster(topics=PARTITIONS)
-    fault, receipt = inject(cluster, target="internal:connect-offsets")
-    assert (receipt.effective, receipt.note) == (False, "no target: there is no topic for internal:connect-offsets")
+    fault, receipt = inject(cluster, target=target)
+    assert (receipt.effective, receipt.note) == (False, f"no target: there is no topic for {target}")
     assert fault.heal(cluster, receipt) == receipt
     assert not [call for call in cluster.calls if call[0] == "delete_topic"]
 

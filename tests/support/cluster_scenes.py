@@ -41,6 +41,7 @@ FAULTS = {  # without kill, which is how power-off begins and heals
     "move-group-coordinator": {},
     "reassign": {"target": "all"},
     "topic-settings": {},
+    "delete-topic": {},
     "transaction-version": {},
     "latency": {"delay_ms": 100, "jitter_ms": 10},
     "bandwidth": {"kbit_s": 512},

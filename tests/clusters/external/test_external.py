@@ -303,7 +303,22 @@ def test_only_the_runs_own_topics_are_arranged_anew(somebodys, tmp_path):
         until(lambda: admin.topic_settings(topic) == {"segment.ms": "60000"})
         admin.set_topic_settings(topic, {"segment.ms": None})
         until(lambda: admin.topic_settings(topic) == {})
-        for forbidden in (lambda: admin.elect([f"{FOREIGN}-0"]), lambda: admin.set_topic_settings(FOREIGN, {"segment.ms": "1"})):
+        old = set(admin.topic_ids(topic).values())
+        admin.delete_topic(topic)
+        until(lambda: set(admin.topic_ids(topic).values()) == {""})
+        admin.create_placed_topic(topic, [("n1",)], {"segment.ms": "60000"})
+        until(lambda: "" not in admin.topic_ids(topic).values())
+        until(lambda: admin.topic_settings(topic) == {"segment.ms": "60000"})
+        admin.add_partitions(topic, 2)
+        until(lambda: admin.placements() == {f"{topic}-0": here, f"{topic}-1": here})
+        assert not old & set(admin.topic_ids(topic).values())
+        refused = (
+            lambda: admin.elect([f"{FOREIGN}-0"]),
+            lambda: admin.set_topic_settings(FOREIGN, {"segment.ms": "1"}),
+            lambda: admin.create_placed_topic(FOREIGN, [("n1",)], {}),
+            lambda: admin.add_partitions(FOREIGN, 2),
+        )
+        for forbidden in refused:
             with pytest.raises(ClusterError, match=f"{FOREIGN}: not a topic of this run, so it is left alone"):
                 forbidden()
         for impossible in (lambda: admin.reassign({f"{topic}-0": ("n1",)}), lambda: admin.unregister("n1")):

@@ -56,6 +56,7 @@ def idle(cls):
         ("disk-full", "disk of n2: has room -> full"),
         ("topic-settings", "settings of t: none -> segment.bytes = 1048576, segment.ms = 1000"),
         ("transaction-version", "level of transaction.version: 2 -> 1"),
+        ("delete-topic", "nobody tells replicas of t-0"),
         ("reassign", "replicas of t-1: n1 n2 n3 -> "),
         ("move-leaders", "order of replicas of t-1: n2 n3 n1 -> "),
         ("move-coordinator", "order of replicas of __transaction_state-"),
