@@ -2,16 +2,19 @@
 
     history.parquet -> scan -> one shuffle by topic-partition -> PartitionLog -> every check -> only suspicious rows leave
 
-`checkers.spark.scan` sends few large messages through the shuffle, and the job returns few large messages: no row passes through
-the JVM, which only moves bytes. A short history is scanned by the driver, and needs no shuffle.
+`checkers.spark.scan` makes few large parts, and the job returns few large messages: no row passes through the JVM, which only
+moves bytes; where all executors are on one machine only the places of parts in files (`checkers.spark.part_files`). A short
+history is scanned by the driver, and needs no shuffle.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field, replace
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,8 +33,10 @@ from checkers.partition.threads import results as in_threads
 from checkers.partition.unseen import total_unseen, unseen_at
 from checkers.spark.gathering import ExecutorMessage, GatheredMessages, Gatherer, PartitionMessages, gather_messages
 from checkers.spark.large_partitions import PackedParts, is_large, large_partition_lock
-from checkers.spark.scan import NamedPart, PackedPart, scan, scan_locally
+from checkers.spark.part_files import StoredPart, stored
+from checkers.spark.scan import COLUMNS, PackedPart, pack, scan_locally
 from checkers.spark.source import Source, from_message, message
+from harness.api import liveness
 
 BYTES_PER_TASK = 1 << 20  # packed, of a short history; to start a worker costs as much as to judge so many
 MOST_BYTES_IN_TASKS = 64 << 20  # packed, of all partitions of a short history; Spark sends no task of more than 128 MiB
@@ -130,7 +135,8 @@ def run_partition_checks(
     groups = _scanned_here(history) if gathered.short else None
     if groups is None:
         judge = partial(judge, threads=_threads(spark()))
-        made = gathered.split(_scanned_and_judged(spark(), history, judge)).collect()
+        with _folder_of_parts(spark()) as folder:
+            made = gathered.split(_scanned_and_judged(spark(), history, judge, folder)).collect()
     elif here:
         made = [one for group in groups.items() for one in judge(*group)]
     else:
@@ -147,10 +153,27 @@ def run_partition_checks(
     return JobResult(combined, counts, unsent, total_unseen(moments, [one.unseen for one in results]), late)
 
 
-def _scanned_and_judged(spark: SparkSession, history: Source, judge: PartitionJudge) -> RDD[Any]:
+@contextmanager
+def _folder_of_parts(spark: SparkSession) -> Iterator[Path | None]:
+    """Where the executors put packed parts, on the disk that Spark uses; None where they share no disk."""
+    context = spark.sparkContext
+    if not context.master.startswith("local"):
+        yield None
+        return
+    disk = (context.getConf().get("spark.local.dir") or "").split(",")[0]
+    with liveness.temporary_directory("parts", Path(disk) if disk else None) as folder:
+        yield folder
+
+
+def _scanned_and_judged(spark: SparkSession, history: Source, judge: PartitionJudge, folder: Path | None) -> RDD[Any]:
     """The results and messages of every partition, which the executors scan, shuffle and judge."""
     buckets = BUCKETS_PER_CORE * spark.sparkContext.defaultParallelism
-    return scan(spark, history).partitionBy(buckets, _bucket).mapPartitions(partial(_bucket_results, judge))
+    parts = history.map_batches(spark, COLUMNS, pack if folder is None else partial(_packed_into, folder))
+    return parts.partitionBy(buckets, _bucket).mapPartitions(partial(_bucket_results, judge))
+
+
+def _packed_into(folder: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, StoredPart]]:
+    return stored(folder, pack(batches))
 
 
 def _scanned_here(history: Source) -> Mapping[str, Sequence[PackedPart]] | None:
@@ -170,7 +193,7 @@ def _judged_in_tasks(spark: SparkSession, groups: Mapping[str, Sequence[PackedPa
 
 
 def _size(groups: Mapping[str, Sequence[PackedPart]]) -> int:
-    return sum(len(part.shared) + len(part.own) for parts in groups.values() for part in parts)
+    return sum(part.size for parts in groups.values() for part in parts)
 
 
 def _bucket(partition: str) -> int:
@@ -179,7 +202,9 @@ def _bucket(partition: str) -> int:
     return zlib.crc32(topic.encode()) + (int(number) if number.isdecimal() else zlib.crc32(number.encode()))
 
 
-def _bucket_results(judge: PartitionJudge, parts: Iterable[NamedPart]) -> Iterator[PartitionResult | ExecutorMessage]:
+def _bucket_results(
+    judge: PartitionJudge, parts: Iterable[tuple[str, PackedPart | StoredPart]]
+) -> Iterator[PartitionResult | ExecutorMessage]:
     """The results and messages of the partitions of one bucket, one partition after the other."""
     groups: dict[str, PackedParts] = {}
     for name, part in parts:

@@ -6,7 +6,6 @@ So memory grows neither with the number of cores nor with the partitions that wa
 from __future__ import annotations
 
 import ctypes
-import mmap
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -14,10 +13,12 @@ from typing import IO
 
 import pyarrow as pa
 
+from checkers.spark.part_files import StoredPart, append, mapped, view
 from checkers.spark.scan import PackedPart
 from harness.api import liveness
 
-LARGE = 64 << 20  # bytes of packed rows; unpacked and sorted they need about six times as much
+UNNAMED = ""  # instead of a path
+LARGE = 64 << 20  # bytes of packed rows; unpacked and sorted they need about four times as much
 
 
 def is_large(size: int) -> bool:
@@ -50,45 +51,34 @@ def release_freed_memory() -> None:
 
 
 class PackedParts:
-    """The packed parts of one partition, in order: in memory while they are small, and beyond `LARGE` in a file without a name.
+    """The packed parts of one partition, in order.
 
+    Those that come as bytes stay in memory while they are small together, and wait beyond `LARGE` in a file without a name.
     size: bytes of all parts.
     """
 
     def __init__(self) -> None:
         self.size = 0
-        self._parts: list[PackedPart] = []
-        self._places: list[tuple[int, int, int]] = []  # of parts in the file: side, and the lengths of both messages
+        self._parts: list[PackedPart | StoredPart] = []
         self._file: IO[bytes] | None = None
 
-    def append(self, part: PackedPart) -> None:
+    def append(self, part: PackedPart | StoredPart) -> None:
         """Raises OSError when the file cannot be written."""
-        self.size += len(part.shared) + len(part.own)
+        self.size += part.size
         self._parts.append(part)
-        if self.size >= LARGE:
-            self._to_file()
+        if self.size >= LARGE and isinstance(part, PackedPart):
+            self._parts = [self._stored(one) if isinstance(one, PackedPart) else one for one in self._parts]
 
     def take(self) -> list[PackedPart]:
-        """All parts, once; those in the file as views of it, which the kernel reads when they are looked at."""
+        """All parts, once; those in files as views of these, which the kernel reads when they are looked at. Raises OSError."""
         parts, self._parts = self._parts, []
-        if self._file is None:
-            return parts
-        with self._file as file:
-            file.flush()
-            content = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        return list(_views(content, self._places))
+        files = {}
+        for path in {part.path for part in parts if isinstance(part, StoredPart)}:
+            with self._file if path == UNNAMED and self._file else open(path, "rb") as file:
+                file.flush()
+                files[path] = mapped(file)
+        return [view(files[part.path], part) if isinstance(part, StoredPart) else part for part in parts]
 
-    def _to_file(self) -> None:
+    def _stored(self, part: PackedPart) -> StoredPart:
         self._file = self._file or tempfile.TemporaryFile(prefix="fencepost-partition-")  # noqa: SIM115 - `take` closes it
-        for side, shared, own in self._parts:
-            self._file.write(shared)
-            self._file.write(own)
-            self._places.append((side, len(shared), len(own)))
-        self._parts.clear()
-
-
-def _views(content: memoryview, places: list[tuple[int, int, int]]) -> Iterator[PackedPart]:
-    at = 0
-    for side, shared, own in places:
-        yield PackedPart(side, content[at : at + shared], content[at + shared : at + shared + own])
-        at += shared + own
+        return append(self._file, part, UNNAMED)

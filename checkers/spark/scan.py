@@ -13,16 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import RDD
-from pyspark.sql import SparkSession
 
 from checkers.arrays import Bools
 from checkers.partition.log import ABORTED, COMMITTED, INFO, NONE
-from checkers.spark.source import Source, message
+from checkers.spark.packing import packed, unpacked
+from checkers.spark.source import Source
 
 TXN, FINISHED, FINAL, UNCOMMITTED, UNNAMED = 4, 8, 16, 32, 64  # bits of `flags`, above two bits of status
 SENDS, READS = 0, 1
-COUNT = "count"  # of records that share what follows
 SHARED = {SENDS: ("op", "flags", "decided", "over"), READS: ("op", "process", "flags", "ended")}
 OWN = {SENDS: ("v", "offset", "began", "ended"), READS: ("v", "offset")}
 COLUMNS_OF = {side: (*SHARED[side], *OWN[side]) for side in (SENDS, READS)}
@@ -32,23 +30,23 @@ COLUMNS = ("index", "process", *TEXTS, "final", "end", "decided", "mops")
 
 
 class PackedPart(NamedTuple):
-    """Records that one batch sent to a partition, or read from it, as Arrow messages: `SHARED` with `COUNT`, and `OWN`."""
+    """Records that one batch sent to a partition, or read from it, packed: how many share each of `SHARED`, and `OWN`."""
 
     side: int
     shared: bytes | memoryview
     own: bytes | memoryview
 
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return len(self.shared) + len(self.own)
+
 
 NamedPart = tuple[str, PackedPart]  # with the topic-partition's name
 
 
-def scan(spark: SparkSession, history: Source) -> RDD[NamedPart]:
-    """The parts of a history, with the topic-partition of each."""
-    return history.map_batches(spark, COLUMNS, pack)
-
-
 def scan_locally(history: Source) -> dict[str, list[PackedPart]]:
-    """The same in this process, for a short history: the parts of each topic-partition."""
+    """The parts of each topic-partition of a short history, made in this process."""
     parts: dict[str, list[PackedPart]] = {}
     for name, part in pack(history.batches(COLUMNS, TEXTS)[1]):
         parts.setdefault(name, []).append(part)
@@ -127,7 +125,7 @@ def _part(side: int, which: Any, owner: Any, operations: dict[str, Any], records
     """Some records as a part. owner: the operation of each record. Reads of one poll also share when it ended.
 
     Records of one operation lie together, so a run-length code is enough: a new run begins where the operation changes, and
-    `count` says how long it is.
+    its length comes first.
     """
     mine, own = owner[which], {name: records[name][which] for name in {*OWN[side], "ended"}}
     new = np.ones(len(which), dtype=np.bool_)
@@ -135,13 +133,8 @@ def _part(side: int, which: Any, owner: Any, operations: dict[str, Any], records
     if side == READS:
         new[1:] |= own["ended"][1:] != own["ended"][:-1]
     first = np.flatnonzero(new)
-    shared = {name: own[name][first] if name in own else operations[name][mine[first]] for name in SHARED[side]}
-    shared = {COUNT: np.diff(first, append=len(which)).astype(np.int32), **shared}
-    return PackedPart(side, _message(shared), _message({name: own[name] for name in OWN[side]}))
-
-
-def _message(columns: dict[str, Any]) -> bytes:
-    return message(pa.RecordBatch.from_pydict(columns))
+    shared = [own[name][first] if name in own else operations[name][mine[first]] for name in SHARED[side]]
+    return PackedPart(side, packed([np.diff(first, append=len(which)), *shared]), packed([own[name] for name in OWN[side]]))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -152,15 +145,15 @@ def unpack(parts: Sequence[PackedPart], side: int) -> dict[str, Any]:
     mine = [part for part in parts if part.side == side]
     if not mine:
         return {name: np.empty(0, dtype=TYPES.get(name, np.int64)) for name in COLUMNS_OF[side]}
-    counts = [_column(part.shared, 0) for part in mine]
+    counts = [unpacked(part.shared, 0) for part in mine]
     ends = np.cumsum([int(count.sum()) for count in counts])
     columns: dict[str, Any] = {}
     for name in COLUMNS_OF[side]:
         if name in OWN[side]:
-            values = (_column(part.own, OWN[side].index(name)) for part in mine)
+            values = (unpacked(part.own, OWN[side].index(name)) for part in mine)
             columns[name] = _joined(values, ends, np.int64)
         else:
-            of_operations = [_column(part.shared, 1 + SHARED[side].index(name)) for part in mine]
+            of_operations = [unpacked(part.shared, 1 + SHARED[side].index(name)) for part in mine]
             kind = _op_type(of_operations) if name == "op" else TYPES.get(name, np.int64)
             columns[name] = _joined(map(np.repeat, of_operations, counts), ends, kind)
     return columns
@@ -178,8 +171,3 @@ def _joined(parts: Iterable[Any], ends: Any, kind: Any) -> Any:
 def _op_type(parts: Sequence[Any]) -> Any:
     """The type of history indices: 32 bits where that is enough."""
     return np.int32 if max(int(part.max(initial=0)) for part in parts) < np.iinfo(np.int32).max else np.int64
-
-
-def _column(packed: bytes | memoryview, number: int) -> Any:
-    options = pa.ipc.IpcReadOptions(included_fields=[number], use_threads=False)
-    return pa.ipc.open_stream(pa.py_buffer(packed), options=options).read_all().column(0).to_numpy()
