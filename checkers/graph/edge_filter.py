@@ -46,10 +46,8 @@ def edge_filter_for(view: Overview, forbidden: Collection[str]) -> EdgeFilter | 
     anti = {layer.name for layer in LAYERS if layer.family in (ANTI, ANTI_TIME)}
     if len(view) <= LONG or anti & set(forbidden):
         return None
-    writers = np.unique(view.process[view.txn | view.send])
-    last_write_began = int(view.time[np.isin(view.process, writers)].max(initial=0))
     main = np.flatnonzero(view.main)
     starts = np.linspace(0, max(0, len(main) - STRETCH), STRETCHES).astype(np.int64)
     low, high = view.index[main[starts]], view.index[main[np.minimum(starts + STRETCH, len(main)) - 1]]
-    read_only = np.setdiff1d(np.unique(view.process), writers)
-    return EdgeFilter(read_only, last_write_began, SpanSet(low.astype(np.int64), high.astype(np.int64)))
+    read_only = np.setdiff1d(view.processes, view.writing_processes)
+    return EdgeFilter(read_only, view.last_write_began, SpanSet(low.astype(np.int64), high.astype(np.int64)))

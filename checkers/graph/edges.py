@@ -12,13 +12,12 @@ A reader whose poll gave a record without offset has no known position, so no rw
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from checkers.arrays import Ints
 from checkers.graph.edge_filter import EdgeFilter
@@ -27,10 +26,12 @@ from checkers.graph.passed_records import first_passed, last_reads, passed_recor
 from checkers.partition.log import ABORTED, COMMITTED, FOREVER, NONE, PartitionLog, slices
 from checkers.partition.versions import committed_records
 from checkers.spark.gathering import PartitionMessages
-from checkers.spark.source import message
+from checkers.spark.packing import packed, unpacked
 
 FIRSTS, LATEST, EDGES = "firsts", "latest", "edges"
-ENDS = (0, 1, 2)  # the places of an edge's operations and kind among its columns
+EDGE_COLUMNS = ("source", "target", "kind", "low", "high")
+ENDS = EDGE_COLUMNS[:3]
+TIME_COLUMNS = ("op", "time")  # of `firsts` and `latest`
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Edges:
 
 
 def gather(log: PartitionLog, brief: EdgeFilter | None = None) -> PartitionMessages:
-    """All that the graph checks need of a partition, as named Arrow messages: edges, and what places operations in time.
+    """All that the graph checks need of a partition, as named messages: edges, and what places operations in time.
 
     `firsts`: (op, when a record of it was first returned or passed here), if it was not surely over by then. `latest`: (reader,
     the latest commit among what it got here).
@@ -192,12 +193,11 @@ def _latest(log: PartitionLog, first: Ints, edge_filter: EdgeFilter | None) -> d
     return {"op": readers + lowest, "time": latest[readers]}
 
 
-def encode(columns: dict[str, Any]) -> bytes:
-    """Columns as one Arrow message."""
-    return message(pa.RecordBatch.from_pydict({name: pa.array(np.ascontiguousarray(values)) for name, values in columns.items()}))
+def encode(columns: Mapping[str, Any]) -> bytes:
+    """Columns of whole numbers, in the order of `EDGE_COLUMNS` or `TIME_COLUMNS`, as one message."""
+    return packed(list(columns.values()))
 
 
-def decode(encoded: Any, columns: Sequence[int] = ()) -> dict[str, Any]:
-    """What `encode` wrote: all columns, or those at some places."""
-    table = pa.ipc.open_stream(encoded, options=pa.ipc.IpcReadOptions(included_fields=list(columns))).read_all()
-    return {name: table[name].to_numpy() for name in table.column_names}
+def decode(encoded: bytes, columns: Sequence[str] = EDGE_COLUMNS) -> dict[str, Ints]:
+    """The first columns of what `encode` wrote; these are their names."""
+    return {name: unpacked(encoded, number) for number, name in enumerate(columns)}

@@ -10,7 +10,7 @@ import numpy as np
 
 from checkers.arrays import Ints
 from checkers.graph.edge_filter import EdgeFilter
-from checkers.graph.edges import FIRSTS, LATEST, decode
+from checkers.graph.edges import FIRSTS, LATEST, TIME_COLUMNS, decode
 from checkers.graph.gathered_edges import Arrays, SharedArrays
 from checkers.graph.layers import ANTI, ANTI_TIME, DATA, RW
 from checkers.graph.spans import ends, points, rank, reading_points
@@ -73,7 +73,7 @@ def order_arrays(to_driver: Sequence[tuple[str, bytes]], view: Overview) -> Arra
     for name, message in to_driver:
         if name not in (FIRSTS, LATEST):
             continue  # of another check
-        part = decode(message)
+        part = decode(message, TIME_COLUMNS)
         if name == FIRSTS:
             np.minimum.at(firsts, view.at(part["op"]), part["time"])
         else:
@@ -87,5 +87,5 @@ def order_arrays(to_driver: Sequence[tuple[str, bytes]], view: Overview) -> Arra
         "begin": view.time,
         "end": ends(view),
         "process": view.process,
-        "writes": np.isin(view.process, np.unique(view.process[~pure])).astype(np.int8) + ~pure,
+        "writes": np.isin(view.process, view.writing_processes).astype(np.int8) + ~pure,
     }

@@ -59,6 +59,21 @@ class Overview:
         """Whether operations are numbered without a gap from 0, so that an index is a position."""
         return not len(self) or (self.index[0] == 0 and int(self.index[-1]) == len(self) - 1)
 
+    @cached_property
+    def processes(self) -> Any:
+        """All processes, in order."""
+        return np.unique(self.process)
+
+    @cached_property
+    def writing_processes(self) -> Any:
+        """Those of which an operation may write, in order."""
+        return np.unique(self.process[self.txn | self.send])
+
+    @cached_property
+    def last_write_began(self) -> int:
+        """When the last operation of such a process began."""
+        return int(self.time[np.isin(self.process, self.writing_processes)].max(initial=0))
+
     def at(self, index: Any) -> Any:
         """Positions of operations by their history index."""
         return index if self.dense else np.searchsorted(self.index, index)

@@ -28,7 +28,7 @@ def count_operations(overview: Overview, counts: Counts, receipts: Sequence[Mapp
         "read": counts.read,
         "final_read": counts.final_read,
         "partitions": counts.partitions,
-        "processes": len(np.unique(overview.process[overview.process >= 0])),
+        "processes": int((overview.processes >= 0).sum()),
         "faults": None if receipts is None else len(receipts),
         "faults_without_effect": None if receipts is None else sum(receipt["effective"] is False for receipt in receipts),
     }

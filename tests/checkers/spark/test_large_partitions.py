@@ -29,6 +29,7 @@ from checkers.selfcheck.history_rows import HistoryRows, read_rows, write_rows
 from checkers.spark import job, large_partitions
 from checkers.spark.large_partitions import PackedParts
 from checkers.spark.overview import read_overview
+from checkers.spark.part_files import stored
 from checkers.spark.scan import PackedPart, scan_locally
 from checkers.spark.source import LocalSource, from_message
 from checkers.verdict.judge import judge
@@ -65,6 +66,24 @@ def test_parts_come_back_in_order_and_leave_no_file_open(history, monkeypatch, l
             held.append(part)
         assert held.size == 3 * sum(len(part.shared) + len(part.own) for part in parts)
         taken = held.take()
+        assert [PackedPart(side, bytes(shared), bytes(own)) for side, shared, own in taken] == parts * 3
+        del taken
+    assert opened_files() == before
+
+
+def test_parts_that_executors_stored_come_back_in_order_and_leave_no_file_open(history, tmp_path, monkeypatch):
+    """Of several processes, whose parts of a partition lie in several files; a process appends to its own."""
+    before = opened_files()
+    packed = scan_locally(LocalSource(history))
+    held: dict[str, PackedParts] = {}
+    for pid in (7, 8, 7):
+        monkeypatch.setattr(os, "getpid", lambda pid=pid: pid)
+        for name, part in stored(tmp_path, ((name, part) for name, parts in packed.items() for part in parts)):
+            held.setdefault(name, PackedParts()).append(part)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["7", "8"]
+    for name, parts in packed.items():
+        assert held[name].size == 3 * sum(part.size for part in parts)
+        taken = held.pop(name).take()
         assert [PackedPart(side, bytes(shared), bytes(own)) for side, shared, own in taken] == parts * 3
         del taken
     assert opened_files() == before
