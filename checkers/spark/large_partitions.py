@@ -18,7 +18,7 @@ from checkers.spark.scan import PackedPart
 from harness.api import liveness
 
 UNNAMED = ""  # instead of a path
-LARGE = 64 << 20  # bytes of packed rows; unpacked and sorted they need about four times as much
+LARGE = 64 << 20  # bytes of packed rows; unpacked and sorted they need about five times as much
 
 
 def is_large(size: int) -> bool:
