@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from checkers.arrays import Ints
+from checkers.arrays import Ints, among
 from checkers.graph.edge_filter import EdgeFilter
 from checkers.graph.layers import DIRTY_WR, RW, WR, WW
 from checkers.graph.passed_records import first_passed, last_reads, passed_records
@@ -109,7 +109,7 @@ def _wr(log: PartitionLog, part: slice, edge_filter: EdgeFilter | None) -> Edges
     if edge_filter is not None:
         returned = reads.ended[sent]
         may_close = (_over(log, reads.send[sent]) > returned) & (returned < edge_filter.last_write_began)
-        keep &= ~np.isin(reads.process[sent], edge_filter.read_only) | may_close | edge_filter.in_one_stretch(writer, reader)
+        keep &= ~among(reads.process[sent], edge_filter.read_only) | may_close | edge_filter.in_one_stretch(writer, reader)
     sent, writer, reader = sent[keep], writer[keep], reader[keep]
     kind = np.where(reads.judged[sent], WR, DIRTY_WR)
     return _edges(writer, reader, kind, reads.offset[sent], reads.offset[sent])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from checkers.arrays import Ints
+from checkers.arrays import Ints, among
 from checkers.graph.edge_filter import EdgeFilter
 from checkers.graph.edges import FIRSTS, LATEST, TIME_COLUMNS, decode
 from checkers.graph.gathered_edges import Arrays, SharedArrays
@@ -87,5 +87,5 @@ def order_arrays(to_driver: Sequence[tuple[str, bytes]], view: Overview) -> Arra
         "begin": view.time,
         "end": ends(view),
         "process": view.process,
-        "writes": np.isin(view.process, view.writing_processes).astype(np.int8) + ~pure,
+        "writes": among(view.process, view.writing_processes).astype(np.int8) + ~pure,
     }

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from checkers.arrays import Bools, Ints
+from checkers.arrays import Bools, Ints, among
 from checkers.graph.edge_filter import EdgeFilter
 from checkers.graph.layers import LSO
 from checkers.partition.log import FOREVER, NONE, PartitionLog, slices
@@ -82,7 +82,7 @@ def passed_records(
     reads, sends = log.reads, log.shared(committed_records)
     some = reads.judged & log.shared(placed_reads)
     if edge_filter is not None:
-        idle = np.concatenate([some[:0], *(np.isin(reads.process[part], edge_filter.read_only) for part in slices(len(reads)))])
+        idle = np.concatenate([some[:0], *(among(reads.process[part], edge_filter.read_only) for part in slices(len(reads)))])
         if not (some & ~idle).any():
             early = [over(sends[part]) > passed[part] for part in slices(len(sends))]
             sends = sends[np.concatenate([np.empty(0, dtype=np.bool_), *early])]

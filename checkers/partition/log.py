@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from checkers.arrays import Bools, Ints
+from checkers.arrays import Bools, Ints, among
 from checkers.partition.swallowed import NO_READ, holding_reads
 
 NONE = -1
@@ -248,7 +248,7 @@ class PartitionLog:
 
     def _by(self, processes: tuple[int, ...]) -> Bools:
         found, final = np.zeros(len(self.reads), dtype=np.bool_), np.flatnonzero(self.reads.final)
-        found[final] = np.isin(self.reads.process[final], processes)
+        found[final] = among(self.reads.process[final], processes)
         return found
 
     def span(self, which: Bools) -> tuple[Ints, Ints]:

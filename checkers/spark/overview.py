@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from checkers.arrays import Bools, Ints
+from checkers.arrays import Bools, Ints, among
 from checkers.partition.log import ABORTED, COMMITTED, FOREVER, INFO, NONE, FinalRead, Resets
 from checkers.spark.source import LocalSource, Source
 
@@ -72,7 +72,7 @@ class Overview:
     @cached_property
     def last_write_began(self) -> int:
         """When the last operation of such a process began."""
-        return int(self.time[np.isin(self.process, self.writing_processes)].max(initial=0))
+        return int(self.time[among(self.process, self.writing_processes)].max(initial=0))
 
     def at(self, index: Any) -> Any:
         """Positions of operations by their history index."""

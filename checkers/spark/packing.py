@@ -6,8 +6,8 @@ A column is two runs: its values, and nothing. A value is stored as its differen
 4) as the greatest difference needs. Where that is 2^32 or more, the runs are the lower 32 bits of the values, and the others. The
 numbers before the values have 64 bits; every run begins at a multiple of 8 bytes.
 
-A batch of operations spans little time and few offsets, so this takes half as many bytes again as zstd's first level, and a tenth of
-its processor time.
+A batch of operations spans little time and few offsets, so this takes half as many bytes again as zstd's first level, and a tenth
+of its processor time.
 """
 
 from __future__ import annotations
