@@ -19,6 +19,7 @@ NUMBERED = "fencepost.NumberedSource"
 REFUSED = (404, 409, 500)
 # Of a worker that could not forward a request; of a leader that writes nothing any more (docs/discoveries.md).
 BROKEN = re.compile("IO Error|without claiming write privileges|fencable send")
+EMPTY = re.compile(r"IllegalStateException[^\n]*ABORTING_TRANSACTION|KafkaProducer\.abortTransaction")
 FENCING, DENIED = re.compile("zombie fencing|fenceZombie"), "AuthorizationException"
 
 
@@ -166,6 +167,24 @@ def clear(run: RunView, log: ConnectLog) -> Occasions:
 
 def denied(run: RunView, log: ConnectLog) -> Occasions:
     return Occasions(sum(DENIED in trace for *_, trace in _failed_tasks(log)))
+
+
+def empty_aborted(run: RunView, log: ConnectLog) -> Occasions:
+    """Producers of tasks that have asked to abort a transaction without a record, and gone on; tasks that have failed for it."""
+    most = max((_before_empty(_configured(one)) for one in log.requests), default=0)
+    if not most or log.compacted:
+        return Occasions()
+    table = log.stored[(log.stored["kind"] == "record") & (log.stored["ended"] == COMMITTED)]
+    sessions = log.sessions_of(table)
+    written = np.bincount(sessions[sessions != NONE])
+    return Occasions(int((written > most).sum()), requests=[one for one, _, trace in _failed_tasks(log) if EMPTY.search(trace)])
+
+
+def _before_empty(config: Mapping[str, str]) -> int:
+    """How many records at most a session of the numbered source writes before it asks for such an abort; 0: it never does."""
+    every, size = config.get("abort.empty.every", "0"), config.get("transaction.records", "10")
+    asked = config.get("connector.class") == NUMBERED and every.isdecimal() and size.isdecimal() and int(every) > 0
+    return (int(every) + 2) * int(size) if asked else 0
 
 
 def restart_refused(run: RunView, log: ConnectLog) -> Occasions:

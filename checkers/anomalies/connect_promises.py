@@ -27,7 +27,7 @@ NO_OCCASION = "no promise of KIP-618 had an occasion"
 
 @dataclass(frozen=True)
 class Promise:
-    """One row. calls: where it is seen. source: the section of KIP-618, or another KIP."""
+    """One row. calls: where it is seen. source: the section of KIP-618, or another KIP, or what Kafka has mended as a bug."""
 
     situation: str
     calls: str
@@ -37,7 +37,7 @@ class Promise:
 
     @property
     def place(self) -> str:
-        return self.source if self.source.startswith("KIP-") else f"KIP-618: {self.source}"
+        return self.source if self.source.startswith(("KIP-", "KAFKA-")) else f"KIP-618: {self.source}"
 
 
 # --------------------------------------------------------------------------------------------------
@@ -163,6 +163,13 @@ PROMISES = (
         "their tasks have transactional ids of their own groups, and each writes for its own cluster",
         "Offset (and record) writes",
         seen.apart,
+    ),
+    Promise(
+        "a task asks to abort a transaction that has no record",
+        "status, records",
+        "nothing is done, and the task goes on",
+        "KAFKA-14799",
+        seen.empty_aborted,
     ),
     Promise(
         "a permission is missing",

@@ -251,6 +251,25 @@ def test_a_task_that_failed_has_to_say_why(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("every", "trace", "counts"), [(1, "", (1, 0)), (1, "at KafkaProducer.abortTransaction(", (1, 1)), (0, "", (0, 0))]
+)
+def test_a_task_may_abort_a_transaction_without_a_record(tmp_path, every, trace, counts):
+    """It has written more than the transactions before the one that it aborts."""
+    story = lawful()
+    for _ in range(4):
+        story.write(1)
+    body = {"connector.class": "fencepost.NumberedSource", "abort.empty.every": every, "transaction.records": 1}
+    tasks = [{"id": 0, "state": "FAILED" if trace else "RUNNING", "trace": trace}]
+    story.asked = [
+        json.dumps({"method": "PUT", "path": "/connectors/source/config", "body": body, "status": 201}),
+        json.dumps({"method": "GET", "status": 200, "answer": {"tasks": tasks}}),
+    ]
+    document = judged(tmp_path, story)
+    assert promise(document, "a task asks to abort") == counts
+    assert violated(document) == (["connect-promise"] if counts[1] else [])
+
+
+@pytest.mark.parametrize(
     ("answered", "met"),
     [
         ({"error_code": 409, "message": "a rebalance is expected"}, 1),

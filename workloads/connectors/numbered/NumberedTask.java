@@ -60,6 +60,9 @@ public final class NumberedTask extends SourceTask {
         }
         schedule();
         List<SourceRecord> batch = new ArrayList<>();
+        if (transactions != null && transactions.abortEmpty()) {
+            return batch; // a worker looks at what a task requested after every list, also after an empty one
+        }
         boolean ended = false;
         while (!ended && batch.size() < settings.recordsPerPoll) {
             SourceRecord record = record(sources.get(turn));

@@ -21,6 +21,7 @@ final class Settings extends AbstractConfig {
     static final String POLL_INTERVAL = "poll.interval.ms";
     static final String TRANSACTION_RECORDS = "transaction.records";
     static final String ABORT_EVERY = "abort.every";
+    static final String ABORT_EMPTY_EVERY = "abort.empty.every";
     static final String ANSWER_EXACTLY_ONCE = "answer.exactly.once";
     static final String ANSWER_BOUNDARIES = "answer.boundaries";
     static final String SKIP_EVERY = "skip.every";
@@ -45,6 +46,8 @@ final class Settings extends AbstractConfig {
                     "How many records a transaction has, where transaction.boundary is connector")
             .define(ABORT_EVERY, Type.INT, 0, oneIn(), Importance.MEDIUM,
                     "One transaction in so many is aborted, where transaction.boundary is connector; 0: none")
+            .define(ABORT_EMPTY_EVERY, Type.INT, 0, Range.atLeast(0), Importance.LOW,
+                    "After so many transactions one without a record is aborted, where transaction.boundary is connector; 0: never")
             .define(ANSWER_EXACTLY_ONCE, Type.STRING, SUPPORTED, ValidString.in(SUPPORTED, UNSUPPORTED, NULL), Importance.LOW,
                     "What exactlyOnceSupport answers")
             .define(ANSWER_BOUNDARIES, Type.STRING, SUPPORTED, ValidString.in(SUPPORTED, UNSUPPORTED, NULL), Importance.LOW,
@@ -69,6 +72,7 @@ final class Settings extends AbstractConfig {
     final long pollIntervalMs = getLong(POLL_INTERVAL);
     final int transactionRecords = getInt(TRANSACTION_RECORDS);
     final int abortEvery = getInt(ABORT_EVERY);
+    final int abortEmptyEvery = getInt(ABORT_EMPTY_EVERY);
     final int skipEvery = getInt(SKIP_EVERY);
     final int repeatAfterStart = getInt(REPEAT_AFTER_START);
     final int offsetAhead = getInt(OFFSET_AHEAD);

@@ -8,15 +8,28 @@ final class Transactions {
     private final TransactionContext context;
     private final int size;
     private final int abortEvery;
+    private final int abortEmptyEvery;
     private long transaction = 1;
     private int records;
     private long committed;
     private long discarded;
+    private long emptied = 1; // the transaction that was aborted last before it had a record
 
     Transactions(TransactionContext context, Settings settings) {
         this.context = context;
         size = settings.transactionRecords;
         abortEvery = settings.abortEvery;
+        abortEmptyEvery = settings.abortEmptyEvery;
+    }
+
+    /** Aborts the present transaction, if it has no record yet and so many have ended since this was done the last time. */
+    boolean abortEmpty() {
+        if (abortEmptyEvery == 0 || records > 0 || transaction - emptied < abortEmptyEvery) {
+            return false;
+        }
+        emptied = transaction;
+        context.abortTransaction();
+        return true;
     }
 
     /** Whether the present transaction will be aborted. */
