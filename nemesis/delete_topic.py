@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from harness.api import Cluster, ClusterError, ClusterView, HarnessError, Receipt, Wait, demand_bounds
 from nemesis.support import placement
-from nemesis.support.attempts import no_target
+from nemesis.support.attempts import attempt_each, no_target
 from nemesis.support.healing import healed
 from nemesis.support.waiting import poll_until
 
@@ -61,23 +61,24 @@ class DeleteTopic:
         with layouts.lock:
             try:
                 topic = self._topic(cluster, rng)
-                before = {"ids": cluster.admin().topic_ids(topic), **_layout(cluster, topic)}
+                before = {"ids": _known_ids(cluster, topic), **_layout(cluster, topic)}
                 began = {"topic": topic, **_now("began")}
                 layouts.known.setdefault(topic, _layout(cluster, topic))
-                cluster.admin().delete_topic(topic)
             except HarnessError as error:
                 return no_target(self.target, error)
+            problems = attempt_each(cluster.admin().delete_topic, [topic])  # one that seems to have failed may be carried out
         old = set(before["ids"].values())
         during = poll_until(
             lambda: _ids(cluster, topic), lambda ids: bool(ids) and not old & set(ids.values()), self.gone_within_s
         )
-        late = sorted(node for node, topic_id in during.items() if topic_id in old)
+        problems += [f"{node} still has {topic}" for node in sorted(during) if during[node] in old]
+        problems += [] if during else ["no broker tells of topics"]
         return Receipt(
             role=self.target,
             targets=_holders(before),
             evidence={"before": {topic: before}, "during": {topic: {"ids": during}}, "deletions": [began]},
-            effective=bool(during) and not late,
-            note="; ".join(f"{node} still has {topic}" for node in late) if during else "no broker tells of topics",
+            effective=bool(during) and not old & set(during.values()),
+            note="; ".join(problems),
         )
 
     def heal(self, cluster: ClusterView, receipt: Receipt) -> Receipt:
@@ -88,13 +89,17 @@ class DeleteTopic:
         layout = layouts.known.get(topic, receipt.evidence["before"][topic])
         problems = poll_until(lambda: _restored(cluster, topic, layout), lambda found: not found, self.back_within_s)
         old = set(receipt.evidence["before"][topic]["ids"].values())
-        after = poll_until(
-            lambda: _ids(cluster, topic), lambda ids: len(ids) >= len(cluster.brokers) and _is_back(ids, old), self.back_within_s
+
+        def settled(ids: Mapping[str, str]) -> bool:
+            there = _is_back(ids, old) or (receipt.effective is False and set(ids.values()) == old)
+            return there and len(ids) >= len(cluster.brokers)
+
+        after = poll_until(lambda: _ids(cluster, topic), settled, self.back_within_s)
+        again: dict[str, Any] = {"deleted": not set(after.values()) <= old, **(_now("known") if settled(after) else {})}
+        left = [topic] if problems or not set(after.values()) or not all(after.values()) else []
+        return healed(
+            receipt, {"after": {topic: {"ids": after}}, "again": {**again, **receipt.healing.get("again", {})}}, problems, left
         )
-        known = _now("known") if len(after) >= len(cluster.brokers) and _is_back(after, old) else {}
-        known = {**known, **receipt.healing.get("again", {})}
-        left = [] if _is_back(after, old) and not problems else [topic]
-        return healed(receipt, {"after": {topic: {"ids": after}}, "again": known}, problems, left)
 
     def _topic(self, cluster: Cluster, rng: Random) -> str:
         """Raises ClusterError when there is none."""
@@ -124,6 +129,14 @@ def _layout(cluster: Cluster, topic: str) -> dict[str, Any]:
 def _holders(layout: Mapping[str, Any]) -> tuple[str, ...]:
     """The nodes that held a replica."""
     return tuple(sorted({node for nodes in layout["replicas"] for node in nodes if node}))
+
+
+def _known_ids(cluster: Cluster, topic: str) -> dict[str, str]:
+    """The same; raises ClusterError when no broker tells one."""
+    found = cluster.admin().topic_ids(topic)
+    if not any(found.values()):
+        raise ClusterError(f"no broker tells the id of {topic}")
+    return found
 
 
 def _ids(cluster: Cluster, topic: str) -> dict[str, str]:

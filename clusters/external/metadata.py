@@ -21,14 +21,11 @@ class ClusterMetadata:
 
     def partitions(self, topic: str) -> list[Any]:
         """As librdkafka describes them. Raises ClusterError."""
-        return list(self.description(topic).partitions)
-
-    def description(self, topic: str) -> Any:
-        """A topic as librdkafka describes it. Raises ClusterError."""
-        return self.connection.ask(
+        described = self.connection.ask(
             f"describe the topic {topic}",
             lambda client: client.describe_topics(ck.TopicCollection([topic]), request_timeout=REQUEST_S)[topic],
         )
+        return list(described.partitions)
 
     def name(self, number: int) -> str:
         return self.names.get(number, f"broker {number} (new since the start)")

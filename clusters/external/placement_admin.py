@@ -11,6 +11,10 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from clusters.external.connection import REQUEST_S, RequestRefused
 from clusters.external.metadata import ClusterMetadata, has_leader, topic_and_number
+from clusters.kafka import protocol
+from clusters.kafka.guarded import guarded_address
+from clusters.kafka.protocol import Place
+from clusters.kafka.roles import ask_all
 from harness.api import ClusterError, Placement
 
 _OF_THE_TOPIC = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
@@ -55,13 +59,12 @@ class ExternalPlacementAdmin(ClusterMetadata):
         raise ClusterError(f"{name} is a feature of the whole cluster, and not ours to change")
 
     def topic_ids(self, topic: str) -> dict[str, str]:
-        """As one broker has it, whichever librdkafka asked."""
-        try:
-            return {"a broker": str(self.description(topic).topic_id)}
-        except RequestRefused as error:
-            if error.code == ck.KafkaError.UNKNOWN_TOPIC_OR_PART:
-                return {"a broker": ""}
-            raise
+        """By our own requests, since librdkafka asks one broker of its choice."""
+        nodes, settings = self.connection.nodes(), self.connection.settings()
+        places: dict[str, Place] = {self.name(number): guarded_address(address, settings) for number, address in nodes.items()}
+        if found := ask_all(lambda address: protocol.topic_ids(address, [topic]).get(topic, ""), places):
+            return found
+        raise ClusterError(f"the id of {topic} is not told: no broker answers")
 
     def create_placed_topic(self, topic: str, replicas: Sequence[Sequence[str]], settings: Mapping[str, str]) -> None:
         self._require_ours({topic})

@@ -38,6 +38,8 @@ def _deletion(call: Any, receipt: Mapping[str, Any]) -> Deletion | None:
     healing = receipt.get("healing")
     again = healing.get("again") if isinstance(healing, Mapping) else None
     known = again if isinstance(again, Mapping) else {}
+    if known.get("deleted") is False:
+        return None  # the request failed, and every broker still has the former topic
     return Deletion(str(call["topic"]), call["began_ms"], *(_number(known.get(name)) for name in ("known_ms", "known_ns")))
 
 

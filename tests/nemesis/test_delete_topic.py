@@ -99,6 +99,36 @@ def test_a_topic_that_cannot_be_created_is_left():
     assert (healed.healing["left"], healed.note) == (["t"], "no controller")
 
 
+def test_a_request_that_fails_and_is_carried_out_has_deleted():
+    cluster = FakeCluster(topics=PARTITIONS)
+    delete = cluster.delete_topic
+
+    def carried_out(name):
+        delete(name)
+        raise ClusterError("no answer")
+
+    cluster.delete_topic = carried_out
+    fault, receipt = inject(cluster, target="topic:t")
+    assert (receipt.effective, receipt.note) == (True, "no answer")
+    healed = fault.heal(cluster, receipt)
+    assert (cluster.whole(), "left" in healed.healing) == (True, False)
+    assert len(deletions_in([{"evidence": healed.evidence, "healing": healed.healing}])) == 1
+
+
+def test_a_request_that_fails_and_is_not_carried_out_has_deleted_nothing():
+    cluster = FakeCluster(topics=PARTITIONS)
+
+    def refused(name):
+        raise ClusterError("no controller")
+
+    cluster.delete_topic = refused
+    fault, receipt = inject(cluster, target="topic:t")
+    assert (receipt.effective, receipt.note.split("; ")[0]) == (False, "no controller")
+    healed = fault.heal(cluster, receipt)
+    assert "left" not in healed.healing
+    assert deletions_in([{"evidence": healed.evidence, "healing": healed.healing}]) == []
+
+
 def test_one_that_was_deleted_twice_gets_the_layout_that_it_had_at_first():
     cluster, shared = FakeCluster(topics=PARTITIONS), SharedState()
     cluster.shared = shared.get
