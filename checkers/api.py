@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -118,11 +119,11 @@ class Check(Generic[Where]):
         with_options: Callable[..., CheckResult] = self.function
         return with_options(where, self.options() if self.given is None else self.given)
 
-    @property
+    @cached_property
     def definition(self) -> str:
         return (self.function.__doc__ or "").strip()
 
-    @property
+    @cached_property
     def summary(self) -> str:
         """The first paragraph of the definition, in one line: what verdict and report say that it looks for."""
         return " ".join(self.definition.partition("\n\n")[0].split())

@@ -176,7 +176,7 @@ def _in_order_of_return(log: PartitionLog) -> Iterator[Any]:
 
 def _by_process(process: Any, kind: Any) -> Any:
     """The positions of reads by process, of one process as they come: a counting sort, some millions at a time."""
-    if process.dtype != np.uint16:
+    if process.dtype != np.uint16 or len(process) < 1 << 16:  # there may be more processes than reads
         return np.argsort(process, kind="stable").astype(kind)
     order = np.empty(len(process), dtype=kind)
     counts = [np.bincount(process[part], minlength=1 << 16) for part in slices(len(process))]

@@ -30,7 +30,9 @@ def packed(ops: Any) -> bytes:
 def count(messages: Iterable[bytes]) -> int:
     """How many operations have two or more records over all partitions."""
     parts = [from_message(one).to_pylist()[0] for one in messages if one]
-    size = max((part["low"] + 8 * len(part["some"]) for part in parts), default=0)
+    if not parts:
+        return 0
+    size = max(part["low"] + 8 * len(part["some"]) for part in parts)
     some, several = (np.zeros(size, dtype=np.bool_) for _ in range(2))
     for part in parts:
         here, more = (np.unpackbits(np.frombuffer(part[name], dtype=np.uint8)).view(np.bool_) for name in ("some", "several"))

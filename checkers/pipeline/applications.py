@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -64,6 +64,7 @@ def _declared(run: RunView) -> tuple[dict[str, Any], tuple[int, int]]:
     return (json.loads(known[-1]["detail"]), (known[-1]["index"], known[-1]["end"])) if known else ({}, (NONE, NONE))
 
 
+@cache
 def _no_records() -> pd.DataFrame:
     numbers = {name: np.empty(0, dtype=np.int64) for name in ("offset", "v", "ended", "op")}
     return pd.DataFrame({"partition": np.empty(0, dtype=object), **numbers, "final": np.empty(0, dtype=np.bool_)})

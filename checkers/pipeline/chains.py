@@ -70,12 +70,13 @@ def chains_of(run: RunView) -> Chains:
 def _read(run: RunView) -> Chains:
     if not (has_members(run) and run.history.has("chains")):
         return Chains(_no_records(), _no_offsets())
-    records, offsets = [_no_records()], [_no_offsets()]
-    for batch in run.history.batches(("index", "chains", "offsets"))[1]:
-        records.append(_flat(batch, "chains"))
-        offsets.append(_flat(batch, "offsets"))
-    committed, at = _committed_offsets(run)
-    return Chains(pd.concat(records, ignore_index=True), pd.concat(offsets, ignore_index=True), committed, at)
+    found = {"chains": [_no_records()], "offsets": [_no_offsets()]}
+    for batch in run.history.batches(("index", *found))[1]:
+        for column, parts in found.items():
+            if len(batch.column(column).flatten()):
+                parts.append(_flat(batch, column))
+    records, offsets = (pd.concat(parts, ignore_index=True) if parts[1:] else parts[0] for parts in found.values())
+    return Chains(records, offsets, *_committed_offsets(run))
 
 
 @cache

@@ -5,11 +5,11 @@ Missing numbers are `NONE` here and null in Parquet. Nothing here changes a tabl
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,7 @@ from checkers.partition.log import ABORTED, COMMITTED, INFO, NONE
 
 OPS = ("process", "f", "type", "intent", "isolation", "final", "time", "end", "decided", "detail")
 NUMBERS = ("v", "offset", "began", "ended")
+Made = TypeVar("Made")
 CHANGED = {"type": pa.string(), "detail": pa.string()}  # columns of operations that a damage may change
 
 
@@ -70,6 +71,16 @@ class HistoryRows:
         status = np.select([failed, ops["type"] == "ok"], [ABORTED, COMMITTED], INFO)
         level = ops["isolation"] != "read_uncommitted"
         return ops.assign(txn=txn, status=status, committed=level, fine=ops["type"] == "ok")
+
+    def shared(self, make: Callable[[HistoryRows], Made]) -> Made:
+        """What a function makes of this history: computed once, and shared by the damages that need it."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        return self._made[make]  # type: ignore[no-any-return]
+
+    @cached_property
+    def _made(self) -> dict[Any, Any]:
+        return {}
 
     # ---- what may be damaged so that the checks have to see it ----
     @cached_property

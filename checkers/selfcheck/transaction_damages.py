@@ -46,7 +46,7 @@ def deny(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
 
 def show_aborted(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """A final reader at read_committed gets every record of a transaction that surely failed."""
-    spots = _aborted(rows)
+    spots = rows.shared(_aborted)
     if not spots:
         return None
     op = sorted(spots)[rng.randrange(len(spots))]
@@ -56,7 +56,7 @@ def show_aborted(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
 
 def show_half(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """A final reader at read_committed gets one of several records of a transaction that surely failed (KAFKA-17754)."""
-    spots = {op: spot for op, spot in _aborted(rows).items() if len(spot) > 1}
+    spots = {op: spot for op, spot in rows.shared(_aborted).items() if len(spot) > 1}
     if not spots or not (rows.reads["final"] & rows.reads["committed"]).any():
         return None
     op = sorted(spots)[rng.randrange(len(spots))]

@@ -128,8 +128,10 @@ class LocalSource:
         return ds.dataset(self.path).to_table(columns=list(columns), filter=condition)
 
     def of_kind(self, columns: Sequence[str], *kinds: str) -> pa.Table:
-        if self._small and self._small.kinds.isdisjoint(kinds):
-            return self._small.columns(columns).slice(0, 0)
+        if self._small:
+            table = self._small.columns(columns)
+            none = self._small.kinds.isdisjoint(kinds)
+            return table.slice(0, 0) if none else table.filter(pc.is_in(table["f"], value_set=pa.array(kinds, pa.string())))
         return self.select(columns, ds.field("f").isin(kinds))
 
     def operations(self, ops: Ints, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

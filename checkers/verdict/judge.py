@@ -344,4 +344,16 @@ def _unread_promises(job: JobResult) -> int:
 def _write_anomalies(run: Run, judged: Sequence[JudgedProperty]) -> None:
     rows = sorted((finding.document() for one in judged for finding in one.findings), key=lambda row: row["id"])
     with replacing(run.path(RunFile.ANOMALIES)) as part:
-        pq.write_table(pa.Table.from_pylist(rows, schema=ANOMALIES_SCHEMA), part)
+        part.write_bytes(_anomalies(rows) if rows else _no_anomalies())
+
+
+def _anomalies(rows: list[dict[str, Any]]) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(rows, schema=ANOMALIES_SCHEMA), sink)
+    return bytes(sink.getvalue())
+
+
+@cache
+def _no_anomalies() -> bytes:
+    """What most runs have: made once in a process."""
+    return _anomalies([])

@@ -206,6 +206,8 @@ def demand_columns(path: Path, columns: Sequence[Column]) -> None:
         found = pq.read_schema(regular(path))
     except pa.ArrowException as error:
         raise OSError(f"it is no whole Parquet file: {error}") from error
+    if found.equals(_schema(tuple(columns))):
+        return
     optional = {column.name for column in columns if column.optional}
     for field in _schema(tuple(columns)):
         if field.name not in found.names and field.name in optional:

@@ -197,7 +197,7 @@ def _read_receipts(path: Path, written: Checksum | None) -> Receipts | Problem:
     if problem := table_problem(path, RECEIPTS, written):
         return problem
     try:
-        rows = pq.read_table(path, columns=[column.name for column in RECEIPTS]).to_pylist()
+        rows = pq.ParquetFile(path).read([column.name for column in RECEIPTS], use_threads=False).to_pylist()
         msgspec.convert(rows, list[ReceiptDocument])
         return tuple({**row, "evidence": _inner(row["evidence"]), "healing": _inner(row["healing"])} for row in rows)
     except FileNotFoundError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -45,7 +46,7 @@ def test_what_a_check_raises_has_the_file_and_the_line_of_the_check_itself():
 
 
 def test_a_check_of_the_whole_run_says_the_same_on_one_line():
-    error = _run_check(too_long, None).error
+    error = _run_check(too_long, SimpleNamespace(shared=lambda make: make(None))).error
     assert re.fullmatch(
         r'ValueError: two lines \(\S+test_failures\.py, line \d+, in too_long: raise ValueError\("two\\nlines"\)\)', error
     )

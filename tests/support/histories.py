@@ -129,7 +129,8 @@ def write_history(folder: Path, ops: Sequence[Mapping[str, Any]]) -> None:
         for op in ops
     ]
     rows = [{**row, "index": index} for index, row in enumerate(sorted(rows, key=lambda row: row["time"]))]
-    pq.write_table(pa.Table.from_pylist(rows, schema=OPS_SCHEMA), folder / "history.parquet")
+    table = pa.Table.from_pylist(rows, schema=OPS_SCHEMA)
+    pq.write_table(table, folder / "history.parquet", use_dictionary=False, compression="none")  # there are thousands of them
 
 
 def write_faults(folder: Path, *receipts: Mapping[str, Any]) -> None:
