@@ -19,7 +19,7 @@ NUMBERED = "fencepost.NumberedSource"
 REFUSED = (404, 409, 500)
 # Of a worker that could not forward a request; of a leader that writes nothing any more (docs/discoveries.md).
 BROKEN = re.compile("IO Error|without claiming write privileges|fencable send")
-EMPTY = re.compile(r"IllegalStateException[^\n]*ABORTING_TRANSACTION|KafkaProducer\.abortTransaction")
+EMPTY = re.compile("from state READY to state ABORTING_TRANSACTION")  # of a producer that has no transaction
 FENCING, DENIED = re.compile("zombie fencing|fenceZombie"), "AuthorizationException"
 
 
