@@ -68,9 +68,10 @@ def permitted(results):
     return {one["name"]: one["count"] for one in json.loads(path.read_text())["allowed"] if one["count"]}
 
 
-def deletions(target, what):
+def deletions(target, what, lasts_s="[1,3]"):
     """A topic deleted twice in a run, and what the contract says that it holds."""
-    return "-n", f"delete-topic,target={target},every_s=[9,11],lasts_s=[1,3],lane=topics", "--contract", f"topic_deletions={what}"
+    strike = f"delete-topic,target={target},every_s=[9,11],lasts_s={lasts_s},lane=topics"
+    return "-n", strike, "--contract", f"topic_deletions={what}"
 
 
 def test_what_lay_in_a_deleted_target_topic_is_gone_and_what_comes_later_is_there(tmp_path):
@@ -83,8 +84,9 @@ def test_what_lay_in_a_deleted_target_topic_is_gone_and_what_comes_later_is_ther
 
 
 def test_after_its_offsets_topic_was_deleted_a_connector_may_begin_again(tmp_path):
-    own = ("--set", "own_offsets=true", "--set", "workers=2")
-    answers, violated = run(tmp_path, *deletions("internal:records-source-offsets", "offsets"), *KILL_TASKS, *own, time_s=40)
+    """Tasks are restarted while it is away."""
+    own = ("--set", "own_offsets=true", "--set", "workers=2", "--set", 'changes=["restart"]', "--set", "change_every_s=3")
+    answers, violated = run(tmp_path, *deletions("internal:records-source-offsets", "offsets", "[4,5]"), *own, time_s=40)
     assert violated == set()
     assert permitted(tmp_path)["source-duplicate"] >= 1
     assert answers["source-loss"]["compared"] > 100
