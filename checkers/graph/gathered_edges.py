@@ -59,7 +59,7 @@ def gathered_edges(gathered: GatheredMessages, more: Sequence[Message], more_to_
     places = [*gathered.partitions, *(place for place, _ in more)]
     to_driver = [*gathered.to_driver, *more_to_driver]
     if gathered.short:
-        messages = [(one.partition, one.message) for one in gathered.collected if one.name == EDGES]
+        messages = [(one.partition, one.content) for one in gathered.collected if one.name == EDGES]
         return DriverEdges(places, [*messages, *more], to_driver)
     if gathered.on_executors is None:
         raise RuntimeError("the partitions kept no edges; the graph checks were not asked together with the partition checks")
@@ -104,7 +104,7 @@ class SparkEdges:
         self, partitions: list[str], messages: RDD[ExecutorMessage], to_driver: list[tuple[str, bytes]], more: Sequence[Message]
     ) -> None:
         self.partitions, self.to_driver = partitions, to_driver
-        edges = messages.filter(lambda one: one.name == EDGES).map(lambda one: (one.partition, one.message))
+        edges = messages.filter(lambda one: one.name == EDGES).map(lambda one: (one.partition, one.content))
         self._edges = edges.union(edges.context.parallelize(list(more), 1)) if more else edges
         self._shared: list[liveness.TemporaryPlace] = []
 

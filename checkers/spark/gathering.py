@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from pyspark import RDD
 from pyspark.storagelevel import StorageLevel
 
 from checkers.partition.log import PartitionLog
+from checkers.spark.part_files import StoredMessage, stored_message
+from harness.api import liveness
 
 SHORT_HISTORY = 50_000  # operations: what the partitions of a history of so few give is brought to the driver at once
 
@@ -27,11 +31,16 @@ Gatherer = Callable[[PartitionLog], PartitionMessages]
 
 @dataclass(frozen=True)
 class ExecutorMessage:
-    """A named message of a partition that is read only on the executor that made it."""
+    """A named message of a partition that is read only on the machine that made it; where it lies if it is in a file."""
 
     partition: str
     name: str
-    message: bytes
+    message: bytes | StoredMessage
+
+    @property
+    def content(self) -> bytes:
+        """The message itself. Raises OSError when its file cannot be read."""
+        return self.message.read() if isinstance(self.message, StoredMessage) else self.message
 
 
 def gather_messages(gatherers: Sequence[Gatherer], log: PartitionLog) -> tuple[PartitionMessages, str]:
@@ -65,20 +74,31 @@ class GatheredMessages:
         self.to_driver: list[tuple[str, bytes]] = []
         self.partitions: list[str] = []
         self.error = ""
+        self._release: Callable[[], object] = lambda: None
 
-    def split(self, judged: RDD[Any]) -> RDD[Any]:
-        """What the job makes, without the messages that stay on the executors.
+    def of_job(self, judged: RDD[Any], place: liveness.TemporaryPlace | None) -> list[Any]:
+        """Run the job, and return what it makes without the messages that stay on the executors.
 
-        The job runs once: what it makes is written to the executors' disks, and both parts are read from there.
+        place: a directory that all executors share, which is removed by `release`: messages go to files there. Without one,
+        what the job makes is written to the executors' disks, and both kinds are read from there.
         """
-        if not self.gatherers or self.short:
-            return judged
-        self._judged = judged.persist(StorageLevel.DISK_ONLY)
-        self.on_executors = self._judged.filter(lambda one: isinstance(one, ExecutorMessage))
-        return self._judged.filter(lambda one: not isinstance(one, ExecutorMessage))
+        if place is not None:
+            self._release = place.remove
+            made = judged.map(partial(_in_file, place.path)).collect()
+            messages = [one for one in made if isinstance(one, ExecutorMessage)]
+            self.on_executors = judged.context.parallelize(messages, max(1, len(messages)))
+            return [one for one in made if not isinstance(one, ExecutorMessage)]
+        judged = judged.persist(StorageLevel.DISK_ONLY)
+        self._release = judged.unpersist
+        self.on_executors = judged.filter(lambda one: isinstance(one, ExecutorMessage))
+        return list(judged.filter(lambda one: not isinstance(one, ExecutorMessage)).collect())
 
     def release(self) -> None:
         """Free the executors' disks."""
-        if self.on_executors is not None:
-            self._judged.unpersist()
-            self.on_executors = None
+        self._release()
+        self.on_executors = None
+
+
+def _in_file(folder: Path, one: Any) -> Any:
+    """A message with its content in a file; anything else as it is."""
+    return replace(one, message=stored_message(folder, one.content)) if isinstance(one, ExecutorMessage) else one

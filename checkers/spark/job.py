@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
@@ -135,14 +134,14 @@ def run_partition_checks(
     groups = _scanned_here(history) if gathered.short else None
     if groups is None:
         judge = partial(judge, threads=_threads(spark()))
-        with _folder_of_parts(spark()) as folder:
-            made = gathered.split(_scanned_and_judged(spark(), history, judge, folder)).collect()
+        place = _shared_place(spark())
+        made = gathered.of_job(_scanned_and_judged(spark(), history, judge, place.path if place else None), place)
     elif here:
         made = [one for group in groups.items() for one in judge(*group)]
     else:
         made = _judged_in_tasks(spark(), groups, judge).collect()
     results = sorted((one for one in made if isinstance(one, PartitionResult)), key=lambda one: one.partition)
-    gathered.collected = [one for one in made if isinstance(one, ExecutorMessage)]
+    gathered.collected = [one for one in made if isinstance(one, ExecutorMessage)]  # of a short history
     gathered.to_driver = [message for one in results for message in one.to_driver]
     gathered.partitions = [one.partition for one in results]
     gathered.error = next((one.gather_error for one in results if one.gather_error), "")
@@ -153,16 +152,13 @@ def run_partition_checks(
     return JobResult(combined, counts, unsent, total_unseen(moments, [one.unseen for one in results]), late)
 
 
-@contextmanager
-def _folder_of_parts(spark: SparkSession) -> Iterator[Path | None]:
-    """Where the executors put packed parts, on the disk that Spark uses; None where they share no disk."""
+def _shared_place(spark: SparkSession) -> liveness.TemporaryPlace | None:
+    """Where the executors put packed parts and messages, on the disk that Spark uses; None where they share no disk."""
     context = spark.sparkContext
     if not context.master.startswith("local"):
-        yield None
-        return
+        return None
     disk = (context.getConf().get("spark.local.dir") or "").split(",")[0]
-    with liveness.temporary_directory("parts", Path(disk) if disk else None) as folder:
-        yield folder
+    return liveness.TemporaryPlace("parts", Path(disk) if disk else None)
 
 
 def _scanned_and_judged(spark: SparkSession, history: Source, judge: PartitionJudge, folder: Path | None) -> RDD[Any]:

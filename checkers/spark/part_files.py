@@ -1,6 +1,7 @@
-"""Packed parts in files, where all executors are processes of one machine: Spark then shuffles only where each part lies.
+"""Packed parts, and messages for run checks, in files where all executors are processes of one machine.
 
-Through pipes, the JVM's heap and its shuffle files the same bytes would be copied eight times.
+Only where each lies goes through Spark then. Through pipes, the JVM's heap and its files the same bytes would be copied eight
+times.
 """
 
 from __future__ import annotations
@@ -29,9 +30,23 @@ class StoredPart(NamedTuple):
         return self.shared + self.own
 
 
+class StoredMessage(NamedTuple):
+    """Where a message lies: a file, where in it, and how many bytes it has."""
+
+    path: str
+    start: int
+    size: int
+
+    def read(self) -> bytes:
+        """Raises OSError."""
+        with open(self.path, "rb") as file:
+            file.seek(self.start)
+            return file.read(self.size)
+
+
 def stored(folder: Path, parts: Iterable[NamedPart]) -> Iterator[tuple[str, StoredPart]]:
     """Write parts to this process's file in a folder. They can be read once all are written. Raises OSError."""
-    path = folder / str(os.getpid())
+    path = folder / f"parts-{os.getpid()}"
     with open(path, "ab") as file:
         for name, part in parts:
             yield name, append(file, part, str(path))
@@ -43,6 +58,15 @@ def append(file: IO[bytes], part: PackedPart, path: str) -> StoredPart:
     file.write(part.shared)
     file.write(part.own)
     return StoredPart(part.side, path, start, len(part.shared), len(part.own))
+
+
+def stored_message(folder: Path, message: bytes) -> StoredMessage:
+    """Write a message to this process's file in a folder. Raises OSError."""
+    path = folder / f"messages-{os.getpid()}"
+    with open(path, "ab") as file:
+        start = file.tell()
+        file.write(message)
+    return StoredMessage(str(path), start, len(message))
 
 
 def mapped(file: IO[bytes]) -> memoryview:

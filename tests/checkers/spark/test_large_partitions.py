@@ -16,7 +16,7 @@ import pytest
 
 from checkers.anomalies import consecutive_reads, producer_order
 from checkers.api import CheckResult, partition_check
-from checkers.graph.edges import decode
+from checkers.graph.edges import FIRSTS, LATEST, TIME_COLUMNS, decode
 from checkers.lawful_history import write_lawful
 from checkers.partition import log
 from checkers.partition.log import Resets, Settings
@@ -80,7 +80,7 @@ def test_parts_that_executors_stored_come_back_in_order_and_leave_no_file_open(h
         monkeypatch.setattr(os, "getpid", lambda pid=pid: pid)
         for name, part in stored(tmp_path, ((name, part) for name, parts in packed.items() for part in parts)):
             held.setdefault(name, PackedParts()).append(part)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["7", "8"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["parts-7", "parts-8"]
     for name, parts in packed.items():
         assert held[name].size == 3 * sum(part.size for part in parts)
         taken = held.pop(name).take()
@@ -172,11 +172,13 @@ def judged(folder):
         assert not run.gathered.error
         gathered.clear()
         for one in run.gathered.collected:
-            gathered.setdefault(one.partition, []).extend(zip(*decode(one.message).values(), strict=True))
+            gathered.setdefault(one.partition, []).extend(zip(*decode(one.content).values(), strict=True))
         for name, message in run.gathered.to_driver:
-            gathered.setdefault(name, []).extend(zip(*from_message(message).to_pydict().values(), strict=True))
+            columns = decode(message, TIME_COLUMNS) if name in (FIRSTS, LATEST) else from_message(message).to_pydict()
+            gathered.setdefault(name, []).extend(zip(*columns.values(), strict=True))
+        gathered["read to the end"] = []
         return CheckResult(0)
 
     document = judge(open_run(folder), here=True, checks=[*CHECKS, *(replace(one, function=noted) for one in GATHERING)])
-    assert gathered.keys() > {"t-0", "t-1"}
+    assert gathered.keys() > {"t-0", "t-1", LATEST, "read to the end"}
     return document["properties"], pq.read_table(folder / "anomalies.parquet"), {one: sorted(gathered[one]) for one in gathered}
