@@ -1,0 +1,22 @@
+"""What a plan says of workers of Kafka Connect."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.api import ConnectWorker, Role
+from harness.planning.plan import _connect_plan
+
+NOWHERE = "0.0.0"  # a version of which no jars are in the cache
+
+
+def planned(*settings):
+    workers = [ConnectWorker(version=NOWHERE, settings=tuple(one.items())) for one in settings]
+    return _connect_plan([Role(name="instance", connect=one) for one in workers])
+
+
+@pytest.mark.parametrize(
+    ("slow", "expected"), [("70000", {"fencing_s": 285.0}), ("${file:/run/connect:rebalance}", {})], ids=["known", "unknown"]
+)
+def test_a_round_of_fencing_may_take_as_long_as_by_the_slowest_worker(slow, expected):
+    assert planned({}, {"rebalance.timeout.ms": slow}) == {NOWHERE: expected}
