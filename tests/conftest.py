@@ -115,6 +115,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             name = unit(nodeid)
             return nodeid.partition("::")[0] if name == "spark" and sparkless else name
 
+        def _reschedule(self, node: Any) -> None:
+            """Without the units that are over, which would be counted again after each test."""
+            units = self.assigned_work[node]
+            for name in [name for name, tests in units.items() if all(tests.values())]:
+                del units[name]
+            super()._reschedule(node)
+
     sparkless = "not spark" in config.option.markexpr
     config.option.loadscopereorder = False
     return ByUnit(config, log)

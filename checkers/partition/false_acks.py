@@ -39,7 +39,9 @@ def falsely_acknowledged(rows: pd.DataFrame, run: RunView, fenced: Ints) -> Ints
     fenced: operations whose instance had been fenced before commit was called.
     """
     missing, ops = rows[rows["role"] == "missing"], rows["op"].to_numpy()
-    evident = rows.loc[(rows["role"] == HIDDEN) | rows["op"].isin(fenced), "op"]
+    evident = ops[(rows["role"].to_numpy() == HIDDEN) | np.isin(ops, fenced)]
+    if not len(evident):
+        return np.empty(0, dtype=np.int64)
     known = run.transactional(ops) & (run.status(ops) == COMMITTED) & ~rows["op"].isin(rows.loc[rows["role"] == SHOWN, "op"])
     candidates = np.intersect1d(rows.loc[known, "op"], evident)
     if not len(candidates):

@@ -154,7 +154,7 @@ class HistoryRows:
 
 def read_rows(path: Path) -> HistoryRows:
     """Take a `history.parquet` apart."""
-    table = pq.read_table(path).combine_chunks()
+    table = pq.ParquetFile(path).read().combine_chunks()
     table = table.sort_by("index")
     lists = pa.concat_arrays(table["mops"].chunks) if table["mops"].num_chunks else pa.array([], table["mops"].type)
     flat = pa.Table.from_struct_array(lists.flatten())

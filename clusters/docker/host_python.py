@@ -10,7 +10,8 @@ import io
 import os
 import sys
 import tarfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,8 @@ def _imported_paths() -> dict[Path, list[Path]]:
 
 def module_places() -> list[tuple[str, Path]]:
     """The imported modules by name, each with the places where it lies."""
-    return [(name, place) for name, module in list(sys.modules.items()) for place in _places(module)]
+    resolved = cache(os.path.realpath)  # of directories: most modules share theirs with others
+    return [(name, place) for name, module in list(sys.modules.items()) for place in _places(module, resolved)]
 
 
 def imported(directory: Path, places: Iterable[tuple[str, Path]]) -> list[Path]:
@@ -96,13 +98,19 @@ def imported(directory: Path, places: Iterable[tuple[str, Path]]) -> list[Path]:
     return sorted({directory / path[0] for name, path in parts if path and path[0].partition(".")[0] == name.partition(".")[0]})
 
 
-def _places(module: Any) -> list[Path]:
+def _places(module: Any, resolved: Callable[[str], str]) -> list[Path]:
     """Where a module lies: its file, or the directories of a package without one."""
     try:
         found = [module.__file__] if getattr(module, "__file__", None) else list(getattr(module, "__path__", ()))
-        return [Path(place).resolve() for place in found]
+        return [Path(_resolved_file(os.path.abspath(place), resolved)) for place in found]
     except (TypeError, OSError, AttributeError):  # some objects in sys.modules are no modules
         return []
+
+
+def _resolved_file(path: str, resolved: Callable[[str], str]) -> str:
+    """A path without links."""
+    directory, name = os.path.split(path)
+    return os.path.realpath(path) if os.path.islink(path) else os.path.join(resolved(directory), name)
 
 
 def outermost(paths: Iterable[Path]) -> list[Path]:

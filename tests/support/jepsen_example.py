@@ -26,7 +26,7 @@ class Adopted:
         self.values = {row["v"]: (row["partition"], row["value"]) for row in values}
 
     def table(self, name: str) -> list[dict[str, Any]]:
-        return pq.read_table(self.dir / f"{name}.parquet").to_pylist()
+        return pq.ParquetFile(self.dir / f"{name}.parquet").read(use_threads=False).to_pylist()
 
     def shown(self) -> list[tuple[Any, ...]]:
         """(process, f, type, micro-operations), one as (kind, partition, value, offset, acknowledged or returned)."""

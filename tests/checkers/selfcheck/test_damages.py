@@ -38,7 +38,7 @@ def operations(rows):
     """A taken-apart history as the references read it."""
     with TemporaryDirectory() as folder:
         write_rows(rows, Path(folder) / "history.parquet")
-        ops = pq.read_table(Path(folder) / "history.parquet").to_pylist()
+        ops = pq.ParquetFile(Path(folder) / "history.parquet").read(use_threads=False).to_pylist()
     known = [{name: value for name, value in op.items() if name not in OPTIONAL or value} for op in ops]
     return [{**op, "mops": [tuple(mop[name] for name in MOP) for mop in op["mops"]]} for op in known]
 

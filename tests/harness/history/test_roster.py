@@ -50,7 +50,7 @@ def gaps(folder: Path) -> list[Gap]:
 
 
 def rows(folder: Path) -> list[dict]:
-    return pq.read_table(folder / RunFile.HISTORY).to_pylist()
+    return pq.ParquetFile(folder / RunFile.HISTORY).read(use_threads=False).to_pylist()
 
 
 def edit(folder: Path, name: str, change) -> None:
