@@ -44,6 +44,19 @@ def unsynced_files() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def plain_starts() -> Iterator[None]:
+    """Drivers and instances that tests start do not ask the kernel to be killed with their parent.
+
+    For that Python forks the tests' process, which is large: 20 ms for each of a hundred starts. Tests end what they start, and
+    where it matters they start it in a process of its own.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("harness.drivers.process", "harness.perform.instance"):
+            patch.setattr(f"{module}.die_with", lambda _: None)
+        yield
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One Spark session for all tests of a process."""

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from checkers.api import CheckResult, run_check
+from checkers.arrays import Ints
 from checkers.partition.log import NONE
 from checkers.pipeline.connect_log import (
     CLOCKS,
@@ -110,21 +111,31 @@ def _decided_late(log: ConnectLog) -> Iterator[tuple[Session, Cause]]:
 
 def _written_late(log: ConnectLog) -> Iterator[tuple[Session, Cause]]:
     """Committed records that lie in their partition after what a later session of their task has there."""
-    ids = [one.transactional_id for one in log.sessions if not one.is_leader]
-    if len(set(ids)) == len(ids):
+    tasks = {one.transactional_id: number for number, one in enumerate(log.sessions) if not one.is_leader}
+    if len(tasks) == sum(not one.is_leader for one in log.sessions):
         return  # no task has a later session
+    of_session = np.array([tasks.get(one.transactional_id, NONE) for one in log.sessions], dtype=np.int64)
     table = log.stored[log.stored["kind"].isin(("record", "offset", "COMMIT", "ABORT")) & (log.stored["producer_id"] >= 0)]
     table = table.assign(session=log.sessions_of(table))
-    table = table[table["session"] != NONE]
-    names = np.array([one.transactional_id for one in log.sessions], dtype=object)
-    table = table.assign(id=names[table["session"].to_numpy()]) if len(table) else table.assign(id="")
-    table = table[~table["id"].str.startswith(LEADER)]
-    groups = [table["partition"], table["id"]]
-    table = table.assign(newest=table["session"].groupby(groups).cummax())
-    late = table[(table["session"] < table["newest"]) & (table["ended"] == COMMITTED) & table["kind"].isin(("record", "offset"))]
+    table = table[np.append(of_session, NONE)[table["session"]] != NONE]
+    session = table["session"].to_numpy()
+    newest = _highest_so_far(session, pd.factorize(table["partition"])[0], of_session[session])
+    table = table.assign(newest=newest)
+    late = table[(session < newest) & (table["ended"] == COMMITTED) & table["kind"].isin(("record", "offset"))]
     for (partition, at), rows in late.groupby(["partition", "session"]):
         newer = table[(table["partition"] == partition) & (table["session"] == rows["newest"].iloc[0])].iloc[:1]
         yield log.sessions[at], [*((one, "read") for one in entries_in(newer)), *((one, "sent") for one in entries_in(rows))]
+
+
+def _highest_so_far(values: Ints, partition: Ints, task: Ints) -> Ints:
+    """The highest of some values (0 or more) up to each one, of those with the same partition and the same task."""
+    order = np.lexsort((task, partition))
+    places = np.stack([partition, task])[:, order]
+    first = np.r_[True, (places[:, 1:] != places[:, :-1]).any(axis=0)][: len(order)]
+    above = np.cumsum(first) * (values.max(initial=0) + 1)  # a group's values are above those of the groups before it
+    found = np.empty(len(order), dtype=np.int64)
+    found[order] = np.maximum.accumulate(values[order] + above) - above
+    return found
 
 
 def _never_fenced(log: ConnectLog) -> Iterator[tuple[Session, Cause]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import textwrap
 import threading
@@ -273,6 +274,25 @@ def test_a_hanging_call_ends_with_the_driver(liar):
     timer.join()
     assert (error.name, error.fatal) == (GONE, True)
     assert "signal 9" in error.text
+
+
+WORKER = """
+import sys, time
+from harness.drivers.process import DriverProcess
+process = DriverProcess([sys.executable, "-I", "-S", sys.argv[1]])
+process.start()
+print(process.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_driver_that_ignores_the_end_of_its_input_is_killed_with_its_worker(tmp_path):
+    path = tmp_path / "driver.py"
+    path.write_text(DRIVER.replace("TRICKS", "") + "time.sleep(600)\n")
+    with subprocess.Popen([sys.executable, "-c", WORKER, str(path)], stdout=subprocess.PIPE, text=True) as worker:
+        pid = int(worker.stdout.readline())
+        worker.kill()
+    assert has_ended(pid)
 
 
 def test_a_client_opens_again_after_its_driver_died(liar):
