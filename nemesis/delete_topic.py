@@ -132,7 +132,7 @@ def _holders(layout: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _known_ids(cluster: Cluster, topic: str) -> dict[str, str]:
-    """The same; raises ClusterError when no broker tells one."""
+    """The topic's id as each broker that answers has it. Raises ClusterError when none tells one."""
     found = cluster.admin().topic_ids(topic)
     if not any(found.values()):
         raise ClusterError(f"no broker tells the id of {topic}")
@@ -140,7 +140,7 @@ def _known_ids(cluster: Cluster, topic: str) -> dict[str, str]:
 
 
 def _ids(cluster: Cluster, topic: str) -> dict[str, str]:
-    """The topic's id as each broker that answers has it; nothing when none does."""
+    """The same; nothing when no broker answers."""
     try:
         return cluster.admin().topic_ids(topic)
     except HarnessError:

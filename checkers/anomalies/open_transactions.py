@@ -122,7 +122,7 @@ class _Opened:
     @cached_property
     def _wrote(self) -> tuple[int, Bools]:
         """The lowest operation, and of each from there on whether it is one of these; one entry at least."""
-        low = int(self.op.min(initial=np.iinfo(self.op.dtype).max))
+        low = int(self.op.min()) if len(self.op) else 0
         wrote = np.zeros(max(1, int(self.op.max(initial=NONE)) - low + 1), dtype=np.bool_)
         wrote[self.op - low] = True
         return low, wrote

@@ -41,7 +41,7 @@ def varied_history(rng: Random) -> Ops:
         _writer(rng, h, free, lawful, rng.random() < outside)
     if rng.random() < 0.25:
         swallow(rng, h.ops)
-    return h.ops
+    return _initialised(rng, h.ops) if rng.random() < 0.3 else h.ops
 
 
 def moving_history(rng: Random) -> Ops:
@@ -59,6 +59,34 @@ def moving_history(rng: Random) -> Ops:
         ops.append(_rebalanced(rng, op, partitions) if op in readers else op)
     ops.sort(key=lambda op: op["time"])
     return [{**op, "index": number} for number, op in enumerate(ops)]
+
+
+def _initialised(rng: Random, ops: Ops) -> Ops:
+    """Writers initialise transactional ids before their first transactions, some of them the same; and now and then anew, or
+    another process does it."""
+    writers: dict[int, list[dict[str, Any]]] = {}
+    for op in ops:
+        if op["f"] == "txn":
+            writers.setdefault(op["process"], []).append(op)
+    ids = {process: rng.choice("ab") for process in writers}
+    for process, own in writers.items():
+        for op in own:
+            op["transactional_id"] = ids[process]
+    calls = [_initialise(rng, own[0], process, ids[process], "ok") for process, own in writers.items()]
+    for op in (op for op in ops if rng.random() < 0.15):
+        process = rng.choice([8, *writers])
+        calls.append(_initialise(rng, op, process, ids.get(process, "a"), rng.choice(["ok", "ok", "info", "fail"])))
+    found = sorted([*calls, *ops], key=lambda op: int(op["time"]))
+    return [{**op, "index": number} for number, op in enumerate(found)]
+
+
+def _initialise(rng: Random, before: dict[str, Any], process: int, transactional_id: str, type: str) -> dict[str, Any]:
+    """A call right before an operation begins, or before its commit is called."""
+    late = rng.random() < 0.5 and before["decided"] and process != before["process"]
+    start = before["decided"] if late else before["time"]
+    call = {"f": "initialise", "type": type, "process": process, "transactional_id": transactional_id, "mops": []}
+    nothing = {"decided": None, "intent": None, "detail": None, "final": False}
+    return {**before, **call, **nothing, "time": start - 2, "end": start - 1}
 
 
 def _move(rng: Random, op: dict[str, Any], partitions: list[str]) -> dict[str, Any]:

@@ -10,6 +10,16 @@ def test_a_record_nobody_sent_is_a_phantom(judged):
     assert violated(judged(h)) == ["phantom"]
 
 
+def test_no_check_fails_on_a_partition_to_which_nobody_sent_anything(judged):
+    h = History()
+    h.txn(0, {"t-0": [5]})
+    h.poll(1, {"t-1": [(6, 123456789)]})
+    h.final({"t-0": [5], "t-1": [(6, 123456789)]})
+    document = judged(h)
+    assert violated(document) == ["phantom"]
+    assert [one for one in (*document["properties"], *document["allowed"]) if "Error" in one["reason"]] == []
+
+
 def test_a_record_with_broken_content_is_a_phantom_that_says_why(judged):
     h = History()
     h.txn(0, {"t-0": [5]})
