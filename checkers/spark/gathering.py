@@ -86,7 +86,7 @@ class GatheredMessages:
             self._release = place.remove
             made = judged.map(partial(_in_file, place.path)).collect()
             messages = [one for one in made if isinstance(one, ExecutorMessage)]
-            self.on_executors = judged.context.parallelize(messages, max(1, len(messages)))
+            self.on_executors = judged.context.parallelize(messages, max(1, min(len(messages), judged.getNumPartitions())))
             return [one for one in made if not isinstance(one, ExecutorMessage)]
         judged = judged.persist(StorageLevel.DISK_ONLY)
         self._release = judged.unpersist
