@@ -9,6 +9,7 @@ from typing import Any
 from support.reference import Found, Row
 
 SLACK_MS = 500  # the clocks of these histories are right
+FENCING_MS = (1, 90_000)  # timeouts of fencings; they are told from tasks where a task that wrote has another one
 OWN = ("connector", "generation", "restart", "task", "task-count")
 Place = tuple[str, int]
 
@@ -193,10 +194,10 @@ def promises(h: ConnectHistory) -> Found:
             }
             if not {str(task) for task in range(before["number"])} <= fenced:
                 found.add(place(count))
-        elif any(h.transactions(one) for one in h.sessions if h.is_task(one)):
+        elif any(h.transactions(one) and one["number"] not in FENCING_MS for one in h.sessions if h.is_task(one)):
             span = h.since(between[0]) - SLACK_MS, h.since(count) + SLACK_MS
             known = [one for one in h.configured("generation") if h.since(one) <= span[1]]
-            idle = [one for one in h.sessions if h.is_task(one) and one["number"] == 90_000 and not h.transactions(one)]
+            idle = [one for one in h.sessions if h.is_task(one) and one["number"] in FENCING_MS and not h.transactions(one)]
             if all(one["number"] <= 1 for one in known):
                 found |= {place(one) for one in idle if span[0] < one["timestamp"] < span[1]}
     strangers = [one for one in h.of("record") if h.fate(one) == "COMMIT" and h.session(one) is None]

@@ -531,7 +531,7 @@ def test_links_between_hosts_are_slow_and_lossy_one_way_and_a_slow_one_can_be_cu
     linked.slow([there, ("c0", "n2"), ("n2", "c0")], delay_ms=150)
     assert [median(took(pair)) >= 140 for pair in [("c0", "n2"), ("n2", "c0"), ("c0", "n1")]] == [True, True, False]
     assert ssh_hosts.ask(1, "signal", word=" delay ", number=signal.SIGKILL)
-    assert until(lambda: median(took(there)) < 140)
+    assert until(lambda: median(took(there, within_s=2.0) or [150]) < 140)  # what it held is lost
     with pytest.raises(ClusterError, match=r"n2 .*the program that holds packets back ended with status -9"):
         linked.slow([there], delay_ms=100)
 
