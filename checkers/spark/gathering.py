@@ -76,14 +76,18 @@ class GatheredMessages:
         self.error = ""
         self._release: Callable[[], object] = lambda: None
 
-    def of_job(self, judged: RDD[Any], place: liveness.TemporaryPlace | None) -> list[Any]:
+    def of_job(self, job: Callable[[Path | None], RDD[Any]], place: liveness.TemporaryPlace | None) -> list[Any]:
         """Run the job, and return what it makes without the messages that stay on the executors.
 
-        place: a directory that all executors share, which is removed by `release`: messages go to files there. Without one,
-        what the job makes is written to the executors' disks, and both kinds are read from there.
+        place: a directory that all executors share, whose path the job gets, and which `release` removes: messages go to files
+        there. Without one, what the job makes is written to the executors' disks, and both kinds are read from there.
         """
         if place is not None:
             self._release = place.remove
+        judged = job(place.path if place else None)
+        if self.short or not self.gatherers:
+            return list(judged.collect())
+        if place is not None:
             made = judged.map(partial(_in_file, place.path)).collect()
             messages = [one for one in made if isinstance(one, ExecutorMessage)]
             self.on_executors = judged.context.parallelize(messages, max(1, min(len(messages), judged.getNumPartitions())))

@@ -134,8 +134,7 @@ def run_partition_checks(
     groups = _scanned_here(history) if gathered.short else None
     if groups is None:
         judge = partial(judge, threads=_threads(spark()))
-        place = _shared_place(spark())
-        made = gathered.of_job(_scanned_and_judged(spark(), history, judge, place.path if place else None), place)
+        made = gathered.of_job(partial(_scanned_and_judged, spark(), history, judge), _shared_place(spark()))
     elif here:
         made = [one for group in groups.items() for one in judge(*group)]
     else:

@@ -32,10 +32,29 @@ def run_checks(run: RunView, checks: Sequence[Check[Any]]) -> JobResult:
     of_partitions = [check for check in checks if check.scope == "partition"]
     run.gathered = GatheredMessages(_gatherers(checks, run), short=len(overview) <= SHORT_HISTORY)
     try:
-        job = run_partition_checks(
+        job = _partition_job(run, of_partitions)
+        run.unsent = job.unsent
+        for partition in job.written_late:
+            overview.final_reads.pop(partition, None)
+        for check in checks:
+            if check.scope == "partition":
+                job.results[check.name] = _second_step(check, job.results[check.name], run)
+            else:
+                job.results[check.name] = _run_check(check, run)
+    finally:
+        run.gathered.release()
+    run.look_up_records(result.rows for result in job.results.values())
+    return job
+
+
+def _partition_job(run: RunView, checks: Sequence[Check[Any]]) -> JobResult:
+    """The results of partition checks; when the job fails, that as the error of all."""
+    overview = run.overview
+    try:
+        return run_partition_checks(
             lambda: run.spark,
             run.history,
-            of_partitions,
+            checks,
             overview.final_reads,
             settings(run.contract),
             positions(overview, run.history, run.contract, incomplete=Evidence.POLLS in run.missing),
@@ -46,18 +65,7 @@ def run_checks(run: RunView, checks: Sequence[Check[Any]]) -> JobResult:
     except Exception as error:  # noqa: BLE001 - memory gave out, an executor was lost: every result is unknown
         reason = f"the Spark job did not finish ({type(error).__name__}: {last_cause(error)})"
         run.gathered.error = reason  # run checks are unknown too; without it they would find no messages and compare nothing
-        job = JobResult({check.name: CombinedResult(no_rows(), error=reason) for check in of_partitions})
-    run.unsent = job.unsent
-    for partition in job.written_late:
-        overview.final_reads.pop(partition, None)
-    for check in checks:
-        if check.scope == "partition":
-            job.results[check.name] = _second_step(check, job.results[check.name], run)
-        else:
-            job.results[check.name] = _run_check(check, run)
-    run.gathered.release()
-    run.look_up_records(result.rows for result in job.results.values())
-    return job
+        return JobResult({check.name: CombinedResult(no_rows(), error=reason) for check in checks})
 
 
 def _gatherers(checks: Sequence[Check[Any]], run: RunView) -> list[Gatherer]:

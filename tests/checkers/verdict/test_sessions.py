@@ -2,12 +2,15 @@
 
 from threading import Thread
 
+import pytest
 from support.judging import no_session
+from support.long_histories import judge_as_long
 
 from checkers.api import CheckResult, run_check
 from checkers.lawful_history import write_lawful
 from checkers.registry import installed_checks
 from checkers.run_view import NO_MASTER
+from checkers.spark import job
 from checkers.verdict.judge import judge
 
 
@@ -15,6 +18,13 @@ from checkers.verdict.judge import judge
 def counted(run):
     """Asks for a table of Spark's."""
     return CheckResult(run.ops.count())
+
+
+@run_check("interrupted")
+def interrupted(run):
+    """Somebody presses Ctrl-C, when the partitions have been judged."""
+    assert run.gathered.on_executors.count() > 0
+    raise KeyboardInterrupt
 
 
 def judged(tmp_path, session, here=True, checks=None):
@@ -46,10 +56,27 @@ def test_a_check_that_asks_for_a_table_has_a_session_made(spark, tmp_path):
 
 
 def test_few_operations_with_many_records_go_to_spark(spark, tmp_path, monkeypatch):
+    here = judged(tmp_path / "a", no_session)
     monkeypatch.setattr("checkers.spark.job.MOST_BYTES_IN_TASKS", 0)
-    document = judged(tmp_path, lambda: spark)
-    assert document["verdict"] == "valid"
-    assert document["checker"]["master"].startswith("local[2")
+    there = judged(tmp_path / "b", lambda: spark)
+    assert there["checker"]["master"].startswith("local[2")
+    names = ("verdict", "properties", "allowed", "counts")  # with how much each check compared
+    assert [there[name] for name in names] == [here[name] for name in names]
+
+
+def test_what_executors_put_into_files_goes_when_a_judgement_is_interrupted(spark, tmp_path, monkeypatch):
+    places = []
+    judge_as_long(monkeypatch)
+
+    def noted(spark):
+        places.append(shared_place(spark))
+        return places[-1]
+
+    shared_place = job._shared_place
+    monkeypatch.setattr(job, "_shared_place", noted)
+    with pytest.raises(KeyboardInterrupt):
+        judged(tmp_path, spark, here=False, checks=[*installed_checks()[0], interrupted])
+    assert [place.path.exists() for place in places] == [False]
 
 
 def test_the_thread_that_makes_the_session_may_judge_a_run_meanwhile(spark, tmp_path):
