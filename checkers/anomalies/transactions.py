@@ -236,10 +236,11 @@ def torn_transaction(log: PartitionLog) -> CheckResult:
     missing = sends.txn & judged & ~returned & ~log.swallowed
     shown = sends.txn & ~missing & (log.covered & log.seen_final if log.final.committed else log.seen_committed)
     tried = (sends.began != NONE) | (sends.status == COMMITTED) | ~sends.finished
-    unsure = (sends.offset == NONE) & log.final.stalled  # the second step knows of these not whether they are covered
+    # The second step does not know of these that they are covered.
+    unsure = (sends.offset == NONE) & log.final.stalled & log.covered & (sends.status != INFO)
     # Only the surprising half is reported: `_resolve_torn` fills in the records of the same transactions that are as expected.
     rows = join_rows(
-        send_rows(log, missing & (sends.status == COMMITTED), sends.op, "missing"),
+        send_rows(log, missing & ((sends.status == COMMITTED) | unsure), sends.op, "missing"),
         send_rows(log, shown & ((sends.status != COMMITTED) | unsure), sends.op, "read"),
         *undecided_rows(log, tried & ~log.swallowed, judged, returned),
         send_rows(log, sends.txn & log.swallowed, sends.op, SWALLOWED),

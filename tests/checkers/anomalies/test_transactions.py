@@ -202,6 +202,18 @@ def test_another_torn_transaction_cannot_hide_behind_an_expected_one(judged):
     assert document["expectation_met"] is False
 
 
+def test_an_aborted_transaction_is_torn_where_the_last_stable_offset_stays_behind_and_an_offset_is_unknown(judged):
+    """The read_uncommitted final read says where the record lies that the other one did not return: below its reach."""
+    h = History()
+    writer = h.txn(0, {"t-0": [5, None]}, type="fail")
+    hidden = h.ops[writer]["mops"][1][2]
+    h.settle({"t-0": (20, 50)}, type="info")
+    h.final({"t-0": [5]}, {"t-0": [5, (7, hidden)]})
+    document = judged(h)
+    assert violated(document) == ["aborted-read", "lso-stall", "torn-transaction"]
+    assert finding(document, "torn-transaction")["operations"] == [writer]
+
+
 # ---- lso-stall ----
 def test_a_last_stable_offset_that_stays_behind_is_a_stall(judged):
     h = History()
