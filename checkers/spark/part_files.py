@@ -53,7 +53,7 @@ def stored(folder: Path, parts: Iterable[NamedPart]) -> Iterator[tuple[str, Stor
 
 
 def append(file: IO[bytes], part: PackedPart, path: str) -> StoredPart:
-    """Write a part at the end of a file, which it knows by this path. Raises OSError."""
+    """Write a part at the end of a file; the place names the file by `path`. Raises OSError."""
     start = file.tell()
     file.write(part.shared)
     file.write(part.own)
