@@ -25,7 +25,7 @@ from checkers.spark.gathering import SHORT_HISTORY, GatheredMessages
 from checkers.spark.lookup import MOPS, READ_COLUMNS, READ_TEXTS, records_of, returned
 from checkers.spark.overview import Overview
 from checkers.spark.source import READ_ERRORS, Source
-from harness.api import MAX_OP, ClockAhead, Deletion, Evidence, Isolation, record_ids
+from harness.api import MAX_OP, Checksum, ClockAhead, Deletion, Evidence, Isolation, record_ids
 
 NO_MASTER = "none: this process judged a short history"
 Made = TypeVar("Made")
@@ -44,7 +44,8 @@ class RunView:
     """All that is known of a run: its Spark tables (made on first use, then shared) and its overview.
 
     missing: kinds of evidence that the history lacks in part, or may lack.
-    stored: the table of what the brokers' logs hold (docs/history.md); there may be none. transaction_timeout_s: the producers'.
+    stored: the table of what the brokers' logs hold (docs/history.md); there may be none. stored_checksum: of the table as it was
+    written, if that is known. transaction_timeout_s: the producers'.
     fencings: what operators did to transactional ids; None: nobody knows. clocks: those that faults had set ahead, likewise.
     clock_error_s: by how much faults made a clock wrong, at most; None: nobody knows. deletions: the topics that faults deleted,
     likewise.
@@ -66,6 +67,7 @@ class RunView:
         contract: Mapping[str, str],
         missing: Collection[Evidence] = (),
         stored: Path | None = None,
+        stored_checksum: Checksum | None = None,
         transaction_timeout_s: float = 60.0,
         fencings: Sequence[Fencing] | None = (),
         clocks: Sequence[ClockAhead] | None = (),
@@ -79,7 +81,7 @@ class RunView:
         self._session, self.here = session, here
         self._spark: SparkSession | None = None
         self.missing = frozenset(missing)
-        self.stored, self.transaction_timeout_s = stored, transaction_timeout_s
+        self.stored, self.stored_checksum, self.transaction_timeout_s = stored, stored_checksum, transaction_timeout_s
         self.fencings, self.clocks, self.clock_error_s = fencings, clocks, clock_error_s
         self.deletions = deletions
         self.faults, self.fencing_s = faults, fencing_s

@@ -17,12 +17,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from harness.api import CampaignError
+from harness.api import CampaignError, limited
 
 MASK = "***"
 STAND_IN = "stand-in"  # where a client's settings are only looked at
 _SECRET = re.compile(r"password|passphrase|secret|private\.key|key\.pem|jaas\.config|oauthbearer\.config")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_MOST_BYTES = 1 << 20  # of a file that holds a secret
 _SHORTEST = 4  # a shorter secret cannot be taken out of a text without taking the text apart
 _LINE = 16  # of a secret of several lines (a key), lines as long as this are hidden one by one too
 
@@ -146,7 +147,7 @@ def _value(reference: str) -> str:
             raise LookupError(f"the environment variable {place} is {'empty' if place in os.environ else 'not set'}")
         return found
     try:
-        found = Path(place).expanduser().read_text("utf-8")
+        found = limited(Path(place).expanduser(), _MOST_BYTES).decode("utf-8").replace("\r\n", "\n")
     except (OSError, UnicodeDecodeError) as error:
         raise LookupError(f"the file cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if not found.strip():

@@ -19,7 +19,7 @@ from checkers.partition.log import NONE
 from checkers.run_view import RunView
 from checkers.verdict.findings import Finding
 from checkers.verdict.wording import FindingText
-from harness.api import STORED, demand_columns, record_ids
+from harness.api import STORED, record_ids, table_problem
 
 COLUMNS = ("partition", "offset", "producer_id", "producer_epoch", "v")
 NO_LOGS = "what the brokers' logs hold was not kept (no stored.parquet), so nobody knows the producers' epochs"
@@ -29,7 +29,8 @@ def stored_epochs(run: RunView) -> pd.DataFrame:
     """What idempotent producers wrote (`COLUMNS`; v: NONE where unknown), once for all replicas that agree, in log order; op: the
     history index of the operation that sent the record, of others NONE. Raises OSError and ArrowException for a damaged table."""
     assert run.stored is not None
-    demand_columns(run.stored, STORED)
+    if problem := table_problem(run.stored, STORED, run.stored_checksum):
+        raise OSError(problem.reason)
     table = pq.read_table(run.stored, columns=list(COLUMNS), filters=[("producer_id", ">=", 0)])
     rows = table.to_pandas().drop_duplicates().sort_values(["partition", "offset", "producer_epoch"], kind="stable")
     rows["v"] = rows["v"].fillna(NONE).astype(np.int64)

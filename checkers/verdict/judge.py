@@ -112,6 +112,7 @@ def judge(
         full,
         missing_evidence(run.gaps),
         run.path(RunFile.STORED),
+        run.checksums.get(RunFile.STORED),
         _timeout_s(run.plan),
         fencings=None if _faults_unknown(run) else _fencings(receipts),
         clocks=None if _faults_unknown(run) else clocks_ahead(receipts),

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checkers.verdict.findings import Finding
-from harness.api import STORED, Run, RunFile, demand_columns
+from harness.api import STORED, Run, RunFile
 
 AROUND = 2  # offsets on each side of a record's
 MOST_PLACES, MOST_ROWS = 6, 60  # of a finding
@@ -76,8 +76,9 @@ def add_stored_evidence(run: Run, findings: Sequence[Finding]) -> str:
     if not wanted or not os.path.lexists(path):
         return ""
     partitions = sorted({row.partition for one in wanted for row in one.rows})
+    if problem := run.table_problem(RunFile.STORED, STORED):
+        return f"{problem}: no finding shows what the brokers' logs hold"
     try:
-        demand_columns(path, STORED)
         stored = StoredRecords(pq.read_table(path, filters=[("partition", "in", partitions)]))
     except (OSError, pa.ArrowException) as error:
         return f"{RunFile.STORED} could not be read ({error}): no finding shows what the brokers' logs hold"

@@ -82,14 +82,14 @@ from harness.api.events import FailedEvent, PerformedEvent, PerformerEvent, RunE
 from harness.api.evidence import Evidence, Gap, GapKind, HistoryFile, Manifest, evidence_of, missing_evidence
 from harness.api.expectations import ALONE, ANYWHERE, anomaly_and_word
 from harness.api.faults import ChangesTopicSettings, ClusterView, DemandsContract, Fault, Receipt, SharedState
-from harness.api.files import regular, replacing
+from harness.api.files import Checksum, limited, regular, replacing
 from harness.api.history import OPERATIONS, STORED, UNREADABLE, VALUES, demand_columns
 from harness.api.logs import LogEntry, LogRecord, ReadingLogs, cluster_and_name, of_second
 from harness.api.plans import WHEN, Budget, Choice, FaultChoice, Injection, Lane, Test
 from harness.api.python_command import interpreter_script, module_command
 from harness.api.record_ids import MAX_OP, MAX_PROCESS, MAX_SEQ, identity_in, record_id, split_record_id
 from harness.api.rights import Right
-from harness.api.run import Plan, Problem, Receipts, Run, RunFile, TopicPlan
+from harness.api.run import Plan, Problem, Receipts, Run, RunFile, TopicPlan, table_problem
 from harness.api.services import DockerImage, DockerLeftover, DockerService, Judge, KafkaCache, KafkaVersion, SelfcheckRow
 from harness.api.transactions import (
     UNDER_WAY,
@@ -155,6 +155,7 @@ __all__ = [
     "CallError",
     "CampaignError",
     "ChangesTopicSettings",
+    "Checksum",
     "Choice",
     "Client",
     "ClientSettings",
@@ -277,6 +278,7 @@ __all__ = [
     "evidence_of",
     "identity_in",
     "interpreter_script",
+    "limited",
     "missing_evidence",
     "module_command",
     "note_event",
@@ -291,4 +293,5 @@ __all__ = [
     "replacing",
     "second_of",
     "split_record_id",
+    "table_problem",
 ]

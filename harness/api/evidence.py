@@ -6,12 +6,14 @@ what is missing (`checkers.verdict.weakening`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Annotated, Any
 
 from msgspec import Meta
+
+from harness.api.files import Checksum
 
 _BASE64 = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)?$"
 
@@ -97,9 +99,9 @@ class HistoryFile:
     role: str | None = None
     isolation: str | None = None
     run: str | None = None
-    lines: int | None = None
-    bytes: int | None = None
-    least: int = 0
+    lines: Annotated[int, Meta(ge=0)] | None = None
+    bytes: Annotated[int, Meta(ge=0)] | None = None
+    least: Annotated[int, Meta(ge=0)] = 0
     blocks: Annotated[str, Meta(pattern=_BASE64)] = ""
 
 
@@ -109,6 +111,7 @@ class Manifest:
 
     slots: how many places for workers there are. complete: the run came to its end, and each file is counted; before, it lists
     what was begun. plan: a checksum of what `plan.json` says (`harness.runs.directory.plan_checksum`); empty in older ones.
+    tables: the checksums of tables that the run itself wrote (`stored.parquet`), by file.
     """
 
     run: str
@@ -116,6 +119,7 @@ class Manifest:
     complete: bool
     files: tuple[HistoryFile, ...]
     plan: str = ""
+    tables: Mapping[str, Checksum] = field(default_factory=dict)
     schema: int = 1
 
 

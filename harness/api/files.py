@@ -14,6 +14,7 @@ from pathlib import Path
 from harness.api.errors import CampaignError
 
 Checksum = tuple[int, int]  # size, CRC-32
+MOST_DOCUMENT = 256 << 20  # bytes of a JSON document: far more than any of ours has
 _PART = 1 << 20
 _KINDS = {
     stat.S_IFDIR: "a directory",
@@ -38,6 +39,21 @@ def regular(path: Path) -> Path:
     if kind != stat.S_IFREG:
         raise OSError(f"it is {_KINDS.get(kind, 'no file')}")
     return path
+
+
+def limited(path: Path, most: int = MOST_DOCUMENT) -> bytes:
+    """The content of a regular file. Raises OSError, also for one with more bytes than `most`: a sparse file has any size."""
+    with regular(path).open("rb") as file:
+        if os.fstat(file.fileno()).st_size <= most:
+            content = file.read(most + 1)  # it may grow meanwhile
+            if len(content) <= most:
+                return content
+    raise OSError(f"it has more than {most:,} bytes")
+
+
+def fits_in_memory() -> int:
+    """How many bytes of a file may be held at a time: an eighth of this machine's memory."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 8
 
 
 def checksum(path: Path) -> Checksum:

@@ -67,6 +67,8 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         if as_json:
             _answer(["left by Ctrl-C"], INTERRUPTED)
         raise SystemExit(INTERRUPTED) from None
+    except MemoryError:
+        _fail(["not enough memory: what was read, or is to be judged, does not fit into it"], Exit.HARNESS_BROKE, as_json)
     except Exception:  # noqa: BLE001 - a bug of ours must not look like the verdict `invalid`, whose code is 1
         _fail([traceback.format_exc()], Exit.HARNESS_BROKE, as_json)
     raise SystemExit(code if isinstance(code, int) else 0)

@@ -20,6 +20,7 @@ from harness.api import HistoryFile, history, regular
 GZIP = b"\x1f\x8b"
 FORMAT = "fencepost-history"
 LONGEST_HEADER = 1 << 16
+_PACKING = 1 << 16  # bytes that gzip may add
 CUT_OFF = "cut off while it was written (the worker was killed)"
 HEADER, PROCESS, INVOCATION, COMPLETION = history.HEADER, history.PROCESS, history.INVOCATION, history.COMPLETION
 
@@ -34,20 +35,28 @@ def opened(path: Path) -> BinaryIO:
     return gzip.open(path, "rb") if packed else open(path, "rb")  # type: ignore[return-value]
 
 
-def content_of(path: Path) -> tuple[bytes, str]:
-    """A file's content, decompressed when it is gzip, as far as it goes; and why it goes no further. Raises OSError."""
-    content = regular(path).read_bytes()
+def content_of(path: Path, most: int) -> tuple[bytes, str]:
+    """A file's content, decompressed when it is gzip, as far as it goes but at most so many bytes; and why it goes no further.
+
+    Raises OSError.
+    """
+    with regular(path).open("rb") as file:
+        content = file.read(most)
+        if content[:2] != GZIP:
+            return content, ""
+        content += file.read(most + _PACKING)  # what is packed may be a little larger than before
     parts: list[bytes] = []
-    while content[:2] == GZIP:  # a gzip file may have several members
+    while content[:2] == GZIP and most:  # a gzip file may have several members
         unpacker = zlib.decompressobj(wbits=31)
         try:
-            parts.append(unpacker.decompress(content))
+            parts.append(unpacker.decompress(content, most))
         except zlib.error as error:
             return b"".join(parts), f"its compressed content is damaged ({error})"
-        if not unpacker.eof:
+        most -= len(parts[-1])
+        if not unpacker.eof and most:
             return b"".join(parts), "its compressed content is cut short"
         content = unpacker.unused_data
-    return (b"".join(parts), "") if parts else (content, "")
+    return b"".join(parts), ""
 
 
 # --------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.api import HistoryFile, Manifest, RunFile
+from harness.api.files import checksum
 from harness.runs.directory import plan_checksum, write_manifest
 
 BLOCK = 4096  # bytes; the last block of a file may be shorter
@@ -42,9 +43,11 @@ class ManifestWriter:
             self._write(replace(self._manifest, files=tuple(_looked_at(folder, file) for file in self._manifest.files)))
 
     def complete(self) -> None:
-        """Count every file, after the last line was written."""
-        folder = self._run_dir / RunFile.LINES
-        self._write(replace(self._manifest, complete=True, files=tuple(_counted(folder, file) for file in self._manifest.files)))
+        """Count every file, after the last line and the last table were written."""
+        folder, stored = self._run_dir / RunFile.LINES, self._run_dir / RunFile.STORED
+        files = tuple(_counted(folder, file) for file in self._manifest.files)
+        tables = {stored.name: checksum(stored)} if stored.exists() else {}
+        self._write(replace(self._manifest, complete=True, files=files, tables=tables))
 
     def _write(self, manifest: Manifest) -> None:
         self._manifest = manifest

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from harness.api import Evidence, Gap, GapKind, HistoryError, HistoryFile, Run, RunFile, evidence_of
+from harness.api.files import fits_in_memory
 from harness.history.lines import content_of
 from harness.history.manifest import sound_lines
 
@@ -130,10 +131,16 @@ def _largest_first(run: Run, files: Iterable[HistoryFile]) -> tuple[HistoryFile,
 
 
 def _content(run: Run, file: HistoryFile) -> tuple[bytes, str]:
+    """A file's content, and why there is no more of it. Of one that was counted, at most a byte more: then it was added to."""
+    most = fits_in_memory()
+    wanted = most if file.bytes is None else min(file.bytes, most)
     try:
-        return content_of(run.path(RunFile.LINES) / file.name)
+        held, broken = content_of(run.path(RunFile.LINES) / file.name, wanted + 1)
     except OSError as error:
         return b"", f"it cannot be read ({error.strerror or error})"
+    if len(held) > most:
+        return b"", f"it cannot be read (it has more than {most:,} bytes, an eighth of this machine's memory)"
+    return held, broken
 
 
 def _slots(files: Iterable[HistoryFile]) -> int:

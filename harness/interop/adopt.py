@@ -35,6 +35,7 @@ from harness.runs.directory import write_damage, write_plan
 
 __all__ = ["UNDERSTOOD", "Format", "adopt", "detect"]
 MOST_DAMAGE = 1000
+OWN = {"aborted_polls": "kept"}  # what our consumers do, where Jepsen's go back
 
 
 def adopt(path: Path, run_dir: Path, overrides: Mapping[str, str] | None = None, block: int = BLOCK) -> list[Gap]:
@@ -50,13 +51,13 @@ def adopt(path: Path, run_dir: Path, overrides: Mapping[str, str] | None = None,
     if found.name == "fencepost-jsonl":
         damage = merge_lines(path, run_dir)
         functions, partitions = _contents(run_dir)
-        promised = contract(functions, given)
+        promised = contract(functions, {**OWN, **given})
     elif found.name == "fencepost-parquet":
         damage = copy_parquet(path, run_dir)
         functions, partitions = _contents(run_dir)
         if not functions.get("final-read"):  # without a final phase nobody misses what the final readers got
             damage = [gap for gap in damage if Evidence.FINAL_COMMITTED not in gap.evidence]
-        promised = contract(functions, given)
+        promised = contract(functions, {**OWN, **given})
     else:
         damage, functions, partitions, promised = _adopt_jepsen(path, run_dir, found, given, block)
     source = {"path": str(path), "format": found.name, "operations": dict(functions), "partitions": len(partitions)}

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from harness.api.files import fits_in_memory
 from harness.history.lines import opened
 
 BLOCK = 8 << 20
+LONGEST_LINE = 256 << 20  # bytes; what is longer is no operation
 MARK = b"\xef\xbb\xbf"  # a byte order mark, as some editors put before UTF-8
 _STRUCTURE = re.compile(rb'"(?:[^"\\]|\\.)*"|\\.|;[^\n]*|[\[({]|[\])}]', re.DOTALL)
 _BETWEEN = re.compile(rb"[ ,\n\r\t]+|;[^\n]*")
@@ -44,11 +46,17 @@ def unmarked(file: BinaryIO) -> BinaryIO:
 
 
 def blocks(path: Path, array: bool, size: int = BLOCK) -> Iterator[Block]:
-    """The blocks of a file of lines, or of one whole array. Raises OSError, EOFError (a gzip file that is cut off)."""
+    """The blocks of a file of lines, or of one whole array.
+
+    Raises OSError, also for a line or an array that is too large, and EOFError for a gzip file that is cut off.
+    """
     with opened(path) as file:
         unmarked(file)
         if array:
-            yield from _of_elements(file.read(), size)
+            content = file.read(fits_in_memory() + 1)
+            if len(content) > fits_in_memory():
+                raise OSError(f"one array has more than {fits_in_memory():,} bytes, an eighth of this machine's memory")
+            yield from _of_elements(content, size)
         else:
             yield from _of_lines(file, size)
 
@@ -65,6 +73,8 @@ def _of_lines(file: BinaryIO, size: int) -> Iterator[Block]:
         if not got:
             return
         rest += got[cut:]
+        if len(rest) > LONGEST_LINE:
+            raise OSError(f"line {first + 1} has more than {LONGEST_LINE:,} bytes")
 
 
 def _of_elements(content: bytes, size: int) -> Iterator[Block]:

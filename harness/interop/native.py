@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +14,17 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from harness.api import Evidence, Gap, GapKind, HistoryError, RunFile
+from harness.api.files import fits_in_memory, regular
 from harness.history import merge
 from harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
 from harness.runs.directory import open_run
 
 
 def merge_lines(path: Path, run_dir: Path) -> list[Gap]:
-    """Copy the JSON lines of a file or a directory to `run_dir`/history, and merge them."""
+    """Copy the JSON lines of a file or a directory to `run_dir`/history, and merge them.
+
+    Raises HistoryError for a file that cannot be read.
+    """
     folder = run_dir / RunFile.LINES
     folder.mkdir(exist_ok=True)
     files = [path] if path.is_file() else sorted([*path.glob("*.jsonl"), *path.glob("history/*.jsonl")])
@@ -26,14 +32,33 @@ def merge_lines(path: Path, run_dir: Path) -> list[Gap]:
         name = file.name.removesuffix(".gz")
         name = name if name.endswith(".jsonl") else f"{name}.jsonl"
         copy = folder / name
-        shutil.copyfile(file, folder / f"also-{name}" if copy.exists() else copy)  # merging unpacks it, as far as it goes
+        try:  # merging unpacks it, as far as it goes
+            shutil.copyfile(_of_bearable_size(file), folder / f"also-{name}" if copy.exists() else copy)
+        except OSError as error:
+            raise HistoryError(
+                f"{file}: cannot be read: {error.strerror or error}; the others can be judged without it"
+            ) from error
     return merge.merge(open_run(run_dir))
+
+
+def _of_bearable_size(path: Path) -> Path:
+    """A regular file that can be merged. Raises OSError."""
+    if regular(path).stat().st_size > fits_in_memory():
+        raise OSError(f"it has more than {fits_in_memory():,} bytes, an eighth of this machine's memory")
+    return path
 
 
 def copy_parquet(path: Path, run_dir: Path) -> list[Gap]:
     """Write `history.parquet` with all of our columns (absent ones null, rows numbered anew in the order of their times), and
     `faults.parquet` and `values.parquet` when they lie beside it. Returns what the history lacks for columns that are absent.
-    Raises HistoryError when a column cannot be read as what it should be."""
+    Raises HistoryError when the table, or a column as what it should be, cannot be read."""
+    try:
+        return _copied(path, run_dir)
+    except (OSError, pa.ArrowException) as error:
+        raise HistoryError(f"{path}: cannot be read: {_first_line(error)}") from error
+
+
+def _copied(path: Path, run_dir: Path) -> list[Gap]:
     whole = path / RunFile.HISTORY
     source = ds.dataset(whole if whole.exists() else path, format="parquet", exclude_invalid_files=path.is_dir())
     order = None if _sorted(source) else pc.sort_indices(source.to_table(columns=["time"])["time"])
@@ -49,18 +74,28 @@ def copy_parquet(path: Path, run_dir: Path) -> list[Gap]:
             first += len(batch)
     part.replace(run_dir / RunFile.HISTORY)
     folder = path if path.is_dir() else path.parent
-    values, beside = folder / RunFile.VALUES, folder / RunFile.RECEIPTS
-    if values.exists():
-        shutil.copyfile(values, run_dir / RunFile.VALUES)
-    if beside.exists() and pq.read_schema(beside).names == FAULTS_SCHEMA.names:
-        shutil.copyfile(beside, run_dir / RunFile.RECEIPTS)
-    else:
-        pq.write_table(FAULTS_SCHEMA.empty_table(), run_dir / RunFile.RECEIPTS)
-    return [
+    damage = _copy_beside(folder / RunFile.VALUES, run_dir)
+    pq.write_table(FAULTS_SCHEMA.empty_table(), run_dir / RunFile.RECEIPTS)
+    damage += _copy_beside(folder / RunFile.RECEIPTS, run_dir, FAULTS_SCHEMA.names, (Evidence.RECEIPTS,))
+    return damage + [
         Gap(file=path.name, why=why, kind=GapKind.MISSING, evidence=evidence)
         for name, (evidence, why) in _ABSENT.items()
         if name not in source.schema.names
     ]
+
+
+def _copy_beside(path: Path, run_dir: Path, columns: Sequence[str] = (), evidence: tuple[Evidence, ...] = ()) -> list[Gap]:
+    """Copy a table that lies beside a history, if it has just these columns; what is lost where it cannot be read."""
+    try:
+        if os.path.lexists(path) and (not columns or pq.read_schema(regular(path)).names == columns):
+            shutil.copyfile(regular(path), run_dir / path.name)
+    except (OSError, pa.ArrowException) as error:
+        return [Gap(file=path.name, why=f"cannot be read: {_first_line(error)}", evidence=evidence)]
+    return []
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 _ABSENT = {

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from harness.api import CampaignError, Evidence, Plan, Problem, Run, RunFile
 from harness.api.files import regular
-from harness.api.history import OPERATIONS, VALUES, demand_columns
+from harness.api.history import OPERATIONS, STORED, VALUES, demand_columns
 from harness.report.transaction_protocol import spoken
 from harness.runs.directory import described
 
@@ -194,7 +194,7 @@ def read(run: Run) -> ReportData:
         anomalies=anomalies,
         notes=tuple(notes),
         values=values,
-        transaction_protocol=spoken(run.path(RunFile.STORED)),
+        transaction_protocol="" if run.table_problem(RunFile.STORED, STORED) else spoken(run.path(RunFile.STORED)),
         receipts_lost=bool(lost),
     )
 

@@ -28,7 +28,7 @@ from harness.api import (
     Run,
     RunFile,
 )
-from harness.api.files import Checksum, checksum, regular, replacing
+from harness.api.files import Checksum, checksum, limited, replacing
 from harness.api.history import RECEIPTS
 from harness.api.run import table_problem
 from harness.api.verdict_document import ReceiptDocument, VerdictDocument
@@ -61,13 +61,14 @@ def open_run(directory: Path) -> Run:
         problems[RunFile.DAMAGE], damage = damage, Damage(())
     manifest = document(RunFile.MANIFEST, Manifest)
     unattested = _unattested(directory, plan, damage, RunFile.DAMAGE in problems)
+    found = msgspec.convert(manifest, Manifest) if manifest else None
     return Run(
         directory=directory,
         plan=plan,
-        manifest=msgspec.convert(manifest, Manifest) if manifest else None,
+        manifest=found,
         gaps=(*damage.gaps, *_left_out(plan), *unattested, *_changed_plan(plan, manifest)),
         merged=damage.merged,
-        checksums=damage.checksums,
+        checksums={**damage.checksums, **(found.tables if found else {})},
         left_behind=tuple(document(RunFile.LEFT_BEHIND, _LeftBehind).get("left", ())),
         verdict=document(RunFile.VERDICT, VerdictDocument),
         problems=problems,
@@ -99,7 +100,7 @@ class _LeftBehind(TypedDict, total=False):
 def _read_json(path: Path, shape: Any) -> Any:
     """The JSON document in a file, if it has this shape, with the keys that the shape does not know; or the problem with it."""
     try:
-        found = _decoded(regular(path).read_text(encoding="utf-8"))
+        found = _decoded(limited(path).decode("utf-8"))
         msgspec.convert(found, shape)
     except FileNotFoundError as error:
         return Problem(path.name, str(error), missing=True)
@@ -168,12 +169,19 @@ def _changed_plan(plan: Plan, manifest: Mapping[str, Any]) -> Iterator[Gap]:
 
 
 def _unattested(directory: Path, plan: Plan, damage: Damage, lost: bool) -> Iterator[Gap]:
-    """What an adopted run once had beside its history, and lacks now; merging would write it again, but there are no lines."""
+    """What a run once had beside its history, and lacks now; merging would write it again, but there are no lines."""
     if lost and plan.get("source"):
         why = "is missing or cannot be read, so nobody knows what could not be read of the history"
         yield Gap(file=RunFile.DAMAGE, why=why, kind=GapKind.UNATTESTED, evidence=(Evidence.SENDS, Evidence.POLLS))
+    if plan.get("manifest") and RunFile.HISTORY not in damage.checksums and not _has_lines(directory):
+        why = f"is missing or damaged, as are the lines of the history: nobody attests that {RunFile.HISTORY} is as it was merged"
+        yield Gap(file=RunFile.DAMAGE, why=why, kind=GapKind.UNRELIABLE, evidence=tuple(Evidence))
     if RunFile.RECEIPTS in damage.checksums and not os.path.lexists(directory / RunFile.RECEIPTS):
         yield Gap(file=RunFile.RECEIPTS, why="is missing", kind=GapKind.MISSING, evidence=(Evidence.RECEIPTS,))
+
+
+def _has_lines(directory: Path) -> bool:
+    return any((directory / RunFile.LINES).glob("*.jsonl*"))
 
 
 def _left_out(plan: Mapping[str, Any]) -> Iterator[Gap]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -63,7 +64,11 @@ def test_every_reference_that_leads_nowhere_is_told_at_once(monkeypatch, tmp_pat
     monkeypatch.delenv("NOT_THERE", raising=False)
     monkeypatch.setenv("EMPTY", "")
     (tmp_path / "empty").write_text("\n")
-    given = {"a": "env:NOT_THERE", "b": "env:EMPTY", "c": f"file:{tmp_path}/none", "d": f"file:{tmp_path}/empty"}
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "large").touch()
+    os.truncate(tmp_path / "large", 1 << 42)
+    given = {"a": "env:NOT_THERE", "b": "env:EMPTY"}
+    given |= {key: f"file:{tmp_path}/{name}" for key, name in zip("cdef", ("none", "empty", "pipe", "large"), strict=True)}
     with pytest.raises(CampaignError) as caught:
         secrets.resolve(given)
     assert [text.partition(": ")[2] for text in caught.value.mistakes] == [
@@ -71,6 +76,8 @@ def test_every_reference_that_leads_nowhere_is_told_at_once(monkeypatch, tmp_pat
         "the environment variable EMPTY is empty",
         "the file cannot be read: No such file or directory",
         "the file is empty",
+        "the file cannot be read: it is a pipe",
+        "the file cannot be read: it has more than 1,048,576 bytes",
     ]
 
 

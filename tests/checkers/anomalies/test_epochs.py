@@ -9,6 +9,8 @@ from support.judging import judge_here
 
 from harness.api import RunFile
 from harness.api.history import STORED, schema
+from harness.history.manifest import ManifestWriter
+from harness.runs.directory import open_run
 
 ID = {"transactional_id": "id"}
 NAMES = [column.name for column in STORED]
@@ -77,3 +79,15 @@ def test_without_logs_it_is_not_exercised_and_with_a_damaged_table_unknown(tmp_p
     assert "no stored.parquet" in answer(judge_here(tmp_path, h.ops), "epoch-regression")["reason"]
     (tmp_path / RunFile.STORED).write_text("no table")
     assert answer(judge_here(tmp_path, h.ops), "epoch-regression")["verdict"] == "unknown"
+
+
+def test_logs_of_another_run_are_no_evidence(tmp_path):
+    """The table is whole, and not the one that the run's manifest counts."""
+    h = two_instances()
+    rows = ("n1", "t-0", 3, 3, 2, "ABORT", None), ("n1", "t-0", 5, 3, 1, "record", h.v("t-0", 5))
+    assert judged(tmp_path, h, *rows)[0]["verdict"] == "violated"
+    ManifestWriter(tmp_path, open_run(tmp_path).plan, 1).complete()
+    assert judged(tmp_path, h, *rows)[0]["verdict"] == "violated"
+    found, _ = judged(tmp_path, h, *rows, ("n1", "t-1", 7, 3, 1, "record", h.v("t-1", 7)))
+    assert found["verdict"] == "unknown"
+    assert "its checksum is another" in found["reason"]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
+import shutil
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,6 +14,7 @@ from support.jepsen_example import DATA, Adopted, adopted
 
 from harness.api import HistoryError, record_id
 from harness.history.merge import OPS_SCHEMA
+from harness.interop import blocks
 from harness.interop.adopt import Format
 from harness.interop.detect import detect
 
@@ -134,3 +138,78 @@ def test_values_beside_our_parquet_are_taken_along(tmp_path):
     second = Adopted(tmp_path / "copy", tmp_path / "second")
     assert second.values == first.values
     assert second.shown() == first.shown()
+
+
+def our_lines(folder):
+    (folder / "c3-0.jsonl").write_text(LINES)
+
+
+def our_table(folder):
+    Adopted(folder / "c3-0.jsonl", folder / "run")
+    shutil.copy(folder / "run" / "history.parquet", folder)
+    shutil.rmtree(folder / "run")
+
+
+def a_pipe(path):
+    os.mkfifo(path)
+
+
+def a_loop(path):
+    path.symlink_to(path)
+
+
+def without_end(path):
+    path.touch()
+    os.truncate(path, 1 << 42)
+
+
+@pytest.mark.parametrize("odd", [os.mkdir, a_pipe, a_loop, without_end])
+def test_an_odd_file_among_our_lines_is_named(tmp_path, odd):
+    our_lines(tmp_path)
+    odd(tmp_path / "c4-0.jsonl")
+    with pytest.raises(HistoryError, match=r"c4-0\.jsonl: cannot be read: .*; the others can be judged without it"):
+        Adopted(tmp_path, tmp_path / "run")
+
+
+@pytest.mark.parametrize("name", ["faults.parquet", "values.parquet"])
+@pytest.mark.parametrize("odd", [os.mkdir, a_pipe, a_loop])
+def test_an_odd_file_beside_our_parquet_is_what_the_history_lacks(tmp_path, odd, name):
+    our_lines(tmp_path)
+    our_table(tmp_path)
+    odd(tmp_path / name)
+    found = Adopted(tmp_path, tmp_path / "run")
+    assert [gap.file for gap in found.damage] == [name]
+    assert len(found.rows) == 1
+
+
+def test_a_table_that_is_damaged_behind_its_head_is_named(tmp_path):
+    our_lines(tmp_path)
+    our_table(tmp_path)
+    path = tmp_path / "history.parquet"
+    content = path.read_bytes()
+    path.write_bytes(content[:4] + bytes(len(content) // 2) + content[4 + len(content) // 2 :])
+    with pytest.raises(HistoryError, match="cannot be read"):
+        Adopted(tmp_path, tmp_path / "run")
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_line_without_end_is_no_operation(tmp_path, monkeypatch, packed):
+    monkeypatch.setattr(blocks, "LONGEST_LINE", 1 << 20)
+    content = QUEUE.encode() + bytes(20 << 20)
+    with pytest.raises(HistoryError, match="has more than 1,048,576 bytes"):
+        adopted(gzip.compress(content, 1) if packed else content, tmp_path)
+
+
+def test_our_own_consumers_go_on_behind_what_an_aborted_transaction_polled(tmp_path):
+    """Jepsen's go back. A lawful run of ours whose plan is lost is judged by its lines, and accuses nobody."""
+    assert {name: adopted_plan(tmp_path, name, text)["contract"]["aborted_polls"] for name, text in BOTH.items()} == {
+        "ours": "kept",
+        "jepsens": "rewound",
+    }
+
+
+BOTH = {"ours": LINES, "jepsens": QUEUE}
+
+
+def adopted_plan(folder, name, text):
+    return json.loads((adopted(text, folder, name).dir / "plan.json").read_text())

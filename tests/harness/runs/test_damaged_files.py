@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
@@ -11,11 +12,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.recorded_run import attest, record_run
+from support.recorded_run import attest, of_former_days, record_run
 
 from checkers.verdict.judge import judge
 from harness.api import OPERATIONS, CampaignError, HistoryError, RunFile, replacing
 from harness.cli import main
+from harness.history import roster
 from harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
 from harness.history.writer import HistoryWriter
 from harness.interop.adopt import adopt
@@ -54,6 +56,12 @@ def noise(path):
     path.write_bytes(bytes(range(256)))
 
 
+def without_end(path):
+    """A sparse file: nothing on the disk, and more than any memory."""
+    path.touch()
+    os.truncate(path, 1 << 42)
+
+
 def deep_nesting(path):
     path.write_text("[" * 90_000 + "]" * 90_000)
 
@@ -67,7 +75,7 @@ def another_table(path):
     pq.write_table(pa.table({"customers": ["Ada"]}), path)
 
 
-ANYWHERE = (a_directory, a_dangling_link, a_looping_link, a_pipe, nothing_in_it, noise, deep_nesting)
+ANYWHERE = (a_directory, a_dangling_link, a_looping_link, a_pipe, nothing_in_it, noise, without_end, deep_nesting)
 CASES = [(file, damage) for file in (*DOCUMENTS, *TABLES) for damage in ANYWHERE]
 CASES += [(file, damage) for file in TABLES for damage in (cut_in_the_middle, another_table)]
 
@@ -307,3 +315,51 @@ def test_checksums_of_a_manifest_that_are_none_are_a_problem_of_the_run(tmp_path
     manifest["files"][0]["blocks"] = blocks
     (folder / RunFile.MANIFEST).write_text(json.dumps(manifest))
     assert "blocks" in str(open_run(folder).problems[RunFile.MANIFEST])
+
+
+def a_judged_run_without_lines(folder: Path) -> Path:
+    run = merged(open_run(record_run(folder)))
+    assert judge(run, here=True)["verdict"] == "valid"
+    shutil.rmtree(folder / RunFile.LINES)
+    return folder
+
+
+def without_damage(folder):
+    (folder / RunFile.DAMAGE).unlink()
+
+
+def without_checksums(folder):
+    (folder / RunFile.DAMAGE).write_text("[]")
+
+
+@pytest.mark.parametrize("damage", [without_damage, without_checksums])
+def test_a_table_that_nothing_attests_any_more_makes_every_answer_unknown(tmp_path, damage):
+    """The lines are gone, and what merging noted of the table is, too: rows may be missing, and are."""
+    folder = a_judged_run_without_lines(tmp_path / "run")
+    assert judge(open_run(folder), here=True)["verdict"] == "valid"
+    rows = pq.read_table(folder / RunFile.HISTORY)
+    pq.write_table(rows.slice(0, rows.num_rows - 9), folder / RunFile.HISTORY)
+    damage(folder)
+    document = judge(open_run(folder), here=True)
+    assert document["verdict"] == "unknown"
+    assert any("nobody attests that history.parquet" in text for text in document["weakened"])
+
+
+def test_a_file_of_lines_is_read_no_further_than_the_run_wrote_it(tmp_path):
+    """What comes behind may be without end; gzip packs it into little."""
+    folder = record_run(tmp_path / "run")
+    os.truncate(folder / RunFile.LINES / "c0-0.jsonl", 1 << 42)
+    packed = folder / RunFile.LINES / "c1-0.jsonl"
+    packed.write_bytes(gzip.compress(packed.read_bytes() + bytes(1 << 24)))
+    gaps = merged(open_run(folder)).gaps
+    assert {gap.file for gap in gaps if "was changed after the run" in gap.why} == {"c0-0.jsonl", "c1-0.jsonl"}
+
+
+def test_a_file_of_lines_that_nobody_counted_must_fit_into_memory(tmp_path):
+    folder = record_run(tmp_path / "run")
+    of_former_days(folder)
+    os.truncate(folder / RunFile.LINES / "c0-0.jsonl", 1 << 42)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(roster, "fits_in_memory", lambda: 1 << 20)
+        gaps = merged(open_run(folder)).gaps
+    assert any(gap.file == "c0-0.jsonl" and "1,048,576 bytes" in gap.why for gap in gaps)
