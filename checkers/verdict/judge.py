@@ -53,6 +53,7 @@ from harness.api import (
     overlaid_contract,
     planned_contract,
     replacing,
+    whole_number,
 )
 
 TRANSACTION_TIMEOUT_MS = 60_000
@@ -149,9 +150,16 @@ def _promised(run: Run) -> dict[str, str]:
 
 
 def _timeout_s(plan: Plan) -> float:
-    """The producers' transaction.timeout.ms; Kafka's default where the plan says nothing."""
+    """The producers' transaction.timeout.ms; Kafka's default where the plan says nothing. Raises HistoryError: no such time."""
     producer: Mapping[str, Any] = (plan.get("client") or {}).get("producer") or {}
-    return float(producer.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)) / 1000
+    given = producer.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)
+    try:
+        timeout_ms = float(str(given))
+        if 0 < timeout_ms < 1 << 31:
+            return timeout_ms / 1000
+    except ValueError:
+        pass
+    raise HistoryError(f"{RunFile.PLAN}: transaction.timeout.ms is {str(given)[:40]!r}, no time; is the run's directory whole?")
 
 
 def _fencing_s(plan: Plan) -> float | None:
@@ -174,14 +182,14 @@ def _faults_unknown(run: Run) -> bool:
 def _fencings(receipts: Receipts) -> list[Fencing]:
     """What operators fenced, by the evidence of faults (docs/history.md); what is no such evidence is left out."""
     calls = [one for receipt in receipts for one in _calls_of(receipt)]
-    return [Fencing(str(one["transactional_id"]), int(one["began_ns"]), one.get("ended_ns")) for one in calls]
+    return [Fencing(str(one["transactional_id"]), one["began_ns"], whole_number(one.get("ended_ns"))) for one in calls]
 
 
 def _calls_of(receipt: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     evidence = receipt.get("evidence")
     found = evidence.get("fencings") if isinstance(evidence, Mapping) else None
     calls = [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
-    return [one for one in calls if isinstance(one.get("began_ns"), int) and "transactional_id" in one]
+    return [one for one in calls if whole_number(one.get("began_ns")) is not None and "transactional_id" in one]
 
 
 def _present(

@@ -108,6 +108,7 @@ from harness.api.values import (
     Outcome,
     Property,
     Verdict,
+    whole_number,
 )
 from harness.api.workloads import (
     ONLY_READ,
@@ -294,4 +295,5 @@ __all__ = [
     "second_of",
     "split_record_id",
     "table_problem",
+    "whole_number",
 ]

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from harness.api.values import whole_number
+
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
@@ -33,15 +35,11 @@ def _calls(receipt: Mapping[str, Any]) -> list[Any]:
 
 
 def _deletion(call: Any, receipt: Mapping[str, Any]) -> Deletion | None:
-    if not isinstance(call, Mapping) or not isinstance(call.get("began_ms"), int) or "topic" not in call:
+    if not isinstance(call, Mapping) or whole_number(call.get("began_ms")) is None or "topic" not in call:
         return None
     healing = receipt.get("healing")
     again = healing.get("again") if isinstance(healing, Mapping) else None
     known = again if isinstance(again, Mapping) else {}
     if known.get("deleted") is False:
         return None  # the request failed, and every broker still has the former topic
-    return Deletion(str(call["topic"]), call["began_ms"], *(_number(known.get(name)) for name in ("known_ms", "known_ns")))
-
-
-def _number(value: Any) -> int | None:
-    return value if isinstance(value, int) else None
+    return Deletion(str(call["topic"]), call["began_ms"], *(whole_number(known.get(name)) for name in ("known_ms", "known_ns")))

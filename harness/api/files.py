@@ -16,6 +16,7 @@ from harness.api.errors import CampaignError
 Checksum = tuple[int, int]  # size, CRC-32
 MOST_DOCUMENT = 256 << 20  # bytes of a JSON document: far more than any of ours has
 _PART = 1 << 20
+_OF_THE_KERNEL = ("/proc/", "/sys/")
 _KINDS = {
     stat.S_IFDIR: "a directory",
     stat.S_IFIFO: "a pipe",
@@ -28,16 +29,19 @@ _KINDS = {
 def regular(path: Path) -> Path:
     """The path itself, when a regular file lies there, perhaps behind links: only such a file ends when it is read.
 
-    Raises FileNotFoundError when nothing lies there, and OSError for a link that leads nowhere, a directory, a pipe, a device.
+    Raises FileNotFoundError when nothing lies there, and OSError for a link that leads nowhere, a directory, a pipe, a device, a file of the kernel.
     """
     try:
-        kind = stat.S_IFMT(path.stat().st_mode)
+        status = path.stat()
     except FileNotFoundError:
         if path.is_symlink():
             raise OSError(f"it is a link to {os.readlink(path)}, which does not exist") from None
         raise
+    kind = stat.S_IFMT(status.st_mode)
     if kind != stat.S_IFREG:
         raise OSError(f"it is {_KINDS.get(kind, 'no file')}")
+    if not status.st_size and str(path.resolve()).startswith(_OF_THE_KERNEL):
+        raise OSError("it is a file of the kernel, which may never end")
     return path
 
 

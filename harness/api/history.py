@@ -214,6 +214,8 @@ def demand_columns(path: Path, columns: Sequence[Column]) -> None:
             continue
         if field.name not in found.names:
             raise OSError(f"its column `{field.name}` is missing (docs/history.md)")
+        if found.names.count(field.name) > 1:
+            raise OSError(f"it has two columns `{field.name}` (docs/history.md)")
         if not found.field(field.name).type.equals(field.type):
             raise OSError(f"its column `{field.name}` is {found.field(field.name).type}, not {field.type} (docs/history.md)")
 

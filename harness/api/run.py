@@ -56,12 +56,23 @@ _JUDGED = (  # what a judgement writes
 # --------------------------------------------------------------------------------------------------
 # The plan
 # --------------------------------------------------------------------------------------------------
-class ClusterPlan(TypedDict, total=False):
-    """`description` is what the provider says of itself: Kafka's version, its jars, the brokers' settings."""
+class SecondClusterDescription(TypedDict, total=False):
+    brokers: Sequence[str]
+    broker_settings: Mapping[str, Any]
 
+
+class ClusterDescription(TypedDict, total=False):
+    """What the provider says of itself: Kafka's version, its jars with their checksums, the brokers' settings, and more."""
+
+    jars: Mapping[str, Any]
+    broker_settings: Mapping[str, Any]
+    second: SecondClusterDescription
+
+
+class ClusterPlan(TypedDict, total=False):
     kind: str
     options: Mapping[str, Any]
-    description: Mapping[str, Any]
+    description: ClusterDescription
 
 
 class WorkloadPlan(TypedDict, total=False):

@@ -41,3 +41,8 @@ class Verdict(str, Enum):
     VALID = "valid"
     INVALID = "invalid"
     UNKNOWN = "unknown"
+
+
+def whole_number(value: object) -> int | None:
+    """A whole number of 64 bits, which columns and clocks have; None for anything else."""
+    return value if isinstance(value, int) and -(1 << 63) <= value < 1 << 63 else None

@@ -23,7 +23,7 @@ from harness.history.merge import MOP
 from harness.interop.jepsen.printing import Edn, HistoryLine, Json, Records
 
 FORMATS = ("jepsen-edn", "jepsen-json")
-_EXPORTED = ("txn", "send", "poll", "assign", "subscribe", "crash")
+_EXPORTED = ("txn", "send", "poll", "assign", "subscribe", "seek", "crash")
 _NEEDED = ("process", "f", "type", "intent", "time", "end", "mops")
 _ABSENT = {"errors": None, "detail": None, "final": False, "isolation": None}  # other columns, and what stands for them
 
@@ -81,7 +81,7 @@ class _Exporter:
             self._begun = self._later[0].time
         for row in _rows(source):
             if row["process"] >= 0 and row["f"] in _EXPORTED and not self._sees_more(row):
-                self._operation(row)
+                self._operation(_begun_anew(row) if row["f"] == "seek" else row)
         self._until(None)
         return self._index
 
@@ -221,6 +221,11 @@ def _without_polls(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [apart, rest] if rest["mops"] else [apart]
 
 
+def _begun_anew(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A seek as what Jepsen has for it: a subscription, after which nobody expects the consumer anywhere."""
+    return {**row, "f": "subscribe", "detail": None}
+
+
 def _more(row: Mapping[str, Any], words: Edn | Json) -> tuple[str, ...]:
     """Further keys that are true: an assignment that sought back, and several records of one `send` that stand for themselves."""
     if row["f"] == "assign" and _detail(row).get("seek_to_beginning"):
@@ -231,7 +236,10 @@ def _more(row: Mapping[str, Any], words: Edn | Json) -> tuple[str, ...]:
 
 
 def _detail(row: Mapping[str, Any]) -> dict[str, Any]:
-    found = json.loads(row["detail"] or "{}")
+    try:
+        found = json.loads(row["detail"] or "{}")
+    except (ValueError, RecursionError):
+        return {}  # of a table that is not ours
     return found if isinstance(found, dict) else {}
 
 

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from support.jepsen_example import Adopted
 
+from checkers.verdict.judge import judge
 from harness.api import CampaignError, HistoryError, record_id
 from harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
 from harness.interop.jepsen import edn
@@ -160,6 +161,23 @@ def test_a_client_that_went_back_after_it_keeps_its_polls_inside(run):
     """As Jepsen's own does: what came from there goes back as it was."""
     lines = rewritten(run, [row(0, 0, "txn", "fail", 100, 200, POLLED, intent="commit")], aborted_polls="rewound")
     assert [(line["f"], line["type"]) for line in lines] == [("txn", "invoke"), ("txn", "fail")]
+
+
+def test_a_member_that_seeks_back_may_be_anywhere_after_it(run, tmp_path_factory):
+    """Jepsen has no seek. What it reads again after an abort is no step back."""
+    group = {"detail": '{"partitions": ["t-2"]}'}
+    rows = [
+        row(0, 0, "subscribe", "ok", 1, 2, **group),
+        row(0, 1, "poll", "ok", 3, 4, [], detail='{"rebalances": [["assigned", ["t-2"]]]}'),
+        row(1, 0, "txn", "ok", 5, 9, [(0, "t-2", A, 4, 6, 7), (0, "t-2", B, 5, 6, 7)], intent="commit"),
+        row(0, 2, "txn", "fail", 10, 19, [(1, "t-2", A, 4, None, 11), (1, "t-2", B, 5, None, 11)], intent="abort"),
+        row(0, 3, "seek", "ok", 20, 21, detail='{"positions": {"t-2": 4}}'),
+        row(0, 4, "poll", "ok", 30, 31, [(1, "t-2", A, 4, None, 31), (1, "t-2", B, 5, None, 31)]),
+    ]
+    lines = rewritten(run, rows)
+    assert [(line["f"], line["value"]) for line in lines if line["time"] == 19] == [("subscribe", [])]
+    found = Adopted(run / "out", tmp_path_factory.mktemp("again") / "run")
+    assert [one["anomaly"] for one in judge(open_run(found.dir), here=True)["findings"] if one["forbidden"]] == []
 
 
 def test_json_says_the_same_as_edn(run):

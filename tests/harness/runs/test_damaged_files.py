@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.recorded_run import attest, of_former_days, record_run
+from support.recorded_run import FAULT, attest, of_former_days, record_run
 
 from checkers.verdict.judge import judge
 from harness.api import OPERATIONS, CampaignError, HistoryError, RunFile, replacing
@@ -44,6 +44,10 @@ def a_looping_link(path):
     path.symlink_to(path)
 
 
+def a_link_into_the_kernel(path):
+    path.symlink_to("/proc/kmsg")
+
+
 def a_pipe(path):
     os.mkfifo(path)
 
@@ -71,11 +75,26 @@ def cut_in_the_middle(path):
     path.write_bytes(path.read_bytes()[:-300])
 
 
+def a_column_twice(path):
+    table = OPS_SCHEMA.empty_table()
+    pq.write_table(table.append_column("time", table["time"]), path)
+
+
 def another_table(path):
     pq.write_table(pa.table({"customers": ["Ada"]}), path)
 
 
-ANYWHERE = (a_directory, a_dangling_link, a_looping_link, a_pipe, nothing_in_it, noise, without_end, deep_nesting)
+ANYWHERE = (
+    a_directory,
+    a_dangling_link,
+    a_looping_link,
+    a_link_into_the_kernel,
+    a_pipe,
+    nothing_in_it,
+    noise,
+    without_end,
+    deep_nesting,
+)
 CASES = [(file, damage) for file in (*DOCUMENTS, *TABLES) for damage in ANYWHERE]
 CASES += [(file, damage) for file in TABLES for damage in (cut_in_the_middle, another_table)]
 
@@ -139,6 +158,8 @@ WRONG_SHAPES = [
     (RunFile.PLAN, {"topics": {"t": {"partitions": 10**12}}}, "partitions"),
     (RunFile.PLAN, {"client": {"producer": [1]}}, "producer"),
     (RunFile.PLAN, {"cluster": {"description": "one"}}, "description"),
+    (RunFile.PLAN, {"cluster": {"description": {"second": ["n1"]}}}, "description.second"),
+    (RunFile.PLAN, {"cluster": {"description": {"broker_settings": "all"}}}, "broker_settings"),
     (RunFile.PLAN, {"schedule": [{"at_s": "soon"}]}, "at_s"),
     (RunFile.PLAN, {"unavailable": ["all"]}, "unavailable"),
     (RunFile.DAMAGE, [["line 3"]], "$[0]"),
@@ -202,7 +223,7 @@ def test_receipts_that_lack_what_others_count_on_are_a_problem(tmp_path):
         open_run(folder).known_receipts()
 
 
-@pytest.mark.parametrize("damage", [noise, another_table, a_pipe, a_directory])
+@pytest.mark.parametrize("damage", [noise, another_table, a_column_twice, a_pipe, a_directory])
 def test_a_check_names_a_history_that_is_none(tmp_path, damage):
     with pytest.raises(HistoryError, match=r"history\.parquet could not be read"):
         open_run(damaged(a_run(tmp_path, "broken"), RunFile.HISTORY, damage)).demand_table(RunFile.HISTORY, OPERATIONS)
@@ -363,3 +384,32 @@ def test_a_file_of_lines_that_nobody_counted_must_fit_into_memory(tmp_path):
         patch.setattr(roster, "fits_in_memory", lambda: 1 << 20)
         gaps = merged(open_run(folder)).gaps
     assert any(gap.file == "c0-0.jsonl" and "1,048,576 bytes" in gap.why for gap in gaps)
+
+
+@pytest.mark.parametrize("timeout_ms", ["soon", {"a": 1}, [7], -1, 0, float("inf"), float("nan"), 1 << 70, None])
+def test_a_timeout_that_is_none_is_named(tmp_path, timeout_ms):
+    folder = an_adopted_run(tmp_path)
+    plan = json.loads((folder / RunFile.PLAN).read_text())
+    plan["client"]["producer"] = {"transaction.timeout.ms": timeout_ms}
+    (folder / RunFile.PLAN).write_text(json.dumps(plan))
+    with pytest.raises(HistoryError, match=r"plan\.json: transaction\.timeout\.ms is .*, no time"):
+        judge(open_run(folder), here=True)
+
+
+NO_NUMBERS = (None, "soon", 1.5, [1], {"a": 1}, 1 << 70, -(1 << 70), 10**400, float("nan"), True)
+
+
+@pytest.mark.parametrize("value", NO_NUMBERS, ids=lambda value: str(value)[:9])
+def test_evidence_of_faults_that_is_none_breaks_no_judgement_and_no_report(tmp_path, value):
+    folder = an_adopted_run(tmp_path)
+    fencing = {"transactional_id": value, "began_ns": value, "ended_ns": value}
+    calls = [fencing, {**fencing, "began_ns": 5}, {**fencing, "began_ns": 6, "ended_ns": 7}, value]
+    deletion = {"topic": value, "began_ms": value}
+    evidence = {"by_s": value, "fencings": calls, "deletions": [deletion, {**deletion, "began_ms": 5}, value], "hit": value}
+    healing = {"again": {"known_ms": value, "known_ns": value, "deleted": value}}
+    rows = [{**FAULT, "evidence": json.dumps(one), "healing": json.dumps(healing)} for one in (evidence, [evidence], value)]
+    pq.write_table(pa.Table.from_pylist(rows, schema=FAULTS_SCHEMA), folder / RunFile.RECEIPTS)
+    (folder / RunFile.DAMAGE).write_text("[]")
+    document = judge(open_run(folder), here=True)
+    assert document["verdict"] == "valid"
+    render(open_run(folder).judged(document))
