@@ -29,7 +29,8 @@ _KINDS = {
 def regular(path: Path) -> Path:
     """The path itself, when a regular file lies there, perhaps behind links: only such a file ends when it is read.
 
-    Raises FileNotFoundError when nothing lies there, and OSError for a link that leads nowhere, a directory, a pipe, a device, a file of the kernel.
+    Raises FileNotFoundError when nothing lies there, and OSError for a link that leads nowhere, a directory, a pipe, a device, or
+    a file of the kernel.
     """
     try:
         status = path.stat()
