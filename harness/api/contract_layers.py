@@ -124,10 +124,14 @@ def _contradictions(beneath: Mapping[str, str], above: Mapping[str, str]) -> Mis
     before, whole = _broken_implications(beneath), _laid_over(beneath, above)
     remedy = "here; no client keeps both, so name every key that is to change"
     return [
-        (next((key for key in keys if key in above), next(iter(above))), f"{text} {remedy}")
-        for keys, text in _broken_implications(whole).items()
-        if keys not in before
+        (_given_key(keys, above), f"{text} {remedy}") for keys, text in _broken_implications(whole).items() if keys not in before
     ]
+
+
+def _given_key(keys: tuple[str, str], above: Mapping[str, str]) -> str:
+    """The key of a contract by which a contradiction between two keys came into it."""
+    causes = (name for name, value in above.items() if name in keys or _implied({name: value}).keys() & set(keys))
+    return next((key for key in keys if key in above), next(causes, next(iter(above))))
 
 
 def _broken_implications(whole: Mapping[str, str]) -> dict[tuple[str, str], str]:

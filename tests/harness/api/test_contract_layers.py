@@ -59,7 +59,7 @@ def test_what_a_key_implies_follows_it(beneath, given, changed):
             'idempotence = "true" implies acks = "all", but',
         ),
         (default_contract(), {"idempotence": "true", "max_in_flight": "6"}, "max_in_flight", "at most 5 requests in flight"),
-        (TRANSACTIONS, {"acks": "1"}, "acks", 'transactional = "true" implies idempotence = "true", but'),
+        (TRANSACTIONS, {"values": "per key", "acks": "1"}, "acks", 'transactional = "true" implies idempotence = "true", but'),
         (TRANSACTIONS, {"idempotence": "false"}, "idempotence", "no client keeps both, so name every key that is to change"),
     ],
 )
