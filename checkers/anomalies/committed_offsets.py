@@ -38,8 +38,9 @@ def _explain_torn(finding: Finding, text: FindingText) -> str:
 def torn_offset(run: RunView) -> CheckResult:
     """A transaction's outputs are committed and the offsets in it are not, or the other way round.
 
-    Not: the group's offset at the end lies below one of a committed transaction. The other way round: it, or an offset that a
-    member was told by the group, is one that only transactions which did not commit were to commit.
+    Not: the group's offset at the end lies below one of a committed transaction, and no transaction that began after that one
+    has committed the lower one (`offset-regression`). The other way round: it, or an offset that a member was told by the group,
+    is one that only transactions which did not commit were to commit.
 
     compared: offsets of transactions in partitions whose group offset at the end is known, and offsets that members were told.
     One cause: the transaction.
@@ -63,7 +64,7 @@ def torn_offset(run: RunView) -> CheckResult:
         return CheckResult(len(pipeline.looks), lacking="" if committed or pipeline.chains.records.empty else NO_OFFSETS)
     offsets = pipeline.offsets[pipeline.offsets["partition"].isin(list(committed))] if committed else pipeline.offsets.iloc[:0]
     at_end = offsets["partition"].map(committed)
-    behind = offsets[(offsets["fate"] == COMMITTED) & (offsets["offset"] > at_end)]
+    behind = offsets[(offsets["fate"] == COMMITTED) & (offsets["offset"] > at_end) & ~_lowered_later(offsets, at_end)]
     lawful = offsets[(offsets["fate"] != ABORTED) & (offsets["offset"] == at_end)]["partition"]
     alone = offsets[(offsets["fate"] == ABORTED) & (offsets["offset"] == at_end) & ~offsets["partition"].isin(lawful)]
     lacking = "" if committed or pipeline.records.empty else NO_OFFSETS
@@ -79,6 +80,13 @@ def torn_offset(run: RunView) -> CheckResult:
         if len(some)
     ]
     return CheckResult(len(offsets) + len(pipeline.looks), join_rows(*parts) if parts else {}, lacking)
+
+
+def _lowered_later(offsets: pd.DataFrame, at_end: pd.Series) -> pd.Series:
+    """Whether a transaction that began after each one had ended has committed the group's offset at the end."""
+    known = (offsets["fate"] == COMMITTED) & (offsets["ended"] != NONE)
+    last = offsets[known & (offsets["offset"] == at_end)].groupby("partition")["began"].max()
+    return known & (offsets["ended"] < offsets["partition"].map(last).fillna(NONE))
 
 
 def _offsets_of_aborted(pipeline: Pipeline) -> tuple[pd.DataFrame, pd.DataFrame]:

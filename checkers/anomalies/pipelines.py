@@ -23,6 +23,8 @@ from checkers.verdict.findings import Finding
 from checkers.verdict.wording import FindingText
 
 NOT_READ_BACK = "not every partition was read back by a complete final read"
+NONE_BELOW = "no input record that a read_committed reader got lies below the group's offsets at the end"
+NOBODY_KNOWS = "what lies below the group's offsets was to be dropped by transactions of which nobody knows whether they committed"
 
 
 def _explain_reprocessed(finding: Finding, text: FindingText) -> str:
@@ -129,16 +131,17 @@ def unprocessed(run: RunView) -> CheckResult:
     if has_application(run):
         return too_few(run.shared(Application))
     pipeline = run.shared(Pipeline)
-    if not pipeline.chains.committed:
-        return CheckResult(0, lacking=NO_OFFSETS)
+    if not (pipeline.chains.committed and pipeline.all_read_back):
+        why = NO_OFFSETS if not pipeline.chains.committed else NOT_READ_BACK
+        return CheckResult(0, lacking=NO_PIPELINE if pipeline.records.empty else why)
     inputs = _inputs(pipeline)
-    if inputs.empty or not pipeline.all_read_back:
-        return CheckResult(0, lacking=NO_PIPELINE if pipeline.records.empty else NOT_READ_BACK)
+    if inputs.empty:
+        return CheckResult(0, lacking=NONE_BELOW)
     done, unknown = _processed(pipeline)
     inputs = inputs[~inputs["v"].isin(unknown)]
     gone = inputs[~inputs["v"].isin(done)]
     if gone.empty:
-        return CheckResult(len(inputs))
+        return CheckResult(len(inputs), lacking=NOBODY_KNOWS)
     tried = pipeline.records[pipeline.records["v"].isin(gone["v"])].drop_duplicates(["op", "v"])
     last = tried.groupby("v")["op"].max().reindex(gone["v"])
     cause = np.where(last.isna(), -2 - _stretches(gone, inputs), last.fillna(0)).astype(np.int64)

@@ -112,7 +112,9 @@ def torn_offsets(h: PipelineHistory) -> Found:
     for one in h.commits:
         end = h.at_end.get(one["partition"])
         same = {other["fate"] for other in h.commits if other["partition"] == one["partition"] and other["offset"] == end}
-        if end is not None and one["fate"] == "ok" and one["offset"] > end:
+        last = [other["began"] for other in _known(h) if (other["partition"], other["offset"]) == (one["partition"], end)]
+        lowered = one["ended"] is not None and one["ended"] < max(last, default=0)
+        if end is not None and one["fate"] == "ok" and one["offset"] > end and not lowered:
             found.add((one["op"], one["partition"]))
         if end is not None and one["offset"] == end and same == {"fail"}:
             found.add((one["op"], one["partition"]))
