@@ -164,8 +164,8 @@ class RunView:
         for partition in partitions.unique():
             final = finals.get(partition)
             if final is not None and final.committed:
-                below = (offsets != NONE) & (offsets < final.reach)
-                answer |= (partitions == partition).to_numpy() & (below if final.stalled else True)
+                below = (offsets < final.reach) & ((offsets != NONE) | final.unsettled)
+                answer |= (partitions == partition).to_numpy() & (below if final.stalled or final.unsettled else True)
         return answer
 
     # ---- records ----

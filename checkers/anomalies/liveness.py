@@ -16,6 +16,11 @@ CLOCKS = (
     "keeps transactions open until true time has reached their timeout by that clock"
 )
 
+UNSETTLED = (
+    "the read_committed final read of {} ended below the read_uncommitted one, so an open transaction hid what lies between; "
+    "nobody looked at the last stable offset, so it may have ended later"
+)
+
 
 def _too_early(run: RunView) -> bool:
     """Whether a coordinator may still wait, for true time to reach what a clock that was ahead has stamped, and the timeout."""
@@ -60,6 +65,8 @@ def lso_stall(run: RunView) -> CheckResult:
     Slow twin: `lso_stalls` in tests/support/reference.py.
     """
     settled = run.overview.settled
+    hidden = sorted(name for name, final in run.overview.final_reads.items() if final.stalled and name not in settled)
+    unknown = UNSETTLED.format(", ".join(hidden)) if hidden else ""
     stuck = sorted(partition for partition, (lso, high) in settled.items() if lso < high)
     if stuck and _too_early(run):
         return CheckResult(len(settled), unknown=CLOCKS)
@@ -73,4 +80,4 @@ def lso_stall(run: RunView) -> CheckResult:
         "time": np.full(count, run.overview.settle_time),
         "role": np.full(count, "missing", dtype=object),
     }
-    return CheckResult(len(settled), rows)
+    return CheckResult(len(settled), rows, unknown=unknown)

@@ -73,6 +73,8 @@ def lost_write(log: PartitionLog) -> CheckResult:
     Where the history does not tell what some poll returned, it must also lie between two consecutive reads of one
     consumer, or between the partition's start and the first read after it: that poll may have got the record, and no other.
     In a partition whose last stable offset is stuck, a record above it is hidden: lost only if read_uncommitted misses it too.
+    Where nobody looked at that offset, and no read_uncommitted final read was complete, what was acknowledged above the end of
+    the read_committed one is hidden or lost: unknown.
     A record whose offset holds an older one of the same producer is `swallowed-write`'s. A transaction that was never committed,
     though commit returned ok, is `false-ack`'s.
 
@@ -98,7 +100,22 @@ def lost_write(log: PartitionLog) -> CheckResult:
         *false_ack_rows(log, lost),
         *undecided_rows(log, (log.acked | ~log.sends.finished) & ~log.swallowed, judged, returned),
     ]
-    return CheckResult(int((log.promised & judged).sum()), join_rows(*rows), lacking)
+    return CheckResult(int((log.promised & judged).sum()), join_rows(*rows), lacking, unknown=_perhaps_hidden(log))
+
+
+def _perhaps_hidden(log: PartitionLog) -> str:
+    """Why nothing is known of some promises, in words: they lie above the end of a final read that may have been a stable one."""
+    if not log.final.unsettled:
+        return ""
+    above = np.unique(log.place[log.promised & ~log.covered & ~log.swallowed])
+    if not len(above):
+        return ""
+    more = f" and {len(above) - 1} more" if len(above) > 1 else ""
+    return (
+        f"the read_committed final read of {log.partition} ended at offset {log.final.reach}, and nobody knows whether the last "
+        f"stable offset was below the high watermark there: {log.partition}@{above[0]}{more}, acknowledged above it, may be "
+        "hidden by an open transaction, or lost"
+    )
 
 
 def _neighbours(log: PartitionLog, lost: Bools, survivors: Bools) -> Ints:

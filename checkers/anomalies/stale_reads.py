@@ -31,11 +31,13 @@ def _explain_stale(finding: Finding, text: FindingText) -> str:
     needs="no read_committed reader got a record before a complete read_committed final read",
 )
 def stale_read(log: PartitionLog) -> CheckResult:
-    """A complete read_committed final read lacks a record that another read_committed reader got before it began.
+    """A complete read_committed final read lacks a record that another read_committed reader got before it began; outside
+    transactions also one that a read_uncommitted reader got: both read up to the high watermark.
 
     It jumped over the record, or ended below it: what was visible once is not any more. For readers of the main phase nobody
     knows the end of the log that they should have seen; theirs is `poll-skip`. Records of aborted transactions, and of
-    transactions for which commit was never called, are `aborted-read`'s and `dirty-read`'s.
+    transactions for which commit was never called, are `aborted-read`'s and `dirty-read`'s. What a read_uncommitted reader got may
+    be hidden in a partition whose last stable offset is stuck: there it counts below the end of the final read.
 
     compared: records that somebody got before such a final read began. One cause: the final read.
 
@@ -59,7 +61,8 @@ def stale_read(log: PartitionLog) -> CheckResult:
 def _stale(log: PartitionLog, process: int, final: int, began: int) -> CheckResult:
     """What one final read lacks. final: its operation; began: when its process began its first operation (ns)."""
     reads, sends = log.reads, log.sends
-    earlier = reads.committed & ~log.unsent_reads & (reads.process != process) & (reads.ended != NONE) & (reads.ended < began)
+    earlier = ~log.unsent_reads & (reads.process != process) & (reads.ended != NONE) & (reads.ended < began)
+    earlier &= reads.committed | np.r_[~sends.txn & log.covered, False][reads.send]  # `send` is NONE for records of nobody
     uncalled = (sends.status == INFO) & sends.finished & (sends.decided == NONE)
     doubtful = log.shared(aborted) | (sends.txn & uncalled)
     known = log.seen_by(earlier) & ~doubtful

@@ -15,6 +15,8 @@ NO_PASSING = (
     "read a promised record or on past one"
 )
 
+DELETED = "the topic deletes records: an absent record proves nothing"
+
 
 @once
 def final_witness(log: PartitionLog) -> tuple[Bools, Bools, str]:
@@ -31,7 +33,11 @@ def final_witness(log: PartitionLog) -> tuple[Bools, Bools, str]:
        unknown, because that record was sent after this one had been appended (`appended_by`, `last_sent`). The tail above may
        simply be unpolled. Where the history does not tell what some poll returned, `passed_over` narrows this down to what one
        consumer surely passed.
+
+    Of a topic that deletes records no send is judged.
     """
+    if log.settings.deletes:
+        return np.zeros(len(log.sends), np.bool_), log.seen, DELETED
     if log.final.committed:
         in_the_log = log.seen_witness if log.final.uncommitted else np.ones(len(log.sends), np.bool_)
         return log.covered | (~log.covered & ~in_the_log), log.seen_final, ""

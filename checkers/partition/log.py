@@ -43,6 +43,7 @@ class FinalRead:
     committed, uncommitted: processes whose final read at that isolation level was complete (position >= end).
     reach: how far the complete read_committed reads went (the lowest `end` among them, an offset).
     stalled: the last stable offset was below the high watermark, so that read_committed could not see everything.
+    unsettled: nobody knows whether it was: neither offset was looked up, and no read_uncommitted final read was complete.
     readers: of each complete read_committed final read its process, its `final-read` operation (history index), and when that
         process began its first operation (ns).
     begun: when the ends up to which they read were measured (ns). A partition to which somebody still wrote by then has no final
@@ -53,6 +54,7 @@ class FinalRead:
     uncommitted: tuple[int, ...] = ()
     reach: int = 0
     stalled: bool = False
+    unsettled: bool = False
     readers: tuple[tuple[int, int, int], ...] = ()
     begun: int = FOREVER
 
@@ -88,6 +90,7 @@ class Settings:
     pipelined_order: the producer promises the order of sends in flight together (idempotence, KIP-98).
     from_start: every process begins to read at the start of the log.
     rewinds: after an operation that did not end ok, the client goes back to the first record that it polled in it.
+    deletes: the topic deletes records (compaction, retention), so that an absent one proves nothing and is not lost.
     """
 
     all_readers: bool = False
@@ -95,6 +98,7 @@ class Settings:
     pipelined_order: bool = True
     from_start: bool = True
     rewinds: bool = False
+    deletes: bool = False
 
 
 @dataclass(frozen=True)
@@ -322,11 +326,14 @@ class PartitionLog:
     def covered(self) -> Bools:
         """Sends that a complete read_committed final read had to return if they are committed.
 
-        In a stalled partition only what lies below the offset that the read reached: the rest is hidden, another finding.
+        In a stalled partition only what lies below the offset that the read reached: the rest is hidden, another finding. Where
+        nobody knows whether it is stalled, what surely lies higher may be hidden, unless a read_committed reader got it before.
         """
         everything = np.full(len(self.sends), bool(self.final.committed))
         if self.final.stalled:
             everything &= (self.place != NONE) & (self.place < self.final.reach)
+        elif self.final.unsettled:
+            everything &= (self.place < self.final.reach) | self.seen_committed
         return everything
 
     @shared_property

@@ -295,7 +295,9 @@ def _result(check: Check[PartitionLog], log: PartitionLog) -> PackedResult:
     try:
         result = check(log)
         several = several_records.packed(result.several)
-        return PackedResult(result.compared, result.lacking, result.more, rows=_packed_rows(result), several=several)
+        return PackedResult(
+            result.compared, result.lacking, result.more, result.unknown, rows=_packed_rows(result), several=several
+        )
     except Exception as error:  # noqa: BLE001 - a check that fails is unknown and takes no other answer with it
         return PackedResult(error=described(error, check.function))
 

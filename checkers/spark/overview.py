@@ -230,4 +230,5 @@ def _final_read(
     reach = min(committed.values(), default=0)
     stalled = (settled is not None and settled[0] < settled[1]) or reach < max(uncommitted.values(), default=0)
     readers = tuple(reader[process] for process in sorted(committed))
-    return FinalRead(tuple(sorted(committed)), tuple(sorted(uncommitted)), reach, bool(committed) and stalled, readers)
+    unsettled = bool(committed) and settled is None and not uncommitted
+    return FinalRead(tuple(sorted(committed)), tuple(sorted(uncommitted)), reach, bool(committed) and stalled, unsettled, readers)

@@ -123,6 +123,7 @@ def _permitted(reason: str, *names: str) -> dict[str, tuple[Rule, ...]]:
 
 
 _ATOMIC = "a transaction's records become visible together or not at all (KIP-98: atomicity)"
+_REREAD = "outputs and offsets are committed together; after an abort a member reads the same again (KIP-98)"
 _G1 = "read_committed returns only records of committed transactions (KIP-98; Adya's G1)"
 
 RULES: dict[str, tuple[Rule, ...]] = {
@@ -231,11 +232,8 @@ RULES: dict[str, tuple[Rule, ...]] = {
             "a program processes every record below the offset that its group commits (KIP-98)",
             {"application": "!none"},
         ),
-        Rule(
-            FORBIDDEN,
-            "outputs and offsets are committed together; after an abort a member reads the same again (KIP-98)",
-            essential=True,
-        ),
+        Rule(FORBIDDEN, _REREAD, {"final_read": "false"}),
+        Rule(FORBIDDEN, _REREAD, essential=True),
     ),
     "phantom-output": (
         _NO_PROGRAM,
@@ -539,4 +537,5 @@ def settings(contract: Mapping[str, str]) -> Settings:
         pipelined_order=ordered,
         from_start=contract["first_poll"] == "beginning",
         rewinds=contract["aborted_polls"] == "rewound",
+        deletes=contract["compaction"] != "false" or contract["retention"] != "none",
     )

@@ -128,7 +128,8 @@ def _producer(mop: tuple[Any, ...]) -> int:
 
 def varied_contract(rng: Random, groups: float = 0.0) -> tuple[Contract, dict[str, str]]:
     """A contract as the reference and as the checker read it. groups: how likely readers are members of a group."""
-    contract = Contract(*(rng.random() < 0.2 for _ in range(2)), rng.random() < 0.8, rng.random() < 0.7, rng.random() < groups)
+    chances = (0.2, 0.2, 0.8, 0.7, groups, 0.15)
+    contract = Contract(*(rng.random() < chance for chance in chances))
     texts = {
         "readers": "all" if contract.readers else "own",
         "isolation": UNCOMMITTED if contract.uncommitted else COMMITTED,
@@ -136,6 +137,7 @@ def varied_contract(rng: Random, groups: float = 0.0) -> tuple[Contract, dict[st
         "idempotence": str(contract.ordered).lower(),
         "consumption": "subscribed" if contract.groups else "assigned",
         "first_poll": "beginning" if contract.from_start else "anywhere",
+        "retention": "60000" if contract.deletes else "none",
     }
     return contract, texts
 

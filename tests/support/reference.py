@@ -28,7 +28,7 @@ READ_COMMITTED = "read_committed"
 class Contract:
     """readers: every reader of the main phase is judged as read_committed. uncommitted: the workload reads at read_uncommitted.
     ordered: producers keep the order of sends in flight. from_start: processes begin to read at the log's start.
-    groups: consumers are members of a group until they are assigned partitions.
+    groups: consumers are members of a group until they are assigned partitions. deletes: topics delete records.
     """
 
     readers: bool = False
@@ -36,6 +36,7 @@ class Contract:
     ordered: bool = True
     from_start: bool = True
     groups: bool = False
+    deletes: bool = False
 
 
 class Consumer:
@@ -253,9 +254,16 @@ class FlatHistory:
         if partition not in self.judged:
             return False
         reach = min(self.ends(partition, READ_COMMITTED))
+        if partition not in self.settled and partition not in self.witnessed:  # hidden, or cut off
+            return where is None or where < reach or send["v"] in self.seen_committed
         lso, high = self.settled.get(partition, (0, 0))
-        stalled = lso < high or reach < max(self.ends(partition, "read_uncommitted"), default=0)
+        stalled = lso < high or self.ends_differ(partition)
         return not stalled or (where is not None and where < reach)
+
+    def ends_differ(self, partition: str) -> bool:
+        """Whether the read_committed final reads ended below those at read_uncommitted."""
+        committed = self.ends(partition, READ_COMMITTED)
+        return bool(committed) and min(committed) < max(self.ends(partition, "read_uncommitted"), default=0)
 
     @cached_property
     def lacks_reads(self) -> bool:
@@ -297,6 +305,8 @@ class FlatHistory:
     def missing(self, send: Row) -> bool:
         """Whether a record had to be returned, if it is a promise, and was not."""
         v, partition = send["v"], send["p"]
+        if self.contract.deletes:
+            return False
         if partition in self.judged:
             if self.covered(send):
                 return v not in self.final
@@ -586,7 +596,8 @@ def stale_reads(h: FlatHistory) -> Found:
             mine = {read["v"] for read in h.here if read["p"] == partition and h.process(read) == process}
             for read in h.here:
                 send = h.home[read["v"]]
-                earlier = read["p"] == partition and h.committed(read) and h.process(read) != process and read["ended"] < began
+                got = h.committed(read) or (not h.txn(send) and h.covered(send))
+                earlier = read["p"] == partition and got and h.process(read) != process and read["ended"] < began
                 doubtful = h.txn(send) and (h.aborted(send) or h.never_called(send["op"]))
                 if earlier and not doubtful and read["v"] not in mine:
                     found.add((process, read["v"]))
@@ -594,6 +605,14 @@ def stale_reads(h: FlatHistory) -> Found:
 
 
 # ---- settling ----
+def unsettled(h: FlatHistory) -> set[str]:
+    """Anomalies of which nobody knows, where nobody looked at a last stable offset."""
+    blind = h.judged - h.settled.keys()
+    promised = [send for send in h.sends if send["p"] in blind - h.witnessed and h.promised(send) and send["v"] not in h.swallowed]
+    found = {"lost-write"} if any(not h.covered(send) for send in promised) else set()
+    return found | ({"lso-stall"} if any(h.ends_differ(partition) for partition in blind) else set())
+
+
 def lso_stalls(h: FlatHistory) -> Found:
     return {partition for partition, (lso, high_watermark) in h.settled.items() if lso < high_watermark}
 
