@@ -24,7 +24,9 @@ from checkers.verdict.wording import FindingText
 
 NOT_READ_BACK = "not every partition was read back by a complete final read"
 NONE_BELOW = "no input record that a read_committed reader got lies below the group's offsets at the end"
-NOBODY_KNOWS = "what lies below the group's offsets was to be dropped by transactions of which nobody knows whether they committed"
+NOBODY_KNOWS = (
+    "what lies below the group's offsets was to be dropped by transactions of which nobody knows whether they committed"
+)
 
 
 def _explain_reprocessed(finding: Finding, text: FindingText) -> str:

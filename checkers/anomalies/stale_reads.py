@@ -36,8 +36,8 @@ def stale_read(log: PartitionLog) -> CheckResult:
 
     It jumped over the record, or ended below it: what was visible once is not any more. For readers of the main phase nobody
     knows the end of the log that they should have seen; theirs is `poll-skip`. Records of aborted transactions, and of
-    transactions for which commit was never called, are `aborted-read`'s and `dirty-read`'s. What a read_uncommitted reader got may
-    be hidden in a partition whose last stable offset is stuck: there it counts below the end of the final read.
+    transactions for which commit was never called, are `aborted-read`'s and `dirty-read`'s. What a read_uncommitted reader got
+    may be hidden in a partition whose last stable offset is stuck: there it counts below the end of the final read.
 
     compared: records that somebody got before such a final read began. One cause: the final read.
 

@@ -608,8 +608,9 @@ def stale_reads(h: FlatHistory) -> Found:
 def unsettled(h: FlatHistory) -> set[str]:
     """Anomalies of which nobody knows, where nobody looked at a last stable offset."""
     blind = h.judged - h.settled.keys()
-    promised = [send for send in h.sends if send["p"] in blind - h.witnessed and h.promised(send) and send["v"] not in h.swallowed]
-    found = {"lost-write"} if any(not h.covered(send) for send in promised) else set()
+    above = [send for send in h.sends if send["p"] in blind - h.witnessed and not h.covered(send)]
+    promised = any(h.promised(send) and send["v"] not in h.swallowed for send in above)
+    found = {"lost-write"} if promised else set()
     return found | ({"lso-stall"} if any(h.ends_differ(partition) for partition in blind) else set())
 
 
