@@ -27,6 +27,8 @@ def list_runs(results: Results = None, json_: Json = False) -> None:
     runs = store.list_runs(root)
     for damaged in store.damaged_runs(root):
         err().print(damaged.sentence(damaged.problems[RunFile.PLAN]), soft_wrap=True)
+    for sentence in store.unreadable(root):
+        err().print(sentence, soft_wrap=True)
     if json_:
         print_json([{**_document(run), "judgements": [_judgement(one) for one in judgements(run)]} for run in runs])
         return

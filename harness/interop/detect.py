@@ -38,8 +38,11 @@ class Format:
 
 
 def located(path: Path) -> Path:
-    """The history in a directory of Jepsen's (`history.edn`, `history.json`); any other path as it is."""
-    return next((file for file in (path / "history.edn", path / "history.json") if path.is_dir() and file.is_file()), path)
+    """The history in a directory of Jepsen's (`history.edn`, `history.json`); any other path as it is. Raises HistoryError."""
+    try:
+        return next((file for file in (path / "history.edn", path / "history.json") if path.is_dir() and file.is_file()), path)
+    except OSError as error:
+        raise HistoryError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 def detect(path: Path) -> Format:

@@ -6,6 +6,7 @@ import ast
 import importlib.resources
 import importlib.util
 import keyword
+import os
 import re
 import sys
 from collections.abc import Mapping
@@ -148,7 +149,7 @@ def _names(tree: ast.AST) -> set[str]:
 def _mistakes(template: Template, name: str, directory: Path, files: dict[Path, str]) -> list[str]:
     snake = snake_case(name)
     defined = template.defines(snake)
-    if not directory.is_dir():
+    if not os.path.isdir(directory):
         return [f"--dir {directory}: there is no such directory"]
     if not (snake.isidentifier() and defined.isidentifier()) or keyword.iskeyword(snake):
         return [f'"{name}" cannot be a module of Python; use letters, digits and _, like slow_disk']

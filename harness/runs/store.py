@@ -67,8 +67,21 @@ def damaged_runs(root: Path) -> list[Run]:
     return sorted((run for run in _opened(root) if RunFile.PLAN in run.problems), key=str)
 
 
+def unreadable(root: Path) -> list[str]:
+    """A sentence for each folder below `root` in which runs may lie that nobody may see."""
+    folders = sorted(path for path in _entries(root) if path.is_dir())
+    return [
+        f"{path}: cannot be read: no permission" for path in folders if not os.access(path, os.R_OK | os.X_OK, effective_ids=True)
+    ]
+
+
 def is_run(directory: Path) -> bool:
-    """Whether a directory is that of a run, even if its plan is gone: a history alone is none, nor is a table."""
+    """Whether a directory is that of a run, even if its plan is gone: a history alone is none, nor is a table.
+
+    Of one that may not be read its name tells.
+    """
+    if os.path.lexists(directory) and not os.access(directory, os.X_OK, effective_ids=True):
+        return bool(_NAME.fullmatch(directory.name))
     if os.path.lexists(directory / RunFile.PLAN):
         return True
     held = any(os.path.lexists(directory / name) for name in (RunFile.LINES, RunFile.HISTORY))
@@ -103,4 +116,14 @@ def find(root: Path, text: str) -> Run:
 
 
 def _opened(root: Path) -> list[Run]:
-    return [open_run(path) for path in root.glob("*/*") if is_run(path)]
+    return [open_run(path) for folder in _entries(root) for path in folder.glob("*") if is_run(path)]
+
+
+def _entries(root: Path) -> list[Path]:
+    """What lies in a folder; nothing when it is not there. Raises CampaignError: it cannot be read."""
+    try:
+        return list(root.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise CampaignError([f"--results {root}: cannot be read: {error.strerror}"]) from error

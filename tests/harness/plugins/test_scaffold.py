@@ -117,7 +117,8 @@ def test_what_only_looks_like_a_taken_name_is_written(fencepost):
     assert "class MyNone:" in Path("my_none.py").read_text()
 
 
-def test_a_place_that_is_not_there_is_refused(fencepost):
-    code, _, err = fencepost("new", "workload", "drip", "--dir", "nowhere")
+@pytest.mark.parametrize("place", ["nowhere", "x" * 5000])
+def test_a_place_that_is_not_there_is_refused(fencepost, place):
+    code, _, err = fencepost("new", "workload", "drip", "--dir", place)
     assert code == 254
-    assert "--dir nowhere: there is no such directory" in err
+    assert f"--dir {place}: there is no such directory" in err

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from harness.history import roster
 from harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
 from harness.history.writer import HistoryWriter
 from harness.interop.adopt import adopt
+from harness.interop.detect import detect
 from harness.interop.jepsen.export import export
 from harness.report import render
 from harness.runs import leftovers, store
@@ -186,21 +188,58 @@ def test_keys_that_nobody_knows_stay_in_a_document(tmp_path):
     assert open_run(tmp_path).plan == {"run": "x", "mine": {"a": [1]}}
 
 
-def test_a_file_that_may_not_be_read_is_a_problem():
+@pytest.fixture
+def shared():
+    """A folder that every user may enter; no other temporary folder is."""
     folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    for path in sorted(folder.rglob("*")):
+        path.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+@contextmanager
+def an_ordinary_user():
+    user = os.geteuid()
+    os.seteuid(user or 65534)
     try:
-        folder.chmod(0o755)
-        (folder / RunFile.PLAN).write_text("{}")
-        (folder / RunFile.PLAN).chmod(0)
-        user = os.geteuid()
-        os.seteuid(user or 65534)
-        try:
-            problem = open_run(folder).problems[RunFile.PLAN]
-        finally:
-            os.seteuid(user)
-        assert str(problem) == "plan.json could not be read (Permission denied)"
+        yield
     finally:
-        shutil.rmtree(folder)
+        os.seteuid(user)
+
+
+def test_a_file_that_may_not_be_read_is_a_problem(shared):
+    (shared / RunFile.PLAN).write_text("{}")
+    (shared / RunFile.PLAN).chmod(0)
+    with an_ordinary_user():
+        problem = open_run(shared).problems[RunFile.PLAN]
+    assert str(problem) == "plan.json could not be read (Permission denied)"
+
+
+def test_runs_and_folders_that_may_not_be_read_are_named_and_the_others_listed(shared, call):
+    a_run(shared, "whole1")
+    locked = a_run(shared, "locked")
+    (shared / "secret").mkdir()
+    for path in (locked, shared / "secret"):
+        path.chmod(0)
+    with an_ordinary_user():
+        code, text = call("list", "--results", shared)
+        refused = [call(command, locked) for command in ("check", "report", "export")]
+        with pytest.raises(HistoryError, match="secret: cannot be read: Permission denied"):
+            detect(shared / "secret")
+    assert code == 0
+    assert "whole1" in text
+    assert f"{locked}: plan.json could not be read (Permission denied)" in text
+    assert f"{shared / 'secret'}: cannot be read: no permission" in text
+    assert [(code, "plan.json could not be read" in text) for code, text in refused] == [(254, True)] * 3
+
+
+@pytest.mark.parametrize("command", [("list",), ("check", "latest"), ("report", "latest"), ("doctor",)])
+def test_results_that_cannot_be_read_are_a_sentence(call, command):
+    code, text = call(*command, "--results", "x" * 5000)
+    assert "Traceback" not in text
+    assert code == 254 or command == ("doctor",)
 
 
 @pytest.mark.parametrize("file", [RunFile.VERDICT, RunFile.REPORT, RunFile.SUMMARY])
