@@ -20,6 +20,8 @@ from checkers.verdict.wording import FindingText
 def _explain_torn(finding: Finding, text: FindingText) -> str:
     row, behind = (finding.records("sent") or finding.rows)[0], finding.records("missing")
     who = f"{text.name(row.op)} {text.outcome(row.op)}"
+    if behind and text.run.shared(Pipeline).chains.committed.get(row.partition) is None:
+        return f"{who}, but the group has no offset at the end where it committed one, {text.places(behind)}."
     if behind:
         return f"{who}, but the group's offsets at the end lie below those that it committed, {text.places(behind)}."
     if told := finding.records("read"):
@@ -38,7 +40,7 @@ def _explain_torn(finding: Finding, text: FindingText) -> str:
 def torn_offset(run: RunView) -> CheckResult:
     """A transaction's outputs are committed and the offsets in it are not, or the other way round.
 
-    Not: the group's offset at the end lies below one of a committed transaction, and no transaction that began after that one
+    Not: the group has none at the end, or one below that of a committed transaction, and no transaction that began after that one
     has committed the lower one (`offset-regression`). The other way round: it, or an offset that a member was told by the group,
     is one that only transactions which did not commit were to commit.
 
@@ -59,7 +61,7 @@ def torn_offset(run: RunView) -> CheckResult:
     Slow twin: `torn_offsets` in tests/support/pipeline_reference.py.
     """
     pipeline = run.shared(Pipeline)
-    committed = pipeline.chains.committed
+    committed = {**dict.fromkeys(pipeline.chains.uncommitted, NONE), **pipeline.chains.committed}
     if pipeline.chains.offsets.empty:
         return CheckResult(len(pipeline.looks), lacking="" if committed or pipeline.chains.records.empty else NO_OFFSETS)
     offsets = pipeline.offsets[pipeline.offsets["partition"].isin(list(committed))] if committed else pipeline.offsets.iloc[:0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
@@ -53,12 +53,14 @@ class Chains:
 
     records: `op` (history index), the input's `partition`, `offset` and `v`, and an `output` that was made of it (NONE: none was
     to be made); a row for each output. offsets: `op`, `partition`, and the `offset` that it commits for the group. committed: the
-    group's offset of each partition at the end, where it is known; committed_at: the operation that looked, and when (ns).
+    group's offset of each partition at the end, where it is known; uncommitted: partitions of which it had none then;
+    committed_at: the operation that looked, and when (ns).
     """
 
     records: pd.DataFrame
     offsets: pd.DataFrame
     committed: Mapping[str, int] = field(default_factory=dict)
+    uncommitted: Collection[str] = ()
     committed_at: tuple[int, int] = (NONE, NONE)
 
 
@@ -104,16 +106,17 @@ def _flat(batch: pa.RecordBatch, column: str) -> pd.DataFrame:
     return pa.table(filled).to_pandas()
 
 
-def _committed_offsets(run: RunView) -> tuple[dict[str, int], tuple[int, int]]:
-    """The group's offsets as they were at the end, and who looked when."""
-    found: dict[str, int] = {}
+def _committed_offsets(run: RunView) -> tuple[dict[str, int], list[str], tuple[int, int]]:
+    """The group's offsets as they were at the end, the partitions of which it had none, and who looked when."""
+    found: dict[str, int | None] = {}
     at = (NONE, NONE)
     looks = run.history.of_kind(("index", "f", "type", "end", "detail"), "group-offsets")
     for row in looks.sort_by("index").to_pylist():
         if row["type"] == "ok" and row["detail"]:
-            found |= {partition: int(offset) for partition, offset in json.loads(row["detail"])["offsets"].items()}
+            found |= json.loads(row["detail"])["offsets"]
             at = (row["index"], row["end"])
-    return found, at
+    known = {partition: int(offset) for partition, offset in found.items() if offset is not None}
+    return known, [partition for partition, offset in found.items() if offset is None], at
 
 
 class Pipeline:

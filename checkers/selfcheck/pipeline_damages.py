@@ -205,7 +205,8 @@ def group_offsets_at_end(rows: HistoryRows) -> tuple[int, dict[str, int]]:
     looks = rows.ops.index[(rows.ops["f"] == "group-offsets") & (rows.ops["type"] == "ok")]
     if not len(looks):
         return NONE, {}
-    return int(looks[-1]), json.loads(rows.ops.loc[looks[-1], "detail"])["offsets"]
+    offsets = json.loads(rows.ops.loc[looks[-1], "detail"])["offsets"].items()
+    return int(looks[-1]), {partition: offset for partition, offset in offsets if offset is not None}
 
 
 def with_structs(rows: HistoryRows, column: str, flat: pd.DataFrame) -> HistoryRows:

@@ -106,7 +106,7 @@ class ExternalAdmin(ExternalPlacementAdmin):
     def log_start_offsets(self, partitions: Iterable[str]) -> dict[str, int]:
         return self._offsets(partitions, OffsetSpec.earliest(), Isolation.UNCOMMITTED)
 
-    def group_offsets(self, group: str, partitions: Iterable[str]) -> dict[str, int]:
+    def group_offsets(self, group: str, partitions: Iterable[str]) -> dict[str, int | None]:
         return committed_offsets(self.connection.settings(), group, partitions, REQUEST_S)
 
     # ---- transactions

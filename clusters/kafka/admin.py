@@ -100,7 +100,7 @@ class KafkaAdmin(PlacementAdmin, TransactionAdmin):
     def log_start_offsets(self, partitions: Iterable[str]) -> dict[str, int]:
         return self._offsets(partitions, protocol.EARLIEST, committed=False)
 
-    def group_offsets(self, group: str, partitions: Iterable[str]) -> dict[str, int]:
+    def group_offsets(self, group: str, partitions: Iterable[str]) -> dict[str, int | None]:
         return committed_offsets(self._settings, group, partitions, _REQUEST_S)
 
     def _offsets(self, partitions: Iterable[str], when: int, *, committed: bool) -> dict[str, int]:

@@ -19,8 +19,10 @@ _TRIES, _PAUSE_S = 20, 0.25
 _OWN = {"enable.auto.commit": False, "isolation.level": "read_committed", "log_level": 0}  # read_committed: require-stable
 
 
-def committed_offsets(settings: Mapping[str, Any], group: str, partitions: Iterable[str], request_s: float) -> dict[str, int]:
-    """Partition -> committed offset, where there is one. Asked again while a coordinator moves. Raises ClusterError.
+def committed_offsets(
+    settings: Mapping[str, Any], group: str, partitions: Iterable[str], request_s: float
+) -> dict[str, int | None]:
+    """Partition -> committed offset, None where there is none. Asked again while a coordinator moves. Raises ClusterError.
 
     settings: librdkafka's, with which a client connects.
     """
@@ -30,7 +32,7 @@ def committed_offsets(settings: Mapping[str, Any], group: str, partitions: Itera
         found = _answer(consumer, group, places, request_s)
     finally:
         consumer.close()
-    return {f"{place.topic}-{place.partition}": place.offset for place in found if place.offset >= 0}
+    return {f"{place.topic}-{place.partition}": place.offset if place.offset >= 0 else None for place in found}
 
 
 def _answer(consumer: Consumer, group: str, places: list[TopicPartition], request_s: float) -> list[TopicPartition]:

@@ -91,8 +91,8 @@ class Admin(Protocol):
     def log_start_offsets(self, partitions: Iterable[str]) -> dict[str, int]: ...
 
     @looks
-    def group_offsets(self, group: str, partitions: Iterable[str]) -> dict[str, int]:
-        """A group's committed offsets, without those of open transactions; without partitions of which it has none. Raises
+    def group_offsets(self, group: str, partitions: Iterable[str]) -> dict[str, int | None]:
+        """A group's committed offsets, without those of open transactions; None of partitions of which it has none. Raises
         ClusterError."""
 
     # The rest arranges the cluster anew, for faults. Each asks once, takes a few seconds at most, and raises ClusterError.

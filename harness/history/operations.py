@@ -52,6 +52,7 @@ class FileReading:
         self._begun: dict[int | None, Row] = {}  # by process: what its process line says; None: the last such line
         self._open: dict[int, Row] = {}  # by process: the operation that was invoked
         self._last: dict[int, tuple[int, int]] = {}  # by process: the number of its last operation, and the last time known
+        self._taken: set[tuple[int, int]] = set()  # process and number of operations, where numbers may come in any order
         self._damaged: list[tuple[int, str]] = []  # lines since the last good one
         self._skipped = self._suspicious = False  # lines are left out: since the last good one, or anywhere before
         self._without_level: set[int] = set()
@@ -156,9 +157,12 @@ class FileReading:
     # -- what is missing -------------------------------------------------------------------------
     def _again(self, line: Any) -> bool:
         """Whether the operation was over before: its line is there twice."""
-        again = self._ours and line.op <= self._last.get(line.process, (-1, 0))[0]
+        operation = (line.process, line.op)
+        again = line.op <= self._last.get(line.process, (-1, 0))[0] if self._ours else operation in self._taken
         if again:
             self._add(f"operation {line.op} of process {line.process} is there twice", line=self._number)
+        elif not self._ours:
+            self._taken.add(operation)
         return again
 
     def _settle(self, line: Any = None) -> None:

@@ -101,4 +101,4 @@ class Draining:
             offsets = self.admin().group_offsets(self.group, list(self.last))
         except ClusterError:
             return False
-        return all(offsets.get(partition, -1) > offset for partition, offset in self.last.items())
+        return all((offsets.get(partition) or 0) > offset for partition, offset in self.last.items())

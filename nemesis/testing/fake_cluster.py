@@ -304,7 +304,7 @@ class FakeCluster(FakeEnvironment):
     def log_start_offsets(self, partitions: Iterable[str]) -> dict[str, int]:
         return dict.fromkeys(partitions, 0)
 
-    def group_offsets(self, group: str, partitions: Iterable[str]) -> dict[str, int]:
+    def group_offsets(self, group: str, partitions: Iterable[str]) -> dict[str, int | None]:
         return {}
 
     def note_clients(self, *, transactional_ids: Sequence[str], groups: Sequence[str]) -> None:

@@ -4,8 +4,8 @@ Beside what docstrings need: `send a` is a record without acknowledgement, `send
 `read a@?` one returned without an offset, `-x` a record of an operation that never began. Kinds: `txn`, `send` (outside
 transactions), `poll`, `final read`, `initialise`, `settle`, each of the readers also with `uncommitted`, a final read also
 with `short` (it ended before the end) and `to 6` (the end was at offset 6). A `txn` may read, `process a@5` (an input record),
-commit `offset 6` of a group, and `send x@0 of a` (made of the input a); `group offsets` are those at the end. To a `list`
-coordinators answer `id Ongoing 6000 since 1` (the state of the one transactional id, its timeout and begin in ms), leaders
+commit `offset 6` of a group, and `send x@0 of a` (made of the input a); `group offsets` are those at the end, or `none`. To a
+`list` coordinators answer `id Ongoing 6000 since 1` (the state of the one transactional id, its timeout and begin in ms), leaders
 `open 7` (from that offset on). A reader
 may get `output a@0` of a program (a record that names the input a; `?@0` names none; `a@0=1` says that one input
 of its key was counted); `drain 1 1 ordered` is what the program
@@ -136,7 +136,11 @@ class HistoryTable:
         self.ops.append({**row, "detail": json.dumps(detail)})
 
     def _group_offsets(self, begin: int, end: int | None, cells: dict[str, str]) -> None:
-        offsets = {self._own(partition): int(cell) for partition, cell in cells.items() if cell.isdigit()}
+        offsets = {
+            self._own(partition): int(cell) if cell.isdigit() else None
+            for partition, cell in cells.items()
+            if cell.isdigit() or cell == "none"
+        }
         row = self._row(0, "group-offsets", "harness", "", begin, end) | {"process": -1, "slot": -1, "isolation": None}
         self.ops.append({**row, "detail": json.dumps({"group": self.topic, "offsets": offsets})})
 

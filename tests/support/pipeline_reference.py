@@ -20,11 +20,12 @@ class PipelineHistory(FlatHistory):
 
     @cached_property
     def at_end(self) -> dict[str, int]:
-        """The group's offsets as they were at the end."""
+        """The group's offsets as they were at the end; -1 where it had none."""
         found: dict[str, int] = {}
         for op in self.ops:
             if op["f"] == "group-offsets" and op["type"] == "ok":
-                found |= json.loads(op["detail"])["offsets"]
+                offsets = json.loads(op["detail"])["offsets"].items()
+                found |= {partition: -1 if offset is None else offset for partition, offset in offsets}
         return found
 
     @cached_property

@@ -31,6 +31,7 @@ def pipeline_history(rng: Random) -> Ops:
     _final_reads(rng, h)
     if rng.random() < 0.9:
         ends = {partition: offset + rng.choice([0, 0, 0, 0, 1, -1]) for partition, offset in next_offset.items() if offset}
+        ends |= {partition: None for partition in ends if rng.random() < 0.05}
         h.add(-1, "group-offsets", isolation=None, detail=json.dumps({"group": "g", "offsets": ends}))
     return h.ops
 

@@ -163,6 +163,31 @@ def test_readers_of_no_isolation_are_judged_by_the_contract_whichever_it_is(tmp_
     assert violated(judged(later.dir, isolation=isolation)) == expected
 
 
+@pytest.mark.parametrize("again", [slice(2, 4), slice(2, 3), slice(3, 4)])
+def test_lines_of_an_operation_that_are_there_twice_accuse_nobody(tmp_path, again):
+    """Read twice, the record of the second copy would seem to be lost."""
+    ends = {"t-0": [0, 10, 10]}
+    lines = [
+        {"format": "fencepost-history", "version": 1, "run": "x", "slot": 0, "node": "", "role": "writer"},
+        {"type": "process", "process": 0, "time": 1, "isolation": "read_committed"},
+        {"type": "invoke", "process": 0, "op": 0, "f": "txn", "time": 2, "value": [["send", "t-0", 0]], "intent": "commit"},
+        {"type": "ok", "process": 0, "op": 0, "f": "txn", "time": 9, "decided": 8, "value": [["send", "t-0", 0, 5, 3, 4]]},
+    ]
+    lines += lines[again]
+    lines += [
+        {"type": "process", "process": 1, "time": 10, "isolation": "read_committed", "final": True},
+        {"type": "invoke", "process": 1, "op": 0, "f": "poll", "time": 11, "value": [["poll"]]},
+        {"type": "ok", "process": 1, "op": 0, "f": "poll", "time": 20, "value": [["poll", {"t-0": [[5, 0]]}, 19]]},
+        {"type": "invoke", "process": 1, "op": 1, "f": "final-read", "time": 21, "value": {}},
+        {"type": "ok", "process": 1, "op": 1, "f": "final-read", "time": 22, "value": ends},
+    ]
+    path = tmp_path / "mine.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    document = judged(Adopted(path, tmp_path / "run").dir)
+    assert (violated(document), document["verdict"]) == ([], "unknown")
+    assert "operation 0 of process 0 is there twice" in " ".join(document["weakened"])
+
+
 def test_a_final_reader_of_no_isolation_reads_at_the_contracts(tmp_path):
     h = History()
     h.txn(0, {"t-0": 5})
