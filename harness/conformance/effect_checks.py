@@ -42,6 +42,7 @@ ASPECTS: dict[str, tuple[Aspect, ...]] = {  # call -> where it shows; nothing: i
     "end_transaction": (),
     "abort_on_partition": (),
 }
+_ENDING = ("kill", "stop", "retire")
 MEASURED = ("slow", "lose", "throttle")
 UNDO_LATER = "leave it in force until heal: a fault is active from the end of inject to the beginning of heal"
 LOOK = "look whether it took hold, put what was seen into evidence, and set effective by that"
@@ -169,10 +170,18 @@ def _of_the_targets(receipt: Receipt, during: Mapping[str, Any], seen: Observati
 
 
 def _process(node: str, was: Any, now: Any, seen: Observations) -> Comparison:
-    """Process ids, where the one before is what the kit saw."""
+    """Process ids: where the one before is what the kit saw, or a process was ended and evidence has a number and then none."""
     pid = seen.before.of(snapshot.PROCESS).get(node)
-    if pid is not None and was == pid and (now is None or type(now) is int):
+    if pid is None or not (now is None or type(now) is int):
+        return
+    if was == pid:
         yield snapshot.PROCESS, now, seen.during.of(snapshot.PROCESS).get(node)
+    elif (
+        now is None
+        and type(was) is int
+        and any(one.call in _ENDING and node in one.subject.split(", ") for one in seen.record.in_force)
+    ):
+        yield f"{snapshot.PROCESS} before", was, pid
 
 
 def _state(node: str, was: Any, now: Any, seen: Observations) -> Comparison:
@@ -222,6 +231,23 @@ def _topic_id(topic: str, was: Any, now: Any, seen: Observations) -> Comparison:
 _COMPARED: tuple[Callable[[str, Any, Any, Observations], Comparison], ...] = (
     *(_process, _state, _leader, _settings, _feature, _epoch, _topic_id),
 )
+
+
+def other_processes(receipt: Receipt, healed: Receipt, before: Snapshot, now: Snapshot) -> list[Flaw]:
+    """Process ids after healing that are not the kit's; of nodes whose ids before are (others may be other numbers)."""
+    then, after = receipt.evidence.get("before"), healed.healing.get("after")
+    if not isinstance(then, Mapping) or not isinstance(after, Mapping):
+        return []
+    was, pids = before.of(snapshot.PROCESS), now.of(snapshot.PROCESS)
+    nodes = [node for node, pid in was.items() if pid is not None and then.get(node) == pid and type(after.get(node)) is int]
+    wrong = [node for node in nodes if after[node] != pids.get(node)]
+    return [
+        (
+            f"healing says {snapshot.PROCESS} of {node}: {after[node]}; the kit saw: {snapshot.as_text(pids.get(node))}",
+            "put into healing what was seen after it",
+        )
+        for node in wrong
+    ]
 
 
 def _restarted(seen: Observations) -> dict[str, int]:

@@ -63,9 +63,20 @@ def _role(receipt: Receipt, fault: Fault) -> Iterator[Flaw]:
         )
 
 
-def unproven_healing(receipt: Receipt) -> list[Flaw]:
-    """What is wrong with the receipt that `heal` returned."""
+def untimely(name: str, given: Any, began_ns: int, ended_ns: int) -> list[Flaw]:
+    """What is wrong with a time of a receipt (0: the fault set none). began_ns, ended_ns: between these it must lie."""
+    if given == 0 or (isinstance(given, int) and began_ns <= given <= ended_ns):
+        return []
+    text = f"{name} is {given!r}, and what it tells of happened between {began_ns} and {ended_ns}"
+    return [(text, f"leave {name} to the harness, or take it from time.monotonic_ns() when it happens")]
+
+
+def unproven_healing(receipt: Receipt, asked: Receipt) -> list[Flaw]:
+    """What is wrong with the receipt that `heal` returned. asked: the one that it was given."""
     flaws = list(_evidence("healing", receipt.healing))
+    if other := [name for name in ("role", "targets", "pairs") if getattr(receipt, name) != getattr(asked, name)]:
+        text = f"heal changed {', '.join(other)} of the receipt"
+        flaws.append((text, "return replace(receipt, healing=...): what was hurt stays as it was"))
     if receipt.effective and not receipt.healing:
         flaws.append(("healing is empty", 'return replace(receipt, healing={"after": ...}) with what was looked at again'))
     return flaws

@@ -83,7 +83,7 @@ class Kit:
 
     # -- a whole cluster -------------------------------------------------------------------------
     def _stories(self) -> Iterator[StoryResult]:
-        before = take(self._cluster)
+        before, self._began_ns = take(self._cluster), time.monotonic_ns()
         answer = self._fixture.strike(self._fixed_roles)
         seen = self._fixture.observed(before)
         yield self._inject_result(answer)
@@ -117,6 +117,7 @@ class Kit:
 
     def _receipt_result(self, receipt: Receipt) -> StoryResult:
         flaws = receipt_checks.malformed(receipt, self._fixture.fault, (*snapshot.servers(self._cluster), *self._cluster.clients))
+        flaws += receipt_checks.untimely("injected_ns", receipt.injected_ns, self._began_ns, time.monotonic_ns())
         return result_of("receipt", flaws, f"effective {str(receipt.effective).lower()}, evidence {', '.join(receipt.evidence)}")
 
     def _effect_result(self, receipt: Receipt, seen: Observations) -> StoryResult:
@@ -143,7 +144,9 @@ class Kit:
         flaws = self._fixture.heal_flaws(answer)
         if not flaws:
             flaws = [
-                *receipt_checks.unproven_healing(answer.value),
+                *receipt_checks.unproven_healing(answer.value, receipt),
+                *receipt_checks.untimely("healed_ns", answer.value.healed_ns, self._began_ns, time.monotonic_ns()),
+                *effect_checks.other_processes(receipt, answer.value, seen.before, take(self._cluster, snapshot.PROCESS)),
                 *self._fixture.still_measured(seen),
                 *self._fixture.remaining_damage(),
                 *self._fixture.workload_stopped(),

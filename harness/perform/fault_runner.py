@@ -17,7 +17,7 @@ from typing import Any
 
 import structlog
 
-from harness.api import Budget, CampaignError, Cluster, Fault, HarnessError, Injection, Receipt
+from harness.api import Budget, CampaignError, Cluster, Fault, HarnessError, Injection, Receipt, whole_number
 from harness.perform.budget import Ledger
 from harness.perform.reachability import PATIENT_PROBES, Reachability, closed_pairs_note, probe_pairs, reach_field
 from harness.plugins.fault_validation import breaches, lacks
@@ -270,13 +270,14 @@ class FaultRunner:
     def _inject(self, injection: Injection, before: Reachability | None, more: Mapping[str, Any] | None = None) -> None:
         """Strike. When the fault raises, it may have hurt something all the same, so it is asked to heal at once."""
         view: Any = self._ledger.view(injection.id, injection.kind, strikes=True)
-        fault, blank = self._faults[injection.id], self._blank(injection, "")
+        fault, blank, began_ns = self._faults[injection.id], self._blank(injection, ""), self._clock()
         done, problem = _receipt_of("inject", lambda: fault.inject(view, Random(injection.seed)))
         receipt = replace(done or blank, id=injection.id, kind=injection.kind, planned_ns=blank.planned_ns)
         receipt = replace(receipt, evidence={**receipt.evidence, **more}) if more else receipt
         if problem:
             receipt = replace(receipt, effective=False, note=problem)
-        receipt = replace(receipt, injected_ns=receipt.injected_ns or self._clock())
+        struck_ns, doubt = _moment("injected_ns", receipt.injected_ns, began_ns, self._clock())
+        receipt = replace(receipt, injected_ns=struck_ns, note=_joined([receipt.note, doubt]))
         if self._ledger.only_refused(injection.id):  # nothing was hurt, so there is nothing to heal
             self._record(replace(receipt, effective=False, healed_ns=receipt.injected_ns))
             return
@@ -320,7 +321,8 @@ class FaultRunner:
             return
         nodes = self._ledger.hurt(besides=id_)
         self._ledger.release(id_)
-        healed = replace(healed, healed_ns=healed.healed_ns or self._clock())
+        ended_ns, doubt = _moment("healed_ns", healed.healed_ns, was.injected_ns, self._clock())
+        healed, notes = replace(healed, healed_ns=ended_ns), [*notes, doubt]
         meant = self._ledger.cut()
         after = probe_pairs(self._cluster, meant, PATIENT_PROBES)
         if after is not None:
@@ -410,6 +412,13 @@ def _merged(was: Receipt, healed: Receipt) -> Receipt:
         note=healed.note or was.note,
         healed_ns=healed.healed_ns,
     )
+
+
+def _moment(name: str, given: Any, earliest: int, now: int) -> tuple[int, str]:
+    """When something happened: as a receipt says, if that can be; else now, with a remark unless it says nothing."""
+    if whole_number(given) and earliest <= given <= now:
+        return given, ""
+    return now, f"its {name} ({given}) is no moment between the call and its end, and is not kept" if given else ""
 
 
 def _ns(seconds: float) -> int:

@@ -289,9 +289,60 @@ class NoReceipt(Pause):
         return True
 
 
+@dataclass(frozen=True, kw_only=True)
+class KillsAnotherProcess(Kill):
+    """Its evidence has the id of a process that nobody has."""
+
+    def inject(self, cluster, rng):
+        receipt = super().inject(cluster, rng)
+        return replace(receipt, evidence={"before": {"n2": 31337}, "during": {"n2": None}})
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunsAsBefore(Kill):
+    """It starts the broker, and says that the process is the old one."""
+
+    def heal(self, cluster, receipt):
+        return replace(super().heal(cluster, receipt), healing={"after": receipt.evidence["before"]})
+
+
+@dataclass(frozen=True, kw_only=True)
+class HealsOthers(Pause):
+    """Its heal says that somebody else was hurt."""
+
+    def heal(self, cluster, receipt):
+        return replace(super().heal(cluster, receipt), targets=("n3",))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StruckBefore(Pause):
+    """It says that it struck before it was asked to."""
+
+    def inject(self, cluster, rng):
+        return replace(super().inject(cluster, rng), injected_ns=5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HealedLater(Pause):
+    """It says that it healed at a time that has not come."""
+
+    def heal(self, cluster, receipt):
+        return replace(super().heal(cluster, receipt), healed_ns=1 << 62)
+
+
 @pytest.mark.parametrize(
     ("fault", "story", "seen", "change"),
     [
+        (KillsAnotherProcess(), "effect", "process before of n2: 31337; the kit saw: 4002", "what was seen, not what was meant"),
+        (RunsAsBefore(), "heal", "healing says process of n2: 4002; the kit saw: 4007", "put into healing what was seen"),
+        (HealsOthers(), "heal", "heal changed targets of the receipt", "what was hurt stays as it was"),
+        (
+            StruckBefore(),
+            "receipt",
+            "injected_ns is 5, and what it tells of happened between",
+            "leave injected_ns to the harness",
+        ),
+        (HealedLater(), "heal", "healed_ns is 4611686018427387904", "leave healed_ns to the harness"),
         (Forgets(), "heal", "after healing n2 is frozen", "undo all of it in heal"),
         (ThawsAll(), "heals its own", "n3, which another fault had frozen, woke up", "only nodes in the receipt's targets"),
         (MendsAll(), "heals its own", "which another fault had cut, is open", "undrop only the receipt's pairs"),

@@ -244,10 +244,24 @@ def test_healing_adds_to_the_receipt_and_loses_nothing():
     assert line["effective"] is True
 
 
-def test_times_in_a_faults_own_receipt_are_kept():
-    stage = Stage(planned(0, 1.0), make=fault(lambda *_: Receipt(injected_ns=5), lambda _, r: replace(r, healed_ns=6)))
+STRUCK_NS, HEALED_NS = 101_000_000_000, 105_000_000_000  # by the clock of the stage
+
+
+@pytest.mark.parametrize(("injected_ns", "healed_ns", "kept"), [
+    (STRUCK_NS, 103_000_000_000, (STRUCK_NS, 103_000_000_000)),
+    (5, 6, (STRUCK_NS, HEALED_NS)),
+    (HEALED_NS, 1 << 62, (STRUCK_NS, HEALED_NS)),
+    (-1, "soon", (STRUCK_NS, HEALED_NS)),
+    (1.5, STRUCK_NS - 1, (STRUCK_NS, HEALED_NS)),
+])  # fmt: skip
+def test_times_in_a_faults_own_receipt_are_kept_where_they_can_be(injected_ns, healed_ns, kept):
+    """A fault whose receipt says otherwise would have others blamed for what it did."""
+    inject, heal = (lambda *_: Receipt(injected_ns=injected_ns)), (lambda _, r: replace(r, healed_ns=healed_ns))
+    stage = Stage(planned(0, 1.0), make=fault(inject, heal))
     stage.play()
-    assert (stage.last()[0]["injected_ns"], stage.last()[0]["healed_ns"]) == (5, 6)
+    line = stage.last()[0]
+    assert (line["injected_ns"], line["healed_ns"]) == kept
+    assert (f"healed_ns ({healed_ns}) is no moment" in line["note"]) == (healed_ns != kept[1])
 
 
 def test_each_injection_draws_from_its_own_seed():
