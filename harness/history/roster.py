@@ -20,7 +20,7 @@ from harness.history.manifest import sound_lines
 FOREIGN = "foreign"  # the kind of cluster in the plan of an adopted history
 HARNESS = "harness.jsonl"
 UNKNOWN_TAILS = (Evidence.SENDS, Evidence.POLLS)
-_NAME = re.compile(r"c(\d+)-(\d+)\.jsonl")
+_NAME = re.compile(r"c(\d{1,4})-(\d{1,4})\.jsonl")  # no run has more
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,8 @@ def _adopted(run: Run, found: list[HistoryFile]) -> Roster:
     runs = sorted({file.run for file in found if file.run})
     if len(runs) > 1:
         raise HistoryError(f"{run}: files of the runs {', '.join(runs)} are mixed; a history is one run's")
-    return Roster(_largest_first(run, found), ours=False)
+    gaps = tuple(_missing_by_number(found, _slots(found))) if runs else ()  # files of a run of ours, whose plan is lost
+    return Roster(_largest_first(run, found), gaps=gaps, ours=False)
 
 
 def _largest_first(run: Run, files: Iterable[HistoryFile]) -> tuple[HistoryFile, ...]:

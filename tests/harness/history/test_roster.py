@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from support.recorded_run import attest, of_former_days, record_run
 
+from checkers.verdict.judge import judge
 from harness.api import Evidence, Gap, GapKind, HistoryError, HistoryFile, RunFile, missing_evidence, record_ids
 from harness.history import merge
 from harness.history.manifest import BLOCK, ManifestWriter, counted, sound_lines
@@ -134,6 +135,25 @@ def test_a_history_of_several_runs_is_refused(tmp_path):
     (tmp_path / "new").mkdir()
     with pytest.raises(HistoryError, match="lawful1, lawful2 are mixed"):
         adopt(second / RunFile.LINES, tmp_path / "new")
+
+
+def test_a_name_with_a_number_that_no_run_has_is_no_place_of_a_worker(run, tmp_path):
+    """Nobody looks for a hundred thousand million other files."""
+    of_former_days(run) if (run / RunFile.MANIFEST).exists() else None
+    (run / RunFile.LINES / "c99999999999-0.jsonl").write_text("{}\n")
+    assert len(gaps(run)) < 9
+
+
+@pytest.mark.parametrize("name", ["c0-0.jsonl", "c5-0.jsonl", "harness.jsonl", RunFile.FAULT_LINES])
+def test_a_file_that_is_gone_from_adopted_lines_of_ours_is_a_gap(run, tmp_path, name):
+    """The plan and the manifest are lost as well; the files are numbered all the same."""
+    whole, lacking = tmp_path / "whole", tmp_path / "lacking"
+    whole.mkdir()
+    lacking.mkdir()
+    assert adopt(run / RunFile.LINES, whole) == []
+    (run / RunFile.LINES / name).unlink()
+    assert [gap.file for gap in adopt(run / RunFile.LINES, lacking)] == [name]
+    assert judge(open_run(lacking), here=True)["verdict"] != "invalid"
 
 
 # --------------------------------------------------------------------------------------------------
