@@ -26,7 +26,7 @@ from harness.interop.adopted_plan import contract, foreign_plan
 from harness.interop.blocks import BLOCK, blocks
 from harness.interop.detect import UNDERSTOOD, Format, detect, located
 from harness.interop.jepsen.joining import Joining
-from harness.interop.jepsen.parsed_blocks import ParsedBlock, parse_block
+from harness.interop.jepsen.parsed_blocks import WORKERS_LINE, ParsedBlock, parse_block
 from harness.interop.jepsen.receipts import receipts
 from harness.interop.jepsen.tables import Assembly
 from harness.interop.native import copy_parquet, merge_lines
@@ -108,6 +108,7 @@ def _adopt_jepsen(
         + assembly.renumbered
         + _unknown_functions(path, parsed_blocks)
         + _beginning(path, parsed_blocks)
+        + _between(path, parsed_blocks)
     )
     return _shortened(sorted(damage, key=lambda item: item.line)), functions, assembly.partitions, promised
 
@@ -133,6 +134,17 @@ def _beginning(path: Path, parsed_blocks: list[ParsedBlock]) -> list[Gap]:
     begins = min(parsed_blocks[0].begins, lowest)
     why = f"the history begins with operation {begins}; what was sent before it is not known"
     return [Gap(file=path.name, why=why, kind=GapKind.SHORTENED, evidence=(Evidence.SENDS,))] if begins > 1 else []
+
+
+def _between(path: Path, parsed_blocks: list[ParsedBlock]) -> list[Gap]:
+    """Lines that are missing between others: indexes count one line after the other, whoever they are of."""
+    numbered = [one for one in parsed_blocks if one.numbered]
+    if not numbered or any(one.unnumbered for one in parsed_blocks):
+        return []
+    span = max(one.highest for one in numbered) - min(one.lowest for one in numbered) + 1
+    missing = span - sum(one.numbered for one in numbered) - sum(len(one.damage) for one in parsed_blocks)
+    why = f"by their indexes {missing} lines are missing between others"
+    return [Gap(file=path.name, why=why, kind=GapKind.MISSING, lines=missing, evidence=WORKERS_LINE)] if missing > 0 else []
 
 
 def _unknown_functions(path: Path, parsed_blocks: list[ParsedBlock]) -> list[Gap]:

@@ -68,7 +68,8 @@ class ParsedBlock:
     touched: processes that did anything. unknown_functions: operations of no known f, and the first line of each.
     indexes: the first and the last index that Jepsen gave, (-1, -1) when some have none or they do not rise.
     begins: how many lines of the history are missing before the block's first one, by the index of that.
-    lowest: the lowest index of any line, whoever it is of; -1 when none has one.
+    lowest, highest: the lowest and the highest index of any line, whoever it is of; -1 when none has one. numbered: how many
+    different ones there are. unnumbered: how many lines that could be read have none.
     together: as in `OperationRows`.
     """
 
@@ -84,6 +85,9 @@ class ParsedBlock:
     indexes: tuple[int, int] | None = None
     begins: int = 0
     lowest: int = -1
+    highest: int = -1
+    numbered: int = 0
+    unnumbered: int = 0
     together: bool = False
 
     @property
@@ -108,7 +112,8 @@ def parse_block(block: Block, language: str, file: str, spill: Path) -> ParsedBl
             line = lines[position]
             if not parser.take_plain(position, line):
                 event = read.get(position) or _read(reader, line)
-                parser.saw_index(event.index if isinstance(event, Event) else -1)
+                if isinstance(event, Event):
+                    parser.saw_index(event.index)
                 _take(parser, position, line, event, block.last and position == len(lines) - 1)
         return parser.finished()
 
@@ -163,7 +168,9 @@ class _BlockParser:
         self._pairs: list[tuple[int, int]] = []
         self._open: dict[int, tuple[int, Event | None, bytes]] = {}
         self._indexes: list[tuple[int, int]] = []  # position of an invocation, and its index
+        self._seen_indexes: list[int] = []  # of lines that are not plain, completions and others among them
         self._process, self._index = (known.number(name) if known else np.empty(0) for name in ("process", "index"))
+        self._timed = known is not None and len(known.number("time")) > 0
         self._together = np.empty((2, 0), dtype=np.int64)  # the pairs that were taken at once
 
     def damaged(self, position: int, why: str, line: bytes) -> None:
@@ -191,8 +198,7 @@ class _BlockParser:
 
     def saw_index(self, index: int) -> None:
         """Some line has this index; -1: none."""
-        if index >= 0:
-            self._parsed.lowest = index if self._parsed.lowest < 0 else min(index, self._parsed.lowest)
+        self._seen_indexes.append(index)
 
     def take_plain(self, position: int, line: bytes) -> bool:
         """Take in a plain line without reading it: an invocation, or the completion of one. False: it has to be read."""
@@ -214,6 +220,9 @@ class _BlockParser:
         """Take in what one line says. A completion that raises leaves its operation open: nobody knows how it ended."""
         if isinstance(event, Exception):
             raise event
+        if event.time < 0 and self._timed:
+            raise ValueError("it has no time, and the lines before it have")
+        self._timed = event.time >= 0
         if event.process.__class__ is not int:
             self._parsed.nemesis.append(self._seen(position, event, line))
         elif event.f in KNOWN:
@@ -273,8 +282,11 @@ class _BlockParser:
             except NOT_UNDERSTOOD as error:
                 self.damaged(position, f"not understood ({error})", line)
         numbers = self._numbers()
-        known = self._index[self._index >= 0]
-        self.saw_index(int(known.min()) if len(known) else -1)
+        indexes = np.append(self._index, np.array(self._seen_indexes, dtype=np.int64))
+        known = np.unique(indexes[indexes >= 0])
+        parsed.numbered, parsed.unnumbered = len(known), int((indexes < 0).sum())
+        if len(known):
+            parsed.lowest, parsed.highest = int(known[0]), int(known[-1])
         if len(numbers):
             rising = numbers[0] >= 0 and (numbers[1:] > numbers[:-1]).all()
             parsed.indexes = (int(numbers[0]), int(numbers[-1])) if rising else (-1, -1)

@@ -8,6 +8,7 @@ import json
 import pytest
 from support.jepsen_example import DATA, Adopted, adopted
 
+from checkers.verdict.judge import judge
 from harness.api import Evidence, HistoryError, missing_evidence
 from harness.runs.directory import open_run
 
@@ -144,8 +145,45 @@ def test_several_records_in_one_send_are_a_transaction_unless_they_say_otherwise
 )
 def test_a_broken_line_is_a_gap_in_what_it_may_have_held(tmp_path, broken, held):
     found = adopted(INVOKE + OK + broken + QUEUE.splitlines(keepends=True)[-1], tmp_path)
-    (gap,) = open_run(found.dir).gaps
+    (gap,) = (gap for gap in open_run(found.dir).gaps if gap.line)
     assert (gap.line, {kind.value for kind in gap.evidence}) == (3, held)
+
+
+SENT = [
+    "{:type :invoke, :f :txn, :value [[:send 0 1]], :time 1000000000, :process 0, :index 0}\n",
+    "{:type :ok, :f :txn, :value [[:send 0 [0 1]]], :time 2000000000, :process 0, :index 1}\n",
+    "{:type :invoke, :f :poll, :value [[:poll]], :time 3000000000, :process 1, :index 2}\n",
+    "{:type :ok, :f :poll, :value [[:poll {0 [[0 1] [1 2]]}]], :time 4000000000, :process 1, :index 3}\n",
+    "{:type :invoke, :f :txn, :value [[:send 0 2]], :time 2500000000, :process 2, :index 4}\n",
+    "{:type :ok, :f :txn, :value [[:send 0 [1 2]]], :time 2600000000, :process 2, :index 5}\n",
+    "{:type :invoke, :f :poll, :value [[:poll]], :time 5000000000, :process 1, :index 6}\n",
+    "{:type :ok, :f :poll, :value [[:poll {}]], :time 6000000000, :process 1, :index 7}\n",
+]
+LEFT = {
+    "lines are missing between others": ([*SENT[:4], *SENT[6:]], "by their indexes 2 lines are missing between others"),
+    "a line is there twice instead of others": ([*SENT[:4], *SENT[2:4], *SENT[6:]], "by their indexes 2 lines are missing"),
+    "a completion without its time": ([*SENT[:5], SENT[5].replace(":time 2600000000, ", ""), *SENT[6:]], "it has no time"),
+    "an invocation without its time": ([*SENT[:4], SENT[4].replace(":time 2500000000, ", ""), *SENT[5:]], "it has no time"),
+    "a time that is none": ([*SENT[:5], SENT[5].replace("2600000000", '"soon"'), *SENT[6:]], "it has no time"),
+}
+
+
+@pytest.mark.parametrize("form", ["lines", "vector", "json"])
+@pytest.mark.parametrize(("lines", "why"), LEFT.values(), ids=LEFT)
+def test_what_indexes_and_times_say_of_lost_lines_accuses_nobody(tmp_path, lines, why, form):
+    """The whole history is lawful; without these lines a record would be of nobody, or read before it was sent."""
+    from harness.interop.jepsen import edn
+
+    def written(lines):
+        if form == "json":
+            return "".join(json.dumps(edn.read(line)) + "\n" for line in lines)
+        return "[" + "".join(lines) + "]" if form == "vector" else "".join(lines)
+
+    whole = judge(open_run(adopted(written(SENT), tmp_path, "whole").dir), here=True)
+    assert (whole["verdict"], whole["gaps"]) == ("valid", [])
+    found = adopted(written(lines), tmp_path, "lacking")
+    assert any(why in gap.why or (form == "json" and "time" in gap.why) for gap in found.damage), found.damage
+    assert judge(open_run(found.dir), here=True)["verdict"] == "unknown"
 
 
 def test_a_whole_history_has_no_gap_and_one_without_its_beginning_may_lack_sends(tmp_path):
