@@ -154,7 +154,7 @@ def _dirty(log: PartitionLog, part: slice, uncalled: Bools) -> tuple[Bools, int]
 def _explain_torn(finding: Finding, text: FindingText) -> str:
     seen, missing = finding.records("read"), finding.records("missing")
     return (
-        f"{text.name(missing[0].op)} {text.outcome(missing[0].op)}; its records at {text.places(seen)} were read back, "
+        f"{text.name(missing[0].op)} {text.outcome(missing[0].op)}; its records at {text.places(seen)} were read, "
         f"but {text.written(missing)} {text.how_missing(missing[0].partition, len(missing))}."
     )
 
@@ -213,8 +213,8 @@ def torn_transaction(log: PartitionLog) -> CheckResult:
     offset is stuck it says that of what lies below. In a partition without such a read a record is missing by the rules of
     `lost-write`, else shown if any read_committed reader got it. A record counts as missing even without acknowledgement: commit
     follows only after every acknowledgement, so a transaction of which anything is visible must show everything that it tried to
-    send (KAFKA-17754: a late EndTxn commits what happened to be in the log). Sends of a completed operation that never began are
-    not records of the transaction, nor is what `swallowed-write` has found.
+    send (KAFKA-17754: a late EndTxn commits what happened to be in the log). Sends that never began are not records of the
+    transaction, unless it ended ok or has no completion; nor is what `swallowed-write` has found.
 
     compared: transactions with two or more records that completed read_committed final reads had to show. One cause: the
     transaction.

@@ -10,19 +10,23 @@ Where a topic was deleted, records and offsets that surely lie in its last incar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 import pandas as pd
-from pyspark.sql import functions as F
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from checkers.partition.log import NONE
 from checkers.pipeline.deletions import TopicDeletions
 from checkers.run_view import RunView
+from checkers.spark.gathering import SHORT_HISTORY
 from checkers.verdict.findings import Finding
 from harness.api import Isolation
 
 READS, FINAL_READS = "reads", "final reads"
 DELETIONS = "deletions"  # findings that no deletion of a topic explains
-COLUMNS = ("partition", "offset", "v")
+COLUMNS, LOOKED_AT = ("partition", "offset", "v"), ("isolation", "final", "mops")
 Shows = Callable[[Finding, pd.DataFrame], bool]
 
 
@@ -39,14 +43,39 @@ def shown(anomaly: str, findings: Sequence[Finding], evidence: str, run: RunView
 
 
 def _reads_of(findings: Sequence[Finding], evidence: str, run: RunView) -> pd.DataFrame:
-    """partition, offset, v: where readers got the records of some findings."""
-    wanted = sorted({row.v for finding in findings for row in finding.rows})
-    reads = run.reads.where(F.col("v").isin(wanted))
-    if evidence == FINAL_READS:
-        reads = reads.where("final")
-        if run.contract["transactional"] == "true":  # at read_uncommitted also what was aborted, and is nobody's promise
-            reads = reads.where(F.col("isolation") == Isolation.COMMITTED.value)
-    return reads.select(*COLUMNS).distinct().toPandas()
+    """partition, offset (NONE: unknown), v: where readers got the records of some findings."""
+    identities = pa.array(sorted({row.v for finding in findings for row in finding.rows}), pa.int64())
+    final = evidence == FINAL_READS
+    levels = None
+    if final and run.contract["transactional"] == "true":  # at read_uncommitted also what was aborted, and is nobody's promise
+        unnamed = run.contract["isolation"] == Isolation.COMMITTED
+        levels = [Isolation.COMMITTED.value, *([None] if unnamed else [])]
+    look_up = partial(_places, identities=identities, final=final, levels=levels)
+    if len(run.overview) <= SHORT_HISTORY:
+        parts = list(look_up(run.history.batches(LOOKED_AT)[1]))
+    else:
+        parts = run.history.map_batches(run.spark, LOOKED_AT, look_up).collect()
+    return pd.DataFrame(sorted({place for part in parts for place in part}), columns=list(COLUMNS))
+
+
+def _places(
+    batches: Iterable[pa.RecordBatch], identities: pa.Array, final: bool, levels: Sequence[str | None] | None
+) -> Iterator[set[tuple[str, int, int]]]:
+    """Where readers got some records, in batches of `LOOKED_AT`: `COLUMNS`. final: in final reads only. levels: of isolation."""
+    for batch in batches:
+        which = pc.fill_null(pc.or_(batch.column("final"), not final), not final)
+        if levels is not None:
+            which = pc.and_(which, pc.is_in(pc.cast(batch.column("isolation"), pa.string()), pa.array(levels, pa.string())))
+        lists = batch.filter(which).column("mops")
+        mops = dict(zip((field.name for field in lists.type.value_type), lists.flatten().flatten(), strict=True))
+        which = pc.and_(pc.not_equal(mops["kind"], 0), pc.is_in(mops["v"], identities))
+        names = pc.cast(mops["partition"].filter(which), pa.string()).to_pylist()
+        offsets = pc.fill_null(mops["offset"].filter(which), NONE).to_pylist()
+        yield set(zip(names, offsets, mops["v"].filter(which).to_pylist(), strict=True))
+
+
+def _placed(reads: pd.DataFrame) -> pd.DataFrame:
+    return reads[reads["offset"] != NONE]
 
 
 def got_before(finding: Finding, reads: pd.DataFrame) -> bool:
@@ -62,14 +91,16 @@ def two_at_one_offset(finding: Finding, reads: pd.DataFrame) -> bool:
 
 def one_at_two_offsets(finding: Finding, reads: pd.DataFrame) -> bool:
     """Whether a record of the finding was read at two offsets."""
-    own = reads[reads["v"].isin({row.v for row in finding.rows})]
+    own = _placed(reads)
+    own = own[own["v"].isin({row.v for row in finding.rows})]
     return bool((own.groupby(["partition", "v"])["offset"].nunique() > 1).any())
 
 
 def stored_backwards(finding: Finding, reads: pd.DataFrame) -> bool:
     """Whether the first record of the finding's two, in the order of the calls, was read above the second."""
     first, second = sorted({row.v for row in finding.rows})[:1], sorted({row.v for row in finding.rows})[-1:]
-    low, high = (reads.loc[reads["v"].isin(one), "offset"] for one in (second, first))
+    placed = _placed(reads)
+    low, high = (placed.loc[placed["v"].isin(one), "offset"] for one in (second, first))
     return bool(len(low) and len(high) and high.min() > low.min())
 
 

@@ -58,6 +58,10 @@ class FindingText:
         """Whether an operation is a transaction that surely failed."""
         return self.outcome(op) == "was surely aborted"
 
+    def proven(self, op: int) -> str:
+        """Why what is missing of an operation was promised, where its own outcome does not say so."""
+        return "" if self.promised(op) else ", and committed, for a read_committed reader got a record of it"
+
     def promised(self, op: int) -> bool:
         """Whether what an operation sent, and got acknowledged, is a promise in any case."""
         at = self._at(op)
@@ -88,7 +92,8 @@ class FindingText:
         return f"the record it wrote to {row.partition} ({', '.join(filter(None, (row.value_text, ack)))})"
 
     def and_more(self, rows: Sequence[FindingRecord]) -> str:
-        return f" (and {len(rows) - 1} more times)" if len(rows) > 1 else ""
+        """` (and 3 more)`: of rows of which only the first is named."""
+        return f" (and {len(rows) - 1} more)" if len(rows) > 1 else ""
 
     def read_elsewhere(self, finding: Finding) -> str:
         read = finding.records("read")

@@ -134,7 +134,7 @@ def test_a_committed_transaction_shown_in_part_is_torn(judged):
     found = finding(document, "torn-transaction")
     assert found["operations"] == [writer]
     assert found["sentence"] == (
-        "Transaction 0 of process 0 was acknowledged as committed; its records at t-0@17 and t-2@9 were read back, "
+        "Transaction 0 of process 0 was acknowledged as committed; its records at t-0@17 and t-2@9 were read, "
         "but the record it wrote to t-1 (acknowledged at offset 12) was not returned by the complete final read."
     )
 

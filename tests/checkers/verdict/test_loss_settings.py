@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
-from support.histories import UNCOMMITTED, History, answer, violated
+from support.histories import COMMITTED, UNCOMMITTED, History, answer, violated
 
 from checkers.verdict.evidence import DELETIONS, SHOWS
 from checkers.verdict.findings import Finding, FindingRecord
@@ -127,20 +127,20 @@ PLAIN_CONTRACT = {"transactional": "false", "isolation": "read_uncommitted"}
 ACKS_1 = {**PLAIN_CONTRACT, "acks": "1", "idempotence": "false", "final_read": "false"}
 
 
-def test_with_acks_1_an_offset_that_was_acknowledged_alone_may_be_given_away_again(judged_by_spark):
+def test_with_acks_1_an_offset_that_was_acknowledged_alone_may_be_given_away_again(judged):
     """The leader that acknowledged a@7 was cut off; the next one gave offset 7 to b. No final read says that a is lost."""
     h = History()
     h.send(0, {"t-0": [5, 7]})
     h.send(1, {"t-0": [None]})
     h.poll(2, {"t-0": [5, (7, h.ops[1]["mops"][0][2])]}, UNCOMMITTED)
-    document = judged_by_spark(h, ACKS_1)
+    document = judged(h, ACKS_1)
     assert (violated(document), allowed(document) & {"inconsistent-offset"}) == ([], {"inconsistent-offset"})
     h.poll(3, {"t-0": [5, 7]}, UNCOMMITTED)
-    document = judged_by_spark(h, ACKS_1)
+    document = judged(h, ACKS_1)
     assert violated(document) == ["inconsistent-offset"], "readers get only what all replicas in sync have"
 
 
-def test_after_an_unclean_election_what_was_read_may_be_cut_off_and_all_that_follows_from_it(judged_by_spark):
+def test_after_an_unclean_election_what_was_read_may_be_cut_off_and_all_that_follows_from_it(judged):
     h = History()
     h.txn(0, {"t-0": [5, 7]})
     h.txn(1, {"t-1": [3], "t-2": [3]})  # t-2 is cut off: a torn transaction
@@ -154,12 +154,12 @@ def test_after_an_unclean_election_what_was_read_may_be_cut_off_and_all_that_fol
     h.settle({"t-5": (6, 9)}, type="info")  # a marker of t-5 is cut off
     h.final({"t-0": [5, (7, replacing)], "t-1": [3], "t-2": [], "t-3": [4, 6], "t-4": [(8, retried)]})
     lawful = {"lost-write", "inconsistent-offset", "torn-transaction", "aborted-read", "duplicate", "lso-stall", "stale-read"}
-    assert set(violated(judged_by_spark(h))) == lawful
-    document = judged_by_spark(h, UNCLEAN)
+    assert set(violated(judged(h))) == lawful
+    document = judged(h, UNCLEAN)
     assert (violated(document), allowed(document) & lawful) == ([], lawful)
 
 
-def test_an_unclean_election_excuses_nothing_that_the_final_reads_show_of_one_log(judged_by_spark):
+def test_an_unclean_election_excuses_nothing_that_the_final_reads_show_of_one_log(judged):
     h = History()
     h.txn(0, {"t-0": [5]})
     h.txn(1, {"t-0": [None], "t-1": [3]})
@@ -169,12 +169,32 @@ def test_an_unclean_election_excuses_nothing_that_the_final_reads_show_of_one_lo
     reads = {"t-0": [5, (5, other)], "t-1": [3, (4, h.v("t-1", 3))], "t-2": [8, 9]}
     h.poll(8, {"t-0": [(5, other)]})
     h.final(reads)
-    document = judged_by_spark(h, UNCLEAN)
+    document = judged(h, UNCLEAN)
     assert violated(document) == ["duplicate", "inconsistent-offset", "order-inversion"]
     assert answer(document, "duplicate")["contract"].startswith("transactional producers append a retry only once")
 
 
-def test_p2_is_judged_by_the_contract_that_its_campaign_names(judged_by_spark):
+@pytest.mark.parametrize(("level", "found"), [(COMMITTED, ["duplicate"]), (None, ["duplicate"]), (UNCOMMITTED, [])])
+def test_a_final_reader_of_no_isolation_level_is_evidence_at_the_contracts(judged, level, found):
+    """A record at two offsets of one final read: a transaction's own log shows it, unless it may have been aborted there."""
+    h = History()
+    h.txn(0, {"t-0": [5, 7]})
+    h.poll(90, {"t-0": [5, 7, (8, h.v("t-0", 7))]}, level, final=True, role="final")
+    h.add(90, "final-read", isolation=level, final=True, role="final", detail='{"t-0": [0, 9, 9]}')
+    assert violated(judged(h, UNCLEAN)) == found
+
+
+def test_reads_of_a_long_history_are_looked_up_by_executors(judged_by_spark, monkeypatch):
+    monkeypatch.setattr("checkers.verdict.evidence.SHORT_HISTORY", 0)
+    h = History()
+    h.send(0, {"t-0": [5, 7]})
+    h.send(1, {"t-0": [9]})
+    h.poll(2, {"t-0": [5, 7]})
+    h.final({"t-0": [5, 9]})
+    assert violated(judged_by_spark(h, {**ACKS_1, "final_read": "true"})) == ["lost-write", "stale-read"]
+
+
+def test_p2_is_judged_by_the_contract_that_its_campaign_names(judged):
     """Two readers got two records at one offset: allowed by the settings, forbidden by `unclean_leader_election = "false"`."""
     h = History()
     h.send(0, {"t-0": [5, 7]})
@@ -182,8 +202,8 @@ def test_p2_is_judged_by_the_contract_that_its_campaign_names(judged_by_spark):
     h.send(1, {"t-0": [None]})
     h.final({"t-0": [5, (7, h.ops[-1]["mops"][0][2])]})
     named = {"contract": {**PLAIN_CONTRACT, "unclean_leader_election": "false"}, "expect": ["lost-write", "inconsistent-offset"]}
-    document = judged_by_spark(h, named["contract"], expect=named["expect"])
+    document = judged(h, named["contract"], expect=named["expect"])
     assert (document["verdict"], document["expectation_met"]) == ("invalid", True)
-    document = judged_by_spark(h, {**PLAIN_CONTRACT, **UNCLEAN}, expect=named["expect"])
+    document = judged(h, {**PLAIN_CONTRACT, **UNCLEAN}, expect=named["expect"])
     assert (document["verdict"], document["expectation_met"]) == ("valid", False)
     assert document["expectation"].startswith("not found: lost-write (only as the contract allows it)")
