@@ -208,14 +208,14 @@ def demand_columns(path: Path, columns: Sequence[Column]) -> None:
         raise OSError(f"it is no whole Parquet file: {error}") from error
     if found.equals(_schema(tuple(columns))):
         return
+    if twice := next((name for name in found.names if found.names.count(name) > 1), None):
+        raise OSError(f"it has two columns `{twice}` (docs/history.md)")
     optional = {column.name for column in columns if column.optional}
     for field in _schema(tuple(columns)):
         if field.name not in found.names and field.name in optional:
             continue
         if field.name not in found.names:
             raise OSError(f"its column `{field.name}` is missing (docs/history.md)")
-        if found.names.count(field.name) > 1:
-            raise OSError(f"it has two columns `{field.name}` (docs/history.md)")
         if not found.field(field.name).type.equals(field.type):
             raise OSError(f"its column `{field.name}` is {found.field(field.name).type}, not {field.type} (docs/history.md)")
 

@@ -87,6 +87,8 @@ def _parquet(path: Path) -> Format:
         names = pq.read_schema(one).names
     except (OSError, ValueError) as error:
         raise HistoryError(f"{one}: looks like Parquet, but cannot be read: {error}") from error
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise HistoryError(f"{one}: Parquet with two columns {twice}; docs/history.md has all of {OPS_SCHEMA.names}")
     lacking = [name for name in NEEDED if name not in names]
     if lacking:
         raise HistoryError(

@@ -182,6 +182,15 @@ def test_an_odd_file_beside_our_parquet_is_what_the_history_lacks(tmp_path, odd,
     assert len(found.rows) == 1
 
 
+def test_a_table_with_two_columns_of_a_name_is_refused(tmp_path):
+    our_lines(tmp_path)
+    our_table(tmp_path)
+    rows = pq.read_table(tmp_path / "history.parquet")
+    pq.write_table(rows.append_column("role", rows["role"]), tmp_path / "history.parquet")
+    with pytest.raises(HistoryError, match="two columns role"):
+        Adopted(tmp_path, tmp_path / "run")
+
+
 def test_a_table_that_is_damaged_behind_its_head_is_named(tmp_path):
     our_lines(tmp_path)
     our_table(tmp_path)

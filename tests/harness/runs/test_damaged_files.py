@@ -79,7 +79,7 @@ def cut_in_the_middle(path):
 
 def a_column_twice(path):
     table = OPS_SCHEMA.empty_table()
-    pq.write_table(table.append_column("time", table["time"]), path)
+    pq.write_table(table.append_column("isolation", table["isolation"]), path)
 
 
 def another_table(path):
