@@ -100,12 +100,19 @@ def _members(
             raise UnsafeTar(f"it holds more than {most_files} files, or more than {most_bytes} bytes: {member.name!r}")
         if path.is_absolute() or ".." in path.parts or "\0" in member.name or member.linkname or member.issparse():
             raise UnsafeTar(f"{member.name!r} is not a plain file or directory below the target")
-        target = Path(directory, path)
-        if path == PurePosixPath() if member.isfile() else target.is_symlink():
-            raise UnsafeTar(f"{member.name!r} takes the place of something else")
-        if path.parts and root not in (parent := target.parent.resolve(), *parent.parents):
-            raise UnsafeTar(f"{member.name!r} lies outside of the target, behind a link")
+        try:
+            _demand_inside(root, Path(directory, path), path, member)
+        except OSError as error:
+            raise UnsafeTar(f"{member.name[:100]!r} cannot be a name: {error.strerror}") from error
         yield member, path
+
+
+def _demand_inside(root: Path, target: Path, path: PurePosixPath, member: tarfile.TarInfo) -> None:
+    """Raises UnsafeTar, and OSError for a name that cannot be."""
+    if path == PurePosixPath() if member.isfile() else target.is_symlink():
+        raise UnsafeTar(f"{member.name!r} takes the place of something else")
+    if path.parts and root not in (parent := target.parent.resolve(), *parent.parents):
+        raise UnsafeTar(f"{member.name!r} lies outside of the target, behind a link")
 
 
 def _make_directory(path: Path) -> None:

@@ -68,6 +68,7 @@ HOSTILE = {
     "too many files": a_tar(*(plain(f"f{number}", b"") for number in range(11))),
     "too many bytes": a_tar(plain("a", bytes(700)), plain("b", bytes(400))),
     "a name that is too long to be stored": a_tar(plain("n" * 300)),
+    "a directory with a name that is too long": a_tar(("d" * 300, tarfile.DIRTYPE, b"")),
     "a name of many bytes": a_tar(plain("d/" * 3000 + "f")),
 }
 
