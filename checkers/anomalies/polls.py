@@ -149,7 +149,7 @@ def int_poll_skip(log: PartitionLog) -> CheckResult:
 def _explain_return(finding: Finding, text: FindingText) -> str:
     low, high = finding.rows[0], finding.rows[-1]
     same = low.op == high.op
-    where = f"inside {text.name(low.op, capital=False)}" if same else f"from {_two(text, *sorted((high.op, low.op)))}"
+    where = f"inside {text.name(low.op, capital=False)}" if same else f"between {_two(text, *sorted((high.op, low.op)))}"
     how = "got it once more" if low.offset == high.offset else f"went back to {low.place}"
     return f"{text.process(low.op).capitalize()} read {high.place} and then {how} ({where})."
 

@@ -99,7 +99,7 @@ def _explain_dirty(finding: Finding, text: FindingText) -> str:
     if text.decided(writer.op) == NONE:
         return f"{got}, for which commit was never called."
     early = (text.decided(writer.op) - reader.time) / 1e6
-    return f"{got} {early:.1f} ms before its commit was called."
+    return f"{got}, {early:.1f} ms before its commit was called."
 
 
 @partition_check("dirty-read", across=True, explain=_explain_dirty, needs="no record was read whose sending has a known time")

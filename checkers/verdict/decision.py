@@ -78,10 +78,11 @@ def decide(judged: Iterable[JudgedProperty], unread: Sequence[str] = (), unseen:
     if not any(one.compared for one in forbidden if one.name not in LIVENESS):
         return Verdict.UNKNOWN, "nothing was compared: the history shows nothing that could be right or wrong"
     idle = [one for one in forbidden if one.rule.essential and one.verdict is Property.NOT_EXERCISED]
-    if idle:
-        return Verdict.UNKNOWN, "; ".join(f"{one.name} was not exercised: {one.reason}" for one in idle)
+    lacking = [f"{one.name} was not exercised: {one.reason}" for one in idle]
     if unread:
-        return Verdict.UNKNOWN, f"nothing is known of losses in {', '.join(unread)}: no complete read_committed final read"
+        lacking.append(f"nothing is known of losses in {', '.join(unread)}: no complete read_committed final read")
+    if lacking:
+        return Verdict.UNKNOWN, "; ".join(lacking)
     if unseen:
         return Verdict.UNKNOWN, f"{unseen} promised records {UNSEEN}"
     held = sum(one.verdict is Property.HELD for one in forbidden)

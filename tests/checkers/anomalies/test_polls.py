@@ -173,7 +173,7 @@ def test_a_reader_that_gets_the_same_record_again_is_not_monotonic(judge_reads):
     document = judge_reads(h)
     assert violated(document) == ["nonmonotonic-poll"]
     assert finding(document, "nonmonotonic-poll")["sentence"] == (
-        "Process 2 read t-0@7 and then got it once more (from poll 0 of process 2 and poll 1 of process 2)."
+        "Process 2 read t-0@7 and then got it once more (between poll 0 of process 2 and poll 1 of process 2)."
     )
 
 
