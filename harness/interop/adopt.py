@@ -142,9 +142,14 @@ def _between(path: Path, parsed_blocks: list[ParsedBlock]) -> list[Gap]:
     if not numbered or any(one.unnumbered for one in parsed_blocks):
         return []
     span = max(one.highest for one in numbered) - min(one.lowest for one in numbered) + 1
-    missing = span - sum(one.numbered for one in numbered) - sum(len(one.damage) for one in parsed_blocks)
+    missing = span - sum(one.numbered for one in numbered) - sum(one.unreadable for one in parsed_blocks)
+    if missing <= 0:
+        return []
     why = f"by their indexes {missing} lines are missing between others"
-    return [Gap(file=path.name, why=why, kind=GapKind.MISSING, lines=missing, evidence=WORKERS_LINE)] if missing > 0 else []
+    if twice := sum(one.repeated for one in numbered):  # written over them, perhaps in the middle of lines
+        why = f"{why}, and {twice} have the index of another line: nobody knows which are as they were written"
+        return [Gap(file=path.name, why=why, kind=GapKind.UNRELIABLE, lines=missing, evidence=WORKERS_LINE)]
+    return [Gap(file=path.name, why=why, kind=GapKind.MISSING, lines=missing, evidence=WORKERS_LINE)]
 
 
 def _unknown_functions(path: Path, parsed_blocks: list[ParsedBlock]) -> list[Gap]:

@@ -26,6 +26,8 @@ _TOKEN = re.compile(
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _INTEGER = re.compile(r"[+-]?\d+N?")
 _FLOAT = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?")
+_EXACT = re.compile(r"[+-]?\d+(/\d+|(\.\d*)?([eE][+-]?\d+)?M)")  # a ratio, or a decimal
+_NO_SYMBOL = re.compile(r"[+-]?\d|[^\\]*\\")  # how no symbol begins, and what none holds
 _CLOSED_BY = {"[": "]", "(": ")", "{": "}", "#{": "}#"}
 _CLOSINGS = frozenset("])}")
 _ESCAPED = {"t": "\t", "r": "\r", "n": "\n", "b": "\b", "f": "\f"}
@@ -83,7 +85,11 @@ def _atom(token: str, text: str, number: int) -> Any:
         return _WORDS[token]
     if _INTEGER.fullmatch(token):
         return int(token.rstrip("N"))
-    return float(token) if _FLOAT.fullmatch(token) else token
+    if _FLOAT.fullmatch(token):
+        return float(token)
+    if _NO_SYMBOL.match(token) and not _EXACT.fullmatch(token):
+        raise ValueError(f"not understood at {_position(text, number)}: {token[:40]!r}")
+    return token
 
 
 def _character(name: str, text: str, number: int) -> str:

@@ -12,6 +12,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from harness.api import whole_number
+from harness.history.lines import Int64
 from harness.interop.jepsen import edn
 
 MOST_SHAPES, MOST_ERRORS = 16, 10_000
@@ -24,6 +26,7 @@ _FIELDS = {
 _ANYTHING = rb"((?:(?!, :).)*)"  # and surely no further key
 _TAKEN = (b"type", b"f", b"process", b"time", b"index", b"value", b"error", b"seek-to-beginning?", b"transactional")
 _REBALANCES = b"rebalance-log"  # so rare that lines with one are read slowly
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
 _KEYWORD = re.compile(rb':([^\s,;"\[\](){}]+)')
 _NIL = re.compile(rb"(?<![^\s\[({])nil(?![^\s\])}])")
 _TO_JSON = bytes.maketrans(b"{} ", b"[],")
@@ -82,9 +85,9 @@ class Reader(Protocol):
 class _JsonLine(msgspec.Struct, gc=False):
     type: str
     f: Any
-    process: int | str
-    time: int = -1
-    index: int = -1
+    process: Int64 | str
+    time: Int64 = -1
+    index: Int64 = -1
     value: msgspec.Raw = msgspec.Raw(b"null")
     error: msgspec.Raw = msgspec.Raw(b"")
     seek: bool | None = msgspec.field(name="seek-to-beginning?", default=False)
@@ -122,9 +125,9 @@ def _key_count(value: Any) -> int:
 
 
 def _process(given: Any) -> int | str:
-    if given.__class__ is str and given.isdecimal():
+    if given.__class__ is str and given.isdecimal() and len(given) < 19:
         return int(given)
-    if given.__class__ is not int and given not in ("nemesis", ":nemesis"):
+    if whole_number(given) is None and given not in ("nemesis", ":nemesis"):
         raise ValueError(f"the process is {given!r}, neither a number nor the nemesis")
     return given if given.__class__ is int else "nemesis"
 
@@ -151,12 +154,14 @@ def _rebalances(log: Any) -> list[Any] | None:
 # --------------------------------------------------------------------------------------------------
 class EdnLines:
     def event(self, line: bytes) -> Event:
+        if _CONTROL.search(line):
+            raise ValueError("it holds control characters")
         found = edn.read(line.decode())
         if not isinstance(found, dict):
             raise ValueError("not a map")
         if not isinstance(found.get("type"), str):
             raise ValueError("without a type")
-        time, index = (number if (number := found.get(key)).__class__ is int else -1 for key in ("time", "index"))
+        time, index = (-1 if (number := whole_number(found.get(key))) is None else number for key in ("time", "index"))
         return Event(
             found["type"],
             _function(found.get("f")),

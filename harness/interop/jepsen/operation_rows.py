@@ -92,18 +92,15 @@ class OperationRows:
                 name = name[1:]
             if name == "send":
                 result = mop[2]
-                if result.__class__ is list:
-                    offset, v = result
-                    mops.append((0, mop[1], v, offset, True))
-                else:
-                    mops.append((0, mop[1], result, None, ok))
+                offset, v = result if result.__class__ is list else (None, result)
+                mops.append((0, mop[1], _value(v), offset, result.__class__ is list or ok))
                 sent += 1
             elif name != "poll":
                 raise ValueError(f"unknown micro-operation {name!r}")
             else:
                 polls.append(mop[1] if len(mop) > 1 else None)
                 for key, records in _polled(polls[-1] or ()):
-                    mops += [(1, key, v, offset, False) for offset, v in records]
+                    mops += [(1, key, _value(v), offset, False) for offset, v in records]
         if sent > MAX_SEQ:
             raise ValueError(f"{sent} sends in one operation; at most {MAX_SEQ}")
         if sent:
@@ -115,6 +112,13 @@ class OperationRows:
         columns = list(zip(*self._ops, strict=True)) or [()] * len(OPS)
         ops = pa.table([pa.array(column, kind) for column, kind in zip(columns, OPS.types, strict=True)], schema=OPS)
         return in_order(ops, _mops_table(self._mops))
+
+
+def _value(value: Any) -> Any:
+    """A record's value. Raises ValueError for what no client of Jepsen's sends."""
+    if value.__class__ is int or value.__class__ is str or value is None:
+        return value
+    raise ValueError(f"the value {str(value)[:40]} is neither a number nor a text")
 
 
 def _polled(got: Any) -> Iterable[tuple[Any, Any]]:

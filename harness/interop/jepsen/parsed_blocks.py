@@ -69,7 +69,8 @@ class ParsedBlock:
     indexes: the first and the last index that Jepsen gave, (-1, -1) when some have none or they do not rise.
     begins: how many lines of the history are missing before the block's first one, by the index of that.
     lowest, highest: the lowest and the highest index of any line, whoever it is of; -1 when none has one. numbered: how many
-    different ones there are. unnumbered: how many lines that could be read have none.
+    different ones there are. unnumbered: how many lines that could be read have none. repeated: how many have that of another.
+    unreadable: how many lines could not be read, so that nobody knows theirs.
     together: as in `OperationRows`.
     """
 
@@ -88,6 +89,8 @@ class ParsedBlock:
     highest: int = -1
     numbered: int = 0
     unnumbered: int = 0
+    repeated: int = 0
+    unreadable: int = 0
     together: bool = False
 
     @property
@@ -112,8 +115,7 @@ def parse_block(block: Block, language: str, file: str, spill: Path) -> ParsedBl
             line = lines[position]
             if not parser.take_plain(position, line):
                 event = read.get(position) or _read(reader, line)
-                if isinstance(event, Event):
-                    parser.saw_index(event.index)
+                parser.saw(position, event)
                 _take(parser, position, line, event, block.last and position == len(lines) - 1)
         return parser.finished()
 
@@ -196,9 +198,14 @@ class _BlockParser:
         left[self._together] = False
         return np.flatnonzero(left).tolist()  # type: ignore[no-any-return]
 
-    def saw_index(self, index: int) -> None:
-        """Some line has this index; -1: none."""
-        self._seen_indexes.append(index)
+    def saw(self, position: int, event: Event | Exception | None) -> None:
+        """What some line says, or why it says nothing; None for no line at all."""
+        if self._known is not None and self._known.rows[position] >= 0:
+            return  # its index is known
+        if isinstance(event, Event):
+            self._seen_indexes.append(event.index)
+        else:
+            self._parsed.unreadable += event is not None
 
     def take_plain(self, position: int, line: bytes) -> bool:
         """Take in a plain line without reading it: an invocation, or the completion of one. False: it has to be read."""
@@ -285,6 +292,7 @@ class _BlockParser:
         indexes = np.append(self._index, np.array(self._seen_indexes, dtype=np.int64))
         known = np.unique(indexes[indexes >= 0])
         parsed.numbered, parsed.unnumbered = len(known), int((indexes < 0).sum())
+        parsed.repeated = len(indexes) - parsed.unnumbered - parsed.numbered
         if len(known):
             parsed.lowest, parsed.highest = int(known[0]), int(known[-1])
         if len(numbers):
