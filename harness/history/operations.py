@@ -55,6 +55,7 @@ class FileReading:
         self._taken: set[tuple[int, int]] = set()  # process and number of operations, where numbers may come in any order
         self._damaged: list[tuple[int, str]] = []  # lines since the last good one
         self._skipped = self._suspicious = False  # lines are left out: since the last good one, or anywhere before
+        self._repeated = False  # some operation is there twice
         self._without_level: set[int] = set()
         self._number = self._earliest = 0  # the last line taken; when its file or its process began
 
@@ -91,6 +92,9 @@ class FileReading:
         if self._damaged and len(self._open) == 1:
             self._add(self._damaged[0][1], self._unsent(), line=self._damaged.pop(0)[0])
         self._settle()
+        if self._repeated and self._suspicious and not self._whole:  # written over others, perhaps in the middle of lines
+            why = "operations are there twice and lines cannot be read: nobody knows which are as they were written"
+            self._add(why, kind=GapKind.UNRELIABLE)
         self.rows.extend(self._open.values())
         if self._without_level:
             whose = ", ".join(map(str, sorted(self._without_level)))
@@ -160,6 +164,7 @@ class FileReading:
         operation = (line.process, line.op)
         again = line.op <= self._last.get(line.process, (-1, 0))[0] if self._ours else operation in self._taken
         if again:
+            self._repeated = True
             self._add(f"operation {line.op} of process {line.process} is there twice", line=self._number)
         elif not self._ours:
             self._taken.add(operation)

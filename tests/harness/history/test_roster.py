@@ -208,6 +208,19 @@ def test_the_same_in_adopted_lines(tmp_path, damage):
     assert (gap.line, gap.evidence, phantoms(tmp_path / "new")) == (5, (), set())
 
 
+def test_a_block_that_was_written_over_others_makes_adopted_lines_unreliable(tmp_path):
+    """Its first and its last line may be made of two, and still look like lines."""
+    folder = record_run(tmp_path / "run")
+    path = folder / RunFile.LINES / "c0-0.jsonl"
+    content = path.read_bytes()
+    block = len(content) // 4
+    path.write_bytes(content[: 2 * block] + content[block : 2 * block] + content[3 * block :])
+    (tmp_path / "new").mkdir()
+    found = adopt(folder / RunFile.LINES, tmp_path / "new")
+    assert GapKind.UNRELIABLE in {gap.kind for gap in found}
+    assert judge(open_run(tmp_path / "new"), here=True)["verdict"] == "unknown"
+
+
 def test_operations_that_are_missing_between_others_are_a_gap_and_a_place_where_nobody_knows(tmp_path):
     """Their lines were cut out, and there is no manifest: a worker numbers its operations 0, 1, 2, ..."""
     folder = record_run(tmp_path / "run")
