@@ -25,3 +25,9 @@ def among(values: Any, few: Any) -> Bools:
     table = np.zeros(int(few.max()) - before + 2, dtype=np.bool_)
     table[few - before] = True
     return np.asarray(table.take(values - np.int64(before), mode="clip"))
+
+
+def positions_in(sorted_values: Any, wanted: Any) -> Any:
+    """Positions of values in a sorted array, -1 where they are not in it."""
+    at = np.minimum(np.searchsorted(sorted_values, wanted), len(sorted_values) - 1)
+    return np.where(sorted_values[at] == wanted, at, -1)

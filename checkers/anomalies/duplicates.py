@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from checkers.api import CheckResult, join_rows, partition_check
-from checkers.partition.log import ABORTED, NONE, PartitionLog
+from checkers.arrays import positions_in
+from checkers.partition.log import ABORTED, NONE, PartitionLog, slices
 from checkers.partition.result_rows import first_of_each, read_rows, send_rows
 from checkers.verdict.findings import Finding
 from checkers.verdict.wording import FindingText
@@ -55,12 +56,12 @@ def duplicate(log: PartitionLog) -> CheckResult:
     """
     sends, reads = log.sends, log.reads
     visible = ~log.unsent_reads  # a mask over the reads; of those with a send, the ones that count for it
-    if not log.settings.read_uncommitted:
-        unjudged = np.flatnonzero(visible & ~reads.judged)
-        visible[unjudged] = ~sends.txn[reads.send[unjudged]]
+    if not log.settings.read_uncommitted and len(sends):
+        for part in slices(len(reads)):
+            visible[part] &= reads.judged[part] | ~sends.txn[reads.send[part]]
     low, high = log.places_read if (visible | log.unsent_reads).all() else log.span(visible)  # over the sends
     elsewhere = (sends.offset != NONE) & (sends.status != ABORTED) & (low != NONE) & (sends.offset != low)
-    elsewhere[elsewhere] = ~np.isin(sends.offset[elsewhere], reads.offset)  # acknowledged where nobody read anything
+    elsewhere[elsewhere] = positions_in(reads.offset, sends.offset[elsewhere]) == NONE  # acknowledged where nobody read anything
     twice = (low != high) | elsewhere
     compared = int((low != NONE).sum())
     if not twice.any():

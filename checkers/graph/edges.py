@@ -12,9 +12,10 @@ A reader whose poll gave a record without offset has no known position, so no rw
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -54,14 +55,15 @@ def gather(log: PartitionLog, brief: EdgeFilter | None = None) -> PartitionMessa
     `firsts`: (op, when a record of it was first returned or passed here), if it was not surely over by then. `latest`: (reader,
     the latest commit among what it got here).
     """
-    edges = [(EDGES, encode(vars(some))) for some in partition_edges(log, brief) if len(some)]
+    edges = ((EDGES, encode(vars(some).values())) for some in partition_edges(log, brief) if len(some))
     first, records = _first_returned(log), log.shared(committed_records)
     passed = first_passed(log, records)
-    edges.append((EDGES, encode(passed_records(log, brief, partial(_over, log), passed).rows())))
+    lists = (EDGES, encode(passed_records(log, brief, partial(_over, log), passed).columns()))
     latest = _latest(log, first, brief)
     first[records] = np.minimum(first[records], passed)
     times = ((FIRSTS, _firsts(log, first)), (LATEST, latest))
-    return PartitionMessages(edges, [(name, encode(columns)) for name, columns in times if len(columns["op"])])
+    to_driver = [(name, encode(columns.values())) for name, columns in times if len(columns["op"])]
+    return PartitionMessages(chain(edges, [lists]), to_driver)
 
 
 def partition_edges(log: PartitionLog, edge_filter: EdgeFilter | None = None) -> Iterator[Edges]:
@@ -193,9 +195,9 @@ def _latest(log: PartitionLog, first: Ints, edge_filter: EdgeFilter | None) -> d
     return {"op": readers + lowest, "time": latest[readers]}
 
 
-def encode(columns: Mapping[str, Any]) -> bytes:
+def encode(columns: Iterable[Any]) -> bytes:
     """Columns of whole numbers, in the order of `EDGE_COLUMNS` or `TIME_COLUMNS`, as one message."""
-    return packed(list(columns.values()))
+    return packed(columns)
 
 
 def decode(encoded: bytes, columns: Sequence[str] = EDGE_COLUMNS) -> dict[str, Ints]:

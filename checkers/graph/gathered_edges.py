@@ -20,14 +20,14 @@ from harness.api import liveness
 Message = tuple[str, bytes]  # of a partition
 Job = Callable[[Iterable[Message]], Iterator[pa.RecordBatch]]
 Reduce = Callable[[pa.Table], pa.Table]
-Arrays = Mapping[str, Any]
+Arrays = Iterable[tuple[str, Any]]  # with their names; each is made as it is taken
 
 
 class SharedArrays(Protocol):
     """Arrays that every process can read that looks through edges."""
 
     @property
-    def value(self) -> Arrays: ...
+    def value(self) -> Mapping[str, Any]: ...
 
 
 class GatheredEdges(Protocol):
@@ -70,7 +70,7 @@ def gathered_edges(gathered: GatheredMessages, more: Sequence[Message], more_to_
 class _DriverArrays:
     """Arrays of this process."""
 
-    value: Arrays
+    value: Mapping[str, Any]
 
 
 class DriverEdges:
@@ -87,7 +87,7 @@ class DriverEdges:
         pass
 
     def share(self, arrays: Arrays) -> SharedArrays:
-        return _DriverArrays(arrays)
+        return _DriverArrays(dict(arrays))
 
     def each(self, job: Job, schema: pa.Schema) -> pa.Table:
         return pa.Table.from_batches(job(self._edges), schema)
@@ -154,10 +154,11 @@ class _MappedArrays:
 
     def __init__(self, folder: Path, arrays: Arrays) -> None:
         self.folder = folder
-        self._names = list(arrays)
-        for name, values in arrays.items():
+        self._names: list[str] = []
+        for name, values in arrays:
             np.save(self.folder / f"{name}.npy", values)
+            self._names.append(name)
 
     @property
-    def value(self) -> Arrays:
+    def value(self) -> Mapping[str, Any]:
         return {name: np.load(self.folder / f"{name}.npy", mmap_mode="r") for name in self._names}

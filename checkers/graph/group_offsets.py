@@ -160,9 +160,9 @@ def edge_messages(run: RunView) -> tuple[list[tuple[str, bytes]], list[tuple[str
     edges, firsts = [], []
     for partition, one in sorted(run.shared(group_partitions).items()):
         if found := sorted(set(one.edges())):
-            edges.append((PLACE + partition, encode(_columns(found))))
+            edges.append((PLACE + partition, encode(_columns(found).values())))
             reads = one.first_reads()
-            firsts.append((FIRSTS, encode({"op": np.array(list(reads)), "time": np.array(list(reads.values()))})))
+            firsts.append((FIRSTS, encode([np.array(list(reads)), np.array(list(reads.values()))])))
     return edges, firsts
 
 

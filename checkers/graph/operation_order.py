@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from checkers.arrays import Ints, among
 from checkers.graph.edge_filter import EdgeFilter
 from checkers.graph.edges import FIRSTS, LATEST, TIME_COLUMNS, decode
-from checkers.graph.gathered_edges import Arrays, SharedArrays
+from checkers.graph.gathered_edges import SharedArrays
 from checkers.graph.layers import ANTI, ANTI_TIME, DATA, RW
 from checkers.graph.spans import ends, points, rank, reading_points
 from checkers.partition.log import FOREVER, NONE
@@ -67,25 +67,28 @@ class SharedOrder:
         return OperationOrder(**self.arrays.value, edge_filter=self.edge_filter)
 
 
-def order_arrays(to_driver: Sequence[tuple[str, bytes]], view: Overview) -> Arrays:
-    """The arrays of `OperationOrder`, from what the partitions handed out: first returns and latest commits by operation."""
-    firsts, latest = np.full(len(view), FOREVER), np.full(len(view), NONE, dtype=np.int64)
-    for name, message in to_driver:
-        if name not in (FIRSTS, LATEST):
-            continue  # of another check
-        part = decode(message, TIME_COLUMNS)
-        if name == FIRSTS:
-            np.minimum.at(firsts, view.at(part["op"]), part["time"])
-        else:
-            np.maximum.at(latest, view.at(part["op"]), part["time"])
-    placed = points(view, firsts)
+def order_arrays(to_driver: Sequence[tuple[str, bytes]], view: Overview) -> Iterator[tuple[str, Any]]:
+    """The arrays of `OperationOrder`, by name and one by one, so that few are in memory at once.
+
+    to_driver: what the partitions handed out: first returns and latest commits by operation.
+    """
+    yield "index", view.index[:0] if view.dense else view.index
+    yield "begin", view.time
+    yield "end", ends(view)
+    yield "process", view.process
     pure = ~(view.txn | view.send)
-    return {
-        "index": view.index[:0] if view.dense else view.index,
-        "by_point": rank(placed, view.time),
-        "by_reading_point": rank(reading_points(placed, latest, pure), view.time),
-        "begin": view.time,
-        "end": ends(view),
-        "process": view.process,
-        "writes": among(view.process, view.writing_processes).astype(np.int8) + ~pure,
-    }
+    yield "writes", among(view.process, view.writing_processes).astype(np.int8) + ~pure
+    firsts = np.full(len(view), FOREVER)
+    for part in _times(to_driver, FIRSTS):
+        np.minimum.at(firsts, view.at(part["op"]), part["time"])
+    placed = points(view, firsts)
+    del firsts
+    yield "by_point", rank(placed, view.time)
+    latest = np.full(len(view), NONE, dtype=np.int64)
+    for part in _times(to_driver, LATEST):
+        np.maximum.at(latest, view.at(part["op"]), part["time"])
+    yield "by_reading_point", rank(reading_points(placed, latest, pure), view.time)
+
+
+def _times(to_driver: Sequence[tuple[str, bytes]], wanted: str) -> Iterator[dict[str, Ints]]:
+    return (decode(message, TIME_COLUMNS) for name, message in to_driver if name == wanted)

@@ -12,7 +12,7 @@ still polled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,18 +40,14 @@ class PassedRecords:
         wrote = part["target"] == NONE
         return cls(part["source"][wrote], part["low"][wrote], part["target"][~wrote], part["high"][~wrote])
 
-    def rows(self) -> dict[str, Any]:
-        """As columns of edges: a writer has no target, a reader no source."""
+    def columns(self) -> Iterator[Ints]:
+        """As columns of edges (`checkers.graph.edges.EDGE_COLUMNS`), one by one: a writer has no target, a reader no source."""
         no_writer, no_reader = np.full(len(self.reader), NONE), np.full(len(self.writer), NONE)
-        source, target = np.r_[self.writer, no_writer].astype(np.int64), np.r_[no_reader, self.reader].astype(np.int64)
-        kind = np.full(len(source), LSO, dtype=np.int8)
-        return {
-            "source": source,
-            "target": target,
-            "kind": kind,
-            "low": np.r_[self.place, no_writer],
-            "high": np.r_[no_reader, self.highest],
-        }
+        yield np.r_[self.writer, no_writer]
+        yield np.r_[no_reader, self.reader]
+        yield np.full(len(self.writer) + len(self.reader), LSO, dtype=np.int8)
+        yield np.r_[self.place, no_writer]
+        yield np.r_[no_reader, self.highest]
 
 
 def first_passed(log: PartitionLog, records: Ints) -> Ints:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from checkers.arrays import Bools, Ints
-from checkers.partition.log import FOREVER, NONE
+from checkers.partition.log import FOREVER, NONE, slices
 from checkers.spark.overview import Overview
 
 
@@ -72,9 +72,10 @@ def merge_all(parts: Sequence[SpanSet]) -> SpanSet:
 # --------------------------------------------------------------------------------------------------
 # Points
 # --------------------------------------------------------------------------------------------------
-def ends(view: Overview) -> Ints:
-    """When each operation was surely over: the completion of an ok one; anything else may act later, so never."""
-    return np.where(view.ok & (view.end != NONE), np.maximum(view.end, view.time), FOREVER)
+def ends(view: Overview, part: slice = slice(None)) -> Ints:
+    """When each operation (of a part) was surely over: the completion of an ok one; anything else may act later, so never."""
+    end = view.end[part]
+    return np.where(view.ok[part] & (end != NONE), np.maximum(end, view.time[part]), FOREVER)
 
 
 def points(view: Overview, firsts: Ints) -> Ints:
@@ -83,11 +84,16 @@ def points(view: Overview, firsts: Ints) -> Ints:
     The completion, but just before any of its records was first returned (`firsts`, FOREVER for never): so a reader comes after
     its writers, and a transaction that hung becomes short. Without completion and reader: the decision, else the invocation.
     """
-    over, unread = ends(view), firsts == FOREVER
-    without_bound = np.where(view.end != NONE, view.end, np.maximum(view.decided, view.time))  # neither over nor read
+    return np.concatenate([firsts[:0], *(_points(view, firsts[part], part) for part in slices(len(firsts)))])
+
+
+def _points(view: Overview, firsts: Ints, part: slice) -> Ints:
+    begin, end = view.time[part], view.end[part]
+    over, unread = ends(view, part), firsts == FOREVER
+    without_bound = np.where(end != NONE, end, np.maximum(view.decided[part], begin))  # neither over nor read
     completion = np.where(over != FOREVER, over, np.where(unread, without_bound, FOREVER))
     before_first_return = np.where(unread, FOREVER, firsts - 1)
-    return np.maximum(view.time, np.minimum(completion, before_first_return))
+    return np.maximum(begin, np.minimum(completion, before_first_return))
 
 
 def reading_points(placed: Ints, latest: Ints, pure: Bools) -> Ints:

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from checkers.arrays import Ints
-from checkers.partition.log import NONE, FinalRead, PartitionLog, Reads, Resets, Sends, Settings, position_type, slices
+from checkers.arrays import Ints, positions_in
+from checkers.partition.log import (
+    NONE,
+    FinalRead,
+    Kept,
+    PartitionLog,
+    Reads,
+    Resets,
+    Sends,
+    Settings,
+    as_it_is,
+    position_type,
+    slices,
+)
 from checkers.partition.threads import results
-from checkers.spark.scan import COLUMNS_OF, FINAL, FINISHED, READS, SENDS, TXN, UNCOMMITTED, UNNAMED, PackedPart, unpack
+from checkers.spark.scan import COLUMNS_OF, FINAL, FINISHED, READS, SENDS, TXN, UNCOMMITTED, UNNAMED, PackedPart, Unpacked
 
+Columns = Mapping[str, Any]
 SPARSE = 4  # offsets for every send, beyond which no table of them is made
 
 
@@ -24,12 +36,12 @@ def unpack_log(
     settings: Settings,
     resets: Resets | None = None,
     threads: int = 1,
+    kept: Kept = as_it_is,
 ) -> PartitionLog:
     """Packed parts back to one partition's sorted arrays."""
-    read, sent = results([partial(unpack, parts, side) for side in (READS, SENDS)], threads)
-    read["offset"] = _with_places(sent, read)
-    pa.default_memory_pool().release_unused()
-    return sorted_log(partition, sent, read, final, settings, resets or Resets(), threads)
+    sent, read = Unpacked(parts, SENDS), Unpacked(parts, READS)
+    read.replace("offset", kept(_with_places(sent, read)))
+    return sorted_log(partition, sent, read, final, settings, resets or Resets(), threads, kept)
 
 
 def build_log(
@@ -43,68 +55,74 @@ def build_log(
 
 def sorted_log(
     partition: str,
-    sent: dict[str, Any],
-    read: dict[str, Any],
+    sent: Columns,
+    read: Columns,
     final: FinalRead,
     settings: Settings,
     resets: Resets,
     threads: int = 1,
+    kept: Kept = as_it_is,
 ) -> PartitionLog:
-    """Sort sends by identity and reads by offset, and look up the send of each read. Empties both, to save memory."""
-    arrival, _ = results([partial(_sort, read, "offset"), partial(_sort, sent, "v")], threads)
-    flags = sent.pop("flags")
+    """Sort sends by identity and reads by offset, and look up the send of each read.
+
+    kept: where a column goes once it is sorted, before the next one is asked for.
+    """
+    (arrival, back), (_, out) = results([partial(_sorted, read, "offset", kept), partial(_sorted, sent, "v", kept)], threads)
+    flags = out.pop("flags")
     sends = Sends(
-        **{name: sent.pop(name) for name in ("op", "v", "began", "ended", "decided", "over")},
-        offset=np.maximum(sent.pop("offset"), NONE),  # librdkafka marks unknown offsets with other negative numbers
-        status=flags & 3,
-        txn=(flags & TXN) > 0,
-        finished=(flags & FINISHED) > 0,
+        **{name: out.pop(name) for name in ("op", "v", "began", "ended", "decided", "over")},
+        offset=kept(np.maximum(out.pop("offset"), NONE)),  # librdkafka marks unknown offsets with other negative numbers
+        status=kept(flags & 3),
+        txn=kept((flags & TXN) > 0),
+        finished=kept((flags & FINISHED) > 0),
     )
-    flags = read.pop("flags")
+    flags, v = back.pop("flags"), back.pop("v")
     uncommitted = UNCOMMITTED | UNNAMED if settings.read_uncommitted else UNCOMMITTED
-    committed, last = (flags & uncommitted) == 0, (flags & FINAL) > 0
-    send, v = _found(sends, read["v"], read["offset"]), read.pop("v")
+    committed, last = kept((flags & uncommitted) == 0), kept((flags & FINAL) > 0)
+    send = kept(_found(sends, v, back["offset"]))
     unsent = np.flatnonzero(send < 0)
-    unsent_v = v[unsent]
-    del v
     reads = Reads(
-        **{name: read[name] for name in ("op", "process", "offset", "ended")},
+        **back,
         committed=committed,
-        judged=committed | ~last if settings.all_readers else committed,
+        judged=kept(committed | ~last) if settings.all_readers else committed,
         final=last,
         send=send,
-        status=flags & 3,
+        status=kept(flags & 3),
         arrival=arrival,
         sent_v=sends.v,
         unsent=unsent,
-        unsent_v=unsent_v,
+        unsent_v=v[unsent],
     )
-    return PartitionLog(partition, sends, reads, final, settings, resets)
+    return PartitionLog(partition, sends, reads, final, settings, resets, kept)
 
 
-def _with_places(sent: dict[str, Any], read: dict[str, Any]) -> Any:
+def _sorted(columns: Columns, by: str, kept: Kept) -> tuple[Any, dict[str, Any]]:
+    """Where each row was, and columns by one of them, rows with equal values as they come."""
+    values = columns[by]
+    order = np.argsort(values, kind="stable").astype(position_type(len(values)))
+    found = {by: kept(values[order])}
+    del values
+    for name in columns:
+        if name != by:
+            found[name] = kept(columns[name][order])
+    return kept(order), found
+
+
+def _with_places(sent: Columns, read: Columns) -> Any:
     """The offsets of reads; where one is unknown, that at which its record was acknowledged, or at which others got it."""
-    v, offset = read["v"], read["offset"]
+    offset = read["offset"]
     unknown = np.flatnonzero(offset < 0)
     if not len(unknown):
         return offset
-    offset = np.maximum(offset, NONE)
+    v, offset = read["v"], np.maximum(offset, NONE)
     for values, places in ((sent["v"], np.maximum(sent["offset"], NONE)), (v, offset.copy())):
         known = np.flatnonzero(places != NONE)
         known = known[np.argsort(values[known], kind="stable")]
         still = unknown[offset[unknown] == NONE]
         if len(known) and len(still):
-            at = _searched(values[known], v[still])
+            at = positions_in(values[known], v[still])
             offset[still] = np.where(at != NONE, places[known][at], NONE)
     return offset
-
-
-def _sort(columns: dict[str, Any], by: str) -> Any:
-    """Sort columns by one of them, rows with equal values as they come. Returns where each row was."""
-    order = np.argsort(columns[by], kind="stable").astype(position_type(len(columns[by])))
-    for name in list(columns):
-        columns[name] = columns[name][order]
-    return order
 
 
 def _found(sends: Sends, v: Ints, offset: Ints) -> Any:
@@ -119,7 +137,7 @@ def _found(sends: Sends, v: Ints, offset: Ints) -> Any:
     for part in slices(len(v)):
         at = there[np.clip(offset[part], low, low + len(there) - 1) - low]
         elsewhere = np.flatnonzero(sends.v[at] != v[part])
-        at[elsewhere] = _searched(sends.v, v[part][elsewhere])
+        at[elsewhere] = positions_in(sends.v, v[part][elsewhere])
         found[part] = at
     return found
 
@@ -140,9 +158,3 @@ def _by_offset(sends: Sends) -> tuple[int, Any]:
     there = np.zeros(size, dtype=position_type(len(sends)))
     there[offset - low] = known
     return low, there
-
-
-def _searched(sorted_values: Ints, wanted: Ints) -> Any:
-    """Positions of values in a sorted array, NONE where they are not in it."""
-    at = np.minimum(np.searchsorted(sorted_values, wanted), len(sorted_values) - 1)
-    return np.where(sorted_values[at] == wanted, at, NONE)

@@ -24,6 +24,12 @@ COMMITTED, ABORTED, INFO = 0, 1, 2  # what is known of the operation that sent a
 SLICE = 1 << 21  # rows worked on at once, where all of them together would need several times their own memory
 _INDEX_BITS = 40  # of an operation's history index, beside its process
 Made = TypeVar("Made")
+Kept = Callable[[Any], Any]  # where arrays go that are kept: an array, or a tuple of some, to the same values
+
+
+def as_it_is(values: Made) -> Made:
+    """Arrays that are kept in memory."""
+    return values
 
 
 def position_type(count: int) -> Any:
@@ -189,7 +195,7 @@ class shared_property(Generic[Made]):
 
 @dataclass(frozen=True)
 class PartitionLog:
-    """All that the history knows of one partition (`topic-number`)."""
+    """All that the history knows of one partition (`topic-number`). kept: where arrays go that several checks need."""
 
     partition: str
     sends: Sends
@@ -197,6 +203,7 @@ class PartitionLog:
     final: FinalRead
     settings: Settings
     resets: Resets = field(default_factory=Resets)
+    kept: Kept = field(default=as_it_is, repr=False, compare=False)
     _made: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     _locks: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -208,7 +215,7 @@ class PartitionLog:
         if make not in self._made:
             with self._locks.setdefault(make, RLock()):
                 if make not in self._made:
-                    self._made[make] = make(self)
+                    self._made[make] = self.kept(make(self))
         return self._made[make]  # type: ignore[no-any-return]
 
     @property
@@ -251,9 +258,8 @@ class PartitionLog:
         return self.seen_by(~self.reads.committed & self._by(self.final.uncommitted))
 
     def _by(self, processes: tuple[int, ...]) -> Bools:
-        found, final = np.zeros(len(self.reads), dtype=np.bool_), np.flatnonzero(self.reads.final)
-        found[final] = among(self.reads.process[final], processes)
-        return found
+        final, process = self.reads.final, self.reads.process
+        return np.concatenate([final[:0], *(final[part] & among(process[part], processes) for part in slices(len(final)))])
 
     def span(self, which: Bools) -> tuple[Ints, Ints]:
         """Lowest and highest offset at which each send was returned by these reads (NONE: by none).

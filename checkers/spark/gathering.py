@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,12 @@ SHORT_HISTORY = 50_000  # operations: what the partitions of a history of so few
 
 @dataclass(frozen=True)
 class PartitionMessages:
-    """Named messages of one partition: those that stay on the executors, and the few small ones that go to the driver."""
+    """Named messages of one partition: those that stay on the executors, and the few small ones that go to the driver.
 
-    on_executors: list[tuple[str, bytes]] = field(default_factory=list)
+    on_executors: large ones are best made one by one, as they are taken.
+    """
+
+    on_executors: Iterable[tuple[str, bytes]] = ()
     to_driver: list[tuple[str, bytes]] = field(default_factory=list)
 
 
@@ -43,18 +45,29 @@ class ExecutorMessage:
         return self.message.read() if isinstance(self.message, StoredMessage) else self.message
 
 
-def gather_messages(gatherers: Sequence[Gatherer], log: PartitionLog) -> tuple[PartitionMessages, str]:
-    """The messages of all gatherers, and what one of them raised."""
-    found, error = PartitionMessages(), ""
+@dataclass
+class PartitionGathered:
+    """What all gatherers made of one partition, and what one of them raised."""
+
+    on_executors: list[ExecutorMessage] = field(default_factory=list)
+    to_driver: list[tuple[str, bytes]] = field(default_factory=list)
+    error: str = ""
+
+
+def gather_messages(gatherers: Sequence[Gatherer], log: PartitionLog, folder: Path | None = None) -> PartitionGathered:
+    """The messages of all gatherers. folder: where those that stay on the executors are written as they come (None: nowhere)."""
+    found = PartitionGathered()
     for gatherer in gatherers:
         try:
             messages = gatherer(log)
+            for name, message in messages.on_executors:
+                place = stored_message(folder, message) if folder else message
+                found.on_executors.append(ExecutorMessage(log.partition, name, place))
         except Exception as raised:  # noqa: BLE001 - a check that fails is unknown and takes no other answer with it
-            error = f"{type(raised).__name__}: {raised}"
+            found.error = f"{type(raised).__name__}: {raised}"
             continue
-        found.on_executors.extend(messages.on_executors)
         found.to_driver.extend(messages.to_driver)
-    return found, error
+    return found
 
 
 class GatheredMessages:
@@ -88,7 +101,7 @@ class GatheredMessages:
         if self.short or not self.gatherers:
             return list(judged.collect())
         if place is not None:
-            made = judged.map(partial(_in_file, place.path)).collect()
+            made = judged.collect()
             messages = [one for one in made if isinstance(one, ExecutorMessage)]
             self.on_executors = judged.context.parallelize(messages, max(1, min(len(messages), judged.getNumPartitions())))
             return [one for one in made if not isinstance(one, ExecutorMessage)]
@@ -101,8 +114,3 @@ class GatheredMessages:
         """Free the executors' disks."""
         self._release()
         self.on_executors = None
-
-
-def _in_file(folder: Path, one: Any) -> Any:
-    """A message with its content in a file; anything else as it is."""
-    return replace(one, message=stored_message(folder, one.content)) if isinstance(one, ExecutorMessage) else one

@@ -9,6 +9,7 @@ history is scanned by the driver, and needs no shuffle.
 
 from __future__ import annotations
 
+import pickle
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
@@ -23,16 +24,17 @@ from pyspark import RDD
 from pyspark.sql import SparkSession
 
 from checkers.api import ROW_COLUMNS, ROW_NUMBERS, Check, CheckResult
+from checkers.array_file import ArrayFile
 from checkers.arrays import Ints
 from checkers.failures import described
 from checkers.partition import several_records
 from checkers.partition.assembly import unpack_log
-from checkers.partition.log import FinalRead, PartitionLog, Resets, Settings
+from checkers.partition.log import FinalRead, PartitionLog, Resets, Settings, as_it_is
 from checkers.partition.threads import results as in_threads
 from checkers.partition.unseen import total_unseen, unseen_at
-from checkers.spark.gathering import ExecutorMessage, GatheredMessages, Gatherer, PartitionMessages, gather_messages
-from checkers.spark.large_partitions import PackedParts, is_large, large_partition_lock
-from checkers.spark.part_files import StoredPart, stored
+from checkers.spark.gathering import ExecutorMessage, GatheredMessages, Gatherer, PartitionGathered, gather_messages
+from checkers.spark.large_partitions import PackedParts, is_large, large_partition_lock, release_freed_memory
+from checkers.spark.part_files import StoredMessage, StoredPart, stored, stored_message
 from checkers.spark.scan import COLUMNS, PackedPart, pack, scan_locally
 from checkers.spark.source import Source, from_message, message
 from harness.api import liveness
@@ -41,7 +43,7 @@ BYTES_PER_TASK = 1 << 20  # packed, of a short history; to start a worker costs 
 MOST_BYTES_IN_TASKS = 64 << 20  # packed, of all partitions of a short history; Spark sends no task of more than 128 MiB
 BUCKETS_PER_CORE = 4  # partitions are shared out among them
 MOST_THREADS = 2  # that judge one large partition: each needs some memory of its own
-PartitionJudge = Callable[[str, Sequence[PackedPart] | PackedParts], Iterator["PartitionResult | ExecutorMessage"]]
+PartitionJudge = Callable[..., Iterator["PartitionResult | ExecutorMessage"]]
 
 
 @dataclass
@@ -134,7 +136,8 @@ def run_partition_checks(
     groups = _scanned_here(history) if gathered.short else None
     if groups is None:
         judge = partial(judge, threads=_threads(spark()))
-        made = gathered.of_job(partial(_scanned_and_judged, spark(), history, judge), _shared_place(spark()))
+        found = gathered.of_job(partial(_scanned_and_judged, spark(), history, judge), _shared_place(spark()))
+        made = list(map(_from_file, found))
     elif here:
         made = [one for group in groups.items() for one in judge(*group)]
     else:
@@ -163,12 +166,25 @@ def _shared_place(spark: SparkSession) -> liveness.TemporaryPlace | None:
 def _scanned_and_judged(spark: SparkSession, history: Source, judge: PartitionJudge, folder: Path | None) -> RDD[Any]:
     """The results and messages of every partition, which the executors scan, shuffle and judge."""
     buckets = BUCKETS_PER_CORE * spark.sparkContext.defaultParallelism
-    parts = history.map_batches(spark, COLUMNS, pack if folder is None else partial(_packed_into, folder))
-    return parts.partitionBy(buckets, _bucket).mapPartitions(partial(_bucket_results, judge))
+    if folder is None:
+        parts = history.map_batches(spark, COLUMNS, pack)
+        return parts.partitionBy(buckets, _bucket).mapPartitions(partial(_bucket_results, judge))
+    parts = history.map_batches(spark, COLUMNS, partial(_packed_into, folder))
+    judged = parts.partitionBy(buckets, _bucket).mapPartitions(partial(_bucket_results, partial(judge, folder=folder)))
+    return judged.map(partial(_in_file, folder))
 
 
 def _packed_into(folder: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, StoredPart]]:
     return stored(folder, pack(batches))
+
+
+def _in_file(folder: Path, one: Any) -> Any:
+    """A partition's result in a file; a message as it is."""
+    return stored_message(folder, pickle.dumps(one)) if isinstance(one, PartitionResult) else one
+
+
+def _from_file(one: Any) -> Any:
+    return pickle.loads(one.read()) if isinstance(one, StoredMessage) else one
 
 
 def _scanned_here(history: Source) -> Mapping[str, Sequence[PackedPart]] | None:
@@ -245,20 +261,28 @@ def _judged(
     partition: str,
     parts: Sequence[PackedPart] | PackedParts,
     threads: int = 1,
+    folder: Path | None = None,
 ) -> Iterator[PartitionResult | ExecutorMessage]:
-    """Unpack one partition, and run every check and gatherer on it. threads: for a large one, of which a machine judges one."""
+    """Unpack one partition, and run every check and gatherer on it.
+
+    threads: for a large one, of which a machine judges one. folder: for its arrays (None: the temporary directory).
+    """
     size = parts.size if isinstance(parts, PackedParts) else 0
     threads = threads if is_large(size) else 1
     with large_partition_lock(size):
+        arrays = ArrayFile(folder) if is_large(size) else None
+        kept, leave = (arrays.kept, partial(_leave, arrays)) if arrays else (as_it_is, None)
         packed = parts.take() if isinstance(parts, PackedParts) else parts
-        log = unpack_log(partition, packed, finals.get(partition, FinalRead()), settings, resets, threads)
+        log = unpack_log(partition, packed, finals.get(partition, FinalRead()), settings, resets, threads, kept)
         del packed
         late = log.written_late
         log = replace(log, final=FinalRead()) if late else log
-        messages, error, results, unseen = _answers(checks, gatherers, moments, log, threads)
+        gathered, unseen, results = _answers(
+            checks, partial(gather_messages, gatherers, folder=folder), moments, log, threads, leave
+        )
         unsent = np.unique(log.reads.unsent_v)
-        yield PartitionResult(partition, results, _counted(log), unsent, unseen, messages.to_driver, error, late)
-        yield from (ExecutorMessage(partition, name, message) for name, message in messages.on_executors)
+        yield PartitionResult(partition, results, _counted(log), unsent, unseen, gathered.to_driver, gathered.error, late)
+        yield from gathered.on_executors
 
 
 def _threads(spark: SparkSession) -> int:
@@ -268,9 +292,14 @@ def _threads(spark: SparkSession) -> int:
 
 
 def _answers(
-    checks: Sequence[Check[PartitionLog]], gatherers: Sequence[Gatherer], moments: Ints, log: PartitionLog, threads: int
-) -> tuple[PartitionMessages, str, dict[str, PackedResult], Ints]:
-    """What is asked of a partition: messages and what a gatherer raised, the results of checks, and unseen records.
+    checks: Sequence[Check[PartitionLog]],
+    gather: Callable[[PartitionLog], PartitionGathered],
+    moments: Ints,
+    log: PartitionLog,
+    threads: int,
+    leave: Callable[[], None] | None,
+) -> tuple[PartitionGathered, Ints, dict[str, PackedResult]]:
+    """What is asked of a partition: what it gathers, unseen records, and the results of checks. leave: called after each answer.
 
     Checks of one module share most of what they compute, so one thread runs them; those of the largest module first.
     """
@@ -278,11 +307,24 @@ def _answers(
     for check in checks:
         modules.setdefault(check.function.__module__, []).append(check)
     groups = sorted(modules.values(), key=len, reverse=True)
-    questions: list[Callable[[], Any]] = [partial(gather_messages, gatherers, log), partial(unseen_at, log, moments)]
+    questions: list[Callable[[], Any]] = [partial(gather, log), partial(unseen_at, log, moments)]
     questions += [partial(_results, group, log) for group in groups]
-    (messages, error), unseen, *answers = in_threads(questions, threads)
+    gathered, unseen, *answers = in_threads([partial(_answered, one, leave) for one in questions], threads)
     found = {name: result for some in answers for name, result in some.items()}
-    return messages, error, {check.name: found[check.name] for check in checks}, unseen
+    return gathered, unseen, {check.name: found[check.name] for check in checks}
+
+
+def _answered(question: Callable[[], Any], leave: Callable[[], None] | None) -> Any:
+    answer = question()
+    if leave:
+        leave()
+    return answer
+
+
+def _leave(arrays: ArrayFile) -> None:
+    """Give the kernel back the memory that a question needed."""
+    arrays.leave()
+    release_freed_memory()
 
 
 def _results(checks: Sequence[Check[PartitionLog]], log: PartitionLog) -> dict[str, PackedResult]:

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from checkers.array_file import ArrayFile
 from checkers.arrays import Bools, Ints, among
 from checkers.partition.log import ABORTED, COMMITTED, FOREVER, INFO, NONE, FinalRead, Resets
 from checkers.spark.source import LocalSource, Source
@@ -110,7 +111,15 @@ def build_overview(count: int, batches: Iterable[pa.RecordBatch], isolation: str
     final_reads = _final_reads(finals, settling["settled"], _first_times(finals, columns), isolation)
     begun = _begun(finals, settling, settled[-1]["time"] if settled else FOREVER, columns)
     final_reads = {partition: replace(final, begun=begun[partition]) for partition, final in final_reads.items()}
-    return Overview(**columns, **settling, final_reads=final_reads, resets=_resets(assigned))
+    return Overview(**_kept(columns), **settling, final_reads=final_reads, resets=_resets(assigned))
+
+
+def _kept(columns: dict[str, Any]) -> dict[str, Any]:
+    """Columns in a file: they are needed again when all partitions have been judged."""
+    arrays = ArrayFile()
+    found = {name: arrays.kept(columns.pop(name)) for name in list(columns)}
+    arrays.leave()
+    return found
 
 
 _FLAGS = ("ok", "failed", "txn", "send", "main", "writer")

@@ -12,7 +12,7 @@ of its processor time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from itertools import accumulate
 from typing import Any
 
@@ -27,10 +27,14 @@ TYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32}
 Run = tuple[int, int, bytes]  # the least value, bytes of a value, all values
 
 
-def packed(columns: Sequence[Any]) -> bytes:
-    """Columns of equal length, of signed whole numbers of at most 64 bits."""
-    runs = [run for values in columns for run in _runs(values)]
-    header = [len(columns[0]), len(columns), *(number for least, width, _ in runs for number in (least, width))]
+def packed(columns: Iterable[Any]) -> bytes:
+    """Columns of equal length, of signed whole numbers of at most 64 bits; they are taken one by one."""
+    rows = 0
+    runs: list[Run] = []
+    for values in columns:
+        rows = len(values)
+        runs.extend(_runs(values))
+    header = [rows, len(runs) // 2, *(number for least, width, _ in runs for number in (least, width))]
     values = [stored.ljust(_aligned(len(stored)), b"\0") for *_, stored in runs]
     return b"".join([np.array(header, dtype=np.int64).tobytes(), *values])
 

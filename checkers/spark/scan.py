@@ -6,7 +6,7 @@ partition in one batch, without text: once per operation what all its records sh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -140,23 +140,36 @@ def _part(side: int, which: Any, owner: Any, operations: dict[str, Any], records
 # --------------------------------------------------------------------------------------------------
 # Unpacking
 # --------------------------------------------------------------------------------------------------
-def unpack(parts: Sequence[PackedPart], side: int) -> dict[str, Any]:
-    """One side of a partition as columns, made one after the other, so that no more than one is in memory twice."""
-    mine = [part for part in parts if part.side == side]
-    if not mine:
-        return {name: np.empty(0, dtype=TYPES.get(name, np.int64)) for name in COLUMNS_OF[side]}
-    counts = [unpacked(part.shared, 0) for part in mine]
-    ends = np.cumsum([int(count.sum()) for count in counts])
-    columns: dict[str, Any] = {}
-    for name in COLUMNS_OF[side]:
-        if name in OWN[side]:
-            values = (unpacked(part.own, OWN[side].index(name)) for part in mine)
-            columns[name] = _joined(values, ends, np.int64)
-        else:
-            of_operations = [unpacked(part.shared, 1 + SHARED[side].index(name)) for part in mine]
-            kind = _op_type(of_operations) if name == "op" else TYPES.get(name, np.int64)
-            columns[name] = _joined(map(np.repeat, of_operations, counts), ends, kind)
-    return columns
+class Unpacked(Mapping[str, Any]):
+    """One side of a partition as columns; each is made anew when it is asked for, so that no more than one need be in memory."""
+
+    def __init__(self, parts: Sequence[PackedPart], side: int) -> None:
+        self._parts, self._side = [part for part in parts if part.side == side], side
+        self._counts = [unpacked(part.shared, 0) for part in self._parts]
+        self._ends = np.cumsum([int(count.sum()) for count in self._counts])
+        self._replaced: dict[str, Any] = {}
+
+    def replace(self, name: str, values: Any) -> None:
+        """Another column instead of the packed one."""
+        self._replaced[name] = values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COLUMNS_OF[self._side])
+
+    def __len__(self) -> int:
+        return len(COLUMNS_OF[self._side])
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self._replaced:
+            return self._replaced[name]
+        if not self._parts:
+            return np.empty(0, dtype=TYPES.get(name, np.int64))
+        if name in OWN[self._side]:
+            values = (unpacked(part.own, OWN[self._side].index(name)) for part in self._parts)
+            return _joined(values, self._ends, np.int64)
+        of_operations = [unpacked(part.shared, 1 + SHARED[self._side].index(name)) for part in self._parts]
+        kind = _op_type(of_operations) if name == "op" else TYPES.get(name, np.int64)
+        return _joined(map(np.repeat, of_operations, self._counts), self._ends, kind)
 
 
 def _joined(parts: Iterable[Any], ends: Any, kind: Any) -> Any:

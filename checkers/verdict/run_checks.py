@@ -36,10 +36,10 @@ def run_checks(run: RunView, checks: Sequence[Check[Any]]) -> JobResult:
         run.unsent = job.unsent
         for partition in job.written_late:
             overview.final_reads.pop(partition, None)
+        for check in of_partitions:
+            job.results[check.name] = _second_step(check, job.results[check.name], run)
         for check in checks:
-            if check.scope == "partition":
-                job.results[check.name] = _second_step(check, job.results[check.name], run)
-            else:
+            if check.scope == "run":
                 job.results[check.name] = _run_check(check, run)
     finally:
         run.gathered.release()

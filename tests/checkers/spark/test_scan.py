@@ -7,14 +7,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from support.histories import History, write_history
 
-from checkers.spark.scan import COLUMNS, READS, SENDS, TEXTS, pack, unpack
+from checkers.spark.scan import COLUMNS, READS, SENDS, TEXTS, Unpacked, pack
 from checkers.spark.source import LocalSource
 
 
 def columns_of(batches):
     """What comes back of the packed parts, by side."""
     parts = [part for _, part in pack(batches)]
-    return {side: {name: values.tolist() for name, values in unpack(parts, side).items()} for side in (SENDS, READS)}
+    return {side: {name: values.tolist() for name, values in Unpacked(parts, side).items()} for side in (SENDS, READS)}
 
 
 def hidden(lists: pa.ListArray, gone: set[int]) -> pa.ListArray:
