@@ -102,8 +102,8 @@ def _disputed(log: PartitionLog, believed: Ints) -> Ints:
     compare each read with the next one, each acknowledgement with one read at its offset, and each acknowledgement with the next.
     """
     reads = log.reads
-    order = np.argsort(log.sends.offset[believed], kind="stable")
-    offset, v = (values[believed][order] for values in (log.sends.offset, log.sends.v))
+    believed = believed[np.argsort(log.sends.offset[believed], kind="stable")]
+    offset, v = (log.arrays.taken(values, believed) for values in (log.sends.offset, log.sends.v))
     disputed = []
     for part in slices(len(reads) - 1):
         one, next_one = slice(part.start, part.stop), slice(part.start + 1, part.stop + 1)

@@ -56,8 +56,9 @@ def real_time_inversion(log: PartitionLog) -> CheckResult:
     sent = log.in_place_order(log.shared(visible) & (log.sends.began != NONE))
     if not len(sent):
         return CheckResult(0)
-    began, process = log.sends.began[sent], record_ids.process_of(log.sends.v[sent])
-    ended = np.where(log.sends.ended[sent] != NONE, log.sends.ended[sent], FOREVER)
+    began = log.arrays.taken(log.sends.began, sent)
+    process = log.arrays.kept(record_ids.process_of(log.sends.v[sent]))
+    ended = log.arrays.kept(np.where(log.sends.ended[sent] != NONE, log.sends.ended[sent], FOREVER))
     compared = int((began > ended.min()).sum())
     low, high = _inverted(began, ended, process)
     if not len(low):

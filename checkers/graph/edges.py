@@ -56,12 +56,13 @@ def gather(log: PartitionLog, brief: EdgeFilter | None = None) -> PartitionMessa
     the latest commit among what it got here).
     """
     edges = ((EDGES, encode(vars(some).values())) for some in partition_edges(log, brief) if len(some))
-    first, records = _first_returned(log), log.shared(committed_records)
-    passed = first_passed(log, records)
+    first, records = log.arrays.kept(_first_returned(log)), log.shared(committed_records)
+    passed = log.arrays.kept(first_passed(log, records))
     lists = (EDGES, encode(passed_records(log, brief, partial(_over, log), passed).columns()))
     latest = _latest(log, first, brief)
-    first[records] = np.minimum(first[records], passed)
-    times = ((FIRSTS, _firsts(log, first)), (LATEST, latest))
+    passed_or_returned = first.copy()
+    passed_or_returned[records] = np.minimum(first[records], passed)
+    times = ((FIRSTS, _firsts(log, passed_or_returned)), (LATEST, latest))
     to_driver = [(name, encode(columns.values())) for name, columns in times if len(columns["op"])]
     return PartitionMessages(chain(edges, [lists]), to_driver)
 

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from checkers.array_files import Arrays
 from checkers.arrays import Ints, positions_in
 from checkers.partition.log import (
+    IN_MEMORY,
     NONE,
     FinalRead,
-    Kept,
     PartitionLog,
     Reads,
     Resets,
     Sends,
     Settings,
-    as_it_is,
     position_type,
     slices,
 )
@@ -36,12 +36,12 @@ def unpack_log(
     settings: Settings,
     resets: Resets | None = None,
     threads: int = 1,
-    kept: Kept = as_it_is,
+    arrays: Arrays = IN_MEMORY,
 ) -> PartitionLog:
     """Packed parts back to one partition's sorted arrays."""
     sent, read = Unpacked(parts, SENDS), Unpacked(parts, READS)
-    read.replace("offset", kept(_with_places(sent, read)))
-    return sorted_log(partition, sent, read, final, settings, resets or Resets(), threads, kept)
+    read.replace("offset", arrays.kept(_with_places(sent, read)))
+    return sorted_log(partition, sent, read, final, settings, resets or Resets(), threads, arrays)
 
 
 def build_log(
@@ -61,13 +61,14 @@ def sorted_log(
     settings: Settings,
     resets: Resets,
     threads: int = 1,
-    kept: Kept = as_it_is,
+    arrays: Arrays = IN_MEMORY,
 ) -> PartitionLog:
     """Sort sends by identity and reads by offset, and look up the send of each read.
 
-    kept: where a column goes once it is sorted, before the next one is asked for.
+    arrays: where a column is kept once it is sorted, before the next one is asked for.
     """
-    (arrival, back), (_, out) = results([partial(_sorted, read, "offset", kept), partial(_sorted, sent, "v", kept)], threads)
+    (arrival, back), (_, out) = results([partial(_sorted, read, "offset", arrays), partial(_sorted, sent, "v", arrays)], threads)
+    kept = arrays.kept
     flags = out.pop("flags")
     sends = Sends(
         **{name: out.pop(name) for name in ("op", "v", "began", "ended", "decided", "over")},
@@ -93,19 +94,15 @@ def sorted_log(
         unsent=unsent,
         unsent_v=v[unsent],
     )
-    return PartitionLog(partition, sends, reads, final, settings, resets, kept)
+    return PartitionLog(partition, sends, reads, final, settings, resets, arrays)
 
 
-def _sorted(columns: Columns, by: str, kept: Kept) -> tuple[Any, dict[str, Any]]:
+def _sorted(columns: Columns, by: str, arrays: Arrays) -> tuple[Any, dict[str, Any]]:
     """Where each row was, and columns by one of them, rows with equal values as they come."""
-    values = columns[by]
-    order = np.argsort(values, kind="stable").astype(position_type(len(values)))
-    found = {by: kept(values[order])}
-    del values
-    for name in columns:
-        if name != by:
-            found[name] = kept(columns[name][order])
-    return kept(order), found
+    key = columns[by]
+    order = np.argsort(key, kind="stable").astype(position_type(len(key)))
+    del key
+    return arrays.kept(order), {name: arrays.taken(columns[name], order) for name in columns}
 
 
 def _with_places(sent: Columns, read: Columns) -> Any:

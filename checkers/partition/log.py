@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from checkers.array_files import Arrays
 from checkers.arrays import Bools, Ints, among
 from checkers.partition.swallowed import NO_READ, holding_reads
 
@@ -24,12 +25,7 @@ COMMITTED, ABORTED, INFO = 0, 1, 2  # what is known of the operation that sent a
 SLICE = 1 << 21  # rows worked on at once, where all of them together would need several times their own memory
 _INDEX_BITS = 40  # of an operation's history index, beside its process
 Made = TypeVar("Made")
-Kept = Callable[[Any], Any]  # where arrays go that are kept: an array, or a tuple of some, to the same values
-
-
-def as_it_is(values: Made) -> Made:
-    """Arrays that are kept in memory."""
-    return values
+IN_MEMORY = Arrays()
 
 
 def position_type(count: int) -> Any:
@@ -195,7 +191,7 @@ class shared_property(Generic[Made]):
 
 @dataclass(frozen=True)
 class PartitionLog:
-    """All that the history knows of one partition (`topic-number`). kept: where arrays go that several checks need."""
+    """All that the history knows of one partition (`topic-number`). arrays: where those are kept that several checks need."""
 
     partition: str
     sends: Sends
@@ -203,7 +199,7 @@ class PartitionLog:
     final: FinalRead
     settings: Settings
     resets: Resets = field(default_factory=Resets)
-    kept: Kept = field(default=as_it_is, repr=False, compare=False)
+    arrays: Arrays = field(default=IN_MEMORY, repr=False, compare=False)
     _made: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     _locks: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -215,7 +211,7 @@ class PartitionLog:
         if make not in self._made:
             with self._locks.setdefault(make, RLock()):
                 if make not in self._made:
-                    self._made[make] = self.kept(make(self))
+                    self._made[make] = self.arrays.kept(make(self))
         return self._made[make]  # type: ignore[no-any-return]
 
     @property

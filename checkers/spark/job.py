@@ -12,6 +12,7 @@ from __future__ import annotations
 import pickle
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import astuple, dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
@@ -24,15 +25,15 @@ from pyspark import RDD
 from pyspark.sql import SparkSession
 
 from checkers.api import ROW_COLUMNS, ROW_NUMBERS, Check, CheckResult
-from checkers.array_file import ArrayFile
+from checkers.array_files import ArrayFiles
 from checkers.arrays import Ints
 from checkers.failures import described
 from checkers.partition import several_records
 from checkers.partition.assembly import unpack_log
-from checkers.partition.log import FinalRead, PartitionLog, Resets, Settings, as_it_is
+from checkers.partition.log import IN_MEMORY, FinalRead, PartitionLog, Resets, Settings
 from checkers.partition.threads import results as in_threads
 from checkers.partition.unseen import total_unseen, unseen_at
-from checkers.spark.gathering import ExecutorMessage, GatheredMessages, Gatherer, PartitionGathered, gather_messages
+from checkers.spark.gathering import ExecutorMessage, GatheredMessages, Gatherer, gather_messages
 from checkers.spark.large_partitions import PackedParts, is_large, large_partition_lock, release_freed_memory
 from checkers.spark.part_files import StoredMessage, StoredPart, stored, stored_message
 from checkers.spark.scan import COLUMNS, PackedPart, pack, scan_locally
@@ -268,18 +269,19 @@ def _judged(
     threads: for a large one, of which a machine judges one. folder: for its arrays (None: the temporary directory).
     """
     size = parts.size if isinstance(parts, PackedParts) else 0
-    threads = threads if is_large(size) else 1
-    with large_partition_lock(size):
-        arrays = ArrayFile(folder) if is_large(size) else None
-        kept, leave = (arrays.kept, partial(_leave, arrays)) if arrays else (as_it_is, None)
-        packed = parts.take() if isinstance(parts, PackedParts) else parts
-        log = unpack_log(partition, packed, finals.get(partition, FinalRead()), settings, resets, threads, kept)
+    large, files = is_large(size), ArrayFiles(folder)
+    arrays, threads = (files, threads) if large else (IN_MEMORY, 1)
+    with large_partition_lock(size), files.left_regularly() if large else nullcontext():
+        packed = parts.take(files) if isinstance(parts, PackedParts) else parts
+        log = unpack_log(partition, packed, finals.get(partition, FinalRead()), settings, resets, threads, arrays)
         del packed
         late = log.written_late
         log = replace(log, final=FinalRead()) if late else log
-        gathered, unseen, results = _answers(
-            checks, partial(gather_messages, gatherers, folder=folder), moments, log, threads, leave
-        )
+        questions: list[Callable[[], Any]] = [partial(gather_messages, gatherers, log, folder), partial(unseen_at, log, moments)]
+        questions += _questions(checks, log)
+        gathered, unseen, *answers = in_threads([partial(_answered, one, large) for one in questions], threads)
+        found = {name: result for some in answers for name, result in some.items()}
+        results = {check.name: found[check.name] for check in checks}
         unsent = np.unique(log.reads.unsent_v)
         yield PartitionResult(partition, results, _counted(log), unsent, unseen, gathered.to_driver, gathered.error, late)
         yield from gathered.on_executors
@@ -291,40 +293,23 @@ def _threads(spark: SparkSession) -> int:
     return min(MOST_THREADS, context.defaultParallelism) if context.master.startswith("local") else 1
 
 
-def _answers(
-    checks: Sequence[Check[PartitionLog]],
-    gather: Callable[[PartitionLog], PartitionGathered],
-    moments: Ints,
-    log: PartitionLog,
-    threads: int,
-    leave: Callable[[], None] | None,
-) -> tuple[PartitionGathered, Ints, dict[str, PackedResult]]:
-    """What is asked of a partition: what it gathers, unseen records, and the results of checks. leave: called after each answer.
+def _questions(checks: Sequence[Check[PartitionLog]], log: PartitionLog) -> list[Callable[[], dict[str, PackedResult]]]:
+    """The checks of a partition, those of the largest module first.
 
-    Checks of one module share most of what they compute, so one thread runs them; those of the largest module first.
+    Checks of one module share most of what they compute, so one thread runs them.
     """
     modules: dict[str, list[Check[PartitionLog]]] = {}
     for check in checks:
         modules.setdefault(check.function.__module__, []).append(check)
-    groups = sorted(modules.values(), key=len, reverse=True)
-    questions: list[Callable[[], Any]] = [partial(gather, log), partial(unseen_at, log, moments)]
-    questions += [partial(_results, group, log) for group in groups]
-    gathered, unseen, *answers = in_threads([partial(_answered, one, leave) for one in questions], threads)
-    found = {name: result for some in answers for name, result in some.items()}
-    return gathered, unseen, {check.name: found[check.name] for check in checks}
+    return [partial(_results, group, log) for group in sorted(modules.values(), key=len, reverse=True)]
 
 
-def _answered(question: Callable[[], Any], leave: Callable[[], None] | None) -> Any:
+def _answered(question: Callable[[], Any], large: bool) -> Any:
+    """An answer; of a large partition the kernel gets back what was needed for it."""
     answer = question()
-    if leave:
-        leave()
+    if large:
+        release_freed_memory()
     return answer
-
-
-def _leave(arrays: ArrayFile) -> None:
-    """Give the kernel back the memory that a question needed."""
-    arrays.leave()
-    release_freed_memory()
 
 
 def _results(checks: Sequence[Check[PartitionLog]], log: PartitionLog) -> dict[str, PackedResult]:

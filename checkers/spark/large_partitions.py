@@ -13,7 +13,8 @@ from typing import IO
 
 import pyarrow as pa
 
-from checkers.spark.part_files import StoredPart, append, mapped, view
+from checkers.array_files import ArrayFiles
+from checkers.spark.part_files import StoredPart, append, view
 from checkers.spark.scan import PackedPart
 from harness.api import liveness
 
@@ -69,14 +70,14 @@ class PackedParts:
         if self.size >= LARGE and isinstance(part, PackedPart):
             self._parts = [self._stored(one) if isinstance(one, PackedPart) else one for one in self._parts]
 
-    def take(self) -> list[PackedPart]:
-        """All parts, once; those in files as views of these, which the kernel reads when they are looked at. Raises OSError."""
+    def take(self, arrays: ArrayFiles) -> list[PackedPart]:
+        """All parts, once; those in files as views of these, which `arrays` maps. Raises OSError."""
         parts, self._parts = self._parts, []
         files = {}
         for path in {part.path for part in parts if isinstance(part, StoredPart)}:
             with self._file if path == UNNAMED and self._file else open(path, "rb") as file:
                 file.flush()
-                files[path] = mapped(file)
+                files[path] = memoryview(arrays.mapped(file))
         return [view(files[part.path], part) if isinstance(part, StoredPart) else part for part in parts]
 
     def _stored(self, part: PackedPart) -> StoredPart:

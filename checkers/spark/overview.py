@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from checkers.array_file import ArrayFile
+from checkers.array_files import ArrayFiles
 from checkers.arrays import Bools, Ints, among
 from checkers.partition.log import ABORTED, COMMITTED, FOREVER, INFO, NONE, FinalRead, Resets
 from checkers.spark.source import LocalSource, Source
@@ -30,7 +30,10 @@ COMMITTED_LEVEL, UNCOMMITTED = "read_committed", "read_uncommitted"
 
 @dataclass(frozen=True)
 class Overview:
-    """Operations as arrays in order of `index`; times in CLOCK_MONOTONIC ns, NONE where unknown. 45 bytes an operation."""
+    """Operations as arrays in order of `index`; times in CLOCK_MONOTONIC ns, NONE where unknown. 45 bytes an operation.
+
+    arrays: the files in which they lie, if they are large.
+    """
 
     index: Any  # 32 bits where that is enough, like process and op
     process: Any
@@ -51,6 +54,7 @@ class Overview:
     settle_time: int = NONE
     settle_bound_s: float = 0.0
     resets: Resets = field(default_factory=Resets)
+    arrays: ArrayFiles = field(default_factory=ArrayFiles)
 
     def __len__(self) -> int:
         return len(self.index)
@@ -111,15 +115,9 @@ def build_overview(count: int, batches: Iterable[pa.RecordBatch], isolation: str
     final_reads = _final_reads(finals, settling["settled"], _first_times(finals, columns), isolation)
     begun = _begun(finals, settling, settled[-1]["time"] if settled else FOREVER, columns)
     final_reads = {partition: replace(final, begun=begun[partition]) for partition, final in final_reads.items()}
-    return Overview(**_kept(columns), **settling, final_reads=final_reads, resets=_resets(assigned))
-
-
-def _kept(columns: dict[str, Any]) -> dict[str, Any]:
-    """Columns in a file: they are needed again when all partitions have been judged."""
-    arrays = ArrayFile()
-    found = {name: arrays.kept(columns.pop(name)) for name in list(columns)}
-    arrays.leave()
-    return found
+    arrays = ArrayFiles()
+    kept = {name: arrays.kept(columns.pop(name)) for name in list(columns)}
+    return Overview(**kept, **settling, arrays=arrays, final_reads=final_reads, resets=_resets(assigned))
 
 
 _FLAGS = ("ok", "failed", "txn", "send", "main", "writer")

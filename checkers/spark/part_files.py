@@ -6,7 +6,6 @@ times.
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -67,11 +66,6 @@ def stored_message(folder: Path, message: bytes) -> StoredMessage:
         start = file.tell()
         file.write(message)
     return StoredMessage(str(path), start, len(message))
-
-
-def mapped(file: IO[bytes]) -> memoryview:
-    """A file's content, which the kernel reads when it is looked at; the file itself may be closed. Raises OSError."""
-    return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def view(content: memoryview, part: StoredPart) -> PackedPart:

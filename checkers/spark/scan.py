@@ -146,7 +146,7 @@ class Unpacked(Mapping[str, Any]):
     def __init__(self, parts: Sequence[PackedPart], side: int) -> None:
         self._parts, self._side = [part for part in parts if part.side == side], side
         self._counts = [unpacked(part.shared, 0) for part in self._parts]
-        self._ends = np.cumsum([int(count.sum()) for count in self._counts])
+        self._size = sum(int(count.sum()) for count in self._counts)
         self._replaced: dict[str, Any] = {}
 
     def replace(self, name: str, values: Any) -> None:
@@ -166,18 +166,18 @@ class Unpacked(Mapping[str, Any]):
             return np.empty(0, dtype=TYPES.get(name, np.int64))
         if name in OWN[self._side]:
             values = (unpacked(part.own, OWN[self._side].index(name)) for part in self._parts)
-            return _joined(values, self._ends, np.int64)
+            return _joined(values, self._size, np.int64)
         of_operations = [unpacked(part.shared, 1 + SHARED[self._side].index(name)) for part in self._parts]
         kind = _op_type(of_operations) if name == "op" else TYPES.get(name, np.int64)
-        return _joined(map(np.repeat, of_operations, self._counts), self._ends, kind)
+        return _joined(map(np.repeat, of_operations, self._counts), self._size, kind)
 
 
-def _joined(parts: Iterable[Any], ends: Any, kind: Any) -> Any:
-    """Some arrays as one, in which each ends at its place: made one by one, so that little more than the whole is in memory."""
-    whole, start = np.empty(int(ends[-1]), dtype=kind), 0
-    for part, end in zip(parts, ends.tolist(), strict=True):
-        whole[start:end] = part
-        start = end
+def _joined(parts: Iterable[Any], size: int, kind: Any) -> Any:
+    """Some arrays as one: made one by one, so that little more than the whole is in memory."""
+    whole, start = np.empty(size, dtype=kind), 0
+    for part in parts:
+        whole[start : start + len(part)] = part
+        start += len(part)
     return whole
 
 

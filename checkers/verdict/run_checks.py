@@ -51,14 +51,17 @@ def _partition_job(run: RunView, checks: Sequence[Check[Any]]) -> JobResult:
     """The results of partition checks; when the job fails, that as the error of all."""
     overview = run.overview
     try:
+        at = positions(overview, run.history, run.contract, incomplete=Evidence.POLLS in run.missing)
+        times = moments(overview)
+        overview.arrays.leave()
         return run_partition_checks(
             lambda: run.spark,
             run.history,
             checks,
             overview.final_reads,
             settings(run.contract),
-            positions(overview, run.history, run.contract, incomplete=Evidence.POLLS in run.missing),
-            moments(overview),
+            at,
+            times,
             run.gathered,
             run.here,
         )

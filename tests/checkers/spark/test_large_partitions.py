@@ -14,8 +14,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from checkers import array_files
 from checkers.anomalies import consecutive_reads, producer_order
 from checkers.api import CheckResult, partition_check
+from checkers.array_files import ArrayFiles
 from checkers.graph.edges import FIRSTS, LATEST, TIME_COLUMNS, decode
 from checkers.lawful_history import write_lawful
 from checkers.partition import log
@@ -65,7 +67,7 @@ def test_parts_come_back_in_order_and_leave_no_file_open(history, monkeypatch, l
         for part in parts * 3:
             held.append(part)
         assert held.size == 3 * sum(len(part.shared) + len(part.own) for part in parts)
-        taken = held.take()
+        taken = held.take(ArrayFiles())
         assert [PackedPart(side, bytes(shared), bytes(own)) for side, shared, own in taken] == parts * 3
         del taken
     assert opened_files() == before
@@ -83,7 +85,7 @@ def test_parts_that_executors_stored_come_back_in_order_and_leave_no_file_open(h
     assert sorted(path.name for path in tmp_path.iterdir()) == ["parts-7", "parts-8"]
     for name, parts in packed.items():
         assert held[name].size == 3 * sum(part.size for part in parts)
-        taken = held.pop(name).take()
+        taken = held.pop(name).take(ArrayFiles())
         assert [PackedPart(side, bytes(shared), bytes(own)) for side, shared, own in taken] == parts * 3
         del taken
     assert opened_files() == before
@@ -140,6 +142,19 @@ def test_two_threads_find_what_one_finds(history, rows, tmp_path, large, name):
     one, two = (of_partitions(tmp_path, threads) for threads in (1, 2))
     assert any(part.results[name].rows for part in one if isinstance(part, job.PartitionResult))
     assert repr(two) == repr(one)
+
+
+@pytest.mark.parametrize("name", sorted({name for damage in DAMAGES for name in damage.expects} & {one.name for one in CHECKS}))
+def test_arrays_in_files_are_judged_as_those_in_memory(history, rows, tmp_path, large, monkeypatch, name):
+    """And no check writes into an array that others share: these files are read-only, and a check that tries raises."""
+    damage = next(damage for damage in DAMAGES if name in damage.expects)
+    write_rows(damage.plant(rows, Random(3)).rows, tmp_path / "history.parquet")
+    in_memory = of_partitions(tmp_path, 1)
+    monkeypatch.setattr(array_files, "SMALL", 1)
+    in_files = of_partitions(tmp_path, 1)
+    assert any(part.results[name].rows for part in in_files if isinstance(part, job.PartitionResult))
+    assert not any(result.error for part in in_files if isinstance(part, job.PartitionResult) for result in part.results.values())
+    assert repr(in_files) == repr(in_memory)
 
 
 def test_a_check_that_raises_in_a_thread_takes_no_other_answer_with_it(history, large):
