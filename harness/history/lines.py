@@ -157,6 +157,17 @@ Line: Any = msgspec.defstruct(
 _FINAL_READ = dict[str, tuple[Int64 | None, Int64 | None, Int64 | None]]
 _OFFSETS = dict[str, tuple[Int64 | None, Int64 | None]]
 _SETTLED: Any = msgspec.defstruct("Settled", [("partitions", _OFFSETS), ("bound_s", float, 0.0)])
+_GROUP: Any = msgspec.defstruct("Group", [("offsets", dict[str, Int64 | None])])
+_DRAIN: Any = msgspec.defstruct(
+    "Drain",
+    [
+        ("group", str | None),
+        ("outputs", tuple[Int64, Int64]),
+        ("output_partitions", list[str]),
+        ("ordered", bool),
+        ("drained", bool),
+    ],
+)
 _DEMANDED = {HEADER: ("version",), INVOCATION: ("process", "op", "f", "time"), COMPLETION: ("process", "op", "time")}
 _COMPLETED = frozenset(("ok", "fail", "info"))
 _decode = msgspec.json.Decoder(Line).decode
@@ -180,18 +191,22 @@ def decoded(raw: bytes) -> tuple[str, Any]:
     line = decoded_as(_decode, raw)
     which = _which(line)
     if which == COMPLETION and isinstance(line.value, dict):
-        _demand_offsets(line.f, line.value)
+        _demand_content(line)
     if lacking := [name for name in _DEMANDED.get(which, ()) if getattr(line, name) is None]:
         raise ValueError(f"it lacks {', '.join(lacking)}")
     return which, line
 
 
-def _demand_offsets(f: str, value: dict[str, Any]) -> None:
-    """Raises ValueError when what a final read or settling found is not as documented."""
-    if f == "final-read":
-        msgspec.convert(value, _FINAL_READ)
-    elif f == "settle":
-        msgspec.convert(value, _SETTLED if "partitions" in value else _OFFSETS)
+def _demand_content(line: Any) -> None:
+    """Raises ValueError when what a final read, settling, a group or a program said is not as documented."""
+    if line.f == "final-read":
+        msgspec.convert(line.value, _FINAL_READ)
+    elif line.f == "settle":
+        msgspec.convert(line.value, _SETTLED if "partitions" in line.value else _OFFSETS)
+    elif line.f in ("committed", "group-offsets") and line.type == "ok":
+        msgspec.convert(line.value, _GROUP)
+    elif line.f == "drain" and "outputs" in line.value:
+        msgspec.convert(line.value, _DRAIN)
 
 
 def _which(line: Any) -> str:
