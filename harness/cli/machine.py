@@ -193,5 +193,6 @@ def _available_gib() -> float:
 
 
 def _free_gib(directory: Path) -> float:
-    there = next(path for path in [directory.resolve(), *directory.resolve().parents] if os.path.exists(path))
+    place = Path(os.path.realpath(directory))
+    there = next(path for path in [place, *place.parents] if os.path.exists(path))
     return shutil.disk_usage(there).free / GIB

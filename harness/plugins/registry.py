@@ -203,6 +203,7 @@ def unknown(what: str, word: str, choices: Iterable[str]) -> str:
     known = sorted(choices)
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     hint = f'; did you mean "{near[0]}"?' if near else "."
+    word = word if len(word) <= 100 else f"{word[:80]}..."
     return f'unknown {what} "{word}"{hint} There are: {", ".join(known) or "none"}'
 
 

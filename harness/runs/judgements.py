@@ -45,7 +45,10 @@ def judgements(run: Run) -> list[Run]:
 
 def judgement_at(path: Path) -> Run | None:
     """The judgement whose directory this is; None when it is none."""
-    folder = path.resolve()
+    try:
+        folder = path.resolve()
+    except (OSError, RuntimeError, ValueError):  # a loop of links, or no path at all
+        return None
     if folder.parent.name != RunFile.JUDGEMENTS or not folder.is_dir() or not is_run(folder.parent.parent):
         return None
     return open_judgement(open_run(folder.parent.parent), folder.name)

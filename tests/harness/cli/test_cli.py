@@ -486,14 +486,20 @@ def test_results_that_cannot_be_written_are_a_mistake_in_one_sentence(fencepost,
         assert err.endswith("name another folder\n1 mistake; nothing was started\n")
 
 
-UNREADABLE = (["check", "x" * 5000], ["report", "x" * 5000], ["export", "x\0y"], ["list", "--results", "night.toml"])
+UNREADABLE = (
+    *(["check", "x" * 5000], ["report", "x" * 5000], ["export", "x\0y"], ["report", "x\0y"], ["list", "--results", "night.toml"]),
+    *([command, "loop"] for command in ("check", "report", "export", "selfcheck", "campaign", "plugins")),
+    *([command, "latest", "--results", "loop"] for command in ("check", "report", "selfcheck")),
+    ["list", "--results", "loop"],
+)
 
 
 @pytest.mark.parametrize("arguments", UNREADABLE)
 def test_paths_that_cannot_be_read_cause_no_traceback(fencepost, arguments):
     a_campaign("")
+    Path("loop").symlink_to("loop")
     code, out, err = fencepost(*arguments)
-    assert code == (0 if arguments[0] == "list" else 254)
+    assert code == (0 if arguments == ["list", "--results", "night.toml"] else 254)
     assert "Traceback" not in out + err
 
 

@@ -236,8 +236,11 @@ def test_runs_and_folders_that_may_not_be_read_are_named_and_the_others_listed(s
 
 
 @pytest.mark.parametrize("command", [("list",), ("check", "latest"), ("report", "latest"), ("doctor",)])
-def test_results_that_cannot_be_read_are_a_sentence(call, command):
-    code, text = call(*command, "--results", "x" * 5000)
+@pytest.mark.parametrize("results", ["x" * 5000, "loop"])
+def test_results_that_cannot_be_read_are_a_sentence(call, command, results, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("loop").symlink_to("loop")
+    code, text = call(*command, "--results", results)
     assert "Traceback" not in text
     assert code == 254 or command == ("doctor",)
 
