@@ -89,7 +89,7 @@ class FileReading:
                 self._add(why, (), line=number)
             else:
                 self._add(why, kind=GapKind.UNATTESTED, line=number)
-        if self._damaged and len(self._open) == 1:
+        if self._damaged and len(self._open) == 1 and self._damaged[0][1] != CUT_OFF:  # what is cut off had more behind it
             self._add(self._damaged[0][1], self._unsent(), line=self._damaged.pop(0)[0])
         self._settle()
         if self._repeated and self._suspicious and not self._whole:  # written over others, perhaps in the middle of lines

@@ -93,7 +93,7 @@ class OperationRows:
             if name == "send":
                 result = mop[2]
                 offset, v = result if result.__class__ is list else (None, result)
-                mops.append((0, mop[1], _value(v), offset, result.__class__ is list or ok))
+                mops.append((0, _value(mop[1]), _value(v), offset, result.__class__ is list or ok))
                 sent += 1
             elif name != "poll":
                 raise ValueError(f"unknown micro-operation {name!r}")
@@ -115,7 +115,7 @@ class OperationRows:
 
 
 def _value(value: Any) -> Any:
-    """A record's value. Raises ValueError for what no client of Jepsen's sends."""
+    """A record's value, or its key. Raises ValueError for what no client of Jepsen's sends."""
     if value.__class__ is int or value.__class__ is str or value is None:
         return value
     raise ValueError(f"the value {str(value)[:40]} is neither a number nor a text")

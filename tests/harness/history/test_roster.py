@@ -208,6 +208,19 @@ def test_the_same_in_adopted_lines(tmp_path, damage):
     assert (gap.line, gap.evidence, phantoms(tmp_path / "new")) == (5, (), set())
 
 
+def test_an_adopted_file_that_is_cut_within_a_line_may_have_sent_more(tmp_path):
+    """Its last line is an invocation, or the beginning of one; whatever came behind it is gone."""
+    folder = record_run(tmp_path / "run")
+    path = folder / RunFile.LINES / "c0-0.jsonl"
+    content = path.read_bytes()
+    at = content.index(b'"type": "ok"', len(content) // 4)
+    path.write_bytes(content[: at + 20])
+    (tmp_path / "new").mkdir()
+    (gap,) = adopt(folder / RunFile.LINES, tmp_path / "new")
+    assert Evidence.SENDS in gap.evidence
+    assert judge(open_run(tmp_path / "new"), here=True)["verdict"] == "unknown"
+
+
 def test_a_block_that_was_written_over_others_makes_adopted_lines_unreliable(tmp_path):
     """Its first and its last line may be made of two, and still look like lines."""
     folder = record_run(tmp_path / "run")

@@ -164,6 +164,7 @@ LEFT = {
     "lines are there twice instead of others": ([*SENT[:4], *SENT[2:4], *SENT[6:]], "and 2 have the index of another line"),
     "a number with a byte of noise": ([*SENT[:5], SENT[5].replace("[1 2]", "[1 2\0]"), *SENT[6:]], "control characters"),
     "a number that is none": ([*SENT[:5], SENT[5].replace("[1 2]", "[1 2\\3]"), *SENT[6:]], "not understood"),
+    "a key that is none": ([*SENT[:5], SENT[5].replace(":send 0", ":send 0.5"), *SENT[6:]], "neither a number nor a text"),
     "a value that is none": ([*SENT[:5], SENT[5].replace("[1 2]", "[1 2.5]"), *SENT[6:]], "neither a number nor a text"),
     "a read value that is none": ([*SENT[:3], SENT[3].replace("[1 2]", "[1 {}]"), *SENT[4:]], "neither a number nor a text"),
     "a time beyond 64 bits": ([*SENT[:5], SENT[5].replace("2600000000", "9" * 30), *SENT[6:]], "it has no time"),
