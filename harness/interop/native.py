@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from harness.api import Evidence, Gap, GapKind, HistoryError, RunFile
 from harness.api.files import fits_in_memory, regular
@@ -62,7 +63,8 @@ def _copied(path: Path, run_dir: Path) -> list[Gap]:
     whole = path / RunFile.HISTORY
     source = ds.dataset(whole if whole.exists() else path, format="parquet", exclude_invalid_files=path.is_dir())
     order = None if _sorted(source) else pc.sort_indices(source.to_table(columns=["time"])["time"])
-    part, first = run_dir / f"{RunFile.HISTORY}.part", 0
+    again, copies = _copies(source, order)
+    part, first, taken = run_dir / f"{RunFile.HISTORY}.part", 0, 0
     with pq.ParquetWriter(part, OPS_SCHEMA, compression="zstd") as writer:
         batches = (
             [source.to_table().take(order)]
@@ -70,18 +72,37 @@ def _copied(path: Path, run_dir: Path) -> list[Gap]:
             else map(pa.Table.from_batches, ([b] for b in source.to_batches()))
         )
         for batch in batches:
-            writer.write_table(_ours(batch, first, path))
-            first += len(batch)
+            once = batch.filter(pa.array(~again[taken : taken + len(batch)])) if copies else batch
+            writer.write_table(_ours(once, first, path))
+            taken, first = taken + len(batch), first + len(once)
     part.replace(run_dir / RunFile.HISTORY)
     folder = path if path.is_dir() else path.parent
     damage = _copy_beside(folder / RunFile.VALUES, run_dir)
     pq.write_table(FAULTS_SCHEMA.empty_table(), run_dir / RunFile.RECEIPTS)
     damage += _copy_beside(folder / RunFile.RECEIPTS, run_dir, FAULTS_SCHEMA.names, (Evidence.RECEIPTS,))
+    damage += [Gap(file=path.name, why=copies, evidence=_OPERATIONS)] if copies else []
     return damage + [
         Gap(file=path.name, why=why, kind=GapKind.MISSING, evidence=evidence)
         for name, (evidence, why) in _ABSENT.items()
         if name not in source.schema.names
     ]
+
+
+def _copies(source: ds.Dataset, order: pa.Array | None) -> tuple[NDArray[np.bool_], str]:
+    """Which rows, in the order in which they are copied, are of an operation that was there before; and that, in words.
+
+    Without any: an empty mask, and no words. Nobody refers to the harness' operations by their numbers: these may have any.
+    """
+    table = source.to_table(columns=["process", "op"])
+    table = table if order is None else table.take(order)
+    process, op = (pc.fill_null(table[name], -1).to_numpy().astype(np.int64) for name in ("process", "op"))
+    again = process >= 0
+    again[np.unique(process << _OP_BITS | op & (1 << _OP_BITS) - 1, return_index=True)[1]] = False
+    if not again.any():
+        return again[:0], ""
+    first, others = int(again.argmax()), int(again.sum()) - 1
+    more = f", and {others} more" if others else ""
+    return again, f"operation {op[first]} of process {process[first]} is there twice{more}; what comes first is read"
 
 
 def _copy_beside(path: Path, run_dir: Path, columns: Sequence[str] = (), evidence: tuple[Evidence, ...] = ()) -> list[Gap]:
@@ -98,6 +119,8 @@ def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
+_OP_BITS = 40  # of an operation's number, beside its process
+_OPERATIONS = tuple(kind for kind in Evidence if kind is not Evidence.RECEIPTS)
 _ABSENT = {
     "decided": ((Evidence.DECISIONS,), "the column `decided` is absent: nobody knows when commits were called"),
     "final": (

@@ -111,7 +111,7 @@ def test_our_parquet_is_taken_in_whatever_columns_are_absent(tmp_path):
     """A row per operation with the columns that are needed; the others are null, and rows are put in order of their times."""
     rows = adopted(LINES, tmp_path, "ours").rows
     needed = ("process", "op", "f", "type", "time", "end", "mops")
-    bare = [{name: row[name] for name in needed} for row in [{**rows[0], "time": 99, "end": 100}, rows[0]]]
+    bare = [{name: row[name] for name in needed} for row in [{**rows[0], "op": 9, "time": 99, "end": 100}, rows[0]]]
     schema = pa.schema([OPS_SCHEMA.field(name) for name in needed])
     pq.write_table(pa.Table.from_pylist(bare, schema=schema), tmp_path / "data.bin")
     found = Adopted(tmp_path / "data.bin", tmp_path / "parquet")

@@ -188,6 +188,24 @@ def test_lines_of_an_operation_that_are_there_twice_accuse_nobody(tmp_path, agai
     assert "operation 0 of process 0 is there twice" in " ".join(document["weakened"])
 
 
+@pytest.mark.parametrize("in_order", [True, False])
+def test_a_table_that_is_there_twice_accuses_nobody(tmp_path, in_order):
+    h = History()
+    h.txn(0, {"t-0": [5, 6]})
+    h.final({"t-0": [5, 6]})
+    h.settle({"t-0": (8, 8)})
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    table = pq.read_table(parquet(tmp_path, h, "node"))
+    for name in "ab":
+        pq.write_table(table if in_order else table.take(list(reversed(range(len(table))))), folder / f"{name}.parquet")
+    found = Adopted(folder, tmp_path / "run")
+    assert found.damage[0].why == "operation 0 of process 0 is there twice, and 4 more; what comes first is read"
+    assert len([row for row in found.rows if row["process"] >= 0]) == 5
+    document = judged(found.dir)
+    assert (violated(document), document["verdict"]) == ([], "unknown")
+
+
 def test_a_final_reader_of_no_isolation_reads_at_the_contracts(tmp_path):
     h = History()
     h.txn(0, {"t-0": 5})
