@@ -334,7 +334,7 @@ class PartitionLog:
         everything = np.full(len(self.sends), bool(self.final.committed))
         if self.final.stalled:
             everything &= (self.place != NONE) & (self.place < self.final.reach)
-        elif self.final.unsettled:
+        elif self.final.unsettled and self.sends.txn.any():  # only a transaction hides what lies above it
             everything &= (self.place < self.final.reach) | self.seen_committed
         return everything
 

@@ -254,7 +254,8 @@ class FlatHistory:
         if partition not in self.judged:
             return False
         reach = min(self.ends(partition, READ_COMMITTED))
-        if partition not in self.settled and partition not in self.witnessed:  # hidden, or cut off
+        transactions = any(self.txn(one) for one in self.sends if one["p"] == partition)
+        if partition not in self.settled and partition not in self.witnessed and transactions:  # hidden, or cut off
             return where is None or where < reach or send["v"] in self.seen_committed
         lso, high = self.settled.get(partition, (0, 0))
         stalled = lso < high or self.ends_differ(partition)
@@ -590,7 +591,7 @@ def _returns(h: FlatHistory, inside: bool) -> Iterator[tuple[int, str, int]]:
 def stale_reads(h: FlatHistory) -> Found:
     """(process of the final read, record that it lacks)."""
     found = set()
-    for (partition, isolation), processes in h.final_readers.items():
+    for (partition, isolation), processes in list(h.final_readers.items()):
         for process in processes if isolation == READ_COMMITTED else ():
             began = min(op["time"] for op in h.ops if op["process"] == process)
             mine = {read["v"] for read in h.here if read["p"] == partition and h.process(read) == process}
