@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -12,6 +12,7 @@ from harness.api.files import regular
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 # Whose JSON line gives a column: the file's header, the process line, the invocation, the completion.
 HEADER, PROCESS, INVOCATION, COMPLETION = "header", "process", "invocation", "completion"
@@ -37,7 +38,7 @@ class Column:
 
 
 OPERATIONS = (
-    Column("index", "int64", "0, 1, ... in the order of `time`"),
+    Column("index", "int64", "0, 1, ... in the order of `time`", default=REQUIRED),
     Column("process", "int32", "process number; -1 is the harness itself", INVOCATION, REQUIRED),
     Column("slot", "int32", "the worker's place; -1 is the harness itself", HEADER, -1),
     Column("op", "int64", "number of the operation within its process", INVOCATION, REQUIRED),
@@ -195,7 +196,7 @@ def _schema(columns: tuple[Column, ...]) -> pa.Schema:
 
 
 def demand_columns(path: Path, columns: Sequence[Column]) -> None:
-    """Raises OSError when a file is no Parquet table that has all these columns, with their types.
+    """Raises OSError when a file is no Parquet table that has all these columns, with their types and with what they must have.
 
     The text says what is wrong, and not where: whoever asks names the file.
     """
@@ -203,9 +204,11 @@ def demand_columns(path: Path, columns: Sequence[Column]) -> None:
     import pyarrow.parquet as pq
 
     try:
-        found = pq.read_schema(regular(path))
+        with pq.ParquetFile(regular(path)) as file:
+            found, content = file.schema_arrow, file.metadata
     except pa.ArrowException as error:
         raise OSError(f"it is no whole Parquet file: {error}") from error
+    _demand_values(content, {column.name for column in columns if column.default is REQUIRED})
     if found.equals(_schema(tuple(columns))):
         return
     if twice := next((name for name in found.names if found.names.count(name) > 1), None):
@@ -218,6 +221,17 @@ def demand_columns(path: Path, columns: Sequence[Column]) -> None:
             raise OSError(f"its column `{field.name}` is missing (docs/history.md)")
         if not found.field(field.name).type.equals(field.type):
             raise OSError(f"its column `{field.name}` is {found.field(field.name).type}, not {field.type} (docs/history.md)")
+
+
+def _demand_values(content: pq.FileMetaData, names: Collection[str]) -> None:
+    """Raises OSError for a null in one of these columns, as far as the head of the file counts them."""
+    leaves = content.schema.names  # of nested columns those inside
+    places = [leaves.index(name) for name in names if name in leaves]
+    for group in map(content.row_group, range(content.num_row_groups)):
+        for column in map(group.column, places):
+            counted = column.statistics
+            if column.path_in_schema in names and counted is not None and counted.has_null_count and counted.null_count:
+                raise OSError(f"its column `{column.path_in_schema}` lacks values (docs/history.md)")
 
 
 def arrow_type(name: str) -> pa.DataType:

@@ -82,6 +82,11 @@ def a_column_twice(path):
     pq.write_table(table.append_column("isolation", table["isolation"]), path)
 
 
+def without_times(path):
+    row = {"index": 0, "process": 0, "op": 0, "f": "poll", "type": "ok", "time": None, "end": 3, "mops": []}
+    pq.write_table(pa.Table.from_pylist([row], schema=OPS_SCHEMA), path)
+
+
 def another_table(path):
     pq.write_table(pa.table({"customers": ["Ada"]}), path)
 
@@ -265,7 +270,7 @@ def test_receipts_that_lack_what_others_count_on_are_a_problem(tmp_path):
         open_run(folder).known_receipts()
 
 
-@pytest.mark.parametrize("damage", [noise, another_table, a_column_twice, a_pipe, a_directory])
+@pytest.mark.parametrize("damage", [noise, another_table, a_column_twice, without_times, a_pipe, a_directory])
 def test_a_check_names_a_history_that_is_none(tmp_path, damage):
     with pytest.raises(HistoryError, match=r"history\.parquet could not be read"):
         open_run(damaged(a_run(tmp_path, "broken"), RunFile.HISTORY, damage)).demand_table(RunFile.HISTORY, OPERATIONS)
