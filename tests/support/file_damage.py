@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ def damage(folder: Path, rng: Random) -> list[str]:
     """Damage one to three files below `folder`; returns what was done, in words."""
     done = []
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
-        files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink() and path.name[0] != ".")
+        files = sorted(path for path in folder.rglob("*") if _ordinary(path))
         if files:
             path = rng.choice(files)
             ways = [
@@ -29,6 +30,11 @@ def damage(folder: Path, rng: Random) -> list[str]:
             way(path, rng)
             done.append(f"{way.__name__} {path.relative_to(folder)}")
     return done
+
+
+def _ordinary(path: Path) -> bool:
+    """Whether it can be damaged once more: also not one `without_end`, which nobody can copy."""
+    return path.is_file() and not path.is_symlink() and path.name[0] != "." and path.stat().st_size < 1 << 30
 
 
 # --------------------------------------------------------------------------------------------------
@@ -76,6 +82,19 @@ def nulls_at_the_end(path: Path, rng: Random) -> None:
     _rewritten(path, content[:kept] + bytes(len(content) - kept))
 
 
+def without_end(path: Path, rng: Random) -> None:
+    """A sparse file: nothing on the disk, and more than any memory."""
+    os.truncate(path, 1 << 42)
+
+
+def a_block_over_another(path: Path, rng: Random) -> None:
+    content = path.read_bytes()
+    size = rng.choice((512, 4096))
+    source, target = (rng.randrange(len(content) // size + 1) * size for _ in range(2))
+    block = content[source : source + size]
+    _rewritten(path, content[:target] + block + content[target + len(block) :])
+
+
 def a_directory(path: Path, rng: Random) -> None:
     path.unlink()
     path.mkdir()
@@ -100,7 +119,7 @@ def copied_beside(path: Path, rng: Random) -> None:
 
 
 def another_file(path: Path, rng: Random) -> None:
-    others = [other for other in path.parent.iterdir() if other.is_file() and other != path]
+    others = [other for other in path.parent.iterdir() if _ordinary(other) and other != path]
     if others:
         shutil.copy(rng.choice(sorted(others)), path)
 
@@ -114,6 +133,8 @@ ANY: tuple[Callable[[Path, Random], None], ...] = (
     bytes_changed,
     a_span_of_noise,
     nulls_at_the_end,
+    without_end,
+    a_block_over_another,
     a_directory,
     a_link,
     a_pipe,
@@ -208,4 +229,27 @@ def _places(value: Any) -> Any:
         yield from _places(value[key])
 
 
-JSON = (another_value,)
+LITERALS = (
+    b"NaN",
+    b"-Infinity",
+    b"1e999",
+    b"-0",
+    b"9" * 40,
+    b"9" * 5000,
+    b'"\\ud800"',
+    b'"\\u001b[2J"',
+    b'1, "schema": []',
+    b"{}",
+)
+_VALUE = re.compile(rb'(?<=[:\[,])\s*("(?:[^"\\]|\\.)*"(?!\s*:)|-?\d+(?:\.\d+)?|true|false|null)')
+
+
+def a_literal(path: Path, rng: Random) -> None:
+    """Something that a JSON writer does not write, or a key a second time."""
+    content = path.read_bytes()
+    if places := list(_VALUE.finditer(content)):
+        place = rng.choice(places)
+        _rewritten(path, content[: place.start(1)] + rng.choice(LITERALS) + content[place.end(1) :])
+
+
+JSON = (another_value, a_literal)
