@@ -59,7 +59,9 @@ def test_a_recorded_run_is_reported_with_the_name_that_its_fault_had(tmp_path):
     plan = json.loads((run / "plan.json").read_text("utf-8"))
     plan["schedule"] = [{"id": 0, "kind": "strand", "at_ns": 1, "heal_ns": 2, "options": {"alone_s": 4.0}}]
     receipts = [example.fault(0, "strand", 4, 3)]
-    run = example.write(run, plan, json.loads((run / "verdict.json").read_text("utf-8")), example.steady(5, 2, seed=1), receipts)
+    run = example.write(
+        run, plan, json.loads((run / "verdict.json").read_text("utf-8")), example.ordered(example.steady(5, 2, seed=1)), receipts
+    )
     page = render(open_run(run)).read_text("utf-8")
     assert "strand n2" in page
     assert "alone_s" in page
