@@ -20,7 +20,7 @@ import numpy as np
 
 SMALL = 1 << 20  # bytes of an array that stays in memory
 MOST_AT_ONCE = 16 << 20  # bytes that are written from memory
-LEFT_EVERY_S = 0.25
+DROP_EVERY_S = 0.25
 
 
 class Arrays:
@@ -79,21 +79,21 @@ class ArrayFiles(Arrays):
             self._maps.add(mapped)
         return mapped
 
-    def leave(self) -> None:
-        """Take all pages out of this process's memory. They stay in the kernel's cache while there is room for them."""
+    def drop_pages(self) -> None:
+        """Unmap all pages from this process. They stay in the kernel's cache while there is room for them."""
         with self._lock:
             maps = list(self._maps)
         for mapped in maps:
             mapped.madvise(mmap.MADV_DONTNEED)
 
     @contextmanager
-    def left_regularly(self) -> Iterator[None]:
-        """For the length of a block all pages are left a few times a second, so that only those in use are in memory."""
+    def dropping_pages(self) -> Iterator[None]:
+        """For the length of a block all pages are dropped a few times a second, so that only those in use are mapped."""
         over = Event()
 
         def run() -> None:
-            while not over.wait(LEFT_EVERY_S):
-                self.leave()
+            while not over.wait(DROP_EVERY_S):
+                self.drop_pages()
 
         thread = Thread(target=run, daemon=True)
         thread.start()

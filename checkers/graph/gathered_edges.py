@@ -20,11 +20,11 @@ from harness.api import liveness
 Message = tuple[str, bytes]  # of a partition
 Job = Callable[[Iterable[Message]], Iterator[pa.RecordBatch]]
 Reduce = Callable[[pa.Table], pa.Table]
-Arrays = Iterable[tuple[str, Any]]  # with their names; each is made as it is taken
+NamedArrays = Iterable[tuple[str, Any]]  # with their names; each is made as it is taken
 
 
 class SharedArrays(Protocol):
-    """Arrays that every process can read that looks through edges."""
+    """NamedArrays that every process can read that looks through edges."""
 
     @property
     def value(self) -> Mapping[str, Any]: ...
@@ -41,7 +41,7 @@ class GatheredEdges(Protocol):
 
     def __enter__(self) -> GatheredEdges: ...
     def __exit__(self, *_: object) -> None: ...
-    def share(self, arrays: Arrays) -> SharedArrays: ...
+    def share(self, arrays: NamedArrays) -> SharedArrays: ...
     def each(self, job: Job, schema: pa.Schema) -> pa.Table:
         """A job over all edges."""
 
@@ -68,7 +68,7 @@ def gathered_edges(gathered: GatheredMessages, more: Sequence[Message], more_to_
 
 @dataclass(frozen=True)
 class _DriverArrays:
-    """Arrays of this process."""
+    """NamedArrays of this process."""
 
     value: Mapping[str, Any]
 
@@ -86,7 +86,7 @@ class DriverEdges:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def share(self, arrays: Arrays) -> SharedArrays:
+    def share(self, arrays: NamedArrays) -> SharedArrays:
         return _DriverArrays(dict(arrays))
 
     def each(self, job: Job, schema: pa.Schema) -> pa.Table:
@@ -115,7 +115,7 @@ class SparkEdges:
         for one in self._shared:
             one.remove()
 
-    def share(self, arrays: Arrays) -> SharedArrays:
+    def share(self, arrays: NamedArrays) -> SharedArrays:
         """On one machine in memory once, for all processes; on a cluster a copy for each Python worker (Spark's broadcast)."""
         context = self._edges.context
         if not context.master.startswith("local"):
@@ -150,9 +150,9 @@ def _by_bucket(rows: Any) -> Iterator[tuple[int, Any]]:
 
 
 class _MappedArrays:
-    """Arrays in files that every process of this machine maps."""
+    """NamedArrays in files that every process of this machine maps."""
 
-    def __init__(self, folder: Path, arrays: Arrays) -> None:
+    def __init__(self, folder: Path, arrays: NamedArrays) -> None:
         self.folder = folder
         self._names: list[str] = []
         for name, values in arrays:

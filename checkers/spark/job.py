@@ -271,7 +271,7 @@ def _judged(
     size = parts.size if isinstance(parts, PackedParts) else 0
     large, files = is_large(size), ArrayFiles(folder)
     arrays, threads = (files, threads) if large else (IN_MEMORY, 1)
-    with large_partition_lock(size), files.left_regularly() if large else nullcontext():
+    with large_partition_lock(size), files.dropping_pages() if large else nullcontext():
         packed = parts.take(files) if isinstance(parts, PackedParts) else parts
         log = unpack_log(partition, packed, finals.get(partition, FinalRead()), settings, resets, threads, arrays)
         del packed

@@ -53,7 +53,7 @@ def _partition_job(run: RunView, checks: Sequence[Check[Any]]) -> JobResult:
     try:
         at = positions(overview, run.history, run.contract, incomplete=Evidence.POLLS in run.missing)
         times = moments(overview)
-        overview.arrays.leave()
+        overview.arrays.drop_pages()
         return run_partition_checks(
             lambda: run.spark,
             run.history,

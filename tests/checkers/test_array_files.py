@@ -91,20 +91,20 @@ def test_an_array_for_which_the_disk_has_no_room_stays_in_memory(arrays):
     assert arrays.kept(values) is not values
 
 
-def test_pages_that_are_left_are_no_memory_of_the_process_and_have_the_same_values(arrays):
+def test_dropped_pages_are_no_memory_of_the_process_and_have_the_same_values(arrays):
     values = np.arange(8 * LARGE)
     kept = arrays.kept(values)
     assert int(kept.sum()) == int(values.sum())
     assert resident(kept) == values.nbytes >> 10
-    arrays.leave()
+    arrays.drop_pages()
     assert resident(kept) == 0
     assert np.array_equal(kept, values)
 
 
-def test_pages_are_left_again_and_again_for_the_length_of_a_block(arrays, monkeypatch):
-    monkeypatch.setattr(array_files, "LEFT_EVERY_S", 0.01)
+def test_pages_are_dropped_again_and_again_for_the_length_of_a_block(arrays, monkeypatch):
+    monkeypatch.setattr(array_files, "DROP_EVERY_S", 0.01)
     kept = arrays.kept(np.arange(LARGE))
-    with arrays.left_regularly():
+    with arrays.dropping_pages():
         for _ in range(2):
             assert kept.any()
             deadline = time.monotonic() + 20
