@@ -24,7 +24,7 @@ NamedArrays = Iterable[tuple[str, Any]]  # with their names; each is made as it 
 
 
 class SharedArrays(Protocol):
-    """NamedArrays that every process can read that looks through edges."""
+    """Arrays that every process can read that looks through edges."""
 
     @property
     def value(self) -> Mapping[str, Any]: ...
@@ -68,7 +68,7 @@ def gathered_edges(gathered: GatheredMessages, more: Sequence[Message], more_to_
 
 @dataclass(frozen=True)
 class _DriverArrays:
-    """NamedArrays of this process."""
+    """Arrays of this process."""
 
     value: Mapping[str, Any]
 
@@ -150,7 +150,7 @@ def _by_bucket(rows: Any) -> Iterator[tuple[int, Any]]:
 
 
 class _MappedArrays:
-    """NamedArrays in files that every process of this machine maps."""
+    """Arrays in files that every process of this machine maps."""
 
     def __init__(self, folder: Path, arrays: NamedArrays) -> None:
         self.folder = folder
