@@ -9,7 +9,7 @@ from random import Random
 from statistics import median
 from typing import Any
 
-from harness.api import CallError, Operation, Polled
+from harness.api import CallError, Delivered, Operation, Outgoing, Polled
 from harness.history.writer import HistoryWriter
 from harness.perform.worker import partitions_of
 from harness.planning.plan import workload_of
@@ -20,13 +20,15 @@ OPERATIONS = 4000
 class Nobody:
     """A client that acknowledges every record at once and does nothing else."""
 
+    library = "librdkafka"
+
     def begin(self) -> None: ...
     def flush(self, timeout_s: float) -> None: ...
     def commit(self, timeout_s: float) -> None: ...
     def abort(self, timeout_s: float) -> None: ...
 
-    def send(self, partition: str, key: bytes, value: bytes, done: Callable[[int | None, CallError | None], None]) -> None:
-        done(0, None)
+    def send(self, record: Outgoing, done: Callable[[Delivered | CallError], None]) -> None:
+        done(Delivered(f"{record.topic}-{record.partition}", 0))
 
     def poll(self, timeout_s: float, limit: int = 1000) -> list[Polled]:
         return []

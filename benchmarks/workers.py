@@ -26,8 +26,10 @@ BURSTS = Choice(kind="idempotent", options={**COMMON, "burst": [RECORDS, RECORDS
 TRANSACTIONS = {**COMMON, "sends": [RECORDS, RECORDS], "poll_share": 0.0, "abort_share": 0.0, "think_ms": 0.0}
 TESTS = (
     Test(name="transactions", workload=Choice(kind="transactions", options=TRANSACTIONS)),
-    # how many records share a request is a race between the sender and librdkafka's thread; this case takes it out
+    # How many records share a request is a race between the sender and librdkafka's thread. These two cases take it out: a batch
+    # leaves when it is full, and every burst is whole batches, of which several are in flight.
     Test(name="idempotent-unbatched", workload=BURSTS, producer={"batch.num.messages": 1}),
+    Test(name="idempotent-pairs", workload=BURSTS, producer={"batch.num.messages": 2, "linger.ms": 100}),
     Test(name="idempotent", workload=BURSTS),
 )
 ROWS = (
