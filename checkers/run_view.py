@@ -158,13 +158,13 @@ class RunView:
         return sent.filter(pc.equal(sent["kind"], 0)).drop_columns(["kind"]).to_pandas()
 
     def covered(self, partitions: pd.Series, offsets: Ints) -> Bools:
-        """Whether a complete read_committed final read had to return what lies there (`PartitionLog.covered`)."""
+        """Whether a complete read_committed final read surely had to return what was acknowledged at these offsets."""
         finals = self.overview.final_reads
         answer = np.zeros(len(partitions), dtype=np.bool_)
         for partition in partitions.unique():
             final = finals.get(partition)
             if final is not None and final.committed:
-                below = (offsets < final.reach) & ((offsets != NONE) | final.unsettled)
+                below = (offsets != NONE) & (offsets < final.reach)
                 answer |= (partitions == partition).to_numpy() & (below if final.stalled or final.unsettled else True)
         return answer
 

@@ -236,8 +236,9 @@ def torn_transaction(log: PartitionLog) -> CheckResult:
     missing = sends.txn & judged & ~returned & ~log.swallowed
     shown = sends.txn & ~missing & (log.covered & log.seen_final if log.final.committed else log.seen_committed)
     tried = (sends.began != NONE) | (sends.status == COMMITTED) | ~sends.finished
-    # The second step does not know of these that they are covered.
-    unsure = (sends.offset == NONE) & log.final.stalled & log.covered & (sends.status != INFO)
+    # The second step knows only acknowledged offsets, and so not of these that they are covered.
+    known = (sends.offset != NONE) & (sends.offset < log.final.reach)
+    unsure = log.covered & ~known & (log.final.stalled or log.final.unsettled) & (sends.status != INFO)
     # Only the surprising half is reported: `_resolve_torn` fills in the records of the same transactions that are as expected.
     rows = join_rows(
         send_rows(log, missing & ((sends.status == COMMITTED) | unsure), sends.op, "missing"),

@@ -41,6 +41,8 @@ def varied_history(rng: Random) -> Ops:
         _writer(rng, h, free, lawful, rng.random() < outside)
     if rng.random() < 0.25:
         swallow(rng, h.ops)
+    if rng.random() < 0.1:
+        _uncommit(rng, h.ops)
     return _initialised(rng, h.ops) if rng.random() < 0.3 else h.ops
 
 
@@ -120,6 +122,17 @@ def swallow(rng: Random, ops: Ops) -> None:
     for op in ops:
         left = [mop for mop in op["mops"] if mop[0] == 0 or mop[2] != gone[2]]
         op["mops"] = [(*mop[:3], older[3], *mop[4:]) if mop is gone else mop for mop in left]
+
+
+def _uncommit(rng: Random, ops: Ops) -> None:
+    """A transaction whose commit returned ok was not committed: no read_committed reader gets anything of it."""
+    committed = [op for op in ops if op["f"] == "txn" and op["type"] == "ok" and any(mop[0] == 0 for mop in op["mops"])]
+    if not committed:
+        return
+    gone = {mop[2] for mop in rng.choice(committed)["mops"] if mop[0] == 0}
+    for op in ops:
+        if op["isolation"] == COMMITTED:
+            op["mops"] = [mop for mop in op["mops"] if mop[0] == 0 or mop[2] not in gone]
 
 
 def _producer(mop: tuple[Any, ...]) -> int:
