@@ -40,7 +40,8 @@ def unpack_log(
 ) -> PartitionLog:
     """Packed parts back to one partition's sorted arrays."""
     sent, read = Unpacked(parts, SENDS), Unpacked(parts, READS)
-    read.replace("offset", arrays.kept(_with_places(sent, read)))
+    if (places := _with_places(sent, read)) is not None:
+        read.replace("offset", arrays.kept(places))
     return sorted_log(partition, sent, read, final, settings, resets or Resets(), threads, arrays)
 
 
@@ -49,7 +50,8 @@ def build_log(
 ) -> PartitionLog:
     """A log from mixed micro-operations; `sent` says which of them are sends."""
     out, back = ({name: columns[name][which] for name in COLUMNS_OF[side]} for side, which in ((SENDS, sent), (READS, ~sent)))
-    back["offset"] = _with_places(out, back)
+    if (places := _with_places(out, back)) is not None:
+        back["offset"] = places
     return sorted_log(partition, out, back, final, settings, resets)
 
 
@@ -67,20 +69,23 @@ def sorted_log(
 
     arrays: where a column is kept once it is sorted, before the next one is asked for.
     """
-    (arrival, back), (_, out) = results([partial(_sorted, read, "offset", arrays), partial(_sorted, sent, "v", arrays)], threads)
+    arrival, calls = results([partial(_order, read, "offset"), partial(_order, sent, "v")], threads)
+    own = [name for name in read if name != "v"]  # a read's identity is that of its send
+    back, out = _in_order([(read, own, arrival), (sent, list(sent), calls)], arrays, threads)
     kept = arrays.kept
     flags = out.pop("flags")
     sends = Sends(
         **{name: out.pop(name) for name in ("op", "v", "began", "ended", "decided", "over")},
-        offset=kept(np.maximum(out.pop("offset"), NONE)),  # librdkafka marks unknown offsets with other negative numbers
+        offset=_at_least_none(out.pop("offset"), arrays),
         status=kept(flags & 3),
         txn=kept((flags & TXN) > 0),
         finished=kept((flags & FINISHED) > 0),
     )
-    flags, v = back.pop("flags"), back.pop("v")
+    flags = back.pop("flags")
     uncommitted = UNCOMMITTED | UNNAMED if settings.read_uncommitted else UNCOMMITTED
     committed, last = kept((flags & uncommitted) == 0), kept((flags & FINAL) > 0)
-    send = kept(_found(sends, v, back["offset"]))
+    v = read["v"]
+    send = kept(_found(sends, v, arrival, back["offset"]))
     unsent = np.flatnonzero(send < 0)
     reads = Reads(
         **back,
@@ -89,28 +94,45 @@ def sorted_log(
         final=last,
         send=send,
         status=kept(flags & 3),
-        arrival=arrival,
+        arrival=kept(arrival),
         sent_v=sends.v,
         unsent=unsent,
-        unsent_v=v[unsent],
+        unsent_v=v[arrival[unsent]],
     )
     return PartitionLog(partition, sends, reads, final, settings, resets, arrays)
 
 
-def _sorted(columns: Columns, by: str, arrays: Arrays) -> tuple[Any, dict[str, Any]]:
-    """Where each row was, and columns by one of them, rows with equal values as they come."""
+def _order(columns: Columns, by: str) -> Any:
+    """Positions by a column, rows with equal values as they come."""
     key = columns[by]
-    order = np.argsort(key, kind="stable").astype(position_type(len(key)))
-    del key
-    return arrays.kept(order), {name: arrays.taken(columns[name], order) for name in columns}
+    return np.argsort(key, kind="stable").astype(position_type(len(key)))
+
+
+def _in_order(sides: Sequence[tuple[Columns, list[str], Any]], arrays: Arrays, threads: int) -> list[dict[str, Any]]:
+    """Of each side some columns at its positions; each is a task of its own, for whichever thread is free."""
+    tasks = [partial(_taken, columns, name, positions, arrays) for columns, names, positions in sides for name in names]
+    found = iter(results(tasks, threads))
+    return [{name: next(found) for name in names} for _, names, _ in sides]
+
+
+def _taken(columns: Columns, name: str, positions: Any, arrays: Arrays) -> Any:
+    return arrays.taken(columns[name], positions)
+
+
+def _at_least_none(offset: Ints, arrays: Arrays) -> Ints:
+    """Offsets, of which librdkafka marks unknown ones with other negative numbers."""
+    return offset if int(offset.min(initial=NONE)) == NONE else arrays.kept(np.maximum(offset, NONE))
 
 
 def _with_places(sent: Columns, read: Columns) -> Any:
-    """The offsets of reads; where one is unknown, that at which its record was acknowledged, or at which others got it."""
+    """The offsets of reads; where one is unknown, that at which its record was acknowledged, or at which others got it.
+
+    None where all are known.
+    """
     offset = read["offset"]
     unknown = np.flatnonzero(offset < 0)
     if not len(unknown):
-        return offset
+        return None
     v, offset = read["v"], np.maximum(offset, NONE)
     for values, places in ((sent["v"], np.maximum(sent["offset"], NONE)), (v, offset.copy())):
         known = np.flatnonzero(places != NONE)
@@ -122,19 +144,20 @@ def _with_places(sent: Columns, read: Columns) -> Any:
     return offset
 
 
-def _found(sends: Sends, v: Ints, offset: Ints) -> Any:
+def _found(sends: Sends, v: Ints, order: Any, offset: Ints) -> Any:
     """The send of each read, NONE for none: the one that was acknowledged where the read found it, or else by a search.
 
-    Nearly every record lies where its acknowledgement says, and to look there costs a sixth of a search.
+    v: identities of reads, as they came; order: their positions by offset. Nearly every record lies where its acknowledgement
+    says, and to look there costs a sixth of a search.
     """
     found = np.full(len(v), NONE, dtype=position_type(len(sends)))
     if not len(sends):
         return found
     low, there = _by_offset(sends)
     for part in slices(len(v)):
-        at = there[np.clip(offset[part], low, low + len(there) - 1) - low]
-        elsewhere = np.flatnonzero(sends.v[at] != v[part])
-        at[elsewhere] = positions_in(sends.v, v[part][elsewhere])
+        at, wanted = there[np.clip(offset[part], low, low + len(there) - 1) - low], v[order[part]]
+        elsewhere = np.flatnonzero(sends.v[at] != wanted)
+        at[elsewhere] = positions_in(sends.v, wanted[elsewhere])
         found[part] = at
     return found
 

@@ -34,7 +34,7 @@ from checkers.partition.log import IN_MEMORY, FinalRead, PartitionLog, Resets, S
 from checkers.partition.threads import results as in_threads
 from checkers.partition.unseen import total_unseen, unseen_at
 from checkers.spark.gathering import ExecutorMessage, GatheredMessages, Gatherer, gather_messages
-from checkers.spark.large_partitions import PackedParts, is_large, large_partition_lock, release_freed_memory
+from checkers.spark.large_partitions import PackedParts, is_large, large_partition_lock
 from checkers.spark.part_files import StoredMessage, StoredPart, stored, stored_message
 from checkers.spark.scan import COLUMNS, PackedPart, pack, scan_locally
 from checkers.spark.source import Source, from_message, message
@@ -279,7 +279,7 @@ def _judged(
         log = replace(log, final=FinalRead()) if late else log
         questions: list[Callable[[], Any]] = [partial(gather_messages, gatherers, log, folder), partial(unseen_at, log, moments)]
         questions += _questions(checks, log)
-        gathered, unseen, *answers = in_threads([partial(_answered, one, large) for one in questions], threads)
+        gathered, unseen, *answers = in_threads(questions, threads)
         found = {name: result for some in answers for name, result in some.items()}
         results = {check.name: found[check.name] for check in checks}
         unsent = np.unique(log.reads.unsent_v)
@@ -302,14 +302,6 @@ def _questions(checks: Sequence[Check[PartitionLog]], log: PartitionLog) -> list
     for check in checks:
         modules.setdefault(check.function.__module__, []).append(check)
     return [partial(_results, group, log) for group in sorted(modules.values(), key=len, reverse=True)]
-
-
-def _answered(question: Callable[[], Any], large: bool) -> Any:
-    """An answer; of a large partition the kernel gets back what was needed for it."""
-    answer = question()
-    if large:
-        release_freed_memory()
-    return answer
 
 
 def _results(checks: Sequence[Check[PartitionLog]], log: PartitionLog) -> dict[str, PackedResult]:
