@@ -20,7 +20,7 @@ import numpy as np
 
 SMALL = 1 << 20  # bytes of an array that stays in memory
 MOST_AT_ONCE = 16 << 20  # bytes that are written from memory
-DROP_EVERY_S = 0.25
+DROP_EVERY_S = 0.15
 
 
 class Arrays:

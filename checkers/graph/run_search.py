@@ -83,6 +83,7 @@ def cycles_among(edges: GatheredEdges, view: Overview, forbidden: Collection[str
     """
     edge_filter = edge_filter_for(view, forbidden)
     shared = SharedOrder(edges.share(order_arrays(edges.to_driver, view)), edge_filter)
+    view.arrays.drop_pages()
     spans, counts = _spans(edges, shared)
     cycles = Cycles({layer.name: LayerAnswer(_compared(layer, counts)) for layer in LAYERS}, edges.partitions)
     cycles.sizes = {family: sorted(map(int, one.sizes), reverse=True)[:20] for family, one in spans.items()}
