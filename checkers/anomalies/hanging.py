@@ -283,12 +283,25 @@ def _passed(run: RunView) -> dict[tuple[str, int], dict[str, Any]]:
 
 def _explain_misreported(finding: Finding, text: FindingText) -> str:
     if sent := finding.records("sent"):
-        name = text.name(sent[0].op)
-        return f"{name} {text.outcome(sent[0].op)}, and yet coordinators answered afterwards, twice, that it is `Ongoing`."
+        name, op = text.name(sent[0].op), sent[0].op
+        one, seen = next((one, seen) for one, seen, last in _decided(text.run) if last == op)
+        said = f"coordinators answered afterwards, twice, that {one.transactional_id} is `Ongoing`"
+        return f"{name} {text.outcome(op)}, and yet {said}{_when_it_began(one, seen, text.ended(op))}."
     if above := finding.records("read"):
         got, where = above[0], finding.records("missing")[0].place
         return f"{text.name(got.op)} read {got.place}; leaders answered afterwards, twice, that a transaction is open at {where}."
     return "Coordinators answered, twice, that a transaction is `Ongoing` that nobody had begun."
+
+
+def _when_it_began(one: CoordinatedTransaction, seen: Sighting, committed: int) -> str:
+    """Whether that is the transaction whose commit had returned, or another one, by the coordinator's clock."""
+    began = seen.last.began(one)
+    if began is None:
+        return ""
+    seconds = (began - committed) / SECOND
+    if seconds < 0:
+        return f", in a transaction that began {-seconds:.3f} s before the commit had returned, by the coordinator's clock"
+    return f", in one that nobody began: it opened {seconds:.3f} s after the commit had returned, by the coordinator's clock"
 
 
 @run_check(
@@ -301,8 +314,11 @@ def _explain_misreported(finding: Finding, text: FindingText) -> str:
     needs="no transaction of the history was open for longer than a second, as two answers without a fault between them say",
 )
 def misreported_transaction(run: RunView) -> CheckResult:
-    """An answer about a transaction that contradicts the history: `Ongoing`, after its commit had returned ok; or open from an
-    offset on beyond which a read_committed reader had read before.
+    """An answer that contradicts the history: a transactional id is `Ongoing` although the commit of its last transaction had
+    returned ok; or a transaction is open from an offset on beyond which a read_committed reader had read before.
+
+    What is `Ongoing` is that last transaction, or one that nobody began: with the first transaction protocol, an
+    AddPartitionsToTxn that arrives after the end of its transaction opens another one, until its timeout (KIP-890).
 
     Two answers of all brokers name the same transaction, a second or so apart, 3 s or longer after the last fault: a coordinator
     or leader that was frozen answers once from what it knew. A transaction of unknown outcome, or one that was aborted, may be

@@ -34,7 +34,8 @@ NO_ANSWER = "no question which transactions are open was answered by every broke
 class Listing:
     """One answer of all brokers. op: history index; begin, end, quiet_since: ns (no fault was active from then on).
 
-    The coordinators were asked before the leaders.
+    asked_ms: `begin` by the wall clock of who asked, ms since 1970; None: not recorded. The coordinators were asked before the
+    leaders.
     """
 
     op: int
@@ -43,10 +44,15 @@ class Listing:
     quiet_since: int
     coordinated: tuple[CoordinatedTransaction, ...]
     opened: tuple[OpenTransaction, ...]
+    asked_ms: int | None = None
 
     @property
     def quiet(self) -> bool:
         return self.begin - self.quiet_since >= QUIET_NS
+
+    def began(self, one: CoordinatedTransaction) -> int | None:
+        """When a transaction began, ns, if its coordinator's wall clock is right; None: not known."""
+        return None if self.asked_ms is None or one.started_ms < 0 else self.begin + (one.started_ms - self.asked_ms) * 1_000_000
 
     def coordinator_knows(self, one: OpenTransaction) -> bool:
         """Whether the transaction is under way for its coordinator too, in this partition as long as it is not being ended."""
@@ -84,6 +90,7 @@ class _Answer(msgspec.Struct):
     transactions: tuple[CoordinatedTransaction, ...]
     open: tuple[OpenTransaction, ...]
     quiet_s: float
+    asked_ms: int | None = None
 
 
 def _listing(row: Mapping[str, Any]) -> Listing | None:
@@ -92,7 +99,7 @@ def _listing(row: Mapping[str, Any]) -> Listing | None:
     except ValueError:
         return None
     quiet_since = row["time"] - round(answer.quiet_s * SECOND)
-    return Listing(row["index"], row["time"], row["end"], quiet_since, answer.transactions, answer.open)
+    return Listing(row["index"], row["time"], row["end"], quiet_since, answer.transactions, answer.open, answer.asked_ms)
 
 
 def has_questions(run: RunView) -> bool:

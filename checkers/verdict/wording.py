@@ -43,6 +43,9 @@ class FindingText:
     def decided(self, op: int) -> int:
         return int(self.run.overview.decided[self._at(op)])
 
+    def ended(self, op: int) -> int:
+        return int(self.run.overview.end[self._at(op)])
+
     def outcome(self, op: int) -> str:
         """How an operation ended, as the rest of a sentence whose subject is the operation."""
         overview, at = self.run.overview, self._at(op)

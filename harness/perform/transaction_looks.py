@@ -47,7 +47,7 @@ class TransactionLooks:
 
     def ask(self, partitions: Sequence[str], quiet_since: Callable[[], int | None]) -> TransactionListing | None:
         """One question, recorded; None when nobody answers, or when asking broke (`problem`)."""
-        number, since = self.number(), quiet_since()
+        number, since, asked_ms = self.number(), quiet_since(), time.time_ns() // 1_000_000
         began = self.writer.invoke(-1, number, FUNCTION, {})
         try:
             found = self.cluster.transaction_listing(partitions)
@@ -57,7 +57,7 @@ class TransactionLooks:
             found = None
             self._end(error)
         quiet_s = (began - since) / 1e9 if since is not None and since == quiet_since() else 0.0
-        value = {**_document(found), "quiet_s": round(max(0.0, quiet_s), 3)}
+        value = {**_document(found), "quiet_s": round(max(0.0, quiet_s), 3), "asked_ms": asked_ms}
         if self.problem:
             value["ended"] = self.problem
         whole = found is not None and not found.silent

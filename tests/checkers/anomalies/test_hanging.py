@@ -32,10 +32,10 @@ def opened(offset, partition="t-0", producer=7):
     return {"partition": partition, "producer_id": producer, "epoch": 0, "offset": offset}
 
 
-def listing(h, at_s, transactions=(), opened=(), quiet_s=None, type="ok"):
+def listing(h, at_s, transactions=(), opened=(), quiet_s=None, type="ok", **fields):
     """An answer so many seconds after the story's begin; no fault was active since the begin, or for quiet_s."""
     h.now = max(h.now, round((1 + at_s) * SECOND))
-    value = {"transactions": list(transactions), "open": list(opened), "silent": []}
+    value = {"transactions": list(transactions), "open": list(opened), "silent": [], **fields}
     value["quiet_s"] = float(at_s if quiet_s is None else quiet_s)
     h.add(-1, "list-transactions", type=type, isolation=None, role="harness", detail=json.dumps(value))
 
@@ -197,6 +197,25 @@ def test_a_transaction_whose_commit_had_returned_is_not_ongoing(tmp_path):
     one = finding(document, "misreported-transaction")
     assert "was acknowledged as committed, and yet coordinators answered" in one["sentence"]
     assert [(row["role"], row["offset"]) for row in one["records"]] == [("sent", 2)]
+
+
+@pytest.mark.parametrize(
+    ("began_ms", "words"),
+    [
+        (-7, "in a transaction that began 0.007 s before the commit had returned, by the coordinator's clock."),
+        (175, "in one that nobody began: it opened 0.175 s after the commit had returned, by the coordinator's clock."),
+    ],
+)
+def test_the_sentence_says_whether_it_is_another_transaction(tmp_path, began_ms, words):
+    """KIP-890: an AddPartitionsToTxn that arrives after the end of its transaction opens another one."""
+    h, asked_ms = committed(), 1_790_000_000_000
+    committed_ms = (h.ops[-1]["end"] + 1) // 1_000_000
+    started = asked_ms - 6_000 + committed_ms + began_ms
+    for at_s in (5, 6):
+        listing(h, at_s, [stated(started=started)], asked_ms=asked_ms + (at_s - 5) * 1000)
+    names, document = found(tmp_path, h)
+    assert names == ["misreported-transaction"]
+    assert finding(document, "misreported-transaction")["sentence"].endswith(words)
 
 
 @pytest.mark.parametrize("last", [["fail"], ["info"]])
