@@ -70,33 +70,44 @@ BAD_REQUEST, MOST_REFUSALS = 400, 5  # a connector's own check may fail once or 
 class Connect:
     """A source connector on distributed workers of Kafka Connect (docs/connect.md).
 
-    version: of Kafka Connect. workers: how many. support: their `exactly.once.source.support`: of all, or of each one.
-    worker_settings: of the workers, laid over ours.
-    connector: the class of the connector. plugins: directories and jars with it; empty: the numbered source that comes along.
-    config: of the connector, laid over ours. tasks: `tasks.max`. boundary: `transaction.boundary`.
-    own_offsets: the connector has an offsets topic of its own (`offsets.storage.topic`).
+    version: of Kafka Connect
+    workers: how many
+    support: their `exactly.once.source.support`: of all, or of each one
+    worker_settings: of the workers, laid over ours
+    connector: the class of the connector; the default, the numbered source, comes along
+    plugins: directories and jars with the connector; none for the numbered source
+    config: of the connector, laid over ours. In its values `{topic}` is the topic, `{bootstrap}` the address of its cluster,
+        `{workers}` that of the workers', `{second}` that of the second one, `{file}` the path of the file that `lines` makes
+    tasks: `tasks.max` of the connector
+    boundary: `transaction.boundary` of the connector
+    own_offsets: the connector has an offsets topic of its own (`offsets.storage.topic`)
     workers_cluster: where the workers are: `same` as the topic's Kafka cluster, or `second` (`second_brokers` of the cluster).
-    Their configuration, status and offsets are on that one then, and the connector's clients go to the topic's
-    (`producer.override.bootstrap.servers` and the like).
-    topic, partitions: where its records go. sources: source partitions of the numbered source. records_per_s: about how many it
-    makes in a second, in all.
-    source_by: how a record names its source partition: header NAME, key, json POINTER, regex PATTERN, value; empty: there is one
-    without a name. position_by: how it tells its position there: header NAME, json POINTER, regex PATTERN. Positions rise by one.
-    offset_source, offset_position: JSON pointers to both in stored source partitions and offsets. next_offset: the stored
-    position is that of the next record. offset_unit: how much a stored position grows by a record.
-    lines: makes a file with so many lines, each its own number in 11 digits. In values of `config` `{file}` is its path,
-    `{topic}` the topic, `{bootstrap}` the address of its cluster, `{workers}` that of the workers', `{second}` that of the
-    second one.
+        Their configuration, status and offsets are on that one then, and the connector's clients go to the topic's
+        (`producer.override.bootstrap.servers` and the like)
     connect_clusters: how many Connect clusters there are, each with `workers` workers, a group, internal topics, a connector of
-    the same name and a target topic of its own: `records`, `records2`, ... The conductor of each does its own changes.
-    changes: what the conductor does meanwhile, one at random every change_every_s (own-offsets: it sets `offsets.storage.topic`;
-    alter-offsets, reset-offsets: it stops the connector, sets stored offsets to and fro, or removes them all, and lets it go on;
-    preflight: it asks for another numbered source that says it cannot keep its configuration).
-    most_changes: after so many it makes none any more; 0: no limit.
-    restart_failed: the conductor restarts tasks that have failed, as an operator does.
-    readers: read_committed processes that only poll. transaction_timeout_s: of the tasks' producers.
-    rest: where workers answer that run already, like http://worker-1:8083; none is started then, `support` says what they are.
-    internal_topics: their configuration and their offsets topic, in this order, if what the connector stores is to be judged.
+        the same name and a target topic of its own: `records`, `records2`, ... The conductor of each does its own changes
+    topic: where its records go
+    partitions: of that topic
+    sources: source partitions of the numbered source
+    records_per_s: about how many records the numbered source makes in a second, in all
+    source_by: how a record names its source partition: header NAME, key, json POINTER, regex PATTERN, value; empty: there is one
+        without a name
+    position_by: how a record tells its position there: header NAME, json POINTER, regex PATTERN. Positions rise by one
+    offset_source: JSON pointer to the source partition in the key of a stored offset
+    offset_position: JSON pointer to the position in the value of a stored offset
+    next_offset: the stored position is that of the next record
+    offset_unit: how much a stored position grows by a record
+    lines: makes a file with so many lines, each its own number in 11 digits; 0: none
+    changes: what the conductor does meanwhile, one at random every `change_every_s` (own-offsets: it sets
+        `offsets.storage.topic`; alter-offsets, reset-offsets: it stops the connector, sets stored offsets to and fro, or removes
+        them all, and lets it go on; preflight: it asks for another numbered source that says it cannot keep its configuration)
+    change_every_s: how long the conductor waits between two changes
+    most_changes: after so many changes the conductor makes none any more; 0: no limit
+    restart_failed: the conductor restarts tasks that have failed, as an operator does
+    readers: read_committed processes that only poll
+    rest: where workers answer that run already, like http://worker-1:8083; none is started then, `support` says what they are
+    internal_topics: their configuration and their offsets topic, in this order, if what the connector stores is to be judged
+    transaction_timeout_s: of the tasks' producers
     """
 
     version: str = "4.3.0"

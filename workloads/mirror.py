@@ -37,12 +37,24 @@ BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 class Mirror:
     """MirrorSource between a topic `in`, which writers fill in transactions, and its copy `mirror.in` (docs/connect.md).
 
-    version: of Kafka Connect and MirrorMaker. workers, support, tasks, boundary, changes, change_every_s: as of `connect`.
-    config: of the connector, laid over ours. isolation: of its consumer; at read_uncommitted it copies what is aborted.
-    source_cluster: where `in` and its writers are: `same` as the copy's Kafka cluster, under two aliases, or `second`.
-    writers: processes that write input records. input_abort_share: share of their transactions that is aborted.
-    readers: read_committed processes that only poll, both topics. partitions: of each topic.
-    quiet_s: for how long the copy must not grow until the connector is taken for done.
+    version: of Kafka Connect and MirrorMaker
+    workers: how many
+    support: their `exactly.once.source.support`: of all, or of each one
+    tasks: `tasks.max` of the connector
+    boundary: `transaction.boundary` of the connector
+    config: of the connector, laid over ours
+    isolation: of the connector's consumer; at read_uncommitted it copies what is aborted
+    source_cluster: where `in` and its writers are: `same` as the copy's Kafka cluster, under two aliases, or `second`
+    changes: what the conductor does meanwhile, one at random every `change_every_s`, as of `connect`; not alter-offsets and
+        reset-offsets
+    change_every_s: how long the conductor waits between two changes
+    partitions: of each topic
+    writers: processes that write input records, in transactions
+    input_abort_share: share of input transactions that are aborted, so that the input topic has gaps
+    think_ms: a writer's pause before each record
+    readers: read_committed processes that only poll, both topics
+    quiet_s: for how long the copy must not grow until the connector is taken for done
+    drain_s: how long the connector may take to catch up at the end
     """
 
     version: str = "4.3.0"

@@ -26,7 +26,7 @@ NO_SETTABLE_CLOCK = "brokers read their machine's clock; let theirs be set: skew
 class KafkaOptions:
     """What is to be started. Raises CampaignError with every mistake."""
 
-    brokers: Annotated[int, Between(1, MOST_BROKERS)] = 3
+    brokers: Annotated[int, Between(1, MOST_BROKERS)] = 3  # n1, n2, ...
     kafka: str = "4.3.0"  # any released version, fetched once
     versions: Mapping[str, str] = field(default_factory=dict)  # node -> another version: { n1 = "3.9.1" }
     upgrades: tuple[str, ...] = ()  # versions that nodes may change to during a run (see the fault `rolling-restart`)

@@ -34,7 +34,7 @@ class RedpandaOptions:
     disk_mb: ClassVar[int] = 0  # nor knows how it does without room
     skewable: ClassVar[bool] = False  # nor how it tells its time
 
-    brokers: Annotated[int, Between(1, 50)] = 3
+    brokers: Annotated[int, Between(1, 50)] = 3  # n1, n2, ...; each is a controller too
     redpanda: str = "v26.1.14"  # version: tag of the image
     image: str = "docker.redpanda.com/redpandadata/redpanda:{version}"  # `{version}` in it is the option `redpanda`
     settings: Mapping[str, Any] = field(default_factory=dict)  # cluster properties, laid over ours

@@ -43,7 +43,7 @@ OPERATIONS = (
     Column("slot", "int32", "the worker's place; -1 is the harness itself", HEADER, -1),
     Column("op", "int64", "number of the operation within its process", INVOCATION, REQUIRED),
     Column("node", "string", "node that the worker runs on", HEADER),
-    Column("role", "string", "`writer`, `reader`, `final` or `harness`", HEADER),
+    Column("role", "string", "`writer`, `member`, `reader`, `instance`, `conductor`, `final` or `harness`", HEADER),
     Column("isolation", "string", "isolation level of the process's consumer; null: that of the contract", PROCESS),
     Column("transactional_id", "string", "transactional id of the process's producer", PROCESS),
     Column("final", "bool", "the operation is one of a final reader", PROCESS, False),

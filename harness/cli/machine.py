@@ -78,7 +78,7 @@ def unshare(path: str | None) -> Examination:
 def namespaces() -> Examination:
     """A real trial by the `local` cluster: which faults can be had here."""
     try:
-        every_option = {"controllers": 1, "disk_mb": 64, "skewable": True, "slow_disks": True}  # that a fault needs
+        every_option = {"controllers": 1, "disk_mb": 64, "skewable": True, "slow_disks": True, "acls": True}  # that a fault needs
         missing = registry.load("cluster", "local")(**every_option).missing()
     except HarnessError as error:
         return Examination("namespaces", False, str(error), "install fencepost completely")

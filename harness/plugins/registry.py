@@ -12,11 +12,13 @@ import dataclasses
 import difflib
 import importlib
 import inspect
+import io
 import json
 import os
 import re
 import sys
 import textwrap
+import tokenize
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -291,19 +293,25 @@ def _own_field_docs(cls: Any) -> Mapping[str, str]:
     """Sentences of fields: `name: ...` in the docstring, or the string below a field, or the comment behind it."""
     docs = _docs_in_docstring(cls)
     try:
-        body = getattr(ast.parse(textwrap.dedent(source := inspect.getsource(cls))).body[0], "body", [])
+        source = textwrap.dedent(inspect.getsource(cls))
     except (OSError, TypeError):  # no source to be had: the docstring must do
         return docs
-    lines = textwrap.dedent(source).splitlines()
+    body, comments = getattr(ast.parse(source).body[0], "body", []), _comments(source)
     for statement, follower in zip(body, [*body[1:], None], strict=True):
         if not (isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)):
             continue
-        tail = lines[(statement.end_lineno or 1) - 1].encode()[statement.end_col_offset :].decode()
-        if comment := tail.partition("#")[2].strip():
+        lines = range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
+        if comment := " ".join(comments[line] for line in lines if comments.get(line)):
             docs[statement.target.id] = comment
         if isinstance(follower, ast.Expr) and isinstance(follower.value, ast.Constant) and isinstance(follower.value.value, str):
             docs[statement.target.id] = " ".join(follower.value.value.split())
     return docs
+
+
+def _comments(source: str) -> dict[int, str]:
+    """The comment of each line that has one, without its `#`."""
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    return {one.start[0]: one.string.lstrip("#").strip() for one in tokens if one.type == tokenize.COMMENT}
 
 
 def _docs_in_docstring(cls: Any) -> dict[str, str]:

@@ -47,5 +47,5 @@ def _several(inner: tuple[Any, ...]) -> str:
     """A list of any length, or so many of a kind."""
     one = _PLAIN.get(inner[0], ("", "values"))[1] if inner else "values"
     if len(inner) == 2 and inner[1] is Ellipsis:
-        return f"a list of {one}"
+        return f"a list of {_kind(inner[0]) if get_origin(inner[0]) is Literal else one}"
     return f"{_COUNTS[len(inner)] if len(inner) < len(_COUNTS) else len(inner)} {one}"

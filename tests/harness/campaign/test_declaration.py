@@ -98,6 +98,7 @@ def test_every_option_of_every_built_in_plug_in_stands_on_the_reference_page(gro
         part = page.partition(f"### `{name}`\n")[2].partition("\n#")[0]
         for option in registry.options(registry.load(group, name)):
             assert f"| `{option.name}` |" in part or "The same as" in part, f"{name}: {option.name}"
+            assert option.doc, f"{name}: {option.name} has no sentence"
 
 
 def test_every_key_that_can_be_declared_stands_on_the_reference_page():

@@ -43,6 +43,11 @@ def test_working_namespaces_need_no_remedy():
     )
 
 
+def test_a_fault_that_only_lacks_an_option_of_the_cluster_is_none_that_this_machine_lacks(monkeypatch):
+    monkeypatch.setattr(machine, "from_missing", lambda missing, _apparmor: missing)
+    assert [why for why in machine.namespaces().values() if "[test.cluster]" in why] == []
+
+
 def test_ubuntus_restriction_is_named_with_its_sysctl():
     found = machine.from_missing({Partitionable: "unshare: operation not permitted"}, "1")
     assert found.ok is None

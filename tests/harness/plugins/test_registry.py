@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from typing import Literal
 
 import pytest
 
@@ -116,6 +117,22 @@ class Ladder:
 @dataclass(frozen=True, kw_only=True)
 class LongLadder(Ladder):
     slack: float = 0.5  # how far it bends
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rope:
+    colours: tuple[Literal["red", "blue"], ...] = (
+        "red",  # outside
+        "blue",  # and inside
+    )
+    knot: str = "#1"  # by its number, in a sentence so long that a formatter puts value and sentence on a line of their own
+
+
+def test_an_option_over_several_lines_keeps_its_sentence():
+    assert [(one.type, one.doc) for one in registry.options(Rope)] == [
+        ('a list of "red", "blue"', "outside and inside"),
+        ("a text", "by its number, in a sentence so long that a formatter puts value and sentence on a line of their own"),
+    ]
 
 
 def test_inherited_options_keep_their_sentences():
