@@ -43,6 +43,7 @@ from harness.api import liveness
 BYTES_PER_TASK = 1 << 20  # packed, of a short history; to start a worker costs as much as to judge so many
 MOST_BYTES_IN_TASKS = 64 << 20  # packed, of all partitions of a short history; Spark sends no task of more than 128 MiB
 BUCKETS_PER_CORE = 4  # partitions are shared out among them
+RELEASED = 3  # the first questions to a large partition need by far the most memory; freed, it would lie between what others need
 MOST_THREADS = 2  # that judge one large partition: each needs some memory of its own
 PartitionJudge = Callable[..., Iterator["PartitionResult | ExecutorMessage"]]
 
@@ -279,10 +280,8 @@ def _judged(
         log = replace(log, final=FinalRead()) if late else log
         questions: list[Callable[[], Any]] = [partial(gather_messages, gatherers, log, folder), partial(unseen_at, log, moments)]
         questions += _questions(checks, log)
-        most = (
-            slice(0, 3) if large else slice(0)
-        )  # these need by far the most memory; freed, it would lie between what others need
-        questions[most] = [partial(_released, one) for one in questions[most]]
+        if large:
+            questions[:RELEASED] = [partial(_released, one) for one in questions[:RELEASED]]
         gathered, unseen, *answers = in_threads(questions, threads)
         found = {name: result for some in answers for name, result in some.items()}
         results = {check.name: found[check.name] for check in checks}
