@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from checkers.api import CheckResult, join_rows, partition_check
-from checkers.partition.log import INFO, NONE, PartitionLog
-from checkers.partition.versions import aborted
+from checkers.partition.log import NONE, PartitionLog
+from checkers.partition.versions import got_by, reads_before
 from checkers.verdict.findings import Finding
 from checkers.verdict.wording import FindingText
 
@@ -61,11 +61,8 @@ def stale_read(log: PartitionLog) -> CheckResult:
 def _stale(log: PartitionLog, process: int, final: int, began: int) -> CheckResult:
     """What one final read lacks. final: its operation; began: when its process began its first operation (ns)."""
     reads, sends = log.reads, log.sends
-    earlier = ~log.unsent_reads & (reads.process != process) & (reads.ended != NONE) & (reads.ended < began)
-    earlier &= reads.committed | np.r_[~sends.txn & log.covered, False][reads.send]  # `send` is NONE for records of nobody
-    uncalled = (sends.status == INFO) & sends.finished & (sends.decided == NONE)
-    doubtful = log.shared(aborted) | (sends.txn & uncalled)
-    known = log.seen_by(earlier) & ~doubtful
+    earlier = reads_before(log, process, began)
+    known = got_by(log, earlier)
     compared = int(known.sum())
     missing = np.flatnonzero(known & ~log.seen_by(reads.process == process))
     if not len(missing):

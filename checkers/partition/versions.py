@@ -11,7 +11,7 @@ import numpy as np
 
 from checkers.arrays import Bools, Ints
 from checkers.partition.final_witness import final_witness
-from checkers.partition.log import ABORTED, NONE, PartitionLog
+from checkers.partition.log import ABORTED, INFO, NONE, PartitionLog
 
 
 def fixed(log: PartitionLog) -> Bools:
@@ -23,9 +23,35 @@ def fixed(log: PartitionLog) -> Bools:
 
 
 def lost(log: PartitionLog) -> Bools:
-    """Promised sends that the final read did not return; they are `lost-write`'s."""
+    """Sends that the final read did not return although it had to: promises, which are `lost-write`'s, and what others had got
+    before it began, which is `stale-read`'s.
+    """
     judged, returned, _ = final_witness(log)
-    return np.asarray(log.promised & judged & ~returned)
+    return np.asarray(log.promised & judged & ~returned) | _vanished(log)
+
+
+def _vanished(log: PartitionLog) -> Bools:
+    """Sends that somebody got before a complete read_committed final read began, and that no such read returned."""
+    perhaps = log.seen & ~log.promised & ~log.seen_final
+    if log.settings.deletes or not log.final.readers or not perhaps.any():
+        return np.zeros(len(log.sends), dtype=np.bool_)
+    got = [got_by(log, reads_before(log, process, began)) for process, _, began in log.final.readers]
+    return np.asarray(perhaps & np.logical_or.reduce(got))
+
+
+def reads_before(log: PartitionLog, process: int, began: int) -> Bools:
+    """Reads of others, before a final reader at read_committed began, of what it had to return. They were at read_committed;
+    outside transactions at any level, for both read up to the high watermark.
+    """
+    earlier = ~log.unsent_reads & (log.reads.process != process) & (log.reads.ended != NONE) & (log.reads.ended < began)
+    plain = np.r_[~log.sends.txn & log.covered, False]  # the last: records of nobody
+    return np.asarray(earlier & (log.reads.committed | plain[log.reads.send]))
+
+
+def got_by(log: PartitionLog, reads: Bools) -> Bools:
+    """Sends that some reads returned, without those of transactions that were aborted, or for which commit was never called."""
+    uncalled = (log.sends.status == INFO) & log.sends.finished & (log.sends.decided == NONE)
+    return np.asarray(log.seen_by(reads) & ~log.shared(aborted) & ~(log.sends.txn & uncalled))
 
 
 def aborted(log: PartitionLog) -> Bools:

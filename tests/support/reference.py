@@ -354,9 +354,15 @@ class FlatHistory:
         return {send["v"] for send in self.sends if self.promised(send) and self.missing(send)}
 
     @cached_property
+    def gone(self) -> set[int]:
+        """What is lost, and what others got before the final read, which did not return it, began."""
+        kept = {send["v"] for send in self.sends if self.contract.deletes}
+        return self.lost | ({v for _, v in stale_reads(self)} - self.final - kept)
+
+    @cached_property
     def fixed(self) -> list[Row]:
-        """Sends that lie at one known place and are not lost."""
-        return [send for send in self.sends if len(self.places[send["v"]]) == 1 and send["v"] not in self.lost]
+        """Sends that lie at one known place and are not gone."""
+        return [send for send in self.sends if len(self.places[send["v"]]) == 1 and send["v"] not in self.gone]
 
     @cached_property
     def visible(self) -> list[Row]:
@@ -393,9 +399,9 @@ class FlatHistory:
                     consumer.end(op)
 
     def continued(self, consumer: Consumer, reads: Sequence[Row]) -> Iterator[tuple[Row | None, Row]]:
-        """Those reads of one operation that must follow the one before; from and to a lost record nothing is judged."""
+        """Those reads of one operation that must follow the one before; from and to what is gone nothing is judged."""
         for read in reads:
-            if consumer.follows(read) and not {read["v"], consumer.last and consumer.last["v"]} & self.lost:
+            if consumer.follows(read) and not {read["v"], consumer.last and consumer.last["v"]} & self.gone:
                 yield consumer.last, read
             consumer.last, consumer.known = read, True
 

@@ -55,3 +55,29 @@ def test_neither_an_incomplete_final_read_nor_an_uncommitted_reader_makes_a_stal
         h.poll(1, {"t-0": [5, (7, late)]}, isolation)
         h.final({"t-0": [5]}, position=position)
         assert violated(judge_reads(h)) == []
+
+
+@pytest.mark.parametrize(("offset", "names"), [(None, ["stale-read"]), (7, ["lost-write", "stale-read"])])
+def test_what_a_final_read_has_jumped_over_is_not_also_skipped(judge_reads, offset, names):
+    """The outcome of the commit is unknown, and a reader that got the record proves it. That it is gone is one cause."""
+    h = History()
+    h.txn(0, {"t-0": [5]})
+    h.txn(1, {"t-0": [offset]}, type="info")
+    late = h.ops[1]["mops"][0][2]
+    h.txn(0, {"t-0": [9]})
+    h.poll(2, {"t-0": [5, (7, late), 9]})
+    h.final({"t-0": [5, 9]})
+    assert violated(judge_reads(h)) == names
+
+
+def test_what_others_got_only_after_the_final_read_began_is_skipped_by_it(judge_reads):
+    h = History()
+    h.txn(0, {"t-0": [5]})
+    h.txn(1, {"t-0": [None]}, type="info")
+    late = h.ops[1]["mops"][0][2]
+    h.txn(0, {"t-0": [9]})
+    h.final({"t-0": [5, 9]})
+    h.poll(2, {"t-0": [5, (7, late), 9]})
+    document = judge_reads(h)
+    assert violated(document) == ["int-poll-skip"]
+    assert len(document["findings"]) == 2, "of each final reader"
