@@ -36,6 +36,7 @@ class AbortTransaction:
     """
 
     needs: ClassVar[tuple[type, ...]] = (ListingTransactions,)
+    of_transactions: ClassVar[bool] = True  # it aims at transactional ids of the workload
 
     target: str = "all"  # the partitions whose transactions are looked at: random (one), all, partition:orders-0
     of: Literal["hanging", "open"] = "hanging"  # which transactions are aborted; one of them each time

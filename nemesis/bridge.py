@@ -20,6 +20,7 @@ class Bridge:
     """
 
     needs: ClassVar[tuple[type, ...]] = (Partitionable,)
+    least_servers: ClassVar[int] = 3  # brokers and controllers
 
     target: str = "random"  # the role of the broker that both halves still see
 

@@ -26,6 +26,7 @@ class FenceProducers:
     """
 
     needs: ClassVar[tuple[type, ...]] = ()
+    of_transactions: ClassVar[bool] = True  # it aims at transactional ids of the workload
 
     target: str = "random"  # the transactional ids: random (one of the workload's), all, or id:ID
     times: Annotated[int, Between(1, 1000)] = 1  # how often each is fenced, one epoch each time

@@ -20,6 +20,7 @@ class Halves:
     """
 
     needs: ClassVar[tuple[type, ...]] = (Partitionable,)
+    least_servers: ClassVar[int] = 2  # brokers and controllers
 
     def inject(self, cluster: PartitionableCluster, rng: Random) -> Receipt:
         """Split the servers at random."""

@@ -21,6 +21,7 @@ class Isolate:
     """
 
     needs: ClassVar[tuple[type, ...]] = (Partitionable,)
+    least_servers: ClassVar[int] = 2  # brokers and controllers
 
     target: str = "random"  # the role that is cut off
 

@@ -26,6 +26,7 @@ class IsolateThenKill:
     """
 
     needs: ClassVar[tuple[type, ...]] = (Partitionable, Killable)
+    least_brokers: ClassVar[int] = 2
 
     target: str = "leader"  # the role that is isolated and dies
     alone_s: Wait = 8.0  # how long it is isolated before it dies; the in-sync replicas shrink after replica.lag.time.max.ms

@@ -20,6 +20,7 @@ class MoveCoordinator:
     """
 
     needs: ClassVar[tuple[type, ...]] = ()
+    least_brokers: ClassVar[int] = 2
 
     target: str = "coordinator"  # coordinator, or coordinator:ID
 

@@ -21,6 +21,7 @@ class MoveGroupCoordinator:
     """
 
     needs: ClassVar[tuple[type, ...]] = ()
+    least_brokers: ClassVar[int] = 2
 
     target: str = "group-coordinator"  # that of one of the clients' groups, or group-coordinator:GROUP
 

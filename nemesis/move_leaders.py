@@ -20,6 +20,7 @@ class MoveLeaders:
     """
 
     needs: ClassVar[tuple[type, ...]] = ()
+    least_brokers: ClassVar[int] = 2
     counts: ClassVar[str] = "partitions"  # what `count` counts, where it is not brokers
 
     target: str = "random"  # the partitions: random, all (of the workload), partition:orders-0, internal:connect-offsets

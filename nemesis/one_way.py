@@ -22,6 +22,7 @@ class OneWay:
     """
 
     needs: ClassVar[tuple[type, ...]] = (Partitionable,)
+    least_servers: ClassVar[int] = 2  # brokers and controllers
 
     target: str = "random"  # the role whose packets are dropped in one direction
     direction: Direction = "random"  # in, out, or one of them at random each time

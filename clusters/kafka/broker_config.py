@@ -50,6 +50,12 @@ def properties(
     return {**settings, **own, **(listener_properties(CLIENT) if acls else {})}
 
 
+def fixed_settings(acls: bool) -> frozenset[str]:
+    """The settings that `properties` sets whatever is asked for."""
+    one = PlannedNode("n1", 1, ("broker", "controller"), {CLIENT: ("", 0), CONTROLLER: ("", 0)})
+    return frozenset(properties(one, [one], {}, Path(), acls))
+
+
 def write_properties(path: Path, values: Mapping[str, str]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(f"{name}={value}\n" for name, value in sorted(values.items())))

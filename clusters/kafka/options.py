@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
+from clusters.kafka.broker_config import fixed_settings
 from clusters.kafka.broker_settings import broker_settings
 from clusters.kafka.versions import numbers, refusal
 from harness.api import Authorizing, Between, CampaignError, Fillable, Skewable, Throttleable, Wipeable, out_of_bounds
@@ -47,7 +48,8 @@ class KafkaOptions:
         names = [] if outside else sorted(self.nodes())
         lost = [f"versions.{node}: no such node; there are {', '.join(names)}" for node in self.versions if node not in names]
         odd = [f"{key}: {text}" for key, version in self._versions_by_key() if (text := refusal(version))]
-        return [*outside, *([] if outside else lost), *odd]
+        fixed = [f"settings.{name}: is set by fencepost itself" for name in self.settings if name in fixed_settings(self.acls)]
+        return [*outside, *([] if outside else lost), *odd, *fixed]
 
     def nodes(self) -> list[str]:
         """The names of the brokers (n1, n2, ...), then of the separate controllers (k1, ...)."""

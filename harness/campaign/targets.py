@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from harness.api import SECOND
+from harness.api import SECOND, Scalable
 from harness.plugins.registry import unknown
 
 
@@ -18,14 +18,19 @@ class Cast:
     """What a test will have, as far as is known before it starts; None: not known.
 
     brokers, second: their names, and those of the second Kafka cluster. versions: of Kafka, that nodes may have. topics: each
-    with its number of partitions. clients: how many.
+    with its number of partitions. servers (brokers and separate controllers), clients, instances (of a program, members of a
+    group or workers of Connect), workers (of Connect): how many. transactional: whether there are transactional ids.
     """
 
     brokers: tuple[str, ...] | None = None
+    servers: int | None = None
     second: tuple[str, ...] | None = None
     versions: tuple[str, ...] | None = None
     topics: Mapping[str, int] | None = field(default=None)
     clients: int | None = None
+    instances: int | None = None
+    workers: int | None = None
+    transactional: bool | None = None
 
     @property
     def partitions(self) -> int | None:
@@ -36,20 +41,33 @@ def cast(provider: Any, workload: Any) -> Cast:
     """What the cluster that `provider` makes and the workload will have; each may be None."""
     count, versions = getattr(provider, "brokers", None), getattr(provider, "all_versions", None)
     own_names = not getattr(provider, "prefix", "")  # else topics have others at run time
+    roles = workload.roles() if workload else ()
     return Cast(
         brokers=tuple(f"n{i + 1}" for i in range(count)) if isinstance(count, int) else None,
+        servers=count + getattr(provider, "controllers", 0) if isinstance(count, int) else None,
         second=tuple(f"s{i + 1}" for i in range(getattr(provider, "second_brokers", 0))) if isinstance(count, int) else None,
         versions=tuple(versions()) if callable(versions) else None,
         topics={name: spec.partitions for name, spec in workload.topics().items()} if workload and own_names else None,
-        clients=len(workload.roles()) if workload else None,
+        clients=len(roles) if workload else None,
+        instances=sum(bool(role.runs or (role.group and role.joins)) for role in roles) if workload else None,
+        workers=sum(bool(role.worker or role.rest) for role in roles) if workload else None,
+        transactional=any(role.transactional or role.worker for role in roles) if workload else None,
     )
 
 
+_NO_INSTANCES = "this workload has no instances: no program, members of a group or workers of Kafka Connect"
+_NO_IDS = "this workload has no transactional ids"
+_ABSENT = {  # a role -> what of a cast has it, and what to say when there is none
+    "instance": ("instances", _NO_INSTANCES),
+    "connect-leader": ("workers", "this workload has no workers of Kafka Connect"),
+    "connect-task": ("workers", "this workload has no workers of Kafka Connect"),
+    "coordinator": ("transactional", _NO_IDS),
+}
 _CLIENT_ROLES = ("random", "instance", "connect-leader", "connect-task")  # of a fault's `client`, beside a node
 
 
 def impossible(fault: Any, there: Cast) -> list[tuple[str, str]]:
-    """What of a fault can never be found in the test: pairs of an option and a sentence."""
+    """What of a fault can never be found in the test: pairs of an option (empty: the fault itself) and a sentence."""
     target, count = getattr(fault, "target", ""), getattr(fault, "count", 1)
     found = [("target", _target(target, there) if isinstance(target, str) else "")]
     if isinstance(count, int) and isinstance(target, str):
@@ -57,18 +75,57 @@ def impossible(fault: Any, there: Cast) -> list[tuple[str, str]]:
     client = getattr(fault, "client", "random")
     if isinstance(client, str) and client.partition(":")[0] not in _CLIENT_ROLES:
         found.append(("client", _target(f"client:{client}", there)))
+    found.append(("client", _absent(str(client), there)))
+    if getattr(fault, "of_transactions", False) and there.transactional is False and not str(target).startswith("id:"):
+        found.append(("", _NO_IDS))
+    found += [("", _alone(fault, str(target), there)), *_instances(fault, there)]
     version = getattr(fault, "version", "")
     if version and there.versions is not None and version not in there.versions:
         found.append(("version", f"{unknown('version', version, there.versions)}; name it in the cluster's `upgrades`"))
     return [(key, text) for key, text in found if text]
 
 
+def _alone(fault: Any, target: str, there: Cast) -> str:
+    """Faults that need several servers say how many: `least_servers`, or `least_brokers`."""
+    second = target.startswith(f"{SECOND}:") and there.second is not None
+    brokers = len(there.second or ()) if second else None if there.brokers is None else len(there.brokers)
+    servers = brokers if second else there.servers
+    for what, wanted, has in (
+        ("brokers", getattr(fault, "least_brokers", 1), brokers),
+        ("brokers and controllers", getattr(fault, "least_servers", 1), servers),
+    ):
+        if has and has < wanted:
+            return f"needs {wanted} {what} or more; there {'is' if has == 1 else 'are'} {has}"
+    return ""
+
+
+def _instances(fault: Any, there: Cast) -> list[tuple[str, str]]:
+    """Faults of instances need some, and cannot start more than there are."""
+    if Scalable not in fault.needs or there.instances is None:
+        return []
+    if not there.instances:
+        return [("", _NO_INSTANCES)]
+    wanted = getattr(fault, "to", 0)
+    return [("to", f"there are {there.instances} instances, not {wanted}; `spares` gives more")] * (wanted > there.instances)
+
+
+def _absent(role: str, there: Cast) -> str:
+    """Why nobody can ever have a role: the workload has nothing of the kind."""
+    head, colon, _ = role.partition(":")
+    what, text = _ABSENT.get(head, ("", ""))
+    if head == "coordinator" and colon:  # each id has one, whether anybody uses the id or not
+        return ""
+    return text if what and getattr(there, what) == 0 else ""
+
+
 def _target(target: str, there: Cast) -> str:
     head, _, name = target.partition(":")
+    if text := _absent(target, there):
+        return text
     if head == SECOND and there.second is not None:
         if not there.second:
             return "this test has no second Kafka cluster: second_brokers = 1 (or more) in [test.cluster]"
-        return _target(name, replace(there, brokers=there.second, second=None, topics=None))
+        return _target(name, replace(there, brokers=there.second, second=None, topics=None, transactional=None))
     if head == "broker" and there.brokers is not None and name not in there.brokers:
         return unknown("broker", name, there.brokers)
     if head == "client" and name and there.clients is not None:
@@ -88,8 +145,10 @@ def _target(target: str, there: Cast) -> str:
 
 def _count(fault: Any, target: str, count: int, there: Cast) -> str:
     what, most = "clients", there.clients
-    if target != "client":
+    if target == "instance":
+        what, most = "instances", there.instances
+    elif target != "client":
         what, most = getattr(fault, "counts", "brokers"), None
         nodes = there.second if target.startswith(f"{SECOND}:") else there.brokers
         most = {"brokers": None if nodes is None else len(nodes), "partitions": there.partitions}.get(what)
-    return f"there are {most} {what}, not {count}" if most is not None and count > most else ""
+    return f"there are {most} {what}, not {count}" if most and count > most else ""

@@ -331,7 +331,7 @@ class _Rules:
             if difflib.get_close_matches(key, schedule_keys := [one.path[0] for one in declared(FaultChoice)], n=1):
                 self.wrong((*keys, key), registry.unknown("key", key, schedule_keys))
         for key, text in targets.impossible(made, targets.cast(self.provider, self.workload)) if made else ():
-            self.wrong((*keys, key), text)
+            self.wrong((*keys, key) if key else keys, text)
         for setting, text in fault_validation.refused_topic_settings(made, self.provider) if made else ():
             self.wrong((*keys, "settings", setting), text)
         for key, value in made.demanded_contract().items() if isinstance(made, DemandsContract) else ():

@@ -6,6 +6,7 @@ from clusters.kafka import broker_config, node_directory, node_plan, storage
 from clusters.local import Local
 from clusters.local.options import LocalOptions
 from harness.api import CampaignError, TopicSpec, Wipeable
+from harness.plugins.registry import attempt
 
 
 def test_without_separate_controllers_every_broker_is_a_voter():
@@ -133,3 +134,20 @@ def test_all_mistakes_in_options_are_reported_at_once():
     with pytest.raises(CampaignError) as bad:
         Local(brokers=0, heap_mb=1)
     assert bad.value.mistakes == ["brokers = 0: must be between 1 and 50", "heap_mb = 1: must be between 128 and 65536"]
+
+
+@pytest.mark.parametrize(
+    ("name", "acls", "refused"),
+    [
+        ("node.id", False, True),
+        ("listeners", False, True),
+        ("advertised.listeners", False, True),
+        ("log.dirs", False, True),
+        ("super.users", False, False),
+        ("super.users", True, True),
+        ("num.io.threads", True, False),
+    ],
+)
+def test_a_setting_that_every_node_is_given_is_refused_and_not_ignored(name, acls, refused):
+    _, found = attempt(LocalOptions, {"settings": {name: "3"}, "acls": acls})
+    assert found == ([("", f"settings.{name}: is set by fencepost itself")] if refused else [])

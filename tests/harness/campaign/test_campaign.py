@@ -423,6 +423,10 @@ client.kind = "librdkafka"
         ('kind = "rolling-restart"\nversion = "3.9.1"', 'version: unknown version "3.9.1"'),
         ('kind = "pause"\ntarget = "client:c4"', 'target: unknown client "c4". There are: c0, c1, c2, c3'),
         ('kind = "cut-client"\nclient = "c9"', 'client: unknown client "c9"'),
+        ('kind = "kill"\ntarget = "instance"', "target: this workload has no instances: no program, members of a group"),
+        ('kind = "cut-client"\nclient = "instance"', "client: this workload has no instances"),
+        ('kind = "pause"\ntarget = "connect-task:0"', "target: this workload has no workers of Kafka Connect"),
+        ('kind = "kill"\ntarget = "second:random"', "target: this test has no second Kafka cluster"),
         ('kind = "kill"\nevry_s = 3', 'evry_s: unknown option "evry_s"; did you mean "every_s"?'),
         ('kind = "kill"\nlast_s = 3', 'last_s: unknown option "last_s"; did you mean "lasts_s"?'),
     ],
@@ -438,6 +442,54 @@ def test_what_can_never_be_found_in_a_test_is_a_mistake(fault, mistake):
 )
 def test_what_can_be_found_is_none(fault):
     assert read(f'{OWN}kind = "kill"\n{fault}', base="").tests
+
+
+@pytest.mark.parametrize(
+    ("change", "fault", "mistake"),
+    [
+        (
+            ("transactions", "idempotent"),
+            'kind = "kill"\ntarget = "coordinator"',
+            ".target: this workload has no transactional ids",
+        ),
+        (("transactions", "idempotent"), 'kind = "kill"\ntarget = "coordinator:a"', ""),
+        (("transactions", "idempotent"), 'kind = "move-coordinator"', ".target: this workload has no transactional ids"),
+        (("transactions", "idempotent"), 'kind = "fence-producers"', ": this workload has no transactional ids"),
+        (("transactions", "idempotent"), 'kind = "fence-producers"\ntarget = "id:a"', ""),
+        (("transactions", "idempotent"), 'kind = "abort-transaction"', ": this workload has no transactional ids"),
+        (("brokers = 3", "brokers = 1"), 'kind = "isolate"', ": needs 2 brokers and controllers or more; there is 1"),
+        (("brokers = 3", "brokers = 1, controllers = 1"), 'kind = "isolate"', ""),
+        (("brokers = 3", "brokers = 2"), 'kind = "bridge"', ": needs 3 brokers and controllers or more; there are 2"),
+        (("brokers = 3", "brokers = 1, controllers = 3"), 'kind = "move-leaders"', ": needs 2 brokers or more; there is 1"),
+        (("brokers = 3", "second_brokers = 1"), 'kind = "halves"', ""),
+        (
+            ("brokers = 3", "second_brokers = 1"),
+            'kind = "isolate"\ntarget = "second:random"',
+            ": needs 2 brokers and controllers",
+        ),
+        (("brokers = 3", "second_brokers = 1"), 'kind = "kill"\ntarget = "second:coordinator"', ""),
+        (("brokers = 3", "brokers = 3"), 'kind = "scale"', ": this workload has no instances"),
+    ],
+)
+def test_a_fault_that_cannot_strike_this_cluster_or_workload_is_a_mistake(change, fault, mistake):
+    text = OWN.replace(*change) + fault
+    if not mistake:
+        assert read(text, base="").tests
+        return
+    [found] = mistakes_in(text, base="")
+    assert found.startswith(f"first.toml: test[0].nemesis[0]{mistake}")
+
+
+def test_no_more_instances_can_be_started_than_there_are():
+    text = OWN.replace(
+        'kind = "transactions", partitions = 2, writers = 2, readers = 1', 'kind = "pipeline", members = 3, spares = 1'
+    )
+    assert read(f'{text}kind = "scale"\nto = 4', base="").tests
+    assert read(f'{text}kind = "kill"\ntarget = "instance"', base="").tests
+    [found] = mistakes_in(f'{text}kind = "scale"\nto = 5', base="")
+    assert found == "first.toml: test[0].nemesis[0].to: there are 4 instances, not 5; `spares` gives more"
+    [found] = mistakes_in(f'{text}kind = "kill"\ntarget = "instance"\ncount = 5', base="")
+    assert found == "first.toml: test[0].nemesis[0].count: there are 4 instances, not 5"
 
 
 def test_an_empty_matrix_hides_no_other_mistake():
