@@ -16,11 +16,11 @@ import numpy as np
 import pandas as pd
 
 from checkers.api import CheckResult, join_rows, run_check
-from checkers.arrays import Ints
+from checkers.arrays import Bools, Ints
 from checkers.partition.log import NONE
 from checkers.pipeline.chains import rows_of
 from checkers.pipeline.deletions import OFFSETS, RECORDS, TopicDeletions
-from checkers.pipeline.source_log import COMMITTED, PLAIN, SourceLog, has_connector, unread_logs
+from checkers.pipeline.source_log import COMMITTED, OUTSIDE, PLAIN, SourceLog, has_connector, unread_logs
 from checkers.run_view import RunView
 from checkers.verdict.findings import Finding, FindingRecord
 from checkers.verdict.wording import FindingText
@@ -141,12 +141,14 @@ def _explain_torn(finding: Finding, text: FindingText) -> str:
     what = f"Record {first}" if first == last else f"Records {first} to {last}"
     who = f"{what} of source {name}, {text.places(rows)}, {'is' if first == last else 'are'} committed"
     if not stored:
-        return f"{who}, and no committed offset of the source reaches so far: they were committed without their offset."
+        without = "it was committed without its" if first == last else "they were committed without their"
+        return f"{who}, and no committed offset of the source reaches so far: {without} offset."
     offset = log.at(stored[0])
-    return (
-        f"{who}, but not in the transaction that commits the offset {offset.number} of the source, {offset.place}: "
-        f"written {log.transaction(rows[0])}, the offset {log.transaction(stored[0])}."
-    )
+    own, its = log.transaction(rows[0]), log.transaction(stored[0])
+    the_offset = f"the offset {offset.number} of the source, {offset.place}"
+    if own == its != OUTSIDE:
+        return f"{who} in one transaction with later records, which {the_offset}, does not reach: both were written {own}."
+    return f"{who}, but not in the transaction that commits {the_offset}: written {own}, the offset {its}."
 
 
 @run_check("source-offset-torn", across=True, explain=_explain_torn, needs=f"{NO_CONNECTOR}, or {NOT_STORED}")
@@ -155,8 +157,9 @@ def source_offset_torn(run: RunView) -> CheckResult:
 
     The records up to a stored offset, from the one before on, are those of its transaction: they have its producer's id and
     epoch, and no transaction has records of two such stretches of a source. Where an offset is stored several times, as after
-    an abort, the records are of one of these transactions. Where the topic with the offsets was deleted, records are judged whose
-    transaction surely began when it was there again.
+    an abort, the records are of one of these transactions. Where the stored offset goes back, which is
+    `source-offset-regression`, a record is judged by the offsets before that, and by those after it: it is torn by neither alone.
+    Where the topic with the offsets was deleted, records are judged whose transaction surely began when it was there again.
 
     compared: committed records. One cause: a stretch between two stored offsets.
 
@@ -193,16 +196,36 @@ def _torn(records: pd.DataFrame, stored: pd.DataFrame) -> Iterable[tuple[pd.Data
     if stored.empty:
         yield records, stored
         return
-    ends = stored.drop_duplicates("number").sort_values("number")
-    place = np.searchsorted(ends["number"].to_numpy(), records["number"].to_numpy())
-    own = ends["number"].to_numpy()[np.minimum(place, len(ends) - 1)]
-    mine = records[["producer_id", "producer_epoch"]].assign(number=own)[_WRITTEN]
-    same = pd.MultiIndex.from_frame(mine).isin(pd.MultiIndex.from_frame(stored[_WRITTEN]))
-    same &= (place < len(ends)) & (records["ended"] == COMMITTED).to_numpy()
-    highest = records.assign(place=place).groupby(["partition", "txn"])["place"].transform("max").to_numpy()
-    bad = ~same | (highest != place)
+    bad, place = _apart(records, stored)
+    for _, some in _stretches_of(stored) if bad.any() else ():
+        bad &= _apart(records, some)[0]
+    ends = _ends(stored)
     for at in np.unique(place[bad]):
         yield records[bad & (place == at)], ends.iloc[at : at + 1]
+
+
+def _ends(stored: pd.DataFrame) -> pd.DataFrame:
+    return stored.drop_duplicates("number").sort_values("number")
+
+
+def _apart(records: pd.DataFrame, stored: pd.DataFrame) -> tuple[Bools, Ints]:
+    """Which records are not in the transaction of the lowest of some stored offsets that reaches so far; and the place of that
+    among `_ends`."""
+    numbers = _ends(stored)["number"].to_numpy()
+    place = np.searchsorted(numbers, records["number"].to_numpy())
+    own = numbers[np.minimum(place, len(numbers) - 1)]
+    mine = records[["producer_id", "producer_epoch"]].assign(number=own)[_WRITTEN]
+    same = pd.MultiIndex.from_frame(mine).isin(pd.MultiIndex.from_frame(stored[_WRITTEN]))
+    same &= (place < len(numbers)) & (records["ended"] == COMMITTED).to_numpy()
+    highest = records.assign(place=place).groupby(["partition", "txn"])["place"].transform("max").to_numpy()
+    return ~same | (highest != place), place
+
+
+def _stretches_of(stored: pd.DataFrame) -> Iterable[tuple[Any, pd.DataFrame]]:
+    """The stored offsets of one source in stretches between two steps back; none where they never go back."""
+    ordered = stored.sort_values(["partition", "offset"])
+    back = ordered.groupby("partition")["number"].diff() < 0
+    return ordered.groupby(back.cumsum().to_numpy()) if back.any() else ()
 
 
 def _numbered(found: list[tuple[pd.DataFrame, pd.DataFrame]]) -> Iterable[dict[str, Any]]:
@@ -226,7 +249,7 @@ def source_offset_regression(run: RunView) -> CheckResult:
 
     The stored offsets of one source are in one partition; their order there is meant.
 
-    compared: committed offsets after the first one of their source. One cause: an offset that lies below an earlier one.
+    compared: committed offsets after the first one of their source. One cause: a step back, to an offset below the one before it.
 
     Example::
 
@@ -241,8 +264,8 @@ def source_offset_regression(run: RunView) -> CheckResult:
     if log is None:
         return answer
     stored = log.offsets.sort_values(["part", "partition", "offset"], ignore_index=True)
-    highest = stored.groupby(["part", "partition"])["number"].cummax()
-    at = np.flatnonzero(stored["number"] < highest)
+    of_source = stored.groupby(["part", "partition"])["number"]
+    highest, at = of_source.cummax(), np.flatnonzero(of_source.diff() < 0)
     compared = len(stored) - stored["part"].nunique()
     if not len(at):
         return CheckResult(compared)

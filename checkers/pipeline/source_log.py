@@ -23,6 +23,7 @@ MARKERS = {"COMMIT": COMMITTED, "ABORT": ABORTED}
 WORKERS_OFFSETS = r"(?:^|[^a-z])connect\d*-offsets-\d+$"  # the names of its partitions
 SECOND_PRODUCERS = 1 << 48  # what is added to a producer's id of the second Kafka cluster: both clusters count from 0
 UNSAID = -2
+OUTSIDE = "outside transactions"
 CHANGING = ("PATCH", "DELETE")  # requests that alter or reset offsets
 _PRODUCER = ["producer_id", "producer_epoch"]
 _NUMBERS = ("offset", "timestamp", "producer_id", "producer_epoch", "number", "op", "end")
@@ -294,10 +295,10 @@ class SourceLog:
         return self._places[row.partition, row.offset]
 
     def transaction(self, row: FindingRecord) -> str:
-        """The transaction of a record of a finding in words: `by producer 7 in epoch 3`, or `outside transactions`."""
+        """The transaction of a record of a finding in words: `by producer 7 in epoch 3`, or `OUTSIDE`."""
         mine = self.stored[(self.stored["partition"] == row.partition) & (self.stored["offset"] == row.offset)].iloc[0]
         inside = f"by producer {producer_text(mine['producer_id'])} in epoch {mine['producer_epoch']}"
-        return inside if mine["transactional"] else "outside transactions"
+        return inside if mine["transactional"] else OUTSIDE
 
     @cached_property
     def _committed(self) -> pd.DataFrame:

@@ -160,7 +160,19 @@ def source_offsets_torn(h: SourceHistory) -> Found:
 
 
 def torn(h: SourceHistory, record: Row) -> bool:
-    own = offsets_of(h, record)
+    mine = [one for one in h.stored if one["name"] == record["name"] and h.part(record) in (None, h.part(one))]
+    stretches: list[list[Row]] = []
+    for one in mine:
+        before = stretches[-1][-1] if stretches else None
+        if before is None or (one["partition"] == before["partition"] and one["number"] < before["number"]):
+            stretches.append([])
+        stretches[-1].append(one)
+    return all(torn_from(h, record, some) for some in (mine, *stretches))
+
+
+def torn_from(h: SourceHistory, record: Row, stored: list[Row]) -> bool:
+    """Whether a record is not in the transaction of its offset, of some stored offsets of its source."""
+    own = offsets_of(record, stored)
     if record["ended"] == "plain" or not own:
         return True
     if not any(all(record[key] == one[key] for key in ("producer_id", "producer_epoch")) for one in own):
@@ -171,19 +183,17 @@ def torn(h: SourceHistory, record: Row) -> bool:
         if all(other[key] == record[key] for key in ("name", "partition", "producer_id", "txn")) and other["ended"] == "COMMIT"
         if h.part(other) == h.part(record)
     ]
-    return max(reach(h, other) for other in together) != own[0]["number"]
+    return max(reach(other, stored) for other in together) != own[0]["number"]
 
 
-def offsets_of(h: SourceHistory, record: Row) -> list[Row]:
+def offsets_of(record: Row, stored: list[Row]) -> list[Row]:
     """The stored offsets with one of which a record is committed: the lowest that reach so far."""
-    fit = [one for one in h.stored if one["name"] == record["name"] and one["number"] >= record["number"]]
-    part = h.part(record)
-    fit = [one for one in fit if part is None or h.part(one) == part]
+    fit = [one for one in stored if one["number"] >= record["number"]]
     return [one for one in fit if one["number"] == min(other["number"] for other in fit)]
 
 
-def reach(h: SourceHistory, record: Row) -> float:
-    own = offsets_of(h, record)
+def reach(record: Row, stored: list[Row]) -> float:
+    own = offsets_of(record, stored)
     return own[0]["number"] if own else float("inf")
 
 
@@ -194,7 +204,7 @@ def source_offset_regressions(h: SourceHistory) -> Found:
         return found
     for at, one in enumerate(h.stored):
         before = [other for other in h.stored[:at] if h.part(other) == h.part(one) and other["partition"] == one["partition"]]
-        if any(other["number"] > one["number"] for other in before):
+        if before and before[-1]["number"] > one["number"]:
             found.add(place(one))
     return found
 
