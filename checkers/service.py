@@ -47,6 +47,13 @@ class SparkJudge(Judge):
 
         return breaches(check)
 
+    def never_forbidden(self, anomaly: str, contract: Mapping[str, str]) -> str:
+        from checkers.verdict.rules import FORBIDDEN, full_contract, rule_for, rule_on_evidence
+
+        full = full_contract(contract)
+        first, last = rule_for(anomaly, full), rule_on_evidence(anomaly, full)
+        return "" if FORBIDDEN in (first.judged, last.judged) else first.reason
+
     def fetch(self, session: Any, url: str, run_dir: Path, schema: Any) -> str:
         from checkers.spark.remote import fetch
 

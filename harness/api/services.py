@@ -67,6 +67,9 @@ class Judge(Protocol):
     def breaches(self, check: Any) -> list[str]:
         """Every way in which a check of a plug-in breaks the interface of a check."""
 
+    def never_forbidden(self, anomaly: str, contract: Mapping[str, str]) -> str:
+        """Why nothing that is found of an anomaly can be against a contract; empty when something can."""
+
     def fetch(self, session: Any, url: str, run_dir: Path, schema: Any) -> str:
         """Copy the small files of the run at `url` into `run_dir`; the address of its history, which has this schema.
 

@@ -76,9 +76,10 @@ lists them.
 ## Expectations
 
 A test that expects `valid` is met by a valid run, and by no other. A test that expects anomalies is met when each of them is
-found against the contract, and nothing else is. What the contract allows meets no expectation. Where nothing unexpected was found
-but something could not be judged (a final read is missing, a check broke), nobody knows whether the expectation is met: the exit
-code is 2, also when all that was expected was found.
+found against the contract, and nothing else is. What the contract allows meets no expectation: a test is refused that expects an
+anomaly which its settings permit, or under which it is not judged. Where nothing unexpected was found but something could not be
+judged (a final read is missing, a check broke), nobody knows whether the expectation is met: the exit code is 2, also when all
+that was expected was found.
 
 | written | what may be found |
 | --- | --- |

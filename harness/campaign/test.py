@@ -38,7 +38,8 @@ from harness.campaign.toml import Keys
 from harness.drivers import families
 from harness.planning import schedule
 from harness.planning.derived_contract import derive
-from harness.plugins import fault_validation, registry, validation
+from harness.planning.plan import foreseen_contract
+from harness.plugins import fault_validation, registry, services, validation
 from harness.plugins.check_options import load_check
 
 SPANS = (Span, Span | None)
@@ -382,7 +383,21 @@ class _Rules:
                     self.wrong((key,), registry.unknown("anomaly", name, choices))
                 if behind and (behind != word or name == "valid"):
                     self.wrong((key,), f'"{name}" stands alone, or before the word "{word}"; not before "{behind}"')
+        self.expected_in_vain(known)
         if not self.test.expect or ("valid" in self.test.expect and len(self.test.expect) > 1):
             self.wrong(("expect",), 'must be "valid", or the anomalies that must be found')
         if self.test.expect == ("valid",) and self.test.tolerate:
             self.wrong(("tolerate",), "only beside expected anomalies; a test that expects a valid run tolerates none")
+
+    def expected_in_vain(self, known: Collection[str]) -> None:
+        """An anomaly that the test's settings permit, or that cannot be judged under them, meets no expectation."""
+        names = [name for name, _ in map(anomaly_and_word, self.test.expect) if name in known]
+        if not names or self.workload is None or self.provider is None:
+            return
+        try:
+            contract = foreseen_contract(self.test, self.provider, self.workload)
+        except CampaignError:  # a contract that cannot be meant, which is named already
+            return
+        for name in names if contract is not None else ():
+            if why := services.judge().never_forbidden(name, contract or {}):
+                self.wrong(("expect",), f'"{name}" cannot be found against this test\'s contract: {why}')

@@ -43,10 +43,7 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> Plan:
     description = provider.describe()
     wanted = getattr(provider, "prefix", "")
     prefix = f"{wanted or 'fp-'}{run}-"  # of what runs on one cluster must not share
-    brokers = {"": getattr(provider, "brokers", 3), SECOND: getattr(provider, "second_brokers", 0)}
-    topics = {
-        (prefix + name if wanted else name): _topic(spec, test, brokers, description) for name, spec in workload.topics().items()
-    }
+    topics = {prefix * bool(wanted) + name: spec for name, spec in _topics(test, provider, workload, description).items()}
     faults = [_instance("nemesis", choice.kind, choice.options) for choice in test.nemesis]
     producer = {**workload.producer_settings(), **test.producer}
     promised = _promised(workload.roles(), producer, topics, description)
@@ -194,6 +191,12 @@ def _promised(
     return derived_contract.weakest([derived_contract.derive(roles, producer, topic, beneath) for topic in settings])
 
 
+def _topics(test: Test, provider: Any, workload: Any, description: Mapping[str, Any]) -> dict[str, TopicPlan]:
+    """The topics as they will be created, by the workload's own names of them."""
+    brokers = {"": getattr(provider, "brokers", 3), SECOND: getattr(provider, "second_brokers", 0)}
+    return {name: _topic(spec, test, brokers, description) for name, spec in workload.topics().items()}
+
+
 def _topic(spec: TopicSpec, test: Test, brokers: Mapping[str, int], description: Mapping[str, Any]) -> TopicPlan:
     """A topic as it will be created: replication as far as there are brokers, and enough of them in sync.
 
@@ -232,6 +235,16 @@ def cluster_of(plan: Mapping[str, Any]) -> Any:
 def workload_of(plan: Mapping[str, Any]) -> Any:
     """The plan's workload. Raises CampaignError when it cannot be made here."""
     return _instance("workload", plan["workload"]["kind"], plan["workload"]["options"])
+
+
+def foreseen_contract(test: Test, provider: Any, workload: Any) -> dict[str, str] | None:
+    """The contract that the plan of a test will have; None where that is known only once the cluster runs."""
+    if not (asked := getattr(provider, "effective_settings", None)):
+        return None
+    description = {"broker_settings": {name: str(value) for name, value in asked().items()}}
+    topics = _topics(test, provider, workload, description)
+    producer = {**workload.producer_settings(), **test.producer}
+    return overlaid_contract(_promised(workload.roles(), producer, topics, description), test.contract)
 
 
 def _instance(group: str, kind: str, options: Mapping[str, Any]) -> Any:

@@ -480,6 +480,34 @@ def test_a_fault_that_cannot_strike_this_cluster_or_workload_is_a_mistake(change
     assert found.startswith(f"first.toml: test[0].nemesis[0]{mistake}")
 
 
+@pytest.mark.parametrize(
+    ("test", "mistake"),
+    [
+        ('expect = "torn-transaction"', ""),
+        ('expect = "G0"', '"G0" cannot be found against this test\'s contract: Kafka orders each partition alone'),
+        ('expect = "G0"\ncontract = {cycles = "G0"}', ""),
+        (
+            'expect = ["lost-write", "torn-offset alone"]',
+            '"torn-offset" cannot be found against this test\'s contract: no consumer',
+        ),
+        ('expect = "lost-write"\ntopic = {"cleanup.policy" = "compact"}', '"lost-write" cannot be found'),
+        (
+            'expect = "inconsistent-offset"\ncluster = {settings = {"unclean.leader.election.enable" = true}}',
+            "",
+        ),  # by final reads
+        ('expect = "lso-stall"\ncluster = {settings = {"unclean.leader.election.enable" = true}}', '"lso-stall" cannot be found'),
+        ('expect = "G0"\ncluster = {kind = "external", bootstrap = "a:1"}', ""),  # its settings are not known
+    ],
+)
+def test_an_expectation_that_no_run_can_meet_is_a_mistake(test, mistake):
+    text = f'[[test]]\nname = "a"\n{test}'
+    if not mistake:
+        assert read(text, base="").tests
+        return
+    [found] = mistakes_in(text, base="")
+    assert found.startswith(f"first.toml: test[0].expect: {mistake}")
+
+
 def test_no_more_instances_can_be_started_than_there_are():
     text = OWN.replace(
         'kind = "transactions", partitions = 2, writers = 2, readers = 1', 'kind = "pipeline", members = 3, spares = 1'
