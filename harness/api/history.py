@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # Whose JSON line gives a column: the file's header, the process line, the invocation, the completion.
 HEADER, PROCESS, INVOCATION, COMPLETION = "header", "process", "invocation", "completion"
 UNREADABLE = "unreadable"  # `f` of a row that stands for operations of a process which are missing in its file
-REQUIRED = object()  # as a default: a line without it is damaged
+REQUIRED = object()  # as a default: a line, a row or an element of a list without it is damaged
 
 
 @dataclass(frozen=True)
@@ -79,44 +79,59 @@ OPERATIONS = (
 )
 STRUCTS = {
     "mop": (
-        Column("kind", "int8", "0 a sent record, 1 a polled record"),
-        Column("partition", "string", "`topic-number`"),
-        Column("v", "int64", "identity of the record"),
+        Column("kind", "int8", "0 a sent record, 1 a polled record", default=REQUIRED),
+        Column("partition", "string", "`topic-number`", default=REQUIRED),
+        Column("v", "int64", "identity of the record", default=REQUIRED),
         Column("offset", "int64", "offset; null where it is unknown"),
         Column("began", "int64", "when the record was handed to the client; null for a polled record"),
         Column("ended", "int64", "when it was acknowledged, or returned by poll; null: never"),
     ),
     "chain": (
-        Column("partition", "string", "partition of the input record, `topic-number`"),
-        Column("offset", "int64", "its offset"),
-        Column("v", "int64", "identity of the input record"),
+        Column("partition", "string", "partition of the input record, `topic-number`", default=REQUIRED),
+        Column("offset", "int64", "its offset", default=REQUIRED),
+        Column("v", "int64", "identity of the input record", default=REQUIRED),
         Column("output", "int64", "identity of a record that was made of it, a row each; null: none was to be made"),
     ),
     "output": (
-        Column("partition", "string", "where it was read, `topic-number`"),
-        Column("offset", "int64", "its offset"),
-        Column("v", "int64", "identity of the input record that it names; -1: none of this run (`strange` says why)"),
+        Column("partition", "string", "where it was read, `topic-number`", default=REQUIRED),
+        Column("offset", "int64", "its offset", default=REQUIRED),
+        Column(
+            "v",
+            "int64",
+            "identity of the input record that it names; -1: none of this run (`strange` says why)",
+            default=REQUIRED,
+        ),
         Column("ended", "int64", "when it was returned by poll"),
     ),
     "count": (
-        Column("partition", "string", "where the record was read, `topic-number`"),
-        Column("offset", "int64", "its offset"),
-        Column("count", "int64", "how many inputs with the key of its input the program had counted, that one included"),
+        Column("partition", "string", "where the record was read, `topic-number`", default=REQUIRED),
+        Column("offset", "int64", "its offset", default=REQUIRED),
+        Column(
+            "count",
+            "int64",
+            "how many inputs with the key of its input the program had counted, that one included",
+            default=REQUIRED,
+        ),
     ),
     "entry": (
-        Column("partition", "string", "where it was read, `topic-number`"),
-        Column("offset", "int64", "its offset"),
+        Column("partition", "string", "where it was read, `topic-number`", default=REQUIRED),
+        Column("offset", "int64", "its offset", default=REQUIRED),
         Column("timestamp", "int64", "its timestamp (ms); null where the client has none"),
         Column("producer_id", "int64", "the producer's id; -1 without idempotence; null: the client does not say it"),
         Column("producer_epoch", "int32", "the producer's epoch; likewise"),
         Column("transactional", "bool", "whether it belongs to a transaction; likewise"),
-        Column("kind", "string", "what it is (docs/connect.md): `record`, `offset`, `COMMIT`, `ABORT`, `task-count`, ..."),
-        Column("name", "string", "of what: a source partition, a connector, a transactional id, a key"),
-        Column("number", "int64", "a position in the source, a count, a state; -1: none"),
+        Column(
+            "kind",
+            "string",
+            "what it is (docs/connect.md): `record`, `offset`, `COMMIT`, `ABORT`, `task-count`, ...",
+            default=REQUIRED,
+        ),
+        Column("name", "string", "of what: a source partition, a connector, a transactional id, a key", default=REQUIRED),
+        Column("number", "int64", "a position in the source, a count, a state; -1: none", default=REQUIRED),
     ),
     "position": (
-        Column("partition", "string", "`topic-number`"),
-        Column("offset", "int64", "the offset"),
+        Column("partition", "string", "`topic-number`", default=REQUIRED),
+        Column("offset", "int64", "the offset", default=REQUIRED),
     ),
     "error": (
         Column("call", "string", "call of the client that failed"),
@@ -204,17 +219,21 @@ def demand_columns(path: Path, columns: Sequence[Column]) -> None:
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(regular(path)) as file:
-            found, content = file.schema_arrow, file.metadata
+        status = regular(path).stat()
+        _demand_types(pq.read_schema(path), tuple(columns))
+        demanded = tuple(replace(column, optional=True) for column in columns)
+        _demand_values(path, status.st_size, status.st_mtime_ns, demanded)
     except pa.ArrowException as error:
         raise OSError(f"it is no whole Parquet file: {error}") from error
-    _demand_values(content, {column.name for column in columns if column.default is REQUIRED})
-    if found.equals(_schema(tuple(columns))):
+
+
+def _demand_types(found: pa.Schema, columns: tuple[Column, ...]) -> None:
+    if found.equals(_schema(columns)):
         return
     if twice := next((name for name in found.names if found.names.count(name) > 1), None):
         raise OSError(f"it has two columns `{twice}` (docs/history.md)")
     optional = {column.name for column in columns if column.optional}
-    for field in _schema(tuple(columns)):
+    for field in _schema(columns):
         if field.name not in found.names and field.name in optional:
             continue
         if field.name not in found.names:
@@ -223,15 +242,68 @@ def demand_columns(path: Path, columns: Sequence[Column]) -> None:
             raise OSError(f"its column `{field.name}` is {found.field(field.name).type}, not {field.type} (docs/history.md)")
 
 
-def _demand_values(content: pq.FileMetaData, names: Collection[str]) -> None:
-    """Raises OSError for a null in one of these columns, as far as the head of the file counts them."""
-    leaves = content.schema.names  # of nested columns those inside
-    places = [leaves.index(name) for name in names if name in leaves]
-    for group in map(content.row_group, range(content.num_row_groups)):
-        for column in map(group.column, places):
-            counted = column.statistics
-            if column.path_in_schema in names and counted is not None and counted.has_null_count and counted.null_count:
-                raise OSError(f"its column `{column.path_in_schema}` lacks values (docs/history.md)")
+@lru_cache
+def _demand_values(path: Path, size: int, changed_ns: int, columns: tuple[Column, ...]) -> None:
+    """Only what the head of the file does not tell is read, and that once."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        for number in range(file.num_row_groups):
+            leaves = list(_uncounted(file.metadata.row_group(number), columns))
+            if name := lacking_values(file.read_row_group(number, leaves), columns):
+                raise OSError(f"its column `{name}` lacks values (docs/history.md)")
+
+
+def _uncounted(group: pq.RowGroupMetaData, columns: Sequence[Column]) -> Iterator[str]:
+    """Leaves of which the head of a file does not tell whether a required value is missing.
+
+    Of lists it counts values, and not elements. So one leaf is read, and the others must have as many values as that.
+    """
+    leaves: dict[str, list[pq.ColumnChunkMetaData]] = {}
+    for leaf in map(group.column, range(group.num_columns)):
+        leaves.setdefault(leaf.path_in_schema.partition(".")[0], []).append(leaf)
+    for column in columns:
+        first, *others = leaves.get(column.name, (None,))
+        if first is None:
+            continue
+        if column.default is REQUIRED and _value_count(first) != first.num_values:
+            yield first.path_in_schema
+        if inner := _element(column):
+            yield first.path_in_schema
+            names = {one.name for one in inner if one.default is REQUIRED}
+            named = (leaf for leaf in others if leaf.path_in_schema.rpartition(".")[2] in names)
+            count = _value_count(first)
+            yield from (leaf.path_in_schema for leaf in named if count is None or _value_count(leaf) != count)
+
+
+def _value_count(leaf: pq.ColumnChunkMetaData) -> int | None:
+    """How many values a leaf has that are not null, if the head says so."""
+    counted = leaf.statistics
+    return leaf.num_values - counted.null_count if counted is not None and counted.has_null_count else None
+
+
+def _element(column: Column) -> tuple[Column, ...]:
+    """What an element of a list holds, when it is a struct."""
+    return STRUCTS.get(column.type.removeprefix("list of "), ()) if column.type.startswith("list of ") else ()
+
+
+def lacking_values(table: pa.Table, columns: Sequence[Column]) -> str:
+    """The name of a column of a table with a null where a value is required, also in the elements of a list; else empty.
+
+    Columns, and fields of elements, that the table does not have are not looked at.
+    """
+    for column in columns:
+        if column.name not in table.column_names:
+            continue
+        values = table[column.name]
+        if column.default is REQUIRED and values.null_count:
+            return column.name
+        for elements in (chunk.flatten() for chunk in values.chunks if _element(column)):
+            required = [one.name for one in _element(column) if one.default is REQUIRED]
+            there = [name for name in required if elements.type.get_field_index(name) >= 0]
+            if elements.null_count or any(elements.field(name).null_count for name in there):
+                return column.name
+    return ""
 
 
 def arrow_type(name: str) -> pa.DataType:

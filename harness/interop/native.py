@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from harness.api import Evidence, Gap, GapKind, HistoryError, RunFile
 from harness.api.files import fits_in_memory, regular
+from harness.api.history import OPERATIONS, lacking_values
 from harness.history import merge
 from harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
 from harness.runs.directory import open_run
@@ -153,4 +154,7 @@ def _ours(table: pa.Table, first: int, path: Path) -> pa.Table:
             arrays.append(columns[field.name].cast(field.type) if field.name in columns else pa.nulls(len(table), field.type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             raise HistoryError(f"{path}: column {field.name} is not {field.type}: {error}; see docs/history.md") from error
-    return pa.table(arrays, schema=OPS_SCHEMA)
+    whole = pa.table(arrays, schema=OPS_SCHEMA)
+    if name := lacking_values(whole, OPERATIONS):
+        raise HistoryError(f"{path}: column {name} lacks values that docs/history.md requires")
+    return whole

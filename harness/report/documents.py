@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -163,7 +163,7 @@ def read(run: Run) -> ReportData:
     if run.is_remote:
         notes.append(f"The history itself lies at {run.history}; this page was made from what the check brought of it.")
     try:
-        if problem := run.table_problem(history.name, [column for column in OPERATIONS if column.name in SHOWN]):
+        if problem := run.table_problem(history.name, [replace(one, optional=one.name not in SHOWN) for one in OPERATIONS]):
             raise FileNotFoundError(problem.reason) if problem.missing else OSError(problem.reason)
         ops = _ops(history)
     except (OSError, pa.ArrowException, ValueError) as error:

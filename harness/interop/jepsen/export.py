@@ -10,6 +10,7 @@ import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -18,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from harness.api import CampaignError, Isolation, Run, RunFile
-from harness.api.history import OPERATIONS
+from harness.api.history import OPERATIONS, Column
 from harness.history.merge import MOP
 from harness.interop.jepsen.printing import Edn, HistoryLine, Json, Records
 
@@ -36,12 +37,17 @@ def export(run: Run, format: str, out: Path) -> int:
     if format not in FORMATS:
         raise CampaignError([f'"{format}" is no format; there are {", ".join(FORMATS)}'])
     path = run.path(RunFile.HISTORY)
-    run.demand_table(RunFile.HISTORY, [column for column in OPERATIONS if column.name in _NEEDED])
+    run.demand_table(RunFile.HISTORY, _columns())
     source = ds.dataset(path, format="parquet")
     keys, receipts = _keys(source), run.known_receipts()
     words = Edn() if format == "jepsen-edn" else Json()
     with open(out, "w", encoding="utf-8") as file:
         return _Exporter(file, words, keys, run.contract).all(source, receipts)
+
+
+def _columns() -> list[Column]:
+    """The columns that a history must have, and those that it may have."""
+    return [replace(one, optional=one.name in _ABSENT) for one in OPERATIONS if one.name in (*_NEEDED, *_ABSENT)]
 
 
 def _keys(source: Any) -> dict[str, int]:

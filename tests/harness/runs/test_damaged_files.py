@@ -16,7 +16,8 @@ import pytest
 from support.recorded_run import FAULT, attest, of_former_days, record_run
 
 from checkers.verdict.judge import judge
-from harness.api import OPERATIONS, CampaignError, HistoryError, RunFile, replacing
+from harness.api import OPERATIONS, CampaignError, HistoryError, RunFile, replacing, table_problem
+from harness.api.files import checksum
 from harness.cli import main
 from harness.history import roster
 from harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
@@ -85,6 +86,34 @@ def a_column_twice(path):
 def without_times(path):
     row = {"index": 0, "process": 0, "op": 0, "f": "poll", "type": "ok", "time": None, "end": 3, "mops": []}
     pq.write_table(pa.Table.from_pylist([row], schema=OPS_SCHEMA), path)
+
+
+MOP = {"kind": 1, "partition": "t-0", "v": 5, "offset": 3, "began": None, "ended": 2}
+POLL = {"index": 0, "process": 0, "op": 0, "f": "poll", "type": "ok", "time": 1, "end": 3, "mops": [MOP]}
+LACKING = {
+    "a micro-operation": {"mops": [MOP, None]},
+    "a partition": {"mops": [MOP, {**MOP, "partition": None}]},
+    "a record's identity": {"mops": [{**MOP, "v": None}]},
+    "an error": {"errors": [None]},
+    "a strange record": {"strange": [None]},
+    "the offset of an input": {"chains": [{"partition": "t-0", "offset": None, "v": 5}]},
+    "a position": {"offsets": [None]},
+    "a process": {"process": None},
+}
+
+
+@pytest.mark.parametrize("counted", [True, False], ids=["counted", "uncounted"])
+@pytest.mark.parametrize("lacking", LACKING.values(), ids=LACKING)
+def test_a_table_that_lacks_values_is_named_although_its_checksum_fits(tmp_path, lacking, counted):
+    """Also where its head counts no nulls. Those within lists it never counts."""
+    path = tmp_path / RunFile.HISTORY
+    pq.write_table(pa.Table.from_pylist([POLL, {**POLL, "op": 1, "mops": []}], schema=OPS_SCHEMA), path)
+    assert table_problem(path, OPERATIONS) is None
+    pq.write_table(pa.Table.from_pylist([POLL, {**POLL, "op": 1, **lacking}], schema=OPS_SCHEMA), path, write_statistics=counted)
+    (name,) = lacking
+    assert f"its column `{name}` lacks values" in str(table_problem(path, OPERATIONS, checksum(path)))
+    with pytest.raises(HistoryError, match=f"column {name} lacks values"):
+        adopt(path, tmp_path)
 
 
 def another_table(path):
