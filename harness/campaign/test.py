@@ -266,8 +266,10 @@ class _Rules:
         if families.is_driver(kind):
             for text in families.mistakes(kind):
                 self.wrong(keys, text)
-        elif kind:
+        elif ":" in kind or kind in registry.names("client"):
             self.plug_in("client", kind, keys)
+        elif kind:
+            self.wrong(keys, f"{families.unknown(kind)}, or an import path `module:Class`")
 
     def made(self, group: str, choice: Choice | FaultChoice, keys: Keys) -> Any:
         """A plug-in made of its options, to find the mistakes in them; None when there are any."""

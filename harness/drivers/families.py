@@ -85,9 +85,14 @@ def missing() -> dict[str, str]:
 def family(name: str) -> DriverFamily:
     """The family of this name. Raises CampaignError."""
     if name not in registry.names(GROUP):
-        raise CampaignError([registry.unknown("client", name, [*registry.names("client"), *registry.names(GROUP)])])
+        raise CampaignError([unknown(name)])
     made: DriverFamily = registry.load(GROUP, name)()
     return made
+
+
+def unknown(name: str) -> str:
+    """The mistake of a name that no client and no family has, with the nearest one."""
+    return registry.unknown("client", name, [*registry.names("client"), *registry.names(GROUP)])
 
 
 def drivable(name: str) -> list[str]:

@@ -520,6 +520,15 @@ def test_no_more_instances_can_be_started_than_there_are():
     assert found == "first.toml: test[0].nemesis[0].count: there are 4 instances, not 5"
 
 
+@pytest.mark.parametrize("key", ["kind", "readers"])
+@pytest.mark.parametrize(
+    ("name", "meant"), [("jav", "java"), ("kafkaj", "kafkajs"), ("librdkafk", "librdkafka"), ("jav@4.3.0", "java")]
+)
+def test_an_unknown_client_is_refused_with_the_nearest_family_too(key, name, meant):
+    [found] = mistakes_in(f'[[test]]\nname = "a"\nclient.{key} = "{name}"', base="")
+    assert f'client.{key}: unknown client "{name.partition("@")[0]}"; did you mean "{meant}"? There are: aiokafka, ' in found
+
+
 def test_an_empty_matrix_hides_no_other_mistake():
     found = mistakes_in('[[test]]\nname = "a"\nspeed = 1\nmatrix = {time_s = [], rate = [nan]}\n')
     assert [text.partition(": ")[2].partition(";")[0] for text in found] == [
