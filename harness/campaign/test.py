@@ -46,6 +46,7 @@ SPANS = (Span, Span | None)
 TWO_CLUSTERS = (
     'the workload uses a second Kafka cluster: second_brokers = 1 (or more) in [test.cluster], where kind is "local" or "docker"'
 )
+MOST_TRANSACTION_MS = 900_000  # Kafka's default of the brokers' transaction.max.timeout.ms
 LONGEST = 1200  # characters of a sentence about a mistake
 
 Locate = Callable[[Keys], str]
@@ -241,6 +242,7 @@ class _Rules:
         for key, kind in (("kind", test.client), ("readers", test.readers)):
             self.client(kind, ("client", key))
         self.client_settings()
+        self.transaction_timeout()
         for number, fault in enumerate(test.nemesis):
             self.fault(fault, ("nemesis", number))
         for name, lane in test.lanes.items():
@@ -318,6 +320,17 @@ class _Rules:
         beneath = self.producer_settings() if keys[-1] == "producer" else {}
         for key, text in refused_settings(keys[-1], usable, beneath):
             self.wrong((*keys, key) if key else keys, text)
+
+    def transaction_timeout(self) -> None:
+        """Brokers refuse producers whose transactions may last longer than `transaction.max.timeout.ms`."""
+        asked, name = getattr(self.provider, "effective_settings", None), "transaction.timeout.ms"
+        if asked is None or self.workload is None or not self.transactional():
+            return
+        wanted = as_text({**self.workload.producer_settings(), **self.test.producer}.get(name, ""))
+        most = as_text(asked().get("transaction.max.timeout.ms", MOST_TRANSACTION_MS))
+        if wanted.isdecimal() and most.isdecimal() and int(wanted) > int(most):
+            keys = ("client", "producer", name) if name in self.test.producer else ("workload",)
+            self.wrong(keys, f"{name} = {wanted}: brokers refuse more than their transaction.max.timeout.ms = {most}")
 
     def producer_settings(self) -> dict[str, Any]:
         """What the workload sets beneath the test's own settings; nothing when the workload is wrong itself."""

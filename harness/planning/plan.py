@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import platform
+import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from importlib.metadata import version
@@ -128,7 +129,7 @@ def obtain(tests: Iterable[Test], on_progress: Callable[[str], None]) -> None:
         workload = _instance("workload", test.workload.kind, test.workload.options)
         for wanted in connect_versions(workload.roles()):
             jars.fetch(wanted, on_progress)
-        wrong += [f"{test.name}: {text}" for text in unsuited(test, workload, on_progress)]
+        wrong += [f"{test.name}: {text}" for text in (*_lost_programs(workload.roles()), *unsuited(test, workload, on_progress))]
         if isinstance(provider, JudgesSettings):
             for table, name, text in provider.judged_settings(test.topic)[0]:
                 wrong.append(f"{test.name}: {'cluster.' if table == 'settings' else ''}{table}.{name}: {text}")
@@ -137,6 +138,13 @@ def obtain(tests: Iterable[Test], on_progress: Callable[[str], None]) -> None:
             wrong += [f"{test.name}: {choice.kind}: settings.{name}: {text}" for name, text in refused]
     if wrong:
         raise CampaignError(list(dict.fromkeys(wrong)))
+
+
+def _lost_programs(roles: Iterable[Role]) -> list[str]:
+    """The programs of instances that this machine does not have; what an image holds is not known here."""
+    programs = [role.program for role in roles if role.program and role.runs is role.program and not role.program.image]
+    names = dict.fromkeys(one.command[0] for one in programs)
+    return [f'workload.command: "{name}" is no program that can be executed here' for name in names if not shutil.which(name)]
 
 
 def unjudged_settings(tests: Iterable[Test]) -> list[str]:

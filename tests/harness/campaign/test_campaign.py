@@ -520,6 +520,30 @@ def test_no_more_instances_can_be_started_than_there_are():
     assert found == "first.toml: test[0].nemesis[0].count: there are 4 instances, not 5"
 
 
+@pytest.mark.parametrize(
+    ("test", "mistake"),
+    [
+        ("workload.transaction_timeout_s = 900", ""),
+        ("workload.transaction_timeout_s = 901", "workload: transaction.timeout.ms = 901000: brokers refuse more than their "),
+        (
+            'client.producer = {"transaction.timeout.ms" = 901000}',
+            'client.producer."transaction.timeout.ms": transaction.timeout.ms',
+        ),
+        ("workload.transaction_timeout_s = 901\ncluster.settings = {transaction.max.timeout.ms = 1000000}", ""),
+        ("workload.transaction_timeout_s = 9\ncluster.settings = {transaction.max.timeout.ms = 8000}", "workload: transaction."),
+        ('workload.kind = "idempotent"\nclient.producer = {"transaction.timeout.ms" = 901000}', ""),
+        ('workload.transaction_timeout_s = 901\ncluster = {kind = "external", bootstrap = "a:1"}', ""),
+    ],
+)
+def test_transactions_that_may_last_longer_than_brokers_allow_are_a_mistake(test, mistake):
+    text = f'[[test]]\nname = "a"\n{test}'
+    if not mistake:
+        assert read(text, base="").tests
+        return
+    [found] = mistakes_in(text, base="")
+    assert found.startswith(f"first.toml: test[0].{mistake}")
+
+
 @pytest.mark.parametrize("key", ["kind", "readers"])
 @pytest.mark.parametrize(
     ("name", "meant"), [("jav", "java"), ("kafkaj", "kafkajs"), ("librdkafk", "librdkafka"), ("jav@4.3.0", "java")]

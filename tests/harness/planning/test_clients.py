@@ -7,8 +7,9 @@ import sys
 
 import pytest
 
-from harness.api import Choice, Isolation, Role, Test
-from harness.planning import clients
+from clusters.local import Local
+from harness.api import CampaignError, Choice, Isolation, Role, Test
+from harness.planning import clients, plan
 from harness.plugins import registry
 
 HELLO = """#!{python}
@@ -73,3 +74,23 @@ def test_those_who_only_read_may_have_another_client(driver):
 
 def test_the_client_in_the_workers_process_can_do_all():
     assert unsuited(a_test("librdkafka")) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "lost"),
+    [
+        ({"command": "no-such-program --x"}, "no-such-program"),
+        ({"command": "./no/such/program"}, "./no/such/program"),
+        ({"command": "true"}, ""),
+        ({"command": "no-such-program", "image": "some/image:1"}, ""),  # what it holds is not known here
+    ],
+)
+def test_a_program_that_is_not_there_is_a_mistake_before_the_first_run(monkeypatch, options, lost):
+    monkeypatch.setattr(Local, "obtain", lambda provider, on_progress: None)
+    test = Test(name="t", workload=Choice(kind="application", options=options))
+    if not lost:
+        plan.obtain([test], lambda _: None)
+        return
+    with pytest.raises(CampaignError) as caught:
+        plan.obtain([test], lambda _: None)
+    assert caught.value.mistakes == [f't: workload.command: "{lost}" is no program that can be executed here']
