@@ -6,7 +6,7 @@ input; the checks below are of programs only. The docstring is the definition of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from checkers.partition.log import COMMITTED, INFO, NONE
 from checkers.pipeline.applications import Application, has_application, input_places, stretches
 from checkers.pipeline.chains import rows_of
 from checkers.run_view import RunView
-from checkers.verdict.findings import Finding
+from checkers.verdict.findings import Finding, FindingRecord
 from checkers.verdict.wording import FindingText
 
 NO_PROGRAM = "no output of a program of somebody's own was read"
@@ -44,10 +44,10 @@ def too_many(program: Application) -> CheckResult:
 def explain_too_many(finding: Finding, text: FindingText) -> str:
     inputs, outputs = finding.records("sent"), finding.records("read")
     most = Application(text.run).most
-    what, verb = ("Input record", "has") if len(inputs) == 1 else (f"{len(inputs)} input records,", "have")
+    what, verb = ("Input record", " has") if len(inputs) == 1 else (f"{len(inputs)} input records,", ", have")
     each = "" if len(inputs) == 1 else " each"
     return (
-        f"{what} {text.places(inputs)} {verb} more outputs than the {most} that the program declares{each}: the complete "
+        f"{what} {text.places(inputs)}{verb} more outputs than the {most} that the program declares{each}: the complete "
         f"read_committed final read has {len(outputs)}, {text.places(outputs)}."
     )
 
@@ -67,9 +67,9 @@ def explain_too_few(finding: Finding, text: FindingText) -> str:
     inputs, outputs = finding.records("missing"), finding.records("read")
     program = Application(text.run)
     group = program.outputs.declared["group"]
-    what, verb = ("Input record", "lies") if len(inputs) == 1 else (f"{len(inputs)} input records,", "lie")
+    what, verb = ("Input record", " lies") if len(inputs) == 1 else (f"{len(inputs)} input records,", ", lie")
     where = f"{what} {text.places(inputs)}"
-    where += f" {verb} below the offset that the group {group} committed" if group else ""
+    where += f"{verb} below the offset that the group {group} committed" if group else ""
     found = f"only {len(outputs)} of {program.fewest * len(inputs)} outputs" if outputs else "no output"
     link = ", but" if group else ": the program had caught up, but"
     return f"{where}{link} the complete read_committed final read has {found} of {'it' if len(inputs) == 1 else 'them'}."
@@ -101,15 +101,24 @@ def _outputs_of(program: Application, inputs: pd.DataFrame) -> dict[str, Any]:
 def _explain_phantom(finding: Finding, text: FindingText) -> str:
     rows, sent = finding.records("read"), finding.records("sent")
     what = f"An output, {rows[0].place}," if len(rows) == 1 else f"{len(rows)} outputs, {text.places(rows)},"
-    who = f"{what} which {text.name(rows[0].op, capital=False)} read,"
+    who = f"{what} which {text.names(rows)} read,"
     verb = "names" if len(rows) == 1 else "name"
     if sent:
         writers = " and ".join(
             f"{text.name(op, capital=False)}, which {text.outcome(op)}" for op in dict.fromkeys(row.op for row in sent)
         )
-        return f"{who} {verb} input of {writers}: it is not visible, so the program read what was aborted."
+        return f"{who} {verb} input of {writers}: it is not visible{_how_read(sent, text)}."
     why = text.unreadable(rows[0]) if rows[0].v < 0 else "nobody in this run sent what it names"
     return f"{who} {verb} no input of this run: {why}."
+
+
+def _how_read(inputs: Sequence[FindingRecord], text: FindingText) -> str:
+    """What the program has read, where it made outputs of inputs that are not visible; as the rest of a sentence."""
+    if all(text.aborted(row.op) for row in inputs):
+        return ", so the program read what was aborted"
+    if all(text.transactional(row.op) for row in inputs):
+        return ", so the program read what was aborted, or what was lost later"
+    return ""
 
 
 @run_check(
@@ -171,7 +180,7 @@ def _explain_order(finding: Finding, text: FindingText) -> str:
     early, late = finding.records("read")[0], finding.records("read")[1:]
     return (
         f"The output {early.place} is of a later input than what lies above it with the same key, {text.places(late)}: "
-        f"{text.name(early.op, capital=False)} read them in another order than that of their inputs."
+        f"{text.process(early.op)} read them in another order than that of their inputs."
     )
 
 
@@ -236,8 +245,9 @@ def _inverted(some: pd.DataFrame) -> Iterator[pd.DataFrame]:
 
 def _explain_vanished(finding: Finding, text: FindingText) -> str:
     rows = finding.rows
-    what = f"the output {rows[0].place}" if len(rows) == 1 else f"{len(rows)} outputs, {text.places(rows)}"
-    return f"{text.name(rows[0].op)} got {what} at read_committed, which {text.how_missing(rows[0].partition, len(rows))}."
+    what = f"the output {rows[0].place}" if len(rows) == 1 else f"{len(rows)} outputs, {text.places(rows)},"
+    names = text.names(rows)
+    return f"{names[:1].upper()}{names[1:]} got {what} at read_committed, which {text.how_missing(rows[0].partition, len(rows))}."
 
 
 @run_check("vanished-output", explain=_explain_vanished, needs=f"{NO_PROGRAM}, or {NOT_READ_BACK}")

@@ -20,10 +20,13 @@ from checkers.verdict.wording import FindingText
 def _explain_torn(finding: Finding, text: FindingText) -> str:
     row, behind = (finding.records("sent") or finding.rows)[0], finding.records("missing")
     who = f"{text.name(row.op)} {text.outcome(row.op)}"
-    if behind and text.run.shared(Pipeline).chains.committed.get(row.partition) is None:
-        return f"{who}, but the group has no offset at the end where it committed one, {text.places(behind)}."
     if behind:
-        return f"{who}, but the group's offsets at the end lie below those that it committed, {text.places(behind)}."
+        committed = text.run.shared(Pipeline).chains.committed
+        none = [one for one in behind if one.partition not in committed]
+        below = [one for one in behind if one.partition in committed]
+        how = [f"the group has no offset at the end where it committed one, {text.places(none)}"] * bool(none)
+        how += [f"the group's offsets at the end lie below those that it committed, {text.places(below)}"] * bool(below)
+        return f"{who}, but {', and '.join(how)}."
     if told := finding.records("read"):
         return f"{who}, but {text.process(told[0].op)} was told the group's offset {row.place}, which only it was to commit."
     return f"{who}, but the group's offset at the end, {row.place}, is one that only it was to commit."
@@ -219,8 +222,9 @@ def _highest_before(offsets: pd.DataFrame, times: Ints) -> tuple[Ints, Ints]:
 
 def _explain_dirty(finding: Finding, text: FindingText) -> str:
     told, sent = finding.records("read"), finding.records("sent")[0]
+    where = f"{told[0].place}{text.first_of(told, 'answers')}"
     return (
-        f"{text.process(told[0].op).capitalize()} was told the group's offset {told[0].place}{text.and_more(told)}, before "
+        f"{text.process(told[0].op).capitalize()} was told the group's offset {where}, before "
         f"{text.name(sent.op, capital=False)}, which was to commit it, had asked to commit."
     )
 

@@ -23,7 +23,7 @@ def _explain_duplicate(finding: Finding, text: FindingText) -> str:
         return f"{text.name(sent[0].op)} sent one record{sent[0].value_note} to {sent[0].partition}: {acknowledged}."
     if len(sent) > 1:
         return (
-            f"{len(sent)} records that {text.name(sent[0].op)} sent once each to {sent[0].partition} "
+            f"{len(sent)} records that {text.name(sent[0].op, capital=False)} sent once each to {sent[0].partition} "
             f"are in the log more than once (offsets {offsets[0]} to {offsets[-1]})."
         )
     places = " and ".join(str(offset) for offset in offsets)

@@ -21,7 +21,7 @@ from checkers.verdict.findings import Finding
 from checkers.verdict.wording import FindingText
 from harness.api import STORED, record_ids, table_problem
 
-COLUMNS = ("partition", "offset", "producer_id", "producer_epoch", "v")
+COLUMNS = ("partition", "offset", "producer_id", "producer_epoch", "kind", "v")
 NO_LOGS = "what the brokers' logs hold was not kept (no stored.parquet), so nobody knows the producers' epochs"
 
 
@@ -83,13 +83,21 @@ def _earlier(found: Any, instance: int, others: Any) -> Any:
 
 
 def _explain(finding: Finding, text: FindingText) -> str:
-    rows = text.run.shared(stored_epochs)
-    first = finding.rows[0]
-    here = rows[(rows["partition"] == first.partition) & (rows["offset"] == first.offset)].iloc[0]
-    return (
-        f"{text.name(first.op)} wrote {text.places(finding.rows)} with epoch {here['producer_epoch']} of producer id "
-        f"{here['producer_id']}, which is not above that of what was written, or initialised, before."
-    )
+    """In words for the first place; of a marker, and of a record that this run did not send, nobody is named who wrote it."""
+    rows, first = text.run.shared(stored_epochs), finding.rows[0]
+    log = rows[(rows["partition"] == first.partition) & (rows["offset"] <= first.offset)]
+    here = log[(log["offset"] == first.offset) & (log["v"] == first.v)].iloc[0]
+    own = log[(log["producer_id"] == here["producer_id"]) & (log["offset"] < first.offset)]
+    highest = own.loc[own["producer_epoch"].idxmax()] if len(own) else here
+    epoch = f"epoch {here['producer_epoch']} of producer id {here['producer_id']}{text.first_of(finding.rows, 'places')}"
+    if here["op"] == NONE:
+        what = "a record" if here["kind"] == "record" else f"the {here['kind']} marker"
+        wrote = f"In the log of {first.partition} {what} at offset {first.offset} has {epoch}"
+    else:
+        wrote = f"{text.name(first.op)} wrote {first.place} with {epoch}"
+    if highest["producer_epoch"] > here["producer_epoch"]:
+        return f"{wrote}, after epoch {highest['producer_epoch']} at offset {highest['offset']}."
+    return f"{wrote}, which is not above that of an instance of its transactional id that had initialised before."
 
 
 @run_check("epoch-regression", explain=_explain, across=True, needs="no producer id has two records in a log, or two instances")
@@ -113,16 +121,19 @@ def epoch_regression(run: RunView) -> CheckResult:
     in_logs, lower = backwards_in_a_log(rows)
     of_instances, not_above = backwards_between_instances(run, rows)
     wrong = pd.concat([lower, not_above]).drop_duplicates()
-    wrong = wrong.assign(op=wrong["op"].where(wrong["op"] != NONE, _nearest(rows, wrong)))
     overview = run.overview
+    wrong = wrong.assign(op=wrong["op"].where(wrong["op"] != NONE, _nearest(rows, wrong, int(overview.index[-1]))))
     time = overview.time[overview.at(wrong["op"].to_numpy())] if len(wrong) else np.empty(0, dtype=np.int64)
     columns = {name: wrong[name].to_numpy() for name in ("op", "v", "offset", "partition")}
     made = {**columns, "cause": wrong["producer_id"].to_numpy(), "time": time, "role": np.full(len(wrong), "sent", dtype=object)}
     return CheckResult(in_logs + of_instances, made)
 
 
-def _nearest(rows: pd.DataFrame, wrong: pd.DataFrame) -> pd.Series:
-    """For markers, and records without identity: the last operation known to have written with the same producer id before."""
+def _nearest(rows: pd.DataFrame, wrong: pd.DataFrame, last: int) -> pd.Series:
+    """For markers, and records without identity: the last operation known to have written with the same producer id before, in
+    the same log; else any one of that producer id; else the run's last one, for logs are read after it.
+    """
     known = rows["op"].where(rows["op"] != NONE)
-    near = known.groupby(rows["producer_id"]).ffill().fillna(0)
+    near = known.groupby([rows["partition"], rows["producer_id"]]).ffill()
+    near = near.fillna(known.groupby(rows["producer_id"]).transform("first")).fillna(last)
     return near.loc[wrong.index].astype(np.int64)

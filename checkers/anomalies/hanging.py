@@ -249,6 +249,13 @@ def _decided(run: RunView) -> Iterator[tuple[CoordinatedTransaction, Sighting, i
             yield one, seen, mine.last_committed(seen.last.begin)
 
 
+def _without_records(one: CoordinatedTransaction, seen: Sighting, last: int) -> Iterator[tuple[Any, ...]]:
+    """Rows for an `Ongoing` transaction whose id's last committed one (NONE: there is none) sent nothing."""
+    op, role = (seen.last.op, "missing") if last == NONE else (last, "sent")
+    for partition, offset in _places(one, seen.last):
+        yield partition, one.producer_id, op, NONE, offset, seen.last.begin, role
+
+
 def open_facts(run: RunView) -> Facts:
     """Where transactions are open by two answers, and before when nobody may have read beyond."""
     facts: Facts = {}
@@ -347,7 +354,7 @@ def misreported_transaction(run: RunView) -> CheckResult:
     for one, seen, last in _decided(run):
         sends = run.sends_of(np.array([last])).itertuples() if last != NONE else ()
         rows = [(row.partition, one.producer_id, last, row.v, row.offset, seen.last.begin, "sent") for row in sends]
-        found += rows or list(Hanging(one.producer_id, seen, _places(one, seen.last), "").rows)
+        found += rows or list(_without_records(one, seen, last))
     for place, seen in opened.items():
         if row := passed.get((place.partition, place.offset)):
             found.append((place.partition, place.producer_id, seen.last.op, NONE, place.offset, seen.last.begin, "missing"))

@@ -35,7 +35,7 @@ def _explain_stall(finding: Finding, text: FindingText) -> str:
     row = finding.rows[0]
     lso, high = text.run.overview.settled[row.partition]
     bound = text.run.overview.settle_bound_s
-    waited = f" within {bound:g} s" if bound else ""
+    waited = f", until {bound:g} s had passed" if bound else ""
     return (
         f"After all faults were healed, the last stable offset of {row.partition} stayed at {lso}, below its high watermark "
         f"{high}{waited}: a hanging transaction hides everything from offset {lso} on from read_committed readers."

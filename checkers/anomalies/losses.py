@@ -34,7 +34,8 @@ def _explain_lost(finding: Finding, text: FindingText) -> str:
         )
     writer, elsewhere = text.name(writers[0]), text.read_elsewhere(finding)
     record = "the record" if len(lost) == 1 else f"the {len(lost)} records"
-    return f"{writer} {text.outcome(writers[0])}{text.proven(writers[0])}{elsewhere}, but {record} it wrote to {places} {how}."
+    outcome = text.outcome(writers[0]) if text.transactional(writers[0]) else "was acknowledged"
+    return f"{writer} {outcome}{text.proven(writers[0])}{elsewhere}, but {record} it wrote to {places} {how}."
 
 
 def _resolve_lost(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:

@@ -22,7 +22,7 @@ from checkers.verdict.wording import FindingText
 
 def _explain_overrun(finding: Finding, text: FindingText) -> str:
     writer, reader = finding.records("sent")[0], finding.records("read")[0]
-    got = f"{text.name(reader.op)} read {reader.place}{text.and_more(finding.records('read'))} past {writer.place}"
+    got = f"{text.name(reader.op)} read {reader.place}{text.first_of(finding.records('read'), 'reads')} past {writer.place}"
     if writer.op == reader.op:
         return f"{got}, a record of its own that was not decided yet."
     early = (text.decided(writer.op) - reader.time) / 1e6

@@ -29,7 +29,7 @@ def _explain_aborted(finding: Finding, text: FindingText) -> str:
     how = "was surely aborted" if text.run.transactional(np.array([writer.op]))[0] else "surely failed"
     return (
         f"{text.name(writer.op)} {how}, yet {text.name(reader.op, capital=False)} "
-        f"read its record at {reader.place}{text.and_more(finding.records('read'))}."
+        f"read its record at {reader.place}{text.first_of(finding.records('read'), 'reads')}."
     )
 
 
@@ -90,7 +90,7 @@ def _within_reach(log: PartitionLog, sends: Bools, reads: Bools) -> int:
 # --------------------------------------------------------------------------------------------------
 def _explain_dirty(finding: Finding, text: FindingText) -> str:
     writer, reader = finding.records("sent")[0], finding.records("read")[0]
-    where = f"{reader.place}{text.and_more(finding.records('read'))}"
+    where = f"{reader.place}{text.first_of(finding.records('read'), 'reads')}"
     if writer.op == reader.op:
         return f"{text.name(writer.op)} polled its own record at {where} before it was decided."
     got = f"{text.name(reader.op)} read {where} of {text.name(writer.op, capital=False)}"

@@ -101,7 +101,7 @@ def _explain(finding: Finding, text: FindingText) -> str:
     row, first = next((row, one) for row, one in of_row if _cause_holds(row, of_row, finding))
     demand = TABLE[row]
     answer = "returned ok" if first.ok else f"raised {first.name} ({first.flag})"
-    more = text.and_more(finding.rows)
+    more = text.first_of(finding.rows, "answers")
     return (
         f"{first.call} of {text.name(first.op, capital=False)} {answer}{more}, where {demand.demanded} is demanded: "
         f"{demand.situation} ({demand.source})."

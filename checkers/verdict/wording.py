@@ -9,7 +9,9 @@ from checkers.run_view import RunView
 from checkers.verdict.findings import Finding, FindingRecord
 from harness.api import split_record_id
 
+UNKNOWN = "ended without a known outcome"
 MOST_PLACES = 6
+MOST_OPERATIONS = 3
 
 
 class FindingText:
@@ -50,12 +52,12 @@ class FindingText:
         """How an operation ended, as the rest of a sentence whose subject is the operation."""
         overview, at = self.run.overview, self._at(op)
         if not overview.txn[at]:
-            return "was acknowledged"
+            return {COMMITTED: "was acknowledged", ABORTED: "surely failed"}.get(int(overview.status[at]), UNKNOWN)
         if overview.status[at] == COMMITTED:
             return "was acknowledged as committed"
         if overview.status[at] == ABORTED:
             return "was surely aborted"
-        return "ended without a known outcome"
+        return UNKNOWN
 
     def aborted(self, op: int) -> bool:
         """Whether an operation is a transaction that surely failed."""
@@ -94,9 +96,16 @@ class FindingText:
         ack = f"acknowledged at offset {row.offset}" if row.offset != NONE else "its offset is unknown"
         return f"the record it wrote to {row.partition} ({', '.join(filter(None, (row.value_text, ack)))})"
 
-    def and_more(self, rows: Sequence[FindingRecord]) -> str:
-        """` (and 3 more)`: of rows of which only the first is named."""
-        return f" (and {len(rows) - 1} more)" if len(rows) > 1 else ""
+    def names(self, rows: Sequence[FindingRecord]) -> str:
+        """`poll 0 of process 3 and poll 2 of process 4`: the operations of some rows, shortened when there are many."""
+        ops = list(dict.fromkeys(row.op for row in rows))
+        shown = [self.name(op, capital=False) for op in ops[:MOST_OPERATIONS]]
+        shown += [f"{len(ops) - MOST_OPERATIONS} more"] if len(ops) > MOST_OPERATIONS else []
+        return f"{', '.join(shown[:-1])} and {shown[-1]}" if len(shown) > 1 else shown[0]
+
+    def first_of(self, rows: Sequence[FindingRecord], what: str) -> str:
+        """` (the first of 3 such reads)`: of rows of which only the first is named; what: `reads`."""
+        return f" (the first of {len(rows)} such {what})" if len(rows) > 1 else ""
 
     def read_elsewhere(self, finding: Finding) -> str:
         read = finding.records("read")

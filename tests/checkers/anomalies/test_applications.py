@@ -311,6 +311,39 @@ def test_an_output_that_a_reader_got_must_be_there_in_the_end(judged):
     )
 
 
+def test_each_reader_of_what_has_vanished_is_named(judged):
+    h = program([(0, 5), (1, 6), (5, 7)], polled=[(0, 5), (2, 6)])
+    at = next(at for at, op in enumerate(h.ops) if op["process"] == 4)
+    h.ops.insert(at + 1, {**h.ops[at], "op": 1, "time": h.ops[at]["time"] + 1, "outputs": rows(h, [(3, 7)])})
+    assert finding(judged(h, CONTRACT), "vanished-output")["sentence"] == (
+        "Poll 0 of process 4 and poll 1 of process 4 got 2 outputs, out-0@2 and out-0@3, at read_committed, which were not "
+        "returned by the complete final read."
+    )
+
+
+@pytest.mark.parametrize(
+    ("f", "type", "words"),
+    [
+        (
+            "txn",
+            "fail",
+            "which was surely aborted: it is not visible, so the program read what was aborted.",
+        ),
+        (
+            "txn",
+            "info",
+            "which ended without a known outcome: it is not visible, so the program read what was aborted, or what was "
+            "lost later.",
+        ),
+        ("send", "fail", "which surely failed: it is not visible."),
+    ],
+)
+def test_an_input_that_is_not_visible_is_named_with_its_outcome(judged, f, type, words):
+    h = program([(0, 5), (1, 6), (3, 7)], aborted=[7])
+    next(op for op in h.ops if op["process"] == 0 and op["op"] == 1).update({"f": f, "type": type})
+    assert finding(judged(h, CONTRACT), "phantom-output")["sentence"].endswith(f" 1 of process 0, {words}")
+
+
 def test_order_is_demanded_where_it_is_promised(judged):
     outputs = [(0, 6), (1, 5), (3, 7)]
     assert violated(judged(program(outputs), CONTRACT)) == []

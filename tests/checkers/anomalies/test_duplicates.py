@@ -19,6 +19,15 @@ def test_one_record_at_two_offsets_is_a_duplicate(judged):
     )
 
 
+def test_two_records_of_one_transaction_are_one_finding(judged):
+    h = History()
+    h.txn(0, {"t-0": [5, 6]})
+    h.final({"t-0": [5, 6, (9, h.v("t-0", 5)), (10, h.v("t-0", 6))]})
+    assert finding(judged(h), "duplicate")["sentence"] == (
+        "2 records that transaction 0 of process 0 sent once each to t-0 are in the log more than once (offsets 5 to 10)."
+    )
+
+
 def test_many_readers_of_one_offset_are_no_duplicate(judged):
     h = History()
     h.txn(0, {"t-0": [5]})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from support.histories import History, answer, finding
 from support.judging import judge_here
 
@@ -57,6 +58,39 @@ def test_an_older_epoch_above_a_newer_one_in_a_log_is_found(tmp_path):
     found, document = judged(tmp_path, h, *rows)
     assert found["verdict"] == "violated"
     assert "epoch 1 of producer id 3" in finding(document, "epoch-regression")["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (
+            [(5, 3, 2, "record"), (6, 3, 1, "COMMIT")],
+            "the COMMIT marker at offset 6 has epoch 1 of producer id 3, after epoch 2",
+        ),
+        # a producer that no operation of the run is known to have used
+        (
+            [(1, 99, 5, "ABORT"), (2, 99, 4, "record")],
+            "a record at offset 2 has epoch 4 of producer id 99, after epoch 5",
+        ),
+    ],
+)
+def test_nobody_is_named_who_did_not_write_what_goes_back(tmp_path, rows, words):
+    h = two_instances()
+    known = {5: h.v("t-0", 5)}
+    _, document = judged(tmp_path, h, *(("n1", "t-0", at, pid, epoch, kind, known.get(at)) for at, pid, epoch, kind in rows))
+    assert finding(document, "epoch-regression")["sentence"].startswith(f"In the log of t-0 {words}")
+
+
+def test_each_place_has_its_own_epoch(tmp_path):
+    h = History()
+    for offset in (5, 7, 8):
+        h.txn(0, {"t-0": [offset]}, **ID)
+    h.final({"t-0": [5, 7, 8]})
+    rows = [("n1", "t-0", at, 3, epoch, "record", h.v("t-0", at)) for at, epoch in ((5, 2), (7, 1), (8, 0))]
+    assert finding(judged(tmp_path, h, *rows)[1], "epoch-regression")["sentence"] == (
+        "Transaction 1 of process 0 wrote t-0@7 with epoch 1 of producer id 3 (the first of 2 such places), after epoch 2 at "
+        "offset 5."
+    )
 
 
 def test_an_instance_with_the_epoch_of_the_one_before_is_found(tmp_path):

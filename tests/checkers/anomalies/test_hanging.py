@@ -53,6 +53,17 @@ def killed():
     return h
 
 
+def test_a_last_transaction_without_records_is_named(tmp_path):
+    h = History()
+    h.txn(0, {"t-0": [5]}, **ID)
+    h.txn(0, {}, **ID)
+    for at_s in (5, 6):
+        listing(h, at_s, [stated()])
+    names, document = found(tmp_path, h)
+    assert names == ["misreported-transaction"]
+    assert finding(document, "misreported-transaction")["sentence"].startswith("Transaction 1 of process 0 was acknowledged as")
+
+
 def test_a_transaction_that_its_coordinator_keeps_beyond_its_timeout_hangs(tmp_path):
     h = killed()
     for at_s in (5, 20, 32):

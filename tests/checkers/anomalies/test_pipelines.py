@@ -123,6 +123,19 @@ def test_offsets_of_a_transaction_whose_outputs_are_nowhere_are_torn(judged):
     )
 
 
+def test_a_group_without_an_offset_and_one_with_a_lower_one_are_told_apart(judged):
+    h, (a,) = pipeline(5)
+    h.txn(0, {"in-1": 5})
+    number = processed(h, 2, [a], [0])
+    h.ops[number]["offsets"] = [{"partition": at, "offset": 6} for at in ("in-0", "in-1")]
+    h.final({"in-0": [5], "in-1": [5], "out-0": [0]})
+    h.add(-1, "group-offsets", isolation=None, detail=json.dumps({"group": "g", "offsets": {"in-0": None, "in-1": 3}}))
+    assert finding(judged(h, CONTRACT), "torn-offset")["sentence"] == (
+        "Transaction 0 of process 2 was acknowledged as committed, but the group has no offset at the end where it committed "
+        "one, in-0@6, and the group's offsets at the end lie below those that it committed, in-1@6."
+    )
+
+
 def lawful_pipeline():
     """Two members side by side, each with a partition of its own."""
     h = History()

@@ -44,6 +44,18 @@ def test_a_poll_inside_a_failed_transaction_is_still_evidence(judged):
     assert violated(judged(h)) == ["aborted-read"]
 
 
+def test_a_record_that_two_readers_got_is_one_record(judged):
+    h = History()
+    h.txn(0, {"t-0": [5]}, type="fail")
+    h.poll(1, {"t-0": [5]})
+    h.poll(2, {"t-0": [5]})
+    h.final({"t-0": []}, {"t-0": [5]})
+    assert finding(judged(h), "aborted-read")["sentence"] == (
+        "Transaction 0 of process 0 was surely aborted, yet poll 0 of process 1 read its record at t-0@5 (the first of 2 "
+        "such reads)."
+    )
+
+
 # ---- dirty-read ----
 def test_a_record_read_before_its_commit_was_called_is_dirty(judged):
     h = History()
@@ -223,7 +235,7 @@ def test_a_last_stable_offset_that_stays_behind_is_a_stall(judged):
     document = judged(h)
     assert violated(document) == ["lso-stall"]
     assert answer(document, "lso-stall")["compared"] == 2
-    assert "of t-0 stayed at 6, below its high watermark 9 within 30 s" in finding(document, "lso-stall")["sentence"]
+    assert "of t-0 stayed at 6, below its high watermark 9, until 30 s had passed: " in finding(document, "lso-stall")["sentence"]
 
 
 def test_a_settled_log_is_no_stall(judged):
