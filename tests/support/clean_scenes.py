@@ -111,10 +111,11 @@ def a_live_run_is_left_alone(place: Place, options: Sequence[str], prefix: Seque
 
 
 def a_live_check_is_left_alone(place: Place, run: Path, prefix: Sequence[str] = ()) -> None:
-    """`clean` beside `check latest` touches nothing, and the check answers as before."""
+    """`clean` beside `check latest`, on Spark, touches nothing, and the check answers as before."""
     (run / "verdict.json").unlink()
-    process = place.command("check", "latest", prefix=prefix)
+    process = place.command("check", "latest", "--spark-master", "local[2]", prefix=prefix)
     until(lambda: place.temporaries() or process.poll() is not None)
+    assert process.poll() is None, finish(process)
     with frozen(harness_of(process)):
         require_untouched(place, run)
     code, out, err = finish(process)
