@@ -43,8 +43,10 @@ ASPECTS: dict[str, tuple[Aspect, ...]] = {  # call -> where it shows; nothing: i
     "abort_on_partition": (),
 }
 _ENDING = ("kill", "stop", "retire")
+_OF_NODES = (*_ENDING, "pause", "fill_disk", "skew")
 MEASURED = ("slow", "lose", "throttle")
 UNDO_LATER = "leave it in force until heal: a fault is active from the end of inject to the beginning of heal"
+NAME_HURT = "name in targets what was hurt; where only some were, name these in hit, and say in note why not the others"
 LOOK = "look whether it took hold, put what was seen into evidence, and set effective by that"
 
 
@@ -70,7 +72,7 @@ class Effect:
 def claimed(fault: Fault, receipt: Receipt, seen: Observations) -> Effect:
     """Judge a receipt that says `effective`."""
     found = Effect(
-        (*_unseen(seen), *_open_pairs(receipt, seen), *_contradictions(receipt, seen)),
+        (*_unseen(seen), *_open_pairs(receipt, seen), *_contradictions(receipt, seen)) or tuple(_spared(receipt, seen)),
         tuple(text for one in seen.record.in_force for text in _shown(one, seen)),
         tuple(str(one) for one in seen.record.in_force if _observable(one, seen) is False),
     )
@@ -141,6 +143,21 @@ def _open_pairs(receipt: Receipt, seen: Observations) -> Iterator[Flaw]:
     names = [f"{source}>{destination}" for source, destination in receipt.pairs]
     if through := [name for name in names if before.get(name) and during.get(name)]:
         yield f"{', '.join(through[:4])} is among its pairs, and gets through", "name in pairs what is cut, and cut it until heal"
+
+
+def _spared(receipt: Receipt, seen: Observations) -> Iterator[Flaw]:
+    """Named nodes to which nothing happened, where all that is in force hurts nodes and can be observed.
+
+    Those in `hit` were hurt; without it all targets were, unless a note says why not.
+    """
+    calls = seen.record.in_force
+    if not calls or not all(one.call in _OF_NODES and _observable(one, seen) for one in calls):
+        return
+    hit = receipt.evidence.get("hit")
+    named = hit if isinstance(hit, list | tuple) else () if receipt.note else receipt.targets
+    hurt = snapshot.nodes_hurt(seen.before, seen.during)
+    if spared := [str(node) for node in named if node not in hurt]:
+        yield f"it names {', '.join(spared)}, to which nothing happened", NAME_HURT
 
 
 def _contradictions(receipt: Receipt, seen: Observations) -> Iterator[Flaw]:

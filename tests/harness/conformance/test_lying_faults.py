@@ -190,6 +190,25 @@ def test_a_broker_that_only_stopped_has_not_left():
     assert found.seen == "evidence says data of n2: none; the kit saw: there"
 
 
+@pytest.mark.parametrize(
+    ("evidence", "note", "ok"),
+    [
+        ({}, "", False),
+        ({"hit": ["n1", "n3"]}, "n3 was frozen already", False),
+        ({"hit": ["n1"]}, "n3 was frozen already", True),
+        ({}, "n3 was frozen already", True),
+    ],
+)
+def test_a_second_node_that_is_named_and_spared_is_rejected(evidence, note, ok):
+    def inject(self: Any, cluster: Any, rng: Any) -> Receipt:
+        cluster.pause("n1")
+        shown = {"before": "S", "during": "T", **evidence}
+        return Receipt(role="random", targets=("n1", "n3"), evidence=shown, effective=True, note=note)
+
+    found = effect(lies(honest("pause"), inject), FakeCluster())
+    assert (found.ok, "it names n3, to which nothing happened" in found.seen) == (ok, not ok)
+
+
 def test_a_pair_that_is_claimed_and_open_is_rejected():
     fault = honest("isolate")
 
