@@ -128,13 +128,20 @@ def _lasted(fault: Doc) -> str:
 
 
 def summary(evidence: Any, healing: Any) -> tuple[str, ...]:
-    """Evidence in a few lines: what was measured before, during and after the fault side by side, then the rest."""
+    """Evidence in a few lines: what was measured before, during and after the fault side by side, then the rest.
+
+    Of the rest, what is measured under one name at both times is one line too.
+    """
     begun, ended = _mapping(evidence), _mapping(healing)
     stages = [stage for stage in (begun.pop("before", None), begun.pop("during", None), ended.pop("after", None)) if stage]
     lines = _stages(stages) if all(isinstance(stage, Mapping) for stage in stages) else [plain(stage) for stage in stages]
     if isinstance(ended.get("dropped"), Mapping) and all(isinstance(count, int) for count in ended["dropped"].values()):
         lines.append(f"{sum(ended.pop('dropped').values()):,} packets dropped")
-    lines += [f"{key}: {value}" if key else value for key, value in (*flat(begun), *flat(ended)) if value != "none"]
+    measured: dict[str, list[str]] = {}
+    for key, value in (*flat(begun), *flat(ended)):
+        if value != "none":
+            measured.setdefault(key, []).append(value)
+    lines += [f"{key}: {' → '.join(values)}" if key else " → ".join(values) for key, values in measured.items()]
     more = len(lines) - _SHOWN
     return (*lines[:_SHOWN], f"and {more} more") if more > 0 else tuple(lines)
 

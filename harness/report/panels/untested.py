@@ -32,7 +32,9 @@ def untested(run: ReportData) -> tuple[Untested, ...]:
     permitted = [p.get("name", "?") for p in run.verdict.get("allowed", ())]
     if permitted:
         names = ", ".join(permitted)
-        made.append(Untested(what="What the settings permit", why=f"seen or not, it cannot make a run invalid: {names}"))
+        made.append(
+            Untested(what="Anomalies that the settings permit", why=f"seen or not, they cannot make a run invalid: {names}")
+        )
     overridden = run.plan.get("overridden", {}).items()
     return tuple(
         made

@@ -317,6 +317,11 @@ def test_a_fault_without_effect_is_red_and_untested(tmp_path):
             {"after": {"a>b": True, "b>a": True}, "dropped": {"a>b": 1200, "b>a": 34}},
             ("open pairs: 2 of 2 → 1 of 2 → 2 of 2", "1,234 packets dropped"),
         ),
+        (
+            {"before": {"n1": "S"}, "during": {"n1": "T"}, "pids": {"n1": 45}, "hit": []},
+            {"after": {"n1": "S"}, "pids": {"n1": 45}, "answers": {"n1": True}},
+            ("n1: state S → state T (frozen) → state S", "pids / n1: 45 → 45", "answers / n1: true"),
+        ),
         ({"anything": [1, 2]}, None, ("anything: 1, 2",)),
         ("not JSON", {}, ("not JSON",)),
     ],
