@@ -92,7 +92,7 @@ def family(name: str) -> DriverFamily:
 
 def unknown(name: str) -> str:
     """The mistake of a name that no client and no family has, with the nearest one."""
-    return registry.unknown("client", name, [*registry.names("client"), *registry.names(GROUP)])
+    return registry.unknown("client", name, {*registry.names("client"), *registry.names(GROUP)})
 
 
 def drivable(name: str) -> list[str]:

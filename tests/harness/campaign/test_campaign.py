@@ -551,6 +551,7 @@ def test_transactions_that_may_last_longer_than_brokers_allow_are_a_mistake(test
 def test_an_unknown_client_is_refused_with_the_nearest_family_too(key, name, meant):
     [found] = mistakes_in(f'[[test]]\nname = "a"\nclient.{key} = "{name}"', base="")
     assert f'client.{key}: unknown client "{name.partition("@")[0]}"; did you mean "{meant}"? There are: aiokafka, ' in found
+    assert len(set(names := re.findall(r"[\w-]+", found.partition("There are: ")[2].partition(", or ")[0]))) == len(names)
 
 
 def test_an_empty_matrix_hides_no_other_mistake():
