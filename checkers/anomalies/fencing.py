@@ -75,12 +75,12 @@ def _with_fencing(finding: Finding, text: FindingText) -> dict[str, Any]:
 
 
 def _fencing_of(finding: Finding, text: FindingText, before: str) -> str:
-    """`process 9 had finished initialising the same transactional id (operation 31) 3.2 ms before its commit was called`."""
+    """`process 9 had finished initialising the same transactional id 3.2 ms before its commit was called`."""
     operations = text.run.shared(fenced_operations).set_index("op")
     row = operations.loc[finding.rows[0].op]
     ms = (finding.time - int(row["fenced"])) / 1e6
-    who = _fencer(int(row["fenced_by"]), text)
-    return f"{who} had finished initialising the same transactional id {ms:.1f} ms before {before}"
+    who, did = _fencer(int(row["fenced_by"]), text), "finished initialising the same"
+    return f"{who} had {'fenced the' if row['fenced_by'] == NONE else did} transactional id {ms:.1f} ms before {before}"
 
 
 def _fencer(fenced_by: int, text: FindingText) -> str:

@@ -91,9 +91,10 @@ that was expected was found.
 
 A consequence is about the same records: those that the same transaction sent to the same partition. The lost half of a torn
 transaction is a `lost-write`, for instance, and the loss of any other record is unexpected. A record that nobody sent, or a stuck
-last stable offset, is bound by its partition alone. Whatever is unexpected fails the
-test, and is named at the top of the report. A repeated test that expects anomalies must show them in one run at least, and must
-show nothing unexpected in any.
+last stable offset, is bound by its partition alone. What names no record of the run (offsets of groups and of source connectors,
+tasks, entries of Connect's topics) is bound by nothing, and is tolerated `anywhere` or not at all. Whatever is unexpected fails
+the test, and is named at the top of the report. A repeated test that expects anomalies must show them in one run at least, and
+must show nothing unexpected in any.
 
 ## `[[test.nemesis]]`
 

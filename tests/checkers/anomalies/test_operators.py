@@ -38,7 +38,7 @@ def test_a_commit_after_an_operators_fencing_that_shows_is_a_zombies(tmp_path):
     assert "zombie-commit" in violated(document)
     one = finding(document, "zombie-commit")
     assert one["operations"] == [1]
-    assert "an operator had finished initialising the same transactional id 1.0 ms before" in one["sentence"]
+    assert "an operator had fenced the transactional id 1.0 ms before" in one["sentence"]
 
 
 def test_an_acknowledged_one_that_shows_nothing_is_a_false_acknowledgement(tmp_path):

@@ -110,6 +110,8 @@ THREE = [("lost-write", [missing(v, offset=offset)]) for offset, v in enumerate(
         (["duplicate anywhere"], [TORN, *THREE], False),
         (["phantom"], [TORN, ("phantom", [read(123456789)])], True),  # nobody sent it: bound by its partition
         (["phantom"], [TORN, ("phantom", [read(123456789, "t-5")])], False),
+        (["torn-offset"], [TORN, ("torn-offset", [sent(-1)])], False),  # an offset is no record, and bound by nothing
+        (["torn-offset anywhere"], [TORN, ("torn-offset", [sent(-1)])], True),
     ],
 )
 def test_what_is_tolerated_is_bound_to_the_cause_unless_it_may_be_anywhere(tolerate, found, met):
