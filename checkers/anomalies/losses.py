@@ -66,7 +66,8 @@ def lost_write(log: PartitionLog) -> CheckResult:
 
     Promised: every record of a transaction whose commit returned ok; an acknowledged record outside transactions; an
     acknowledged record of an undecided transaction of which a read_committed reader got some record (any record when the
-    operation has no completion at all: commit follows only after every acknowledgement). The final read is the completed
+    operation has no completion at all: commit follows only after every acknowledgement), unless commit was never called
+    (`dirty-read`). The final read is the completed
     read_committed one, else the completed read_uncommitted one (which sees more). Without either, only what lies below a record
     that somebody got, and was read by nobody at all, is lost: the tail may simply be unpolled. It lies below by its offset, or,
     where that is unknown, because the other record was sent later: after the acknowledgement or the end of the operation, or
@@ -96,10 +97,11 @@ def lost_write(log: PartitionLog) -> CheckResult:
     """
     judged, returned, lacking = final_witness(log)
     lost = log.promised & judged & ~returned & ~log.swallowed
+    undecided = log.sends.txn & (log.sends.status == INFO) & ~log.uncalled
     rows = [
         send_rows(log, lost, _neighbours(log, lost, returned), "missing"),
         *false_ack_rows(log, lost),
-        *undecided_rows(log, (log.acked | ~log.sends.finished) & ~log.swallowed, judged, returned),
+        *undecided_rows(log, undecided, (log.acked | ~log.sends.finished) & ~log.swallowed, judged, returned),
     ]
     return CheckResult(int((log.promised & judged).sum()), join_rows(*rows), lacking, unknown=_perhaps_hidden(log))
 

@@ -127,21 +127,20 @@ def dirty_read(log: PartitionLog) -> CheckResult:
     Slow twin: `dirty_reads` in tests/support/reference.py.
     """
     dirty, compared = np.zeros(len(log.reads), dtype=np.bool_), 0
-    uncalled = (log.sends.decided == NONE) & log.sends.finished & (log.sends.status == INFO)
     for part in slices(len(log.reads)):
-        dirty[part], count = _dirty(log, part, uncalled)
+        dirty[part], count = _dirty(log, part)
         compared += count
     return reads_with_writers(log, dirty, compared, time=log.sends.began)
 
 
-def _dirty(log: PartitionLog, part: slice, uncalled: Bools) -> tuple[Bools, int]:
-    """Which of some reads are dirty, and how many were compared. uncalled: sends for which commit was never called."""
+def _dirty(log: PartitionLog, part: slice) -> tuple[Bools, int]:
+    """Which of some reads are dirty, and how many were compared."""
     sends, dirty = log.sends, ~log.unsent_reads[part]  # those whose send did not fail; at the end, of these, the dirty ones
     dirty[dirty] &= sends.status[log.reads.send[part][dirty]] != ABORTED
     writer = log.reads.send[part][dirty]  # from here on arrays have an entry for each read in the mask
     ended, began = log.reads.ended[part][dirty], sends.began[writer]
     judged = log.reads.judged[part][dirty] & sends.txn[writer]
-    undecided, own = judged & uncalled[writer], judged & (sends.op[writer] == log.reads.op[part][dirty])
+    undecided, own = judged & log.uncalled[writer], judged & (sends.op[writer] == log.reads.op[part][dirty])
     earliest = np.where(judged, np.maximum(sends.decided[writer], began), began)
     early = (earliest != NONE) & (ended != NONE) & (ended < earliest)
     dirty[dirty] = early | undecided | own
@@ -243,7 +242,7 @@ def torn_transaction(log: PartitionLog) -> CheckResult:
     rows = join_rows(
         send_rows(log, missing & ((sends.status == COMMITTED) | unsure), sends.op, "missing"),
         send_rows(log, shown & ((sends.status != COMMITTED) | unsure), sends.op, "read"),
-        *undecided_rows(log, tried & ~log.swallowed, judged, returned),
+        *undecided_rows(log, sends.txn & (sends.status == INFO), tried & ~log.swallowed, judged, returned),
         send_rows(log, sends.txn & log.swallowed, sends.op, SWALLOWED),
     )
     return CheckResult(0, rows, several=sends.op[sends.txn & log.covered & tried])

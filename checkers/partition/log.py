@@ -339,6 +339,12 @@ class PartitionLog:
         return everything
 
     @shared_property
+    def uncalled(self) -> Bools:
+        """Sends of completed transactions of unknown outcome for which commit was never called: they promise nothing."""
+        sends = self.sends
+        return np.asarray(sends.txn & (sends.status == INFO) & sends.finished & (sends.decided == NONE))
+
+    @shared_property
     def promised(self) -> Bools:
         """Sends that are promises in any case: all of a committed transaction, acknowledged ones outside transactions."""
         return np.asarray(np.where(self.sends.txn, self.sends.status == COMMITTED, self.acked), dtype=np.bool_)

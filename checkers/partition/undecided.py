@@ -15,20 +15,19 @@ import pandas as pd
 
 from checkers.arrays import Bools, Ints
 from checkers.partition.final_witness import last_sent
-from checkers.partition.log import FOREVER, INFO, NONE, PartitionLog, slices
+from checkers.partition.log import FOREVER, NONE, PartitionLog, slices
 from checkers.partition.result_rows import send_rows
 
 PROOF, UNREAD = "proof", "unread"  # roles of rows between the two steps of a check
 
 
-def undecided_rows(log: PartitionLog, promised: Bools, judged: Bools, returned: Bools) -> list[dict[str, Any]]:
-    """Rows for sends of undecided transactions, by role; their cause is -2 - operation.
+def undecided_rows(log: PartitionLog, undecided: Bools, promised: Bools, judged: Bools, returned: Bools) -> list[dict[str, Any]]:
+    """Rows for sends of transactions of unknown outcome (`undecided`), by role; their cause is -2 - operation.
 
     PROOF: a read_committed reader got it; time: when first. `missing`: a promise that had to be returned and was not (`judged`,
     `returned`: `final_witness`). UNREAD: a promise that nobody got, and nothing in this partition says that anybody had to; time:
     when the last-sent of the records that were read here was sent (0: nobody knows).
     """
-    undecided = log.sends.txn & (log.sends.status == INFO)
     proof = undecided & log.seen_committed
     unread = undecided & promised & ~judged & ~log.seen & (not log.final.committed)
     last = np.full(len(log.sends), max(0, last_sent(log)), dtype=np.int64)

@@ -11,7 +11,7 @@ import numpy as np
 
 from checkers.arrays import Bools, Ints
 from checkers.partition.final_witness import final_witness
-from checkers.partition.log import ABORTED, INFO, NONE, PartitionLog
+from checkers.partition.log import ABORTED, NONE, PartitionLog
 
 
 def fixed(log: PartitionLog) -> Bools:
@@ -50,8 +50,7 @@ def reads_before(log: PartitionLog, process: int, began: int) -> Bools:
 
 def got_by(log: PartitionLog, reads: Bools) -> Bools:
     """Sends that some reads returned, without those of transactions that were aborted, or for which commit was never called."""
-    uncalled = (log.sends.status == INFO) & log.sends.finished & (log.sends.decided == NONE)
-    return np.asarray(log.seen_by(reads) & ~log.shared(aborted) & ~(log.sends.txn & uncalled))
+    return np.asarray(log.seen_by(reads) & ~log.shared(aborted) & ~log.uncalled)
 
 
 def aborted(log: PartitionLog) -> Bools:
@@ -82,13 +81,15 @@ def due(log: PartitionLog, committed: bool) -> Bools:
     """Sends that no reader at an isolation level may pass over: others got them, so they are in the log for ever.
 
     For read_committed: what a read_committed reader got, or, in a partition whose final read says nothing, a promise that
-    anybody got. For read_uncommitted: what anybody got. Lost and aborted records are other findings.
+    anybody got. For read_uncommitted: what anybody got. Lost and aborted records are other findings; so are those for which
+    commit was never called, where the final read does not have them (`dirty-read`).
     """
     sure = log.shared(fixed) & ~log.shared(lost)
     if not committed:
         return np.asarray(sure & log.seen)
     promised = log.promised & log.seen & (not log.final.committed)
-    return np.asarray(sure & ~log.shared(aborted) & (log.seen_committed | promised))
+    withdrawn = log.uncalled & ~log.seen_final & bool(log.final.committed)
+    return np.asarray(sure & ~log.shared(aborted) & ~withdrawn & (log.seen_committed | promised))
 
 
 def stretch_numbers(places: Ints, between: Ints, wanted: Ints) -> Ints:

@@ -378,6 +378,9 @@ class FlatHistory:
             if send["p"] != partition or v not in self.seen:
                 continue
             promise = self.promised(send) and partition not in self.judged
+            withdrawn = self.txn(send) and self.never_called(send["op"]) and v not in self.final
+            if committed and withdrawn and partition in self.judged:
+                continue
             if not committed or (not self.aborted(send) and (v in self.seen_committed or promise)):
                 found |= self.places[v]
         return found
@@ -419,7 +422,7 @@ def lost_writes(h: FlatHistory) -> Found:
     found, uncommitted = set(), false_acks(h)
     for send in h.sends:
         acked = send["ended"] is not None or h.ops[send["op"]]["end"] is None
-        proven = h.txn(send) and h.status(send) == "info" and send["op"] in h.proven and acked
+        proven = h.txn(send) and h.status(send) == "info" and send["op"] in h.proven and acked and not h.never_called(send["op"])
         elsewhere = send["v"] in h.misplaced | h.swallowed | uncommitted
         if (h.promised(send) or proven) and h.missing(send) and not elsewhere:
             found.add(send["v"])

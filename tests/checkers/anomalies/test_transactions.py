@@ -134,6 +134,22 @@ def test_an_undecided_transaction_whose_commit_was_never_called_must_not_be_seen
     assert violated(judged(h)) == ["dirty-read"]
 
 
+def test_what_was_got_without_a_commit_and_is_gone_later_was_not_promised(judged):
+    """Its client never called commit, so its timeout has aborted it: nobody lost it, and the final reader has not skipped it."""
+    h = History()
+    h.txn(1, {"t-0": [3]})
+    h.txn(0, {"t-0": [5]}, type="info", decided=None)
+    h.txn(1, {"t-0": [9]})
+    h.poll(2, {"t-0": [3, 5, 9]})
+    h.final({"t-0": [3, 9]}, {"t-0": [3, 5, 9]})
+    document = judged(h)
+    assert violated(document) == ["dirty-read"]
+    assert finding(document, "dirty-read")["sentence"].endswith(
+        " of transaction 0 of process 0, for which commit was never called."
+    )
+    assert answer(document, "lost-write")["compared"] == 2
+
+
 # ---- torn-transaction ----
 def test_a_committed_transaction_shown_in_part_is_torn(judged):
     h = History()
