@@ -29,7 +29,7 @@ class DiskFull:
     needs: ClassVar[tuple[type, ...]] = (Fillable,)
 
     target: str = "random"  # the role whose disk fills up
-    notice_s: Wait = 4.0  # how long the broker has to notice, and to end, before the fault counts as begun
+    notice_s: Wait = 4.0  # how long the broker has to notice, and to end, before its `lasts_s` begins
     answer_within_s: Wait = 60.0  # how long healing waits for a broker to answer again
 
     def __post_init__(self) -> None:

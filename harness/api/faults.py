@@ -28,7 +28,7 @@ class Receipt:
     targets: tuple[str, ...] = ()  # the nodes it turned out to be
     pairs: tuple[Pair, ...] = ()  # for partitions
     planned_ns: int = 0
-    injected_ns: int = 0  # when the fault had taken hold
+    injected_ns: int = 0  # when the first of its calls that hurt was made; of a fault that makes none: when inject returned
     healed_ns: int = 0
     evidence: Mapping[str, Any] = field(default_factory=dict)  # before, during
     healing: Mapping[str, Any] = field(default_factory=dict)  # after

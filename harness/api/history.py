@@ -166,7 +166,11 @@ RECEIPTS = (
     Column("targets", "list of string", "the nodes that it turned out to be"),
     Column("pairs", "list of string", "`source>destination` of each cut direction"),
     Column("planned_ns", "int64", "when it was to be injected"),
-    Column("injected_ns", "int64", "when it had taken hold"),
+    Column(
+        "injected_ns",
+        "int64",
+        "when the first of its calls that hurt was made; of a fault that makes none: when `inject` returned",
+    ),
     Column("healed_ns", "int64", "when it was healed; 0: not yet, or not at all (the note says why)"),
     Column("evidence", "string", "JSON: what the fault saw before and during"),
     Column(

@@ -9,6 +9,7 @@ noted. A pair that several faults cut is let go by the last of them.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -43,8 +44,9 @@ class Ledger:
     A node that was killed or frozen stays entered after its fault was healed, until it answers.
     """
 
-    def __init__(self, cluster: Cluster, budget: Budget) -> None:
-        self._cluster, self._budget = cluster, budget
+    def __init__(self, cluster: Cluster, budget: Budget, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
+        self._cluster, self._budget, self._now_ns = cluster, budget, now_ns
+        self._struck_ns: dict[int, int] = {}
         self._clusters = _clusters(cluster)
         self._servers = {node for groups in self._clusters for _, members in groups for node in members}
         self._entries: dict[int, _Entry] = {}
@@ -74,6 +76,7 @@ class Ledger:
                 self._refused.add(id_)
                 raise OverBudget(f"over the test's budget: {reason}. {self._holders(id_)}".strip())
             self._entries[id_] = new
+            self._struck_ns.setdefault(id_, self._now_ns())
 
     def give_back(self, id_: int, node: str) -> None:
         """The fault has undone what it did to a node, which may need a while to answer."""
@@ -100,6 +103,12 @@ class Ledger:
         """The fault is about to change something that takes no node."""
         with self._lock:
             self._changed.add(id_)
+            self._struck_ns.setdefault(id_, self._now_ns())
+
+    def struck_ns(self, id_: int) -> int | None:
+        """When the fault was about to make the first of its calls that hurt or change something; None: it has made none."""
+        with self._lock:
+            return self._struck_ns.get(id_)
 
     def release(self, id_: int) -> None:
         """The fault is healed."""

@@ -79,7 +79,7 @@ class FaultRunner:
         conditions: Mapping[str, Condition] | None = None,
     ) -> None:
         self._cluster, self._write, self._clock, self._wait = cluster, write, clock, wait
-        self._ledger, self._conditions = Ledger(cluster, budget), dict(conditions or {})
+        self._ledger, self._conditions = Ledger(cluster, budget, clock), dict(conditions or {})
         self._schedule = list(schedule)
         self._make_fault = make_fault
         self._faults = {injection.id: make_fault(injection) for injection in self._schedule}
@@ -276,7 +276,9 @@ class FaultRunner:
         receipt = replace(receipt, evidence={**receipt.evidence, **more}) if more else receipt
         if problem:
             receipt = replace(receipt, effective=False, note=problem)
-        struck_ns, doubt = _moment("injected_ns", receipt.injected_ns, began_ns, self._clock())
+        struck_ns, doubt = _moment(
+            "injected_ns", receipt.injected_ns, began_ns, self._clock(), self._ledger.struck_ns(injection.id)
+        )
         receipt = replace(receipt, injected_ns=struck_ns, note=_joined([receipt.note, doubt]))
         if self._ledger.only_refused(injection.id):  # nothing was hurt, so there is nothing to heal
             self._record(replace(receipt, effective=False, healed_ns=receipt.injected_ns))
@@ -414,11 +416,17 @@ def _merged(was: Receipt, healed: Receipt) -> Receipt:
     )
 
 
-def _moment(name: str, given: Any, earliest: int, now: int) -> tuple[int, str]:
-    """When something happened: as a receipt says, if that can be; else now, with a remark unless it says nothing."""
+def _moment(name: str, given: Any, earliest: int, now: int, seen: int | None = None) -> tuple[int, str]:
+    """When something happened: as a receipt says, if that can be; else as was seen, or now.
+
+    With a remark, unless the receipt says nothing.
+    """
     if whole_number(given) and earliest <= given <= now:
         return given, ""
-    return now, f"its {name} ({given}) is no moment between the call and its end, and is not kept" if given else ""
+    return (
+        now if seen is None else seen,
+        f"its {name} ({given}) is no moment between the call and its end, and is not kept" if given else "",
+    )
 
 
 def _ns(seconds: float) -> int:

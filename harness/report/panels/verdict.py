@@ -156,7 +156,7 @@ def _effect(run: ReportData) -> str:
     found = (
         (sum(fault.get("effective") is False for fault in run.faults), "without effect"),
         (sum(fault.get("effective") is None for fault in run.faults), "not proven"),
-        (missed, "never struck"),
+        (missed, "more never struck" if run.faults else "never struck"),
         (sum(bool(fault.get("injected_ns")) and not fault.get("healed_ns") for fault in run.faults), "not healed"),
         (sum(bool(faults.ended_early(fault)) for fault in run.faults), "ended early"),
     )

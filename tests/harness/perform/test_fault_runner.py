@@ -244,6 +244,32 @@ def test_healing_adds_to_the_receipt_and_loses_nothing():
     assert line["effective"] is True
 
 
+@pytest.mark.parametrize(
+    ("strike", "struck_s"),
+    [
+        (lambda cluster: cluster.drop([("n1", "n2")]), 2),
+        (lambda cluster: cluster.kill("n1"), 2),
+        (lambda cluster: cluster.lose([("n1", "n2")], 0.5), 2),
+        (lambda cluster: cluster.admin().elect(["t-0"]), 2),
+        (lambda cluster: cluster.pid("n1"), 7),
+    ],
+)
+def test_a_fault_has_struck_from_the_first_of_its_calls_that_hurt(strike, struck_s):
+    """Not from when inject returns: what happens while it waits would seem to happen without a fault."""
+    stages = []
+
+    def inject(cluster, rng):
+        stages[0].clock.now_ns += 1 * S
+        strike(cluster)
+        stages[0].clock.now_ns += 5 * S
+        return Receipt(effective=True)
+
+    stages.append(Stage(planned(0, 1.0), make=fault(inject), budget=FREE))
+    stages[0].play()
+    line = stages[0].last()[0]
+    assert (line["injected_ns"] - T0, line["healed_ns"] - T0) == (struck_s * S, 11 * S)
+
+
 STRUCK_NS, HEALED_NS = 101_000_000_000, 105_000_000_000  # by the clock of the stage
 
 

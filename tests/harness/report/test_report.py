@@ -387,7 +387,7 @@ def test_a_fault_is_drawn_and_counted_by_its_evidence(tmp_path, kind, state, las
 def test_faults_that_were_planned_and_never_struck_are_counted(tmp_path):
     schedule = [{"id": number, "kind": "kill", "at_s": 1, "lasts_s": 2} for number in (0, 1)]
     shown = run_with(tmp_path, FAULTS["effective"], schedule=schedule)
-    assert [one.note for one in shown.tiles if one.label == "faults"] == ["1 never struck"]
+    assert [one.note for one in shown.tiles if one.label == "faults"] == ["1 more never struck"]
 
 
 def test_a_planned_fault_that_never_struck_is_untested(tmp_path):
