@@ -9,10 +9,10 @@ from typing import Any
 from harness.report.cycle import Drawing, drawing
 from harness.report.documents import Doc, ReportData
 from harness.report.panels import faults
-from harness.report.text import NOTHING, at, duration, place, record_name, shortened
+from harness.report.text import NOTHING, at, duration, number, place, record_name, shortened
 
 OPEN_CARDS = 20
-_OPERATIONS, _MICRO, _RECORDS, _ERRORS = 8, 12, 24, 10
+_OPERATIONS, _MICRO, _RECORDS, _ERRORS, _NAMES = 8, 12, 24, 10, 3
 _VALUE, _MICRO_VALUE = 400, 60
 _SENT = 0
 
@@ -91,7 +91,7 @@ class Stored:
 
     nodes: str
     rows: tuple[StoredRow, ...]
-    absent: tuple[str, ...]
+    absent: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +106,7 @@ class FindingCard:
     lost_operations: tuple[int, ...]  # named by the finding, not in the history that could be read
     records: tuple[Record, ...]
     more_records: int
+    partial: bool  # the verdict has not all of its operations and records
     faults: tuple[str, ...]
     includes: tuple[str, ...] = ()  # anomalies of which the same record would be a finding if its cause were not known
     cycle: Drawing | None = None
@@ -204,6 +205,7 @@ def _finding(known: _Known, finding: Doc) -> FindingCard:
     run, history = known.run, known.history
     indexes, records = [i for i in finding.get("operations", ()) if i >= 0], list(finding.get("records", ()))
     marks = {(r.get("partition"), r.get("v")): r.get("role", "") for r in records}
+    size = max(len(records), finding.get("size") or 0)
     near = set(finding.get("faults", ()))
     shown = indexes[:_OPERATIONS]
     return FindingCard(
@@ -214,7 +216,8 @@ def _finding(known: _Known, finding: Doc) -> FindingCard:
         more_operations=len(indexes) - len(shown),
         lost_operations=tuple(i for i in shown if i not in history),
         records=tuple(_record(r, known.values) for r in records[:_RECORDS]),
-        more_records=max(0, len(records) - _RECORDS),
+        more_records=max(0, size - _RECORDS),
+        partial=size > len(records),
         faults=tuple(faults.around(fault, run.origin_ns) for fault in run.faults or () if fault["id"] in near),
         includes=tuple(finding.get("includes", ())),
         cycle=drawing(finding.get("cycle")),
@@ -238,8 +241,14 @@ def _stored(found: Doc, marks: Mapping[tuple[str, int], str]) -> Stored:
     return Stored(
         nodes=", ".join(found.get("nodes", ())),
         rows=tuple(_stored_row(row, marks) for row in found.get("rows", ())),
-        absent=tuple(record_name(v) for v in found.get("absent", ())),
+        absent=_none_of(found.get("absent", ())),
     )
+
+
+def _none_of(missing: Sequence[Any]) -> str:
+    """Records that no log holds, by their names as long as these can be read at a glance."""
+    names = [record_name(v) for v in missing]
+    return ", nor ".join(names) if len(names) <= _NAMES else f"any of the {number(len(names))} missing records"
 
 
 def _stored_row(row: Doc, marks: Mapping[tuple[str, int], str]) -> StoredRow:

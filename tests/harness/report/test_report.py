@@ -15,7 +15,7 @@ from harness.api import HarnessError
 from harness.report import render
 from harness.report.documents import read
 from harness.report.model import page
-from harness.report.panels import timeline, untested
+from harness.report.panels import findings, timeline, untested
 from harness.report.panels.faults import around, reach_grid, summary
 from harness.report.panels.findings import shares
 from harness.report.text import coded, fenced, for_markdown, shortened
@@ -284,6 +284,30 @@ def test_the_sample_is_even():
     sample = timeline.thinned(np.arange(1000), {555}, 101)
     assert 555 in sample
     assert np.diff(sample).max() <= 11
+
+
+@pytest.mark.parametrize(
+    ("size", "more", "partial"),
+    [(2269, 2245, True), (200, 176, False), (None, 176, False)],  # None: a verdict of an older fencepost
+)
+def test_records_that_the_verdict_does_not_have_are_counted_too(size, more, partial):
+    records = [{"v": n, "partition": "t-0", "offset": n, "role": "missing"} for n in range(200)]
+    finding = {"operations": list(range(200)), "records": records, "time": 0, **({} if size is None else {"size": size})}
+    known = findings._Known(run=SimpleNamespace(origin_ns=0, faults=()), history={}, values={})
+    card = findings._finding(known, finding)
+    assert (card.more_records, card.more_operations, card.partial) == (more, 192, partial)
+
+
+@pytest.mark.parametrize(
+    ("missing", "words"),
+    [
+        ([1 << 39], "process 1, op 0, record 0"),
+        ([1, 2], "process 0, op 0, record 1, nor process 0, op 0, record 2"),
+        (range(2269), "any of the 2,269 missing records"),
+    ],
+)
+def test_missing_records_that_no_log_holds_are_named_or_counted(missing, words):
+    assert findings._stored({"nodes": ["n1"], "absent": missing}, {}).absent == words
 
 
 # ------------------------------------------------------------------------------------------ faults
