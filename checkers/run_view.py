@@ -138,6 +138,11 @@ class RunView:
         whole = ("index", "process", "op", "f", "type", "isolation", "final", "time", "end", "decided")
         return self.ops.select(*whole, F.explode("mops").alias("mop")).where(F.col("mop.kind") == kind).select(*whole, "mop.*")
 
+    @property
+    def deletes(self) -> bool:
+        """Whether topics delete records (compaction, retention), so that an absent one proves nothing."""
+        return self.contract["compaction"] != "false" or self.contract["retention"] != "none"
+
     # ---- operations ----
     def status(self, ops: Ints) -> Any:
         """COMMITTED, ABORTED or INFO of operations by history index."""

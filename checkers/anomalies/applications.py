@@ -132,7 +132,8 @@ def _how_read(inputs: Sequence[FindingRecord], text: FindingText) -> str:
 def phantom_output(run: RunView) -> CheckResult:
     """An output of a program of somebody's own that names no input of this run, or one that was aborted.
 
-    Aborted: its transaction surely was, or nobody knows and the complete final read does not have it.
+    Aborted: its transaction surely was, or nobody knows and the complete final read of a topic that deletes nothing does not have
+    it.
 
     compared: outputs that read_committed readers got. One cause: the input's transaction; of outputs that name no input, the
     stretch of neighbours in the partition.
@@ -172,8 +173,9 @@ def phantom_output(run: RunView) -> CheckResult:
 def _innocent(program: Application, senders: pd.DataFrame) -> Any:
     """Inputs that are not visible without the program's doing: lost ones, and those of which nobody knows."""
     status = program.run.status(senders["op"].to_numpy())
-    unseen = senders["partition"].isin(program.read_back(senders["partition"])).to_numpy()
-    return senders.index[(status == COMMITTED) | ((status == INFO) & ~unseen)]
+    there = set() if program.run.deletes else program.read_back(senders["partition"])
+    unknown = (status == INFO) & ~senders["partition"].isin(there).to_numpy()
+    return senders.index[(status == COMMITTED) | unknown]
 
 
 def _explain_order(finding: Finding, text: FindingText) -> str:

@@ -137,8 +137,8 @@ def group_partitions(run: RunView) -> dict[str, GroupPartition]:
 def _commits(run: RunView) -> Iterator[tuple[str, Commit]]:
     """Where records may be gone, no input says where its transaction began."""
     chains, overview = chains_of(run), run.overview
-    kept = run.contract["compaction"] == "false" and run.contract["retention"] == "none"
-    firsts: Mapping[tuple[int, str], int] = chains.records.groupby(["op", "partition"])["offset"].min().to_dict() if kept else {}
+    first = {} if run.deletes else chains.records.groupby(["op", "partition"])["offset"].min().to_dict()
+    firsts: Mapping[tuple[int, str], int] = first
     at = overview.at(chains.offsets["op"].to_numpy())
     rows = chains.offsets.assign(status=overview.status[at], began=overview.time[at], ended=overview.end[at])
     for row in rows.itertuples():

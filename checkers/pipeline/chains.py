@@ -158,7 +158,9 @@ class Pipeline:
 
     @cached_property
     def all_read_back(self) -> bool:
-        """Whether every partition of inputs and outputs was read back."""
+        """Whether every partition of inputs and outputs was read back, and deletes none: what is not visible is not there."""
+        if self.run.deletes:
+            return False
         records = self.chains.records
         outputs = self._places["partition"].reindex(records.loc[records["output"] != NONE, "output"])
         names = {*records["partition"], *outputs.dropna()}

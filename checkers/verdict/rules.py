@@ -247,7 +247,10 @@ RULES: dict[str, tuple[Rule, ...]] = {
     ),
     "torn-state": (
         _NO_PROGRAM,
+        _COMPACTED,
+        _RETAINED,
         *_cut_off("outputs may be gone, and what the program's state has of them not"),
+        _ABORTED_IN_PART,
         Rule(
             FORBIDDEN,
             "what a program keeps of an input is committed with its output or not at all (KIP-129)",
@@ -258,6 +261,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "store-divergence": (
         _NO_PROGRAM,
         *_cut_off("records of a changelog may be gone, and what a store has of them not"),
+        _ABORTED_IN_PART,
         Rule(
             FORBIDDEN,
             "a state store has what its changelog makes of it: aborted writes are wiped, and it is restored from there (KIP-129)",
@@ -270,6 +274,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         _COMPACTED,
         _RETAINED,
         *_cut_off("inputs may be gone, and what the program's state has of them not"),
+        _ABORTED_IN_PART,
         Rule(
             FORBIDDEN,
             "what a program keeps of an input is committed with its offset or not at all (KIP-129)",

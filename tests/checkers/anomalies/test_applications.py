@@ -303,6 +303,20 @@ def test_outputs_of_nobody_and_of_aborted_inputs_are_phantoms(judged):
     assert any("names no input of this run" in one for one in sentences)
 
 
+@pytest.mark.parametrize("deletes", [{"retention": "60000"}, {"compaction": "true"}])
+@pytest.mark.parametrize(("type", "names"), [("info", []), ("fail", ["phantom-output"])])
+def test_an_input_of_unknown_outcome_may_have_been_deleted(judged, deletes, type, names):
+    h = program([(0, 5), (1, 6), (3, 7)], aborted=[7])
+    next(op for op in h.ops if op["process"] == 0 and op["op"] == 1)["type"] = type
+    assert violated(judged(h, {**CONTRACT, **deletes})) == names
+
+
+def test_outputs_that_were_deleted_tear_no_state(judged):
+    document = judged(counted([(1, 6, 2), (3, 7, 3)]), {**CONTRACT, "retention": "60000"})
+    assert violated(document) == []
+    assert answer(document, "torn-state")["verdict"] == "not exercised"
+
+
 def test_an_output_that_a_reader_got_must_be_there_in_the_end(judged):
     document = judged(program([(0, 5), (1, 6), (3, 7)], polled=[(0, 5), (2, 6)]), CONTRACT)
     assert violated(document) == ["vanished-output"]

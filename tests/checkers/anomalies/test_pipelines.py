@@ -123,6 +123,14 @@ def test_offsets_of_a_transaction_whose_outputs_are_nowhere_are_torn(judged):
     )
 
 
+@pytest.mark.parametrize(("type", "names"), [("info", []), ("fail", ["torn-offset"])])
+def test_outputs_that_were_deleted_do_not_say_that_their_transaction_was_aborted(judged, type, names):
+    h, (a, b) = pipeline(5, 6)
+    processed(h, 2, [a], [0])
+    processed(h, 2, [b], [2], type)
+    assert violated(judged(ended(h, {"in-0": [5, 6], "out-0": []}, 7), {**CONTRACT, "retention": "60000"})) == names
+
+
 def test_a_group_without_an_offset_and_one_with_a_lower_one_are_told_apart(judged):
     h, (a,) = pipeline(5)
     h.txn(0, {"in-1": 5})

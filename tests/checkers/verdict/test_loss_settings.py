@@ -25,6 +25,7 @@ PLAIN = {"transactional": "false"}
 CHAINS = {"reprocessed", "unprocessed", "torn-offset", "offset-regression", "double-ownership"}
 TRANSACTIONS = {"transactional": "true", "isolation": "read_committed"}
 MEMBERS = {**TRANSACTIONS, "consumption": "recorded"}
+PROGRAM = {**TRANSACTIONS, "application": "exactly-once"}
 
 # The setting, beneath it plain or transactional producers, and every anomaly that is judged otherwise than without the setting.
 TABLE = [
@@ -45,7 +46,17 @@ TABLE = [
     ({"operator_aborts": "open"}, PLAIN, set()),
     ({"operator_aborts": "open"}, TRANSACTIONS, ABORTED),
     ({"operator_aborts": "open"}, MEMBERS, ABORTED | {"unprocessed", "torn-offset"}),
+    (
+        {"operator_aborts": "open"},
+        PROGRAM,
+        ABORTED | {"unprocessed", "torn-state", "store-divergence", "wrong-state"},
+    ),
     ({"retention": "1000"}, PLAIN, ABSENCE),
+    (
+        {"retention": "1000"},
+        PROGRAM,
+        ABSENCE | {"torn-transaction", "false-ack", "unprocessed", "torn-state", "wrong-state", "vanished-output"},
+    ),
     ({"retention": "1000"}, TRANSACTIONS, ABSENCE | {"torn-transaction", "false-ack"}),
     (UNCLEAN, MEMBERS, LOST | CUT_TRANSACTIONS | FENCED | CHAINS),
     ({"compaction": "true"}, MEMBERS, ABSENCE | {"torn-transaction", "false-ack", "unprocessed"}),
