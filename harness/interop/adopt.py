@@ -26,7 +26,7 @@ from harness.interop.adopted_plan import contract, foreign_plan
 from harness.interop.blocks import BLOCK, blocks
 from harness.interop.detect import UNDERSTOOD, Format, detect, located
 from harness.interop.jepsen.joining import Joining
-from harness.interop.jepsen.parsed_blocks import WORKERS_LINE, ParsedBlock, parse_block
+from harness.interop.jepsen.parsed_blocks import WORKERS_LINE, Moment, ParsedBlock, parse_block
 from harness.interop.jepsen.receipts import receipts
 from harness.interop.jepsen.tables import Assembly
 from harness.interop.native import copy_parquet, merge_lines
@@ -109,6 +109,7 @@ def _adopt_jepsen(
         + _unknown_functions(path, parsed_blocks)
         + _beginning(path, parsed_blocks)
         + _between(path, parsed_blocks)
+        + _backward(path, parsed_blocks)
     )
     return _shortened(sorted(damage, key=lambda item: item.line)), functions, assembly.partitions, promised
 
@@ -138,11 +139,12 @@ def _beginning(path: Path, parsed_blocks: list[ParsedBlock]) -> list[Gap]:
 
 def _between(path: Path, parsed_blocks: list[ParsedBlock]) -> list[Gap]:
     """Lines that are missing between others: indexes count one line after the other, whoever they are of."""
-    numbered = [one for one in parsed_blocks if one.numbered]
+    numbered, unreadable = [one for one in parsed_blocks if one.numbered], sum(one.unreadable for one in parsed_blocks)
     if not numbered or any(one.unnumbered for one in parsed_blocks):
-        return []
+        why = "lines cannot be read, and without indexes nobody knows how many others are missing there"
+        return [Gap(file=path.name, why=why, kind=GapKind.MISSING, evidence=WORKERS_LINE)] if unreadable else []
     span = max(one.highest for one in numbered) - min(one.lowest for one in numbered) + 1
-    missing = span - sum(one.numbered for one in numbered) - sum(one.unreadable for one in parsed_blocks)
+    missing = span - sum(one.numbered for one in numbered) - unreadable
     if missing <= 0:
         return []
     why = f"by their indexes {missing} lines are missing between others"
@@ -150,6 +152,21 @@ def _between(path: Path, parsed_blocks: list[ParsedBlock]) -> list[Gap]:
         why = f"{why}, and {twice} have the index of another line: nobody knows which are as they were written"
         return [Gap(file=path.name, why=why, kind=GapKind.UNRELIABLE, lines=missing, evidence=WORKERS_LINE)]
     return [Gap(file=path.name, why=why, kind=GapKind.MISSING, lines=missing, evidence=WORKERS_LINE)]
+
+
+def _backward(path: Path, parsed_blocks: list[ParsedBlock]) -> list[Gap]:
+    """Lines that happened, as they say, before the line above of their process: doubled or moved, or a clock was set back."""
+    lines: list[int] = []
+    last: dict[int, Moment] = {}
+    for one in parsed_blocks:
+        lines += one.backward
+        lines += [moment.line for process, moment in one.first.items() if process in last and moment.is_before(last[process])]
+        last |= one.last
+    if not lines:
+        return []
+    more = f", nor does that of {len(lines) - 1} more" if len(lines) > 1 else ""
+    why = f"its index or time does not follow its process's line before{more}: lines are there twice, or in another order"
+    return [Gap(file=path.name, line=min(lines), why=why, kind=GapKind.UNRELIABLE, evidence=WORKERS_LINE)]
 
 
 def _unknown_functions(path: Path, parsed_blocks: list[ParsedBlock]) -> list[Gap]:

@@ -35,6 +35,7 @@ _MOVES = re.compile(_F + rb":?(?:assign|subscribe|crash)[\s,\"}]")
 _DEBUG = re.compile(_F + rb":?debug-topic-partitions[\s,\"}]")
 
 
+NEMESIS = -(1 << 63)  # in the place of a process's number
 SENT, POLLED = (Evidence.SENDS, Evidence.OUTCOMES), (Evidence.POLLS, Evidence.POSITIONS)
 WORKERS_LINE = (*SENT, *POLLED)
 
@@ -49,6 +50,18 @@ def _evidence(line: bytes) -> tuple[Evidence, ...]:
         return ()
     named = _ONLY.search(line)
     return {b"send": SENT, b"poll": POLLED}.get(named[1] if named else b"", WORKERS_LINE)
+
+
+class Moment(NamedTuple):
+    """When something happened, as a line (from 1) of a process says. number: its index. -1: not given."""
+
+    number: int
+    time: int
+    line: int
+
+    def is_before(self, other: Moment) -> bool:
+        """Whether one of the two numbers says so, or the index is the same: a process does one thing after the other."""
+        return -1 < self.number <= other.number or -1 < self.time < other.time
 
 
 class PlacedEvent(NamedTuple):
@@ -71,6 +84,8 @@ class ParsedBlock:
     lowest, highest: the lowest and the highest index of any line, whoever it is of; -1 when none has one. numbered: how many
     different ones there are. unnumbered: how many lines that could be read have none. repeated: how many have that of another.
     unreadable: how many lines could not be read, so that nobody knows theirs.
+    first, last: the moments of each process's first and last line. backward: lines that happened, as they say, before the line
+    above of their process.
     together: as in `OperationRows`.
     """
 
@@ -91,6 +106,9 @@ class ParsedBlock:
     unnumbered: int = 0
     repeated: int = 0
     unreadable: int = 0
+    first: dict[int, Moment] = field(default_factory=dict)
+    last: dict[int, Moment] = field(default_factory=dict)
+    backward: list[int] = field(default_factory=list)
     together: bool = False
 
     @property
@@ -170,9 +188,11 @@ class _BlockParser:
         self._pairs: list[tuple[int, int]] = []
         self._open: dict[int, tuple[int, Event | None, bytes]] = {}
         self._indexes: list[tuple[int, int]] = []  # position of an invocation, and its index
-        self._seen_indexes: list[int] = []  # of lines that are not plain, completions and others among them
-        self._process, self._index = (known.number(name) if known else np.empty(0) for name in ("process", "index"))
-        self._timed = known is not None and len(known.number("time")) > 0
+        self._others: list[tuple[int, int, int, int]] = []  # position, process, index and time of lines that are not plain
+        self._process, self._index, self._time = (
+            known.number(name) if known else np.empty(0, dtype=np.int64) for name in ("process", "index", "time")
+        )
+        self._timed = len(self._time) > 0
         self._together = np.empty((2, 0), dtype=np.int64)  # the pairs that were taken at once
 
     def damaged(self, position: int, why: str, line: bytes) -> None:
@@ -203,7 +223,8 @@ class _BlockParser:
         if self._known is not None and self._known.rows[position] >= 0:
             return  # its index is known
         if isinstance(event, Event):
-            self._seen_indexes.append(event.index)
+            process = event.process if isinstance(event.process, int) else NEMESIS
+            self._others.append((position, process, event.index, event.time))
         else:
             self._parsed.unreadable += event is not None
 
@@ -289,7 +310,8 @@ class _BlockParser:
             except NOT_UNDERSTOOD as error:
                 self.damaged(position, f"not understood ({error})", line)
         numbers = self._numbers()
-        indexes = np.append(self._index, np.array(self._seen_indexes, dtype=np.int64))
+        at, process, indexes, time = self._moments()
+        self._follow(at, process, indexes, time)
         known = np.unique(indexes[indexes >= 0])
         parsed.numbered, parsed.unnumbered = len(known), int((indexes < 0).sum())
         parsed.repeated = len(indexes) - parsed.unnumbered - parsed.numbered
@@ -301,6 +323,25 @@ class _BlockParser:
         for table, path in zip(self._tables(), (parsed.ops, parsed.mops), strict=True):
             write(table, path)
         return parsed
+
+    def _moments(self) -> Any:
+        """The position, process, index and time of every line."""
+        plain = np.flatnonzero(self._known.rows >= 0) if self._known else np.empty(0, dtype=np.int64)
+        seen = np.array(self._others, dtype=np.int64).reshape(-1, 4).T
+        return np.hstack([np.stack([plain, self._process, self._index, self._time]), seen])
+
+    def _follow(self, at: Ints, process: Ints, index: Ints, time: Ints) -> None:
+        """Go through the lines of each process."""
+        order = np.lexsort((at, process))
+        order = order[process[order] != NEMESIS]
+        at, process, index, time = at[order], process[order], index[order], time[order]
+        same = process[1:] == process[:-1]
+        back = same & (index[1:] >= 0) & (index[1:] <= index[:-1]) | same & (time[1:] >= 0) & (time[1:] < time[:-1])
+        self._parsed.backward = sorted(map(self._block.line, at[1:][back].tolist()))
+        who, begins = np.unique(process, return_index=True)
+        for ends, places in ((self._parsed.first, begins), (self._parsed.last, np.append(begins[1:], len(at)) - 1)):
+            for one, place in zip(who.tolist(), places.tolist(), strict=False):
+                ends[one] = Moment(int(index[place]), int(time[place]), self._block.line(int(at[place])))
 
     def _numbers(self) -> Ints:
         """The indexes of all invocations, in the order of their lines."""

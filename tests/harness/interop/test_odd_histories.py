@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 
 import pytest
 from support.jepsen_example import DATA, Adopted, adopted
 
 from checkers.verdict.judge import judge
-from harness.api import Evidence, HistoryError, missing_evidence
+from harness.api import Evidence, GapKind, HistoryError, missing_evidence
 from harness.runs.directory import open_run
 
 QUEUE = (DATA / "queue.edn").read_text()
@@ -196,6 +197,41 @@ def test_what_indexes_and_times_say_of_lost_lines_accuses_nobody(tmp_path, lines
     assert judge(open_run(found.dir), here=True)["verdict"] == "unknown"
 
 
+ORDERED = [
+    re.sub(":index [0-9]+", f":index {number}", line)
+    for number, line in enumerate([*SENT[:2], *SENT[4:6], *SENT[2:4], *SENT[6:]])
+]
+OUT_OF_ORDER = {
+    "a poll is there twice": [*ORDERED[:6], *ORDERED[4:]],
+    "a poll is there again at the end": [*ORDERED, *ORDERED[4:6]],
+    "all is there twice": [*ORDERED, *ORDERED],
+    "the last poll comes first": [*ORDERED[6:], *ORDERED[:6]],
+    "a clock was set back": [*ORDERED[:6], ORDERED[6].replace("5000000000", "1500000000"), ORDERED[7]],
+}
+CLOCK = ("a clock was set back", "time")  # without times nobody sees it
+
+
+@pytest.mark.parametrize("block", [8 << 20, 200], ids=["one block", "blocks"])
+@pytest.mark.parametrize(
+    ("what", "lacking"), [(what, key) for what in OUT_OF_ORDER for key in ("nothing", "index", "time") if (what, key) != CLOCK]
+)
+def test_lines_that_do_not_follow_one_another_in_their_process_accuse_nobody(tmp_path, what, lacking, block):
+    """A doubled poll looks as if its consumer had gone back, and a clock that was set back as if reads came before writes."""
+    whole, damaged = (re.sub(f", :{lacking} [0-9]+", "", "".join(lines)) for lines in (ORDERED, OUT_OF_ORDER[what]))
+    assert judge(open_run(adopted(whole, tmp_path, "whole", block=block).dir), here=True)["verdict"] == "valid"
+    found = open_run(adopted(damaged, tmp_path, "damaged", block=block).dir)
+    assert any("does not follow" in gap.why for gap in found.gaps), found.gaps
+    assert judge(found, here=True)["verdict"] == "unknown"
+
+
+def test_without_indexes_a_line_that_cannot_be_read_may_stand_for_several(tmp_path):
+    """A hole in the file begins in an assignment and ends behind a send: the record that was read is no phantom."""
+    lines = ["{:type :invoke, :f :assign, :value [0], :process 1}\n", *ORDERED]
+    text = re.sub(", :(index|time) [0-9]+", "", "".join(lines))
+    hole = text[: text.index("[0]")] + text[text.index("[:send 0 [1 2]]") :]  # of the send, as of all before it, nothing is left
+    assert judge(open_run(adopted(hole, tmp_path).dir), here=True)["verdict"] == "unknown"
+
+
 def test_a_whole_history_has_no_gap_and_one_without_its_beginning_may_lack_sends(tmp_path):
     assert open_run(Adopted(DATA / "queue.edn", tmp_path / "whole").dir).gaps == ()
     found = adopted("".join(QUEUE.splitlines(keepends=True)[7:]), tmp_path)
@@ -246,7 +282,7 @@ def test_indexes_that_repeat_are_not_believed(tmp_path):
     """Jepsen's own tests have some; then lines number the operations."""
     found = adopted(INVOKE + OK + INVOKE.replace(" 1]", " 2]") + OK.replace(" 1]", " 2]"), tmp_path)
     assert [row["op"] for row in found.rows] == [0, 2]
-    assert found.damage == []
+    assert [(gap.line, gap.kind) for gap in found.damage] == [(3, GapKind.UNRELIABLE)]
 
 
 def test_a_directory_is_its_history(tmp_path):
