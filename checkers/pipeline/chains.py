@@ -13,6 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from checkers.anomalies.instances import fenced_commits
 from checkers.arrays import Bools, Ints
 from checkers.partition.log import ABORTED, COMMITTED, INFO, NONE, PartitionLog
 from checkers.run_view import RunView
@@ -36,13 +37,15 @@ def has_chains(run: RunView) -> bool:
 
 
 def places_of_records(log: PartitionLog, brief: bool = False) -> PartitionMessages:
-    """The records sent to a partition, with their lowest offsets, and which of them a read_committed reader got.
+    """The records sent to a partition, with their lowest offsets, which of them a read_committed reader got, and which only the
+    complete read_uncommitted final read did.
 
     brief: whether anybody needs them.
     """
     if not brief or not len(log.sends):
         return PartitionMessages()
     columns = {"v": log.sends.v, "offset": log.place, "visible": log.seen_committed}
+    columns["hidden"] = log.covered & log.seen_witness & ~log.seen_committed
     table = pa.table(columns).replace_schema_metadata({"partition": log.partition})
     return PartitionMessages(to_driver=[(PLACES, to_message(table))])
 
@@ -129,11 +132,12 @@ class Pipeline:
 
     @cached_property
     def _places(self) -> pd.DataFrame:
-        """Where each gathered record is, by its identity, and whether it is `visible`."""
+        """Where each gathered record is, by its identity, and whether it is `visible`, or `hidden`."""
         tables = [from_message(message) for name, message in self.run.gathered.to_driver if name == PLACES]
         partitions = [table.schema.metadata[b"partition"].decode() for table in tables]
         places = [table.to_pandas().assign(partition=name) for name, table in zip(partitions, tables, strict=True)]
-        nothing = _no_records()[["v", "partition", "offset"]].assign(visible=np.empty(0, dtype=np.bool_))
+        nothing = _no_records()[["v", "partition", "offset"]]
+        nothing = nothing.assign(**{name: np.empty(0, dtype=np.bool_) for name in ("visible", "hidden")})
         return pd.concat([nothing, *places] if places else [nothing]).set_index("v")
 
     @cached_property
@@ -182,13 +186,17 @@ class Pipeline:
     def fates(self) -> pd.DataFrame:
         """`op`, `fate` of the operations with offsets: COMMITTED (surely), ABORTED (surely), INFO.
 
-        Of unknown outcome, with outputs none of which is visible although all was read back: it is aborted in effect.
+        Of unknown outcome, with outputs none of which is visible although all was read back: it is aborted in effect. One whose
+        commit returned ok, and of which the log holds outputs that nobody may see, or that had been fenced, is `false-ack`'s.
         """
         ops = self.chains.offsets["op"].unique()
         status = np.where(np.isin(ops, self.proven), COMMITTED, self.run.status(ops))
         made = self.records.loc[self.records["output"] != NONE, "op"].unique()
-        nothing = (status == INFO) & np.isin(ops, made) & self.all_read_back
-        return pd.DataFrame({"op": ops, "fate": np.where(nothing, ABORTED, status)})
+        nothing = np.isin(ops, made) & ~np.isin(ops, self.proven) & self.all_read_back
+        hidden = self.records["output"].isin(self._places.index[self._places["hidden"].astype(np.bool_)])
+        false = np.isin(ops, self.records.loc[hidden, "op"]) | np.isin(ops, self.run.shared(fenced_commits))
+        fate = np.where(nothing & (status == INFO), ABORTED, status)
+        return pd.DataFrame({"op": ops, "fate": np.where(nothing & false & (status == COMMITTED), INFO, fate)})
 
     @cached_property
     def looks(self) -> pd.DataFrame:

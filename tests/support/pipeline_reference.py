@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import combinations
 from typing import Any
 
-from support.reference import READ_COMMITTED, FlatHistory, Found, Row
+from support.reference import READ_COMMITTED, FlatHistory, Found, Row, false_acks
 
 
 class PipelineHistory(FlatHistory):
@@ -49,7 +49,14 @@ class PipelineHistory(FlatHistory):
         if any(self.visible(output) for output in outputs):
             return "ok"
         known = self.status({"op": number})
-        return "fail" if known == "info" and outputs and self.read_back else known
+        if not outputs or not self.read_back:
+            return known
+        false = known == "ok" and not self.falsely_acknowledged.isdisjoint(outputs)
+        return "info" if false else "fail" if known == "info" else known
+
+    @cached_property
+    def falsely_acknowledged(self) -> set[int]:
+        return set(false_acks(self))
 
     @cached_property
     def commits(self) -> list[Row]:

@@ -131,6 +131,25 @@ def test_outputs_that_were_deleted_do_not_say_that_their_transaction_was_aborted
     assert violated(judged(ended(h, {"in-0": [5, 6], "out-0": []}, 7), {**CONTRACT, "retention": "60000"})) == names
 
 
+@pytest.mark.parametrize("fenced", [False, True])
+def test_a_commit_that_never_happened_has_moved_no_offset(judged, fenced):
+    """The log holds its outputs as aborted, or it had been fenced: whoever reads on from the older offset does right."""
+    h, (a, b) = pipeline(5, 6)
+    own = {"transactional_id": "id"}
+    if fenced:
+        h.add(2, "initialise", **own)
+        h.add(3, "initialise", **own)
+    number = processed(h, 2, [a, b], [0, 1])
+    h.ops[number] |= own
+    processed(h, 3, [a], [3])
+    processed(h, 3, [b], [5])
+    h.final({"in-0": [5, 6], "out-0": [3, 5]}, {"in-0": [5, 6], "out-0": [3, 5] if fenced else [0, 1, 3, 5]})
+    h.add(-1, "group-offsets", isolation=None, detail=json.dumps({"group": "g", "offsets": {"in-0": 7}}))
+    document = judged(h, CONTRACT)
+    assert violated(document) == ["false-ack"]
+    assert answer(document, "offset-regression")["compared"] == 1
+
+
 def test_a_group_without_an_offset_and_one_with_a_lower_one_are_told_apart(judged):
     h, (a,) = pipeline(5)
     h.txn(0, {"in-1": 5})
