@@ -6,6 +6,8 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+RAISED = (Exception, SystemExit)  # what a plug-in may raise; one that leaves must not take the verdict's exit code with it
+
 
 def described(error: BaseException, function: Callable[..., Any] | None = None) -> str:
     """`ValueError: too few (checks/my_checks.py, line 12, in mine: raise ValueError("too few"))`.

@@ -33,7 +33,7 @@ def installed_checks() -> tuple[list[Check[Any]], list[Broken]]:
     for entry in _entries(tuple(sys.path)):
         try:
             check = entry.load()
-        except Exception as error:  # noqa: BLE001 - a plug-in's module may raise anything; it becomes `unknown`
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a plug-in's module may raise anything; it becomes `unknown`
             broken.append(Broken(entry.name, f"could not be loaded: {type(error).__name__}: {error}"))
             continue
         if wrong := _breaches(check):

@@ -27,7 +27,7 @@ from pyspark.sql import SparkSession
 from checkers.api import ROW_COLUMNS, ROW_NUMBERS, Check, CheckResult
 from checkers.array_files import ArrayFiles
 from checkers.arrays import Ints
-from checkers.failures import described
+from checkers.failures import RAISED, described
 from checkers.partition import several_records
 from checkers.partition.assembly import unpack_log
 from checkers.partition.log import IN_MEMORY, FinalRead, PartitionLog, Resets, Settings
@@ -327,7 +327,7 @@ def _result(check: Check[PartitionLog], log: PartitionLog) -> PackedResult:
         return PackedResult(
             result.compared, result.lacking, result.more, result.unknown, rows=_packed_rows(result), several=several
         )
-    except Exception as error:  # noqa: BLE001 - a check that fails is unknown and takes no other answer with it
+    except RAISED as error:  # a check that fails is unknown and takes no other answer with it
         return PackedResult(error=described(error, check.function))
 
 

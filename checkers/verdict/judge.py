@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from checkers.anomalies.listed_transactions import questions_ended
 from checkers.api import Check
-from checkers.failures import described
+from checkers.failures import RAISED, described
 from checkers.partition.log import NONE
 from checkers.registry import installed_checks, with_more
 from checkers.run_view import Fencing, RunView
@@ -256,7 +256,7 @@ def _sentence(check: Check[Any], finding: Finding, text: FindingText) -> str:
         return plain
     try:
         return check.explain(finding, text)
-    except Exception as error:  # noqa: BLE001 - a finding without a good sentence is still a finding
+    except RAISED as error:  # a finding without a good sentence is still a finding
         return f"{plain} (It could not be explained: {described(error, check.explain)})"
 
 

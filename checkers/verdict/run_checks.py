@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from checkers.api import ROW_COLUMNS, ROW_NUMBERS, Check, CheckResult
-from checkers.failures import described
+from checkers.failures import RAISED, described
 from checkers.partition.log import PartitionLog
 from checkers.partition.positions import positions
 from checkers.partition.unseen import moments
@@ -81,7 +81,7 @@ def _briefed(gather: Callable[..., PartitionMessages], brief: Callable[[RunView]
     """A gathering function with what it has to know. Where that cannot be had, its error: checks that need it are unknown."""
     try:
         return partial(gather, brief=brief(run))
-    except Exception as error:  # noqa: BLE001 - a check that fails is unknown and takes no other result with it
+    except RAISED as error:  # a check that fails is unknown and takes no other result with it
         return partial(_unbriefed, described(error, brief))
 
 
@@ -95,7 +95,7 @@ def _second_step(check: Check[Any], result: CombinedResult, run: RunView) -> Com
         return result
     try:
         rows = check.resolve(result.rows, run)
-    except Exception as error:  # noqa: BLE001 - a check that fails is unknown and takes no other result with it
+    except RAISED as error:  # a check that fails is unknown and takes no other result with it
         return CombinedResult(result.rows.iloc[:0], result.compared, error=described(error, check.resolve))
     result.compared += int(rows.attrs.get("compared", 0))
     result.unread += int(rows.attrs.get("unread", 0))
@@ -108,7 +108,7 @@ def _run_check(check: Check[Any], run: RunView) -> CombinedResult:
     try:
         result: CheckResult = check(run) if check.options else run.shared(check.function)  # some checks count another's findings
         return CombinedResult(_frame(result.rows), result.compared, result.lacking, result.unknown, table=result.table)
-    except Exception as error:  # noqa: BLE001 - a check that fails is unknown and takes no other result with it
+    except RAISED as error:  # a check that fails is unknown and takes no other result with it
         return CombinedResult(no_rows(), error=described(error, check.function))
 
 

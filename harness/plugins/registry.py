@@ -261,7 +261,7 @@ def _import_from(path: str) -> Any:
         return getattr(importlib.import_module(module), name)
     except AttributeError as error:
         raise CampaignError([f'"{path}" cannot be loaded: module {module} has no {name}']) from error
-    except Exception as error:  # a plug-in's module may raise anything while it is imported
+    except (Exception, SystemExit) as error:  # a plug-in's module may raise anything while it is imported
         raise CampaignError([f'"{path}" cannot be loaded: {type(error).__name__}: {error}']) from error
 
 

@@ -131,7 +131,7 @@ class _Raised:
 def _result_of(what: str, call: Callable[[], Any]) -> Any:
     try:
         return call()
-    except Exception as error:  # noqa: BLE001 - a plug-in may raise anything; it is a flaw of the plug-in
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a plug-in may raise anything; it is a flaw of the plug-in
         return _Raised(f"{what} raised {type(error).__name__}: {error}; it must answer without a cluster")
 
 

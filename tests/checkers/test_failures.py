@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -50,6 +51,17 @@ def test_a_check_of_the_whole_run_says_the_same_on_one_line():
     assert re.fullmatch(
         r'ValueError: two lines \(\S+test_failures\.py, line \d+, in too_long: raise ValueError\("two\\nlines"\)\)', error
     )
+
+
+@pytest.mark.parametrize("code", [0, 1, None])
+def test_a_check_that_leaves_the_program_is_unknown_and_gives_the_command_no_exit_code(code):
+    def leaves(_):
+        sys.exit(code)
+
+    of_run = _run_check(dataclasses.replace(too_long, function=leaves), SimpleNamespace(shared=lambda make: make(None)))
+    of_partition = _result(dataclasses.replace(too_short, function=leaves), PartitionBuilder().log())
+    for error in (of_run.error, of_partition.error):
+        assert re.match(r"SystemExit: .*test_failures\.py, line \d+, in leaves", error)
 
 
 def test_an_error_that_was_never_raised_is_described_too():
