@@ -33,7 +33,7 @@ class IsolateThenKill:
     answer_within_s: Wait = 30.0  # how long healing waits for the started broker to answer
 
     def __post_init__(self) -> None:
-        targets.check(self.target, targets.BROKERS)
+        targets.check(self.target, targets.ONE_BROKER)
         demand_bounds(self)
 
     def inject(self, cluster: KillablePartitionableCluster, rng: Random) -> Receipt:
@@ -44,6 +44,8 @@ class IsolateThenKill:
             return no_target(self.target, error)
         others = [node for node in network_partition.brokers(cluster, nodes) if node not in nodes]
         cut = network_partition.cut(cluster, self.target, nodes, network_partition.both_ways(nodes, others))
+        if not cut.pairs:  # a single broker: there is nobody to be isolated from
+            return cut
         alive: list[str] = []
         with undo_on_error(lambda: attempt_each(cluster.undrop, [cut.pairs]) + attempt_each(cluster.start, alive)):
             clock.sleep(self.alone_s)

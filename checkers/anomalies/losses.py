@@ -29,7 +29,7 @@ def _explain_lost(finding: Finding, text: FindingText) -> str:
     how = text.how_missing(lost[0].partition, len(lost))
     if len(writers) > 1:
         return (
-            f"{len(lost)} records of {len(writers)} operations, next to each other in {lost[0].partition} ({places}), "
+            f"{len(lost):,} records of {len(writers):,} operations, next to each other in {lost[0].partition} ({places}), "
             f"were acknowledged, and {how}."
         )
     writer, elsewhere = text.name(writers[0]), text.read_elsewhere(finding)

@@ -2,6 +2,8 @@
 
 from random import Random
 
+import pytest
+
 from nemesis.isolate_then_kill import IsolateThenKill
 from nemesis.testing import FakeCluster
 
@@ -34,3 +36,12 @@ def test_a_broker_that_cannot_be_killed_makes_the_fault_ineffective(monkeypatch)
     receipt = IsolateThenKill(target="leader:t-0", alone_s=0).inject(cluster, Random(1))
     assert receipt.effective is False
     assert "n1 survived" in receipt.note
+
+
+def test_a_single_broker_has_nobody_to_be_isolated_from_and_lives_on():
+    cluster = FakeCluster(brokers=1)
+    receipt = IsolateThenKill(alone_s=0).inject(cluster, Random(1))
+    assert (receipt.effective, receipt.note) == (False, "nothing to cut: there are no two nodes to keep apart")
+    assert cluster.whole()
+    with pytest.raises(ValueError, match='unknown target "all"'):
+        IsolateThenKill(target="all")
