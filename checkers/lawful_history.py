@@ -142,8 +142,10 @@ def _polls(
     owner = np.arange(len(rows)) // size
     count = int(owner[-1]) + 1 if len(rows) else 0
     last = np.minimum(np.arange(1, count + 1) * size, len(rows)) - 1
-    end = when[rows][last]
-    ops = {"process": process, "op": np.arange(count), "time": end - MS, "end": end + 1, "f": "poll", "type": "ok"}
+    step = 2 * np.arange(count)  # a poll begins when the one before it is over
+    end = np.maximum.accumulate(when[rows][last] - step) + step
+    start = np.maximum(end - MS, np.r_[end[:1] - MS, end[:-1] + 1])
+    ops = {"process": process, "op": np.arange(count), "time": start, "end": end + 1, "f": "poll", "type": "ok"}
     columns = {name: log[name][rows] for name in ("partition", "v", "offset")}
     polled = Mops(owner=owner, kind=1, began=None, ended=end[owner], **columns)
     return {**ops, "role": role, "isolation": isolation, "count": count}, polled

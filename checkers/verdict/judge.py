@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -233,7 +234,7 @@ def _judged(check: Check[Any], result: CombinedResult, run: RunView, receipts: R
     for finding, is_certain in zip(findings, certain, strict=True):
         finding.forbidden = (strict if is_certain else rule).judged == FORBIDDEN
         finding.sentence = _sentence(check, finding, text)
-        finding.detail = check.detail(finding, text) if check.detail else {}
+        finding.detail = _detail(check, finding, text)
         finding.faults = _faults_around(finding, run.overview, receipts)
     lacking = result.lacking or check.needs
     reason = error or (f"{result.more} more were found; only examples are kept" if result.more else "")
@@ -258,6 +259,19 @@ def _sentence(check: Check[Any], finding: Finding, text: FindingText) -> str:
         return check.explain(finding, text)
     except RAISED as error:  # a finding without a good sentence is still a finding
         return f"{plain} (It could not be explained: {described(error, check.explain)})"
+
+
+def _detail(check: Check[Any], finding: Finding, text: FindingText) -> dict[str, Any]:
+    """A check's own keys for a finding's document; where they cannot be had the sentence says so."""
+    if check.detail is None:
+        return {}
+    try:
+        given = dict(check.detail(finding, text))
+        json.dumps(given)
+    except RAISED as error:
+        finding.sentence += f" (Its details cannot be had: {described(error, check.detail)})"
+        return {}
+    return given
 
 
 def _faults_around(finding: Finding, overview: Overview, receipts: Receipts) -> list[int]:

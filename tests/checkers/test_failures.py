@@ -15,7 +15,7 @@ from checkers.failures import described
 from checkers.spark.job import _result
 from checkers.testing import PartitionBuilder
 from checkers.verdict.decision import judge_property
-from checkers.verdict.judge import _sentence
+from checkers.verdict.judge import _detail, _sentence
 from checkers.verdict.rules import rule_for
 from checkers.verdict.run_checks import _run_check
 from harness.report.panels.properties import properties
@@ -78,6 +78,19 @@ def test_a_sentence_that_cannot_be_made_says_where_it_broke():
     sentence = _sentence(dataclasses.replace(too_short, explain=explain), Finding(), None)
     assert "LookupError: no such place (" in sentence
     assert "in explain" in sentence
+
+
+def _raises(finding, text):
+    raise SystemExit(0)
+
+
+@pytest.mark.parametrize(
+    ("detail", "words"), [(_raises, "SystemExit: 0"), (lambda *_: {"set": {1}}, "TypeError: "), (lambda *_: 1, "TypeError: ")]
+)
+def test_details_that_cannot_be_had_are_left_out_of_the_finding(detail, words):
+    finding = SimpleNamespace(sentence="Too short.")
+    assert _detail(dataclasses.replace(too_short, detail=detail), finding, None) == {}
+    assert finding.sentence.startswith(f"Too short. (Its details cannot be had: {words}")
 
 
 @pytest.mark.parametrize(("check", "words"), [(too_short, "Something odd, in two lines."), (too_long, "Something else.")])
