@@ -32,7 +32,7 @@ def lost(log: PartitionLog) -> Bools:
 
 def _vanished(log: PartitionLog) -> Bools:
     """Sends that somebody got before a complete read_committed final read began, and that no such read returned."""
-    perhaps = log.seen & ~log.promised & ~log.seen_final
+    perhaps = log.seen & ~log.seen_final
     if log.settings.deletes or not log.final.readers or not perhaps.any():
         return np.zeros(len(log.sends), dtype=np.bool_)
     got = [got_by(log, reads_before(log, process, began)) for process, _, began in log.final.readers]

@@ -17,6 +17,7 @@ from checkers.verdict.rules import INAPPLICABLE, full_contract, rule_for
 CHECKS = [check for check in installed_checks()[0] if check.name in NAMES]
 MOVED, MOVING_SEEDS = {"poll-skip", "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll"}, 6
 SEEDS, NIGHTLY_SEEDS = 8, 4008
+KNOWN = 3350  # a promise is gone that another reader had got, and that nobody had to return at the end
 
 
 def compare(folder, seed, history=varied_history, groups=0.0):
@@ -35,7 +36,7 @@ def compare(folder, seed, history=varied_history, groups=0.0):
 
 
 def test_random_histories_are_judged_as_by_the_reference(tmp_path):
-    met = set().union(*(compare(tmp_path, seed) for seed in range(SEEDS)))
+    met = set().union(*(compare(tmp_path, seed) for seed in (*range(SEEDS), KNOWN)))
     assert len(met) > len(NAMES) // 2, "histories without trouble prove little"
 
 
