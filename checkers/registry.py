@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.cloudpickle import register_pickle_by_value
 
 from checkers.api import Check
+from checkers.failures import RAISED
 from checkers.validation import breaches
 from harness.api import HarnessError
 
@@ -33,7 +34,7 @@ def installed_checks() -> tuple[list[Check[Any]], list[Broken]]:
     for entry in _entries(tuple(sys.path)):
         try:
             check = entry.load()
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a plug-in's module may raise anything; it becomes `unknown`
+        except RAISED as error:  # a plug-in's module may raise anything; it becomes `unknown`
             broken.append(Broken(entry.name, f"could not be loaded: {type(error).__name__}: {error}"))
             continue
         if wrong := _breaches(check):

@@ -306,9 +306,9 @@ def _when_it_began(one: CoordinatedTransaction, seen: Sighting, committed: int) 
     if began is None:
         return ""
     seconds = (began - committed) / SECOND
-    if seconds < 0:
-        return f", in a transaction that began {-seconds:.3f} s before the commit had returned, by the coordinator's clock"
-    return f", in one that nobody began: it opened {seconds:.3f} s after the commit had returned, by the coordinator's clock"
+    what = "began" if seconds < 0 else "nobody began: it opened"
+    when = f"{abs(seconds):.3f} s {'before' if seconds < 0 else 'after'} the commit had returned"
+    return f", in a transaction that {what} {when}, by the coordinator's clock"
 
 
 @run_check(

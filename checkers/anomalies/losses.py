@@ -67,11 +67,11 @@ def lost_write(log: PartitionLog) -> CheckResult:
     Promised: every record of a transaction whose commit returned ok; an acknowledged record outside transactions; an
     acknowledged record of an undecided transaction of which a read_committed reader got some record (any record when the
     operation has no completion at all: commit follows only after every acknowledgement), unless commit was never called
-    (`dirty-read`). The final read is the completed
-    read_committed one, else the completed read_uncommitted one (which sees more). Without either, only what lies below a record
-    that somebody got, and was read by nobody at all, is lost: the tail may simply be unpolled. It lies below by its offset, or,
-    where that is unknown, because the other record was sent later: after the acknowledgement or the end of the operation, or
-    after a read_committed reader got any record of the transaction (its marker follows all of its records).
+    (`dirty-read`). The final read is the completed read_committed one, else the completed read_uncommitted one (which sees more).
+    Without either, only what lies below a record that somebody got, and was read by nobody at all, is lost: the tail may simply
+    be unpolled. It lies below by its offset, or, where that is unknown, because the other record was sent later: after the
+    acknowledgement or the end of the operation, or after a read_committed reader got any record of the transaction (its marker
+    follows all of its records).
     Where the history does not tell what some poll returned, it must also lie between two consecutive reads of one
     consumer, or between the partition's start and the first read after it: that poll may have got the record, and no other.
     In a partition whose last stable offset is stuck, a record above it is hidden: lost only if read_uncommitted misses it too.

@@ -214,7 +214,7 @@ def test_a_transaction_whose_commit_had_returned_is_not_ongoing(tmp_path):
     ("began_ms", "words"),
     [
         (-7, "in a transaction that began 0.007 s before the commit had returned, by the coordinator's clock."),
-        (175, "in one that nobody began: it opened 0.175 s after the commit had returned, by the coordinator's clock."),
+        (175, "in a transaction that nobody began: it opened 0.175 s after the commit had returned, by the coordinator's clock."),
     ],
 )
 def test_the_sentence_says_whether_it_is_another_transaction(tmp_path, began_ms, words):
