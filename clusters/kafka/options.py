@@ -62,12 +62,18 @@ class KafkaOptions:
     def judged_settings(self, topic: Mapping[str, str]) -> tuple[list[tuple[str, str, str]], str]:
         """See `harness.api.JudgesSettings`."""
         from clusters.kafka.settings_check import known_definitions, refused
+        from clusters.kafka.storage import refused_features
 
         known, unchecked = known_definitions(self.all_versions())
         if unchecked:
             return [], unchecked
         given = (("settings", self.settings, "broker"), ("topic", topic, "topic"))
-        return [(table, name, text) for table, settings, kind in given for name, text in refused(settings, kind, known)], ""
+        found = [(table, name, text) for table, settings, kind in given for name, text in refused(settings, kind, known)]
+        formatted_by = self.all_versions()[0]
+        if self.features and (text := refused_features(formatted_by, tuple(self.features.items()))):
+            named = sorted((name for name in self.features if name in text), key=text.index)
+            found.append(("features", (named or [*self.features])[0], text))
+        return found, ""
 
     def missing(self) -> dict[type, str]:
         """What such a cluster cannot do, wherever it runs."""

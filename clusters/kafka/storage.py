@@ -5,17 +5,23 @@ The directories lie under `data/` of the run while it lasts, on disk, so that th
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 
-from clusters.kafka.broker_config import PlannedNode, error_lines
-from clusters.kafka.distribution import Distribution
+from clusters.kafka import node_plan
+from clusters.kafka.broker_config import PlannedNode, error_lines, properties, write_properties
+from clusters.kafka.broker_settings import broker_settings
+from clusters.kafka.distribution import Distribution, cached
 from clusters.kafka.node_directory import META, kafka_uuid, with_ids
-from harness.api import ClusterError
+from harness.api import ClusterError, liveness
 
 _FORMAT_S = 60.0
+_NOISE = re.compile(r".*(?: = |\bINFO\b).*\n?")  # the tool lists all settings before what it has to say
+_THROWN = re.compile(r'Exception in thread "main" [\w.$]+: ')
 
 Format = Callable[[Sequence[str], float], "subprocess.CompletedProcess[str]"]  # Kafka's StorageTool: (arguments, timeout)
 
@@ -47,8 +53,7 @@ def format_all(
     """
     first = nodes[0]
     try:
-        levels = [word for name, level in (features or {}).items() for word in ("--feature", f"{name}={level}")]
-        done = tool(["format", "-t", kafka_uuid(), *levels, "-c", str(configs[first.name])], _FORMAT_S)
+        done = tool(_format(features or {}, configs[first.name]), _FORMAT_S)
     except subprocess.TimeoutExpired as e:
         raise ClusterError(f"Kafka {version} was still formatting its storage after {_FORMAT_S:.0f} s") from e
     if done.returncode != 0:
@@ -58,6 +63,31 @@ def format_all(
         shutil.copytree(data / first.name, data / node.name, dirs_exist_ok=True)
         meta = data / node.name / META
         meta.write_text(with_ids(meta.read_text(), node.id, kafka_uuid()))
+
+
+def _format(features: Mapping[str, int], config: Path) -> list[str]:
+    levels = [word for name, level in features.items() for word in ("--feature", f"{name}={level}")]
+    return ["format", "-t", kafka_uuid(), *levels, "-c", str(config)]
+
+
+@lru_cache(maxsize=32)
+def refused_features(version: str, features: tuple[tuple[str, int], ...]) -> str:
+    """Why Kafka's own tool formats no storage with these levels of features, in its words; empty: it does (about a second).
+
+    Empty too where the version is not in the cache, or nothing can be asked.
+    """
+    distribution = cached(version)
+    if distribution is None:
+        return ""
+    (node,) = node_plan.nodes(1, 0, node_plan.loopback)
+    with liveness.temporary_directory("format") as directory:
+        config = directory / "server.properties"
+        write_properties(config, properties(node, [node], broker_settings(1, {}), directory / node.name))
+        try:
+            done = local_tool(distribution)(_format(dict(features), config), _FORMAT_S)
+        except (OSError, subprocess.TimeoutExpired):
+            return ""
+    return _THROWN.sub("", error_lines(_NOISE.sub("", done.stdout + done.stderr))) if done.returncode else ""
 
 
 def collect(data: Path, destination: Path) -> None:

@@ -309,10 +309,10 @@ class JudgesSettings(Protocol):
     """A provider that knows which settings its brokers and topics have."""
 
     def judged_settings(self, topic: Mapping[str, str]) -> tuple[list[tuple[str, str, str]], str]:
-        """What is wrong with its own `settings` and with those of the topics, before anything starts.
+        """What is wrong with its own `settings` and `features`, and with the settings of the topics, before anything starts.
 
-        Triples of a table (`settings`: of the cluster; `topic`), a setting and a sentence; and why nothing can be said now, empty
-        when it can.
+        Triples of a table (`settings`, `features`: of the cluster; `topic`), a name and a sentence; and why nothing can be said
+        now, empty when it can.
         """
 
 

@@ -303,7 +303,7 @@ class _Rules:
         """Settings of brokers and topics, where their definitions are at hand (else before the first run: `harness.planning`)."""
         if isinstance(self.provider, JudgesSettings):
             for table, name, text in self.provider.judged_settings(self.test.topic)[0]:
-                self.wrong((*(("cluster",) if table == "settings" else ()), table, name), text)
+                self.wrong((*(("cluster",) if table != "topic" else ()), table, name), text)
 
     def client_settings(self) -> None:
         for kind, settings in (("producer", self.test.producer), ("consumer", self.test.consumer)):

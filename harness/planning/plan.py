@@ -132,7 +132,7 @@ def obtain(tests: Iterable[Test], on_progress: Callable[[str], None]) -> None:
         wrong += [f"{test.name}: {text}" for text in (*_lost_programs(workload.roles()), *unsuited(test, workload, on_progress))]
         if isinstance(provider, JudgesSettings):
             for table, name, text in provider.judged_settings(test.topic)[0]:
-                wrong.append(f"{test.name}: {'cluster.' if table == 'settings' else ''}{table}.{name}: {text}")
+                wrong.append(f"{test.name}: {'cluster.' if table != 'topic' else ''}{table}.{name}: {text}")
         for choice in test.nemesis:
             refused = refused_topic_settings(_instance("nemesis", choice.kind, choice.options), provider)
             wrong += [f"{test.name}: {choice.kind}: settings.{name}: {text}" for name, text in refused]
@@ -153,7 +153,8 @@ def unjudged_settings(tests: Iterable[Test]) -> list[str]:
     for test in tests:
         provider = _instance("cluster", test.cluster.kind, test.cluster.options)
         why = provider.judged_settings(test.topic)[1] if isinstance(provider, JudgesSettings) else ""
-        if why and (test.topic or test.cluster.options.get("settings") or _changes_topics(test)):
+        given = test.topic or test.cluster.options.get("settings") or test.cluster.options.get("features")
+        if why and (given or _changes_topics(test)):
             found.append(f"settings of brokers and topics are not checked yet: {why}")
     return list(dict.fromkeys(found))
 
