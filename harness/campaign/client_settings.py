@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-OURS = {"bootstrap.servers", "metadata.broker.list", "transactional.id"}  # decided by the harness
+OURS = {"bootstrap.servers", "metadata.broker.list", "transactional.id", "group.id"}  # decided by the harness
 
 
 def refused_settings(kind: str, settings: Mapping[str, str], beneath: Mapping[str, Any]) -> list[tuple[str, str]]:

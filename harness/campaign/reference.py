@@ -114,10 +114,12 @@ Every other key is an option of the fault.
 
 ## `[test.client]`
 
-{clients}
+`client.kind` and `client.readers` name a client library, {clients}, or a version of one
+(`java@3.9.1`), or a driver of your own by its path (`./my-driver`): [clients.md](clients.md).
 
 `client.producer` takes librdkafka's settings of producers, `client.consumer` those of consumers, by librdkafka's names
-(its CONFIGURATION.md lists them). fencepost itself sets {ours}.
+(its CONFIGURATION.md lists them); what other libraries take is in [client-drivers.md](client-drivers.md#settings) and
+[clients.md](clients.md). fencepost itself sets {ours}.
 
 ## `[test.lanes.NAME]`
 
@@ -155,7 +157,7 @@ def page() -> str:
         faults=_plug_ins("nemesis", "###"),
         clusters=_plug_ins("cluster", "###"),
         workloads=_plug_ins("workload", "###"),
-        clients=", ".join(f"`{name}`" for name, _ in _built_in("client")) + " is the client library that there is.",
+        clients=", ".join(f"`{name}`" for name, _ in _built_in("driver")),
         ours=", ".join(f"`{name}`" for name in sorted(OURS)),
         lanes=key_table(Lane),
         budget=key_table(Budget),

@@ -237,11 +237,13 @@ def test_settings_that_librdkafka_refuses_are_mistakes_and_nothing_is_contacted(
 "bootstrap.servers" = "production:9092"
 [test.client.consumer]
 isolation.level = "read_comitted"
+group.id = "mine"
 """,
         base=base,
     )
-    assert len(mistakes) == 4
+    assert len(mistakes) == 5
     assert 'first.toml: test[0].client.producer."bootstrap.servers": is set by fencepost itself' in mistakes
+    assert 'first.toml: test[0].client.consumer."group.id": is set by fencepost itself' in mistakes
     assert any('producer."socket.timeot.ms": librdkafka says: No such configuration property' in m for m in mistakes)
     assert any('producer."queue.buffering.max.ms": librdkafka says: Invalid value' in m for m in mistakes)
     assert any('consumer."isolation.level": librdkafka says: Invalid value "read_comitted"' in m for m in mistakes)
