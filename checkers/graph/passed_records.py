@@ -21,7 +21,7 @@ import numpy as np
 from checkers.arrays import Bools, Ints, among
 from checkers.graph.edge_filter import EdgeFilter
 from checkers.graph.layers import LSO
-from checkers.partition.log import FOREVER, NONE, PartitionLog, slices
+from checkers.partition.log import FOREVER, NONE, PartitionLog, position_type, slices
 from checkers.partition.versions import committed_records, placed_reads
 
 
@@ -85,8 +85,17 @@ def passed_records(
         some &= ~idle | (reads.ended < edge_filter.last_write_began)
     first, last = last_reads(log, some)
     readers = np.flatnonzero(last != NONE)
-    lowest = np.sort(np.unique(log.sends.op[sends], return_index=True)[1])
+    lowest = first_of_each(log.sends.op[sends])
     return PassedRecords(log.sends.op[sends[lowest]], log.place[sends[lowest]], readers + first, reads.offset[last[readers]])
+
+
+def first_of_each(values: Any) -> Any:
+    """Where each of the different values lies first, in order; they span little more than there are of them, as indices do."""
+    low = int(values.min(initial=np.iinfo(values.dtype).max))
+    first = np.empty(max(0, int(values.max(initial=-1)) - low + 1), dtype=position_type(len(values)))
+    at = np.arange(len(values), dtype=first.dtype)
+    first[values[::-1] - low] = at[::-1]  # the last assignment stays
+    return np.flatnonzero(first[values - low] == at)
 
 
 def last_reads(log: PartitionLog, which: Bools) -> tuple[int, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -39,8 +39,8 @@ def unpack_log(
     arrays: Arrays = IN_MEMORY,
 ) -> PartitionLog:
     """Packed parts back to one partition's sorted arrays."""
-    sent, read = Unpacked(parts, SENDS), Unpacked(parts, READS)
-    if (places := _with_places(sent, read)) is not None:
+    sent, read = results([partial(Unpacked, parts, SENDS), partial(Unpacked, parts, READS)], threads)
+    if read.least("offset") < 0 and (places := _with_places(sent, read)) is not None:
         read.replace("offset", arrays.kept(places))
     return sorted_log(partition, sent, read, final, settings, resets or Resets(), threads, arrays)
 
@@ -72,20 +72,17 @@ def sorted_log(
     arrival, calls = results([partial(_order, read, "offset"), partial(_order, sent, "v")], threads)
     own = [name for name in read if name != "v"]  # a read's identity is that of its send
     back, out = _in_order([(read, own, arrival), (sent, list(sent), calls)], arrays, threads)
-    kept = arrays.kept
-    flags = out.pop("flags")
-    sends = Sends(
-        **{name: out.pop(name) for name in ("op", "v", "began", "ended", "decided", "over")},
-        offset=_at_least_none(out.pop("offset"), arrays),
-        status=kept(flags & 3),
-        txn=kept((flags & TXN) > 0),
-        finished=kept((flags & FINISHED) > 0),
-    )
-    flags = back.pop("flags")
+    kept, flags = arrays.kept, back.pop("flags")
     uncommitted = UNCOMMITTED | UNNAMED if settings.read_uncommitted else UNCOMMITTED
-    committed, last = kept((flags & uncommitted) == 0), kept((flags & FINAL) > 0)
-    v = read["v"]
-    send = kept(_found(sends, v, arrival, back["offset"]))
+    tasks: list[Callable[[], Any]] = [
+        partial(_sends_and_lookup, out, arrays),
+        partial(read.__getitem__, "v"),
+        lambda: kept((flags & uncommitted) == 0),
+        lambda: kept((flags & FINAL) > 0),
+        lambda: kept(flags & 3),
+    ]
+    (sends, lookup), v, committed, last, status = results(tasks, threads)
+    send = kept(_found(sends, lookup, v, arrival, back["offset"], threads))
     unsent = np.flatnonzero(send < 0)
     reads = Reads(
         **back,
@@ -93,13 +90,26 @@ def sorted_log(
         judged=kept(committed | ~last) if settings.all_readers else committed,
         final=last,
         send=send,
-        status=kept(flags & 3),
+        status=status,
         arrival=kept(arrival),
         sent_v=sends.v,
         unsent=unsent,
         unsent_v=v[arrival[unsent]],
     )
     return PartitionLog(partition, sends, reads, final, settings, resets, arrays)
+
+
+def _sends_and_lookup(columns: dict[str, Any], arrays: Arrays) -> tuple[Sends, tuple[int, Any]]:
+    """The sends, of sorted columns, and which of them lies where (`_by_offset`)."""
+    kept, flags = arrays.kept, columns.pop("flags")
+    sends = Sends(
+        **{name: columns.pop(name) for name in ("op", "v", "began", "ended", "decided", "over")},
+        offset=_at_least_none(columns.pop("offset"), arrays),
+        status=kept(flags & 3),
+        txn=kept((flags & TXN) > 0),
+        finished=kept((flags & FINISHED) > 0),
+    )
+    return sends, _by_offset(sends)
 
 
 def _order(columns: Columns, by: str) -> Any:
@@ -144,21 +154,24 @@ def _with_places(sent: Columns, read: Columns) -> Any:
     return offset
 
 
-def _found(sends: Sends, v: Ints, order: Any, offset: Ints) -> Any:
+def _found(sends: Sends, lookup: tuple[int, Any], v: Ints, order: Any, offset: Ints, threads: int) -> Any:
     """The send of each read, NONE for none: the one that was acknowledged where the read found it, or else by a search.
 
-    v: identities of reads, as they came; order: their positions by offset. Nearly every record lies where its acknowledgement
-    says, and to look there costs a sixth of a search.
+    lookup: see `_by_offset`. v: identities of reads, as they came; order: their positions by offset. Nearly every record lies
+    where its acknowledgement says, and to look there costs a sixth of a search.
     """
-    found = np.full(len(v), NONE, dtype=position_type(len(sends)))
     if not len(sends):
-        return found
-    low, there = _by_offset(sends)
-    for part in slices(len(v)):
+        return np.full(len(v), NONE, dtype=position_type(0))
+    found = np.empty(len(v), dtype=position_type(len(sends)))
+    low, there = lookup
+
+    def find(part: slice) -> None:
         at, wanted = there[np.clip(offset[part], low, low + len(there) - 1) - low], v[order[part]]
         elsewhere = np.flatnonzero(sends.v[at] != wanted)
         at[elsewhere] = positions_in(sends.v, wanted[elsewhere])
         found[part] = at
+
+    results([partial(find, part) for part in slices(len(v))], threads)
     return found
 
 

@@ -48,6 +48,12 @@ def unpacked(content: bytes | memoryview, column: int) -> Ints:
     return values if runs[2 * column + 1] == [0, 0] else values + (upper << BITS)
 
 
+def lower_bound(content: bytes | memoryview, column: int) -> int:
+    """A number that no value of a column is less than, from the header alone: the least one, or what its upper bits say of it."""
+    least, _, upper, width = np.frombuffer(content, np.int64, 4, offset=16 + 32 * column).tolist()
+    return int(upper << BITS if width else least)
+
+
 def _runs(values: Any) -> tuple[Run, Run]:
     least, greatest = (int(values.min()), int(values.max())) if len(values) else (0, 0)
     if greatest - least <= LOWER:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from checkers.arrays import Bools
 from checkers.partition.log import ABORTED, COMMITTED, INFO, NONE
-from checkers.spark.packing import packed, unpacked
+from checkers.spark.packing import lower_bound, packed, unpacked
 from checkers.spark.source import Source
 
 TXN, FINISHED, FINAL, UNCOMMITTED, UNNAMED = 4, 8, 16, 32, 64  # bits of `flags`, above two bits of status
@@ -152,6 +152,10 @@ class Unpacked(Mapping[str, Any]):
     def replace(self, name: str, values: Any) -> None:
         """Another column instead of the packed one."""
         self._replaced[name] = values
+
+    def least(self, name: str) -> int:
+        """A number that no value of a record's own column is less than; only the heads of the parts are looked at. 0 of none."""
+        return min((lower_bound(part.own, OWN[self._side].index(name)) for part in self._parts), default=0)
 
     def __iter__(self) -> Iterator[str]:
         return iter(COLUMNS_OF[self._side])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from checkers.anomalies.listed_transactions import questions_ended
 from checkers.api import Check
 from checkers.failures import RAISED, described
 from checkers.partition.log import NONE
+from checkers.partition.threads import results
 from checkers.registry import installed_checks, with_more
 from checkers.run_view import Fencing, RunView
 from checkers.spark.job import CombinedResult, Counts, JobResult
@@ -99,10 +100,8 @@ def judge(
     full = overlaid_contract(_promised(run), contract or {})
     found, broken = (list(checks), []) if checks is not None else installed_checks()
     found, broken = with_more(found, broken, more or {})
-    if not run.is_remote:
-        run.demand_table(RunFile.HISTORY, OPERATIONS)
     history = source_of(run, session)
-    overview = _overview(history, full["isolation"])
+    overview = _overview(run, history, full["isolation"])
     receipts = run.known_receipts()
     deletions = None if _faults_unknown(run) else deletions_in(receipts)
     present = _present(run, history, overview, full, deletions)
@@ -202,9 +201,13 @@ def _present(
         raise HistoryError(f"{history}: what lay in deleted topics cannot be left out ({last_cause(error)})") from error
 
 
-def _overview(history: Source, isolation: str) -> Overview:
+def _overview(run: Run, history: Source, isolation: str) -> Overview:
+    """What the columns with one value per operation say, while those of records are looked through for what is missing."""
     try:
-        overview = read_overview(history, isolation)
+        tasks: list[Callable[[], Any]] = [partial(read_overview, history, isolation)]
+        if not run.is_remote:
+            tasks.insert(0, partial(run.demand_table, RunFile.HISTORY, OPERATIONS))
+        overview: Overview = results(tasks, len(tasks))[-1]
     except (*READ_ERRORS, ValueError) as error:
         raise HistoryError(f"{history}: cannot be read ({last_cause(error)}); merge the run's history first") from error
     index, times = overview.index, overview.time

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from checkers.partition import log as logs
-from checkers.partition.assembly import sorted_log
+from checkers.partition.assembly import sorted_log, unpack_log
 from checkers.partition.log import NONE, FinalRead, Resets, Settings
-from checkers.spark.scan import COLUMNS_OF, READS, SENDS
+from checkers.spark.packing import packed
+from checkers.spark.scan import COLUMNS_OF, OWN, READS, SENDS, SHARED, PackedPart
 from checkers.testing import PartitionBuilder
 from harness.api import record_id
 
@@ -77,3 +78,18 @@ def test_the_identities_of_reads_are_those_that_were_read_also_where_nobody_sent
     for which in (slice(1, 3), reads.offset > 1, np.array([len(read) - 1, 0, 1]), [1]):
         assert reads.identities(which).tolist() == np.array(read)[which].tolist()
     assert reads.unsent_v.tolist() == read[sent : sent + 2]
+
+
+def _part(side, *rows):
+    """Records (v, offset) as one part, each of an operation of its own."""
+    columns = _columns(side, rows)
+    shared = [np.ones(len(rows), dtype=np.int64), *(columns[name] for name in SHARED[side])]
+    return PackedPart(side, packed(shared), packed([columns[name] for name in OWN[side]]))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_read_without_offset_gets_that_of_its_acknowledgement_whichever_part_it_is_in(threads):
+    parts = [_part(SENDS, (5, 10), (7, 11)), _part(READS, (5, 10), (5, 10)), _part(READS, (5, 10), (7, -1001), (9, NONE))]
+    log = unpack_log("t-0", parts, FinalRead(), Settings(), threads=threads)
+    assert log.reads.offset.tolist() == [NONE, 10, 10, 10, 11]
+    assert log.reads.v.tolist() == [9, 5, 5, 5, 7]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from checkers.spark.packing import packed, unpacked
+from checkers.spark.packing import lower_bound, packed, unpacked
 
 LIMITS = np.iinfo(np.int64)
 HEADER, COLUMN = 16, 32  # bytes
@@ -29,6 +29,16 @@ def test_columns_come_back_as_they_were(span, least):
 def test_the_least_and_the_greatest_number_share_a_column():
     (found,) = columns_back([np.array([LIMITS.max, LIMITS.min, -1, 0])])
     assert found.tolist() == [LIMITS.max, LIMITS.min, -1, 0]
+
+
+@pytest.mark.parametrize("span", [0, 255, 2**32 - 1, 2**32, 2**40, 2**63 - 1])
+@pytest.mark.parametrize("least", [LIMITS.min, -(2**32), -1, 0, 7, 2**32 + 7])
+def test_the_header_tells_a_lower_bound_that_is_negative_only_if_a_value_is(span, least):
+    last = min(least + span, LIMITS.max)
+    bound = lower_bound(packed([np.arange(3), np.array([last, least, last])]), 1)
+    assert bound <= least
+    assert (bound < 0) == (least < 0)
+    assert bound == least or last - least >= 2**32
 
 
 def test_random_columns_come_back_as_they_were():
