@@ -77,6 +77,7 @@ from harness.api.errors import (
     Interrupted,
     OverBudget,
     UnusableLibrary,
+    UnwritableFile,
 )
 from harness.api.events import FailedEvent, PerformedEvent, PerformerEvent, RunEvent, note_event, phase_event
 from harness.api.evidence import Evidence, Gap, GapKind, HistoryFile, Manifest, evidence_of, missing_evidence
@@ -260,6 +261,7 @@ __all__ = [
     "TransactionListing",
     "TransactionState",
     "UnusableLibrary",
+    "UnwritableFile",
     "Upgradable",
     "Verdict",
     "Wait",

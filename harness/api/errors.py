@@ -2,6 +2,7 @@
 
 HarnessError
 ├── CampaignError      a campaign, option or plug-in that cannot be used (exit 254)
+│   └── UnwritableFile    a result that could not be written, when the work was done
 ├── ClusterError       a cluster that did not start, or cannot be reached
 │   ├── OverBudget     a fault that would hurt more nodes than the test allows
 │   └── UnusableLibrary   a client in the cache that this machine cannot use any more
@@ -25,6 +26,10 @@ class CampaignError(HarnessError):
     def __init__(self, mistakes: Sequence[str]) -> None:
         self.mistakes = list(mistakes)
         super().__init__("\n".join(self.mistakes))
+
+
+class UnwritableFile(CampaignError):
+    """A file cannot be written; what was done for it was done in vain."""
 
 
 class ClusterError(HarnessError):

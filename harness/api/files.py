@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
@@ -11,7 +12,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
-from harness.api.errors import CampaignError
+from harness.api.errors import UnwritableFile
 
 Checksum = tuple[int, int]  # size, CRC-32
 MOST_DOCUMENT = 256 << 20  # bytes of a JSON document: far more than any of ours has
@@ -23,6 +24,14 @@ _KINDS = {
     stat.S_IFSOCK: "a socket",
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
+}
+_REMEDIES = {  # where a file cannot be written, and nothing else lies in its place
+    errno.EACCES: "allow writing to {folder}, or copy it to where you may write",
+    errno.EPERM: "allow writing to {folder}, or copy it to where you may write",
+    errno.EROFS: "copy {folder} to where you may write",
+    errno.ENOSPC: "make room on the disk of {folder}",
+    errno.EDQUOT: "make room on the disk of {folder}",
+    errno.ENOENT: "{folder} is gone",
 }
 
 
@@ -80,14 +89,15 @@ def _crc(path: Path, size: int, changed_ns: int) -> int:
 def replacing(path: Path) -> Iterator[Path]:
     """A new file beside `path` to be written; it takes the place of `path` when the block ends, and vanishes when that raises.
 
-    Raises CampaignError when one of the two cannot be written.
+    Raises UnwritableFile when one of the two cannot be written.
     """
     part = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")  # nobody foresees it, in no PID namespace
     try:
         yield part
         part.replace(path)
     except OSError as error:
-        raise CampaignError([f"{path}: cannot be written ({error.strerror or error}); remove what lies there"]) from error
+        remedy = _REMEDIES.get(error.errno or 0, "remove what lies there").format(folder=path.parent)
+        raise UnwritableFile([f"{path}: cannot be written ({error.strerror or error}); {remedy}"]) from error
     finally:
         if part.is_file():
             part.unlink()

@@ -15,7 +15,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from harness.api import CampaignError, Exit, HarnessError
+from harness.api import CampaignError, Exit, HarnessError, UnwritableFile
 from harness.cli.console import EXIT_CODES, count, err, print_json, print_line
 
 COMMANDS = (  # modules of this folder, in the order in which `--help` lists them
@@ -55,7 +55,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     try:
         code = command_line()(args=args, prog_name="fencepost", standalone_mode=False)
     except CampaignError as error:
-        _fail(error.mistakes, Exit.BAD_CAMPAIGN, as_json)
+        _fail(error.mistakes, Exit.BAD_CAMPAIGN, as_json, started=isinstance(error, UnwritableFile))
     except USAGE_ERROR as error:
         getattr(error, "show")()  # noqa: B009 - its type is known only when running
         if as_json:
@@ -96,12 +96,12 @@ def _answer(lines: Sequence[str], code: int) -> None:
     print_json({"exit": int(code), "mistakes" if code == Exit.BAD_CAMPAIGN else "errors": list(lines)})
 
 
-def _fail(lines: Sequence[str], code: Exit, as_json: bool) -> NoReturn:
+def _fail(lines: Sequence[str], code: Exit, as_json: bool, started: bool = False) -> NoReturn:
     if as_json:
         _answer(lines, code)
     for line in lines:
         err().print(line, soft_wrap=True)
-    if code is Exit.BAD_CAMPAIGN:
+    if code is Exit.BAD_CAMPAIGN and not started:
         err().print(f"{count(len(lines), 'mistake')}; nothing was started")
     raise SystemExit(int(code))
 

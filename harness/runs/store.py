@@ -100,19 +100,21 @@ def find(root: Path, text: str) -> Run:
     runs = list_runs(root)
     if text == "latest" and runs:
         return runs[-1]
-    found = [run for run in runs if run.id == text] or [
-        run for run in runs if run.id.startswith(text) or run.directory.name.startswith(text)
-    ]
+    found = [run for run in runs if run.id == text] or [run for run in runs if _begins(run, text)]
     if len(found) == 1:
         return found[0]
     if found:
         raise CampaignError([f'"{text}" may mean {len(found)} runs: {", ".join(run.id for run in found)}'])
     for run in damaged_runs(root):
-        if run.id == text:
+        if _begins(run, text):
             run.demand_plan()
     if not runs:
         raise CampaignError([f'no run "{text}": there are no runs below {root}'])
     raise CampaignError([unknown("run", text, [run.id for run in runs[-20:]]) + f" (the latest below {root})"])
+
+
+def _begins(run: Run, text: str) -> bool:
+    return run.id.startswith(text) or run.directory.name.startswith(text)
 
 
 def _opened(root: Path) -> list[Run]:

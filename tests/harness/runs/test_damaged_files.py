@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
@@ -289,6 +290,31 @@ def test_a_directory_where_something_is_to_be_written_is_named(tmp_path, file):
     with pytest.raises(CampaignError, match="remove what lies there"), replacing(folder / file) as part:
         part.write_text("x")
     assert not list(folder.glob(".*.part"))
+
+
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [(errno.ENOSPC, "make room on the disk"), (errno.EACCES, "allow writing to"), (errno.EROFS, "to where you may write")],
+)
+def test_what_cannot_be_written_is_said_with_the_remedy_and_what_was_there_stays(tmp_path, number, remedy):
+    (tmp_path / "report.html").write_text("before")
+
+    def write(part):
+        part.write_text("half")
+        raise OSError(number, os.strerror(number))
+
+    with pytest.raises(CampaignError, match=remedy), replacing(tmp_path / "report.html") as part:
+        write(part)
+    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("report.html", "before")]
+
+
+def test_a_report_that_cannot_be_written_is_no_command_that_did_not_start(tmp_path, call):
+    folder = record_run(tmp_path / "run")
+    (folder / RunFile.REPORT).mkdir()
+    code, text = call("check", str(folder))
+    assert code == 254
+    assert "report.html: cannot be written (Is a directory); remove what lies there" in text
+    assert "nothing was started" not in text
 
 
 def test_receipts_that_lack_what_others_count_on_are_a_problem(tmp_path):

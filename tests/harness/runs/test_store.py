@@ -84,6 +84,15 @@ def test_an_ambiguous_or_unknown_run_is_refused_with_the_runs_there_are(tmp_path
         store.find(tmp_path, "k3f9x9")
 
 
+@pytest.mark.parametrize("text", ["cccccc", "cccc", "20261121"])
+def test_a_run_whose_plan_is_damaged_is_named_with_the_reason_however_it_is_asked_for(tmp_path, text):
+    a_run(tmp_path, "aaaaaa").rename(tmp_path / "nightly" / "whole-aaaaaa")
+    damaged = a_run(tmp_path, "cccccc")
+    (damaged / "plan.json").write_text("{")
+    with pytest.raises(CampaignError, match=rf"{damaged.name}: plan\.json could not be read"):
+        store.find(tmp_path, text)
+
+
 def test_an_id_that_begins_another_is_still_itself(tmp_path):
     whole = a_run(tmp_path, "k3")
     a_run(tmp_path, "k3f9x3")
