@@ -36,6 +36,7 @@ class PropertyDocument(TypedDict, total=False):
     compared: Count
     reason: str
     contract: str
+    definition: str
     table: Sequence[TableRowDocument]
 
 

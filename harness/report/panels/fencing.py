@@ -112,7 +112,7 @@ def error_table(verdict: Doc, *names: str) -> tuple[ErrorRow, ...]:
 
 def _table_rows(verdict: Doc, names: Sequence[str]) -> Iterator[Doc]:
     for one in (*verdict.get("properties", ()), *verdict.get("allowed", ())):
-        if one.get("compared") and (one["name"] in names if names else one["name"] != PROMISES):
+        if one.get("compared") and (one.get("name") in names if names else one.get("name") != PROMISES):
             yield from one.get("table", ())
 
 

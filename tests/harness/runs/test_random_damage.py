@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
 import shutil
 import traceback
+from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -23,6 +26,9 @@ from harness.runs.directory import open_run
 FEW, MANY = 5, 1000
 NAME = "nightly/20261121T120000Z-lawful"
 EVIDENCE = (RunFile.HISTORY, RunFile.RECEIPTS)
+DOCUMENTS = (RunFile.PLAN, RunFile.VERDICT, RunFile.DAMAGE, RunFile.MANIFEST)
+GONE = object()
+OTHERS = (GONE, None, [], {}, "x", -1, 1e300, True, [None], {"a": None}, [["x"]], 10**30)  # instead of a value of a document
 
 
 @pytest.fixture(scope="module")
@@ -101,3 +107,50 @@ def test_a_damaged_run_gives_a_clear_error_or_an_honest_verdict(recordings):
 @pytest.mark.parametrize("first", range(FEW, FEW + MANY, 250))
 def test_a_thousand_damaged_runs_give_clear_errors_or_honest_verdicts(recordings, first):
     assert not failures(recordings, range(first, first + 250))
+
+
+def places(document: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Where the values of a document lie; of a list only those of its first member."""
+    if path:
+        yield path
+    members = document.items() if isinstance(document, dict) else enumerate(document[:1]) if isinstance(document, list) else ()
+    for name, value in members:
+        yield from places(value, (*path, name))
+
+
+def with_another(text: str, path: tuple[str | int, ...], value: Any) -> str:
+    document = json.loads(text)
+    inner = document
+    for name in path[:-1]:
+        inner = inner[name]
+    if value is GONE:
+        del inner[path[-1]]
+    else:
+        inner[path[-1]] = value
+    return json.dumps(document)
+
+
+def misread(recordings, file: str, step: int = 1) -> list[str]:
+    """What goes wrong when a value of a document is another one, at every so many of its places."""
+    root = recordings / "odd"
+    shutil.copytree(recordings / "judged", root)
+    path, found = root / NAME / file, []
+    text = path.read_text()
+    for place in list(places(json.loads(text)))[::step]:
+        for value in OTHERS:
+            path.write_text(with_another(text, place, value))
+            if wrong := dishonest(root / NAME, {}, [("list", "--results", root), ("report", root / NAME)]):
+                found.append(f"{place} = {'gone' if value is GONE else value!r}: {wrong}")
+    shutil.rmtree(root)
+    return found
+
+
+@pytest.mark.parametrize("file", DOCUMENTS)
+def test_another_value_in_a_document_breaks_no_command(recordings, file):
+    assert not misread(recordings, file, step=20)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("file", DOCUMENTS)
+def test_other_values_everywhere_in_a_document_break_no_command(recordings, file):
+    assert not misread(recordings, file)
