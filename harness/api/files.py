@@ -31,7 +31,7 @@ _REMEDIES = {  # where a file cannot be written, and nothing else lies in its pl
     errno.EROFS: "copy {folder} to where you may write",
     errno.ENOSPC: "make room on the disk of {folder}",
     errno.EDQUOT: "make room on the disk of {folder}",
-    errno.ENOENT: "{folder} is gone",
+    errno.ENOENT: "is {folder} still there?",
 }
 
 
