@@ -15,11 +15,11 @@ from statistics import median
 from typing import Any
 
 from benchmarks.bare_loop import Orders
-from harness.api import Cluster
-from harness.perform.worker import name_of, roles_of
-from harness.perform.worker_pool import WorkerPool
-from harness.planning.plan import workload_of
-from workloads.clients.librdkafka import PRODUCER_DEFAULTS
+from fencepost.harness.api import Cluster
+from fencepost.harness.perform.worker import name_of, roles_of
+from fencepost.harness.perform.worker_pool import WorkerPool
+from fencepost.harness.planning.plan import workload_of
+from fencepost.workloads.clients.librdkafka import PRODUCER_DEFAULTS
 
 WARM_S = 2.0
 STOP_S = 40.0

@@ -111,7 +111,7 @@ def _history(folder: Path, size: int, partitions: int) -> Path:
 
 
 def _check(path: Path) -> tuple[Cost, float]:
-    cost, output = watch([sys.executable, "-m", "harness.cli", "check", str(path)])
+    cost, output = watch([sys.executable, "-m", "fencepost", "check", str(path)])
     document = json.loads((path / "verdict.json").read_text())
     if document["verdict"] != "valid":
         raise RuntimeError(f"a lawful history was judged {document['verdict']}: {output}")

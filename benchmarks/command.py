@@ -14,7 +14,7 @@ from typing import Any
 def run_once(results: Path, seconds: float) -> dict[str, float]:
     """Perform and judge a run without faults; seconds between its landmarks. Raises RuntimeError when it is not valid."""
     wall, began = time.time(), time.monotonic()
-    argv = [sys.executable, "-c", "from harness.cli.main import main; main()", "run", "--time", str(seconds)]
+    argv = [sys.executable, "-c", "from fencepost.harness.cli.main import main; main()", "run", "--time", str(seconds)]
     done = subprocess.run([*argv, "-n", "none", "--results", str(results)], capture_output=True, text=True)
     whole = time.monotonic() - began
     if done.returncode != 0:

@@ -20,9 +20,9 @@ import confluent_kafka
 from benchmarks.arms import Figures, harness_round
 from benchmarks.figures import goal, ratios, show, spread
 from benchmarks.workers import RECORDS, TRANSACTIONS, WRITERS
-from clusters.local import Local
-from harness.api import Choice, Cluster, Test, TopicSpec
-from harness.planning.plan import make_plan, obtain
+from fencepost.clusters.local import Local
+from fencepost.harness.api import Choice, Cluster, Test, TopicSpec
+from fencepost.harness.planning.plan import make_plan, obtain
 
 ARMS = {"in process": "librdkafka", "driver": f"librdkafka@{confluent_kafka.__version__}"}
 AT_LEAST = 0.95

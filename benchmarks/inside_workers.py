@@ -17,8 +17,8 @@ from typing import Any
 
 from benchmarks.arms import Figures, bare_round, harness_round
 from benchmarks.recording import recording_us
-from clusters.local import Local
-from harness.api import Cluster, TopicSpec
+from fencepost.clusters.local import Local
+from fencepost.harness.api import Cluster, TopicSpec
 
 ARMS = ("fencepost", "bare loop")
 WARM_ROUND = -1

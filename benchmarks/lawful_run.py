@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import pyarrow.parquet as pq
 
-from checkers.lawful_history import write_lawful
-from harness.api import HISTORY_VERSION, Choice, Test
-from harness.planning.plan import make_plan
+from fencepost.checkers.lawful_history import write_lawful
+from fencepost.harness.api import HISTORY_VERSION, Choice, Test
+from fencepost.harness.planning.plan import make_plan
 
 Row = dict[str, Any]
 

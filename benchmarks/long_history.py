@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from checkers.lawful_history import write_lawful
-from harness.api import record_ids
+from fencepost.checkers.lawful_history import write_lawful
+from fencepost.harness.api import record_ids
 
 ERA = 250_000
 SECOND = 1_000_000_000

@@ -9,10 +9,10 @@ from random import Random
 from statistics import median
 from typing import Any
 
-from harness.api import CallError, Delivered, Operation, Outgoing, Polled
-from harness.history.writer import HistoryWriter
-from harness.perform.worker import partitions_of
-from harness.planning.plan import workload_of
+from fencepost.harness.api import CallError, Delivered, Operation, Outgoing, Polled
+from fencepost.harness.history.writer import HistoryWriter
+from fencepost.harness.perform.worker import partitions_of
+from fencepost.harness.planning.plan import workload_of
 
 OPERATIONS = 4000
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from benchmarks.command import first_invoke, first_success
 from benchmarks.figures import show, spread
-from harness.api import Choice, RunEvent, Test
-from harness.runs.runner import Runner
+from fencepost.harness.api import Choice, RunEvent, Test
+from fencepost.harness.runs.runner import Runner
 
 TIME_S = 1.0
 STEPS = (

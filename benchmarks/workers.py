@@ -16,9 +16,9 @@ from statistics import median
 from typing import Any
 
 from benchmarks.figures import goal, ratios, show, spread
-from clusters.local import Local
-from harness.api import Choice, Test
-from harness.planning.plan import make_plan
+from fencepost.clusters.local import Local
+from fencepost.harness.api import Choice, Test
+from fencepost.harness.planning.plan import make_plan
 
 WRITERS, RECORDS = 8, 4
 COMMON = {"writers": WRITERS, "readers": 0, "uncommitted_readers": 0}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from harness.api import Between, Client, Operation, Outcome
-from workloads.support.sending import Content
-from workloads.transactions import Transactions
+from fencepost.harness.api import Between, Client, Operation, Outcome
+from fencepost.workloads.support.sending import Content
+from fencepost.workloads.transactions import Transactions
 
 MARKER_KEYS = (
     b"\0\0\0\0",

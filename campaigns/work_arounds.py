@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from harness.api import Between, Client, Operation, Outcome
-from workloads.transactions import Transactions
+from fencepost.harness.api import Between, Client, Operation, Outcome
+from fencepost.workloads.transactions import Transactions
 
 
 @dataclass(frozen=True, kw_only=True)

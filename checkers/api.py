@@ -6,7 +6,7 @@ To add an anomaly: write one function, decorate it, and name it in an entry poin
     def empty_offset(log: PartitionLog) -> CheckResult:
         '''A record at offset 0. (The docstring of a check is the definition of its anomaly.)'''
         found = log.reads.offset == 0
-        return CheckResult(len(found), read_rows(log, found, log.reads.op))  # `read_rows`: checkers.partition.result_rows
+        return CheckResult(len(found), read_rows(log, found, log.reads.op))  # of `checkers.partition.result_rows`
 
 Two kinds exist. A `partition` check sees one Kafka partition at a time as numpy arrays (`PartitionLog`) and runs inside the one
 Spark job that every partition check shares. A `run` check sees the whole run (`RunView`: Spark tables, final reads, settling).
@@ -23,12 +23,12 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import pandas as pd
 
-from checkers.partition.log import PartitionLog
-from checkers.run_view import RunView
-from checkers.selfcheck.planted import PlantedDamage
-from checkers.spark.gathering import PartitionMessages
-from checkers.verdict.findings import Finding
-from checkers.verdict.wording import FindingText
+from fencepost.checkers.partition.log import PartitionLog
+from fencepost.checkers.run_view import RunView
+from fencepost.checkers.selfcheck.planted import PlantedDamage
+from fencepost.checkers.spark.gathering import PartitionMessages
+from fencepost.checkers.verdict.findings import Finding
+from fencepost.checkers.verdict.wording import FindingText
 
 __all__ = ["Check", "CheckResult", "PartitionLog", "PartitionMessages", "RunView", "join_rows", "partition_check", "run_check"]
 

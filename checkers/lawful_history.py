@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checkers.arrays import Ints
-from harness.api import CONTRACT_KEYS, PLAN_SCHEMA, Plan, Run, RunFile, history, record_ids
+from fencepost.checkers.arrays import Ints
+from fencepost.harness.api import CONTRACT_KEYS, PLAN_SCHEMA, Plan, Run, RunFile, history, record_ids
 
 PROMISED = {"transactional": "true", "isolation": "read_committed", "min_insync_replicas": "2"}
 CONTRACT = {name: PROMISED.get(name, key.default) for name, key in CONTRACT_KEYS.items() if key.planned}

@@ -11,10 +11,11 @@ from typing import Any
 
 from pyspark.cloudpickle import register_pickle_by_value
 
-from checkers.api import Check
-from checkers.failures import RAISED
-from checkers.validation import breaches
-from harness.api import HarnessError
+from fencepost.checkers.api import Check
+from fencepost.checkers.failures import RAISED
+from fencepost.checkers.validation import breaches
+from fencepost.harness.api import HarnessError
+from fencepost.harness.api.former_names import former_name_hint
 
 GROUP = "fencepost.checker"
 
@@ -35,7 +36,7 @@ def installed_checks() -> tuple[list[Check[Any]], list[Broken]]:
         try:
             check = entry.load()
         except RAISED as error:  # a plug-in's module may raise anything; it becomes `unknown`
-            broken.append(Broken(entry.name, f"could not be loaded: {type(error).__name__}: {error}"))
+            broken.append(Broken(entry.name, f"could not be loaded: {type(error).__name__}: {error}{former_name_hint(error)}"))
             continue
         if wrong := _breaches(check):
             broken.append(Broken(entry.name, f"{entry.value} cannot be used: {'; '.join(wrong)}"))

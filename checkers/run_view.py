@@ -19,13 +19,13 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from checkers.arrays import Bools, Ints
-from checkers.partition.log import NONE
-from checkers.spark.gathering import SHORT_HISTORY, GatheredMessages
-from checkers.spark.lookup import MOPS, READ_COLUMNS, READ_TEXTS, records_of, returned
-from checkers.spark.overview import Overview
-from checkers.spark.source import READ_ERRORS, Source
-from harness.api import MAX_OP, Checksum, ClockAhead, Deletion, Evidence, Isolation, record_ids
+from fencepost.checkers.arrays import Bools, Ints
+from fencepost.checkers.partition.log import NONE
+from fencepost.checkers.spark.gathering import SHORT_HISTORY, GatheredMessages
+from fencepost.checkers.spark.lookup import MOPS, READ_COLUMNS, READ_TEXTS, records_of, returned
+from fencepost.checkers.spark.overview import Overview
+from fencepost.checkers.spark.source import READ_ERRORS, Source
+from fencepost.harness.api import MAX_OP, Checksum, ClockAhead, Deletion, Evidence, Isolation, record_ids
 
 NO_MASTER = "none: this process judged a short history"
 Made = TypeVar("Made")

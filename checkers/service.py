@@ -6,22 +6,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.api import Judge, Run, SelfcheckRow
+from fencepost.harness.api import Judge, Run, SelfcheckRow
 
 
 class SparkJudge(Judge):
     """Judges on a Spark session."""
 
     def import_spark(self) -> None:
-        import checkers.spark.session  # noqa: F401
+        import fencepost.checkers.spark.session  # noqa: F401
 
     def start_session(self, master: str, conf: Mapping[str, str]) -> Any:
-        from checkers.spark.session import start_session
+        from fencepost.checkers.spark.session import start_session
 
         return start_session(master, conf=conf)
 
     def warm(self, session: Any) -> None:
-        from checkers.verdict.warm_up import warm
+        from fencepost.checkers.verdict.warm_up import warm
 
         warm(session)
 
@@ -33,38 +33,38 @@ class SparkJudge(Judge):
         more: Mapping[str, Any],
         here: bool = False,
     ) -> dict[str, Any]:
-        from checkers.verdict.judge import judge
+        from fencepost.checkers.verdict.judge import judge
 
         return judge(run, spark=session, contract=contract, more=more, here=here)
 
     def selfcheck(self, run: Run | None, session: Callable[[], Any], seed: int) -> Sequence[SelfcheckRow]:
-        from checkers.selfcheck.selfcheck import selfcheck
+        from fencepost.checkers.selfcheck.selfcheck import selfcheck
 
         return selfcheck(run, session, seed=seed)
 
     def breaches(self, check: Any) -> list[str]:
-        from checkers.validation import breaches
+        from fencepost.checkers.validation import breaches
 
         return breaches(check)
 
     def never_forbidden(self, anomaly: str, contract: Mapping[str, str]) -> str:
-        from checkers.verdict.rules import FORBIDDEN, full_contract, rule_for, rule_on_evidence
+        from fencepost.checkers.verdict.rules import FORBIDDEN, full_contract, rule_for, rule_on_evidence
 
         full = full_contract(contract)
         first, last = rule_for(anomaly, full), rule_on_evidence(anomaly, full)
         return "" if FORBIDDEN in (first.judged, last.judged) else first.reason
 
     def fetch(self, session: Any, url: str, run_dir: Path, schema: Any) -> str:
-        from checkers.spark.remote import fetch
+        from fencepost.checkers.spark.remote import fetch
 
         return fetch(session, url, run_dir, schema)
 
     def contents(self, session: Any, history: str) -> tuple[dict[str, int], list[str]]:
-        from checkers.spark.remote import contents
+        from fencepost.checkers.spark.remote import contents
 
         return contents(session, history)
 
     def bring(self, session: Any, run: Run, columns: Sequence[str], shown: Callable[[Any], Any], records: Iterable[int]) -> None:
-        from checkers.spark.remote import bring
+        from fencepost.checkers.spark.remote import bring
 
         bring(session, run, columns, shown, records)

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from checkers.api import CheckResult
-from checkers.partition.assembly import sorted_log
-from checkers.partition.log import ABORTED, COMMITTED, INFO, NONE, FinalRead, PartitionLog, Resets, Settings
-from checkers.spark.scan import COLUMNS_OF, FINAL, FINISHED, READS, SENDS, TXN, UNCOMMITTED
-from harness.api import record_id
+from fencepost.checkers.api import CheckResult
+from fencepost.checkers.partition.assembly import sorted_log
+from fencepost.checkers.partition.log import ABORTED, COMMITTED, INFO, NONE, FinalRead, PartitionLog, Resets, Settings
+from fencepost.checkers.spark.scan import COLUMNS_OF, FINAL, FINISHED, READS, SENDS, TXN, UNCOMMITTED
+from fencepost.harness.api import record_id
 
 STATUS = {"ok": COMMITTED, "fail": ABORTED, "info": INFO}
 

@@ -6,8 +6,8 @@ import dataclasses
 import inspect
 from typing import Any
 
-from checkers.api import Check
-from checkers.selfcheck.planted import PlantedDamage
+from fencepost.checkers.api import Check
+from fencepost.checkers.selfcheck.planted import PlantedDamage
 
 SCOPES = {"partition": "log", "run": "run"}
 STEPS = {"resolve": "(rows, run)", "explain": "(finding, text)", "detail": "(finding, text)", "brief": "(run)"}
@@ -36,7 +36,7 @@ def breaches(check: Any) -> list[str]:
             found += _callable(check.name, step, getattr(check, step), shape)
     if not all(isinstance(damage, PlantedDamage) and check.name in damage.expects for damage in check.damages):
         found.append(
-            f"{check.name}: damages must be PlantedDamage (checkers.selfcheck.planted), each of which expects {check.name}"
+            f"{check.name}: damages must be PlantedDamage (`checkers.selfcheck.planted`), each of which expects {check.name}"
         )
     if check.gather is not None and check.scope != "run":
         found.append(f"{check.name}: gather belongs to run checks; a partition check sees its partition already")

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, ClassVar
 
-from harness.api import Pausable, Receipt
-from nemesis.support.targets import ONE_BROKER, check, find
+from fencepost.harness.api import Pausable, Receipt
+from fencepost.nemesis.support.targets import ONE_BROKER, check, find
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from random import Random
 from typing import Any, ClassVar, Literal
 
-from harness.api import (
+from fencepost.harness.api import (
     ActiveProducer,
     Cluster,
     ClusterError,
@@ -18,9 +18,9 @@ from harness.api import (
     Receipt,
     clock,
 )
-from nemesis.support import placement
-from nemesis.support.attempts import no_target
-from nemesis.support.healing import healed
+from fencepost.nemesis.support import placement
+from fencepost.nemesis.support.attempts import no_target
+from fencepost.nemesis.support.healing import healed
 
 CONFIRMED_S = 1.0  # between the two looks that have to find the same transaction hanging
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Annotated, Any, ClassVar
 
-from harness.api import Between, PacketTimes, Pair, Receipt, Slowable, demand_bounds
-from nemesis import latency
-from nemesis.support import network_partition, targets
-from nemesis.support.attempts import undo_on_error
-from nemesis.support.cluster_types import SlowableCluster
-from nemesis.support.healing import healed
-from nemesis.support.link_changes import links_of, still_hurt
-from nemesis.support.network_partition import LinkScope
+from fencepost.harness.api import Between, PacketTimes, Pair, Receipt, Slowable, demand_bounds
+from fencepost.nemesis import latency
+from fencepost.nemesis.support import network_partition, targets
+from fencepost.nemesis.support.attempts import undo_on_error
+from fencepost.nemesis.support.cluster_types import SlowableCluster
+from fencepost.nemesis.support.healing import healed
+from fencepost.nemesis.support.link_changes import links_of, still_hurt
+from fencepost.nemesis.support.network_partition import LinkScope
 
 SIZE, HEADERS = 1400, 28  # bytes of a datagram that measures
 MEASURE_S = 0.3  # how long the datagrams of one measurement take at the limit

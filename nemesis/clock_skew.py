@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Annotated, ClassVar, Literal, get_args
 
-from harness.api import Between, HarnessError, Receipt, Skewable, demand_bounds
-from nemesis.support import targets
-from nemesis.support.attempts import attempt_each, no_target, undo_on_error
-from nemesis.support.cluster_types import SkewableCluster
-from nemesis.support.healing import healed
+from fencepost.harness.api import Between, HarnessError, Receipt, Skewable, demand_bounds
+from fencepost.nemesis.support import targets
+from fencepost.nemesis.support.attempts import attempt_each, no_target, undo_on_error
+from fencepost.nemesis.support.cluster_types import SkewableCluster
+from fencepost.nemesis.support.healing import healed
 
 Direction = Literal["ahead", "behind", "random"]
 EXACT_S = 1.0  # a clock that is read over the network is known to about this

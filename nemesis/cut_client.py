@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
-from harness.api import ClusterError, HarnessError, Partitionable, Receipt
-from nemesis.cut_clients import Direction, between, check_direction
-from nemesis.support import network_partition, targets
-from nemesis.support.attempts import no_target
-from nemesis.support.cluster_types import PartitionableCluster
+from fencepost.harness.api import ClusterError, HarnessError, Partitionable, Receipt
+from fencepost.nemesis.cut_clients import Direction, between, check_direction
+from fencepost.nemesis.support import network_partition, targets
+from fencepost.nemesis.support.attempts import no_target
+from fencepost.nemesis.support.cluster_types import PartitionableCluster
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, ClassVar
 
-from harness.api import Cluster, ClusterError, ClusterView, HarnessError, Receipt, Wait, demand_bounds
-from nemesis.support import placement
-from nemesis.support.attempts import attempt_each, no_target
-from nemesis.support.healing import healed
-from nemesis.support.waiting import poll_until
+from fencepost.harness.api import Cluster, ClusterError, ClusterView, HarnessError, Receipt, Wait, demand_bounds
+from fencepost.nemesis.support import placement
+from fencepost.nemesis.support.attempts import attempt_each, no_target
+from fencepost.nemesis.support.healing import healed
+from fencepost.nemesis.support.waiting import poll_until
 
 RECORDS, OFFSETS = "records", "offsets"  # what a deleted topic holds, in the words of the contract
 KAFKAS, CONFIGURATION = "__", "-configs"

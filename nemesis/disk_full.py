@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, ClassVar
 
-from harness.api import Fillable, HarnessError, Receipt, Wait, demand_bounds
-from nemesis.support import targets
-from nemesis.support.attempts import attempt_each, attempt_within_budget, no_target, undo_on_error
-from nemesis.support.cluster_types import FillableCluster
-from nemesis.support.healing import healed
-from nemesis.support.waiting import poll_until
+from fencepost.harness.api import Fillable, HarnessError, Receipt, Wait, demand_bounds
+from fencepost.nemesis.support import targets
+from fencepost.nemesis.support.attempts import attempt_each, attempt_within_budget, no_target, undo_on_error
+from fencepost.nemesis.support.cluster_types import FillableCluster
+from fencepost.nemesis.support.healing import healed
+from fencepost.nemesis.support.waiting import poll_until
 
 FULL = 64 << 10  # a disk with no more bytes free counts as full
 ENDS_WITHIN_S = 3.0

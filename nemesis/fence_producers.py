@@ -8,9 +8,18 @@ from dataclasses import dataclass
 from random import Random
 from typing import Annotated, Any, ClassVar
 
-from harness.api import Between, Cluster, ClusterError, ClusterView, HarnessError, Receipt, TransactionState, demand_bounds
-from nemesis.support.attempts import no_target
-from nemesis.support.healing import healed
+from fencepost.harness.api import (
+    Between,
+    Cluster,
+    ClusterError,
+    ClusterView,
+    HarnessError,
+    Receipt,
+    TransactionState,
+    demand_bounds,
+)
+from fencepost.nemesis.support.attempts import no_target
+from fencepost.nemesis.support.healing import healed
 
 TARGETS = "random, all, id:TRANSACTIONAL-ID"
 UNKNOWN = TransactionState(state="", producer_id=-1, epoch=-1)

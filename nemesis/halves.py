@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
-from harness.api import Partitionable, Receipt
-from nemesis.support import network_partition
-from nemesis.support.cluster_types import PartitionableCluster
+from fencepost.harness.api import Partitionable, Receipt
+from fencepost.nemesis.support import network_partition
+from fencepost.nemesis.support.cluster_types import PartitionableCluster
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
-from harness.api import HarnessError, Partitionable, Receipt
-from nemesis.support import network_partition, targets
-from nemesis.support.attempts import no_target
-from nemesis.support.cluster_types import PartitionableCluster
+from fencepost.harness.api import HarnessError, Partitionable, Receipt
+from fencepost.nemesis.support import network_partition, targets
+from fencepost.nemesis.support.attempts import no_target
+from fencepost.nemesis.support.cluster_types import PartitionableCluster
 
 
 @dataclass(frozen=True, kw_only=True)

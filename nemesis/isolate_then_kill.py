@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import ClassVar
 
-from harness.api import HarnessError, Killable, Partitionable, Receipt, Wait, clock, demand_bounds
-from nemesis.support import network_partition, targets
-from nemesis.support.attempts import attempt_each, no_target, undo_on_error
-from nemesis.support.cluster_types import KillablePartitionableCluster
-from nemesis.support.healing import healed
-from nemesis.support.waiting import poll_until
+from fencepost.harness.api import HarnessError, Killable, Partitionable, Receipt, Wait, clock, demand_bounds
+from fencepost.nemesis.support import network_partition, targets
+from fencepost.nemesis.support.attempts import attempt_each, no_target, undo_on_error
+from fencepost.nemesis.support.cluster_types import KillablePartitionableCluster
+from fencepost.nemesis.support.healing import healed
+from fencepost.nemesis.support.waiting import poll_until
 
 GONE_WITHIN_S = 5.0
 

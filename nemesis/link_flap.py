@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Annotated, ClassVar
 
-from harness.api import Between, HarnessError, Pair, Partitionable, Receipt, Wait, clock, demand_bounds
-from nemesis.support import network_partition, targets
-from nemesis.support.attempts import no_target
-from nemesis.support.cluster_types import PartitionableCluster
-from nemesis.support.network_partition import LinkScope
+from fencepost.harness.api import Between, HarnessError, Pair, Partitionable, Receipt, Wait, clock, demand_bounds
+from fencepost.nemesis.support import network_partition, targets
+from fencepost.nemesis.support.attempts import no_target
+from fencepost.nemesis.support.cluster_types import PartitionableCluster
+from fencepost.nemesis.support.network_partition import LinkScope
 
 
 @dataclass(frozen=True, kw_only=True)

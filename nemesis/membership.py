@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, ClassVar
 
-from harness.api import Cluster, HarnessError, Killable, Receipt, Stoppable, Wait, Wipeable, clock, demand_bounds
-from nemesis.graceful_stop import revive
-from nemesis.support import placement, targets
-from nemesis.support.attempts import attempt_each, attempt_within_budget, no_target, undo_on_error
-from nemesis.support.cluster_types import ReplaceableCluster
-from nemesis.support.healing import healed
-from nemesis.support.waiting import poll_until
+from fencepost.harness.api import Cluster, HarnessError, Killable, Receipt, Stoppable, Wait, Wipeable, clock, demand_bounds
+from fencepost.nemesis.graceful_stop import revive
+from fencepost.nemesis.support import placement, targets
+from fencepost.nemesis.support.attempts import attempt_each, attempt_within_budget, no_target, undo_on_error
+from fencepost.nemesis.support.cluster_types import ReplaceableCluster
+from fencepost.nemesis.support.healing import healed
+from fencepost.nemesis.support.waiting import poll_until
 
 EMPTY_BYTES = 64 << 10  # a node's ids and the like stay on its disk
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import ClassVar
 
-from harness.api import ClusterView, HarnessError, Receipt
-from nemesis.support import placement, targets
-from nemesis.support.attempts import no_target
+from fencepost.harness.api import ClusterView, HarnessError, Receipt
+from fencepost.nemesis.support import placement, targets
+from fencepost.nemesis.support.attempts import no_target
 
 
 @dataclass(frozen=True, kw_only=True)

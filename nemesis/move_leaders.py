@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Annotated, ClassVar
 
-from harness.api import Between, ClusterView, HarnessError, Receipt, demand_bounds
-from nemesis.support import placement
-from nemesis.support.attempts import no_target
+from fencepost.harness.api import Between, ClusterView, HarnessError, Receipt, demand_bounds
+from fencepost.nemesis.support import placement
+from fencepost.nemesis.support.attempts import no_target
 
 
 @dataclass(frozen=True, kw_only=True)

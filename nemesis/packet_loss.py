@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Annotated, ClassVar
 
-from harness.api import Between, Losable, Pair, Receipt, demand_bounds
-from nemesis.support import network_partition, targets
-from nemesis.support.attempts import undo_on_error
-from nemesis.support.cluster_types import LosableCluster
-from nemesis.support.healing import healed
-from nemesis.support.link_changes import LinkChanges, links_of, still_hurt
-from nemesis.support.network_partition import LinkScope
+from fencepost.harness.api import Between, Losable, Pair, Receipt, demand_bounds
+from fencepost.nemesis.support import network_partition, targets
+from fencepost.nemesis.support.attempts import undo_on_error
+from fencepost.nemesis.support.cluster_types import LosableCluster
+from fencepost.nemesis.support.healing import healed
+from fencepost.nemesis.support.link_changes import LinkChanges, links_of, still_hurt
+from fencepost.nemesis.support.network_partition import LinkScope
 
 Counts = Mapping[str, Mapping[str, int]]
 

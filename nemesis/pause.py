@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from random import Random
 from typing import Annotated, ClassVar
 
-from harness.api import Between, HarnessError, Pausable, Receipt, demand_bounds
-from nemesis.support import targets
-from nemesis.support.attempts import attempt_each, attempt_within_budget, hit_evidence, no_target, undo_on_error
-from nemesis.support.cluster_types import PausableCluster
-from nemesis.support.healing import healed, pids
-from nemesis.support.waiting import poll_until
+from fencepost.harness.api import Between, HarnessError, Pausable, Receipt, demand_bounds
+from fencepost.nemesis.support import targets
+from fencepost.nemesis.support.attempts import attempt_each, attempt_within_budget, hit_evidence, no_target, undo_on_error
+from fencepost.nemesis.support.cluster_types import PausableCluster
+from fencepost.nemesis.support.healing import healed, pids
+from fencepost.nemesis.support.waiting import poll_until
 
 FROZEN = "T"
 SEEN_WITHIN_S = 2.0

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Annotated, Any, ClassVar
 
-from harness.api import Between, HarnessError, Powered, Receipt, Wait, demand_bounds
-from nemesis.kill import Kill
-from nemesis.support import targets
-from nemesis.support.cluster_types import PoweredCluster
+from fencepost.harness.api import Between, HarnessError, Powered, Receipt, Wait, demand_bounds
+from fencepost.nemesis.kill import Kill
+from fencepost.nemesis.support import targets
+from fencepost.nemesis.support.cluster_types import PoweredCluster
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,11 +7,11 @@ from functools import partial
 from random import Random
 from typing import Annotated, ClassVar
 
-from harness.api import Between, ClusterView, HarnessError, Placement, Receipt, Wait, demand_bounds
-from nemesis.support import placement
-from nemesis.support.attempts import undo_on_error
-from nemesis.support.healing import healed
-from nemesis.support.waiting import poll_until
+from fencepost.harness.api import Between, ClusterView, HarnessError, Placement, Receipt, Wait, demand_bounds
+from fencepost.nemesis.support import placement
+from fencepost.nemesis.support.attempts import undo_on_error
+from fencepost.nemesis.support.healing import healed
+from fencepost.nemesis.support.waiting import poll_until
 
 FEWEST = 2  # replicas that a partition keeps
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import ClassVar, Literal, get_args
 
-from harness.api import Authorizing, Cluster, ClusterError, HarnessError, Receipt, Right
-from nemesis.support.attempts import no_target, undo_on_error
-from nemesis.support.cluster_types import AuthorizingCluster
-from nemesis.support.healing import healed
-from nemesis.support.waiting import poll_until
+from fencepost.harness.api import Authorizing, Cluster, ClusterError, HarnessError, Receipt, Right
+from fencepost.nemesis.support.attempts import no_target, undo_on_error
+from fencepost.nemesis.support.cluster_types import AuthorizingCluster
+from fencepost.nemesis.support.healing import healed
+from fencepost.nemesis.support.waiting import poll_until
 
 SEEN_WITHIN_S = 5.0
 EVERY = "*"

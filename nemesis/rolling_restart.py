@@ -8,12 +8,12 @@ from functools import partial
 from random import Random
 from typing import Any, ClassVar
 
-from harness.api import ClusterError, Killable, Receipt, Stoppable, Upgradable, Wait, clock, demand_bounds
-from nemesis.graceful_stop import revive
-from nemesis.support.attempts import attempt_each, undo_on_error
-from nemesis.support.cluster_types import UpgradableCluster
-from nemesis.support.placement import out_of_sync
-from nemesis.support.waiting import poll_until
+from fencepost.harness.api import ClusterError, Killable, Receipt, Stoppable, Upgradable, Wait, clock, demand_bounds
+from fencepost.nemesis.graceful_stop import revive
+from fencepost.nemesis.support.attempts import attempt_each, undo_on_error
+from fencepost.nemesis.support.cluster_types import UpgradableCluster
+from fencepost.nemesis.support.placement import out_of_sync
+from fencepost.nemesis.support.waiting import poll_until
 
 DEAD = "was dead already"
 

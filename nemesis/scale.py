@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import Annotated, ClassVar
 
-from harness.api import Between, ClusterError, HarnessError, Killable, Receipt, Scalable, Wait, demand_bounds
-from nemesis.support.attempts import attempt_each, no_target, undo_on_error
-from nemesis.support.cluster_types import ScalableCluster
-from nemesis.support.healing import healed
-from nemesis.support.waiting import poll_until
+from fencepost.harness.api import Between, ClusterError, HarnessError, Killable, Receipt, Scalable, Wait, demand_bounds
+from fencepost.nemesis.support.attempts import attempt_each, no_target, undo_on_error
+from fencepost.nemesis.support.cluster_types import ScalableCluster
+from fencepost.nemesis.support.healing import healed
+from fencepost.nemesis.support.waiting import poll_until
 
 
 @dataclass(frozen=True, kw_only=True)

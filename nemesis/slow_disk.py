@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass, replace
 from random import Random
 from typing import Annotated, Any, ClassVar
 
-from harness.api import Between, HarnessError, HeldBack, Receipt, Throttleable, Wait, demand_bounds
-from nemesis.support import targets
-from nemesis.support.attempts import no_target, undo_on_error
-from nemesis.support.cluster_types import ThrottleableCluster
-from nemesis.support.waiting import poll_until
+from fencepost.harness.api import Between, HarnessError, HeldBack, Receipt, Throttleable, Wait, demand_bounds
+from fencepost.nemesis.support import targets
+from fencepost.nemesis.support.attempts import no_target, undo_on_error
+from fencepost.nemesis.support.cluster_types import ThrottleableCluster
+from fencepost.nemesis.support.waiting import poll_until
 
 Waits = dict[str, float | None]
 Held = dict[str, HeldBack]

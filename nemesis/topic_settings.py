@@ -8,12 +8,12 @@ from functools import partial
 from random import Random
 from typing import Any, ClassVar
 
-from harness.api import Cluster, ClusterError, ClusterView, HarnessError, Receipt
-from nemesis.support import placement
-from nemesis.support.attempts import undo_on_error
-from nemesis.support.changes import OverlappingChanges
-from nemesis.support.healing import healed
-from nemesis.support.waiting import poll_until
+from fencepost.harness.api import Cluster, ClusterError, ClusterView, HarnessError, Receipt
+from fencepost.nemesis.support import placement
+from fencepost.nemesis.support.attempts import undo_on_error
+from fencepost.nemesis.support.changes import OverlappingChanges
+from fencepost.nemesis.support.healing import healed
+from fencepost.nemesis.support.waiting import poll_until
 
 SEEN_WITHIN_S = 5.0
 LEAST_IN_SYNC = "min.insync.replicas"

@@ -9,11 +9,11 @@ from functools import partial
 from random import Random
 from typing import Annotated, ClassVar
 
-from harness.api import Between, Cluster, ClusterError, ClusterView, HarnessError, Receipt, demand_bounds
-from nemesis.support.attempts import undo_on_error
-from nemesis.support.changes import OverlappingChanges
-from nemesis.support.healing import healed
-from nemesis.support.waiting import poll_until
+from fencepost.harness.api import Between, Cluster, ClusterError, ClusterView, HarnessError, Receipt, demand_bounds
+from fencepost.nemesis.support.attempts import undo_on_error
+from fencepost.nemesis.support.changes import OverlappingChanges
+from fencepost.nemesis.support.healing import healed
+from fencepost.nemesis.support.waiting import poll_until
 
 FEATURE = "transaction.version"
 SEEN_WITHIN_S = 5.0

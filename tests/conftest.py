@@ -52,7 +52,7 @@ def plain_starts() -> Iterator[None]:
     where it matters they start it in a process of its own.
     """
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("harness.drivers.process", "harness.perform.instance"):
+        for module in ("fencepost.harness.drivers.process", "fencepost.harness.perform.instance"):
             patch.setattr(f"{module}.die_with", lambda _: None)
         yield
 
@@ -60,7 +60,7 @@ def plain_starts() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One Spark session for all tests of a process."""
-    from checkers.spark.session import start_session
+    from fencepost.checkers.spark.session import start_session
 
     session = start_session("local[2]")
     yield session

@@ -12,7 +12,7 @@ from functools import cached_property
 from random import Random
 from typing import Annotated, Any
 
-from harness.api import (
+from fencepost.harness.api import (
     HOUR_S,
     OWN_GROUP,
     Between,
@@ -33,12 +33,12 @@ from harness.api import (
     own_group,
     record_ids,
 )
-from workloads.support import record_format
-from workloads.support.inputs_and_outputs import HEADER, NAME, counting, counts_of, name_of, named, naming, templated
-from workloads.support.polling import failed_poll, mop_of, poll_records, reader_operations
-from workloads.support.sending import Content
-from workloads.support.stored_values import stored_values
-from workloads.transactions import Transactions
+from fencepost.workloads.support import record_format
+from fencepost.workloads.support.inputs_and_outputs import HEADER, NAME, counting, counts_of, name_of, named, naming, templated
+from fencepost.workloads.support.polling import failed_poll, mop_of, poll_records, reader_operations
+from fencepost.workloads.support.sending import Content
+from fencepost.workloads.support.stored_values import stored_values
+from fencepost.workloads.transactions import Transactions
 
 
 @dataclass(frozen=True, kw_only=True)

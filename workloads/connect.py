@@ -13,7 +13,7 @@ from pathlib import Path
 from random import Random
 from typing import Annotated, Any, Literal, get_args
 
-from harness.api import (
+from fencepost.harness.api import (
     SECOND,
     Between,
     CallError,
@@ -33,9 +33,9 @@ from harness.api import (
     demand_bounds,
     of_second,
 )
-from workloads.support import connect_records
-from workloads.support.connect_records import SourceRecords
-from workloads.support.polling import failed_poll, note, poll_records, reader_operations
+from fencepost.workloads.support import connect_records
+from fencepost.workloads.support.connect_records import SourceRecords
+from fencepost.workloads.support.polling import failed_poll, note, poll_records, reader_operations
 
 NAME, GROUP = "source", "connect"  # of the connector; of the workers
 NUMBERED, KAFKAS = "fencepost.NumberedSource", "org.apache.kafka."  # the connectors that come along

@@ -16,11 +16,22 @@ from functools import partial
 from random import Random
 from typing import Annotated, Any
 
-from harness.api import HOUR_S, Between, CallError, Client, Operation, Outcome, Outgoing, PlannedOperation, Role, demand_bounds
-from workloads.support import outcomes
-from workloads.support.deciding import CALL_S
-from workloads.support.polling import note, reader_operations
-from workloads.transactions import Transactions
+from fencepost.harness.api import (
+    HOUR_S,
+    Between,
+    CallError,
+    Client,
+    Operation,
+    Outcome,
+    Outgoing,
+    PlannedOperation,
+    Role,
+    demand_bounds,
+)
+from fencepost.workloads.support import outcomes
+from fencepost.workloads.support.deciding import CALL_S
+from fencepost.workloads.support.polling import note, reader_operations
+from fencepost.workloads.transactions import Transactions
 
 CALLS = ("begin", "send", "flush", "send_offsets", "commit", "abort")
 MOMENTS = ("before", "during", "after")

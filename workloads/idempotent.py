@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Annotated, Any
 
-from harness.api import (
+from fencepost.harness.api import (
     HOUR_S,
     Between,
     CallError,
@@ -20,9 +20,9 @@ from harness.api import (
     TopicSpec,
     demand_bounds,
 )
-from workloads.support import outcomes
-from workloads.support.polling import note, read, reader_operations
-from workloads.support.sending import send
+from fencepost.workloads.support import outcomes
+from fencepost.workloads.support.polling import note, read, reader_operations
+from fencepost.workloads.support.sending import send
 
 FLUSH_MARGIN_S = 5.0
 

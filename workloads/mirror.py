@@ -12,7 +12,7 @@ from functools import cached_property
 from random import Random
 from typing import Annotated, Any, Literal
 
-from harness.api import (
+from fencepost.harness.api import (
     SECOND,
     Between,
     LogEntry,
@@ -25,8 +25,8 @@ from harness.api import (
     TopicSpec,
     demand_bounds,
 )
-from workloads.application import Application
-from workloads.connect import SECOND_ADDRESS, Change, Connect
+from fencepost.workloads.application import Application
+from fencepost.workloads.connect import SECOND_ADDRESS, Change, Connect
 
 INPUT, ALIAS = "in", "mirror"
 CONNECTOR = "org.apache.kafka.connect.mirror.MirrorSourceConnector"

@@ -11,7 +11,7 @@ from functools import cached_property
 from random import Random
 from typing import Annotated, Any, Literal
 
-from harness.api import (
+from fencepost.harness.api import (
     HOUR_S,
     Between,
     CallError,
@@ -24,11 +24,11 @@ from harness.api import (
     TopicSpec,
     demand_bounds,
 )
-from workloads.support import outcomes
-from workloads.support.deciding import CALL_S, aborted, committed, never_begun, think
-from workloads.support.polling import note, read, reader_operations
-from workloads.support.sending import send
-from workloads.transactions import MARGIN_S, Transactions
+from fencepost.workloads.support import outcomes
+from fencepost.workloads.support.deciding import CALL_S, aborted, committed, never_begun, think
+from fencepost.workloads.support.polling import note, read, reader_operations
+from fencepost.workloads.support.sending import send
+from fencepost.workloads.transactions import MARGIN_S, Transactions
 
 INPUT, OUTPUT, GROUP = "in", "out", "pipeline"
 OBSERVER_PAUSE_S = 0.005  # between two questions

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Annotated, Any
 
-from harness.api import (
+from fencepost.harness.api import (
     HOUR_S,
     Between,
     CallError,
@@ -24,9 +24,9 @@ from harness.api import (
     TopicSpec,
     demand_bounds,
 )
-from workloads.support.deciding import CALL_S, aborted, committed, never_begun, think
-from workloads.support.polling import note, polled, read, reader_operations
-from workloads.support.sending import Content, content_of, hand_over
+from fencepost.workloads.support.deciding import CALL_S, aborted, committed, never_begun, think
+from fencepost.workloads.support.polling import note, polled, read, reader_operations
+from fencepost.workloads.support.sending import Content, content_of, hand_over
 
 POLL_S = 0.02  # inside a transaction: short, so that transactions stay short
 MARGIN_S = 5.0

@@ -8,13 +8,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from checkers.api import CheckResult, join_rows, run_check
-from checkers.arrays import Ints
-from checkers.partition.log import ABORTED, COMMITTED, NONE
-from checkers.pipeline.chains import NO_OFFSETS, NO_PIPELINE, Pipeline, has_chains, places_of_records, rows_of
-from checkers.run_view import RunView
-from checkers.verdict.findings import Finding
-from checkers.verdict.wording import FindingText
+from fencepost.checkers.api import CheckResult, join_rows, run_check
+from fencepost.checkers.arrays import Ints
+from fencepost.checkers.partition.log import ABORTED, COMMITTED, NONE
+from fencepost.checkers.pipeline.chains import NO_OFFSETS, NO_PIPELINE, Pipeline, has_chains, places_of_records, rows_of
+from fencepost.checkers.run_view import RunView
+from fencepost.checkers.verdict.findings import Finding
+from fencepost.checkers.verdict.wording import FindingText
 
 
 def _explain_torn(finding: Finding, text: FindingText) -> str:

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from checkers.api import CheckResult, join_rows, partition_check
-from checkers.arrays import Ints
-from checkers.partition.final_witness import final_witness
-from checkers.partition.log import COMMITTED, INFO, NONE, PartitionLog, slices
-from checkers.partition.result_rows import first_of_each, read_rows, send_rows
-from checkers.partition.versions import stretch_numbers
-from checkers.run_view import RunView
-from checkers.verdict.findings import Finding
-from checkers.verdict.wording import FindingText
+from fencepost.checkers.api import CheckResult, join_rows, partition_check
+from fencepost.checkers.arrays import Ints
+from fencepost.checkers.partition.final_witness import final_witness
+from fencepost.checkers.partition.log import COMMITTED, INFO, NONE, PartitionLog, slices
+from fencepost.checkers.partition.result_rows import first_of_each, read_rows, send_rows
+from fencepost.checkers.partition.versions import stretch_numbers
+from fencepost.checkers.run_view import RunView
+from fencepost.checkers.verdict.findings import Finding
+from fencepost.checkers.verdict.wording import FindingText
 
 
 def _explain_inconsistent(finding: Finding, text: FindingText) -> str:

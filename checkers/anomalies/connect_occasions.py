@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from checkers.anomalies.connect_tasks import config_topic_writer, fencing_skipped, log_rounds, pending, starts
-from checkers.partition.log import NONE
-from checkers.pipeline.connect_log import ConnectLog, Entry, entries_in
-from checkers.pipeline.source_log import COMMITTED, SourceLog
-from checkers.run_view import RunView
+from fencepost.checkers.anomalies.connect_tasks import config_topic_writer, fencing_skipped, log_rounds, pending, starts
+from fencepost.checkers.partition.log import NONE
+from fencepost.checkers.pipeline.connect_log import ConnectLog, Entry, entries_in
+from fencepost.checkers.pipeline.source_log import COMMITTED, SourceLog
+from fencepost.checkers.run_view import RunView
 
 NUMBERED = "fencepost.NumberedSource"
 REFUSED = (404, 409, 500)

@@ -15,10 +15,10 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from checkers.api import CheckResult, run_check
-from checkers.arrays import Ints
-from checkers.partition.log import NONE
-from checkers.pipeline.connect_log import (
+from fencepost.checkers.api import CheckResult, run_check
+from fencepost.checkers.arrays import Ints
+from fencepost.checkers.partition.log import NONE
+from fencepost.checkers.pipeline.connect_log import (
     CLOCKS,
     COMPACTED,
     COMPLETE_COMMIT,
@@ -37,10 +37,10 @@ from checkers.pipeline.connect_log import (
     finding_rows,
     group_of_workers,
 )
-from checkers.pipeline.source_log import COMMITTED, PLAIN, SourceLog, producer_text
-from checkers.run_view import RunView
-from checkers.verdict.findings import Finding
-from checkers.verdict.wording import FindingText
+from fencepost.checkers.pipeline.source_log import COMMITTED, PLAIN, SourceLog, producer_text
+from fencepost.checkers.run_view import RunView
+from fencepost.checkers.verdict.findings import Finding
+from fencepost.checkers.verdict.wording import FindingText
 
 NO_PRODUCER = "no task had a transactional producer"
 PRIVILEGED = (

@@ -23,10 +23,10 @@ from typing import Any
 
 import numpy as np
 
-from checkers.arrays import Bools, Ints
-from checkers.partition.log import COMMITTED, NONE, SLICE, PartitionLog, slices
-from checkers.partition.positions import Positions
-from checkers.partition.versions import aborted, due, fixed, lost
+from fencepost.checkers.arrays import Bools, Ints
+from fencepost.checkers.partition.log import COMMITTED, NONE, SLICE, PartitionLog, slices
+from fencepost.checkers.partition.positions import Positions
+from fencepost.checkers.partition.versions import aborted, due, fixed, lost
 
 MOST_MISSING = 100  # records that one skip lists
 

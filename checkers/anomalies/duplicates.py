@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkers.api import CheckResult, join_rows, partition_check
-from checkers.arrays import positions_in
-from checkers.partition.log import ABORTED, NONE, PartitionLog, slices
-from checkers.partition.result_rows import first_of_each, read_rows, send_rows
-from checkers.verdict.findings import Finding
-from checkers.verdict.wording import FindingText
+from fencepost.checkers.api import CheckResult, join_rows, partition_check
+from fencepost.checkers.arrays import positions_in
+from fencepost.checkers.partition.log import ABORTED, NONE, PartitionLog, slices
+from fencepost.checkers.partition.result_rows import first_of_each, read_rows, send_rows
+from fencepost.checkers.verdict.findings import Finding
+from fencepost.checkers.verdict.wording import FindingText
 
 
 def _explain_duplicate(finding: Finding, text: FindingText) -> str:

@@ -13,13 +13,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checkers.anomalies.instances import instances
-from checkers.api import CheckResult, run_check
-from checkers.partition.log import NONE
-from checkers.run_view import RunView
-from checkers.verdict.findings import Finding
-from checkers.verdict.wording import FindingText
-from harness.api import STORED, record_ids, table_problem
+from fencepost.checkers.anomalies.instances import instances
+from fencepost.checkers.api import CheckResult, run_check
+from fencepost.checkers.partition.log import NONE
+from fencepost.checkers.run_view import RunView
+from fencepost.checkers.verdict.findings import Finding
+from fencepost.checkers.verdict.wording import FindingText
+from fencepost.harness.api import STORED, record_ids, table_problem
 
 COLUMNS = ("partition", "offset", "producer_id", "producer_epoch", "kind", "v")
 NO_LOGS = "what the brokers' logs hold was not kept (no stored.parquet), so nobody knows the producers' epochs"

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from checkers.anomalies.instances import NO_INSTANCES, fenced_commits, fenced_operations, instances
-from checkers.api import CheckResult, join_rows, partition_check, run_check
-from checkers.partition.false_acks import false_ack_rows, falsely_acknowledged
-from checkers.partition.final_witness import final_witness
-from checkers.partition.log import ABORTED, COMMITTED, NONE, PartitionLog
-from checkers.partition.result_rows import send_rows
-from checkers.run_view import RunView, no_sends
-from checkers.verdict.findings import Finding
-from checkers.verdict.wording import FindingText
+from fencepost.checkers.anomalies.instances import NO_INSTANCES, fenced_commits, fenced_operations, instances
+from fencepost.checkers.api import CheckResult, join_rows, partition_check, run_check
+from fencepost.checkers.partition.false_acks import false_ack_rows, falsely_acknowledged
+from fencepost.checkers.partition.final_witness import final_witness
+from fencepost.checkers.partition.log import ABORTED, COMMITTED, NONE, PartitionLog
+from fencepost.checkers.partition.result_rows import send_rows
+from fencepost.checkers.run_view import RunView, no_sends
+from fencepost.checkers.verdict.findings import Finding
+from fencepost.checkers.verdict.wording import FindingText
 
 NO_ZOMBIE = "no instance of a transactional id did anything after it had been fenced"
 

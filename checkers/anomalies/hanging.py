@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from checkers.anomalies.listed_transactions import (
+from fencepost.checkers.anomalies.listed_transactions import (
     NO_ANSWER,
     NO_LISTING,
     NO_RECEIPTS,
@@ -29,16 +29,16 @@ from checkers.anomalies.listed_transactions import (
     longest,
     sightings,
 )
-from checkers.api import CheckResult, run_check
-from checkers.partition.log import NONE, PartitionLog
-from checkers.partition.versions import placed_reads
-from checkers.run_view import RunView
-from checkers.selfcheck.listing_damages import HANG, MISREPORT, OVERDUE, REOPEN
-from checkers.spark.gathering import PartitionMessages
-from checkers.spark.source import from_message, to_message
-from checkers.verdict.findings import Finding
-from checkers.verdict.wording import FindingText
-from harness.api import CoordinatedTransaction, OpenTransaction
+from fencepost.checkers.api import CheckResult, run_check
+from fencepost.checkers.partition.log import NONE, PartitionLog
+from fencepost.checkers.partition.versions import placed_reads
+from fencepost.checkers.run_view import RunView
+from fencepost.checkers.selfcheck.listing_damages import HANG, MISREPORT, OVERDUE, REOPEN
+from fencepost.checkers.spark.gathering import PartitionMessages
+from fencepost.checkers.spark.source import from_message, to_message
+from fencepost.checkers.verdict.findings import Finding
+from fencepost.checkers.verdict.wording import FindingText
+from fencepost.harness.api import CoordinatedTransaction, OpenTransaction
 
 ABORT_S = 10.0  # beyond a transaction's timeout, for its coordinator to notice (every second here, every ten by default)
 MARKERS_S = 10.0  # for the markers of a decided transaction to be written, while every broker answers

@@ -14,9 +14,9 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from checkers.arrays import Bools, Ints
-from checkers.partition.log import FOREVER, NONE
-from checkers.run_view import RunView
+from fencepost.checkers.arrays import Bools, Ints
+from fencepost.checkers.partition.log import FOREVER, NONE
+from fencepost.checkers.run_view import RunView
 
 COLUMNS = ("index", "process", "transactional_id", "f", "type", "time", "end")
 NO_INSTANCES = "no instance of a transactional id was initialised in the history (no `initialise` operation)"

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from checkers.run_view import RunView
-from harness.api import ClockAhead, CoordinatedTransaction, OpenTransaction
+from fencepost.checkers.run_view import RunView
+from fencepost.harness.api import ClockAhead, CoordinatedTransaction, OpenTransaction
 
 State = TypeVar("State")
 

@@ -8,18 +8,18 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from checkers.anomalies.instances import fenced_commits
-from checkers.api import CheckResult, join_rows, partition_check
-from checkers.arrays import Bools, Ints
-from checkers.partition.false_acks import HIDDEN, SHOWN, false_ack_rows, falsely_acknowledged
-from checkers.partition.final_witness import final_witness
-from checkers.partition.log import INFO, NONE, PartitionLog
-from checkers.partition.result_rows import send_rows
-from checkers.partition.undecided import PROOF, UNREAD, passed_in_time, undecided_rows
-from checkers.partition.versions import stretch_numbers
-from checkers.run_view import RunView
-from checkers.verdict.findings import Finding
-from checkers.verdict.wording import FindingText
+from fencepost.checkers.anomalies.instances import fenced_commits
+from fencepost.checkers.api import CheckResult, join_rows, partition_check
+from fencepost.checkers.arrays import Bools, Ints
+from fencepost.checkers.partition.false_acks import HIDDEN, SHOWN, false_ack_rows, falsely_acknowledged
+from fencepost.checkers.partition.final_witness import final_witness
+from fencepost.checkers.partition.log import INFO, NONE, PartitionLog
+from fencepost.checkers.partition.result_rows import send_rows
+from fencepost.checkers.partition.undecided import PROOF, UNREAD, passed_in_time, undecided_rows
+from fencepost.checkers.partition.versions import stretch_numbers
+from fencepost.checkers.run_view import RunView
+from fencepost.checkers.verdict.findings import Finding
+from fencepost.checkers.verdict.wording import FindingText
 
 
 def _explain_lost(finding: Finding, text: FindingText) -> str:

@@ -5,11 +5,11 @@ Each docstring is the definition of its anomaly. What is forbidden under which s
 
 from __future__ import annotations
 
-from checkers.api import CheckResult, partition_check
-from checkers.partition.log import PartitionLog
-from checkers.partition.result_rows import first_of_each, read_rows
-from checkers.verdict.findings import Finding
-from checkers.verdict.wording import FindingText
+from fencepost.checkers.api import CheckResult, partition_check
+from fencepost.checkers.partition.log import PartitionLog
+from fencepost.checkers.partition.result_rows import first_of_each, read_rows
+from fencepost.checkers.verdict.findings import Finding
+from fencepost.checkers.verdict.wording import FindingText
 
 
 def _unsent(log: PartitionLog) -> CheckResult:

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from checkers.api import CheckResult, join_rows, partition_check
-from checkers.arrays import Bools, Ints
-from checkers.partition.log import NONE, PartitionLog, position_type, slices
-from checkers.partition.result_rows import first_of_each, read_rows, send_rows
-from checkers.partition.versions import committed_records, placed_reads
-from checkers.verdict.findings import Finding
-from checkers.verdict.wording import FindingText
+from fencepost.checkers.api import CheckResult, join_rows, partition_check
+from fencepost.checkers.arrays import Bools, Ints
+from fencepost.checkers.partition.log import NONE, PartitionLog, position_type, slices
+from fencepost.checkers.partition.result_rows import first_of_each, read_rows, send_rows
+from fencepost.checkers.partition.versions import committed_records, placed_reads
+from fencepost.checkers.verdict.findings import Finding
+from fencepost.checkers.verdict.wording import FindingText
 
 
 def _explain_overrun(finding: Finding, text: FindingText) -> str:

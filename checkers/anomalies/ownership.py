@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from checkers.anomalies.committed_offsets import as_rows, known_commits
-from checkers.api import CheckResult, join_rows, run_check
-from checkers.arrays import Bools, Ints
-from checkers.pipeline.chains import NO_PIPELINE, Pipeline, rows_of
-from checkers.run_view import RunView
-from checkers.verdict.findings import Finding
-from checkers.verdict.wording import FindingText
+from fencepost.checkers.anomalies.committed_offsets import as_rows, known_commits
+from fencepost.checkers.api import CheckResult, join_rows, run_check
+from fencepost.checkers.arrays import Bools, Ints
+from fencepost.checkers.pipeline.chains import NO_PIPELINE, Pipeline, rows_of
+from fencepost.checkers.run_view import RunView
+from fencepost.checkers.verdict.findings import Finding
+from fencepost.checkers.verdict.wording import FindingText
 
 
 def _explain_ownership(finding: Finding, text: FindingText) -> str:

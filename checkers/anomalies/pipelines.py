@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from checkers.anomalies.applications import explain_too_few, explain_too_many, too_few, too_many
-from checkers.api import CheckResult, join_rows, run_check
-from checkers.arrays import Ints
-from checkers.partition.log import COMMITTED, INFO, NONE
-from checkers.pipeline.applications import Application, has_application
-from checkers.pipeline.chains import NO_OFFSETS, NO_PIPELINE, Pipeline, has_chains, places_of_records, rows_of
-from checkers.run_view import RunView
-from checkers.verdict.findings import Finding
-from checkers.verdict.wording import FindingText
+from fencepost.checkers.anomalies.applications import explain_too_few, explain_too_many, too_few, too_many
+from fencepost.checkers.api import CheckResult, join_rows, run_check
+from fencepost.checkers.arrays import Ints
+from fencepost.checkers.partition.log import COMMITTED, INFO, NONE
+from fencepost.checkers.pipeline.applications import Application, has_application
+from fencepost.checkers.pipeline.chains import NO_OFFSETS, NO_PIPELINE, Pipeline, has_chains, places_of_records, rows_of
+from fencepost.checkers.run_view import RunView
+from fencepost.checkers.verdict.findings import Finding
+from fencepost.checkers.verdict.wording import FindingText
 
 NOT_READ_BACK = "not every partition was read back by a complete final read"
 NONE_BELOW = "no input record that a read_committed reader got lies below the group's offsets at the end"

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from checkers.anomalies.consecutive_reads import MOST_MISSING, ConsecutiveReads, ReadPairs, Skips, consecutive_reads
-from checkers.api import CheckResult, join_rows, partition_check
-from checkers.arrays import Bools
-from checkers.partition.log import NONE, PartitionLog
-from checkers.verdict.findings import Finding
-from checkers.verdict.wording import FindingText
+from fencepost.checkers.anomalies.consecutive_reads import MOST_MISSING, ConsecutiveReads, ReadPairs, Skips, consecutive_reads
+from fencepost.checkers.api import CheckResult, join_rows, partition_check
+from fencepost.checkers.arrays import Bools
+from fencepost.checkers.partition.log import NONE, PartitionLog
+from fencepost.checkers.verdict.findings import Finding
+from fencepost.checkers.verdict.wording import FindingText
 
 UNKNOWN_POSITION = (
     "nobody knows where the consumers stood: they were told anew what to read, or are members of a group whose rebalances are "

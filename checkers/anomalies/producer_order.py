@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from checkers.api import CheckResult, partition_check
-from checkers.arrays import Ints
-from checkers.partition.final_witness import final_witness
-from checkers.partition.log import NONE, SLICE, PartitionLog, position_type
-from checkers.partition.result_rows import pair_rows
-from checkers.partition.versions import visible
-from checkers.verdict.findings import Finding
-from checkers.verdict.wording import FindingText
-from harness.api import record_ids
+from fencepost.checkers.api import CheckResult, partition_check
+from fencepost.checkers.arrays import Ints
+from fencepost.checkers.partition.final_witness import final_witness
+from fencepost.checkers.partition.log import NONE, SLICE, PartitionLog, position_type
+from fencepost.checkers.partition.result_rows import pair_rows
+from fencepost.checkers.partition.versions import visible
+from fencepost.checkers.verdict.findings import Finding
+from fencepost.checkers.verdict.wording import FindingText
+from fencepost.harness.api import record_ids
 
 EXAMPLES = 20  # of a lawful and frequent anomaly, in each partition
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from checkers.api import CheckResult, partition_check
-from checkers.arrays import Ints
-from checkers.partition.log import FOREVER, NONE, PartitionLog, position_type
-from checkers.partition.result_rows import pair_rows
-from checkers.partition.versions import visible
-from checkers.verdict.findings import Finding
-from checkers.verdict.wording import FindingText
-from harness.api import record_ids
+from fencepost.checkers.api import CheckResult, partition_check
+from fencepost.checkers.arrays import Ints
+from fencepost.checkers.partition.log import FOREVER, NONE, PartitionLog, position_type
+from fencepost.checkers.partition.result_rows import pair_rows
+from fencepost.checkers.partition.versions import visible
+from fencepost.checkers.verdict.findings import Finding
+from fencepost.checkers.verdict.wording import FindingText
+from fencepost.harness.api import record_ids
 
 
 def _explain_inversion(finding: Finding, text: FindingText) -> str:

@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from checkers.api import CheckResult, join_rows, run_check
-from checkers.arrays import Bools, Ints
-from checkers.partition.log import NONE
-from checkers.pipeline.chains import rows_of
-from checkers.pipeline.deletions import OFFSETS, RECORDS, TopicDeletions
-from checkers.pipeline.source_log import COMMITTED, OUTSIDE, PLAIN, SourceLog, has_connector, unread_logs
-from checkers.run_view import RunView
-from checkers.verdict.findings import Finding, FindingRecord
-from checkers.verdict.wording import FindingText
+from fencepost.checkers.api import CheckResult, join_rows, run_check
+from fencepost.checkers.arrays import Bools, Ints
+from fencepost.checkers.partition.log import NONE
+from fencepost.checkers.pipeline.chains import rows_of
+from fencepost.checkers.pipeline.deletions import OFFSETS, RECORDS, TopicDeletions
+from fencepost.checkers.pipeline.source_log import COMMITTED, OUTSIDE, PLAIN, SourceLog, has_connector, unread_logs
+from fencepost.checkers.run_view import RunView
+from fencepost.checkers.verdict.findings import Finding, FindingRecord
+from fencepost.checkers.verdict.wording import FindingText
 
 NO_CONNECTOR = "no records of a connector were read back"
 NOT_READ_BACK = "not every partition of the topic was read back by a complete read_committed final read"

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkers.api import CheckResult, join_rows, partition_check
-from checkers.partition.log import NONE, PartitionLog
-from checkers.partition.versions import got_by, reads_before
-from checkers.verdict.findings import Finding
-from checkers.verdict.wording import FindingText
+from fencepost.checkers.api import CheckResult, join_rows, partition_check
+from fencepost.checkers.partition.log import NONE, PartitionLog
+from fencepost.checkers.partition.versions import got_by, reads_before
+from fencepost.checkers.verdict.findings import Finding
+from fencepost.checkers.verdict.wording import FindingText
 
 
 def _explain_stale(finding: Finding, text: FindingText) -> str:

@@ -12,17 +12,17 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from checkers.anomalies.applications import NO_PROGRAM, NOT_DONE
-from checkers.api import CheckResult, join_rows, run_check
-from checkers.partition.log import NONE
-from checkers.pipeline.applications import Application, has_application, input_places
-from checkers.pipeline.chains import chains_of, rows_of
-from checkers.pipeline.source_log import STRANGE, unread_logs
-from checkers.pipeline.stores import COUNTED, LAST, REMOVED, ROLES, StateStores, StoreCopy, has_stores
-from checkers.run_view import RunView
-from checkers.verdict.findings import Finding, FindingRecord
-from checkers.verdict.wording import FindingText
-from harness.api import record_ids
+from fencepost.checkers.anomalies.applications import NO_PROGRAM, NOT_DONE
+from fencepost.checkers.api import CheckResult, join_rows, run_check
+from fencepost.checkers.partition.log import NONE
+from fencepost.checkers.pipeline.applications import Application, has_application, input_places
+from fencepost.checkers.pipeline.chains import chains_of, rows_of
+from fencepost.checkers.pipeline.source_log import STRANGE, unread_logs
+from fencepost.checkers.pipeline.stores import COUNTED, LAST, REMOVED, ROLES, StateStores, StoreCopy, has_stores
+from fencepost.checkers.run_view import RunView
+from fencepost.checkers.verdict.findings import Finding, FindingRecord
+from fencepost.checkers.verdict.wording import FindingText
+from fencepost.harness.api import record_ids
 
 NO_STORE = "no instance of a program dumped a state store (`stores`)"
 NO_CHANGELOG = "no changelog of a program was read (`stores`)"

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from checkers.api import CheckResult, join_rows, partition_check
-from checkers.partition.log import NONE, PartitionLog
-from checkers.run_view import RunView
-from checkers.verdict.findings import Finding, FindingRecord
-from checkers.verdict.wording import FindingText
+from fencepost.checkers.api import CheckResult, join_rows, partition_check
+from fencepost.checkers.partition.log import NONE, PartitionLog
+from fencepost.checkers.run_view import RunView
+from fencepost.checkers.verdict.findings import Finding, FindingRecord
+from fencepost.checkers.verdict.wording import FindingText
 
 
 def _explain_swallowed(finding: Finding, text: FindingText) -> str:

@@ -8,15 +8,15 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from checkers.api import CheckResult, join_rows, partition_check
-from checkers.arrays import Bools
-from checkers.partition.final_witness import final_witness
-from checkers.partition.log import ABORTED, COMMITTED, FOREVER, INFO, NONE, PartitionLog, slices
-from checkers.partition.result_rows import reads_with_writers, send_rows
-from checkers.partition.undecided import passed_in_time, undecided_rows
-from checkers.run_view import RunView
-from checkers.verdict.findings import Finding
-from checkers.verdict.wording import FindingText
+from fencepost.checkers.api import CheckResult, join_rows, partition_check
+from fencepost.checkers.arrays import Bools
+from fencepost.checkers.partition.final_witness import final_witness
+from fencepost.checkers.partition.log import ABORTED, COMMITTED, FOREVER, INFO, NONE, PartitionLog, slices
+from fencepost.checkers.partition.result_rows import reads_with_writers, send_rows
+from fencepost.checkers.partition.undecided import passed_in_time, undecided_rows
+from fencepost.checkers.run_view import RunView
+from fencepost.checkers.verdict.findings import Finding
+from fencepost.checkers.verdict.wording import FindingText
 
 SWALLOWED = "swallowed"  # role of rows between the two steps of `torn-transaction`
 

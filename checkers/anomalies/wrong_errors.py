@@ -15,13 +15,13 @@ import pandas as pd
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from checkers.anomalies.error_table import TABLE, Answer
-from checkers.anomalies.instances import Instances, instances
-from checkers.api import CheckResult, run_check
-from checkers.partition.log import NONE
-from checkers.run_view import RunView
-from checkers.verdict.findings import Finding
-from checkers.verdict.wording import FindingText
+from fencepost.checkers.anomalies.error_table import TABLE, Answer
+from fencepost.checkers.anomalies.instances import Instances, instances
+from fencepost.checkers.api import CheckResult, run_check
+from fencepost.checkers.partition.log import NONE
+from fencepost.checkers.run_view import RunView
+from fencepost.checkers.verdict.findings import Finding
+from fencepost.checkers.verdict.wording import FindingText
 
 COLUMNS = ("index", "process", "f", "type", "time", "end", "errors")
 CLASSED = ("initialise", "begin", "send", "flush", "send_offsets", "commit", "abort")

@@ -20,14 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from checkers.arrays import Ints, among
-from checkers.graph.edge_filter import EdgeFilter
-from checkers.graph.layers import DIRTY_WR, RW, WR, WW
-from checkers.graph.passed_records import first_passed, last_reads, passed_records
-from checkers.partition.log import ABORTED, COMMITTED, FOREVER, NONE, PartitionLog, slices
-from checkers.partition.versions import committed_records
-from checkers.spark.gathering import PartitionMessages
-from checkers.spark.packing import packed, unpacked
+from fencepost.checkers.arrays import Ints, among
+from fencepost.checkers.graph.edge_filter import EdgeFilter
+from fencepost.checkers.graph.layers import DIRTY_WR, RW, WR, WW
+from fencepost.checkers.graph.passed_records import first_passed, last_reads, passed_records
+from fencepost.checkers.partition.log import ABORTED, COMMITTED, FOREVER, NONE, PartitionLog, slices
+from fencepost.checkers.partition.versions import committed_records
+from fencepost.checkers.spark.gathering import PartitionMessages
+from fencepost.checkers.spark.packing import packed, unpacked
 
 FIRSTS, LATEST, EDGES = "firsts", "latest", "edges"
 EDGE_COLUMNS = ("source", "target", "kind", "low", "high")

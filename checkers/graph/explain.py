@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from checkers.graph.group_offsets import PLACE, partition_of
-from checkers.graph.layers import DIRTY_WR, LSO, PROCESS, REALTIME, RW, WR, WW
-from checkers.graph.span_search import Edge
-from checkers.partition.log import NONE
-from checkers.run_view import RunView
-from checkers.spark.lookup import records_of
-from checkers.verdict.findings import Finding
-from checkers.verdict.wording import FindingText
+from fencepost.checkers.graph.group_offsets import PLACE, partition_of
+from fencepost.checkers.graph.layers import DIRTY_WR, LSO, PROCESS, REALTIME, RW, WR, WW
+from fencepost.checkers.graph.span_search import Edge
+from fencepost.checkers.partition.log import NONE
+from fencepost.checkers.run_view import RunView
+from fencepost.checkers.spark.lookup import records_of
+from fencepost.checkers.verdict.findings import Finding
+from fencepost.checkers.verdict.wording import FindingText
 
 KINDS = {WW: "ww", WR: "wr", DIRTY_WR: "wr", LSO: "lso", RW: "rw", PROCESS: "process", REALTIME: "realtime"}
 Records = Mapping[tuple[int, str, int, str], int]  # (operation, partition, offset, role) -> v

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import RDD
 
-from checkers.graph.edges import EDGES
-from checkers.spark.gathering import ExecutorMessage, GatheredMessages
-from checkers.spark.source import from_message, message, to_message
-from harness.api import liveness
+from fencepost.checkers.graph.edges import EDGES
+from fencepost.checkers.spark.gathering import ExecutorMessage, GatheredMessages
+from fencepost.checkers.spark.source import from_message, message, to_message
+from fencepost.harness.api import liveness
 
 Message = tuple[str, bytes]  # of a partition
 Job = Callable[[Iterable[Message]], Iterator[pa.RecordBatch]]

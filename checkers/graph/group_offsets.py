@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from checkers.graph.edges import FIRSTS, encode
-from checkers.graph.layers import RW, WR, WW
-from checkers.partition.log import ABORTED, COMMITTED, NONE
-from checkers.pipeline.chains import chains_of, has_members
-from checkers.run_view import RunView
+from fencepost.checkers.graph.edges import FIRSTS, encode
+from fencepost.checkers.graph.layers import RW, WR, WW
+from fencepost.checkers.partition.log import ABORTED, COMMITTED, NONE
+from fencepost.checkers.pipeline.chains import chains_of, has_members
+from fencepost.checkers.run_view import RunView
 
 PLACE = "offset of "  # before a partition's name: where an edge through the group's offset lies
 FETCHES = ("committed", "group-offsets")

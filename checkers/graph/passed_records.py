@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from checkers.arrays import Bools, Ints, among
-from checkers.graph.edge_filter import EdgeFilter
-from checkers.graph.layers import LSO
-from checkers.partition.log import FOREVER, NONE, PartitionLog, position_type, slices
-from checkers.partition.versions import committed_records, placed_reads
+from fencepost.checkers.arrays import Bools, Ints, among
+from fencepost.checkers.graph.edge_filter import EdgeFilter
+from fencepost.checkers.graph.layers import LSO
+from fencepost.checkers.partition.log import FOREVER, NONE, PartitionLog, position_type, slices
+from fencepost.checkers.partition.versions import committed_records, placed_reads
 
 
 @dataclass(frozen=True)

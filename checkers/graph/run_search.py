@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from checkers.arrays import Ints
-from checkers.graph.edge_filter import edge_filter_for
-from checkers.graph.edges import ENDS, decode
-from checkers.graph.explain import records_behind
-from checkers.graph.gathered_edges import GatheredEdges, Job, Message, gathered_edges
-from checkers.graph.group_offsets import edge_messages
-from checkers.graph.layers import (
+from fencepost.checkers.arrays import Ints
+from fencepost.checkers.graph.edge_filter import edge_filter_for
+from fencepost.checkers.graph.edges import ENDS, decode
+from fencepost.checkers.graph.explain import records_behind
+from fencepost.checkers.graph.gathered_edges import GatheredEdges, Job, Message, gathered_edges
+from fencepost.checkers.graph.group_offsets import edge_messages
+from fencepost.checkers.graph.layers import (
     ANTI,
     ANTI_TIME,
     BY_PROCESS,
@@ -40,16 +40,16 @@ from checkers.graph.layers import (
     WW,
     Layer,
 )
-from checkers.graph.lso_edges import backward_ranges, edges_between, passing_readers
-from checkers.graph.operation_order import OperationOrder, SharedOrder, order_arrays
-from checkers.graph.passed_records import PassedRecords
-from checkers.graph.search_tasks import Cycles, LayerAnswer, SearchTask, mark_unknown, rounds
-from checkers.graph.span_search import BestCycle, Edge, OperationInterval, search_span
-from checkers.graph.spans import SpanSet, merge, merge_all
-from checkers.partition.log import NONE
-from checkers.run_view import RunView
-from checkers.spark.overview import Overview
-from checkers.verdict.rules import FORBIDDEN, rule_for
+from fencepost.checkers.graph.lso_edges import backward_ranges, edges_between, passing_readers
+from fencepost.checkers.graph.operation_order import OperationOrder, SharedOrder, order_arrays
+from fencepost.checkers.graph.passed_records import PassedRecords
+from fencepost.checkers.graph.search_tasks import Cycles, LayerAnswer, SearchTask, mark_unknown, rounds
+from fencepost.checkers.graph.span_search import BestCycle, Edge, OperationInterval, search_span
+from fencepost.checkers.graph.spans import SpanSet, merge, merge_all
+from fencepost.checkers.partition.log import NONE
+from fencepost.checkers.run_view import RunView
+from fencepost.checkers.spark.overview import Overview
+from fencepost.checkers.verdict.rules import FORBIDDEN, rule_for
 
 BUCKET = 50_000  # operations searched in one task
 BACKWARD_RANGES = pa.schema([("family", pa.int32()), ("low", pa.int64()), ("high", pa.int64())])

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from checkers.graph.edge_filter import EdgeFilter
-from checkers.graph.explain import Records
-from checkers.graph.layers import ANTI, ANTI_TIME, LAYERS, READS, WRITES, Layer
-from checkers.graph.span_search import Edge
-from checkers.graph.spans import SpanSet, merge_all
+from fencepost.checkers.graph.edge_filter import EdgeFilter
+from fencepost.checkers.graph.explain import Records
+from fencepost.checkers.graph.layers import ANTI, ANTI_TIME, LAYERS, READS, WRITES, Layer
+from fencepost.checkers.graph.span_search import Edge
+from fencepost.checkers.graph.spans import SpanSet, merge_all
 
 LARGEST = {READS: 20_000, WRITES: 20_000, ANTI: 3_000, ANTI_TIME: 3_000}  # operations of a span that is searched whole
 SAMPLE = 30  # spans of a permitted family looked at first

@@ -21,9 +21,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from checkers.graph.components import strongly_connected
-from checkers.graph.layers import BY_PROCESS, BY_TIME, NO_ORDER, PROCESS, REALTIME, RW, SEVERAL, WW, Layer
-from checkers.partition.log import FOREVER
+from fencepost.checkers.graph.components import strongly_connected
+from fencepost.checkers.graph.layers import BY_PROCESS, BY_TIME, NO_ORDER, PROCESS, REALTIME, RW, SEVERAL, WW, Layer
+from fencepost.checkers.partition.log import FOREVER
 
 BUDGET = 200_000  # steps of one search from one edge
 DETOUR_BUDGET, DETOUR_LENGTH = 20_000, 12

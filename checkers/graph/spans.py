@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from checkers.arrays import Bools, Ints
-from checkers.partition.log import FOREVER, NONE, slices
-from checkers.spark.overview import Overview
+from fencepost.checkers.arrays import Bools, Ints
+from fencepost.checkers.partition.log import FOREVER, NONE, slices
+from fencepost.checkers.spark.overview import Overview
 
 
 @dataclass(frozen=True)

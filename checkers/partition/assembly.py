@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from checkers.array_files import Arrays
-from checkers.arrays import Ints, positions_in
-from checkers.partition.log import (
+from fencepost.checkers.array_files import Arrays
+from fencepost.checkers.arrays import Ints, positions_in
+from fencepost.checkers.partition.log import (
     IN_MEMORY,
     NONE,
     FinalRead,
@@ -22,8 +22,19 @@ from checkers.partition.log import (
     position_type,
     slices,
 )
-from checkers.partition.threads import results
-from checkers.spark.scan import COLUMNS_OF, FINAL, FINISHED, READS, SENDS, TXN, UNCOMMITTED, UNNAMED, PackedPart, Unpacked
+from fencepost.checkers.partition.threads import results
+from fencepost.checkers.spark.scan import (
+    COLUMNS_OF,
+    FINAL,
+    FINISHED,
+    READS,
+    SENDS,
+    TXN,
+    UNCOMMITTED,
+    UNNAMED,
+    PackedPart,
+    Unpacked,
+)
 
 Columns = Mapping[str, Any]
 SPARSE = 4  # offsets for every send, beyond which no table of them is made

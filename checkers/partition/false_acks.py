@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from checkers.arrays import Bools, Ints
-from checkers.partition.log import COMMITTED, PartitionLog
-from checkers.partition.result_rows import send_rows
-from checkers.run_view import RunView
+from fencepost.checkers.arrays import Bools, Ints
+from fencepost.checkers.partition.log import COMMITTED, PartitionLog
+from fencepost.checkers.partition.result_rows import send_rows
+from fencepost.checkers.run_view import RunView
 
 HIDDEN, SHOWN = "hidden", "shown"  # roles of rows between the two steps of a check
 

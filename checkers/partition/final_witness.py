@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkers.arrays import Bools, Ints
-from checkers.partition.log import FOREVER, NONE, PartitionLog, once
-from checkers.partition.passed_over import passed_from_start, passed_over
-from checkers.partition.positions import Positions
+from fencepost.checkers.arrays import Bools, Ints
+from fencepost.checkers.partition.log import FOREVER, NONE, PartitionLog, once
+from fencepost.checkers.partition.passed_over import passed_from_start, passed_over
+from fencepost.checkers.partition.positions import Positions
 
 NO_FINAL = "no final read was complete, and nobody read a promised record or past one"
 NO_PASSING = (

@@ -15,9 +15,9 @@ from typing import Any, Generic, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from checkers.array_files import Arrays
-from checkers.arrays import Bools, Ints, among
-from checkers.partition.swallowed import NO_READ, holding_reads
+from fencepost.checkers.array_files import Arrays
+from fencepost.checkers.arrays import Bools, Ints, among
+from fencepost.checkers.partition.swallowed import NO_READ, holding_reads
 
 NONE = -1
 FOREVER = np.iinfo(np.int64).max  # later than any time

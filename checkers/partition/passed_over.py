@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.arrays import Bools, Ints
-from checkers.partition.log import NONE, PartitionLog
-from checkers.partition.positions import Positions
+from fencepost.checkers.arrays import Bools, Ints
+from fencepost.checkers.partition.log import NONE, PartitionLog
+from fencepost.checkers.partition.positions import Positions
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
-from checkers.arrays import Bools, Ints
-from checkers.partition.log import NONE, Resets
-from checkers.spark.overview import Overview
-from checkers.spark.source import Source
-from harness.api import UNREADABLE
+from fencepost.checkers.arrays import Bools, Ints
+from fencepost.checkers.partition.log import NONE, Resets
+from fencepost.checkers.spark.overview import Overview
+from fencepost.checkers.spark.source import Source
+from fencepost.harness.api import UNREADABLE
 
 _INDEX_BITS = 40  # of an operation's history index, beside its process
 _LAST = (1 << _INDEX_BITS) - 1

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from checkers.api import CheckResult, join_rows
-from checkers.arrays import Bools, Ints
-from checkers.partition.log import NONE, PartitionLog
+from fencepost.checkers.api import CheckResult, join_rows
+from fencepost.checkers.arrays import Bools, Ints
+from fencepost.checkers.partition.log import NONE, PartitionLog
 
 
 def send_rows(log: PartitionLog, which: Bools, cause: Ints, role: str, time: Ints | None = None) -> dict[str, Any]:

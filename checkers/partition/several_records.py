@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from checkers.spark.source import from_message, message
+from fencepost.checkers.spark.source import from_message, message
 
 
 def packed(ops: Any) -> bytes:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from checkers.arrays import Ints
-from harness.api import record_ids
+from fencepost.checkers.arrays import Ints
+from fencepost.harness.api import record_ids
 
 NO_READ = -1
 

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from checkers.arrays import Bools, Ints
-from checkers.partition.final_witness import last_sent
-from checkers.partition.log import FOREVER, NONE, PartitionLog, slices
-from checkers.partition.result_rows import send_rows
+from fencepost.checkers.arrays import Bools, Ints
+from fencepost.checkers.partition.final_witness import last_sent
+from fencepost.checkers.partition.log import FOREVER, NONE, PartitionLog, slices
+from fencepost.checkers.partition.result_rows import send_rows
 
 PROOF, UNREAD = "proof", "unread"  # roles of rows between the two steps of a check
 

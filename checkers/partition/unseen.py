@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from checkers.arrays import Ints
-from checkers.partition.log import FOREVER, NONE, PartitionLog
-from checkers.spark.overview import Overview
+from fencepost.checkers.arrays import Ints
+from fencepost.checkers.partition.log import FOREVER, NONE, PartitionLog
+from fencepost.checkers.spark.overview import Overview
 
 POINTS = 200
 

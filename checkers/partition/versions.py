@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from checkers.arrays import Bools, Ints
-from checkers.partition.final_witness import final_witness
-from checkers.partition.log import ABORTED, NONE, PartitionLog
+from fencepost.checkers.arrays import Bools, Ints
+from fencepost.checkers.partition.final_witness import final_witness
+from fencepost.checkers.partition.log import ABORTED, NONE, PartitionLog
 
 
 def fixed(log: PartitionLog) -> Bools:

@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from checkers.arrays import Bools, Ints
-from checkers.partition.log import NONE, PartitionLog
-from checkers.pipeline.chains import chains_of
-from checkers.run_view import RunView
-from checkers.spark.gathering import PartitionMessages
-from checkers.spark.source import from_message, to_message
-from harness.api import Isolation, record_ids
+from fencepost.checkers.arrays import Bools, Ints
+from fencepost.checkers.partition.log import NONE, PartitionLog
+from fencepost.checkers.pipeline.chains import chains_of
+from fencepost.checkers.run_view import RunView
+from fencepost.checkers.spark.gathering import PartitionMessages
+from fencepost.checkers.spark.source import from_message, to_message
+from fencepost.harness.api import Isolation, record_ids
 
 INPUTS = "inputs of a program"
 

@@ -13,12 +13,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.anomalies.instances import fenced_commits
-from checkers.arrays import Bools, Ints
-from checkers.partition.log import ABORTED, COMMITTED, INFO, NONE, PartitionLog
-from checkers.run_view import RunView
-from checkers.spark.gathering import PartitionMessages
-from checkers.spark.source import from_message, to_message
+from fencepost.checkers.anomalies.instances import fenced_commits
+from fencepost.checkers.arrays import Bools, Ints
+from fencepost.checkers.partition.log import ABORTED, COMMITTED, INFO, NONE, PartitionLog
+from fencepost.checkers.run_view import RunView
+from fencepost.checkers.spark.gathering import PartitionMessages
+from fencepost.checkers.spark.source import from_message, to_message
 
 PLACES = "places of records"
 LOOKS = ["op", "partition", "offset", "began", "ended"]

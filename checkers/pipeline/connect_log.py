@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from checkers.arrays import Ints
-from checkers.partition.log import NONE
-from checkers.pipeline.source_log import COMMITTED, MARKERS, PLAIN, document, entries_of, has_connector, unread_logs
-from checkers.run_view import RunView
-from harness.api import SECOND
+from fencepost.checkers.arrays import Ints
+from fencepost.checkers.partition.log import NONE
+from fencepost.checkers.pipeline.source_log import COMMITTED, MARKERS, PLAIN, document, entries_of, has_connector, unread_logs
+from fencepost.checkers.run_view import RunView
+from fencepost.harness.api import SECOND
 
 ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT = 1, 2, 3, 4, 5  # `TransactionState`
 LEADER = "connect-cluster-"  # the transactional id of a leader begins so

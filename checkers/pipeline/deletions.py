@@ -15,12 +15,12 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from checkers.partition.log import NONE
-from checkers.pipeline.connect_log import CLOCKS, ConnectLog
-from checkers.pipeline.source_log import COMMITTED, PLAIN, SourceLog, unread_logs
-from checkers.run_view import RunView
-from checkers.verdict.findings import FindingRecord
-from harness.api import Deletion
+from fencepost.checkers.partition.log import NONE
+from fencepost.checkers.pipeline.connect_log import CLOCKS, ConnectLog
+from fencepost.checkers.pipeline.source_log import COMMITTED, PLAIN, SourceLog, unread_logs
+from fencepost.checkers.run_view import RunView
+from fencepost.checkers.verdict.findings import FindingRecord
+from fencepost.harness.api import Deletion
 
 RECORDS, OFFSETS = "records", "offsets"  # as in the contract's `topic_deletions`
 NOT_KNOWN = "which topics faults deleted is not known"

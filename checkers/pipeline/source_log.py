@@ -12,10 +12,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.partition.log import NONE
-from checkers.run_view import RunView
-from checkers.verdict.findings import FindingRecord
-from harness.api import SECOND, Isolation
+from fencepost.checkers.partition.log import NONE
+from fencepost.checkers.run_view import RunView
+from fencepost.checkers.verdict.findings import FindingRecord
+from fencepost.harness.api import SECOND, Isolation
 
 PLAIN, OPEN, ABORTED, COMMITTED = 0, 1, 2, 3  # how the transaction of an entry ended, by the next marker of its producer
 STRANGE = "strange"  # the kind of what does not tell its position

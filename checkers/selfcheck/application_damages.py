@@ -9,13 +9,13 @@ from typing import Any
 
 import pandas as pd
 
-from checkers.partition.log import NONE
-from checkers.selfcheck.history_rows import HistoryRows
-from checkers.selfcheck.pipeline_damages import group_offsets_at_end, structs_of, with_structs
-from checkers.selfcheck.planted import DamagedHistory
-from checkers.selfcheck.record_damages import pick
-from checkers.selfcheck.source_damages import ENTRIES, stored_entries
-from harness.api import record_ids
+from fencepost.checkers.partition.log import NONE
+from fencepost.checkers.selfcheck.history_rows import HistoryRows
+from fencepost.checkers.selfcheck.pipeline_damages import group_offsets_at_end, structs_of, with_structs
+from fencepost.checkers.selfcheck.planted import DamagedHistory
+from fencepost.checkers.selfcheck.record_damages import pick
+from fencepost.checkers.selfcheck.source_damages import ENTRIES, stored_entries
+from fencepost.harness.api import record_ids
 
 OUTPUTS, COUNTS = "outputs", "counts"
 

@@ -6,11 +6,11 @@ from random import Random
 
 import pandas as pd
 
-from checkers.selfcheck.history_rows import HistoryRows
-from checkers.selfcheck.pipeline_damages import with_structs
-from checkers.selfcheck.planted import DamagedHistory
-from checkers.selfcheck.record_damages import pick
-from checkers.selfcheck.source_damages import ENTRIES, stored_entries
+from fencepost.checkers.selfcheck.history_rows import HistoryRows
+from fencepost.checkers.selfcheck.pipeline_damages import with_structs
+from fencepost.checkers.selfcheck.planted import DamagedHistory
+from fencepost.checkers.selfcheck.record_damages import pick
+from fencepost.checkers.selfcheck.source_damages import ENTRIES, stored_entries
 
 CONFIGURATION, COORDINATORS, LEADERS = "-connect-configs-", "__transaction_state-", "connect-cluster-"
 

@@ -5,17 +5,17 @@ The damage of a new anomaly stands beside its check (`Check.damages`), or here: 
 
 from __future__ import annotations
 
-from checkers.selfcheck import application_damages as programs
-from checkers.selfcheck import connect_damages as connect
-from checkers.selfcheck import cycle_damages as cycles
-from checkers.selfcheck import pipeline_damages as pipelines
-from checkers.selfcheck import read_damages as reads
-from checkers.selfcheck import record_damages as records
-from checkers.selfcheck import source_damages as sources
-from checkers.selfcheck import transaction_damages as transactions
-from checkers.selfcheck.planted import COMMITTED_TXN, PlantedDamage
-from checkers.selfcheck.schedules import Schedule, schedules
-from checkers.verdict.rules import ALLOWED, RULES
+from fencepost.checkers.selfcheck import application_damages as programs
+from fencepost.checkers.selfcheck import connect_damages as connect
+from fencepost.checkers.selfcheck import cycle_damages as cycles
+from fencepost.checkers.selfcheck import pipeline_damages as pipelines
+from fencepost.checkers.selfcheck import read_damages as reads
+from fencepost.checkers.selfcheck import record_damages as records
+from fencepost.checkers.selfcheck import source_damages as sources
+from fencepost.checkers.selfcheck import transaction_damages as transactions
+from fencepost.checkers.selfcheck.planted import COMMITTED_TXN, PlantedDamage
+from fencepost.checkers.selfcheck.schedules import Schedule, schedules
+from fencepost.checkers.verdict.rules import ALLOWED, RULES
 
 PIPELINES = ("reprocessed", "unprocessed", "torn-offset", "dirty-offset", "offset-regression", "stale-offset", "double-ownership")
 PROGRAMS = ("phantom-output", "output-order", "torn-state", "store-divergence", "wrong-state", "vanished-output")

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from checkers.partition.log import ABORTED, COMMITTED, INFO, NONE
+from fencepost.checkers.partition.log import ABORTED, COMMITTED, INFO, NONE
 
 OPS = ("process", "f", "type", "intent", "isolation", "final", "time", "end", "decided", "detail")
 NUMBERS = ("v", "offset", "began", "ended")

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from checkers.selfcheck.history_rows import HistoryRows
-from checkers.selfcheck.planted import DamagedHistory, PlantedDamage
-from checkers.selfcheck.prefix_history import prepend
-from checkers.selfcheck.schedules import TICK, ScheduledHistory, scheduled_history
+from fencepost.checkers.selfcheck.history_rows import HistoryRows
+from fencepost.checkers.selfcheck.planted import DamagedHistory, PlantedDamage
+from fencepost.checkers.selfcheck.prefix_history import prepend
+from fencepost.checkers.selfcheck.schedules import TICK, ScheduledHistory, scheduled_history
 
 SECOND = 1_000_000_000
 COMMIT = "A1* A2+0 A2! A2. A3+0 A3! A3."  # two transactions of one transactional id, both committed

@@ -11,12 +11,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.graph.group_offsets import Commit, GroupPartition
-from checkers.partition.log import COMMITTED, NONE
-from checkers.selfcheck.cycle_damages import with_polls
-from checkers.selfcheck.history_rows import HistoryRows
-from checkers.selfcheck.planted import DamagedHistory
-from checkers.selfcheck.record_damages import pick
+from fencepost.checkers.graph.group_offsets import Commit, GroupPartition
+from fencepost.checkers.partition.log import COMMITTED, NONE
+from fencepost.checkers.selfcheck.cycle_damages import with_polls
+from fencepost.checkers.selfcheck.history_rows import HistoryRows
+from fencepost.checkers.selfcheck.planted import DamagedHistory
+from fencepost.checkers.selfcheck.record_damages import pick
 
 
 def leave_out(rows: HistoryRows, rng: Random) -> DamagedHistory | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from checkers.selfcheck.history_rows import HistoryRows
+from fencepost.checkers.selfcheck.history_rows import HistoryRows
 
 COMMITTED_TXN = "needs a committed transaction, all of it read back at read_committed"
 

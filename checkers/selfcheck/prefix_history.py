@@ -14,10 +14,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.lawful_history import write_lawful
-from checkers.partition.log import NONE
-from checkers.selfcheck.history_rows import HistoryRows, read_rows, rows_of
-from harness.api import liveness
+from fencepost.checkers.lawful_history import write_lawful
+from fencepost.checkers.partition.log import NONE
+from fencepost.checkers.selfcheck.history_rows import HistoryRows, read_rows, rows_of
+from fencepost.harness.api import liveness
 
 GAP = 10_000_000  # ns between the two
 SMALL = 160  # transactions of the lawful one

@@ -7,10 +7,10 @@ from random import Random
 import numpy as np
 import pandas as pd
 
-from checkers.partition.log import NONE
-from checkers.selfcheck.history_rows import HistoryRows
-from checkers.selfcheck.planted import DamagedHistory
-from checkers.selfcheck.record_damages import exchange, none_early, pick
+from fencepost.checkers.partition.log import NONE
+from fencepost.checkers.selfcheck.history_rows import HistoryRows
+from fencepost.checkers.selfcheck.planted import DamagedHistory
+from fencepost.checkers.selfcheck.record_damages import exchange, none_early, pick
 
 
 def _sequence(rows: HistoryRows) -> pd.DataFrame:

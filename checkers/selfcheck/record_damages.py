@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from checkers.partition.log import COMMITTED, NONE
-from checkers.selfcheck.history_rows import HistoryRows
-from checkers.selfcheck.planted import DamagedHistory
+from fencepost.checkers.partition.log import COMMITTED, NONE
+from fencepost.checkers.selfcheck.history_rows import HistoryRows
+from fencepost.checkers.selfcheck.planted import DamagedHistory
 
 
 def pick(frame: pd.DataFrame, rng: Random) -> Any:

@@ -26,12 +26,12 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from checkers.graph.examples import EXAMPLES
-from checkers.partition.log import NONE
-from checkers.selfcheck.history_rows import HistoryRows, rows_of
-from checkers.selfcheck.planted import DamagedHistory
-from checkers.selfcheck.prefix_history import free_process, free_topic, prepend
-from harness.api import record_id
+from fencepost.checkers.graph.examples import EXAMPLES
+from fencepost.checkers.partition.log import NONE
+from fencepost.checkers.selfcheck.history_rows import HistoryRows, rows_of
+from fencepost.checkers.selfcheck.planted import DamagedHistory
+from fencepost.checkers.selfcheck.prefix_history import free_process, free_topic, prepend
+from fencepost.harness.api import record_id
 
 TICK = 1_000_000  # ns from step to step
 STEP = re.compile(r"(?P<process>[A-Z])(?P<number>\d*)(?P<what>[+<!.*~])(?P<partition>\d*)(?:@(?P<record>\d+))?")

@@ -13,16 +13,16 @@ from typing import Any
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from checkers.api import Check
-from checkers.lawful_history import write_lawful
-from checkers.registry import installed_checks
-from checkers.selfcheck.damages import DAMAGES, PIPELINES, PROGRAMS, WITHOUT
-from checkers.selfcheck.history_rows import HistoryRows, read_rows, write_rows
-from checkers.selfcheck.planted import DamagedHistory, PlantedDamage
-from checkers.selfcheck.prefix_history import prepend, small_lawful
-from checkers.verdict.judge import judge
-from checkers.verdict.rules import INAPPLICABLE, full_contract, rule_for
-from harness.api import OPERATIONS, Run, RunFile, SelfcheckRow, liveness
+from fencepost.checkers.api import Check
+from fencepost.checkers.lawful_history import write_lawful
+from fencepost.checkers.registry import installed_checks
+from fencepost.checkers.selfcheck.damages import DAMAGES, PIPELINES, PROGRAMS, WITHOUT
+from fencepost.checkers.selfcheck.history_rows import HistoryRows, read_rows, write_rows
+from fencepost.checkers.selfcheck.planted import DamagedHistory, PlantedDamage
+from fencepost.checkers.selfcheck.prefix_history import prepend, small_lawful
+from fencepost.checkers.verdict.judge import judge
+from fencepost.checkers.verdict.rules import INAPPLICABLE, full_contract, rule_for
+from fencepost.harness.api import OPERATIONS, Run, RunFile, SelfcheckRow, liveness
 
 GENERATED = 400  # transactions of the history that is made when none is given
 UNJUDGED = ("not exercised", "unknown")

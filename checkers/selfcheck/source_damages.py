@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from checkers.selfcheck.history_rows import HistoryRows
-from checkers.selfcheck.pipeline_damages import structs_of, with_structs
-from checkers.selfcheck.planted import DamagedHistory
-from checkers.selfcheck.record_damages import pick
+from fencepost.checkers.selfcheck.history_rows import HistoryRows
+from fencepost.checkers.selfcheck.pipeline_damages import structs_of, with_structs
+from fencepost.checkers.selfcheck.planted import DamagedHistory
+from fencepost.checkers.selfcheck.record_damages import pick
 
 ENTRIES = "entries"
 

@@ -8,10 +8,10 @@ from random import Random
 import numpy as np
 import pandas as pd
 
-from checkers.partition.log import ABORTED, NONE
-from checkers.selfcheck.history_rows import HistoryRows
-from checkers.selfcheck.planted import DamagedHistory
-from checkers.selfcheck.record_damages import pick
+from fencepost.checkers.partition.log import ABORTED, NONE
+from fencepost.checkers.selfcheck.history_rows import HistoryRows
+from fencepost.checkers.selfcheck.planted import DamagedHistory
+from fencepost.checkers.selfcheck.record_damages import pick
 
 
 def tear(rows: HistoryRows, rng: Random) -> DamagedHistory | None:

@@ -10,9 +10,9 @@ from typing import Any
 from pyspark import RDD
 from pyspark.storagelevel import StorageLevel
 
-from checkers.partition.log import PartitionLog
-from checkers.spark.part_files import StoredMessage, stored_message
-from harness.api import liveness
+from fencepost.checkers.partition.log import PartitionLog
+from fencepost.checkers.spark.part_files import StoredMessage, stored_message
+from fencepost.harness.api import liveness
 
 SHORT_HISTORY = 50_000  # operations: what the partitions of a history of so few give is brought to the driver at once
 

@@ -24,21 +24,21 @@ import pyarrow as pa
 from pyspark import RDD
 from pyspark.sql import SparkSession
 
-from checkers.api import ROW_COLUMNS, ROW_NUMBERS, Check, CheckResult
-from checkers.array_files import ArrayFiles
-from checkers.arrays import Ints
-from checkers.failures import RAISED, described
-from checkers.partition import several_records
-from checkers.partition.assembly import unpack_log
-from checkers.partition.log import IN_MEMORY, FinalRead, PartitionLog, Resets, Settings
-from checkers.partition.threads import results as in_threads
-from checkers.partition.unseen import total_unseen, unseen_at
-from checkers.spark.gathering import ExecutorMessage, GatheredMessages, Gatherer, gather_messages
-from checkers.spark.large_partitions import PackedParts, is_large, large_partition_lock, release_freed_memory
-from checkers.spark.part_files import StoredMessage, StoredPart, stored, stored_message
-from checkers.spark.scan import COLUMNS, PackedPart, pack, scan_locally
-from checkers.spark.source import Source, from_message, message
-from harness.api import liveness
+from fencepost.checkers.api import ROW_COLUMNS, ROW_NUMBERS, Check, CheckResult
+from fencepost.checkers.array_files import ArrayFiles
+from fencepost.checkers.arrays import Ints
+from fencepost.checkers.failures import RAISED, described
+from fencepost.checkers.partition import several_records
+from fencepost.checkers.partition.assembly import unpack_log
+from fencepost.checkers.partition.log import IN_MEMORY, FinalRead, PartitionLog, Resets, Settings
+from fencepost.checkers.partition.threads import results as in_threads
+from fencepost.checkers.partition.unseen import total_unseen, unseen_at
+from fencepost.checkers.spark.gathering import ExecutorMessage, GatheredMessages, Gatherer, gather_messages
+from fencepost.checkers.spark.large_partitions import PackedParts, is_large, large_partition_lock, release_freed_memory
+from fencepost.checkers.spark.part_files import StoredMessage, StoredPart, stored, stored_message
+from fencepost.checkers.spark.scan import COLUMNS, PackedPart, pack, scan_locally
+from fencepost.checkers.spark.source import Source, from_message, message
+from fencepost.harness.api import liveness
 
 BYTES_PER_TASK = 1 << 20  # packed, of a short history; to start a worker costs as much as to judge so many
 MOST_BYTES_IN_TASKS = 64 << 20  # packed, of all partitions of a short history; Spark sends no task of more than 128 MiB

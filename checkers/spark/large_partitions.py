@@ -13,10 +13,10 @@ from typing import IO
 
 import pyarrow as pa
 
-from checkers.array_files import ArrayFiles
-from checkers.spark.part_files import StoredPart, append, view
-from checkers.spark.scan import PackedPart
-from harness.api import liveness
+from fencepost.checkers.array_files import ArrayFiles
+from fencepost.checkers.spark.part_files import StoredPart, append, view
+from fencepost.checkers.spark.scan import PackedPart
+from fencepost.harness.api import liveness
 
 UNNAMED = ""  # instead of a path
 LARGE = 64 << 20  # bytes of packed rows; unpacked and sorted they need about five times as much

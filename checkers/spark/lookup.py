@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.partition.log import NONE
-from checkers.spark.source import Source
-from harness.api import history
+from fencepost.checkers.partition.log import NONE
+from fencepost.checkers.spark.source import Source
+from fencepost.harness.api import history
 
 _TYPES = {column.name: pa.string() if column.type == "string" else pa.int64() for column in history.STRUCTS["mop"]}
 READ_COLUMNS, READ_TEXTS = ("isolation", "mops"), ("isolation",)

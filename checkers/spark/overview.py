@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from checkers.array_files import ArrayFiles
-from checkers.arrays import Bools, Ints, among
-from checkers.partition.log import ABORTED, COMMITTED, FOREVER, INFO, NONE, FinalRead, Resets
-from checkers.spark.source import LocalSource, Source
+from fencepost.checkers.array_files import ArrayFiles
+from fencepost.checkers.arrays import Bools, Ints, among
+from fencepost.checkers.partition.log import ABORTED, COMMITTED, FOREVER, INFO, NONE, FinalRead, Resets
+from fencepost.checkers.spark.source import LocalSource, Source
 
 TEXTS = ("isolation", "f", "type", "intent")
 NUMBERS = {"index": np.int64, "process": np.int32, "op": np.int32, "time": np.int64, "end": np.int64, "decided": np.int64}

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from checkers.arrays import Ints
+from fencepost.checkers.arrays import Ints
 
 BITS = 32
 LOWER = (1 << BITS) - 1

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from checkers.spark.scan import NamedPart, PackedPart
+from fencepost.checkers.spark.scan import NamedPart, PackedPart
 
 
 class StoredPart(NamedTuple):

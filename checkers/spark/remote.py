@@ -19,9 +19,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from checkers.arrays import Ints
-from checkers.spark.source import SparkSource, last_cause, whole_table
-from harness.api import OPERATIONS, CampaignError, HarnessError, HistoryError, Run, RunFile
+from fencepost.checkers.arrays import Ints
+from fencepost.checkers.spark.source import SparkSource, last_cause, whole_table
+from fencepost.harness.api import OPERATIONS, CampaignError, HarnessError, HistoryError, Run, RunFile
 
 SMALL_FILES = (RunFile.PLAN, RunFile.RECEIPTS, RunFile.DAMAGE)  # what a check reads besides the history
 CONNECTORS = {"s3a": "org.apache.hadoop:hadoop-aws", "abfs": "org.apache.hadoop:hadoop-azure"}

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.arrays import Bools
-from checkers.partition.log import ABORTED, COMMITTED, INFO, NONE
-from checkers.spark.packing import lower_bound, packed, unpacked
-from checkers.spark.source import Source
+from fencepost.checkers.arrays import Bools
+from fencepost.checkers.partition.log import ABORTED, COMMITTED, INFO, NONE
+from fencepost.checkers.spark.packing import lower_bound, packed, unpacked
+from fencepost.checkers.spark.source import Source
 
 TXN, FINISHED, FINAL, UNCOMMITTED, UNNAMED = 4, 8, 16, 32, 64  # bits of `flags`, above two bits of status
 SENDS, READS = 0, 1

@@ -16,9 +16,10 @@ from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from checkers.spark.class_archive import archive_options
-from harness.api import HarnessError, interpreter_script, liveness
-from harness.secrets import environment_without_secrets
+import fencepost
+from fencepost.checkers.spark.class_archive import archive_options
+from fencepost.harness.api import HarnessError, interpreter_script, liveness
+from fencepost.harness.secrets import environment_without_secrets
 
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -48,7 +49,7 @@ JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
 LOCAL = {  # executors on this machine only
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    "spark.python.daemon.module": "checkers.spark.worker_daemon",
+    "spark.python.daemon.module": "fencepost.checkers.spark.worker_daemon",
 }
 _LOG4J = """
 status = error
@@ -178,7 +179,7 @@ def _safe_path(path: str) -> dict[str, str]:
     `python -m` searches it first, and it may be a run's directory from elsewhere. (Python 3.10 does not know
     PYTHONSAFEPATH: `_own_interpreter`.)
     """
-    root = str(Path(__file__).resolve().parents[2])
+    root = str(Path(fencepost.__file__).parents[1])
     ours = [] if Path(root, "pyspark").exists() else [root]  # sources, which may be importable by the working directory only
     entries = [*ours, *filter(None, [path])]
     return {"PYTHONSAFEPATH": "1", **({"PYTHONPATH": os.pathsep.join(entries)} if entries else {})}

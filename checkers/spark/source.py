@@ -28,8 +28,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from checkers.arrays import Ints
-from harness.api import VALUES, Run, RunFile, demand_columns
+from fencepost.checkers.arrays import Ints
+from fencepost.harness.api import VALUES, Run, RunFile, demand_columns
 
 Job = Callable[[Iterator[pa.RecordBatch]], Iterator[Any]]
 MOPS_PER_BATCH = 250_000

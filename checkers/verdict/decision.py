@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from checkers.verdict.findings import Finding
-from checkers.verdict.rules import ALLOWED, INAPPLICABLE, Rule
-from harness.api import Gap, Property, Verdict
+from fencepost.checkers.verdict.findings import Finding
+from fencepost.checkers.verdict.rules import ALLOWED, INAPPLICABLE, Rule
+from fencepost.harness.api import Gap, Property, Verdict
 
 NAMED = 4  # properties that a reason names
 LIVENESS = ("lso-stall", "hanging-transaction", "misreported-transaction")  # that nothing hangs says nothing of any record

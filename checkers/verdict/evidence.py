@@ -17,12 +17,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.partition.log import NONE
-from checkers.pipeline.deletions import TopicDeletions
-from checkers.run_view import RunView
-from checkers.spark.gathering import SHORT_HISTORY
-from checkers.verdict.findings import Finding
-from harness.api import Isolation
+from fencepost.checkers.partition.log import NONE
+from fencepost.checkers.pipeline.deletions import TopicDeletions
+from fencepost.checkers.run_view import RunView
+from fencepost.checkers.spark.gathering import SHORT_HISTORY
+from fencepost.checkers.verdict.findings import Finding
+from fencepost.harness.api import Isolation
 
 READS, FINAL_READS = "reads", "final reads"
 DELETIONS = "deletions"  # findings that no deletion of a topic explains

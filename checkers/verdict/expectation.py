@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from checkers.verdict.decision import JudgedProperty
-from checkers.verdict.findings import Finding, FindingRecord
-from harness.api import ALONE, ANYWHERE, Property, Verdict, anomaly_and_word, record_ids
+from fencepost.checkers.verdict.decision import JudgedProperty
+from fencepost.checkers.verdict.findings import Finding, FindingRecord
+from fencepost.harness.api import ALONE, ANYWHERE, Property, Verdict, anomaly_and_word, record_ids
 
 _READ_CYCLES = ("G1c-wr", "G1c-wr-process", "G1c-wr-realtime")  # a record read too early can close a cycle of reads
 CONSEQUENCES: dict[str, tuple[str, ...]] = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from checkers.partition.log import NONE
+from fencepost.checkers.partition.log import NONE
 
 SLACK_NS = 1_000_000_000
 LONGEST_VALUE = 40

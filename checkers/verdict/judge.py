@@ -14,29 +14,29 @@ import pyarrow.parquet as pq
 import pyspark
 from pyspark.sql import SparkSession
 
-from checkers.anomalies.listed_transactions import questions_ended
-from checkers.api import Check
-from checkers.failures import RAISED, described
-from checkers.partition.log import NONE
-from checkers.partition.threads import results
-from checkers.registry import installed_checks, with_more
-from checkers.run_view import Fencing, RunView
-from checkers.spark.job import CombinedResult, Counts, JobResult
-from checkers.spark.overview import Overview, read_overview
-from checkers.spark.session import start_session
-from checkers.spark.source import READ_ERRORS, Source, SparkSource, last_cause, source_of
-from checkers.verdict import expectation
-from checkers.verdict.decision import JudgedProperty, decide, judge_property, weaknesses
-from checkers.verdict.evidence import DELETIONS, shown
-from checkers.verdict.findings import SLACK_NS, Finding, group
-from checkers.verdict.present_topics import PresentTopics, present_topics
-from checkers.verdict.progress import count_operations, progress
-from checkers.verdict.rules import FORBIDDEN, rule_for, rule_on_evidence
-from checkers.verdict.run_checks import run_checks
-from checkers.verdict.stored_evidence import add_stored_evidence
-from checkers.verdict.weakening import gap_sentences, weaken
-from checkers.verdict.wording import FindingText
-from harness.api import (
+from fencepost.checkers.anomalies.listed_transactions import questions_ended
+from fencepost.checkers.api import Check
+from fencepost.checkers.failures import RAISED, described
+from fencepost.checkers.partition.log import NONE
+from fencepost.checkers.partition.threads import results
+from fencepost.checkers.registry import installed_checks, with_more
+from fencepost.checkers.run_view import Fencing, RunView
+from fencepost.checkers.spark.job import CombinedResult, Counts, JobResult
+from fencepost.checkers.spark.overview import Overview, read_overview
+from fencepost.checkers.spark.session import start_session
+from fencepost.checkers.spark.source import READ_ERRORS, Source, SparkSource, last_cause, source_of
+from fencepost.checkers.verdict import expectation
+from fencepost.checkers.verdict.decision import JudgedProperty, decide, judge_property, weaknesses
+from fencepost.checkers.verdict.evidence import DELETIONS, shown
+from fencepost.checkers.verdict.findings import SLACK_NS, Finding, group
+from fencepost.checkers.verdict.present_topics import PresentTopics, present_topics
+from fencepost.checkers.verdict.progress import count_operations, progress
+from fencepost.checkers.verdict.rules import FORBIDDEN, rule_for, rule_on_evidence
+from fencepost.checkers.verdict.run_checks import run_checks
+from fencepost.checkers.verdict.stored_evidence import add_stored_evidence
+from fencepost.checkers.verdict.weakening import gap_sentences, weaken
+from fencepost.checkers.verdict.wording import FindingText
+from fencepost.harness.api import (
     OPERATIONS,
     VERDICT_SCHEMA,
     CampaignError,

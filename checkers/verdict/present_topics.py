@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from checkers.arrays import Bools, Ints
-from checkers.partition.log import FOREVER
-from checkers.pipeline.deletions import NOT_KNOWN, RECORDS
-from checkers.spark.overview import Overview
-from checkers.spark.source import LocalSource, Source
-from checkers.verdict.decision import JudgedProperty
-from harness.api import Deletion, Property, record_ids, replacing
+from fencepost.checkers.arrays import Bools, Ints
+from fencepost.checkers.partition.log import FOREVER
+from fencepost.checkers.pipeline.deletions import NOT_KNOWN, RECORDS
+from fencepost.checkers.spark.overview import Overview
+from fencepost.checkers.spark.source import LocalSource, Source
+from fencepost.checkers.verdict.decision import JudgedProperty
+from fencepost.harness.api import Deletion, Property, record_ids, replacing
 
 LISTING = "list-transactions"
 GROUPS = "the input or the output of a group was deleted: its offsets before and after are not told apart"

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from checkers.partition.log import ABORTED, COMMITTED, NONE
-from checkers.spark.job import Counts
-from checkers.spark.overview import Overview
+from fencepost.checkers.partition.log import ABORTED, COMMITTED, NONE
+from fencepost.checkers.spark.job import Counts
+from fencepost.checkers.spark.overview import Overview
 
 
 def count_operations(overview: Overview, counts: Counts, receipts: Sequence[Mapping[str, Any]] | None) -> dict[str, int | None]:

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from checkers.partition.log import Settings
-from checkers.verdict.evidence import DELETIONS, FINAL_READS, READS
-from harness.api import overlaid_contract, planned_contract
+from fencepost.checkers.partition.log import Settings
+from fencepost.checkers.verdict.evidence import DELETIONS, FINAL_READS, READS
+from fencepost.harness.api import overlaid_contract, planned_contract
 
 FORBIDDEN, ALLOWED, INAPPLICABLE = "forbidden", "allowed", "inapplicable"
 

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from checkers.api import ROW_COLUMNS, ROW_NUMBERS, Check, CheckResult
-from checkers.failures import RAISED, described
-from checkers.partition.log import PartitionLog
-from checkers.partition.positions import positions
-from checkers.partition.unseen import moments
-from checkers.run_view import RunView
-from checkers.spark.gathering import SHORT_HISTORY, GatheredMessages, Gatherer, PartitionMessages
-from checkers.spark.job import CombinedResult, JobResult, no_rows, run_partition_checks
-from checkers.spark.source import last_cause
-from checkers.verdict.rules import settings
-from harness.api import Evidence
+from fencepost.checkers.api import ROW_COLUMNS, ROW_NUMBERS, Check, CheckResult
+from fencepost.checkers.failures import RAISED, described
+from fencepost.checkers.partition.log import PartitionLog
+from fencepost.checkers.partition.positions import positions
+from fencepost.checkers.partition.unseen import moments
+from fencepost.checkers.run_view import RunView
+from fencepost.checkers.spark.gathering import SHORT_HISTORY, GatheredMessages, Gatherer, PartitionMessages
+from fencepost.checkers.spark.job import CombinedResult, JobResult, no_rows, run_partition_checks
+from fencepost.checkers.spark.source import last_cause
+from fencepost.checkers.verdict.rules import settings
+from fencepost.harness.api import Evidence
 
 
 def run_checks(run: RunView, checks: Sequence[Check[Any]]) -> JobResult:

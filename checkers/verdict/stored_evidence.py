@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checkers.verdict.findings import Finding
-from harness.api import STORED, Run, RunFile
+from fencepost.checkers.verdict.findings import Finding
+from fencepost.harness.api import STORED, Run, RunFile
 
 AROUND = 2  # offsets on each side of a record's
 MOST_PLACES, MOST_ROWS = 6, 60  # of a finding

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from checkers.lawful_history import write_lawful
-from checkers.verdict.judge import judge
-from harness.api import liveness
+from fencepost.checkers.lawful_history import write_lawful
+from fencepost.checkers.verdict.judge import judge
+from fencepost.harness.api import liveness
 
 
 def warm(spark: SparkSession) -> None:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from checkers.verdict.decision import JudgedProperty
-from checkers.verdict.findings import Finding
-from checkers.verdict.rules import INAPPLICABLE
-from harness.api import Evidence, Gap, GapKind, Property, record_ids
+from fencepost.checkers.verdict.decision import JudgedProperty
+from fencepost.checkers.verdict.findings import Finding
+from fencepost.checkers.verdict.rules import INAPPLICABLE
+from fencepost.harness.api import Evidence, Gap, GapKind, Property, record_ids
 
 SENDS, OUTCOMES, POLLS, POSITIONS = Evidence.SENDS, Evidence.OUTCOMES, Evidence.POLLS, Evidence.POSITIONS
 COMMITTED, UNCOMMITTED = Evidence.FINAL_COMMITTED, Evidence.FINAL_UNCOMMITTED

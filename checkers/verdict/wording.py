@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from checkers.partition.log import ABORTED, COMMITTED, NONE
-from checkers.run_view import RunView
-from checkers.verdict.findings import Finding, FindingRecord
-from harness.api import split_record_id
+from fencepost.checkers.partition.log import ABORTED, COMMITTED, NONE
+from fencepost.checkers.run_view import RunView
+from fencepost.checkers.verdict.findings import Finding, FindingRecord
+from fencepost.harness.api import split_record_id
 
 UNKNOWN = "ended without a known outcome"
 MOST_PLACES = 6

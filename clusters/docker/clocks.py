@@ -7,8 +7,8 @@ import subprocess
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from clusters.docker.container import run_to_end
-from clusters.fault_tools.faketime import ENVIRONMENT, NAME
+from fencepost.clusters.docker.container import run_to_end
+from fencepost.clusters.fault_tools.faketime import ENVIRONMENT, NAME
 
 LIBRARY = f"/usr/$LIB/{NAME}"  # the linker of the image's C library puts in what its system calls lib
 REMEDY = "add the package libfaketime to your image, or build ours anew (fencepost cluster image)"

@@ -14,18 +14,18 @@ from typing import IO, Any, TypeVar
 
 from docker.types import Mount
 
-from clusters.docker import clocks, host_python
-from clusters.docker.container import Container, LogFile, PipeOutput, WorkerProcess, run_to_end
-from clusters.docker.disks import INSIDE, DiskVolumes
-from clusters.docker.images import Image
-from clusters.docker.network import Network
-from clusters.docker.options import DockerOptions
-from clusters.docker.run_resources import RunResources, mount
-from clusters.fault_tools.clocks import Clocks
-from clusters.fault_tools.environment import BrokerEnvironment
-from clusters.kafka import broker_config, node_plan, storage
-from clusters.kafka.broker_config import PlannedNode
-from harness.api import ClusterError, Skewable, TopicSpec
+from fencepost.clusters.docker import clocks, host_python
+from fencepost.clusters.docker.container import Container, LogFile, PipeOutput, WorkerProcess, run_to_end
+from fencepost.clusters.docker.disks import INSIDE, DiskVolumes
+from fencepost.clusters.docker.images import Image
+from fencepost.clusters.docker.network import Network
+from fencepost.clusters.docker.options import DockerOptions
+from fencepost.clusters.docker.run_resources import RunResources, mount
+from fencepost.clusters.fault_tools.clocks import Clocks
+from fencepost.clusters.fault_tools.environment import BrokerEnvironment
+from fencepost.clusters.kafka import broker_config, node_plan, storage
+from fencepost.clusters.kafka.broker_config import PlannedNode
+from fencepost.harness.api import ClusterError, Skewable, TopicSpec
 
 T = TypeVar("T")
 

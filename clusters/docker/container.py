@@ -18,8 +18,8 @@ from typing import IO, Any, Protocol, cast
 from docker.errors import APIError
 from docker.utils.socket import frames_iter
 
-from clusters.docker import engine
-from harness.api import ClusterError
+from fencepost.clusters.docker import engine
+from fencepost.harness.api import ClusterError
 
 _END_S = 30.0
 _UNKNOWN_STATUS = -1

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from docker.types import Mount
 
-from clusters.docker import host_python
-from clusters.docker.run_resources import RunResources, mount
-from clusters.fault_tools import disks
-from clusters.kafka import storage
+from fencepost.clusters.docker import host_python
+from fencepost.clusters.docker.run_resources import RunResources, mount
+from fencepost.clusters.fault_tools import disks
+from fencepost.clusters.kafka import storage
 
 INSIDE = Path("/var/lib/fencepost")
 

@@ -13,7 +13,7 @@ from docker.errors import DockerException
 from requests.exceptions import RequestException
 from urllib3.exceptions import HTTPError
 
-from harness.api import ClusterError
+from fencepost.harness.api import ClusterError
 
 SANDBOX, RUN, NODE, OWNER = "fencepost.sandbox", "fencepost.run", "fencepost.node", "fencepost.owner"
 DIRECTORY = "fencepost.directory"  # of the run, with its lock (`harness.api.liveness`)

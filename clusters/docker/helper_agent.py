@@ -1,4 +1,4 @@
-"""The agent in a node's helper container (`python -m clusters.docker.helper_agent`): sends and receives probes, drops packets.
+"""The agent in a node's helper container (`python -m` this module): sends and receives probes, drops packets.
 
 The node shares the helper's network namespace and process-id namespace: when this process ends, the kernel ends the node too,
 frozen or not, and then removes the address and every rule. The agent ends when its standard input ends, as it does with the
@@ -25,10 +25,10 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from clusters.fault_tools.probes import ProbePorts
+from fencepost.clusters.fault_tools.probes import ProbePorts
 
 if TYPE_CHECKING:
-    from clusters.fault_tools.namespace_delays import NamespaceDelays
+    from fencepost.clusters.fault_tools.namespace_delays import NamespaceDelays
 
 PORT = 9099
 LEASE_S = 60.0
@@ -46,7 +46,7 @@ class HelperAgent:
         """Serve requests until standard input ends, or the lease does."""
         self._write({"ready": True})
         # takes half a second, in which the node may start already, and which is not of the first lease
-        from clusters.fault_tools import namespace_delays, packet_rules  # noqa: F401
+        from fencepost.clusters.fault_tools import namespace_delays, packet_rules  # noqa: F401
 
         packet_rules.open_chain()
         pending, expires = b"", time.monotonic() + self._lease_s
@@ -67,8 +67,8 @@ class HelperAgent:
                     self._write(self._answer(json.loads(line)))
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        from clusters.fault_tools import packet_rules
-        from clusters.fault_tools.namespace_delays import NamespaceDelays, missing_capabilities
+        from fencepost.clusters.fault_tools import packet_rules
+        from fencepost.clusters.fault_tools.namespace_delays import NamespaceDelays, missing_capabilities
 
         try:
             match request["do"]:

@@ -1,6 +1,6 @@
 """Runs one of our functions in a node's helper, as our own user, on directories that only containers see.
 
-`python -m clusters.docker.helper_function MODULE:FUNCTION DIRECTORY...` writes what it returns, as a Python literal.
+`python -m fencepost.clusters.docker.helper_function MODULE:FUNCTION DIRECTORY...` writes what it returns, as a Python literal.
 """
 
 from __future__ import annotations

@@ -89,13 +89,16 @@ def imported(directory: Path, places: Iterable[tuple[str, Path]]) -> list[Path]:
     """What of a directory on the search path is needed: the packages and files that were imported from it.
 
     The working directory and the campaign's are on the path: mounted as a whole they would show all that is in them, which may be
-    a home. A directory of installed packages is needed as a whole.
+    a home. A directory of installed packages is needed as a whole. A package of links (ours in a working copy) needs
+    their targets.
     """
     if directory.name in _INSTALLED:
         return [directory]
     inside = [(name, place) for name, place in places if str(place).startswith(os.path.join(directory, ""))]
     parts = ((name, place.relative_to(directory).parts) for name, place in inside)
-    return sorted({directory / path[0] for name, path in parts if path and path[0].partition(".")[0] == name.partition(".")[0]})
+    needed = {directory / path[0] for name, path in parts if path and path[0].partition(".")[0] == name.partition(".")[0]}
+    linked = {entry.resolve() for path in needed if path.is_dir() for entry in path.iterdir() if entry.is_symlink()}
+    return sorted(needed | linked)
 
 
 def _places(module: Any, resolved: Callable[[str], str]) -> list[Path]:

@@ -19,9 +19,9 @@ from typing import Any
 
 from docker.errors import APIError, ImageNotFound
 
-from clusters.docker import engine
-from clusters.kafka.distribution import Distribution, fetch
-from harness.api import CampaignError, ClusterError, liveness
+from fencepost.clusters.docker import engine
+from fencepost.clusters.kafka.distribution import Distribution, fetch
+from fencepost.harness.api import CampaignError, ClusterError, liveness
 
 OFFICIAL, OURS, BASE = "apache/kafka", "fencepost/kafka", "fencepost/base:bookworm"
 _SUITE, _PACKAGES = "bookworm", "openjdk-17-jre-headless,libfaketime"

@@ -1,4 +1,4 @@
-"""The first process of a sandbox: `python -m clusters.docker.init -- argv...`.
+"""The first process of a sandbox: `python -m fencepost.clusters.docker.init -- argv...`.
 
 It is the supervisor of `local` without its namespaces (lifeline, reaping, signals), and it removes everything that the run has
 in Docker when its child has ended, or the harness has. When it is killed itself, its child dies with it, the nodes die with their
@@ -12,8 +12,8 @@ import secrets
 import sys
 from collections.abc import Sequence
 
-from clusters.docker import engine, leftovers
-from clusters.local import init
+from fencepost.clusters.docker import engine, leftovers
+from fencepost.clusters.local import init
 
 SANDBOX = "FENCEPOST_SANDBOX"  # the label of everything in this sandbox, for the child
 

@@ -19,9 +19,9 @@ from typing import Any
 
 from docker.errors import APIError, NotFound
 
-from clusters.docker import engine
-from clusters.docker.helper_agent import LEASE_S
-from harness.api import ClusterError, liveness
+from fencepost.clusters.docker import engine
+from fencepost.clusters.docker.helper_agent import LEASE_S
+from fencepost.harness.api import ClusterError, liveness
 
 _REMOVE_S = 30.0
 _SETTING_UP_S = 600.0  # within which a run that has a network has a container too

@@ -19,13 +19,13 @@ from typing import Any, TypeVar, cast
 
 from docker.types import Mount
 
-from clusters.docker import helper_function, host_python
-from clusters.docker.container import Container
-from clusters.docker.helper_agent import LEASE_S
-from clusters.fault_tools.link_table import LinkTable
-from clusters.fault_tools.probes import ProbeSeries
-from clusters.fault_tools.remote_probes import run_series
-from harness.api import ClusterError, PacketTimes, Pair
+from fencepost.clusters.docker import helper_function, host_python
+from fencepost.clusters.docker.container import Container
+from fencepost.clusters.docker.helper_agent import LEASE_S
+from fencepost.clusters.fault_tools.link_table import LinkTable
+from fencepost.clusters.fault_tools.probes import ProbeSeries
+from fencepost.clusters.fault_tools.remote_probes import run_series
+from fencepost.harness.api import ClusterError, PacketTimes, Pair
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ class Helper:
         self._pending = b""
         self._errors: deque[str] = deque(maxlen=5)
         self._request_lock = threading.Lock()
-        argv = [host_python.python(), "-m", "clusters.docker.helper_agent"]
+        argv = [host_python.python(), "-m", "fencepost.clusters.docker.helper_agent"]
         self.container = Container(client, name, host_python.IMAGE, argv, self, settings)
         self.address = self.container.addresses[0]
 
@@ -133,7 +133,7 @@ class Network(LinkTable):
         argv = [
             host_python.python(),
             "-m",
-            "clusters.docker.helper_function",
+            "fencepost.clusters.docker.helper_function",
             helper_function.reference(function),
             *map(str, directories),
         ]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from clusters.kafka.options import MOST_MB, TwoClusterOptions
-from harness.api import Between
+from fencepost.clusters.kafka.options import MOST_MB, TwoClusterOptions
+from fencepost.harness.api import Between
 
 
 @dataclass(frozen=True, kw_only=True)

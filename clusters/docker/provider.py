@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from clusters.docker.options import DockerOptions
-from harness.api import ClusterError, TopicSpec, module_command
+from fencepost.clusters.docker.options import DockerOptions
+from fencepost.harness.api import ClusterError, TopicSpec, module_command
 
 if TYPE_CHECKING:
-    from clusters.docker.cluster import DockerCluster
-    from clusters.docker.images import Image
-    from clusters.docker.run_resources import RunResources
+    from fencepost.clusters.docker.cluster import DockerCluster
+    from fencepost.clusters.docker.images import Image
+    from fencepost.clusters.docker.run_resources import RunResources
 
 
 class ContainerProvider(ABC):
@@ -33,7 +33,7 @@ class ContainerProvider(ABC):
 
     def obtain(self, on_progress: Callable[[str], None]) -> None:
         """Pull or build every image that is used. Raises CampaignError (there is none) and ClusterError."""
-        from clusters.docker import engine
+        from fencepost.clusters.docker import engine
 
         with engine.opened() as client:
             self.resolve_images(client, on_progress)
@@ -43,14 +43,14 @@ class ContainerProvider(ABC):
 
         Makes sure that the images are there first. Raises ClusterError with the remedy.
         """
-        from clusters.docker import engine, host_python
+        from fencepost.clusters.docker import engine, host_python
 
         if reason := engine.trouble():
             raise ClusterError(f"no cluster in Docker here: {reason}")
         with engine.opened() as client:
             self.resolve_images(client)
             host_python.ensure_image(client)
-        return module_command("clusters.docker.init", "--", *argv)
+        return module_command("fencepost.clusters.docker.init", "--", *argv)
 
     @contextmanager
     def up(self, run_dir: Path, topics: Mapping[str, TopicSpec]) -> Iterator[DockerCluster]:
@@ -58,8 +58,8 @@ class ContainerProvider(ABC):
 
         Raises ClusterError, with the end of the log, when a node dies or is not ready within 90 s.
         """
-        from clusters.docker import engine, host_python
-        from clusters.docker.run_resources import RunResources
+        from fencepost.clusters.docker import engine, host_python
+        from fencepost.clusters.docker.run_resources import RunResources
 
         with ExitStack() as steps:
             client = steps.enter_context(engine.opened())
@@ -79,7 +79,7 @@ class Docker(ContainerProvider, DockerOptions):
     """Brokers in containers of a network of their own, clients too; a Docker daemon on this machine, no privileged container."""
 
     def describe(self) -> dict[str, Any]:
-        from clusters.docker import engine
+        from fencepost.clusters.docker import engine
 
         with engine.opened() as client:
             images = self.resolve_images(client)
@@ -95,12 +95,12 @@ class Docker(ContainerProvider, DockerOptions):
         }
 
     def resolve_images(self, client: Any, on_progress: Callable[[str], None] = lambda _: None) -> dict[str, Image]:
-        from clusters.docker import images
+        from fencepost.clusters.docker import images
 
         named = {version: self.image.replace("{version}", version) for version in self.all_versions()}
         return {version: images.resolve(client, version, name, on_progress) for version, name in named.items()}
 
     def make(self, run_dir: Path, resources: RunResources, images: dict[str, Image]) -> DockerCluster:
-        from clusters.docker.cluster import DockerCluster
+        from fencepost.clusters.docker.cluster import DockerCluster
 
         return DockerCluster(self, run_dir, resources, images)

@@ -9,9 +9,9 @@ from typing import Any
 
 from docker.types import Mount
 
-from clusters.docker import engine, init, leftovers
-from clusters.docker.network import Network
-from harness.api import liveness
+from fencepost.clusters.docker import engine, init, leftovers
+from fencepost.clusters.docker.network import Network
+from fencepost.harness.api import liveness
 
 
 class RunResources:

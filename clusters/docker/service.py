@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from harness.api import DockerImage, DockerLeftover, DockerService
+from fencepost.harness.api import DockerImage, DockerLeftover, DockerService
 
 
 class LocalDocker(DockerService):
     """The Docker daemon of this machine."""
 
     def build_image(self, kafka: str, base: str, on_progress: Callable[[str], None]) -> DockerImage:
-        from clusters.docker import images
+        from fencepost.clusters.docker import images
 
         return images.build(kafka, base, on_progress)
 
     def trouble(self) -> str:
-        from clusters.docker import engine
+        from fencepost.clusters.docker import engine
 
         return engine.trouble()
 
     def images(self, kafka: str) -> Sequence[str]:
-        from clusters.docker import images
+        from fencepost.clusters.docker import images
 
         return images.present(kafka)
 
     def leftovers(self) -> Sequence[DockerLeftover]:
-        from clusters.docker import leftovers
+        from fencepost.clusters.docker import leftovers
 
         return leftovers.find()

@@ -13,11 +13,11 @@ from typing import Any
 import confluent_kafka as ck
 from confluent_kafka.admin import NewTopic, OffsetSpec
 
-from clusters.external.connection import REQUEST_S, RequestRefused
-from clusters.external.metadata import has_leader, topic_and_number
-from clusters.external.placement_admin import ExternalPlacementAdmin
-from clusters.kafka.group_offsets import committed_offsets
-from harness.api import ActiveProducer, ClusterError, Isolation, TopicSpec, TransactionState
+from fencepost.clusters.external.connection import REQUEST_S, RequestRefused
+from fencepost.clusters.external.metadata import has_leader, topic_and_number
+from fencepost.clusters.external.placement_admin import ExternalPlacementAdmin
+from fencepost.clusters.kafka.group_offsets import committed_offsets
+from fencepost.harness.api import ActiveProducer, ClusterError, Isolation, TopicSpec, TransactionState
 
 _READY_S = 60.0
 _ACLS = "the user needs Create, Describe, DescribeConfigs, Read, Write and Delete on topics that begin with `prefix`"

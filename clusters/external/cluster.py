@@ -11,18 +11,24 @@ from typing import Any
 
 import structlog
 
-from clusters.external.admin import ExternalAdmin
-from clusters.external.connection import Connection, RequestRefused
-from clusters.external.options import CLIENT_CAPABILITIES, NETWORK_CAPABILITIES, NOT_OURS, SHARED_NETWORK, ExternalOptions
-from clusters.external.roles import ExternalRoles
-from clusters.kafka.client_process import ClientProcess
-from clusters.kafka.guarded import guarded_address, no_way_in
-from clusters.kafka.instances import RunningInstances
-from clusters.kafka.members import leaders_log, partition_names
-from clusters.kafka.roles import WireRoles
-from clusters.local.processes import NodeProcesses
-from harness.api import ClusterError, LogRecord, TopicSpec
-from harness.secrets import mask
+from fencepost.clusters.external.admin import ExternalAdmin
+from fencepost.clusters.external.connection import Connection, RequestRefused
+from fencepost.clusters.external.options import (
+    CLIENT_CAPABILITIES,
+    NETWORK_CAPABILITIES,
+    NOT_OURS,
+    SHARED_NETWORK,
+    ExternalOptions,
+)
+from fencepost.clusters.external.roles import ExternalRoles
+from fencepost.clusters.kafka.client_process import ClientProcess
+from fencepost.clusters.kafka.guarded import guarded_address, no_way_in
+from fencepost.clusters.kafka.instances import RunningInstances
+from fencepost.clusters.kafka.members import leaders_log, partition_names
+from fencepost.clusters.kafka.roles import WireRoles
+from fencepost.clusters.local.processes import NodeProcesses
+from fencepost.harness.api import ClusterError, LogRecord, TopicSpec
+from fencepost.harness.secrets import mask
 
 _HEAL_S = 60.0
 

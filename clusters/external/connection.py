@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import confluent_kafka as ck
 from confluent_kafka.admin import AdminClient
 
-from harness.api import ClusterError
-from harness.secrets import judged, mask, resolve
+from fencepost.harness.api import ClusterError
+from fencepost.harness.secrets import judged, mask, resolve
 
 ANSWER_S = 10.0  # for the first answer
 REQUEST_S = 10.0

@@ -8,7 +8,7 @@ from typing import Any
 
 import confluent_kafka as ck
 
-from clusters.external.connection import REQUEST_S, Connection
+from fencepost.clusters.external.connection import REQUEST_S, Connection
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
-from harness.api import (
+from fencepost.harness.api import (
     Authorizing,
     Between,
     CampaignError,
@@ -27,7 +27,7 @@ from harness.api import (
     Wipeable,
     out_of_bounds,
 )
-from harness.secrets import mistakes
+from fencepost.harness.secrets import mistakes
 
 NOT_OURS = "fencepost does not run these brokers and cannot hurt them; a fault of your own can (nemesis/README.md)"
 SHARED_NETWORK = "clients reach these brokers over this machine's own network, which fencepost does not cut"
@@ -76,7 +76,7 @@ class ExternalOptions:
         return [*wrong, *out_of_bounds(self)]
 
     def _settings_mistakes(self) -> list[str]:
-        from clusters.external.connection import OURS, refusal
+        from fencepost.clusters.external.connection import OURS, refusal
 
         wrong = [f"settings.{key}: {text}" for key, text in mistakes(self.settings)]
         wrong += [f"settings.{key}: is set by fencepost itself" for key in self.settings if key in OURS]

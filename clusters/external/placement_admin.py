@@ -9,13 +9,13 @@ from typing import Any
 import confluent_kafka as ck
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource, NewPartitions, NewTopic
 
-from clusters.external.connection import REQUEST_S, RequestRefused
-from clusters.external.metadata import ClusterMetadata, has_leader, topic_and_number
-from clusters.kafka import protocol
-from clusters.kafka.guarded import guarded_address
-from clusters.kafka.protocol import Place
-from clusters.kafka.roles import ask_all
-from harness.api import ClusterError, Placement
+from fencepost.clusters.external.connection import REQUEST_S, RequestRefused
+from fencepost.clusters.external.metadata import ClusterMetadata, has_leader, topic_and_number
+from fencepost.clusters.kafka import protocol
+from fencepost.clusters.kafka.guarded import guarded_address
+from fencepost.clusters.kafka.protocol import Place
+from fencepost.clusters.kafka.roles import ask_all
+from fencepost.harness.api import ClusterError, Placement
 
 _OF_THE_TOPIC = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
 

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clusters.external.options import ExternalOptions
-from harness.api import RunFile, TopicSpec, module_command
+from fencepost.clusters.external.options import ExternalOptions
+from fencepost.harness.api import RunFile, TopicSpec, module_command
 
 if TYPE_CHECKING:
-    from clusters.external.cluster import ExternalCluster
+    from fencepost.clusters.external.cluster import ExternalCluster
 
-GRACE_S = 25.0  # for removing topics when the harness is gone; less than it waits itself (harness.runs.runner.LIFELINE_S)
+GRACE_S = (
+    25.0  # for removing topics when the harness is gone; less than it waits itself (fencepost.harness.runs.runner.LIFELINE_S)
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,12 +25,12 @@ class External(ExternalOptions):
 
     def sandbox(self, argv: Sequence[str]) -> list[str]:
         """The command line that runs `argv` under a supervisor, which lets it remove its topics when the harness is gone."""
-        return module_command("clusters.local.init", f"--grace={GRACE_S:g}", "--", *argv)
+        return module_command("fencepost.clusters.local.init", f"--grace={GRACE_S:g}", "--", *argv)
 
     def describe(self) -> dict[str, Any]:
         """Asks the cluster for its brokers. Raises ClusterError when it does not answer, CampaignError for a missing secret."""
-        from clusters.external.cluster import broker_names
-        from clusters.external.connection import Connection
+        from fencepost.clusters.external.cluster import broker_names
+        from fencepost.clusters.external.connection import Connection
 
         nodes = Connection(self.bootstrap, self.settings).nodes()
         return {
@@ -47,7 +49,7 @@ class External(ExternalOptions):
 
         What could not be removed is written to `left.json` of the run, a sentence each. Raises ClusterError.
         """
-        from clusters.external.cluster import ExternalCluster
+        from fencepost.clusters.external.cluster import ExternalCluster
 
         cluster = ExternalCluster(self, run_dir)
         try:

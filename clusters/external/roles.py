@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clusters.external.metadata import ClusterMetadata, has_leader, topic_and_number
-from clusters.kafka.roles import GROUP_LOG, TRANSACTION_LOG, coordinator_partition
-from harness.api import ClusterError
+from fencepost.clusters.external.metadata import ClusterMetadata, has_leader, topic_and_number
+from fencepost.clusters.kafka.roles import GROUP_LOG, TRANSACTION_LOG, coordinator_partition
+from fencepost.harness.api import ClusterError
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 
-from clusters.fault_tools.faketime import ENVIRONMENT, REREAD_S, write_offset
-from clusters.kafka.protocol import Address
+from fencepost.clusters.fault_tools.faketime import ENVIRONMENT, REREAD_S, write_offset
+from fencepost.clusters.kafka.protocol import Address
 
 _TOO_LONG = struct.pack(">i", 0x7FFFFFFF)  # the length of a request that no broker accepts
 _DATE = len("2026-11-21T19:11:22.291")

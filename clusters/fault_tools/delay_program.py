@@ -1,4 +1,4 @@
-"""`python -m clusters.fault_tools.delay_program`: delays what chosen addresses send to this network namespace.
+"""`python -m fencepost.clusters.fault_tools.delay_program`: delays what chosen addresses send to this network namespace.
 
 Packets of an address keep their order. Each waits until the link is free, then for its delay. Requests are JSON objects, one per
 line of standard input; each is answered by one. When standard input ends, the program and all delays end. It must start fast
@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from clusters.fault_tools.packet_queue import NUMBER, PacketQueue
+from fencepost.clusters.fault_tools.packet_queue import NUMBER, PacketQueue
 
 FULL_S = 0.5  # a link of limited bandwidth queues what it can send in this time; further packets are dropped
 

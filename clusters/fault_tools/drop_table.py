@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from contextlib import suppress
 
-from clusters.fault_tools.undo import undo_each
-from harness.api import ClusterError, Pair
+from fencepost.clusters.fault_tools.undo import undo_each
+from fencepost.harness.api import ClusterError, Pair
 
 
 class DropTable(ABC):

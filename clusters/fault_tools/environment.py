@@ -6,12 +6,12 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from clusters.fault_tools import clocks, disks
-from clusters.fault_tools.network_capabilities import NetworkCapabilities
-from clusters.fault_tools.power_failure import PowerFailure
-from clusters.kafka import broker_config
-from clusters.kafka.options import NO_SETTABLE_CLOCK, NO_SMALL_DISK, KafkaOptions
-from harness.api import ClusterError
+from fencepost.clusters.fault_tools import clocks, disks
+from fencepost.clusters.fault_tools.network_capabilities import NetworkCapabilities
+from fencepost.clusters.fault_tools.power_failure import PowerFailure
+from fencepost.clusters.kafka import broker_config
+from fencepost.clusters.kafka.options import NO_SETTABLE_CLOCK, NO_SMALL_DISK, KafkaOptions
+from fencepost.harness.api import ClusterError
 
 _TAIL = 1 << 16  # bytes at the end of a log that hold its newest lines
 

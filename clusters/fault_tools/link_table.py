@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from clusters.fault_tools.delay_program import FULL_S
-from clusters.fault_tools.drop_table import DropTable
-from clusters.fault_tools.probes import PROBE_S
-from clusters.fault_tools.undo import undo_each
-from harness.api import ClusterError, PacketTimes, Pair
+from fencepost.clusters.fault_tools.delay_program import FULL_S
+from fencepost.clusters.fault_tools.drop_table import DropTable
+from fencepost.clusters.fault_tools.probes import PROBE_S
+from fencepost.clusters.fault_tools.undo import undo_each
+from fencepost.harness.api import ClusterError, PacketTimes, Pair
 
 
 class LinkTable(DropTable):

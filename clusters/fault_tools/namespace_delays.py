@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from clusters.fault_tools import packet_rules, queue_rules
-from clusters.fault_tools.delay_process import DelayProcess
-from harness.api import ClusterError, Losable, Slowable, module_command
+from fencepost.clusters.fault_tools import packet_rules, queue_rules
+from fencepost.clusters.fault_tools.delay_process import DelayProcess
+from fencepost.harness.api import ClusterError, Losable, Slowable, module_command
 
 
 class NamespaceDelays(DelayProcess):
@@ -13,7 +13,7 @@ class NamespaceDelays(DelayProcess):
     error = ClusterError
 
     def __init__(self) -> None:
-        super().__init__(module_command("clusters.fault_tools.delay_program"))
+        super().__init__(module_command("fencepost.clusters.fault_tools.delay_program"))
         self._rules: dict[str, int] = {}  # address -> its rule
         queue_rules.open_chain()
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
-from clusters.fault_tools.link_table import LinkTable
-from harness.api import Losable, Measurable, PacketTimes, Pair, Partitionable, Slowable
+from fencepost.clusters.fault_tools.link_table import LinkTable
+from fencepost.harness.api import Losable, Measurable, PacketTimes, Pair, Partitionable, Slowable
 
 NETWORK_CAPABILITIES: tuple[type, ...] = (Partitionable, Measurable, Losable, Slowable)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 
-from clusters.fault_tools import unsynced_data
-from clusters.kafka import storage
-from clusters.kafka.cluster import KafkaCluster
-from harness.api import ClusterError, Powered, TopicSpec
+from fencepost.clusters.fault_tools import unsynced_data
+from fencepost.clusters.kafka import storage
+from fencepost.clusters.kafka.cluster import KafkaCluster
+from fencepost.harness.api import ClusterError, Powered, TopicSpec
 
 
 class PowerFailure(KafkaCluster):

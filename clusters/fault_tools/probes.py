@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from harness.api import PacketTimes, Pair
+    from fencepost.harness.api import PacketTimes, Pair
 
 PROBE_S = 0.25  # how long a probe waits for a datagram before the pair counts as closed
 POLL_S = 0.02  # how often arrivals are read

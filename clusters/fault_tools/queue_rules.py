@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from clusters.fault_tools import packet_queue, packet_rules
+from fencepost.clusters.fault_tools import packet_queue, packet_rules
 
 _CHAIN, _AFTER_DROPS = "slow", 10
 _BYPASS = 1

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from clusters.fault_tools.probes import POLL_S, ProbeSeries
-from harness.api import Pair
+from fencepost.clusters.fault_tools.probes import POLL_S, ProbeSeries
+from fencepost.harness.api import Pair
 
 _PARALLEL = 8
 _ATTEMPTS = 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from harness.api import ClusterError, Interrupted
+from fencepost.harness.api import ClusterError, Interrupted
 
 A = TypeVar("A")
 

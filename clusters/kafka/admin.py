@@ -16,13 +16,13 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import KafkaError, NewPartitions, NewTopic
 
-from clusters.kafka import protocol
-from clusters.kafka.group_offsets import committed_offsets
-from clusters.kafka.placement_admin import PlacementAdmin
-from clusters.kafka.protocol import Partition, Place
-from clusters.kafka.roles import WireRoles, ask_all
-from clusters.kafka.transaction_admin import TransactionAdmin
-from harness.api import ClusterError, Isolation, TopicSpec
+from fencepost.clusters.kafka import protocol
+from fencepost.clusters.kafka.group_offsets import committed_offsets
+from fencepost.clusters.kafka.placement_admin import PlacementAdmin
+from fencepost.clusters.kafka.protocol import Partition, Place
+from fencepost.clusters.kafka.roles import WireRoles, ask_all
+from fencepost.clusters.kafka.transaction_admin import TransactionAdmin
+from fencepost.harness.api import ClusterError, Isolation, TopicSpec
 
 _REQUEST_S = 5.0
 _DEADLINE_S = 60.0

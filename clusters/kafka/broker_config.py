@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from clusters.kafka.client_rights import listener_properties
-from clusters.kafka.protocol import Address
+from fencepost.clusters.kafka.client_rights import listener_properties
+from fencepost.clusters.kafka.protocol import Address
 
 CLIENT, BROKER, CONTROLLER = "CLIENT", "BROKER", "CONTROLLER"
 

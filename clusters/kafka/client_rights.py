@@ -10,10 +10,10 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
-from clusters.kafka import protocol_acls
-from clusters.kafka.protocol import Place
-from clusters.kafka.roles import ask_all
-from harness.api import ClusterError, Right
+from fencepost.clusters.kafka import protocol_acls
+from fencepost.clusters.kafka.protocol import Place
+from fencepost.clusters.kafka.roles import ask_all
+from fencepost.harness.api import ClusterError, Right
 
 USER, PASSWORD = "clients", "fencepost"  # no secret: the cluster lives for one run, and is reached from its own network only
 PRINCIPAL, SUPER_USER = f"User:{USER}", "User:ANONYMOUS"

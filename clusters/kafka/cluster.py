@@ -14,15 +14,15 @@ from typing import TypeVar
 
 import structlog
 
-from clusters.kafka import broker_config, log_segments, members, node_directory, node_plan, protocol, storage
-from clusters.kafka.admin import KafkaAdmin
-from clusters.kafka.client_rights import CONNECTION, ClientRights
-from clusters.kafka.connect_group import duties
-from clusters.kafka.instances import RunningInstances
-from clusters.kafka.options import COMBINED_CONTROLLER, KafkaOptions, TwoClusterOptions
-from clusters.kafka.roles import GROUP_LOG, TRANSACTION_LOG, WireRoles, ask_all
-from clusters.kafka.transaction_listing import transaction_listing
-from harness.api import SECOND, ClusterError, ConnectDuties, LogRecord, Right, StoredRow, TopicSpec, TransactionListing
+from fencepost.clusters.kafka import broker_config, log_segments, members, node_directory, node_plan, protocol, storage
+from fencepost.clusters.kafka.admin import KafkaAdmin
+from fencepost.clusters.kafka.client_rights import CONNECTION, ClientRights
+from fencepost.clusters.kafka.connect_group import duties
+from fencepost.clusters.kafka.instances import RunningInstances
+from fencepost.clusters.kafka.options import COMBINED_CONTROLLER, KafkaOptions, TwoClusterOptions
+from fencepost.clusters.kafka.roles import GROUP_LOG, TRANSACTION_LOG, WireRoles, ask_all
+from fencepost.clusters.kafka.transaction_listing import transaction_listing
+from fencepost.harness.api import SECOND, ClusterError, ConnectDuties, LogRecord, Right, StoredRow, TopicSpec, TransactionListing
 
 log = structlog.get_logger()
 T = TypeVar("T")

@@ -9,9 +9,9 @@ import struct
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from clusters.kafka.protocol import Place, Reply, WireError, ask, string
-from clusters.kafka.roles import WireRoles
-from harness.api import ClusterError, ConnectDuties
+from fencepost.clusters.kafka.protocol import Place, Reply, WireError, ask, string
+from fencepost.clusters.kafka.roles import WireRoles
+from fencepost.harness.api import ClusterError, ConnectDuties
 
 _DESCRIBE_GROUPS, _ASK_S = 15, 2.0
 _CONNECTOR = -1  # in place of a task's number

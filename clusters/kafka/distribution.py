@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from clusters.kafka import broker_config
-from clusters.kafka.versions import KNOWN, numbers, refusal
-from harness.api import CampaignError
-from harness.fetching import maven
-from harness.fetching.java import java
-from harness.fetching.manifest import Manifest
-from harness.fetching.store import Store, cache_dir
+from fencepost.clusters.kafka import broker_config
+from fencepost.clusters.kafka.versions import KNOWN, numbers, refusal
+from fencepost.harness.api import CampaignError
+from fencepost.harness.fetching import maven
+from fencepost.harness.fetching.java import java
+from fencepost.harness.fetching.manifest import Manifest
+from fencepost.harness.fetching.store import Store, cache_dir
 
 _SCALA = "2.13"
 _SLF4J = "1.7.36"  # Kafka brings slf4j's API of this line, and no logger

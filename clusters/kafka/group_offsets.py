@@ -13,7 +13,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from harness.api import ClusterError
+from fencepost.harness.api import ClusterError
 
 _TRIES, _PAUSE_S = 20, 0.25
 _OWN = {"enable.auto.commit": False, "isolation.level": "read_committed", "log_level": 0}  # read_committed: require-stable

@@ -19,7 +19,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from clusters.kafka.protocol import Reply, WireError, exchange, string
+from fencepost.clusters.kafka.protocol import Reply, WireError, exchange, string
 
 _WAY_IN_S = 5.0
 _HANDSHAKE, _AUTHENTICATE = 17, 36

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
-from harness.api import ClusterError
+from fencepost.harness.api import ClusterError
 
 
 class RunningInstances:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from clusters.kafka import broker_config, protocol, protocol_admin
-from clusters.kafka.admin import KafkaAdmin
-from clusters.kafka.protocol_fetch import read_log
-from clusters.kafka.roles import WireRoles, ask_all
-from harness.api import ClusterError, LogRecord
+from fencepost.clusters.kafka import broker_config, protocol, protocol_admin
+from fencepost.clusters.kafka.admin import KafkaAdmin
+from fencepost.clusters.kafka.protocol_fetch import read_log
+from fencepost.clusters.kafka.roles import WireRoles, ask_all
+from fencepost.harness.api import ClusterError, LogRecord
 
 _ASK_S = 1.0
 

@@ -8,8 +8,8 @@ from contextlib import ExitStack
 from dataclasses import replace
 from ipaddress import IPv4Address
 
-from clusters.kafka.broker_config import BROKER, CLIENT, CONTROLLER, PlannedNode
-from harness.api import SECOND, TopicSpec
+from fencepost.clusters.kafka.broker_config import BROKER, CLIENT, CONTROLLER, PlannedNode
+from fencepost.harness.api import SECOND, TopicSpec
 
 _NETWORK = IPv4Address("10.73.0.0")
 HUB = str(_NETWORK + 1)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from clusters.kafka.broker_config import fixed_settings
-from clusters.kafka.broker_settings import broker_settings
-from clusters.kafka.versions import numbers, refusal
-from harness.api import Authorizing, Between, CampaignError, Fillable, Skewable, Throttleable, Wipeable, out_of_bounds
+from fencepost.clusters.kafka.broker_config import fixed_settings
+from fencepost.clusters.kafka.broker_settings import broker_settings
+from fencepost.clusters.kafka.versions import numbers, refusal
+from fencepost.harness.api import Authorizing, Between, CampaignError, Fillable, Skewable, Throttleable, Wipeable, out_of_bounds
 
 MOST_MB, MOST_BROKERS = 1 << 16, 50
 SMALLEST_DISK_MB = 64
@@ -61,8 +61,8 @@ class KafkaOptions:
 
     def judged_settings(self, topic: Mapping[str, str]) -> tuple[list[tuple[str, str, str]], str]:
         """See `harness.api.JudgesSettings`."""
-        from clusters.kafka.settings_check import known_definitions, refused
-        from clusters.kafka.storage import refused_features
+        from fencepost.clusters.kafka.settings_check import known_definitions, refused
+        from fencepost.clusters.kafka.storage import refused_features
 
         known, unchecked = known_definitions(self.all_versions())
         if unchecked:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from clusters.kafka import protocol, protocol_admin
-from clusters.kafka.protocol import Partition, Place, WireError
-from clusters.kafka.roles import WireRoles, ask_all
-from harness.api import ClusterError, Placement
+from fencepost.clusters.kafka import protocol, protocol_admin
+from fencepost.clusters.kafka.protocol import Partition, Place, WireError
+from fencepost.clusters.kafka.roles import WireRoles, ask_all
+from fencepost.harness.api import ClusterError, Placement
 
 T = TypeVar("T")
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 
-from clusters.kafka.protocol import Place, Reply, WireError, ask, string
-from harness.api import Right
+from fencepost.clusters.kafka.protocol import Place, Reply, WireError, ask, string
+from fencepost.harness.api import Right
 
 _DESCRIBE, _CREATE, _DELETE = 29, 30, 31
 _ANY, _LITERAL = 1, 3

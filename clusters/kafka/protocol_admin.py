@@ -10,8 +10,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 
-from clusters.kafka import protocol
-from clusters.kafka.protocol import Place, Reply, WireError, ask, compact, string, varint
+from fencepost.clusters.kafka import protocol
+from fencepost.clusters.kafka.protocol import Place, Reply, WireError, ask, compact, string, varint
 
 _DESCRIBE_CONFIGS, _ELECT_LEADERS, _ALTER_CONFIGS, _REASSIGN, _UPDATE_FEATURES, _UNREGISTER = 32, 43, 44, 45, 57, 64
 _TOPIC, _BROKERS = 2, 4  # kinds of resource

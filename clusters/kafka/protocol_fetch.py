@@ -9,9 +9,9 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from clusters.kafka.log_segments import batch_records, batches, is_transactional, last_offset
-from clusters.kafka.protocol import Partition, Place, WireError, ask, string
-from harness.api import LogRecord
+from fencepost.clusters.kafka.log_segments import batch_records, batches, is_transactional, last_offset
+from fencepost.clusters.kafka.protocol import Partition, Place, WireError, ask, string
+from fencepost.harness.api import LogRecord
 
 _FETCH, _CONSUMER, _UNCOMMITTED = 1, -1, 0
 _WAIT_MS, _LEAST_BYTES, _MOST_BYTES = 0, 0, 4 << 20

@@ -14,8 +14,8 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from clusters.kafka.protocol import Place, Reply, WireError, ask, compact, string, varint
-from harness.api import ActiveProducer, TransactionState
+from fencepost.clusters.kafka.protocol import Place, Reply, WireError, ask, compact, string, varint
+from fencepost.harness.api import ActiveProducer, TransactionState
 
 _INIT_PRODUCER_ID, _END_TXN, _WRITE_TXN_MARKERS, _DESCRIBE_PRODUCERS, _DESCRIBE_TRANSACTIONS = 22, 26, 27, 61, 65
 _LIST_TRANSACTIONS = 66

@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
-from clusters.kafka import protocol
-from clusters.kafka.protocol import Metadata, Partition, Place
-from harness.api import ClusterError
+from fencepost.clusters.kafka import protocol
+from fencepost.clusters.kafka.protocol import Metadata, Partition, Place
+from fencepost.harness.api import ClusterError
 
 T = TypeVar("T")
 

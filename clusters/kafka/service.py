@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from clusters.kafka import distribution
-from harness.api import KafkaCache, KafkaVersion
-from harness.fetching.java import java
+from fencepost.clusters.kafka import distribution
+from fencepost.harness.api import KafkaCache, KafkaVersion
+from fencepost.harness.fetching.java import java
 
 
 class FetchedKafka(KafkaCache):

@@ -19,8 +19,8 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
-from clusters.kafka.distribution import Distribution
-from harness.api import HarnessError
+from fencepost.clusters.kafka.distribution import Distribution
+from fencepost.harness.api import HarnessError
 
 FILE = "settings.json"
 BROKER, TOPIC = "broker", "topic"

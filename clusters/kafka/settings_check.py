@@ -8,9 +8,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from clusters.kafka import distribution
-from clusters.kafka.setting_definitions import Definition, Definitions, definitions
-from harness.api import HarnessError
+from fencepost.clusters.kafka import distribution
+from fencepost.clusters.kafka.setting_definitions import Definition, Definitions, definitions
+from fencepost.harness.api import HarnessError
 
 OWN_NAMES = re.compile(  # of plug-ins of a broker, whatever they are: no definition holds them
     r"listener\.name\..+|config\.providers.*|rsm\.config\..+|rlmm\.config\..+|client\.quota\.callback\..+"

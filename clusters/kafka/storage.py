@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from clusters.kafka import node_plan
-from clusters.kafka.broker_config import PlannedNode, error_lines, properties, write_properties
-from clusters.kafka.broker_settings import broker_settings
-from clusters.kafka.distribution import Distribution, cached
-from clusters.kafka.node_directory import META, kafka_uuid, with_ids
-from harness.api import ClusterError, liveness
+from fencepost.clusters.kafka import node_plan
+from fencepost.clusters.kafka.broker_config import PlannedNode, error_lines, properties, write_properties
+from fencepost.clusters.kafka.broker_settings import broker_settings
+from fencepost.clusters.kafka.distribution import Distribution, cached
+from fencepost.clusters.kafka.node_directory import META, kafka_uuid, with_ids
+from fencepost.harness.api import ClusterError, liveness
 
 _FORMAT_S = 60.0
 _NOISE = re.compile(r".*(?: = |\bINFO\b).*\n?")  # the tool lists all settings before what it has to say

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TypeVar
 
-from clusters.kafka import protocol_transactions as protocol
-from clusters.kafka.protocol import Place
-from clusters.kafka.roles import WireRoles
-from harness.api import ActiveProducer, ClusterError, TransactionState
+from fencepost.clusters.kafka import protocol_transactions as protocol
+from fencepost.clusters.kafka.protocol import Place
+from fencepost.clusters.kafka.roles import WireRoles
+from fencepost.harness.api import ActiveProducer, ClusterError, TransactionState
 
 T = TypeVar("T")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from clusters.kafka import protocol_transactions as protocol
-from clusters.kafka.protocol import Place, WireError
-from clusters.kafka.roles import WireRoles, ask_all
-from harness.api import (
+from fencepost.clusters.kafka import protocol_transactions as protocol
+from fencepost.clusters.kafka.protocol import Place, WireError
+from fencepost.clusters.kafka.roles import WireRoles, ask_all
+from fencepost.harness.api import (
     UNDER_WAY,
     ActiveProducer,
     ClusterError,

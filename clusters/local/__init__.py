@@ -7,7 +7,7 @@ the nodes' namespaces and packet rules, `class_archive` makes brokers start soon
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from clusters.local.provider import Local
+    from fencepost.clusters.local.provider import Local
 
 __all__ = ["Local"]
 
@@ -15,7 +15,7 @@ __all__ = ["Local"]
 def __getattr__(name: str) -> Any:
     """`Local`, imported on first use: the first process of a sandbox (`init`) starts four times as fast without."""
     if name == "Local":
-        from clusters.local.provider import Local
+        from fencepost.clusters.local.provider import Local
 
         return Local
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

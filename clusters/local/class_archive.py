@@ -14,11 +14,11 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from clusters.kafka import broker_config, node_plan, protocol, storage
-from clusters.kafka.broker_settings import broker_settings
-from clusters.kafka.distribution import Distribution, fetch
-from clusters.local import sandbox
-from harness.api import module_command
+from fencepost.clusters.kafka import broker_config, node_plan, protocol, storage
+from fencepost.clusters.kafka.broker_settings import broker_settings
+from fencepost.clusters.kafka.distribution import Distribution, fetch
+from fencepost.clusters.local import sandbox
+from fencepost.harness.api import module_command
 
 _MAKE_S = 120.0
 
@@ -26,7 +26,7 @@ _MAKE_S = 120.0
 def ensure(distribution: Distribution) -> bool:
     """Make the archive if it is not there and can be (some seconds, once); whether it is there now."""
     if not distribution.classes().exists() and os.access(distribution.directory, os.W_OK):
-        argv = sandbox.command(module_command("clusters.local.class_archive", distribution.version), loopback=True)
+        argv = sandbox.command(module_command("fencepost.clusters.local.class_archive", distribution.version), loopback=True)
         with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as maker:
             with suppress(subprocess.TimeoutExpired):  # leaving the block ends the lifeline, and with it all that still runs
                 maker.wait(_MAKE_S)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from clusters.fault_tools.clocks import Clocks
-from clusters.fault_tools.faketime import REMEDY, SHM, library
-from clusters.local import disks
-from harness.api import ClusterError
+from fencepost.clusters.fault_tools.clocks import Clocks
+from fencepost.clusters.fault_tools.faketime import REMEDY, SHM, library
+from fencepost.clusters.local import disks
+from fencepost.harness.api import ClusterError
 
 _SHM_MB = 64
 

@@ -12,15 +12,15 @@ from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
-from clusters.kafka import node_plan, storage
-from clusters.kafka.client_process import ClientProcess
-from clusters.kafka.distribution import Distribution
-from clusters.local.environment import LocalEnvironment
-from clusters.local.init import NETWORK
-from clusters.local.network import Network
-from clusters.local.options import LocalOptions
-from clusters.local.processes import NodeProcess, NodeProcesses
-from harness.api import TopicSpec
+from fencepost.clusters.kafka import node_plan, storage
+from fencepost.clusters.kafka.client_process import ClientProcess
+from fencepost.clusters.kafka.distribution import Distribution
+from fencepost.clusters.local.environment import LocalEnvironment
+from fencepost.clusters.local.init import NETWORK
+from fencepost.clusters.local.network import Network
+from fencepost.clusters.local.options import LocalOptions
+from fencepost.clusters.local.processes import NodeProcess, NodeProcesses
+from fencepost.harness.api import TopicSpec
 
 
 class LocalCluster(LocalEnvironment):

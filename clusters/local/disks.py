@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from clusters.fault_tools import disks
-from harness.api import ClusterError
+from fencepost.clusters.fault_tools import disks
+from fencepost.harness.api import ClusterError
 
 _MNT_DETACH = 2
 _libc = ctypes.CDLL(None, use_errno=True)

@@ -6,17 +6,17 @@ import subprocess
 from collections.abc import Sequence
 from typing import Any
 
-from clusters.fault_tools.disk_throttle.capability import ThrottledDisks
-from clusters.fault_tools.disk_throttle.throttles import Throttles
-from clusters.fault_tools.environment import BrokerEnvironment
-from clusters.fault_tools.network_capabilities import NETWORK_CAPABILITIES
-from clusters.kafka.options import EnvironmentOptions
-from clusters.local import clocks, disks
-from clusters.local.network import Network
-from clusters.local.options import LocalOptions
-from clusters.local.processes import NodeProcess
-from harness.api import ClusterError, Partitionable, Throttleable
-from harness.secrets import environment_without_secrets
+from fencepost.clusters.fault_tools.disk_throttle.capability import ThrottledDisks
+from fencepost.clusters.fault_tools.disk_throttle.throttles import Throttles
+from fencepost.clusters.fault_tools.environment import BrokerEnvironment
+from fencepost.clusters.fault_tools.network_capabilities import NETWORK_CAPABILITIES
+from fencepost.clusters.kafka.options import EnvironmentOptions
+from fencepost.clusters.local import clocks, disks
+from fencepost.clusters.local.network import Network
+from fencepost.clusters.local.options import LocalOptions
+from fencepost.clusters.local.processes import NodeProcess
+from fencepost.harness.api import ClusterError, Partitionable, Throttleable
+from fencepost.harness.secrets import environment_without_secrets
 
 
 class LocalEnvironment(BrokerEnvironment, ThrottledDisks):

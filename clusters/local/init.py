@@ -1,4 +1,4 @@
-"""The first process of a sandbox: `python -m clusters.local.init [--namespaces] [--grace=SECONDS] -- argv...`.
+"""The first process of a sandbox: `python -m fencepost.clusters.local.init [--namespaces] [--grace=SECONDS] -- argv...`.
 
 It runs one child, reaps orphans, and forwards SIGINT and SIGTERM. Its stdin is the *lifeline*, a pipe from the harness
 outside: lines that arrive are passed on to the child's stdin; its end means that the harness died, and then everything in
@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from harness.fetching.parent_death import KILLED, die_with, prctl
+from fencepost.harness.fetching.parent_death import KILLED, die_with, prctl
 
 NETWORK = "FENCEPOST_NETWORK"  # for the child, what the sandbox offers: "namespaces" or "loopback"
 SCRATCH = "FENCEPOST_SCRATCH"  # names a directory that must not outlive the sandbox: the brokers' data

@@ -18,13 +18,13 @@ from typing import TypeVar
 
 from pyroute2 import IPRoute
 
-from clusters.fault_tools import packet_rules
-from clusters.fault_tools.link_table import LinkTable
-from clusters.fault_tools.namespace_delays import NamespaceDelays, missing_capabilities
-from clusters.fault_tools.probes import POLL_S, ProbeSeries
-from clusters.kafka.node_plan import HUB
-from clusters.local import disks
-from harness.api import ClusterError, Fillable, PacketTimes, Pair
+from fencepost.clusters.fault_tools import packet_rules
+from fencepost.clusters.fault_tools.link_table import LinkTable
+from fencepost.clusters.fault_tools.namespace_delays import NamespaceDelays, missing_capabilities
+from fencepost.clusters.fault_tools.probes import POLL_S, ProbeSeries
+from fencepost.clusters.kafka.node_plan import HUB
+from fencepost.clusters.local import disks
+from fencepost.harness.api import ClusterError, Fillable, PacketTimes, Pair
 
 _PREFIX = 16
 _BRIDGE, _INTERFACE = "fencepost", "eth0"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clusters.fault_tools import faketime
-from clusters.fault_tools.disk_throttle import throttles
-from clusters.fault_tools.network_capabilities import NETWORK_CAPABILITIES
-from clusters.kafka.options import NO_THROTTLE, TwoClusterOptions
-from clusters.local import sandbox
-from harness.api import Fillable, Skewable, Throttleable
+from fencepost.clusters.fault_tools import faketime
+from fencepost.clusters.fault_tools.disk_throttle import throttles
+from fencepost.clusters.fault_tools.network_capabilities import NETWORK_CAPABILITIES
+from fencepost.clusters.kafka.options import NO_THROTTLE, TwoClusterOptions
+from fencepost.clusters.local import sandbox
+from fencepost.harness.api import Fillable, Skewable, Throttleable
 
 
 @dataclass(frozen=True, kw_only=True)

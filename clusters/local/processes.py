@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Protocol
 
-from harness.api import ClusterError
+from fencepost.harness.api import ClusterError
 
 _KILL_S = 20.0
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clusters.kafka.distribution import fetch
-from clusters.local import class_archive, sandbox
-from clusters.local.options import LocalOptions
-from harness.api import Partitionable, TopicSpec
+from fencepost.clusters.kafka.distribution import fetch
+from fencepost.clusters.local import class_archive, sandbox
+from fencepost.clusters.local.options import LocalOptions
+from fencepost.harness.api import Partitionable, TopicSpec
 
 if TYPE_CHECKING:
-    from clusters.local.cluster import LocalCluster
+    from fencepost.clusters.local.cluster import LocalCluster
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ class Local(LocalOptions):
 
         Raises ClusterError, with the end of the log, when a node dies or is not ready within 90 s.
         """
-        from clusters.local.cluster import LocalCluster
+        from fencepost.clusters.local.cluster import LocalCluster
 
         cluster = LocalCluster(self, run_dir, {version: fetch(version) for version in self.all_versions()})
         try:

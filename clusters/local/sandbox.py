@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from harness.api import module_command
+from fencepost.harness.api import module_command
 
 _FLAGS = ("--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child")
 _TRIAL_S = 20.0
@@ -55,7 +55,7 @@ def namespace_support() -> NamespaceSupport:
 
 def _try(prefix: Sequence[str]) -> tuple[str, dict[str, str]]:
     """Build a network of two nodes and drop a link in it: empty when it worked, else the error; and the missing capabilities."""
-    argv = [*prefix, *module_command("clusters.local.network")]
+    argv = [*prefix, *module_command("fencepost.clusters.local.network")]
     try:
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_TRIAL_S)
     except subprocess.TimeoutExpired:
@@ -85,4 +85,4 @@ def command(argv: Sequence[str], *, loopback: bool = False) -> list[str]:
     """The command line that runs `argv` under the supervisor, in namespaces unless `loopback` or refused."""
     found = NamespaceSupport(reason="not wanted") if loopback else namespace_support()
     options = ["--namespaces"] if found.namespaces else []
-    return [*found.prefix, *module_command("clusters.local.init", *options, "--", *argv)]
+    return [*found.prefix, *module_command("fencepost.clusters.local.init", *options, "--", *argv)]

@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from clusters.docker.cluster import DockerCluster
-from clusters.docker.container import Container, LogFile
-from clusters.docker.images import Image
-from clusters.docker.run_resources import RunResources, mount
-from clusters.kafka import protocol
-from clusters.kafka.admin import KafkaAdmin
-from clusters.kafka.node_plan import fitted
-from clusters.kafka.roles import WireRoles, ask_all
-from clusters.redpanda.options import RedpandaOptions
-from clusters.redpanda.settings import CONFIG, DATA, bootstrap_file, command, topic_settings
-from harness.api import ClusterError, TopicSpec
+from fencepost.clusters.docker.cluster import DockerCluster
+from fencepost.clusters.docker.container import Container, LogFile
+from fencepost.clusters.docker.images import Image
+from fencepost.clusters.docker.run_resources import RunResources, mount
+from fencepost.clusters.kafka import protocol
+from fencepost.clusters.kafka.admin import KafkaAdmin
+from fencepost.clusters.kafka.node_plan import fitted
+from fencepost.clusters.kafka.roles import WireRoles, ask_all
+from fencepost.clusters.redpanda.options import RedpandaOptions
+from fencepost.clusters.redpanda.settings import CONFIG, DATA, bootstrap_file, command, topic_settings
+from fencepost.harness.api import ClusterError, TopicSpec
 
 _ASK_S, _READY_S = 1.0, 90.0
 

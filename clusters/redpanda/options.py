@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
-from clusters.kafka.options import THROTTLE_ONLY_LOCAL
-from clusters.redpanda.settings import properties
-from harness.api import (
+from fencepost.clusters.kafka.options import THROTTLE_ONLY_LOCAL
+from fencepost.clusters.redpanda.settings import properties
+from fencepost.harness.api import (
     Authorizing,
     Between,
     CampaignError,

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clusters.docker.provider import ContainerProvider
-from clusters.redpanda.options import RedpandaOptions
+from fencepost.clusters.docker.provider import ContainerProvider
+from fencepost.clusters.redpanda.options import RedpandaOptions
 
 if TYPE_CHECKING:
-    from clusters.docker.images import Image
-    from clusters.docker.run_resources import RunResources
-    from clusters.redpanda.cluster import RedpandaCluster
+    from fencepost.clusters.docker.images import Image
+    from fencepost.clusters.docker.run_resources import RunResources
+    from fencepost.clusters.redpanda.cluster import RedpandaCluster
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +21,7 @@ class Redpanda(ContainerProvider, RedpandaOptions):
     """Redpanda in containers of a network of their own. Written against its documentation; never run by its authors."""
 
     def describe(self) -> dict[str, Any]:
-        from clusters.docker import engine
+        from fencepost.clusters.docker import engine
 
         with engine.opened() as client:
             image = self.resolve_images(client)[self.redpanda]
@@ -34,12 +34,12 @@ class Redpanda(ContainerProvider, RedpandaOptions):
         }
 
     def resolve_images(self, client: Any, on_progress: Callable[[str], None] = lambda _: None) -> dict[str, Image]:
-        from clusters.docker import images
+        from fencepost.clusters.docker import images
 
         name = self.image.replace("{version}", self.redpanda)
         return {self.redpanda: images.third_party(client, name, "Redpanda", on_progress)}
 
     def make(self, run_dir: Path, resources: RunResources, images: dict[str, Image]) -> RedpandaCluster:
-        from clusters.redpanda.cluster import RedpandaCluster
+        from fencepost.clusters.redpanda.cluster import RedpandaCluster
 
         return RedpandaCluster(self, run_dir, resources, images)

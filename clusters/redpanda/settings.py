@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from clusters.kafka.broker_config import BROKER, CLIENT, PlannedNode
+from fencepost.clusters.kafka.broker_config import BROKER, CLIENT, PlannedNode
 
 CONFIG, DATA = "/etc/redpanda", "/var/lib/redpanda/data"
 

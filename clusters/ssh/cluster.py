@@ -15,18 +15,18 @@ from typing import Any
 
 import structlog
 
-from clusters.kafka import broker_config, node_plan, storage
-from clusters.kafka.client_process import ClientProcess
-from clusters.kafka.distribution import Distribution
-from clusters.local.processes import NodeProcesses
-from clusters.ssh import install
-from clusters.ssh.environment import HostEnvironment
-from clusters.ssh.host import require_reachable
-from clusters.ssh.options import SshOptions
-from clusters.ssh.parallel import in_parallel
-from clusters.ssh.remote.watcher import CONFIG, DATA
-from clusters.ssh.watcher_client import WatcherClient
-from harness.api import ClusterError, TopicSpec
+from fencepost.clusters.kafka import broker_config, node_plan, storage
+from fencepost.clusters.kafka.client_process import ClientProcess
+from fencepost.clusters.kafka.distribution import Distribution
+from fencepost.clusters.local.processes import NodeProcesses
+from fencepost.clusters.ssh import install
+from fencepost.clusters.ssh.environment import HostEnvironment
+from fencepost.clusters.ssh.host import require_reachable
+from fencepost.clusters.ssh.options import SshOptions
+from fencepost.clusters.ssh.parallel import in_parallel
+from fencepost.clusters.ssh.remote.watcher import CONFIG, DATA
+from fencepost.clusters.ssh.watcher_client import WatcherClient
+from fencepost.harness.api import ClusterError, TopicSpec
 
 log = structlog.get_logger()
 _KILL_S = 20.0

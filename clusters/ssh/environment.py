@@ -8,16 +8,16 @@ from typing import TypeVar
 
 import structlog
 
-from clusters.fault_tools import disks
-from clusters.fault_tools.clocks import Clocks
-from clusters.fault_tools.environment import BrokerEnvironment
-from clusters.fault_tools.network_capabilities import NETWORK_CAPABILITIES
-from clusters.ssh.network import Network
-from clusters.ssh.options import SshOptions
-from clusters.ssh.parallel import in_parallel
-from clusters.ssh.remote.watcher import DATA
-from clusters.ssh.watcher_client import WatcherClient
-from harness.api import ClusterError, Fillable, Skewable
+from fencepost.clusters.fault_tools import disks
+from fencepost.clusters.fault_tools.clocks import Clocks
+from fencepost.clusters.fault_tools.environment import BrokerEnvironment
+from fencepost.clusters.fault_tools.network_capabilities import NETWORK_CAPABILITIES
+from fencepost.clusters.ssh.network import Network
+from fencepost.clusters.ssh.options import SshOptions
+from fencepost.clusters.ssh.parallel import in_parallel
+from fencepost.clusters.ssh.remote.watcher import DATA
+from fencepost.clusters.ssh.watcher_client import WatcherClient
+from fencepost.harness.api import ClusterError, Fillable, Skewable
 
 log = structlog.get_logger()
 T = TypeVar("T")

@@ -24,14 +24,15 @@ from typing import Any
 
 import paramiko
 
-from harness.api import ClusterError
+import fencepost
+from fencepost.harness.api import ClusterError
 
 SSH_PORT = 22
 _CONNECT_S, QUIET_S, _ALIVE_EVERY_S = 6.0, 120.0, 5
 REACHABLE_S = 3.0
 MOST_ANSWER, _MOST_ERRORS = 64 << 20, 1 << 16  # bytes
 _SOURCES = Path(__file__).parent
-_REPOSITORY = _SOURCES.parents[1]
+_ROOT = Path(fencepost.__file__).parents[1]
 # modules that hosts use too, standard library only
 _SHARED_MODULES = (
     "kafka/log_segments",
@@ -335,13 +336,14 @@ def package() -> tuple[str, bytes]:
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in _program_files():
-            archive.writestr(zipfile.ZipInfo(str(path.relative_to(_REPOSITORY))), path.read_bytes())
-        start = "import sys\nfrom clusters.ssh.remote.commands import main\nsys.exit(main(sys.argv[1:]))\n"
+            archive.writestr(zipfile.ZipInfo(str(path.relative_to(_ROOT))), path.read_bytes())
+        start = "import sys\nfrom fencepost.clusters.ssh.remote.commands import main\nsys.exit(main(sys.argv[1:]))\n"
         archive.writestr(zipfile.ZipInfo("__main__.py"), start)
     return f"watcher-{hashlib.sha256(made.getvalue()).hexdigest()[:16]}.pyz", made.getvalue()
 
 
 def _program_files() -> Iterable[Path]:
     shared = [_SOURCES.parent / f"{name}.py" for name in _SHARED_MODULES]
-    packages = {path.parent / "__init__.py" for path in shared} | {_SOURCES.parent / "__init__.py", _SOURCES / "__init__.py"}
+    inside = {path.parent for path in shared} | {_ROOT / "fencepost", _SOURCES.parent, _SOURCES}
+    packages = {directory / "__init__.py" for directory in inside}
     return [*sorted(packages), *shared, *sorted((_SOURCES / "remote").glob("*.py"))]

@@ -7,12 +7,12 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from clusters.fault_tools import remote_probes
-from clusters.fault_tools.probes import PROBE_S, ProbePorts, ProbeSeries, ReceivedProbe
-from clusters.ssh.parallel import in_parallel
-from clusters.ssh.remote import watcher
-from clusters.ssh.watcher_client import WatcherClient
-from harness.api import PacketTimes, Pair
+from fencepost.clusters.fault_tools import remote_probes
+from fencepost.clusters.fault_tools.probes import PROBE_S, ProbePorts, ProbeSeries, ReceivedProbe
+from fencepost.clusters.ssh.parallel import in_parallel
+from fencepost.clusters.ssh.remote import watcher
+from fencepost.clusters.ssh.watcher_client import WatcherClient
+from fencepost.harness.api import PacketTimes, Pair
 
 CLIENTS = "clients"  # stands for all clients in a pair
 _CLOCK_ROUND_TRIPS = 5

@@ -12,11 +12,11 @@ from typing import IO, Any, cast
 
 import structlog
 
-from clusters.kafka.distribution import Distribution
-from clusters.ssh.host import QUIET_S, SshHost, retry_dropped
-from clusters.ssh.remote import file_transfer
-from harness.api import ClusterError
-from harness.fetching.java import OLDEST
+from fencepost.clusters.kafka.distribution import Distribution
+from fencepost.clusters.ssh.host import QUIET_S, SshHost, retry_dropped
+from fencepost.clusters.ssh.remote import file_transfer
+from fencepost.harness.api import ClusterError
+from fencepost.harness.fetching.java import OLDEST
 
 log = structlog.get_logger()
 _REACH_S, _INSTALL_S = 20.0, 600.0

@@ -13,15 +13,15 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from clusters.fault_tools import remote_probes
-from clusters.fault_tools.link_table import LinkTable
-from clusters.fault_tools.probes import ProbeSeries
-from clusters.fault_tools.undo import undo_each
-from clusters.ssh.host_probes import CLIENTS, HostProbes
-from clusters.ssh.parallel import in_parallel
-from clusters.ssh.remote.host_rules import COUNT, DROP
-from clusters.ssh.watcher_client import WatcherClient
-from harness.api import ClusterError, PacketTimes, Pair
+from fencepost.clusters.fault_tools import remote_probes
+from fencepost.clusters.fault_tools.link_table import LinkTable
+from fencepost.clusters.fault_tools.probes import ProbeSeries
+from fencepost.clusters.fault_tools.undo import undo_each
+from fencepost.clusters.ssh.host_probes import CLIENTS, HostProbes
+from fencepost.clusters.ssh.parallel import in_parallel
+from fencepost.clusters.ssh.remote.host_rules import COUNT, DROP
+from fencepost.clusters.ssh.watcher_client import WatcherClient
+from fencepost.harness.api import ClusterError, PacketTimes, Pair
 
 A = TypeVar("A")
 

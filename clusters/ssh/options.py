@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from clusters.fault_tools.network_capabilities import NETWORK_CAPABILITIES
-from clusters.kafka.options import EnvironmentOptions
-from harness.api import Between, ClusterError, Fillable
+from fencepost.clusters.fault_tools.network_capabilities import NETWORK_CAPABILITIES
+from fencepost.clusters.kafka.options import EnvironmentOptions
+from fencepost.harness.api import Between, ClusterError, Fillable
 
 if TYPE_CHECKING:
-    from clusters.ssh.host import SshHost
+    from fencepost.clusters.ssh.host import SshHost
 
 PORTS = 5  # of a node: for clients, brokers and controllers, and two for probes
 
@@ -57,7 +57,7 @@ class SshOptions(EnvironmentOptions):
 
     def hosts_by_node(self) -> dict[str, SshHost]:
         """Node -> its host, not yet connected."""
-        from clusters.ssh.host import HostAddress, Login, SshHost
+        from fencepost.clusters.ssh.host import HostAddress, Login, SshHost
 
         login = Login(self.user, self.key, self.known_hosts, self.verify_host_keys)
         return {node: SshHost(HostAddress.read(text), login, self.python) for node, text in self._by_node(self.hosts).items()}
@@ -75,7 +75,7 @@ class SshOptions(EnvironmentOptions):
 
 
 def _unreadable(text: str) -> str:
-    from clusters.ssh.host import HostAddress
+    from fencepost.clusters.ssh.host import HostAddress
 
     try:
         HostAddress.read(text)

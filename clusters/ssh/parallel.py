@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from harness.api import ClusterError
+from fencepost.harness.api import ClusterError
 
 _AT_ONCE = 8
 A = TypeVar("A")

@@ -8,14 +8,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clusters.kafka.distribution import fetch
-from clusters.local import sandbox
-from clusters.ssh.options import SshOptions
-from harness.api import TopicSpec
+from fencepost.clusters.kafka.distribution import fetch
+from fencepost.clusters.local import sandbox
+from fencepost.clusters.ssh.options import SshOptions
+from fencepost.harness.api import TopicSpec
 
 if TYPE_CHECKING:
-    from clusters.ssh.cluster import SshCluster
-    from clusters.ssh.host import SshHost
+    from fencepost.clusters.ssh.cluster import SshCluster
+    from fencepost.clusters.ssh.host import SshHost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +38,8 @@ class Ssh(SshOptions):
 
     def describe(self) -> dict[str, Any]:
         """With what every host is now. Raises ClusterError when one cannot be reached, or lacks something."""
-        from clusters.ssh.host import require_reachable
-        from clusters.ssh.parallel import in_parallel
+        from fencepost.clusters.ssh.host import require_reachable
+        from fencepost.clusters.ssh.parallel import in_parallel
 
         hosts, addresses = self.hosts_by_node(), self.addresses_by_node()
         require_reachable(hosts.values())
@@ -66,7 +66,7 @@ class Ssh(SshOptions):
 
         Raises ClusterError, with the end of the log, when a node dies or is not ready within 90 s.
         """
-        from clusters.ssh.cluster import SshCluster
+        from fencepost.clusters.ssh.cluster import SshCluster
 
         cluster = SshCluster(self, run_dir, {version: fetch(version) for version in self.all_versions()})
         try:
@@ -76,6 +76,6 @@ class Ssh(SshOptions):
             cluster.end()
 
     def _inspect(self, host: SshHost) -> Any:
-        from clusters.ssh import install
+        from fencepost.clusters.ssh import install
 
         return install.inspect_host(host, self.directory, self.java)

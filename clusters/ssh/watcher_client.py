@@ -18,9 +18,9 @@ from typing import Any
 import paramiko
 import structlog
 
-from clusters.ssh.host import CONNECTION_ERRORS, MOST_ANSWER, SshHost, answer, unreachable
-from clusters.ssh.remote.watcher_process import NO_WATCHER
-from harness.api import ClusterError
+from fencepost.clusters.ssh.host import CONNECTION_ERRORS, MOST_ANSWER, SshHost, answer, unreachable
+from fencepost.clusters.ssh.remote.watcher_process import NO_WATCHER
+from fencepost.harness.api import ClusterError
 
 log = structlog.get_logger()
 _ANSWER_S, _END_S = 10.0, 40.0

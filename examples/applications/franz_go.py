@@ -15,9 +15,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from harness.drivers import families
-from harness.fetching import tools
-from harness.fetching.store import Store, cache_dir
+from fencepost.harness.drivers import families
+from fencepost.harness.fetching import tools
+from fencepost.harness.fetching.store import Store, cache_dir
 
 SOURCE = Path(__file__).with_name("franz_go") / "main.go"
 STORE = Store(cache_dir() / "franz-go-application", "the program with franz-go", "fetch it again")

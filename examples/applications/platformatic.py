@@ -19,8 +19,8 @@ from pathlib import Path
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from harness.api import HarnessError
-from harness.drivers import families
+from fencepost.harness.api import HarnessError
+from fencepost.harness.drivers import families
 
 PROGRAM = Path(__file__).with_suffix(".mjs")
 CALL_S, WHOLE_S = 10.0, 60.0

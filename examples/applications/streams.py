@@ -18,9 +18,9 @@ import os
 import sys
 from pathlib import Path
 
-from harness.fetching import maven
-from harness.fetching.java import java
-from harness.fetching.store import Store, cache_dir
+from fencepost.harness.fetching import maven
+from fencepost.harness.fetching.java import java
+from fencepost.harness.fetching.store import Store, cache_dir
 
 VERSION = "4.3.0"
 LOGGING = ("org.slf4j", "slf4j-simple", "1.7.36")

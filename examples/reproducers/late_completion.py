@@ -28,8 +28,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 from swallowed_write import await_port, free_ports
 
-from clusters.kafka.distribution import Distribution, fetch
-from clusters.kafka.node_directory import kafka_uuid
+from fencepost.clusters.kafka.distribution import Distribution, fetch
+from fencepost.clusters.kafka.node_directory import kafka_uuid
 
 Broker = subprocess.Popen[bytes]
 STATE = "__transaction_state"

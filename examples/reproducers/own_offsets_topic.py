@@ -32,11 +32,11 @@ from confluent_kafka import Consumer, KafkaError
 from confluent_kafka.admin import AdminClient, NewTopic
 from swallowed_write import await_port, free_ports
 
-from clusters.kafka import broker_config
-from clusters.kafka.distribution import fetch
-from clusters.kafka.node_directory import kafka_uuid
-from harness.connect import jars
-from harness.fetching.java import java
+from fencepost.clusters.kafka import broker_config
+from fencepost.clusters.kafka.distribution import fetch
+from fencepost.clusters.kafka.node_directory import kafka_uuid
+from fencepost.harness.connect import jars
+from fencepost.harness.fetching.java import java
 
 TOPIC, NAME, LINES, MORE = "copied", "file", 100, 3
 WAIT_S = 120.0

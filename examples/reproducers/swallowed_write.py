@@ -37,9 +37,9 @@ from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 
-from clusters.kafka import log_segments
-from clusters.kafka.distribution import Distribution, fetch
-from clusters.kafka.node_directory import kafka_uuid
+from fencepost.clusters.kafka import log_segments
+from fencepost.clusters.kafka.distribution import Distribution, fetch
+from fencepost.clusters.kafka.node_directory import kafka_uuid
 
 PRODUCE = 0  # the api key of the request whose answer is lost
 BEFORE_RESET_S, BEFORE_ABORT_S = 0.3, 0.35  # the connection ends 0.3 s after the request; the abort follows before the retry

@@ -8,8 +8,8 @@ checks needs numpy and Spark, and stands in `checkers.api`. Words are those of J
 
 from __future__ import annotations
 
-from harness.api.bounds import HOUR_S, Between, Wait, bounds_of, demand_bounds, out_of_bounds
-from harness.api.capabilities import (
+from fencepost.harness.api.bounds import HOUR_S, Between, Wait, bounds_of, demand_bounds, out_of_bounds
+from fencepost.harness.api.capabilities import (
     Authorizing,
     Fillable,
     HeldBack,
@@ -29,7 +29,7 @@ from harness.api.capabilities import (
     Upgradable,
     Wipeable,
 )
-from harness.api.clients import (
+from fencepost.harness.api.clients import (
     CALLS,
     CAPABILITIES,
     CallError,
@@ -45,8 +45,8 @@ from harness.api.clients import (
     Rebalance,
     consumer_group,
 )
-from harness.api.clocks_ahead import ClockAhead, clock_error_s, clocks_ahead
-from harness.api.clusters import (
+from fencepost.harness.api.clocks_ahead import ClockAhead, clock_error_s, clocks_ahead
+from fencepost.harness.api.clusters import (
     ActiveProducer,
     Admin,
     Cluster,
@@ -64,11 +64,11 @@ from harness.api.clusters import (
     TransactionState,
     second_of,
 )
-from harness.api.connect import ConnectAnswer, ConnectClient, ConnectDuties, ConnectWorker, RunningConnect
-from harness.api.contract import CONTRACT_KEYS, ContractKey
-from harness.api.contract_layers import contract_mistakes, overlaid_contract, planned_contract
-from harness.api.deletions import Deletion, deletions_in
-from harness.api.errors import (
+from fencepost.harness.api.connect import ConnectAnswer, ConnectClient, ConnectDuties, ConnectWorker, RunningConnect
+from fencepost.harness.api.contract import CONTRACT_KEYS, ContractKey
+from fencepost.harness.api.contract_layers import contract_mistakes, overlaid_contract, planned_contract
+from fencepost.harness.api.deletions import Deletion, deletions_in
+from fencepost.harness.api.errors import (
     CampaignError,
     ClusterError,
     Exit,
@@ -79,27 +79,35 @@ from harness.api.errors import (
     UnusableLibrary,
     UnwritableFile,
 )
-from harness.api.events import FailedEvent, PerformedEvent, PerformerEvent, RunEvent, note_event, phase_event
-from harness.api.evidence import Evidence, Gap, GapKind, HistoryFile, Manifest, evidence_of, missing_evidence
-from harness.api.expectations import ALONE, ANYWHERE, anomaly_and_word
-from harness.api.faults import ChangesTopicSettings, ClusterView, DemandsContract, Fault, Receipt, SharedState
-from harness.api.files import Checksum, limited, regular, replacing
-from harness.api.history import OPERATIONS, STORED, UNREADABLE, VALUES, demand_columns
-from harness.api.logs import LogEntry, LogRecord, ReadingLogs, cluster_and_name, of_second
-from harness.api.plans import WHEN, Budget, Choice, FaultChoice, Injection, Lane, Test
-from harness.api.python_command import interpreter_script, module_command
-from harness.api.record_ids import MAX_OP, MAX_PROCESS, MAX_SEQ, identity_in, record_id, split_record_id
-from harness.api.rights import Right
-from harness.api.run import Plan, Problem, Receipts, Run, RunFile, TopicPlan, table_problem
-from harness.api.services import DockerImage, DockerLeftover, DockerService, Judge, KafkaCache, KafkaVersion, SelfcheckRow
-from harness.api.transactions import (
+from fencepost.harness.api.events import FailedEvent, PerformedEvent, PerformerEvent, RunEvent, note_event, phase_event
+from fencepost.harness.api.evidence import Evidence, Gap, GapKind, HistoryFile, Manifest, evidence_of, missing_evidence
+from fencepost.harness.api.expectations import ALONE, ANYWHERE, anomaly_and_word
+from fencepost.harness.api.faults import ChangesTopicSettings, ClusterView, DemandsContract, Fault, Receipt, SharedState
+from fencepost.harness.api.files import Checksum, limited, regular, replacing
+from fencepost.harness.api.history import OPERATIONS, STORED, UNREADABLE, VALUES, demand_columns
+from fencepost.harness.api.logs import LogEntry, LogRecord, ReadingLogs, cluster_and_name, of_second
+from fencepost.harness.api.plans import WHEN, Budget, Choice, FaultChoice, Injection, Lane, Test
+from fencepost.harness.api.python_command import interpreter_script, module_command
+from fencepost.harness.api.record_ids import MAX_OP, MAX_PROCESS, MAX_SEQ, identity_in, record_id, split_record_id
+from fencepost.harness.api.rights import Right
+from fencepost.harness.api.run import Plan, Problem, Receipts, Run, RunFile, TopicPlan, table_problem
+from fencepost.harness.api.services import (
+    DockerImage,
+    DockerLeftover,
+    DockerService,
+    Judge,
+    KafkaCache,
+    KafkaVersion,
+    SelfcheckRow,
+)
+from fencepost.harness.api.transactions import (
     UNDER_WAY,
     CoordinatedTransaction,
     ListingTransactions,
     OpenTransaction,
     TransactionListing,
 )
-from harness.api.values import (
+from fencepost.harness.api.values import (
     DAMAGE_SCHEMA,
     HISTORY_VERSION,
     PLAN_SCHEMA,
@@ -111,7 +119,7 @@ from harness.api.values import (
     Verdict,
     whole_number,
 )
-from harness.api.workloads import (
+from fencepost.harness.api.workloads import (
     ONLY_READ,
     OWN_GROUP,
     Operation,

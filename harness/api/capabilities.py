@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from harness.api.effects import (
+from fencepost.harness.api.effects import (
     changes,
     changes_until,
     cuts_links,
@@ -20,7 +20,7 @@ from harness.api.effects import (
     prepares,
     restores_node,
 )
-from harness.api.rights import Right
+from fencepost.harness.api.rights import Right
 
 Pair = tuple[str, str]  # (source node, destination node): packets from source are dropped on arrival at destination
 PacketTimes = list[float | None]  # milliseconds that each of some packets took, in sending order; None: it has not arrived

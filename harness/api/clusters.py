@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Protocol, runtime_checkable
 
-from harness.api.effects import changes, looks, prepares
-from harness.api.logs import LogRecord
-from harness.api.values import Isolation
+from fencepost.harness.api.effects import changes, looks, prepares
+from fencepost.harness.api.logs import LogRecord
+from fencepost.harness.api.values import Isolation
 
 
 class Roles(Protocol):

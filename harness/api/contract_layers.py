@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from harness.api.contract import CONTRACT_KEYS, ContractKey
-from harness.api.errors import CampaignError
+from fencepost.harness.api.contract import CONTRACT_KEYS, ContractKey
+from fencepost.harness.api.errors import CampaignError
 
 Mistakes = list[tuple[str, str]]  # (key, what is wrong with its value)
 MOST_IN_FLIGHT = 5  # requests of an idempotent producer: a broker remembers so many batches of it (KIP-98)

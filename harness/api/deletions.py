@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.api.values import whole_number
+from fencepost.harness.api.values import whole_number
 
 
 @dataclass(frozen=True, slots=True)

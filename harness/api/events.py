@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal, TypedDict
 
-from harness.api.plans import Test
+from fencepost.harness.api.plans import Test
 
 
 class PhaseEvent(TypedDict):

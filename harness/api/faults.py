@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
-from harness.api.capabilities import Pair
-from harness.api.clusters import Cluster
+from fencepost.harness.api.capabilities import Pair
+from fencepost.harness.api.clusters import Cluster
 
 State = TypeVar("State")
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
-from harness.api.errors import UnwritableFile
+from fencepost.harness.api.errors import UnwritableFile
 
 Checksum = tuple[int, int]  # size, CRC-32
 MOST_DOCUMENT = 256 << 20  # bytes of a JSON document: far more than any of ours has

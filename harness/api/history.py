@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.api.files import regular
+from fencepost.harness.api.files import regular
 
 if TYPE_CHECKING:
     import pyarrow as pa

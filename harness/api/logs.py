@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from harness.api.values import SECOND
+from fencepost.harness.api.values import SECOND
 
 
 def of_second(name: str) -> str:

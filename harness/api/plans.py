@@ -13,8 +13,8 @@ from dataclasses import KW_ONLY, MISSING, dataclass, field
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, get_args, get_type_hints
 
-from harness.api.bounds import MOST_EXACT, WEEK_S
-from harness.api.contract import CONTRACT_KEYS
+from fencepost.harness.api.bounds import MOST_EXACT, WEEK_S
+from fencepost.harness.api.contract import CONTRACT_KEYS
 
 Span = tuple[float, float]  # lowest and highest, in the unit of the field's name
 Setting = str | int | float | bool  # of Kafka, as TOML writes it

@@ -13,10 +13,10 @@ from typing import Annotated, Any, TypedDict
 
 from msgspec import Meta
 
-from harness.api.errors import CampaignError, HistoryError
-from harness.api.evidence import Gap, HistoryFile, Manifest
-from harness.api.files import Checksum, checksum
-from harness.api.history import Column, demand_columns
+from fencepost.harness.api.errors import CampaignError, HistoryError
+from fencepost.harness.api.evidence import Gap, HistoryFile, Manifest
+from fencepost.harness.api.files import Checksum, checksum
+from fencepost.harness.api.history import Column, demand_columns
 
 MOST_PARTITIONS = 1_000_000  # of a topic, in a plan: more than any cluster has, and few enough to be counted
 

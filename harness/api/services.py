@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from harness.api.run import Run
+from fencepost.harness.api.run import Run
 
 Progress = Callable[[str], None]
 

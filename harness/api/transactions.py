@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from harness.api.clusters import TransactionState
+from fencepost.harness.api.clusters import TransactionState
 
 UNDER_WAY = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")  # states of a transaction that is not over
 

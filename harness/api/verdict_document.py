@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypedDict
 
 from msgspec import Meta
 
-from harness.api.evidence import Gap
+from fencepost.harness.api.evidence import Gap
 
 Int64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]

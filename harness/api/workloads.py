@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Protocol
 
-from harness.api.clients import Client
-from harness.api.clusters import TopicSpec
-from harness.api.connect import ConnectWorker
-from harness.api.record_ids import record_id
-from harness.api.values import Isolation, Outcome
+from fencepost.harness.api.clients import Client
+from fencepost.harness.api.clusters import TopicSpec
+from fencepost.harness.api.connect import ConnectWorker
+from fencepost.harness.api.record_ids import record_id
+from fencepost.harness.api.values import Isolation, Outcome
 
 ONLY_READ = ("reader", "final", "instance", "conductor")  # names of roles without a producer of ours
 OWN_GROUP = "FENCEPOST_GROUP"  # the group of a program that takes its group from its environment

@@ -17,13 +17,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from harness.api import CampaignError, Test
-from harness.api.bounds import MOST_EXACT
-from harness.api.plans import Key, Tables
-from harness.campaign.lines import CampaignText
-from harness.campaign.test import KeyReader, read_test
-from harness.campaign.toml import Keys, at_point, flat_settings, merged, place_in_file, read_toml
-from harness.plugins.registry import make_importable, shown, unknown
+from fencepost.harness.api import CampaignError, Test
+from fencepost.harness.api.bounds import MOST_EXACT
+from fencepost.harness.api.plans import Key, Tables
+from fencepost.harness.campaign.lines import CampaignText
+from fencepost.harness.campaign.test import KeyReader, read_test
+from fencepost.harness.campaign.toml import Keys, at_point, flat_settings, merged, place_in_file, read_toml
+from fencepost.harness.plugins.registry import make_importable, shown, unknown
 
 MOST_TESTS, MOST_RUNS = 1000, 10_000  # of one campaign
 MATRIX = """\

@@ -1,6 +1,6 @@
 """The reference of campaign files, docs/campaigns.md, made of the declarations.
 
-python -m harness.campaign.reference > docs/campaigns.md
+python -m fencepost.harness.campaign.reference > docs/campaigns.md
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from dataclasses import MISSING
 from importlib.metadata import entry_points
 from typing import Any, get_args, get_origin
 
-from harness.api import CONTRACT_KEYS, Budget, Choice, ContractKey, FaultChoice, Lane, Test
-from harness.api.bounds import plain
-from harness.api.plans import DeclaredKey, Span, declared
-from harness.campaign.campaign import MATRIX, CampaignFile
-from harness.campaign.client_settings import OURS
-from harness.plugins import registry
-from harness.plugins.type_words import in_words
+from fencepost.harness.api import CONTRACT_KEYS, Budget, Choice, ContractKey, FaultChoice, Lane, Test
+from fencepost.harness.api.bounds import plain
+from fencepost.harness.api.plans import DeclaredKey, Span, declared
+from fencepost.harness.campaign.campaign import MATRIX, CampaignFile
+from fencepost.harness.campaign.client_settings import OURS
+from fencepost.harness.plugins import registry
+from fencepost.harness.plugins.type_words import in_words
 
 PAGE = """\
 # Campaign files
 
-<!-- Made by `python -m harness.campaign.reference > docs/campaigns.md`; do not edit. -->
+<!-- Made by `python -m fencepost.harness.campaign.reference > docs/campaigns.md`; do not edit. -->
 
 A campaign is a TOML file. `fencepost campaign FILE` performs its tests one after another; `--dry-run` lists them only. A campaign
 with a mistake starts nothing: all its mistakes are listed at once, each with its key. `fencepost run` performs one test from

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from harness.api import SECOND, Scalable
-from harness.plugins.registry import unknown
+from fencepost.harness.api import SECOND, Scalable
+from fencepost.harness.plugins.registry import unknown
 
 
 @dataclass(frozen=True, kw_only=True)

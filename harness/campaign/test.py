@@ -16,8 +16,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING
 from typing import Any, get_args, get_origin
 
-from harness import secrets
-from harness.api import (
+from fencepost.harness import secrets
+from fencepost.harness.api import (
     ALONE,
     ANYWHERE,
     CampaignError,
@@ -30,17 +30,17 @@ from harness.api import (
     anomaly_and_word,
     contract_mistakes,
 )
-from harness.api.bounds import plain, unusable_numbers
-from harness.api.plans import DeclaredKey, Key, Span, Tables, declared
-from harness.campaign import targets
-from harness.campaign.client_settings import OURS, refused_settings
-from harness.campaign.toml import Keys
-from harness.drivers import families
-from harness.planning import schedule
-from harness.planning.derived_contract import derive
-from harness.planning.plan import foreseen_contract
-from harness.plugins import fault_validation, registry, services, validation
-from harness.plugins.check_options import load_check
+from fencepost.harness.api.bounds import plain, unusable_numbers
+from fencepost.harness.api.plans import DeclaredKey, Key, Span, Tables, declared
+from fencepost.harness.campaign import targets
+from fencepost.harness.campaign.client_settings import OURS, refused_settings
+from fencepost.harness.campaign.toml import Keys
+from fencepost.harness.drivers import families
+from fencepost.harness.planning import schedule
+from fencepost.harness.planning.derived_contract import derive
+from fencepost.harness.planning.plan import foreseen_contract
+from fencepost.harness.plugins import fault_validation, registry, services, validation
+from fencepost.harness.plugins.check_options import load_check
 
 SPANS = (Span, Span | None)
 TWO_CLUSTERS = (

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.api import CONTRACT_KEYS, CampaignError, Choice, Test, contract_mistakes
-from harness.campaign.test import read_test
-from harness.campaign.toml import Keys, toml_value
-from harness.cli.run_options import KEY_OPTIONS, KeyOption
-from harness.plugins.check_options import load_check
-from harness.plugins.registry import load, make_importable, unknown
-from harness.plugins.validation import breaches
+from fencepost.harness.api import CONTRACT_KEYS, CampaignError, Choice, Test, contract_mistakes
+from fencepost.harness.campaign.test import read_test
+from fencepost.harness.campaign.toml import Keys, toml_value
+from fencepost.harness.cli.run_options import KEY_OPTIONS, KeyOption
+from fencepost.harness.plugins.check_options import load_check
+from fencepost.harness.plugins.registry import load, make_importable, unknown
+from fencepost.harness.plugins.validation import breaches
 
 DEFAULT_NEMESIS = ("kill", "pause", "isolate", "cut-clients")
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.api.bounds import MOST_EXACT
-from harness.api.plans import MOST_REPEATS
-from harness.cli.console import (
+from fencepost.harness.api.bounds import MOST_EXACT
+from fencepost.harness.api.plans import MOST_REPEATS
+from fencepost.harness.cli.console import (
     EXIT_CODES,
     Conf,
     Json,
@@ -27,7 +27,7 @@ from harness.cli.console import (
 )
 
 if TYPE_CHECKING:
-    from harness.campaign.campaign import PlannedRun
+    from fencepost.harness.campaign.campaign import PlannedRun
 
 EXAMPLES = """\b
 Examples:
@@ -62,10 +62,10 @@ def campaign(
     master: Master = "local[*]",
     spark_conf: Conf = None,
 ) -> None:
-    from harness.campaign.campaign import planned, read
-    from harness.cli.arguments import cluster_of
-    from harness.cli.planned_runs import perform, print_outcome, summary
-    from harness.planning.plan import unjudged_settings
+    from fencepost.harness.campaign.campaign import planned, read
+    from fencepost.harness.cli.arguments import cluster_of
+    from fencepost.harness.cli.planned_runs import perform, print_outcome, summary
+    from fencepost.harness.planning.plan import unjudged_settings
 
     found = read(file, seed, cluster_of(cluster, cluster_set or ()))
     given = given_options(context, leave_out=("only", "seed", "repeat", "cluster", "cluster_set", "dry_run"))

@@ -11,9 +11,9 @@ from typing import Annotated
 
 import typer
 
-from harness.api import CampaignError, Exit, Run, RunFile
-from harness.cli import console
-from harness.cli.console import (
+from fencepost.harness.api import CampaignError, Exit, Run, RunFile
+from fencepost.harness.cli import console
+from fencepost.harness.cli.console import (
     DEFAULT_MASTER,
     RUN_HELP,
     Checkers,
@@ -26,7 +26,7 @@ from harness.cli.console import (
     print_json,
     print_line,
 )
-from harness.secrets import has_userinfo, mask
+from fencepost.harness.secrets import has_userinfo, mask
 
 EXAMPLES = """\b
 Examples:
@@ -64,9 +64,9 @@ def check(
 
     Exit codes: 0 valid; 1 invalid; 2 unknown; 254 no such run; 255 the harness broke.
     """
-    from harness.cli.arguments import checkers_of, contract_of, spark_conf_of
-    from harness.runs.directory import open_run
-    from harness.runs.store import results_root
+    from fencepost.harness.cli.arguments import checkers_of, contract_of, spark_conf_of
+    from fencepost.harness.runs.directory import open_run
+    from fencepost.harness.runs.store import results_root
 
     own_checks = checkers_of(checker or ())
     if is_url(run) and has_userinfo(run):
@@ -106,9 +106,9 @@ def is_url(text: str) -> bool:
 
 def recorded_run(text: str, root: Path, contract: Mapping[str, str], checkers: Sequence[str] = ()) -> Run | None:
     """The run that `text` means, as it is to be judged; None for the path of a history. Raises CampaignError: no such run."""
-    from harness.plugins.registry import shown
-    from harness.runs.judgements import judged_by
-    from harness.runs.store import find, is_run
+    from fencepost.harness.plugins.registry import shown
+    from fencepost.harness.runs.judgements import judged_by
+    from fencepost.harness.runs.store import find, is_run
 
     path = _path(text)
     try:
@@ -120,8 +120,8 @@ def recorded_run(text: str, root: Path, contract: Mapping[str, str], checkers: S
 
 def adopted(text: str, root: Path, contract: Mapping[str, str], hold: Callable[[Path], object]) -> Path:
     """A new run directory below `root`, in use from now on, for the history at `text`. Raises HistoryError: not understood."""
-    from harness.interop import adopt
-    from harness.runs.store import new_run_dir, writable_root
+    from fencepost.harness.interop import adopt
+    from fencepost.harness.runs.store import new_run_dir, writable_root
 
     directory = new_run_dir(writable_root(root), "adopted", secrets.token_hex(3))
     hold(directory)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.api import ClusterError
-from harness.cli.console import Results, print_line
+from fencepost.harness.api import ClusterError
+from fencepost.harness.cli.console import Results, print_line
 
 if TYPE_CHECKING:
-    from harness.runs.leftovers import Leftover, Process
+    from fencepost.harness.runs.leftovers import Leftover, Process
 
 
 def register(app: typer.Typer) -> None:
@@ -30,8 +30,8 @@ def clean(
     There should be none. What is in use is named with its user and left alone. With --runs, old runs go as well, after a
     question.
     """
-    from harness.runs import leftovers
-    from harness.runs.store import results_root
+    from fencepost.harness.runs import leftovers
+    from fencepost.harness.runs.store import results_root
 
     root, running = results_root(results), leftovers.processes()
     removed = sum([_end_sandboxes(running), _clean_docker()])
@@ -48,7 +48,7 @@ def clean(
 
 def _end_sandboxes(running: Sequence[Process]) -> int:
     """End the sandboxes that have lost their harness; how many."""
-    from harness.runs import leftovers
+    from fencepost.harness.runs import leftovers
 
     orphans = leftovers.orphaned_sandboxes(running)
     for process in orphans:
@@ -59,7 +59,7 @@ def _end_sandboxes(running: Sequence[Process]) -> int:
 
 def _clean_docker() -> int:
     """Remove what dead runs have in Docker; of how many."""
-    from harness.runs import leftovers
+    from fencepost.harness.runs import leftovers
 
     removed = 0
     try:
@@ -77,7 +77,7 @@ def _clean_docker() -> int:
 
 def _remove(one: Leftover, running: Sequence[Process]) -> int:
     """Remove a directory that nobody uses; how many were."""
-    from harness.runs import leftovers
+    from fencepost.harness.runs import leftovers
 
     with one.unused(running) as user:
         if user:

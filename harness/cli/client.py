@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.api import CampaignError, Exit
-from harness.cli.console import Json, Results, err, out, print_json, print_line, table
+from fencepost.harness.api import CampaignError, Exit
+from fencepost.harness.cli.console import Json, Results, err, out, print_json, print_line, table
 
 NAMES = "\b\nExamples:\n  fencepost client fetch java@4.3.0\n  fencepost client fetch librdkafka@2.0.2 librdkafka@1.4.2"
 CHECK_EXAMPLES = "\b\nExamples:\n  fencepost client check ./my-driver\n  fencepost client check java@4.3.0 --story commit"
@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
 @client_app.command("fetch", epilog=NAMES)
 def fetch(names: Annotated[list[str], typer.Argument(metavar="FAMILY@VERSION...", help="A client and its version.")]) -> None:
     """Fetch clients into the cache, and build their drivers. Without a version: the family's default."""
-    from harness.drivers import families
+    from fencepost.harness.drivers import families
 
     for name in names:
         found = families.obtain(name, lambda text: print_line(f"  {text}"), repair=True)
@@ -43,8 +43,8 @@ def fetch(names: Annotated[list[str], typer.Argument(metavar="FAMILY@VERSION..."
 @client_app.command("list")
 def list_(json_: Json = False) -> None:
     """The families of clients, whether this machine can drive them, and the versions in the cache."""
-    from harness.drivers import families
-    from harness.plugins import registry
+    from fencepost.harness.drivers import families
+    from fencepost.harness.plugins import registry
 
     cached: dict[str, list[str]] = {}
     for one in families.fetched():
@@ -75,8 +75,8 @@ def check(
     kafka: Annotated[str, typer.Option("--kafka", metavar="VERSION", help="The broker's version.")] = "",
     json_: Json = False,
 ) -> None:
-    from harness.conformance import client_kit
-    from harness.conformance.results import FAILED, NOT_PLAYED, PASSED, counted, exit_code
+    from fencepost.harness.conformance import client_kit
+    from fencepost.harness.conformance.results import FAILED, NOT_PLAYED, PASSED, counted, exit_code
 
     results, place = client_kit.check(driver, story or (), kafka, _progress)
     if json_:
@@ -96,10 +96,10 @@ def table_(
     json_: Json = False,
 ) -> None:
     """Who keeps which promise: all runs in the results, by client and faults; also as clients.html beside them."""
-    from harness.report import render_clients
-    from harness.report.client_table import markdown
-    from harness.report.client_table import table as rows_of
-    from harness.runs import store
+    from fencepost.harness.report import render_clients
+    from fencepost.harness.report.client_table import markdown
+    from fencepost.harness.report.client_table import table as rows_of
+    from fencepost.harness.runs import store
 
     root = store.results_root(results)
     runs = [run for run in store.list_runs(root) if not only or run.campaign == only]
@@ -119,6 +119,6 @@ def _progress(event: Mapping[str, Any]) -> None:
     if event["event"] == "phase":
         err().print(event["text"])
     elif event["event"] == "story":
-        from harness.conformance.results import StoryResult, mark
+        from fencepost.harness.conformance.results import StoryResult, mark
 
         err().print(f"{event['result']['story']} {mark(StoryResult(**event['result']))}")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.console import Json, out, print_json, print_line, table
+from fencepost.harness.cli.console import Json, out, print_json, print_line, table
 
 IMAGE_EXAMPLES = (
     "\b\nExamples:\n  sudo fencepost cluster image\n  fencepost cluster image --kafka 3.9.1 --base eclipse-temurin:21-jre"
@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
 @cluster_app.command("fetch", epilog="\b\nExample:\n  fencepost cluster fetch 4.3.0")
 def cluster_fetch(version: Annotated[str, typer.Argument(metavar="VERSION")]) -> None:
     """Fetch a version of Kafka into the cache (about 45 MB)."""
-    from harness.plugins import services
+    from fencepost.harness.plugins import services
 
     found = services.kafka().fetch(version, lambda text: print_line(f"  {text}"))
     print_line(f"Kafka {found.version}: {len(found.jars)} jars in {found.directory}")
@@ -40,7 +40,7 @@ def cluster_image(
 
     It holds the same jars as `local` uses. Without --base, Debian's debootstrap makes a base with Java first (as root, once).
     """
-    from harness.plugins import services
+    from fencepost.harness.plugins import services
 
     made = services.docker().build_image(kafka, base, lambda text: print_line(f"  {text}"))
     print_line(f"{made.name}: {made.id}")
@@ -49,7 +49,7 @@ def cluster_image(
 @cluster_app.command("list")
 def cluster_list(json_: Json = False) -> None:
     """The versions of Kafka that lie in the cache."""
-    from harness.plugins import services
+    from fencepost.harness.plugins import services
 
     found = services.kafka().installed()
     if json_:

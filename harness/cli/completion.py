@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.console import print_text
+from fencepost.harness.cli.console import print_text
 
 EXAMPLES = """\b
 Examples:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.console import Json, out, print_json, print_line, table
+from fencepost.harness.cli.console import Json, out, print_json, print_line, table
 
 connect_app = typer.Typer(
     help="Kafka Connect by version: fetched once, kept for all runs.", no_args_is_help=True, rich_markup_mode=None
@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
 @connect_app.command("fetch", epilog="\b\nExample:\n  fencepost connect fetch 4.3.0")
 def connect_fetch(version: Annotated[str, typer.Argument(metavar="VERSION")]) -> None:
     """Fetch a version of Kafka Connect into the cache (about 40 MB); one that is damaged is fetched anew."""
-    from harness.connect import jars
+    from fencepost.harness.connect import jars
 
     found = jars.fetch(version, lambda text: print_line(f"  {text}"), repair=True)
     print_line(f"Kafka Connect {found.version}: {len(found.jars)} jars in {found.directory}")
@@ -30,7 +30,7 @@ def connect_fetch(version: Annotated[str, typer.Argument(metavar="VERSION")]) ->
 @connect_app.command("list")
 def connect_list(json_: Json = False) -> None:
     """The versions of Kafka Connect that lie in the cache."""
-    from harness.connect import jars
+    from fencepost.harness.connect import jars
 
     found = jars.all_installed()
     if json_:

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.api import CampaignError
-from harness.secrets import mask, without_secrets
-from harness.visible_text import visible
+from fencepost.harness.api import CampaignError
+from fencepost.harness.secrets import mask, without_secrets
+from fencepost.harness.visible_text import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from harness.api import RunEvent
-    from harness.cli.display import Display
-    from harness.runs.sequence import Engine
+    from fencepost.harness.api import RunEvent
+    from fencepost.harness.cli.display import Display
+    from fencepost.harness.runs.sequence import Engine
 
 EXIT_CODES = """Exit codes: 0 everything as expected (an anomaly that a test expects and finds counts as such); 1 against
 expectation; 2 nobody knows whether it is as expected; 254 bad campaign or option, nothing was started; 255 the harness broke;
@@ -108,7 +108,7 @@ def plugin_names(group: str) -> Callable[[str], list[str]]:
     """Completes the names of plug-ins of a kind."""
 
     def beginning(incomplete: str) -> list[str]:
-        from harness.plugins.registry import names
+        from fencepost.harness.plugins.registry import names
 
         return [name for name in names(group) if name.startswith(incomplete)]
 
@@ -162,7 +162,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
 
 def display(to_stderr: bool) -> Display:
     """What shows progress: live on a terminal, lines elsewhere."""
-    from harness.cli.display import LiveDisplay, PlainDisplay
+    from fencepost.harness.cli.display import LiveDisplay, PlainDisplay
 
     where = err() if to_stderr else out()
     return LiveDisplay(where) if where.is_terminal else PlainDisplay(where)
@@ -172,14 +172,14 @@ def engine(
     results: Path, master: str, on_event: Callable[[RunEvent], None], spark_conf: Mapping[str, str] | None = None
 ) -> Engine:
     """What performs and judges."""
-    from harness.runs.runner import Runner
+    from fencepost.harness.runs.runner import Runner
 
     return Runner(results=results, master=master, on_event=on_event, spark_conf=spark_conf)
 
 
 def _console(stderr: bool) -> Console:
     """What is no terminal is wide, so that logs are not folded."""
-    from harness.cli.safe_console import SafeConsole
+    from fencepost.harness.cli.safe_console import SafeConsole
 
     wide = None if (sys.stderr if stderr else sys.stdout).isatty() else int(os.environ.get("COLUMNS") or 160)
     return SafeConsole(stderr=stderr, markup=False, highlight=False, emoji=False, width=wide)

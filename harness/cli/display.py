@@ -15,8 +15,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from harness.api import RunEvent, RunFile
-from harness.runs.sequence import RunResult, by_test, expectation_met
+from fencepost.harness.api import RunEvent, RunFile
+from fencepost.harness.runs.sequence import RunResult, by_test, expectation_met
 
 STATUS_EVERY_S = 10.0
 GOOD, BAD, DOUBTFUL = "green", "bold red", "yellow"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from harness.cli.console import Json, Results, out, print_json, print_line, table
+from fencepost.harness.cli.console import Json, Results, out, print_json, print_line, table
 
 
 def register(app: typer.Typer) -> None:
@@ -17,8 +17,8 @@ def doctor(results: Results = None, json_: Json = False) -> None:
 
     Exit code: 0 when a run is possible, else 1.
     """
-    from harness.cli.machine import examine, possible
-    from harness.runs.store import results_root
+    from fencepost.harness.cli.machine import examine, possible
+    from fencepost.harness.runs.store import results_root
 
     findings = examine(results_root(results))
     if json_:

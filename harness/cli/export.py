@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from harness.api import CampaignError, liveness
-from harness.cli.console import Results, RunArgument, print_line
+from fencepost.harness.api import CampaignError, liveness
+from fencepost.harness.cli.console import Results, RunArgument, print_line
 
 EXAMPLES = "\b\nExamples:\n  fencepost export latest --format jepsen-edn --out merge.edn"
 
@@ -25,10 +25,10 @@ def export(
     results: Results = None,
 ) -> None:
     """Write a run's history as Jepsen's own checker reads it, and print where it is."""
-    from harness.history import merge
-    from harness.interop.jepsen import export as exporting
-    from harness.runs.merging import merged
-    from harness.runs.store import find, results_root
+    from fencepost.harness.history import merge
+    from fencepost.harness.interop.jepsen import export as exporting
+    from fencepost.harness.runs.merging import merged
+    from fencepost.harness.runs.store import find, results_root
 
     found = find(results_root(results), run)
     target = to or found.path(f"history.{format_.rpartition('-')[2]}")

@@ -7,10 +7,10 @@ from typing import Any
 
 import typer
 
-from harness.api import Run, RunFile, Verdict
-from harness.api.verdict_document import judgement_terms
-from harness.cli.console import Json, Results, err, out, print_json, print_line, table
-from harness.visible_text import visible
+from fencepost.harness.api import Run, RunFile, Verdict
+from fencepost.harness.api.verdict_document import judgement_terms
+from fencepost.harness.cli.console import Json, Results, err, out, print_json, print_line, table
+from fencepost.harness.visible_text import visible
 
 
 def register(app: typer.Typer) -> None:
@@ -20,8 +20,8 @@ def register(app: typer.Typer) -> None:
 
 def list_runs(results: Results = None, json_: Json = False) -> None:
     """Every run that lies in the results, with its verdict; the newest last."""
-    from harness.runs import store
-    from harness.runs.judgements import judgements
+    from fencepost.harness.runs import store
+    from fencepost.harness.runs.judgements import judgements
 
     root = store.results_root(results)
     runs = store.list_runs(root)

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.api import HarnessError
-from harness.drivers import families
-from harness.plugins import registry, services
+from fencepost.harness.api import HarnessError
+from fencepost.harness.drivers import families
+from fencepost.harness.plugins import registry, services
 
 GIB = 1 << 30
 NEWEST_KAFKA = "4.3.0"

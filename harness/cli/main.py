@@ -15,8 +15,8 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from harness.api import CampaignError, Exit, HarnessError, UnwritableFile
-from harness.cli.console import EXIT_CODES, count, err, print_json, print_line
+from fencepost.harness.api import CampaignError, Exit, HarnessError, UnwritableFile
+from fencepost.harness.cli.console import EXIT_CODES, count, err, print_json, print_line
 
 COMMANDS = (  # modules of this folder, in the order in which `--help` lists them
     "run", "campaign", "list", "check", "selfcheck", "export", "report",
@@ -88,7 +88,7 @@ def _root(
 
 
 for _command in COMMANDS:
-    import_module(f"harness.cli.{_command}").register(app)
+    import_module(f"fencepost.harness.cli.{_command}").register(app)
 
 
 def _answer(lines: Sequence[str], code: int) -> None:

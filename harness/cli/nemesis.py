@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.api import CampaignError, Choice, Exit
-from harness.api.bounds import MOST_EXACT
-from harness.cli.console import Texts, err, out, pairs, print_line, table
+from fencepost.harness.api import CampaignError, Choice, Exit
+from fencepost.harness.api.bounds import MOST_EXACT
+from fencepost.harness.cli.console import Texts, err, out, pairs, print_line, table
 
 if TYPE_CHECKING:
-    from harness.conformance.kit import FaultResult
+    from fencepost.harness.conformance.kit import FaultResult
 
 EXAMPLES = """\b
 Examples:
@@ -57,10 +57,10 @@ def check(
     seed: Annotated[int, typer.Option("--seed", min=0, max=MOST_EXACT, help="What the faults draw from.")] = 1,
     json_: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the answers to this file as well.")] = None,
 ) -> None:
-    from harness.cli.arguments import cluster_of, faults_of
-    from harness.conformance.kit import ConformanceCheck
-    from harness.plugins.registry import make_importable
-    from harness.runs.directory import write_json
+    from fencepost.harness.cli.arguments import cluster_of, faults_of
+    from fencepost.harness.conformance.kit import ConformanceCheck
+    from fencepost.harness.plugins.registry import make_importable
+    from fencepost.harness.runs.directory import write_json
 
     if json_ and not json_.absolute().parent.is_dir():
         raise CampaignError([f"--json {json_}: there is no directory {json_.absolute().parent}"])
@@ -90,14 +90,14 @@ def _interruptible() -> Iterator[None]:
 
 def exit_of(checked: FaultResult) -> Exit:
     """The exit code of one fault's stories."""
-    from harness.conformance.results import exit_code
+    from fencepost.harness.conformance.results import exit_code
 
     return exit_code(checked.stories)
 
 
 def _progress(event: Mapping[str, Any]) -> None:
     """What is going on, on standard error."""
-    from harness.conformance.results import StoryResult, mark
+    from fencepost.harness.conformance.results import StoryResult, mark
 
     if event["event"] == "phase":
         err().print(event["text"])
@@ -106,7 +106,7 @@ def _progress(event: Mapping[str, Any]) -> None:
 
 
 def _show(checked: FaultResult) -> None:
-    from harness.conformance.results import FAILED, NOT_OBSERVABLE, NOT_PLAYED, PASSED, counted
+    from fencepost.harness.conformance.results import FAILED, NOT_OBSERVABLE, NOT_PLAYED, PASSED, counted
 
     words = {PASSED: "ok", FAILED: "FAILED", NOT_OBSERVABLE: "not observable", NOT_PLAYED: "-"}
     print_line(f"{checked.kind}\n")
@@ -116,7 +116,7 @@ def _show(checked: FaultResult) -> None:
 
 
 def _markdown(checked: Sequence[FaultResult], cluster: str) -> str:
-    from harness.conformance.results import markdown
+    from fencepost.harness.conformance.results import markdown
 
     return "\n".join(markdown(one.kind, cluster, one.version, one.stories) for one in checked)
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.console import print_line
+from fencepost.harness.cli.console import print_line
 
 EXAMPLES = """\b
 Examples:
@@ -39,7 +39,7 @@ def new(
 
     Exit codes: 0 written; 254 a name or a place that cannot be used, nothing was written.
     """
-    from harness.plugins import scaffold
+    from fencepost.harness.plugins import scaffold
 
     files, commands = scaffold.new(kind.value, name, directory)
     for path in files:

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.api import Exit, note_event
-from harness.cli import console
-from harness.cli.console import Texts, count, err, out, print_line
+from fencepost.harness.api import Exit, note_event
+from fencepost.harness.cli import console
+from fencepost.harness.cli.console import Texts, count, err, out, print_line
 
 if TYPE_CHECKING:
-    from harness.api import RunEvent
-    from harness.campaign.campaign import PlannedRun
-    from harness.runs.sequence import RunResult
+    from fencepost.harness.api import RunEvent
+    from fencepost.harness.campaign.campaign import PlannedRun
+    from fencepost.harness.runs.sequence import RunResult
 
 
 def perform(plan: Sequence[PlannedRun], results: Path | None, master: str, spark_conf: Texts, to_stderr: bool) -> list[RunResult]:
@@ -21,11 +21,11 @@ def perform(plan: Sequence[PlannedRun], results: Path | None, master: str, spark
 
     Raises CampaignError, with nothing started, when a secret of any test is missing.
     """
-    from harness.cli import display
-    from harness.cli.arguments import spark_conf_of
-    from harness.planning.plan import look_up_secrets, obtain
-    from harness.runs.sequence import RunSequence
-    from harness.runs.store import writable_root
+    from fencepost.harness.cli import display
+    from fencepost.harness.cli.arguments import spark_conf_of
+    from fencepost.harness.planning.plan import look_up_secrets, obtain
+    from fencepost.harness.runs.sequence import RunSequence
+    from fencepost.harness.runs.store import writable_root
 
     tests = list({id(planned.test): planned.test for planned in plan}.values())
     look_up_secrets(tests)
@@ -50,8 +50,8 @@ def perform(plan: Sequence[PlannedRun], results: Path | None, master: str, spark
 
 def print_outcome(results: Sequence[RunResult], plan: Sequence[PlannedRun], seed: int, quiet: bool) -> int:
     """The last lines: table, reports, how to repeat it, the seed. Returns the exit code."""
-    from harness.cli import display
-    from harness.runs.sequence import exit_code
+    from fencepost.harness.cli import display
+    from fencepost.harness.runs.sequence import exit_code
 
     code = int(exit_code(results))
     if len(results) < len(plan):
@@ -71,7 +71,7 @@ def print_outcome(results: Sequence[RunResult], plan: Sequence[PlannedRun], seed
 
 def summary(results: Sequence[RunResult]) -> dict[str, Any]:
     """The results for machines."""
-    from harness.cli.display import as_json
-    from harness.runs.sequence import exit_code
+    from fencepost.harness.cli.display import as_json
+    from fencepost.harness.runs.sequence import exit_code
 
     return {"exit": int(exit_code(results)), "runs": [as_json(result) for result in results]}

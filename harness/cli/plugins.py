@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.api import CampaignError, Exit
-from harness.cli.console import Json, out, print_json, print_line, table
+from fencepost.harness.api import CampaignError, Exit
+from fencepost.harness.cli.console import Json, out, print_json, print_line, table
 
 EXAMPLES = "\b\nExamples:\n  fencepost plugins\n  fencepost plugins pause\n  fencepost plugins my_faults:Stutter"
 
@@ -25,7 +25,7 @@ def plugins(name: Annotated[str | None, typer.Argument(metavar="NAME")] = None, 
 
     Exit codes: 0 it can be used; 254 it cannot, or there is none of that name.
     """
-    from harness.plugins.registry import GROUPS, load, names, renamed, unknown
+    from fencepost.harness.plugins.registry import GROUPS, load, names, renamed, unknown
 
     if name is None:
         found = {group: names(group) for group in GROUPS}
@@ -49,8 +49,8 @@ def plugins(name: Annotated[str | None, typer.Argument(metavar="NAME")] = None, 
 
 
 def _description(group: str, name: str, plug_in: Any) -> dict[str, Any]:
-    from harness.plugins.registry import options
-    from harness.plugins.validation import breaches
+    from fencepost.harness.plugins.registry import options
+    from fencepost.harness.plugins.validation import breaches
 
     return {
         "group": group,
@@ -63,7 +63,7 @@ def _description(group: str, name: str, plug_in: Any) -> dict[str, Any]:
 
 def _description_of(plug_in: Any) -> str:
     """The docstring, of a check its function's, without what is shown as options, or concerns nobody but its authors."""
-    from harness.plugins.registry import doc_without_options
+    from fencepost.harness.plugins.registry import doc_without_options
 
     kept = doc_without_options(plug_in).split("\n\n")
     return "\n\n".join(part for part in kept if not part.startswith("Slow twin:"))
@@ -84,16 +84,16 @@ def _describe(found: dict[str, Any]) -> None:
 
 def _guessed(path: str) -> str:
     """The kind of plug-in behind an import path, as far as it is known."""
-    from harness.plugins.registry import load
-    from harness.plugins.validation import guess
+    from fencepost.harness.plugins.registry import load
+    from fencepost.harness.plugins.validation import guess
 
     return guess(load("import path", path)) or "import path"
 
 
 def _first_line(group: str, name: str) -> str:
     """The first sentence of a plug-in, or why it cannot be loaded."""
-    from harness.plugins.registry import load
-    from harness.plugins.validation import breaches
+    from fencepost.harness.plugins.registry import load
+    from fencepost.harness.plugins.validation import breaches
 
     try:
         plug_in = load(group, name)

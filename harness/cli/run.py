@@ -8,8 +8,8 @@ from typing import Any
 
 import typer
 
-from harness.cli.console import EXIT_CODES, Conf, Json, Master, Results, given_options, print_json
-from harness.cli.run_options import KEY_OPTIONS
+from fencepost.harness.cli.console import EXIT_CODES, Conf, Json, Master, Results, given_options, print_json
+from fencepost.harness.cli.run_options import KEY_OPTIONS
 
 EXAMPLES = """\b
 Examples:
@@ -37,9 +37,9 @@ def run(
     spark_conf: Conf = None,
     **given: Any,
 ) -> None:
-    from harness.campaign.campaign import PlannedRun, draw_seed
-    from harness.cli.arguments import from_options
-    from harness.cli.planned_runs import perform, print_outcome, summary
+    from fencepost.harness.campaign.campaign import PlannedRun, draw_seed
+    from fencepost.harness.cli.arguments import from_options
+    from fencepost.harness.cli.planned_runs import perform, print_outcome, summary
 
     test = from_options(**given)
     seed = draw_seed() if test.seed is None else test.seed

@@ -13,9 +13,9 @@ from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
-from harness.api import Choice, FaultChoice, Test
-from harness.api.plans import DeclaredKey, RunOption, declared
-from harness.cli.console import plugin_names
+from fencepost.harness.api import Choice, FaultChoice, Test
+from fencepost.harness.api.plans import DeclaredKey, RunOption, declared
+from fencepost.harness.cli.console import plugin_names
 
 PAIR = "KEY=VALUE"
 PLUGINS = {  # paths of keys that name a plug-in: of which kind

@@ -8,8 +8,8 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from harness.secrets import mask
-from harness.visible_text import visible
+from fencepost.harness.secrets import mask
+from fencepost.harness.visible_text import visible
 
 
 class SafeConsole(Console):

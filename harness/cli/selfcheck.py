@@ -8,9 +8,20 @@ from typing import Annotated
 
 import typer
 
-from harness.api import Exit, liveness
-from harness.api.bounds import MOST_EXACT
-from harness.cli.console import DEFAULT_MASTER, RUN_HELP, Conf, Json, MasterIfNeeded, Results, out, print_json, print_line, table
+from fencepost.harness.api import Exit, liveness
+from fencepost.harness.api.bounds import MOST_EXACT
+from fencepost.harness.cli.console import (
+    DEFAULT_MASTER,
+    RUN_HELP,
+    Conf,
+    Json,
+    MasterIfNeeded,
+    Results,
+    out,
+    print_json,
+    print_line,
+    table,
+)
 
 EXAMPLES = "\b\nExamples:\n  fencepost selfcheck\n  fencepost selfcheck latest --seed 7"
 
@@ -32,11 +43,11 @@ def selfcheck(
 
     Exit codes: 0 every damage was named; 1 one was missed or another was named; 254 no such run; 255 the harness broke.
     """
-    from harness.cli.arguments import spark_conf_of
-    from harness.history import merge
-    from harness.plugins import services
-    from harness.runs.merging import merged
-    from harness.runs.store import find, results_root
+    from fencepost.harness.cli.arguments import spark_conf_of
+    from fencepost.harness.history import merge
+    from fencepost.harness.plugins import services
+    from fencepost.harness.runs.merging import merged
+    from fencepost.harness.runs.store import find, results_root
 
     conf = spark_conf_of(spark_conf or ())
     found = find(results_root(results), run) if run else None

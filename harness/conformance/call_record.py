@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.api import Admin, Cluster
-from harness.api.capabilities import CAPABILITIES
-from harness.api.effects import Effect, calls_of, effects_of, ends_of
-from harness.conformance.doubles import Double
+from fencepost.harness.api import Admin, Cluster
+from fencepost.harness.api.capabilities import CAPABILITIES
+from fencepost.harness.api.effects import Effect, calls_of, effects_of, ends_of
+from fencepost.harness.conformance.doubles import Double
 
 ENDS = ends_of(CAPABILITIES)  # a call that returns a number -> the call that ends what it began
 _EFFECTS = effects_of([*CAPABILITIES, Admin])

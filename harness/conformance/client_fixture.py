@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.api import CallError, Client, ClientSettings, Cluster, Delivered, Isolation, Outgoing, Polled
-from harness.drivers.client import DriverClient
-from harness.drivers.process import DriverProcess
-from harness.planning.clients import BENEATH
+from fencepost.harness.api import CallError, Client, ClientSettings, Cluster, Delivered, Isolation, Outgoing, Polled
+from fencepost.harness.drivers.client import DriverClient
+from fencepost.harness.drivers.process import DriverProcess
+from fencepost.harness.planning.clients import BENEATH
 
 TOPIC, PARTITIONS = "t", ("t-0", "t-1")
 GROUP_TOPIC = "g"

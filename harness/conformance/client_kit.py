@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from harness.api import CampaignError, module_command
-from harness.conformance.client_stories import STORIES
-from harness.conformance.kit import LOG, events_of
-from harness.conformance.results import StoryResult, exit_code
-from harness.drivers import families
-from harness.planning.plan import cluster_of, obtain_cluster
-from harness.runs.directory import write_plan
+from fencepost.harness.api import CampaignError, module_command
+from fencepost.harness.conformance.client_stories import STORIES
+from fencepost.harness.conformance.kit import LOG, events_of
+from fencepost.harness.conformance.results import StoryResult, exit_code
+from fencepost.harness.drivers import families
+from fencepost.harness.planning.plan import cluster_of, obtain_cluster
+from fencepost.harness.runs.directory import write_plan
 
 CLUSTER = {"kind": "local", "options": {"brokers": 1, "loopback": True}}
 
@@ -47,7 +47,7 @@ def check(
 
 
 def _played(place: Path, plan: Any) -> Iterator[dict[str, Any]]:
-    argv = cluster_of(plan).sandbox(module_command("harness.conformance.client_side", str(place)))
+    argv = cluster_of(plan).sandbox(module_command("fencepost.harness.conformance.client_side", str(place)))
     (place / LOG).parent.mkdir(exist_ok=True)
     with open(place / LOG, "ab") as log:
         side = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True)

@@ -1,4 +1,4 @@
-"""The client kit's side in the cluster's sandbox: `python -m harness.conformance.client_side RUN_DIR`.
+"""The client kit's side in the cluster's sandbox: `python -m fencepost.harness.conformance.client_side RUN_DIR`.
 
 The plan names the driver and the stories. Events go out as JSON lines on standard output: `phase`; `story` for every result.
 """
@@ -12,13 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from harness.api import HarnessError, TopicSpec
-from harness.conformance.client_fixture import GROUP_TOPIC, TOPIC
-from harness.conformance.client_stories import ClientKit
-from harness.perform import parent_watch
-from harness.planning.plan import cluster_of
-from harness.plugins import registry
-from harness.runs.directory import read_plan
+from fencepost.harness.api import HarnessError, TopicSpec
+from fencepost.harness.conformance.client_fixture import GROUP_TOPIC, TOPIC
+from fencepost.harness.conformance.client_stories import ClientKit
+from fencepost.harness.perform import parent_watch
+from fencepost.harness.planning.plan import cluster_of
+from fencepost.harness.plugins import registry
+from fencepost.harness.runs.directory import read_plan
 
 LOG = Path("logs", "driver.log")
 OBSERVER = "librdkafka"

@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from harness.api import CAPABILITIES, CallError, Client, Delivered, Isolation, Outgoing, Polled
-from harness.conformance.client_fixture import (
+from fencepost.harness.api import CAPABILITIES, CallError, Client, Delivered, Isolation, Outgoing, Polled
+from fencepost.harness.conformance.client_fixture import (
     CALL_S,
     GROUP_TOPIC,
     PARTITIONS,
@@ -29,10 +29,10 @@ from harness.conformance.client_fixture import (
     read_all,
     read_until,
 )
-from harness.conformance.results import StoryResult, result_of
-from harness.drivers.client import DriverClient
-from harness.drivers.process import BROKEN, GONE, Hello
-from harness.planning.clients import BENEATH
+from fencepost.harness.conformance.results import StoryResult, result_of
+from fencepost.harness.drivers.client import DriverClient
+from fencepost.harness.drivers.process import BROKEN, GONE, Hello
+from fencepost.harness.planning.clients import BENEATH
 
 LARGE = 950_000  # a request of 1 MB at most is the default of clients
 SHORT_S, SLACK_S = 3.0, 20.0

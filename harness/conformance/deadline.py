@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from harness.api import HarnessError
+from fencepost.harness.api import HarnessError
 
 MEANWHILE_S = 0.1
 

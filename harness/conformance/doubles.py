@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from harness.api import Admin, Cluster, ClusterError, SharedState
-from harness.api.capabilities import CAPABILITIES
-from harness.api.effects import Effect, calls_of, effects_of
-from harness.api.faults import State
+from fencepost.harness.api import Admin, Cluster, ClusterError, SharedState
+from fencepost.harness.api.capabilities import CAPABILITIES
+from fencepost.harness.api.effects import Effect, calls_of, effects_of
+from fencepost.harness.api.faults import State
 
 RoleHolders = dict[tuple[str, tuple[Any, ...]], str]  # (role, its arguments) -> node
 

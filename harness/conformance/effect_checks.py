@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.api import Fault, Receipt
-from harness.api.capabilities import CAPABILITIES
-from harness.conformance import snapshot
-from harness.conformance.call_record import CallRecord, Change
-from harness.conformance.link_quality import Measured
-from harness.conformance.receipt_checks import Flaw
-from harness.conformance.snapshot import Snapshot
+from fencepost.harness.api import Fault, Receipt
+from fencepost.harness.api.capabilities import CAPABILITIES
+from fencepost.harness.conformance import snapshot
+from fencepost.harness.conformance.call_record import CallRecord, Change
+from fencepost.harness.conformance.link_quality import Measured
+from fencepost.harness.conformance.receipt_checks import Flaw
+from fencepost.harness.conformance.snapshot import Snapshot
 
 Comparison = Iterator[tuple[str, Any, Any]]  # what, as the evidence says, as the kit saw
 Aspect = tuple[str, Any]  # of a snapshot, and the state that shows the call

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from harness.api import Cluster, Fault, HarnessError, Losable, Receipt, SharedState, Slowable, clock
-from harness.conformance import snapshot
-from harness.conformance.call_record import ENDS, CallRecord, Change, RecordingCluster
-from harness.conformance.deadline import CallResult, call_within
-from harness.conformance.doubles import HostedCluster
-from harness.conformance.effect_checks import MEASURED, Observations
-from harness.conformance.link_quality import Measured, Quality, measure, quality, settles_at_once
-from harness.conformance.receipt_checks import Flaw
-from harness.conformance.results import StoryResult
-from harness.conformance.snapshot import Snapshot, take
+from fencepost.harness.api import Cluster, Fault, HarnessError, Losable, Receipt, SharedState, Slowable, clock
+from fencepost.harness.conformance import snapshot
+from fencepost.harness.conformance.call_record import ENDS, CallRecord, Change, RecordingCluster
+from fencepost.harness.conformance.deadline import CallResult, call_within
+from fencepost.harness.conformance.doubles import HostedCluster
+from fencepost.harness.conformance.effect_checks import MEASURED, Observations
+from fencepost.harness.conformance.link_quality import Measured, Quality, measure, quality, settles_at_once
+from fencepost.harness.conformance.receipt_checks import Flaw
+from fencepost.harness.conformance.results import StoryResult
+from fencepost.harness.conformance.snapshot import Snapshot, take
 
 LOOK_EVERY_S = 0.1
 RETURN_RECEIPT = "return a Receipt"

@@ -1,4 +1,4 @@
-"""A harness that is there to be killed: `python -m harness.conformance.harness_side RUN_DIR` holds the lifeline of the sandbox.
+"""A harness that is there to be killed: `python -m` this module with RUN_DIR holds the sandbox's lifeline.
 
 It ends when its own standard input does, and then everything in the sandbox ends with it.
 """
@@ -10,15 +10,15 @@ import sys
 import threading
 from pathlib import Path
 
-from harness.api.python_command import module_command
-from harness.planning.plan import cluster_of
-from harness.runs.directory import read_plan
+from fencepost.harness.api.python_command import module_command
+from fencepost.harness.planning.plan import cluster_of
+from fencepost.harness.runs.directory import read_plan
 
 
 def main(argv: list[str]) -> int:
     run_dir = Path(argv[0])
     plan = read_plan(run_dir)
-    command = cluster_of(plan).sandbox(module_command("harness.conformance.sandbox_side", str(run_dir)))
+    command = cluster_of(plan).sandbox(module_command("fencepost.harness.conformance.sandbox_side", str(run_dir)))
     sandbox = subprocess.Popen(command, stdin=subprocess.PIPE)
     threading.Thread(target=_until_nobody_listens, args=(sandbox,), daemon=True).start()
     return sandbox.wait()

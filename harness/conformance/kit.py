@@ -17,14 +17,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.api import CampaignError, ChangesTopicSettings, Choice, ClusterError, Fault, HarnessError, Obtains, Scalable, Test
-from harness.api.python_command import module_command
-from harness.conformance.results import STORIES, StoryResult, unplayed
-from harness.planning.plan import make_plan
-from harness.plugins import fault_validation, registry, validation
-from harness.plugins.fault_validation import refused_topic_settings
-from harness.runs import leftovers
-from harness.runs.directory import write_plan
+from fencepost.harness.api import (
+    CampaignError,
+    ChangesTopicSettings,
+    Choice,
+    ClusterError,
+    Fault,
+    HarnessError,
+    Obtains,
+    Scalable,
+    Test,
+)
+from fencepost.harness.api.python_command import module_command
+from fencepost.harness.conformance.results import STORIES, StoryResult, unplayed
+from fencepost.harness.planning.plan import make_plan
+from fencepost.harness.plugins import fault_validation, registry, validation
+from fencepost.harness.plugins.fault_validation import refused_topic_settings
+from fencepost.harness.runs import leftovers
+from fencepost.harness.runs.directory import write_plan
 
 Event = Mapping[str, Any]
 LOG = Path("logs", "kit.log")  # where all logs are, so that secrets are taken out of it too
@@ -211,7 +221,7 @@ def _options(choice: Choice, cls: type) -> StoryResult:
     tried = {key: value for key, value in NONSENSE.items() if key in fields}
     taken = [f"{key} = {value!r}" for key, value in tried.items() if not registry.attempt(cls, {**choice.options, key: value})[1]]
     if taken:
-        change = "raise ValueError in __post_init__ for what cannot be meant (nemesis.support.targets.check for roles)"
+        change = "raise ValueError in __post_init__ for what cannot be meant (fencepost.nemesis.support.targets.check for roles)"
         return StoryResult("options", False, f"{', '.join(taken)} was taken", change)
     refused = ", ".join(f"{key} = {value!r}" for key, value in tried.items())
     return StoryResult("options", True, f"{refused or 'an unknown option'} is refused")
@@ -234,7 +244,7 @@ def _directory(checked: Callable[[], list[FaultResult]]) -> Iterator[Path]:
 @contextmanager
 def _harness(run_dir: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A harness in a process of its own; it and all in its sandbox end with the block, by the end of its lifeline."""
-    argv = module_command("harness.conformance.harness_side", str(run_dir))
+    argv = module_command("fencepost.harness.conformance.harness_side", str(run_dir))
     with open(run_dir / LOG, "ab") as log:
         harness = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True)
     assert harness.stdin is not None

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from harness.api import Cluster, Losable, PacketTimes, Pair, Slowable
-from harness.conformance import snapshot
-from harness.conformance.call_record import Change
+from fencepost.harness.api import Cluster, Losable, PacketTimes, Pair, Slowable
+from fencepost.harness.conformance import snapshot
+from fencepost.harness.conformance.call_record import Change
 
 PACKETS, SIZE, HEADERS = 10, 1400, 28  # datagrams over a link; bytes of one that tells the bandwidth
 LEAST_MS = 2.0  # less than this is what a busy machine does to any packet

@@ -6,9 +6,9 @@ import json
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from harness.api import Fault, Receipt
-from harness.conformance import snapshot
-from harness.conformance.snapshot import Snapshot
+from fencepost.harness.api import Fault, Receipt
+from fencepost.harness.conformance import snapshot
+from fencepost.harness.conformance.snapshot import Snapshot
 
 Flaw = tuple[str, str]  # what is wrong, and what to change
 

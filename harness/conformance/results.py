@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from harness.api import Exit, Receipt
+from fencepost.harness.api import Exit, Receipt
 
 STORIES = {
     "interface": "the class is what a fault must be",

@@ -1,4 +1,4 @@
-"""The kit's side in the cluster's sandbox: `python -m harness.conformance.sandbox_side RUN_DIR`.
+"""The kit's side in the cluster's sandbox: `python -m fencepost.harness.conformance.sandbox_side RUN_DIR`.
 
 The plan says which faults. Events go out as JSON lines on standard output: `phase`; `up`; `story` for the result of every story;
 `held` for every fault that is on at the end; `holding` when the harness may be killed.
@@ -15,16 +15,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from harness import secrets
-from harness.api import Cluster, HarnessError, TopicSpec
-from harness.conformance.results import STORIES
-from harness.conformance.stories import Kit
-from harness.perform import parent_watch
-from harness.perform.worker import coordinated, instances_of, roles_of
-from harness.perform.worker_pool import WorkerPool
-from harness.planning.plan import cluster_of, workload_of
-from harness.plugins import registry
-from harness.runs.directory import read_plan
+from fencepost.harness import secrets
+from fencepost.harness.api import Cluster, HarnessError, TopicSpec
+from fencepost.harness.conformance.results import STORIES
+from fencepost.harness.conformance.stories import Kit
+from fencepost.harness.perform import parent_watch
+from fencepost.harness.perform.worker import coordinated, instances_of, roles_of
+from fencepost.harness.perform.worker_pool import WorkerPool
+from fencepost.harness.planning.plan import cluster_of, workload_of
+from fencepost.harness.plugins import registry
+from fencepost.harness.runs.directory import read_plan
 
 Emit = Callable[..., None]
 DIED = tuple(STORIES)[-1]

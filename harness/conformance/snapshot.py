@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from harness.api import (
+from fencepost.harness.api import (
     Authorizing,
     Cluster,
     Fillable,

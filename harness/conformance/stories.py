@@ -10,12 +10,12 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
-from harness.api import Cluster, Fault, Killable, Pausable, Receipt
-from harness.conformance import effect_checks, receipt_checks, snapshot
-from harness.conformance.deadline import CallResult
-from harness.conformance.doubles import FixedRoles, RefusingCluster
-from harness.conformance.effect_checks import Observations
-from harness.conformance.fixture import (
+from fencepost.harness.api import Cluster, Fault, Killable, Pausable, Receipt
+from fencepost.harness.conformance import effect_checks, receipt_checks, snapshot
+from fencepost.harness.conformance.deadline import CallResult
+from fencepost.harness.conformance.doubles import FixedRoles, RefusingCluster
+from fencepost.harness.conformance.effect_checks import Observations
+from fencepost.harness.conformance.fixture import (
     IN_TIME,
     RETURN_RECEIPT,
     Bounds,
@@ -25,10 +25,10 @@ from harness.conformance.fixture import (
     no_care,
     require_returned,
 )
-from harness.conformance.receipt_checks import Flaw
-from harness.conformance.results import STORIES, StoryResult, result_of, targets_in_words, unplayed
-from harness.conformance.snapshot import take
-from harness.plugins.fault_validation import lacks
+from fencepost.harness.conformance.receipt_checks import Flaw
+from fencepost.harness.conformance.results import STORIES, StoryResult, result_of, targets_in_words, unplayed
+from fencepost.harness.conformance.snapshot import take
+from fencepost.harness.plugins.fault_validation import lacks
 
 ON_CLUSTER = tuple(STORIES)[2:-1]
 
@@ -289,7 +289,7 @@ def _flaws_on_a_hurt_target(answer: CallResult, fault: Fault, seen: Observations
     if answer.hung:
         return [(f"inject {answer.problem()}", IN_TIME)], ""
     if answer.error is not None:
-        expected = "raise harness.api.ClusterError, or return a receipt with effective=False and a note"
+        expected = "raise fencepost.harness.api.ClusterError, or return a receipt with effective=False and a note"
         return ([], answer.problem()) if answer.refused else ([(f"inject {answer.problem()}", expected)], "")
     if not isinstance(answer.value, Receipt):
         return [(f"inject returned {type(answer.value).__name__}", RETURN_RECEIPT)], ""

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.api import CampaignError
-from harness.api.run import ConnectPlan
-from harness.fetching import maven
-from harness.fetching.java import java
-from harness.fetching.manifest import Manifest
-from harness.fetching.store import Store, cache_dir
+from fencepost.harness.api import CampaignError
+from fencepost.harness.api.run import ConnectPlan
+from fencepost.harness.fetching import maven
+from fencepost.harness.fetching.java import java
+from fencepost.harness.fetching.manifest import Manifest
+from fencepost.harness.fetching.store import Store, cache_dir
 
 FIRST = (3, 3)  # the first release whose sources can be exactly-once (KIP-618)
 _LOG = "1.7.36"

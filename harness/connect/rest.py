@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from harness.api import CallError, ConnectAnswer
+from fencepost.harness.api import CallError, ConnectAnswer
 
 TIMEOUT_S = 10.0
 CLOSING_TRIES = 5  # of a request that may meet a rebalance

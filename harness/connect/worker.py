@@ -11,10 +11,10 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.api import ConnectWorker
-from harness.api.run import ConnectPlan
-from harness.connect.java_settings import java_settings, write_properties
-from harness.fetching.java import directories
+from fencepost.harness.api import ConnectWorker
+from fencepost.harness.api.run import ConnectPlan
+from fencepost.harness.connect.java_settings import java_settings, write_properties
+from fencepost.harness.fetching.java import directories
 
 MAIN = "org.apache.kafka.connect.cli.ConnectDistributed"
 ADDRESS = "rest"  # in an instance's directory: where its REST interface is

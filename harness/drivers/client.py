@@ -7,10 +7,10 @@ from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from harness import secrets
-from harness.api import CallError, ClientSettings, Delivered, Done, GroupMetadata, Outgoing, Polled, Position, Rebalance
-from harness.drivers.frames import FrameError, whole
-from harness.drivers.process import BROKEN, DriverProcess, Hello, call_error
+from fencepost.harness import secrets
+from fencepost.harness.api import CallError, ClientSettings, Delivered, Done, GroupMetadata, Outgoing, Polled, Position, Rebalance
+from fencepost.harness.drivers.frames import FrameError, whole
+from fencepost.harness.drivers.process import BROKEN, DriverProcess, Hello, call_error
 
 
 class DriverClient:

@@ -13,11 +13,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness.api import CallError, CampaignError, ClusterError, DriverFamily, UnusableLibrary
-from harness.drivers.process import DriverProcess, Hello
-from harness.fetching.manifest import Manifest, sha256
-from harness.fetching.store import Store, cache_dir
-from harness.plugins import registry
+from fencepost.harness.api import CallError, CampaignError, ClusterError, DriverFamily, UnusableLibrary
+from fencepost.harness.drivers.process import DriverProcess, Hello
+from fencepost.harness.fetching.manifest import Manifest, sha256
+from fencepost.harness.fetching.store import Store, cache_dir
+from fencepost.harness.plugins import registry
 
 GROUP = "driver"
 T = TypeVar("T")

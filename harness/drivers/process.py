@@ -14,9 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Any
 
-from harness.api import CallError
-from harness.drivers import frames
-from harness.fetching.parent_death import die_with
+from fencepost.harness.api import CallError
+from fencepost.harness.drivers import frames
+from fencepost.harness.fetching.parent_death import die_with
 
 PROTOCOL = 1
 GONE, BROKEN = "_DRIVER_GONE", "_DRIVER_BROKEN"

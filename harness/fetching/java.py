@@ -9,7 +9,7 @@ import subprocess
 from functools import lru_cache
 from pathlib import Path
 
-from harness.api import ClusterError
+from fencepost.harness.api import ClusterError
 
 OLDEST = 17
 _SYSTEM = ("/usr", "/bin", "/lib", "/lib64", "/etc")

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.api import ClusterError
+from fencepost.harness.api import ClusterError
 
 MANIFEST = "manifest.json"
 Stamp = list[int]  # size in bytes, time of the last change in ns

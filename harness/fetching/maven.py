@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from harness.api import CampaignError, ClusterError, HarnessError
-from harness.fetching.java import java
-from harness.fetching.parent_death import die_with
+from fencepost.harness.api import CampaignError, ClusterError, HarnessError
+from fencepost.harness.fetching.java import java
+from fencepost.harness.fetching.parent_death import die_with
 
 Ivy = Callable[[Path, Path, Path], "subprocess.CompletedProcess[str]"]  # (ivy.xml, destination, cache)
 Coordinates = tuple[str, str, str]  # organisation, artifact, version

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from harness.api import CampaignError, ClusterError, HarnessError
-from harness.fetching import tools
+from fencepost.harness.api import CampaignError, ClusterError, HarnessError
+from fencepost.harness.fetching import tools
 
 _LINUX = ("manylinux_2_28", "manylinux_2_17", "manylinux2014", "manylinux2010", "manylinux1")
 _FETCH_S = 600.0

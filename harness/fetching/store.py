@@ -13,9 +13,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.api import ClusterError, liveness
-from harness.fetching import manifest
-from harness.fetching.manifest import Manifest
+from fencepost.harness.api import ClusterError, liveness
+from fencepost.harness.fetching import manifest
+from fencepost.harness.fetching.manifest import Manifest
 
 Progress = Callable[[str], None]
 

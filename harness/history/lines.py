@@ -15,7 +15,7 @@ from typing import Annotated, Any, BinaryIO
 
 import msgspec
 
-from harness.api import HistoryFile, history, regular
+from fencepost.harness.api import HistoryFile, history, regular
 
 GZIP = b"\x1f\x8b"
 FORMAT = "fencepost-history"

@@ -16,9 +16,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.api import HistoryFile, Manifest, RunFile
-from harness.api.files import checksum
-from harness.runs.directory import plan_checksum, write_manifest
+from fencepost.harness.api import HistoryFile, Manifest, RunFile
+from fencepost.harness.api.files import checksum
+from fencepost.harness.runs.directory import plan_checksum, write_manifest
 
 BLOCK = 4096  # bytes; the last block of a file may be shorter
 LOOK_EVERY_S = 2.0

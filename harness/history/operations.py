@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
-from harness.api import HISTORY_VERSION, Evidence, Gap, GapKind, HistoryError, HistoryFile, Outcome, evidence_of
-from harness.api.history import OPERATIONS, UNREADABLE
-from harness.history.lines import (
+from fencepost.harness.api import HISTORY_VERSION, Evidence, Gap, GapKind, HistoryError, HistoryFile, Outcome, evidence_of
+from fencepost.harness.api.history import OPERATIONS, UNREADABLE
+from fencepost.harness.history.lines import (
     COMPLETION,
     CUT_OFF,
     HEADER,

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from harness.api import Gap, GapKind, HistoryFile, evidence_of
-from harness.api.history import RECEIPTS
-from harness.history.lines import CUT_OFF, column_type, decoded_as
+from fencepost.harness.api import Gap, GapKind, HistoryFile, evidence_of
+from fencepost.harness.api.history import RECEIPTS
+from fencepost.harness.history.lines import CUT_OFF, column_type, decoded_as
 
 _OWN_TYPES: dict[str, Any] = {"pairs": list[tuple[str, str]], "evidence": dict[str, Any], "healing": dict[str, Any]}
 _TYPES = {one.name: _OWN_TYPES.get(one.name) or column_type(one.type) for one in RECEIPTS}

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from harness.api import Plan, Run, RunFile
-from harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
-from harness.interop.adopted_plan import contract, foreign_plan
-from harness.plugins import services
-from harness.report.documents import LIGHT, Ints, shown_findings
-from harness.report.panels.findings import of_cards
-from harness.report.panels.timeline import shown
-from harness.runs.directory import open_run, write_plan
+from fencepost.harness.api import Plan, Run, RunFile
+from fencepost.harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
+from fencepost.harness.interop.adopted_plan import contract, foreign_plan
+from fencepost.harness.plugins import services
+from fencepost.harness.report.documents import LIGHT, Ints, shown_findings
+from fencepost.harness.report.panels.findings import of_cards
+from fencepost.harness.report.panels.timeline import shown
+from fencepost.harness.runs.directory import open_run, write_plan
 
 
 def adopt(spark: Any, url: str, run_dir: Path, given: Mapping[str, str]) -> None:

@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from harness.api import Evidence, Gap, GapKind, HistoryError, HistoryFile, Run, RunFile, evidence_of
-from harness.api.files import fits_in_memory
-from harness.history.lines import content_of
-from harness.history.manifest import sound_lines
+from fencepost.harness.api import Evidence, Gap, GapKind, HistoryError, HistoryFile, Run, RunFile, evidence_of
+from fencepost.harness.api.files import fits_in_memory
+from fencepost.harness.history.lines import content_of
+from fencepost.harness.history.manifest import sound_lines
 
 FOREIGN = "foreign"  # the kind of cluster in the plan of an adopted history
 HARNESS = "harness.jsonl"

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from harness.api import HISTORY_VERSION, Outcome
+from fencepost.harness.api import HISTORY_VERSION, Outcome
 
 
 def file_name(slot: int, incarnation: int) -> str:

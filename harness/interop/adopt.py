@@ -20,18 +20,18 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from harness.api import Evidence, Gap, GapKind, HistoryError, RunFile, missing_evidence
-from harness.history.merge import FAULTS_SCHEMA
-from harness.interop.adopted_plan import contract, foreign_plan
-from harness.interop.blocks import BLOCK, blocks
-from harness.interop.detect import UNDERSTOOD, Format, detect, located
-from harness.interop.jepsen.joining import Joining
-from harness.interop.jepsen.parsed_blocks import WORKERS_LINE, Moment, ParsedBlock, parse_block
-from harness.interop.jepsen.receipts import receipts
-from harness.interop.jepsen.tables import Assembly
-from harness.interop.native import copy_parquet, merge_lines
-from harness.interop.parallel import cores, in_turn
-from harness.runs.directory import write_damage, write_plan
+from fencepost.harness.api import Evidence, Gap, GapKind, HistoryError, RunFile, missing_evidence
+from fencepost.harness.history.merge import FAULTS_SCHEMA
+from fencepost.harness.interop.adopted_plan import contract, foreign_plan
+from fencepost.harness.interop.blocks import BLOCK, blocks
+from fencepost.harness.interop.detect import UNDERSTOOD, Format, detect, located
+from fencepost.harness.interop.jepsen.joining import Joining
+from fencepost.harness.interop.jepsen.parsed_blocks import WORKERS_LINE, Moment, ParsedBlock, parse_block
+from fencepost.harness.interop.jepsen.receipts import receipts
+from fencepost.harness.interop.jepsen.tables import Assembly
+from fencepost.harness.interop.native import copy_parquet, merge_lines
+from fencepost.harness.interop.parallel import cores, in_turn
+from fencepost.harness.runs.directory import write_damage, write_plan
 
 __all__ = ["UNDERSTOOD", "Format", "adopt", "detect"]
 MOST_DAMAGE = 1000

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from harness.api import CONTRACT_KEYS, PLAN_SCHEMA, Plan, TopicPlan, overlaid_contract
+from fencepost.harness.api import CONTRACT_KEYS, PLAN_SCHEMA, Plan, TopicPlan, overlaid_contract
 
 _OURS = re.compile(r"(.+)-(\d+)")
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from harness.api.files import fits_in_memory
-from harness.history.lines import opened
+from fencepost.harness.api.files import fits_in_memory
+from fencepost.harness.history.lines import opened
 
 BLOCK = 8 << 20
 LONGEST_LINE = 256 << 20  # bytes; what is longer is no operation

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from harness.api import HistoryError, RunFile
-from harness.history.lines import opened
-from harness.history.merge import OPS_SCHEMA
-from harness.interop.blocks import elements, unmarked
-from harness.interop.jepsen import edn
+from fencepost.harness.api import HistoryError, RunFile
+from fencepost.harness.history.lines import opened
+from fencepost.harness.history.merge import OPS_SCHEMA
+from fencepost.harness.interop.blocks import elements, unmarked
+from fencepost.harness.interop.jepsen import edn
 
 UNDERSTOOD = (
     "fencepost's JSON lines or Parquet (docs/history.md), or a Jepsen Kafka history as EDN or JSON, one operation per line or "

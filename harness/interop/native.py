@@ -14,12 +14,12 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from harness.api import Evidence, Gap, GapKind, HistoryError, RunFile
-from harness.api.files import fits_in_memory, regular
-from harness.api.history import OPERATIONS, lacking_values
-from harness.history import merge
-from harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
-from harness.runs.directory import open_run
+from fencepost.harness.api import Evidence, Gap, GapKind, HistoryError, RunFile
+from fencepost.harness.api.files import fits_in_memory, regular
+from fencepost.harness.api.history import OPERATIONS, lacking_values
+from fencepost.harness.history import merge
+from fencepost.harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
+from fencepost.harness.runs.directory import open_run
 
 
 def merge_lines(path: Path, run_dir: Path) -> list[Gap]:

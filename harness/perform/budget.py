@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from harness.api import Admin, Budget, Cluster, ClusterError, OverBudget, Pair, SharedState, second_of
-from harness.api.capabilities import CAPABILITIES
-from harness.api.effects import Effect, effects_of
-from harness.api.faults import State
+from fencepost.harness.api import Admin, Budget, Cluster, ClusterError, OverBudget, Pair, SharedState, second_of
+from fencepost.harness.api.capabilities import CAPABILITIES
+from fencepost.harness.api.effects import Effect, effects_of
+from fencepost.harness.api.faults import State
 
 _CALLS = effects_of(CAPABILITIES)
 _ADMIN_CALLS = effects_of([Admin])

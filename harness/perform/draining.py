@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.api import Admin, ClusterError, Isolation, Outcome, Program
-from harness.history.lines import COMPLETION, decoded, opened
+from fencepost.harness.api import Admin, ClusterError, Isolation, Outcome, Program
+from fencepost.harness.history.lines import COMPLETION, decoded, opened
 
 LOOK_S = 0.5
 RUNNING = "RUNNING"  # the state of a task that does its work

@@ -17,10 +17,10 @@ from typing import Any
 
 import structlog
 
-from harness.api import Budget, CampaignError, Cluster, Fault, HarnessError, Injection, Receipt, whole_number
-from harness.perform.budget import Ledger
-from harness.perform.reachability import PATIENT_PROBES, Reachability, closed_pairs_note, probe_pairs, reach_field
-from harness.plugins.fault_validation import breaches, lacks
+from fencepost.harness.api import Budget, CampaignError, Cluster, Fault, HarnessError, Injection, Receipt, whole_number
+from fencepost.harness.perform.budget import Ledger
+from fencepost.harness.perform.reachability import PATIENT_PROBES, Reachability, closed_pairs_note, probe_pairs, reach_field
+from fencepost.harness.plugins.fault_validation import breaches, lacks
 
 log = structlog.get_logger()
 

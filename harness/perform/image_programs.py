@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.api import Cluster, ClusterError, RunningImages, Spawned
-from harness.perform.instance import LOG, directory_of
+from fencepost.harness.api import Cluster, ClusterError, RunningImages, Spawned
+from fencepost.harness.perform.instance import LOG, directory_of
 
 Message = Mapping[str, Any]
 

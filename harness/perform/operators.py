@@ -10,10 +10,10 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from harness.api import Cluster, HarnessError, Outcome, TopicSpec
+from fencepost.harness.api import Cluster, HarnessError, Outcome, TopicSpec
 
 if TYPE_CHECKING:  # workers import this module too, and structlog, rich and asyncio take as long as all that they need
-    from harness.perform.fault_runner import FaultRunner
+    from fencepost.harness.perform.fault_runner import FaultRunner
 
 ANSWER_S = 60.0  # longer than RESERVED_S and the harness's own patience
 RESERVE_S = 30.0  # how long a reservation is waited for

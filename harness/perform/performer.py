@@ -1,4 +1,4 @@
-"""Performs one test inside its cluster's sandbox: `python -m harness.perform.performer RUN_DIR`.
+"""Performs one test inside its cluster's sandbox: `python -m fencepost.harness.perform.performer RUN_DIR`.
 
 Everything it needs is in the run directory's plan.json, everything it leaves is in the run directory. Events go out as JSON
 lines on standard output (`harness.api.events`). `{"stop": true}` on standard input ends the workload early. The end of standard
@@ -25,8 +25,8 @@ from typing import Any
 
 import structlog
 
-from harness import secrets
-from harness.api import (
+from fencepost.harness import secrets
+from fencepost.harness.api import (
     SECOND,
     Budget,
     Cluster,
@@ -52,23 +52,23 @@ from harness.api import (
     phase_event,
     second_of,
 )
-from harness.connect.worker import jar_directories
-from harness.history.manifest import ManifestWriter
-from harness.history.writer import HistoryWriter, file_name
-from harness.perform import parent_watch
-from harness.perform.draining import Draining, last_inputs, task_stands_still
-from harness.perform.fault_runner import NOT_HEALED, FaultRunner
-from harness.perform.image_programs import ImagePrograms
-from harness.perform.instance import END_S, directory_of, topic_of
-from harness.perform.instance import group_of as group_of_program
-from harness.perform.open_transactions import in_transaction
-from harness.perform.operators import OperatorService
-from harness.perform.partition_offsets import PartitionOffsets
-from harness.perform.store_dumps import StoreDumps
-from harness.perform.stored_records import write_stored
-from harness.perform.topic_logs import record_logs
-from harness.perform.transaction_looks import TransactionLooks
-from harness.perform.worker import (
+from fencepost.harness.connect.worker import jar_directories
+from fencepost.harness.history.manifest import ManifestWriter
+from fencepost.harness.history.writer import HistoryWriter, file_name
+from fencepost.harness.perform import parent_watch
+from fencepost.harness.perform.draining import Draining, last_inputs, task_stands_still
+from fencepost.harness.perform.fault_runner import NOT_HEALED, FaultRunner
+from fencepost.harness.perform.image_programs import ImagePrograms
+from fencepost.harness.perform.instance import END_S, directory_of, topic_of
+from fencepost.harness.perform.instance import group_of as group_of_program
+from fencepost.harness.perform.open_transactions import in_transaction
+from fencepost.harness.perform.operators import OperatorService
+from fencepost.harness.perform.partition_offsets import PartitionOffsets
+from fencepost.harness.perform.store_dumps import StoreDumps
+from fencepost.harness.perform.stored_records import write_stored
+from fencepost.harness.perform.topic_logs import record_logs
+from fencepost.harness.perform.transaction_looks import TransactionLooks
+from fencepost.harness.perform.worker import (
     client_factory,
     coordinated,
     driver_directories,
@@ -79,10 +79,10 @@ from harness.perform.worker import (
     settings_of,
     topics_of,
 )
-from harness.perform.worker_pool import Place, WorkerPool, end
-from harness.planning.plan import complete
-from harness.plugins import registry
-from harness.runs.directory import read_plan, write_plan
+from fencepost.harness.perform.worker_pool import Place, WorkerPool, end
+from fencepost.harness.planning.plan import complete
+from fencepost.harness.plugins import registry
+from fencepost.harness.runs.directory import read_plan, write_plan
 
 Emit = Callable[[PerformerEvent], None]
 PROGRESS_EVERY_S = 0.5

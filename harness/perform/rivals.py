@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from harness.api import CallError, Client, Operation, Outcome, PlannedOperation, Rival
+from fencepost.harness.api import CallError, Client, Operation, Outcome, PlannedOperation, Rival
 
 Perform = Callable[[Operation, Any], Outcome]
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harness.api import Cluster, ClusterError, Isolation, LogEntry, LogRecord, Outcome, ReadingLogs
-from harness.history.writer import HistoryWriter
+from fencepost.harness.api import Cluster, ClusterError, Isolation, LogEntry, LogRecord, Outcome, ReadingLogs
+from fencepost.harness.history.writer import HistoryWriter
 
 FUNCTION = "read-store"
 REQUEST = "dump"

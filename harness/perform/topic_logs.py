@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from harness.api import (
+from fencepost.harness.api import (
     Cluster,
     ClusterError,
     LogEntry,
@@ -19,7 +19,7 @@ from harness.api import (
     of_second,
     second_of,
 )
-from harness.history.writer import HistoryWriter
+from fencepost.harness.history.writer import HistoryWriter
 
 FUNCTION = "read-log"
 MARKERS = ("COMMIT", "ABORT", "control")

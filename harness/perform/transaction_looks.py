@@ -15,8 +15,8 @@ from typing import Any
 
 import structlog
 
-from harness.api import ClusterError, ListingTransactions, Outcome, TransactionListing
-from harness.history.writer import HistoryWriter
+from fencepost.harness.api import ClusterError, ListingTransactions, Outcome, TransactionListing
+from fencepost.harness.history.writer import HistoryWriter
 
 log = structlog.get_logger()
 

@@ -1,8 +1,8 @@
 """One worker: the loop that takes operations from a generator and makes them happen, recording each ahead.
 
-Run as `python -m harness.perform.worker RUN_DIR SLOT PROCESS INCARNATION`, one operating-system process per slot. Commands come
-as JSON lines on standard input (`{"go": {...}}`, `{"stop": true}`), reports go out as JSON lines on standard output. When
-standard input ends, the harness is gone and the worker leaves at once.
+Run as `python -m fencepost.harness.perform.worker RUN_DIR SLOT PROCESS INCARNATION`, one operating-system process per slot.
+Commands come as JSON lines on standard input (`{"go": {...}}`, `{"stop": true}`), reports go out as JSON lines on standard
+output. When standard input ends, the harness is gone and the worker leaves at once.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from harness import secrets
-from harness.api import (
+from fencepost.harness import secrets
+from fencepost.harness.api import (
     ONLY_READ,
     SECOND,
     CallError,
@@ -36,18 +36,18 @@ from harness.api import (
     Role,
     consumer_group,
 )
-from harness.connect.rest import RestClient
-from harness.connect.worker import addresses, transactional_ids
-from harness.connect.worker import group_of as group_of_connect
-from harness.drivers.client import DriverClient
-from harness.drivers.process import DriverProcess
-from harness.history.writer import HistoryWriter, file_name
-from harness.perform.instance import Instance, Launch, directory_of, end_group
-from harness.perform.instance import group_of as group_of_program
-from harness.perform.operators import RemoteOperator
-from harness.perform.rivals import SlotRivals
-from harness.plugins import registry
-from harness.runs.directory import read_plan
+from fencepost.harness.connect.rest import RestClient
+from fencepost.harness.connect.worker import addresses, transactional_ids
+from fencepost.harness.connect.worker import group_of as group_of_connect
+from fencepost.harness.drivers.client import DriverClient
+from fencepost.harness.drivers.process import DriverProcess
+from fencepost.harness.history.writer import HistoryWriter, file_name
+from fencepost.harness.perform.instance import Instance, Launch, directory_of, end_group
+from fencepost.harness.perform.instance import group_of as group_of_program
+from fencepost.harness.perform.operators import RemoteOperator
+from fencepost.harness.perform.rivals import SlotRivals
+from fencepost.harness.plugins import registry
+from fencepost.harness.runs.directory import read_plan
 
 OPEN_S = 15.0
 REPORT_EVERY_S = 0.5

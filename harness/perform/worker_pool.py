@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-from harness.api import Cluster, ClusterError, Scalable, Spawned, second_of
-from harness.api.python_command import module_command
-from harness.perform.image_programs import ImagePrograms
+from fencepost.harness.api import Cluster, ClusterError, Scalable, Spawned, second_of
+from fencepost.harness.api.python_command import module_command
+from fencepost.harness.perform.image_programs import ImagePrograms
 
 COUNTED = ("ok", "fail", "info")
 Place = tuple[int, int]  # a slot, and how many workers it had before
@@ -200,7 +200,7 @@ class WorkerPool:
         logs = self._run_dir / "logs" / node
         logs.mkdir(parents=True, exist_ok=True)
         second = second_of(self._cluster)
-        argv = module_command("harness.perform.worker", str(self._run_dir), str(slot), str(process), str(incarnation))
+        argv = module_command("fencepost.harness.perform.worker", str(self._run_dir), str(slot), str(process), str(incarnation))
         env = {
             **os.environ,
             "FENCEPOST_BOOTSTRAP": self._cluster.bootstrap(),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from harness import secrets
-from harness.api import CAPABILITIES, ONLY_READ, Role, Test, Workload
-from harness.api.run import ClientPlan, DriverPlan, ReadersPlan
-from harness.drivers import families
-from harness.drivers.families import Driver
-from harness.plugins import registry
+from fencepost.harness import secrets
+from fencepost.harness.api import CAPABILITIES, ONLY_READ, Role, Test, Workload
+from fencepost.harness.api.run import ClientPlan, DriverPlan, ReadersPlan
+from fencepost.harness.drivers import families
+from fencepost.harness.drivers.families import Driver
+from fencepost.harness.plugins import registry
 
 BENEATH: Mapping[str, Mapping[str, Any]] = {  # what drivers are given beneath the workload's and the test's settings
     "producer": {"linger.ms": 0, "reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 200},

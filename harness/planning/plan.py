@@ -11,8 +11,8 @@ from datetime import datetime, timezone
 from importlib.metadata import version
 from typing import Any, cast
 
-from harness import secrets
-from harness.api import (
+from fencepost.harness import secrets
+from fencepost.harness.api import (
     PLAN_SCHEMA,
     SECOND,
     CampaignError,
@@ -27,14 +27,14 @@ from harness.api import (
     TopicSpec,
     overlaid_contract,
 )
-from harness.api.plans import declared
-from harness.api.run import ConnectPlan, InjectionPlan
-from harness.connect import jars
-from harness.connect.worker import fencing_s
-from harness.planning import derived_contract, schedule
-from harness.planning.clients import client_plan, member_settings, unsuited
-from harness.plugins import registry
-from harness.plugins.fault_validation import foreseen, refused_topic_settings
+from fencepost.harness.api.plans import declared
+from fencepost.harness.api.run import ConnectPlan, InjectionPlan
+from fencepost.harness.connect import jars
+from fencepost.harness.connect.worker import fencing_s
+from fencepost.harness.planning import derived_contract, schedule
+from fencepost.harness.planning.clients import client_plan, member_settings, unsuited
+from fencepost.harness.plugins import registry
+from fencepost.harness.plugins.fault_validation import foreseen, refused_topic_settings
 
 
 def make_plan(test: Test, *, run: str, seed: int, command: str) -> Plan:

@@ -6,9 +6,9 @@ import dataclasses
 import re
 from typing import Any
 
-from harness.api import CampaignError
-from harness.campaign.toml import toml_value
-from harness.plugins import registry
+from fencepost.harness.api import CampaignError
+from fencepost.harness.campaign.toml import toml_value
+from fencepost.harness.plugins import registry
 
 
 def load_check(text: str) -> Any:

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any, get_type_hints
 
-from harness.api import ChangesTopicSettings, Cluster, ClusterProvider, Fault, JudgesSettings, Receipt, Scalable
+from fencepost.harness.api import ChangesTopicSettings, Cluster, ClusterProvider, Fault, JudgesSettings, Receipt, Scalable
 
 SIGNATURES = {"inject": "(self, cluster, rng)", "heal": "(self, cluster, receipt)"}
 

@@ -26,9 +26,10 @@ from importlib.metadata import EntryPoint, distributions
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from harness.api import CampaignError
-from harness.api.bounds import bounds_of, unusable_numbers
-from harness.plugins.type_words import in_words
+from fencepost.harness.api import CampaignError
+from fencepost.harness.api.bounds import bounds_of, unusable_numbers
+from fencepost.harness.api.former_names import FORMER_PACKAGES, former_name_hint
+from fencepost.harness.plugins.type_words import in_words
 
 GROUPS = ("cluster", "workload", "client", "nemesis", "checker")
 RENAMED_FAULTS = {  # a fault's former name -> its name
@@ -258,11 +259,21 @@ def _import_from(path: str) -> Any:
     """The object behind `module:Name`, from what is importable already."""
     module, _, name = path.partition(":")
     try:
-        return getattr(importlib.import_module(module), name)
+        return getattr(_module(module), name)
     except AttributeError as error:
         raise CampaignError([f'"{path}" cannot be loaded: module {module} has no {name}']) from error
     except (Exception, SystemExit) as error:  # a plug-in's module may raise anything while it is imported
-        raise CampaignError([f'"{path}" cannot be loaded: {type(error).__name__}: {error}']) from error
+        raise CampaignError([f'"{path}" cannot be loaded: {type(error).__name__}: {error}{former_name_hint(error)}']) from error
+
+
+def _module(name: str) -> Any:
+    """A module by its name; by its present one if that is the name it had before 0.2, as in campaigns and plans of then."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        if name.partition(".")[0] in FORMER_PACKAGES and former_name_hint(error):
+            return importlib.import_module(f"fencepost.{name}")
+        raise
 
 
 def _inner(location: tuple[int | str, ...]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib.resources
 import importlib.util
 import keyword
 import os
@@ -13,13 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.api import CampaignError
+import fencepost
+from fencepost.harness.api import CampaignError
 
-_HERE = Path(__file__).parents[1]
-PLACES = (_HERE / "example_plugin", _HERE.parent / "examples" / "plugin")  # as installed; in a working copy
-
-
-_DRIVERS = (_HERE / "example_driver", _HERE.parent / "examples" / "driver")
+_PACKAGE = Path(fencepost.__file__).parent
+_PLUGIN, _DRIVER = _PACKAGE / "examples" / "plugin", _PACKAGE / "examples" / "driver"
 _DRIVER_MODULE = "fencepost_driver.py"  # what every driver in Python shares, written beside it
 
 
@@ -35,7 +32,7 @@ class Template:
 
     def text(self, file: str, name: str) -> str:
         """A file of the example package, as that of a plug-in called `name` (in snake case)."""
-        source = next(place / file for place in PLACES if (place / file).is_file()).read_text()
+        source = (_PLUGIN / file).read_text()
         words = {f"fencepost_example.{self.module}": name, self.camel: camel(name), self.kebab: kebab(name), self.snake: name}
         pattern = "|".join(re.escape(word) for word in sorted(filter(None, words), key=len, reverse=True))
         return re.sub(pattern, lambda found: words[found[0]], source)
@@ -91,13 +88,13 @@ def new(kind: str, name: str, directory: Path) -> tuple[list[Path], list[str]]:
 
 def _new_driver(name: str, directory: Path) -> tuple[list[Path], list[str]]:
     """Write a driver for a client library, a program of its own, with the module that it needs."""
-    snake, place = snake_case(name), next(place for place in _DRIVERS if place.is_dir())
+    snake = snake_case(name)
     words = {"Carrier": camel(snake), "carrier": snake, "#!/usr/bin/env python3": f"#!{sys.executable}"}
     files = {directory / f"{snake}.py": "carrier.py", directory / f"test_{snake}.py": "test_carrier.py"}
-    texts = {path: (place / file).read_text() for path, file in files.items()}
+    texts = {path: (_DRIVER / file).read_text() for path, file in files.items()}
     for old, new_word in words.items():
         texts = {path: text.replace(old, new_word) for path, text in texts.items()}
-    texts[directory / _DRIVER_MODULE] = importlib.resources.files("workloads").joinpath("drivers/python/driver.py").read_text()
+    texts[directory / _DRIVER_MODULE] = (_PACKAGE / "workloads/drivers/python/driver.py").read_text()
     if not snake.isidentifier() or f"{snake}.py" == _DRIVER_MODULE:
         raise CampaignError([f'"{name}" cannot be the name of a program in Python; use letters, digits and _, like my_driver'])
     if there := [path for path in files if path.exists()]:

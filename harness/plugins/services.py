@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from harness.api import CampaignError, DockerService, HarnessError, Judge, KafkaCache
-from harness.plugins import registry
+from fencepost.harness.api import CampaignError, DockerService, HarnessError, Judge, KafkaCache
+from fencepost.harness.plugins import registry
 
 
 def judge() -> Judge:

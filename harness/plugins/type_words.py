@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
-from harness.api.bounds import Between, plain
+from fencepost.harness.api.bounds import Between, plain
 
 _PLAIN: Mapping[Any, tuple[str, str]] = {  # one, several
     bool: ("true or false", "flags"),

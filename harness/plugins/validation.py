@@ -14,8 +14,18 @@ from itertools import islice
 from random import Random
 from typing import Any
 
-from harness.api import CALLS, CAPABILITIES, ONLY_READ, Client, ClusterProvider, PlannedOperation, Role, TopicSpec, Workload
-from harness.plugins import fault_validation, services
+from fencepost.harness.api import (
+    CALLS,
+    CAPABILITIES,
+    ONLY_READ,
+    Client,
+    ClusterProvider,
+    PlannedOperation,
+    Role,
+    TopicSpec,
+    Workload,
+)
+from fencepost.harness.plugins import fault_validation, services
 
 PROTOCOLS: dict[str, type] = {"workload": Workload, "cluster": ClusterProvider, "client": Client}
 CONFIGURED = ("workload", "cluster")  # frozen dataclasses, whose fields are the options
@@ -52,9 +62,8 @@ def flaws(group: str, instance: Any) -> list[str]:
 # --------------------------------------------------------------------------------------------------
 def _of_class(group: str, cls: Any) -> list[str]:
     if not isinstance(cls, type):
-        return [
-            f"{getattr(cls, '__name__', repr(cls))} is not a class; a {group} is one (harness.api.{PROTOCOLS[group].__name__})"
-        ]
+        interface = f"fencepost.harness.api.{PROTOCOLS[group].__name__}"
+        return [f"{getattr(cls, '__name__', repr(cls))} is not a class; a {group} is one ({interface})"]
     found = []
     if group in CONFIGURED and not _is_frozen(cls):
         found.append(f"{cls.__name__} must be decorated with @dataclass(frozen=True, kw_only=True): its fields are the options")

@@ -18,12 +18,12 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from harness.api import Run, RunFile
-from harness.api.files import replacing
-from harness.report.client_table import PROMISES, Row
-from harness.report.documents import read
-from harness.report.model import Page, page
-from harness.report.text import coded, fenced, for_html, for_markdown, number, plural
+from fencepost.harness.api import Run, RunFile
+from fencepost.harness.api.files import replacing
+from fencepost.harness.report.client_table import PROMISES, Row
+from fencepost.harness.report.documents import read
+from fencepost.harness.report.model import Page, page
+from fencepost.harness.report.text import coded, fenced, for_html, for_markdown, number, plural
 
 __all__ = ["compile_templates", "render", "render_clients"]
 
@@ -77,7 +77,7 @@ def summary(shown: Page) -> str:
 
 @cache  # so that templates are compiled once
 def _environment(**options: Any) -> Environment:
-    templates = ChoiceLoader([PackageLoader("harness.report"), PackageLoader("harness.report", "panels")])
+    templates = ChoiceLoader([PackageLoader("fencepost.harness.report"), PackageLoader("fencepost.harness.report", "panels")])
     made = Environment(loader=templates, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, **options)
     made.filters.update(number=number, plural=plural, fenced=fenced, coded=coded)
     return made

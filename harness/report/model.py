@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from harness.report.documents import ReportData
-from harness.report.panels import faults, fencing, findings, properties, settings, timeline, untested, verdict
+from fencepost.harness.report.documents import ReportData
+from fencepost.harness.report.panels import faults, fencing, findings, properties, settings, timeline, untested, verdict
 
 PANELS = (verdict, properties, timeline, findings, fencing, faults, untested, settings)  # in the order of the page
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from harness.api import split_record_id
-from harness.visible_text import visible
+from fencepost.harness.api import split_record_id
+from fencepost.harness.visible_text import visible
 
 NOTHING = "\N{EN DASH}"  # what stands where there is no value
 _MARKDOWN = re.compile(r"([\\`*_\[\]#|~>])")

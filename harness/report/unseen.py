@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from harness.report.documents import ReportData
-from harness.report.panels import faults
-from harness.report.text import at, number, plural
+from fencepost.harness.report.documents import ReportData
+from fencepost.harness.report.panels import faults
+from fencepost.harness.report.text import at, number, plural
 
 _NAMED = 3
 

@@ -14,7 +14,7 @@ from typing import Any, TypedDict, cast
 
 import msgspec
 
-from harness.api import (
+from fencepost.harness.api import (
     DAMAGE_SCHEMA,
     Evidence,
     Gap,
@@ -28,11 +28,11 @@ from harness.api import (
     Run,
     RunFile,
 )
-from harness.api.files import Checksum, checksum, limited, replacing
-from harness.api.history import RECEIPTS
-from harness.api.run import table_problem
-from harness.api.verdict_document import ReceiptDocument, VerdictDocument
-from harness.history.lines import history_file
+from fencepost.harness.api.files import Checksum, checksum, limited, replacing
+from fencepost.harness.api.history import RECEIPTS
+from fencepost.harness.api.run import table_problem
+from fencepost.harness.api.verdict_document import ReceiptDocument, VerdictDocument
+from fencepost.harness.history.lines import history_file
 
 MOST_LEVELS = 64  # of lists and objects in a document
 _HALVES, _LONE = re.compile(r"\\u[dD][89a-fA-F]"), re.compile("[\ud800-\udfff]")

@@ -10,9 +10,9 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from harness.api import CampaignError, Run, RunFile, overlaid_contract, planned_contract
-from harness.runs.directory import open_run, read_verdict
-from harness.runs.store import is_run, slug
+from fencepost.harness.api import CampaignError, Run, RunFile, overlaid_contract, planned_contract
+from fencepost.harness.runs.directory import open_run, read_verdict
+from fencepost.harness.runs.store import is_run, slug
 
 LONGEST_NAME = 60
 

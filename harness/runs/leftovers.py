@@ -20,12 +20,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from harness.api import DockerLeftover, Run, liveness
-from harness.api.python_command import START
-from harness.plugins import services
-from harness.runs import store
+from fencepost.harness.api import DockerLeftover, Run, liveness
+from fencepost.harness.api.python_command import START
+from fencepost.harness.plugins import services
+from fencepost.harness.runs import store
 
-SANDBOXES = ("clusters.local.init", "clusters.docker.init")  # the first processes of sandboxes
+SANDBOXES = ("fencepost.clusters.local.init", "fencepost.clusters.docker.init")  # the first processes of sandboxes
 TEMPORARY = ("spark", "warm", "shared", "selfcheck", "base")  # kinds of temporary directories
 UNLOCKED_S = 24 * 3600.0  # age from which a temporary directory without a lock, of an older version, is left over
 _PATIENCE_S = 5.0

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from harness.api import Run, RunFile, liveness
-from harness.api.history import OPERATIONS, RECEIPTS
-from harness.history import merge
-from harness.history.roster import present
-from harness.runs.directory import open_run, read_verdict
+from fencepost.harness.api import Run, RunFile, liveness
+from fencepost.harness.api.history import OPERATIONS, RECEIPTS
+from fencepost.harness.history import merge
+from fencepost.harness.history.roster import present
+from fencepost.harness.runs.directory import open_run, read_verdict
 
 MERGE_LOCK = ".merge.lock"
 

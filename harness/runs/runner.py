@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from harness.api import (
+from fencepost.harness.api import (
     ClusterError,
     FailedEvent,
     HarnessError,
@@ -33,13 +33,13 @@ from harness.api import (
     note_event,
     phase_event,
 )
-from harness.api.python_command import module_command
-from harness.planning.plan import hopeless, look_up_secrets, make_plan
-from harness.plugins import registry, services
-from harness.plugins.check_options import load_check
-from harness.runs import store
-from harness.runs.directory import open_run, read_plan, write_left_behind, write_plan, write_verdict
-from harness.secrets import sweep
+from fencepost.harness.api.python_command import module_command
+from fencepost.harness.planning.plan import hopeless, look_up_secrets, make_plan
+from fencepost.harness.plugins import registry, services
+from fencepost.harness.plugins.check_options import load_check
+from fencepost.harness.runs import store
+from fencepost.harness.runs.directory import open_run, read_plan, write_left_behind, write_plan, write_verdict
+from fencepost.harness.secrets import sweep
 
 OnEvent = Callable[[RunEvent], None]
 _ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
@@ -119,7 +119,7 @@ class Runner:
         provider = registry.build(
             registry.load("fencepost.cluster", plan["cluster"]["kind"]), plan["cluster"]["options"], "cluster"
         )
-        argv = provider.sandbox(module_command("harness.perform.performer", str(run_dir.resolve())))
+        argv = provider.sandbox(module_command("fencepost.harness.perform.performer", str(run_dir.resolve())))
         (run_dir / "logs").mkdir(exist_ok=True)
         ended: PerformedEvent | FailedEvent | None = None
         lock = self.hold(run_dir)  # the supervisor has it too, and lives until all in the sandbox is gone
@@ -195,7 +195,7 @@ class Runner:
         run_dir = store.new_run_dir(self._results, "adopted", secrets.token_hex(3))
         self.hold(run_dir)
         self._phase("fetch", f"{url}: what is needed of it goes to {run_dir}")
-        from harness.history import remote
+        from fencepost.harness.history import remote
 
         try:
             remote.adopt(self._session(), url, run_dir, contract)
@@ -220,8 +220,8 @@ class Runner:
         last: nothing is judged after it, so Spark ends beside the report. here: Spark is not started for a short history.
         Everything is written where the run says (`Run.judgement`).
         """
-        from harness import report  # here, and not above: until Spark has started, nothing else is to do
-        from harness.runs.merging import merged
+        from fencepost.harness import report  # here, and not above: until Spark has started, nothing else is to do
+        from fencepost.harness.runs.merging import merged
 
         report.compile_templates()
         own_checks = {path: load_check(path) for path in checkers}
@@ -247,7 +247,7 @@ class Runner:
     def _bring(self, run: Run) -> None:
         """What the report shows of a history on another file system; without it there is a report, and it says what it lacks."""
         if run.is_remote:
-            from harness.history import remote
+            from fencepost.harness.history import remote
 
             try:
                 remote.bring(self._session(), run)

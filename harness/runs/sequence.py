@@ -18,9 +18,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
-from harness.api import Exit, HarnessError, Interrupted, Run, RunEvent, Test, Verdict, anomaly_and_word, note_event
-from harness.campaign.campaign import PlannedRun
-from harness.runs.directory import open_run
+from fencepost.harness.api import Exit, HarnessError, Interrupted, Run, RunEvent, Test, Verdict, anomaly_and_word, note_event
+from fencepost.harness.campaign.campaign import PlannedRun
+from fencepost.harness.runs.directory import open_run
 
 LEFT_BY_CTRL_C = 130
 

@@ -8,9 +8,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from harness.api import CampaignError, Run, RunFile, Test
-from harness.plugins.registry import unknown
-from harness.runs.directory import open_run
+from fencepost.harness.api import CampaignError, Run, RunFile, Test
+from fencepost.harness.plugins.registry import unknown
+from fencepost.harness.runs.directory import open_run
 
 RESULTS_VARIABLE = "FENCEPOST_RESULTS"
 LONGEST_NAME = 100  # of a directory

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
-from harness.api import HarnessError, OverBudget, Receipt
+from fencepost.harness.api import HarnessError, OverBudget, Receipt
 
 Argument = TypeVar("Argument")
 

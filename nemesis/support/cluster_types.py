@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from harness.api import (
+from fencepost.harness.api import (
     Authorizing,
     Cluster,
     ClusterView,

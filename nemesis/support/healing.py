@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from harness.api import Cluster, Killable, Receipt
+from fencepost.harness.api import Cluster, Killable, Receipt
 
 
 def healed(

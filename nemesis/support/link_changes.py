@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from harness.api import ClusterView, Pair, Receipt
+from fencepost.harness.api import ClusterView, Pair, Receipt
 
 Change = tuple[str, int]  # the call that began it, and the number that it returned
 

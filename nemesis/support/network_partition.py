@@ -10,11 +10,11 @@ from dataclasses import replace
 from random import Random
 from typing import Any, Literal, get_args
 
-from harness.api import Cluster, HarnessError, Pair, Receipt, SecondCluster, second_of
-from nemesis.support import targets
-from nemesis.support.attempts import attempt_each, no_target, undo_on_error
-from nemesis.support.cluster_types import PartitionableCluster
-from nemesis.support.healing import healed
+from fencepost.harness.api import Cluster, HarnessError, Pair, Receipt, SecondCluster, second_of
+from fencepost.nemesis.support import targets
+from fencepost.nemesis.support.attempts import attempt_each, no_target, undo_on_error
+from fencepost.nemesis.support.cluster_types import PartitionableCluster
+from fencepost.nemesis.support.healing import healed
 
 Sides = tuple[tuple[str, ...], tuple[str, ...]]
 LinkScope = Literal["servers", "clients", "all"]  # whom a node's links lead to

@@ -8,10 +8,10 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from harness.api import Cluster, ClusterError, ClusterView, HarnessError, Placement, Receipt, clock
-from nemesis.support.attempts import undo_on_error
-from nemesis.support.changes import OverlappingChanges
-from nemesis.support.waiting import poll_until
+from fencepost.harness.api import Cluster, ClusterError, ClusterView, HarnessError, Placement, Receipt, clock
+from fencepost.nemesis.support.attempts import undo_on_error
+from fencepost.nemesis.support.changes import OverlappingChanges
+from fencepost.nemesis.support.waiting import poll_until
 
 INTERNAL = ("__transaction_state", "__consumer_offsets")
 LED_WITHIN_S = 10.0

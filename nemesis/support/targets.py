@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
-from harness.api import SECOND, Cluster, ClusterError, ConnectDuties, RunningConnect, Scalable, SecondCluster, second_of
-from nemesis.support.waiting import poll_until
+from fencepost.harness.api import SECOND, Cluster, ClusterError, ConnectDuties, RunningConnect, Scalable, SecondCluster, second_of
+from fencepost.nemesis.support.waiting import poll_until
 
 SPELLINGS = {
     "random": "random",

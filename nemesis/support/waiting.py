@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from harness.api import clock
+from fencepost.harness.api import clock
 
 LOOK_EVERY_S = 0.05
 

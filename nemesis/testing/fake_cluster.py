@@ -10,12 +10,12 @@ import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from harness.api import ClusterError, Isolation, SharedState, TopicSpec, Wipeable
-from nemesis.testing.fake_environment import FakeEnvironment
-from nemesis.testing.fake_partitions import FakePartitions
-from nemesis.testing.fake_rights import FakeRights
-from nemesis.testing.fake_second import FakeSecond
-from nemesis.testing.fake_transactions import FakeTransactions
+from fencepost.harness.api import ClusterError, Isolation, SharedState, TopicSpec, Wipeable
+from fencepost.nemesis.testing.fake_environment import FakeEnvironment
+from fencepost.nemesis.testing.fake_partitions import FakePartitions
+from fencepost.nemesis.testing.fake_rights import FakeRights
+from fencepost.nemesis.testing.fake_second import FakeSecond
+from fencepost.nemesis.testing.fake_transactions import FakeTransactions
 
 FIRST_PID = 4000
 

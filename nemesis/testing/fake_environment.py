@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable
 
-from harness.api import ClusterError, HeldBack
-from nemesis.testing.fake_links import FakeLinks
+from fencepost.harness.api import ClusterError, HeldBack
+from fencepost.nemesis.testing.fake_links import FakeLinks
 
 
 class FakeEnvironment(FakeLinks):

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
-from harness.api import PacketTimes, Pair
+from fencepost.harness.api import PacketTimes, Pair
 
 
 class FakeLinks(ABC):

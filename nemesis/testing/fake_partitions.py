@@ -6,7 +6,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from harness.api import ClusterError, Placement
+from fencepost.harness.api import ClusterError, Placement
 
 REPLICAS = 3
 LOGS = ("__transaction_state", "__consumer_offsets")

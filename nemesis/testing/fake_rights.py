@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from harness.api import ClusterError, Right
+from fencepost.harness.api import ClusterError, Right
 
 EVERY = "*"
 GRANTED = tuple(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from harness.api import ClusterError, LogRecord
+from fencepost.harness.api import ClusterError, LogRecord
 
 
 class FakeSecond:

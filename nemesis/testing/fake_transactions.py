@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 
-from harness.api import (
+from fencepost.harness.api import (
     ActiveProducer,
     ClusterError,
     CoordinatedTransaction,

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import recording
 from benchmarks.workers import TESTS
-from harness.planning.plan import make_plan
+from fencepost.harness.planning.plan import make_plan
 
 
 @pytest.mark.parametrize("test", TESTS, ids=lambda test: test.name)

@@ -12,10 +12,10 @@ from support.long_histories import judge_as_long
 from support.random_histories import swallow
 from support.reference import NAMES, anomalies, by_records
 
-from checkers.lawful_history import CONTRACT
-from checkers.verdict.judge import judge
-from harness.api import record_id
-from harness.runs.directory import open_run
+from fencepost.checkers.lawful_history import CONTRACT
+from fencepost.checkers.verdict.judge import judge
+from fencepost.harness.api import record_id
+from fencepost.harness.runs.directory import open_run
 
 HISTORIES_PER_FILE = 60
 

@@ -9,8 +9,8 @@ import time
 import numpy as np
 import pytest
 
-from checkers import array_files
-from checkers.array_files import SMALL, ArrayFiles, Arrays
+from fencepost.checkers import array_files
+from fencepost.checkers.array_files import SMALL, ArrayFiles, Arrays
 
 LARGE = 2 * SMALL // 8  # values of 64 bits
 

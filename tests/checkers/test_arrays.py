@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from checkers.arrays import MOST_IN_TABLE, among
+from fencepost.checkers.arrays import MOST_IN_TABLE, among
 
 
 @pytest.mark.parametrize("few", [[], [3], [-1, 4], [0, MOST_IN_TABLE], [0, MOST_IN_TABLE + 1], [-(2**31), 2**31 - 1], [2**62]])

@@ -10,15 +10,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from checkers.api import CheckResult, partition_check, run_check
-from checkers.failures import described
-from checkers.spark.job import _result
-from checkers.testing import PartitionBuilder
-from checkers.verdict.decision import judge_property
-from checkers.verdict.judge import _detail, _sentence
-from checkers.verdict.rules import rule_for
-from checkers.verdict.run_checks import _run_check
-from harness.report.panels.properties import properties
+from fencepost.checkers.api import CheckResult, partition_check, run_check
+from fencepost.checkers.failures import described
+from fencepost.checkers.spark.job import _result
+from fencepost.checkers.testing import PartitionBuilder
+from fencepost.checkers.verdict.decision import judge_property
+from fencepost.checkers.verdict.judge import _detail, _sentence
+from fencepost.checkers.verdict.rules import rule_for
+from fencepost.checkers.verdict.run_checks import _run_check
+from fencepost.harness.report.panels.properties import properties
 
 
 @partition_check("too-short")

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from support.histories import answer, violated
 
-from checkers.verdict.judge import judge
-from harness.interop.adopt import adopt
-from harness.runs.directory import open_run
+from fencepost.checkers.verdict.judge import judge
+from fencepost.harness.interop.adopt import adopt
+from fencepost.harness.runs.directory import open_run
 
 CASES = (Path(__file__).parent / "data" / "jepsen_cases.txt").read_text().split("== ")[1:]
 

@@ -4,11 +4,11 @@ import pyarrow.parquet as pq
 import pytest
 from support.histories import violated, write_history
 
-from checkers.lawful_history import CONTRACT, write_lawful
-from checkers.verdict.judge import judge
-from checkers.verdict.rules import INAPPLICABLE, full_contract, rule_for
-from harness.api import record_id
-from harness.runs.directory import open_run
+from fencepost.checkers.lawful_history import CONTRACT, write_lawful
+from fencepost.checkers.verdict.judge import judge
+from fencepost.checkers.verdict.rules import INAPPLICABLE, full_contract, rule_for
+from fencepost.harness.api import record_id
+from fencepost.harness.runs.directory import open_run
 
 
 @pytest.fixture(scope="module")

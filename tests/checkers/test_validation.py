@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 from support.histories import History, answer, violated, write_history
 
-from checkers.api import CheckResult, partition_check
-from checkers.lawful_history import CONTRACT
-from checkers.registry import Broken, installed_checks
-from checkers.validation import breaches
-from checkers.verdict.judge import judge
-from harness.runs.directory import open_run
+from fencepost.checkers.api import CheckResult, partition_check
+from fencepost.checkers.lawful_history import CONTRACT
+from fencepost.checkers.registry import Broken, installed_checks
+from fencepost.checkers.validation import breaches
+from fencepost.checkers.verdict.judge import judge
+from fencepost.harness.runs.directory import open_run
 
 
 @partition_check("empty-offset", needs="nothing was read")
@@ -53,10 +53,10 @@ def test_an_installed_check_that_breaks_the_interface_is_unknown_with_the_reason
     information = tmp_path / "odd_checks-1.dist-info"
     information.mkdir()
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: odd-checks\nVersion: 1\n")
-    (information / "entry_points.txt").write_text("[fencepost.checker]\nodd = checkers.lawful_history:CONTRACT\n")
+    (information / "entry_points.txt").write_text("[fencepost.checker]\nodd = fencepost.checkers.lawful_history:CONTRACT\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     checks, broken = installed_checks()
-    reason = "checkers.lawful_history:CONTRACT cannot be used: "
+    reason = "fencepost.checkers.lawful_history:CONTRACT cannot be used: "
     assert [one.name for one in broken] == ["odd"]
     assert isinstance(broken[0], Broken)
     assert broken[0].reason.startswith(reason)
@@ -64,8 +64,8 @@ def test_an_installed_check_that_breaks_the_interface_is_unknown_with_the_reason
 
 
 STRANGE = """
-from checkers.api import CheckResult, partition_check
-from checkers.partition.result_rows import read_rows
+from fencepost.checkers.api import CheckResult, partition_check
+from fencepost.checkers.partition.result_rows import read_rows
 
 
 def odd(log):

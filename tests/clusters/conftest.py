@@ -17,14 +17,14 @@ from pathlib import Path
 import pytest
 from support.ssh_hosts import SSHD, keygen
 
-from clusters.docker import engine, images
-from clusters.docker.provider import Docker
-from clusters.fault_tools import faketime
-from clusters.kafka.distribution import fetch
-from clusters.local import class_archive
-from clusters.ssh.remote import file_transfer
-from harness.api import TopicSpec
-from harness.fetching.java import java
+from fencepost.clusters.docker import engine, images
+from fencepost.clusters.docker.provider import Docker
+from fencepost.clusters.fault_tools import faketime
+from fencepost.clusters.kafka.distribution import fetch
+from fencepost.clusters.local import class_archive
+from fencepost.clusters.ssh.remote import file_transfer
+from fencepost.harness.api import TopicSpec
+from fencepost.harness.fetching.java import java
 
 DAEMON_S = 60
 BASE, IMAGE = "fencepost-test/java:1", "fencepost-test/kafka:{version}"

@@ -13,11 +13,11 @@ import time
 import pytest
 from support.play_scenes import OUTSIDE, play
 
-from clusters.docker import engine, leftovers
-from clusters.fault_tools import faketime
-from clusters.local import Local
-from harness.api import Partitionable
-from harness.runs.leftovers import processes
+from fencepost.clusters.docker import engine, leftovers
+from fencepost.clusters.fault_tools import faketime
+from fencepost.clusters.local import Local
+from fencepost.harness.api import Partitionable
+from fencepost.harness.runs.leftovers import processes
 
 pytestmark = pytest.mark.cluster
 

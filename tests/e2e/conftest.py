@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from harness.cli import main
+from fencepost.harness.cli import main
 
 
 @pytest.fixture

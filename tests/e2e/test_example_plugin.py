@@ -33,7 +33,7 @@ def run(argv, env, cwd):
 
 
 def test_what_it_brings_is_listed_beside_the_built_ins(installed, tmp_path):
-    done = run([sys.executable, "-m", "harness.cli", "plugins", "--json"], installed, tmp_path)
+    done = run([sys.executable, "-m", "fencepost", "plugins", "--json"], installed, tmp_path)
     listed = {(group, name) for group, names in json.loads(done.stdout).items() for name in names}
     assert listed >= PLUGINS | {("nemesis", "kill"), ("cluster", "local")}
 
@@ -45,8 +45,8 @@ def test_its_own_tests_pass(installed, tmp_path):
 
 
 OWN_CHECK = """
-from checkers.api import CheckResult, partition_check
-from checkers.partition.result_rows import read_rows
+from fencepost.checkers.api import CheckResult, partition_check
+from fencepost.checkers.partition.result_rows import read_rows
 
 
 @partition_check("first-place")

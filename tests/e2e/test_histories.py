@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from support.fencepost_command import answers, fencepost
 
-from checkers.lawful_history import CONTRACT, write_lawful
-from checkers.registry import installed_checks
-from checkers.selfcheck.damages import DAMAGES, WITHOUT
-from checkers.verdict.rules import INAPPLICABLE, RULES, full_contract, rule_for
+from fencepost.checkers.lawful_history import CONTRACT, write_lawful
+from fencepost.checkers.registry import installed_checks
+from fencepost.checkers.selfcheck.damages import DAMAGES, WITHOUT
+from fencepost.checkers.verdict.rules import INAPPLICABLE, RULES, full_contract, rule_for
 
 CLEAN = (Path(__file__).parent / "data" / "clean.edn").read_text()
 
@@ -131,7 +131,7 @@ def test_an_exported_run_comes_back_with_the_same_verdict(here, tmp_path):
 
 def test_the_checks_can_fail_and_selfcheck_proves_it(here, monkeypatch):
     """Each installed check was made to speak, and said only what it had to. Damages to pipelines have histories of their own."""
-    monkeypatch.setattr("checkers.selfcheck.selfcheck.GENERATED", 150)  # enough for every damage to have its place
+    monkeypatch.setattr("fencepost.checkers.selfcheck.selfcheck.GENERATED", 150)  # enough for every damage to have its place
     code, out, err = here("selfcheck", "--json")
     rows = json.loads(out)
     assert code == 0, out + err

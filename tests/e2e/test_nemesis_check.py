@@ -11,14 +11,14 @@ import sys
 import pytest
 from support.fencepost_command import FENCEPOST
 
-from harness.conformance.results import STORIES
-from harness.runs import leftovers
+from fencepost.harness.conformance.results import STORIES
+from fencepost.harness.runs import leftovers
 
 pytestmark = pytest.mark.cluster
 
 LIES = '''
 from dataclasses import dataclass
-from nemesis.pause import Pause
+from fencepost.nemesis.pause import Pause
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +95,7 @@ def test_the_killed_harness_left_nothing(liar, tmp_path_factory):
 
 
 def test_a_missing_capability_is_reported_without_starting_a_cluster(tmp_path):
-    argv = [sys.executable, "-m", "harness.cli", "nemesis", "check", "isolate", "--cluster-set", "loopback=true"]
+    argv = [sys.executable, "-m", "fencepost", "nemesis", "check", "isolate", "--cluster-set", "loopback=true"]
     done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
     assert done.returncode == 2, done.stderr
     assert "unavailable here, because the campaign asks for loopback" in " ".join(done.stdout.split())

@@ -8,7 +8,7 @@ import subprocess
 
 from support.fencepost_command import FENCEPOST, PATIENCE_S
 
-from checkers.lawful_history import write_lawful
+from fencepost.checkers.lawful_history import write_lawful
 
 CODE = "from pathlib import Path\nPath(__file__).with_suffix('.ran').touch()\n"
 
@@ -18,7 +18,7 @@ def test_no_code_of_a_run_directory_runs_when_it_is_judged_inside_of_it(tmp_path
     run = write_lawful(tmp_path, transactions=50)
     plan = json.loads((run.directory / "plan.json").read_text())
     (run.directory / "plan.json").write_text(
-        json.dumps({**plan, "checkers": ["evil:check", "checkers.anomalies.losses:lost_write"]})
+        json.dumps({**plan, "checkers": ["evil:check", "fencepost.checkers.anomalies.losses:lost_write"]})
     )
     for name in ("evil.py", "numpy.py", "pandas.py", "pyspark.py", "checkers.py", "sitecustomize.py"):
         (run.directory / name).write_text(CODE)

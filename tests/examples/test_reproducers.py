@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support import external_kafka
 
-from clusters.kafka.distribution import fetch
+from fencepost.clusters.kafka.distribution import fetch
 
 PROGRAMS = Path(__file__).parents[2] / "examples" / "reproducers"
 MINUTES_5 = 300

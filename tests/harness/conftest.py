@@ -11,7 +11,7 @@ THINGS = '''
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Mapping
 
-from harness.api import Killable, Outcome, PlannedOperation, Receipt, Role, TopicSpec
+from fencepost.harness.api import Killable, Outcome, PlannedOperation, Receipt, Role, TopicSpec
 
 
 @dataclass(frozen=True, kw_only=True)

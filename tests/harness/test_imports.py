@@ -12,13 +12,13 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
-from harness.api import DockerService, Judge, KafkaCache
-from harness.plugins import registry
+from fencepost.harness.api import DockerService, Judge, KafkaCache
+from fencepost.harness.plugins import registry
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("clusters", "nemesis", "workloads", "checkers")
-FETCHING = tuple(f"harness.fetching.{path.stem}" for path in (ROOT / "harness" / "fetching").glob("[a-z]*.py"))
-VOCABULARY = ("harness.api", "harness.secrets", "harness.fetching", *FETCHING)
+PACKAGES = ("harness", *ROOMS)
+VOCABULARY = ("fencepost.harness.api", "fencepost.harness.secrets", "fencepost.harness.fetching")
 
 
 @cache
@@ -40,25 +40,32 @@ def imported(path: Path) -> set[str]:
     return found
 
 
+def package_of(name: str) -> str | None:
+    """Which of our five packages a module belongs to, by its full name or by the folder's alone."""
+    parts = name.removeprefix("fencepost.").split(".")
+    return parts[0] if parts[0] in PACKAGES else None
+
+
 def test_rooms_know_the_vocabulary_and_never_one_another():
     for room in ROOMS:
         for path in (ROOT / room).rglob("*.py"):
             for name in imported(path):
-                first = name.split(".")[0]
-                allowed = first == room or name in VOCABULARY or first not in (*ROOMS, "harness")
+                allowed = package_of(name) in (room, None) or name.startswith(VOCABULARY)
                 assert allowed, f"{path.relative_to(ROOT)} imports {name}"
 
 
 def test_the_harness_reaches_the_rooms_by_name_only():
     for path in (ROOT / "harness").rglob("*.py"):
-        reached = {name for name in imported(path) if name.split(".")[0] in ROOMS}
+        reached = {name for name in imported(path) if package_of(name) in ROOMS}
         assert not reached, f"{path.relative_to(ROOT)} imports {reached}"
 
 
 def named_by_string(path: Path) -> set[str]:
     """Every text `module:name` in a file that names something of another package."""
     texts = [node.value for node in nodes(path) if isinstance(node, ast.Constant)]
-    return {text for text in texts if isinstance(text, str) and re.fullmatch(rf"({'|'.join(ROOMS)})(\.\w+)*:\w+", text)}
+    return {
+        text for text in texts if isinstance(text, str) and re.fullmatch(rf"(fencepost\.)?({'|'.join(ROOMS)})(\.\w+)*:\w+", text)
+    }
 
 
 def test_the_harness_names_the_rooms_in_entry_points_only():
@@ -74,17 +81,19 @@ def test_each_service_has_one_entry_point_and_implements_its_interface(name, int
 
 
 def test_the_vocabulary_imports_nothing_of_ours():
-    watched = ("harness", "pyspark", "numpy", *ROOMS)
-    code = f"import sys, harness.api; print(*(name for name in sys.modules if name.split('.')[0] in {watched}))"
+    watched = ("fencepost", "pyspark", "numpy")
+    code = f"import sys, fencepost.harness.api; print(*(name for name in sys.modules if name.split('.')[0] in {watched}))"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    parts = {f"harness.api.{path.stem}" for path in (ROOT / "harness" / "api").glob("[a-z]*.py")}
-    assert {"harness", "harness.api"} <= {*said} <= {"harness", "harness.api", *parts}
+    parts = {f"fencepost.harness.api.{path.stem}" for path in (ROOT / "harness" / "api").glob("[a-z]*.py")}
+    above = {"fencepost", "fencepost.harness", "fencepost.harness.api"}
+    assert above <= {*said} <= {*above, *parts}
 
 
 def circles() -> list[set[str]]:
     """Files of the five packages that import each other in a circle: also inside functions, and for type checkers only."""
-    files = [path for room in ("harness", *ROOMS) for path in (ROOT / room).rglob("*.py")]
-    modules = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in files}
+    files = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
+    dotted = {path: ".".join(("fencepost", *path.relative_to(ROOT).with_suffix("").parts)) for path in files}
+    modules = {name.removesuffix(".__init__"): path for path, name in dotted.items()}
     graph = nx.DiGraph()
     for module, path in modules.items():
         for node in nodes(path):
@@ -104,6 +113,12 @@ def test_no_files_import_each_other_in_a_circle():
 
 
 def test_secrets_know_no_more_than_the_vocabulary():
-    assert {name for name in imported(ROOT / "harness" / "secrets.py") if name.split(".")[0] in (*ROOMS, "harness")} == {
-        "harness.api"
-    }
+    assert {name for name in imported(ROOT / "harness" / "secrets.py") if package_of(name)} == {"fencepost.harness.api"}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_package_can_be_imported_under_a_second_name(package):
+    """From a working copy's root `import harness` would find the folder: two registries, and classes that are not equal."""
+    code = f"import {package}"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert f"ImportError: this package is `fencepost.{package}`, not `{package}`" in done.stderr

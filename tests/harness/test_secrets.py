@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from harness import secrets
-from harness.api import CampaignError, ClientSettings
+from fencepost.harness import secrets
+from fencepost.harness.api import CampaignError, ClientSettings
 
 KEY = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\n-----END PRIVATE KEY-----\n"
 
@@ -163,7 +163,7 @@ def test_files_are_swept(monkeypatch, tmp_path):
 def test_what_ends_a_process_or_a_thread_is_told_without_secrets():
     program = """
 import threading
-from harness import secrets
+from fencepost.harness import secrets
 pw = secrets.resolve({"sasl.password": "env:PW"})["sasl.password"]
 secrets.guard()
 def broken():

@@ -4,11 +4,11 @@ from random import Random
 
 import pytest
 
-from harness.api import CampaignError, ClusterError
-from harness.campaign import campaign
-from nemesis import abort_transaction
-from nemesis.abort_transaction import AbortTransaction
-from nemesis.testing import FakeCluster
+from fencepost.harness.api import CampaignError, ClusterError
+from fencepost.harness.campaign import campaign
+from fencepost.nemesis import abort_transaction
+from fencepost.nemesis.abort_transaction import AbortTransaction
+from fencepost.nemesis.testing import FakeCluster
 
 
 @pytest.fixture(autouse=True)

@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from harness.api import ClusterError, Receipt
-from nemesis.clock_skew import ClockSkew
-from nemesis.testing import FakeCluster
+from fencepost.harness.api import ClusterError, Receipt
+from fencepost.nemesis.clock_skew import ClockSkew
+from fencepost.nemesis.testing import FakeCluster
 
 
 @pytest.mark.parametrize(("direction", "seconds"), [("ahead", 60.0), ("behind", -60.0)])

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from nemesis.connect_support import ConnectSupport
-from nemesis.testing import FakeCluster
+from fencepost.nemesis.connect_support import ConnectSupport
+from fencepost.nemesis.testing import FakeCluster
 
 WORKERS = ("c0", "c1", "c2")
 

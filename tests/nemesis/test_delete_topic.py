@@ -4,10 +4,10 @@ from random import Random
 
 import pytest
 
-from harness.api import CampaignError, ClusterError, SharedState, deletions_in
-from harness.campaign import campaign
-from nemesis.delete_topic import DeleteTopic
-from nemesis.testing import FakeCluster
+from fencepost.harness.api import CampaignError, ClusterError, SharedState, deletions_in
+from fencepost.harness.campaign import campaign
+from fencepost.nemesis.delete_topic import DeleteTopic
+from fencepost.nemesis.testing import FakeCluster
 
 QUICK = {"gone_within_s": 0.0, "back_within_s": 0.0}
 PARTITIONS = ("t-0", "t-1", "u-0")

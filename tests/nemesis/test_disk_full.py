@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from harness.api import ClusterError, Receipt
-from nemesis.disk_full import DiskFull
-from nemesis.testing import FakeCluster
+from fencepost.harness.api import ClusterError, Receipt
+from fencepost.nemesis.disk_full import DiskFull
+from fencepost.nemesis.testing import FakeCluster
 
 
 def test_a_full_disk_ends_the_broker_and_healing_starts_it_again():

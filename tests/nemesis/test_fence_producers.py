@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from harness.api import ClusterError
-from nemesis.fence_producers import FenceProducers
-from nemesis.testing import FakeCluster
+from fencepost.harness.api import ClusterError
+from fencepost.nemesis.fence_producers import FenceProducers
+from fencepost.nemesis.testing import FakeCluster
 
 IDS = ("tx-0", "tx-1")
 

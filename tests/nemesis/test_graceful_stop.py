@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from nemesis.graceful_stop import GracefulStop
-from nemesis.testing import FakeCluster
+from fencepost.nemesis.graceful_stop import GracefulStop
+from fencepost.nemesis.testing import FakeCluster
 
 
 def test_a_broker_ends_orderly_and_answers_again_after_healing():

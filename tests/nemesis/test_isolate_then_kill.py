@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from nemesis.isolate_then_kill import IsolateThenKill
-from nemesis.testing import FakeCluster
+from fencepost.nemesis.isolate_then_kill import IsolateThenKill
+from fencepost.nemesis.testing import FakeCluster
 
 
 def test_the_leader_is_cut_from_the_brokers_then_killed_and_the_cut_ends_with_it():
@@ -30,7 +30,7 @@ def test_healing_starts_the_broker_again_and_is_idempotent():
 
 
 def test_a_broker_that_cannot_be_killed_makes_the_fault_ineffective(monkeypatch):
-    monkeypatch.setattr("nemesis.isolate_then_kill.GONE_WITHIN_S", 0.1)
+    monkeypatch.setattr("fencepost.nemesis.isolate_then_kill.GONE_WITHIN_S", 0.1)
     cluster = FakeCluster()
     cluster.kill = lambda node: None
     receipt = IsolateThenKill(target="leader:t-0", alone_s=0).inject(cluster, Random(1))

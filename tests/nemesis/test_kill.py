@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from harness.api import OverBudget
-from nemesis.kill import Kill
-from nemesis.testing import FakeCluster
+from fencepost.harness.api import OverBudget
+from fencepost.nemesis.kill import Kill
+from fencepost.nemesis.testing import FakeCluster
 
 
 def test_the_process_id_is_gone_and_a_new_one_answers_after_healing():
@@ -77,7 +77,7 @@ def test_one_broker_dead_already_and_one_killed_is_an_effect():
 
 
 def test_a_broker_that_survives_is_named_and_the_fault_is_effective_for_the_others(monkeypatch):
-    monkeypatch.setattr("nemesis.kill.GONE_WITHIN_S", 0)
+    monkeypatch.setattr("fencepost.nemesis.kill.GONE_WITHIN_S", 0)
     cluster = FakeCluster()
     cluster.stubborn.add("n2")
     receipt = Kill(target="all").inject(cluster, Random(1))

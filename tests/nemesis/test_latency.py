@@ -4,10 +4,10 @@ from random import Random
 
 import pytest
 
-from harness.api import ClusterError
-from nemesis.bandwidth import Bandwidth
-from nemesis.latency import Latency
-from nemesis.testing import FakeCluster
+from fencepost.harness.api import ClusterError
+from fencepost.nemesis.bandwidth import Bandwidth
+from fencepost.nemesis.latency import Latency
+from fencepost.nemesis.testing import FakeCluster
 
 
 def test_packets_are_delayed_until_the_fault_is_healed():

@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from harness.api import ClusterError
-from nemesis.link_flap import LinkFlap
-from nemesis.testing import FakeCluster
+from fencepost.harness.api import ClusterError
+from fencepost.nemesis.link_flap import LinkFlap
+from fencepost.nemesis.testing import FakeCluster
 
 
 def quick(**options):

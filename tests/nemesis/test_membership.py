@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from harness.api import Wipeable
-from nemesis.membership import Membership
-from nemesis.testing import FakeCluster
+from fencepost.harness.api import Wipeable
+from fencepost.nemesis.membership import Membership
+from fencepost.nemesis.testing import FakeCluster
 
 
 def cluster_of_three():

@@ -4,13 +4,13 @@ from random import Random
 
 import pytest
 
-from harness.api import ClusterError
-from nemesis.move_coordinator import MoveCoordinator
-from nemesis.move_group_coordinator import MoveGroupCoordinator
-from nemesis.move_leaders import MoveLeaders
-from nemesis.reassign import Reassign
-from nemesis.support import placement
-from nemesis.testing import FakeCluster
+from fencepost.harness.api import ClusterError
+from fencepost.nemesis.move_coordinator import MoveCoordinator
+from fencepost.nemesis.move_group_coordinator import MoveGroupCoordinator
+from fencepost.nemesis.move_leaders import MoveLeaders
+from fencepost.nemesis.reassign import Reassign
+from fencepost.nemesis.support import placement
+from fencepost.nemesis.testing import FakeCluster
 
 
 @pytest.fixture(autouse=True)

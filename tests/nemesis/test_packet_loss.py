@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from harness.api import ClusterError
-from nemesis.packet_loss import PacketLoss
-from nemesis.testing import FakeCluster
+from fencepost.harness.api import ClusterError
+from fencepost.nemesis.packet_loss import PacketLoss
+from fencepost.nemesis.testing import FakeCluster
 
 
 def test_a_share_of_the_packets_is_lost_until_the_fault_is_healed():

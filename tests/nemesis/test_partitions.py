@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.api import ClusterError
-from nemesis.bridge import Bridge
-from nemesis.cut_client import CutClient
-from nemesis.cut_clients import CutClients
-from nemesis.halves import Halves
-from nemesis.isolate import Isolate
-from nemesis.one_way import OneWay
-from nemesis.support import network_partition
-from nemesis.testing import FakeCluster
+from fencepost.harness.api import ClusterError
+from fencepost.nemesis.bridge import Bridge
+from fencepost.nemesis.cut_client import CutClient
+from fencepost.nemesis.cut_clients import CutClients
+from fencepost.nemesis.halves import Halves
+from fencepost.nemesis.isolate import Isolate
+from fencepost.nemesis.one_way import OneWay
+from fencepost.nemesis.support import network_partition
+from fencepost.nemesis.testing import FakeCluster
 
 EVERY_KIND = [Isolate(), Halves(), Bridge(), OneWay(), CutClients(), CutClient()]
 

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from nemesis.pause import Pause
-from nemesis.testing import FakeCluster
+from fencepost.nemesis.pause import Pause
+from fencepost.nemesis.testing import FakeCluster
 
 
 def test_the_process_is_frozen_during_the_fault_and_awake_after():
@@ -27,7 +27,7 @@ def test_a_client_can_be_frozen():
 
 
 def test_a_node_that_does_not_freeze_makes_the_fault_ineffective(monkeypatch):
-    monkeypatch.setattr("nemesis.pause.SEEN_WITHIN_S", 0)
+    monkeypatch.setattr("fencepost.nemesis.pause.SEEN_WITHIN_S", 0)
     cluster = FakeCluster()
     cluster.stubborn.add("n1")
     receipt = Pause(target="broker:n1").inject(cluster, Random(1))
@@ -35,7 +35,7 @@ def test_a_node_that_does_not_freeze_makes_the_fault_ineffective(monkeypatch):
 
 
 def test_a_fault_that_freezes_some_of_its_targets_is_effective_and_names_them(monkeypatch):
-    monkeypatch.setattr("nemesis.pause.SEEN_WITHIN_S", 0)
+    monkeypatch.setattr("fencepost.nemesis.pause.SEEN_WITHIN_S", 0)
     cluster = FakeCluster()
     cluster.stubborn.add("n1")
     cluster.kill("n3")
@@ -100,7 +100,7 @@ def test_a_node_that_somebody_thawed_was_not_frozen_all_the_time():
 
 
 def test_a_node_that_does_not_thaw_is_left(monkeypatch):
-    monkeypatch.setattr("nemesis.pause.SEEN_WITHIN_S", 0)
+    monkeypatch.setattr("fencepost.nemesis.pause.SEEN_WITHIN_S", 0)
     cluster = FakeCluster()
     receipt = Pause(target="broker:n1").inject(cluster, Random(1))
     cluster.resume = lambda node: None

@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from harness.api import ClusterError
-from nemesis.power_off import PowerOff
-from nemesis.testing import FakeCluster
+from fencepost.harness.api import ClusterError
+from fencepost.nemesis.power_off import PowerOff
+from fencepost.nemesis.testing import FakeCluster
 
 
 def test_all_brokers_die_before_any_loses_unsynced_data():
@@ -60,7 +60,7 @@ def test_a_broker_that_survives_loses_nothing():
     cluster.unsynced = {node: {"t-0": (0, 7)} for node in cluster.brokers}
     cluster.kill, was = lambda node: None if node == "n1" else was(node), cluster.kill
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nemesis.kill.GONE_WITHIN_S", 0)
+        patch.setattr("fencepost.nemesis.kill.GONE_WITHIN_S", 0)
         receipt = PowerOff().inject(cluster, Random(1))
     assert (receipt.effective, receipt.note) == (True, "n1 survived; n1 is alive")
     assert set(receipt.evidence["lost"]) == {"n2", "n3"}

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from nemesis.revoke_acl import RevokeAcl
-from nemesis.testing import FakeCluster
+from fencepost.nemesis.revoke_acl import RevokeAcl
+from fencepost.nemesis.testing import FakeCluster
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_right_that_is_gone_already_is_left_to_the_fault_that_took_it():
 
 
 def test_a_broker_that_does_not_learn_of_it_makes_it_ineffective_and_is_named(monkeypatch):
-    monkeypatch.setattr("nemesis.revoke_acl.SEEN_WITHIN_S", 0.02)
+    monkeypatch.setattr("fencepost.nemesis.revoke_acl.SEEN_WITHIN_S", 0.02)
     cluster, fault = FakeCluster(), RevokeAcl(right="write on topic", target="all")
     cluster.client_rights.deaf = {"n2"}
     receipt = fault.inject(cluster, Random(1))

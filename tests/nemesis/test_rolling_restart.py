@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from harness.api import Upgradable
-from nemesis.rolling_restart import RollingRestart
-from nemesis.testing import FakeCluster
+from fencepost.harness.api import Upgradable
+from fencepost.nemesis.rolling_restart import RollingRestart
+from fencepost.nemesis.testing import FakeCluster
 
 
 def steps(cluster):

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from nemesis.scale import Scale
-from nemesis.testing import FakeCluster
+from fencepost.nemesis.scale import Scale
+from fencepost.nemesis.testing import FakeCluster
 
 THREE, ONE_SPARE = dict.fromkeys(("c0", "c1", "c2"), True), {"c0": True, "c1": True, "c2": False}
 

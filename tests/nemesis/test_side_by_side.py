@@ -4,12 +4,12 @@ from itertools import product
 
 import pytest
 
-from harness.api import Injection
-from harness.perform.fault_runner import FaultRunner
-from harness.perform.performer import make_fault
-from nemesis import topic_settings
-from nemesis.support import placement
-from nemesis.testing import FakeClock, FakeCluster
+from fencepost.harness.api import Injection
+from fencepost.harness.perform.fault_runner import FaultRunner
+from fencepost.harness.perform.performer import make_fault
+from fencepost.nemesis import topic_settings
+from fencepost.nemesis.support import placement
+from fencepost.nemesis.testing import FakeClock, FakeCluster
 
 QUICK = {
     "disk-full": {"notice_s": 0},

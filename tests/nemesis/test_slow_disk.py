@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from harness.api import ClusterError
-from nemesis.slow_disk import SlowDisk
-from nemesis.testing import FakeCluster
+from fencepost.harness.api import ClusterError
+from fencepost.nemesis.slow_disk import SlowDisk
+from fencepost.nemesis.testing import FakeCluster
 
 
 def test_writes_are_held_back_until_the_fault_is_healed():

@@ -4,10 +4,10 @@ from random import Random
 
 import pytest
 
-from harness.api import ClusterError
-from nemesis import topic_settings
-from nemesis.testing import FakeCluster
-from nemesis.topic_settings import TopicSettings
+from fencepost.harness.api import ClusterError
+from fencepost.nemesis import topic_settings
+from fencepost.nemesis.testing import FakeCluster
+from fencepost.nemesis.topic_settings import TopicSettings
 
 TOPICS = ("a-0", "a-1", "b-0")
 

@@ -4,10 +4,10 @@ from random import Random
 
 import pytest
 
-from harness.api import ClusterError
-from nemesis import transaction_version
-from nemesis.testing import FakeCluster
-from nemesis.transaction_version import FEATURE, TransactionVersion
+from fencepost.harness.api import ClusterError
+from fencepost.nemesis import transaction_version
+from fencepost.nemesis.testing import FakeCluster
+from fencepost.nemesis.transaction_version import FEATURE, TransactionVersion
 
 ALL = ("n1", "n2", "n3")
 

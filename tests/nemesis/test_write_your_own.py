@@ -7,16 +7,16 @@ from random import Random
 
 import pytest
 
-from harness.api import Admin, ClusterError, FaultChoice, Receipt
-from harness.api.effects import calls_of
-from harness.campaign import campaign
-from harness.conformance.fixture import Bounds
-from harness.conformance.stories import Kit
-from harness.perform.fault_runner import FaultRunner
-from harness.planning.schedule import draw
-from harness.plugins.fault_validation import breaches
-from harness.plugins.registry import build, load
-from nemesis.testing import FakeClock, FakeCluster
+from fencepost.harness.api import Admin, ClusterError, FaultChoice, Receipt
+from fencepost.harness.api.effects import calls_of
+from fencepost.harness.campaign import campaign
+from fencepost.harness.conformance.fixture import Bounds
+from fencepost.harness.conformance.stories import Kit
+from fencepost.harness.perform.fault_runner import FaultRunner
+from fencepost.harness.planning.schedule import draw
+from fencepost.harness.plugins.fault_validation import breaches
+from fencepost.harness.plugins.registry import build, load
+from fencepost.nemesis.testing import FakeClock, FakeCluster
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "nemesis" / "README.md").read_text()

@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from harness.api import record_ids
+from fencepost.harness.api import record_ids
 from support.pipeline_reference import PipelineHistory
 from support.reference import READ_COMMITTED, Found, Row
 

@@ -17,12 +17,22 @@ from random import Random
 import structlog
 from confluent_kafka import Producer
 
-from clusters.kafka import protocol
-from clusters.kafka.roles import coordinator_partition
-from harness.api import Fillable, HarnessError, Isolation, Partitionable, Pausable, Receipt, SharedState, Skewable, TopicSpec
-from harness.conformance.doubles import HostedCluster
-from harness.plugins import registry
-from harness.plugins.fault_validation import lacks
+from fencepost.clusters.kafka import protocol
+from fencepost.clusters.kafka.roles import coordinator_partition
+from fencepost.harness.api import (
+    Fillable,
+    HarnessError,
+    Isolation,
+    Partitionable,
+    Pausable,
+    Receipt,
+    SharedState,
+    Skewable,
+    TopicSpec,
+)
+from fencepost.harness.conformance.doubles import HostedCluster
+from fencepost.harness.plugins import registry
+from fencepost.harness.plugins.fault_validation import lacks
 
 FAULTS = {  # without kill, which is how power-off begins and heals
     "pause": {"target": "controller"},

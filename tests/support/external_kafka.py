@@ -24,10 +24,10 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from clusters.kafka.distribution import fetch
-from clusters.kafka.node_directory import kafka_uuid
-from clusters.kafka.node_plan import loopback
-from harness.fetching.java import java
+from fencepost.clusters.kafka.distribution import fetch
+from fencepost.clusters.kafka.node_directory import kafka_uuid
+from fencepost.clusters.kafka.node_plan import loopback
+from fencepost.harness.fetching.java import java
 
 USER, PASSWORD = "fencepost-user", 'correct "horse" \\ battery-staple'
 PREFIX = "fencepost-"

@@ -9,10 +9,10 @@ import secrets
 import sys
 import threading
 
-from harness.api import ClusterError, Interrupted
-from harness.cli import console, main
-from harness.runs import store
-from harness.runs.directory import read_plan, write_plan, write_verdict
+from fencepost.harness.api import ClusterError, Interrupted
+from fencepost.harness.cli import console, main
+from fencepost.harness.runs import store
+from fencepost.harness.runs.directory import read_plan, write_plan, write_verdict
 
 
 class FakeEngine:

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from checkers.api import Check, CheckResult, partition_check
+from fencepost.checkers.api import Check, CheckResult, partition_check
 
 
 def fatal(folder: Path, what: str, times: int) -> Check[Any]:

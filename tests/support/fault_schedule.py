@@ -3,15 +3,15 @@
 import json
 from functools import partial
 
-from harness.api import Budget, Injection
-from harness.perform.fault_runner import FaultRunner
-from nemesis.cut_clients import CutClients
-from nemesis.halves import Halves
-from nemesis.isolate import Isolate
-from nemesis.kill import Kill
-from nemesis.link_flap import LinkFlap
-from nemesis.pause import Pause
-from nemesis.testing import FakeClock, FakeCluster
+from fencepost.harness.api import Budget, Injection
+from fencepost.harness.perform.fault_runner import FaultRunner
+from fencepost.nemesis.cut_clients import CutClients
+from fencepost.nemesis.halves import Halves
+from fencepost.nemesis.isolate import Isolate
+from fencepost.nemesis.kill import Kill
+from fencepost.nemesis.link_flap import LinkFlap
+from fencepost.nemesis.pause import Pause
+from fencepost.nemesis.testing import FakeClock, FakeCluster
 
 S = 1_000_000_000
 

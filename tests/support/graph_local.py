@@ -2,16 +2,16 @@
 
 import numpy as np
 
-from checkers.graph.edge_filter import edge_filter_for
-from checkers.graph.edges import decode, gather
-from checkers.graph.gathered_edges import DriverEdges
-from checkers.graph.layers import LAYERS
-from checkers.graph.run_search import cycles_among
-from checkers.graph.search_tasks import Cycles
-from checkers.partition.assembly import build_log
-from checkers.partition.log import ABORTED, COMMITTED, INFO, NONE, FinalRead, Resets, Settings
-from checkers.spark.overview import Overview, read_overview
-from checkers.spark.scan import FINAL, FINISHED, TXN, UNCOMMITTED
+from fencepost.checkers.graph.edge_filter import edge_filter_for
+from fencepost.checkers.graph.edges import decode, gather
+from fencepost.checkers.graph.gathered_edges import DriverEdges
+from fencepost.checkers.graph.layers import LAYERS
+from fencepost.checkers.graph.run_search import cycles_among
+from fencepost.checkers.graph.search_tasks import Cycles
+from fencepost.checkers.partition.assembly import build_log
+from fencepost.checkers.partition.log import ABORTED, COMMITTED, INFO, NONE, FinalRead, Resets, Settings
+from fencepost.checkers.spark.overview import Overview, read_overview
+from fencepost.checkers.spark.scan import FINAL, FINISHED, TXN, UNCOMMITTED
 from support.histories import write_history
 
 

@@ -17,8 +17,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.api import record_id
-from harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
+from fencepost.harness.api import record_id
+from fencepost.harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
 
 COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
 STEP = 1_000_000  # a millisecond between the operations of a story

@@ -26,7 +26,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from harness.api import record_id
+from fencepost.harness.api import record_id
 from support.histories import COMMITTED, UNCOMMITTED
 
 MS = 1_000_000

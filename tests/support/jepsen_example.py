@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from harness.api import Gap
-from harness.interop.adopt import adopt
+from fencepost.harness.api import Gap
+from fencepost.harness.interop.adopt import adopt
 
 DATA = Path(__file__).parent / "data"
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from checkers.lawful_history import CONTRACT
-from checkers.verdict.judge import judge
-from harness.runs.directory import open_run
+from fencepost.checkers.lawful_history import CONTRACT
+from fencepost.checkers.verdict.judge import judge
+from fencepost.harness.runs.directory import open_run
 from support.histories import write_history
 
 

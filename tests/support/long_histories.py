@@ -6,8 +6,8 @@ import pytest
 
 # Fewer tasks than for a long history: each costs a twentieth of a second, and finds little to do.
 SETTINGS = {
-    "checkers.verdict.run_checks.SHORT_HISTORY": 0,
-    "checkers.spark.job.BUCKETS_PER_CORE": 2,
+    "fencepost.checkers.verdict.run_checks.SHORT_HISTORY": 0,
+    "fencepost.checkers.spark.job.BUCKETS_PER_CORE": 2,
 }
 
 

@@ -1,6 +1,6 @@
 """Small random histories of operations that overlap, write and read."""
 
-from harness.api import record_id
+from fencepost.harness.api import record_id
 
 COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
 

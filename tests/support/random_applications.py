@@ -6,7 +6,7 @@ import json
 from random import Random
 from typing import Any
 
-from harness.api.record_ids import key_number_of
+from fencepost.harness.api.record_ids import key_number_of
 from support.histories import History
 
 INPUTS, OUTPUTS = ("in-0", "in-1"), ("out-0", "out-1")

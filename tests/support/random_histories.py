@@ -6,7 +6,7 @@ import json
 from random import Random
 from typing import Any
 
-from harness.api import record_id, record_ids
+from fencepost.harness.api import record_id, record_ids
 from support.histories import COMMITTED, STEP, UNCOMMITTED, History
 from support.reference import Contract
 

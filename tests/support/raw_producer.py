@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from clusters.kafka.protocol import Address, WireError, ask, string
+from fencepost.clusters.kafka.protocol import Address, WireError, ask, string
 
 _PRODUCE, _TRANSACTIONAL = 0, 0x10
 _CRC32C = 0x82F63B78  # Castagnoli's polynomial, reversed

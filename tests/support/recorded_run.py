@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from checkers.lawful_history import write_lawful
-from harness.api import HISTORY_VERSION, HistoryFile, Manifest, RunFile
-from harness.history.manifest import counted
-from harness.runs.directory import open_run, plan_checksum, write_manifest, write_plan
+from fencepost.checkers.lawful_history import write_lawful
+from fencepost.harness.api import HISTORY_VERSION, HistoryFile, Manifest, RunFile
+from fencepost.harness.history.manifest import counted
+from fencepost.harness.runs.directory import open_run, plan_checksum, write_manifest, write_plan
 from support.written_once import written_once
 
 ROLES = {"writer": "writer", "reader": "reader", "final": "final", "harness": "harness"}

@@ -17,7 +17,7 @@ from functools import cached_property
 from itertools import combinations, pairwise
 from typing import Any
 
-from harness.api import record_ids
+from fencepost.harness.api import record_ids
 
 Found = set[Any]
 Row = dict[str, Any]

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.api import record_id
-from harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
+from fencepost.harness.api import record_id
+from fencepost.harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
 from support.written_once import written_once
 
 START = 5_000_000_000_000
@@ -431,8 +431,8 @@ RUNS: dict[str, Callable[[Path], Path]] = {
 
 
 if __name__ == "__main__":
-    from harness.report import render
-    from harness.runs.directory import open_run
+    from fencepost.harness.report import render
+    from fencepost.harness.runs.directory import open_run
 
     for name, build in RUNS.items():
         print(render(open_run(build(Path(sys.argv[1]) / name))))

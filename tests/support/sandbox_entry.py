@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from harness.plugins import registry
+from fencepost.harness.plugins import registry
 
 INSIDE = str(Path(__file__).with_name("cluster_scenes.py"))
 

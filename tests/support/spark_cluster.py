@@ -18,8 +18,8 @@ from typing import Any
 
 import pyspark
 
-from checkers.spark.class_archive import archive_options
-from checkers.spark.session import JAVA
+from fencepost.checkers.spark.class_archive import archive_options
+from fencepost.checkers.spark.session import JAVA
 
 HOME = Path(pyspark.__file__).parent
 OPENED = ("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util", "sun.nio.ch")

@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
-from harness.api import OWN_GROUP, Operation, Outcome, PlannedOperation, Polled, record_id
-from workloads.application import Application
-from workloads.support.inputs_and_outputs import HEADER, name_of
-from workloads.testing import FakeClient
+from fencepost.harness.api import OWN_GROUP, Operation, Outcome, PlannedOperation, Polled, record_id
+from fencepost.workloads.application import Application
+from fencepost.workloads.support.inputs_and_outputs import HEADER, name_of
+from fencepost.workloads.testing import FakeClient
 
 RUN = "ab12"
 POLL = PlannedOperation(f="poll", mops=(("poll",),))

@@ -11,9 +11,9 @@ from random import Random
 
 import pytest
 
-from harness.api import CallError, ConnectAnswer, LogEntry, LogRecord, Operation, Outcome, Polled
-from harness.perform.worker import workers_of
-from workloads.connect import Connect, own_offsets
+from fencepost.harness.api import CallError, ConnectAnswer, LogEntry, LogRecord, Operation, Outcome, Polled
+from fencepost.harness.perform.worker import workers_of
+from fencepost.workloads.connect import Connect, own_offsets
 
 PARTITIONS = ["records-0", "records-1"]
 CONDUCTOR = next(role for role in Connect().roles() if role.conducts)

@@ -7,9 +7,20 @@ from random import Random
 
 import pytest
 
-from harness.api import Operation, Outcome, PlannedOperation, Role
-from workloads.fencing import AGAIN, CELLS, EXPIRY, FAULT_CALLS, FAULT_MOMENTS, MOMENTS, OTHER_ID, RIVAL, Fencing, take_over
-from workloads.testing import FakeClient, error
+from fencepost.harness.api import Operation, Outcome, PlannedOperation, Role
+from fencepost.workloads.fencing import (
+    AGAIN,
+    CELLS,
+    EXPIRY,
+    FAULT_CALLS,
+    FAULT_MOMENTS,
+    MOMENTS,
+    OTHER_ID,
+    RIVAL,
+    Fencing,
+    take_over,
+)
+from fencepost.workloads.testing import FakeClient, error
 
 WORKLOAD = Fencing(think_ms=0, transaction_timeout_s=0.0)
 PARTITIONS = ("t-0", "t-1")
@@ -109,7 +120,7 @@ def test_a_rival_that_cannot_initialise_writes_nothing():
 
 def test_idling_waits_for_the_records_then_beyond_the_timeout(monkeypatch):
     slept = []
-    monkeypatch.setattr("workloads.fencing.time.sleep", slept.append)
+    monkeypatch.setattr("fencepost.workloads.fencing.time.sleep", slept.append)
     client = Watched()
     performed("idle", client)
     assert (client.calls[-2:], slept) == (["flush", "commit"], [2.0])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from harness.api import Operation, Outcome, PlannedOperation
-from workloads.idempotent import Idempotent
-from workloads.testing import FakeClient, error
+from fencepost.harness.api import Operation, Outcome, PlannedOperation
+from fencepost.workloads.idempotent import Idempotent
+from fencepost.workloads.testing import FakeClient, error
 
 BURST = PlannedOperation(f="send", mops=(("send", "t-0"),) * 3)
 

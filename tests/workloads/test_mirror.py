@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from harness.api import ConnectAnswer, LogRecord, Operation, Outcome
-from workloads.mirror import Mirror
+from fencepost.harness.api import ConnectAnswer, LogRecord, Operation, Outcome
+from fencepost.workloads.mirror import Mirror
 
 PARTITIONS = ["in-0", "in-1", "mirror.in-0", "mirror.in-1"]
 
@@ -39,7 +39,7 @@ class Rest:
 
 @pytest.mark.parametrize(("isolation", "support"), [("read_committed", "required"), ("read_uncommitted", "requested")])
 def test_the_connector_is_told_where_both_clusters_are_and_how_to_read(isolation, support, monkeypatch):
-    monkeypatch.setattr("workloads.connect.clock.sleep", lambda _: None)
+    monkeypatch.setattr("fencepost.workloads.connect.clock.sleep", lambda _: None)
     workload = Mirror(isolation=isolation, config={"tasks.max": "7"})
     op = Operation.of(3, 0, next(workload.operations(role("conductor"), PARTITIONS, Random(1))))
     assert workload.perform(op, Rest(), "r") is Outcome.OK
@@ -63,7 +63,7 @@ def test_of_the_logs_only_connects_own_state_is_kept():
 
 
 def test_the_source_may_be_another_cluster(monkeypatch):
-    monkeypatch.setattr("workloads.connect.clock.sleep", lambda _: None)
+    monkeypatch.setattr("fencepost.workloads.connect.clock.sleep", lambda _: None)
     workload = Mirror(source_cluster="second", readers=2, writers=3)
     assert {name: spec.cluster for name, spec in workload.topics().items()} == {"in": "second", "mirror.in": ""}
     places = [(one.name, one.cluster) for one in workload.roles() if one.name != "instance"]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.api import Outcome, PlannedOperation
-from workloads.testing.fake_client import FakeClient, error, perform
+from fencepost.harness.api import Outcome, PlannedOperation
+from fencepost.workloads.testing.fake_client import FakeClient, error, perform
 
 PATH = Path(__file__).parents[2] / "campaigns" / "museum_workloads.py"
 SENDS = tuple(("send", f"t-{number}") for number in range(4))

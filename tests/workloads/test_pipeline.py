@@ -4,11 +4,11 @@ from random import Random
 
 import pytest
 
-from harness.api import Operation, Outcome, PlannedOperation, Polled, Role
-from harness.perform.worker import coordinated
-from workloads.pipeline import Pipeline
-from workloads.support import record_format
-from workloads.testing.fake_client import FakeClient, error, perform
+from fencepost.harness.api import Operation, Outcome, PlannedOperation, Polled, Role
+from fencepost.harness.perform.worker import coordinated
+from fencepost.workloads.pipeline import Pipeline
+from fencepost.workloads.support import record_format
+from fencepost.workloads.testing.fake_client import FakeClient, error, perform
 
 MEMBER = Role(name="member", transactional=True, group="pipeline", topics=("in",))
 PARTITIONS = ["in-0", "in-1", "out-0", "out-1"]

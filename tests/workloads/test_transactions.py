@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from harness.api import Operation, Outcome, PlannedOperation, Polled, record_id
-from workloads.support.record_format import encode
-from workloads.testing import FakeClient, error
-from workloads.transactions import Transactions
+from fencepost.harness.api import Operation, Outcome, PlannedOperation, Polled, record_id
+from fencepost.workloads.support.record_format import encode
+from fencepost.workloads.testing import FakeClient, error
+from fencepost.workloads.transactions import Transactions
 
 WORKLOAD = Transactions(think_ms=0, transaction_timeout_s=0.0)
 COMMIT = PlannedOperation(f="txn", mops=(("send", "t-0"), ("send", "t-1")), intent="commit")

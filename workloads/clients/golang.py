@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from harness.api import CampaignError, ClusterError
-from harness.fetching import tools
+from fencepost.harness.api import CampaignError, ClusterError
+from fencepost.harness.fetching import tools
 
 SOURCES = Path(__file__).parent.parent / "drivers"
 SHARED = SOURCES / "golang"

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import ClassVar
 from zipfile import ZipFile
 
-from harness.api import ClusterError
-from harness.fetching import maven, tools
-from harness.fetching.java import OLDEST, directories, java
+from fencepost.harness.api import ClusterError
+from fencepost.harness.fetching import maven, tools
+from fencepost.harness.fetching.java import OLDEST, directories, java
 
 SOURCES = Path(__file__).parents[1] / "drivers" / "java"
 FIRST = (2, 5)  # the first with consumer group metadata in transactions (KIP-447), which the driver is written for

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from workloads.clients.node import NodeFamily
+from fencepost.workloads.clients.node import NodeFamily
 
 
 class Kafkajs(NodeFamily):

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import confluent_kafka as ck
 
-from harness.api import (
+from fencepost.harness.api import (
     CAPABILITIES,
     CallError,
     ClientSettings,

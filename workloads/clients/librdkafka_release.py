@@ -11,8 +11,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import ClassVar
 
-from harness.api import ClusterError
-from harness.fetching import pip
+from fencepost.harness.api import ClusterError
+from fencepost.harness.fetching import pip
 
 PROJECT = "confluent-kafka"
 LIBRARIES = "confluent_kafka.libs"

@@ -12,8 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
 
-from harness.api import CampaignError
-from harness.fetching import tools
+from fencepost.harness.api import CampaignError
+from fencepost.harness.fetching import tools
 
 SOURCES = Path(__file__).parent.parent / "drivers" / "node"
 SHARED = "driver.js"

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from harness.api import UnusableLibrary
-from harness.fetching import pip, tools
+from fencepost.harness.api import UnusableLibrary
+from fencepost.harness.fetching import pip, tools
 
 DRIVERS = Path(__file__).parents[1] / "drivers" / "python"
 SHARED = ("driver.py", "python_client.py", "python_settings.py")

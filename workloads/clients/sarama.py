@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from workloads.clients.golang import GoFamily
+from fencepost.workloads.clients.golang import GoFamily
 
 
 class Sarama(GoFamily):

@@ -1,4 +1,4 @@
-"""Builds the connectors' jars: `python -m workloads.connectors.build`. Only who changes a connector needs it.
+"""Builds the connectors' jars: `python -m fencepost.workloads.connectors.build`. Only who changes a connector needs it.
 
 The compiler is a fixed release of Eclipse's, the API a fixed release of Kafka's, both from Maven's central repository: so a
 jar is the same wherever it is built.
@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
-from harness.fetching import maven, tools
-from harness.fetching.java import java
+from fencepost.harness.fetching import maven, tools
+from fencepost.harness.fetching.java import java
 
 HERE = Path(__file__).parent
 API = "3.3.2"  # of the first line with exactly-once sources (KIP-618); later ones only added to it

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from harness.api import LogEntry, LogRecord, Polled
-from workloads.support.inputs_and_outputs import counting, naming, pointed
+from fencepost.harness.api import LogEntry, LogRecord, Polled
+from fencepost.workloads.support.inputs_and_outputs import counting, naming, pointed
 
 STRANGE = "strange"
 TRANSACTIONS = "__transaction_state"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from harness.api import CallError, Client, Operation, Outcome
-from workloads.support import outcomes
-from workloads.support.polling import note
+from fencepost.harness.api import CallError, Client, Operation, Outcome
+from fencepost.workloads.support import outcomes
+from fencepost.workloads.support.polling import note
 
 CALL_S = 10.0  # one call of commit, abort or flush
 

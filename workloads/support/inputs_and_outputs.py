@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from harness.api import Polled, identity_in, split_record_id
+from fencepost.harness.api import Polled, identity_in, split_record_id
 
 HEADER = "fencepost-input"
 NOBODY = -1

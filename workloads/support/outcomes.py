@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from harness.api import CallError, Outcome
+from fencepost.harness.api import CallError, Outcome
 
 ANY = "any"
 # Errors that librdkafka raises before a record leaves the process.

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from harness.api import CallError, Client, Operation, Outcome, PlannedOperation, Polled, clock
-from workloads.support import outcomes, record_format
+from fencepost.harness.api import CallError, Client, Operation, Outcome, PlannedOperation, Polled, clock
+from fencepost.workloads.support import outcomes, record_format
 
 READER_POLL_S = 0.5
 FAILED_POLL_PAUSE_S = 0.1  # a client may fail at once, again and again

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 
-from harness.api import Polled, record_id
+from fencepost.harness.api import Polled, record_id
 
 SHOWN_BYTES = 200
 

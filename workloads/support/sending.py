@@ -6,9 +6,9 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from harness.api import CallError, Client, Delivered, Operation, Outgoing
-from workloads.support import record_format
-from workloads.support.polling import note
+from fencepost.harness.api import CallError, Client, Delivered, Operation, Outgoing
+from fencepost.workloads.support import record_format
+from fencepost.workloads.support.polling import note
 
 
 class Content(NamedTuple):

@@ -11,8 +11,8 @@ from contextlib import suppress
 from hashlib import blake2b
 from typing import cast
 
-from harness.api import LogEntry, LogRecord, Polled
-from workloads.support.inputs_and_outputs import NOBODY, counting, identity_of, naming
+from fencepost.harness.api import LogEntry, LogRecord, Polled
+from fencepost.workloads.support.inputs_and_outputs import NOBODY, counting, identity_of, naming
 
 COUNTED, LAST, STORED, REMOVED, STRANGE = "counted", "last", "stored", "removed", "strange"
 HASH_BYTES = 6

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, ClassVar
 
-from harness.api import (
+from fencepost.harness.api import (
     CAPABILITIES,
     CallError,
     ClientSettings,

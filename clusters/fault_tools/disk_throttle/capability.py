@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from clusters.fault_tools.disk_throttle.throttles import Throttles
-from clusters.kafka.cluster import KafkaCluster
-from clusters.kafka.options import NO_THROTTLE
-from harness.api import ClusterError, HeldBack
+from fencepost.clusters.fault_tools.disk_throttle.throttles import Throttles
+from fencepost.clusters.kafka.cluster import KafkaCluster
+from fencepost.clusters.kafka.options import NO_THROTTLE
+from fencepost.harness.api import ClusterError, HeldBack
 
 
 class ThrottledDisks(KafkaCluster):

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 
-from clusters.fault_tools.disk_throttle import system_calls
+from fencepost.clusters.fault_tools.disk_throttle import system_calls
 
 _SAMPLE_S = 0.004  # a sample of the hundred threads of a broker takes half of that
 

@@ -1,6 +1,6 @@
 """Starts a broker and delays what it writes to its disk.
 
-`python -m clusters.fault_tools.disk_throttle.throttle_program PAGE DATA ARGV...`:
+`python -m fencepost.clusters.fault_tools.disk_throttle.throttle_program PAGE DATA ARGV...`:
 
 PAGE is the file descriptor of the shared page, DATA the directory on the disk. The program is the broker's parent, and neither
 outlives the other: the broker dies with it (prctl(2), PR_SET_PDEATHSIG), and it ends as the broker ended.
@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from clusters.fault_tools.disk_throttle import shared_page, system_calls
-from clusters.fault_tools.disk_throttle.shared_page import SharedPage
-from clusters.fault_tools.disk_throttle.system_calls import Listener, SystemCall
+from fencepost.clusters.fault_tools.disk_throttle import shared_page, system_calls
+from fencepost.clusters.fault_tools.disk_throttle.shared_page import SharedPage
+from fencepost.clusters.fault_tools.disk_throttle.system_calls import Listener, SystemCall
 
 _POLL_S = 0.05  # how often it reads whether the fault has ended
 _PR_SET_PDEATHSIG = 1

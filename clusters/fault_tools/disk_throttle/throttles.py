@@ -15,12 +15,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from clusters.fault_tools.disk_throttle import shared_page, thread_waits
-from clusters.fault_tools.disk_throttle.shared_page import SLOTS, ThrottleSlot
-from harness.api import ClusterError, HeldBack, module_command
+from fencepost.clusters.fault_tools.disk_throttle import shared_page, thread_waits
+from fencepost.clusters.fault_tools.disk_throttle.shared_page import SLOTS, ThrottleSlot
+from fencepost.harness.api import ClusterError, HeldBack, module_command
 
 _CANNOT = "calls cannot be held back here (seccomp)"
-_PROGRAM = "clusters.fault_tools.disk_throttle.throttle_program"
+_PROGRAM = "fencepost.clusters.fault_tools.disk_throttle.throttle_program"
 _FORK_S, _POLL_S = 20.0, 0.002
 _TRIAL_S, _TRIAL_POLL_S = 10.0, 0.02
 

@@ -16,8 +16,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from clusters.fault_tools.delay_program import DelayProgram
-from clusters.ssh.remote import file_transfer, watcher_process
+from fencepost.clusters.fault_tools.delay_program import DelayProgram
+from fencepost.clusters.ssh.remote import file_transfer, watcher_process
 
 
 def main(argv: list[str]) -> int:

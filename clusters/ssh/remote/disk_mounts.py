@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from clusters.ssh.remote.root_programs import ProgramError, run
+from fencepost.clusters.ssh.remote.root_programs import ProgramError, run
 
 
 def mount(directory: Path, size_mb: int, sudo: bool) -> None:

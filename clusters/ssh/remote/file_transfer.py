@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from clusters.fault_tools.disks import BALLAST
+from fencepost.clusters.fault_tools.disks import BALLAST
 
 MOST_FILES, MOST_BYTES = 50_000, 16 << 30  # of one tar
 _SKIPPED = ("index", ".lock", BALLAST)  # ends of names: indexes can be rebuilt

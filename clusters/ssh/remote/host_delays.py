@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from clusters.fault_tools.delay_process import DelayProcess
-from clusters.ssh.remote import host_rules
+from fencepost.clusters.fault_tools.delay_process import DelayProcess
+from fencepost.clusters.ssh.remote import host_rules
 
 
 class HostDelays(DelayProcess):

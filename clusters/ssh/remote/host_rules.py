@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from clusters.ssh.remote.root_programs import ProgramError, run
+from fencepost.clusters.ssh.remote.root_programs import ProgramError, run
 
 Rule = dict[str, Any]
 WAYS = ("in", "out")

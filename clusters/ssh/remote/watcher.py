@@ -21,13 +21,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from clusters.fault_tools import disks, faketime, unsynced_data
-from clusters.fault_tools.probes import ProbePorts
-from clusters.kafka import log_segments, node_directory
-from clusters.ssh.remote import disk_mounts, host_rules
-from clusters.ssh.remote.host_delays import HostDelays
-from clusters.ssh.remote.host_rules import DROP, Rule, Rules
-from clusters.ssh.remote.root_programs import ProgramError
+from fencepost.clusters.fault_tools import disks, faketime, unsynced_data
+from fencepost.clusters.fault_tools.probes import ProbePorts
+from fencepost.clusters.kafka import log_segments, node_directory
+from fencepost.clusters.ssh.remote import disk_mounts, host_rules
+from fencepost.clusters.ssh.remote.host_delays import HostDelays
+from fencepost.clusters.ssh.remote.host_rules import DROP, Rule, Rules
+from fencepost.clusters.ssh.remote.root_programs import ProgramError
 
 SOCKET, LOG, CONFIG, DATA = "socket", "server.log", "server.properties", "data"
 CLOCK, SKEWED = "clock", "skewed"  # the clock's offset; the process id of the last broker with libfaketime

@@ -20,8 +20,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from clusters.ssh.remote import disk_mounts, host_rules
-from clusters.ssh.remote.watcher import DATA, RUN_VARIABLE, SOCKET, Watcher, remove_clock_state
+from fencepost.clusters.ssh.remote import disk_mounts, host_rules
+from fencepost.clusters.ssh.remote.watcher import DATA, RUN_VARIABLE, SOCKET, Watcher, remove_clock_state
 
 SETTINGS, LOCK, OUTPUT = "settings.json", "lock", "watcher.log"
 NO_WATCHER = 3  # exit status of a bridge that found no watcher

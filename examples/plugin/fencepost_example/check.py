@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkers.api import CheckResult, PartitionLog, partition_check
-from checkers.partition.log import NONE
-from checkers.partition.result_rows import reads_with_writers
+from fencepost.checkers.api import CheckResult, PartitionLog, partition_check
+from fencepost.checkers.partition.log import NONE
+from fencepost.checkers.partition.result_rows import reads_with_writers
 
 
 @partition_check("read-before-sent", needs="nobody read a record that this run sent")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clusters.local import Local
+from fencepost.clusters.local import Local
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, ClassVar
 
-from harness.api import Pausable, Receipt
-from nemesis.support.attempts import attempt_each, undo_on_error
-from nemesis.support.targets import ONE_BROKER, check, find
-from nemesis.support.waiting import poll_until
+from fencepost.harness.api import Pausable, Receipt
+from fencepost.nemesis.support.attempts import attempt_each, undo_on_error
+from fencepost.nemesis.support.targets import ONE_BROKER, check, find
+from fencepost.nemesis.support.waiting import poll_until
 
 FROZEN = "T"
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Annotated, Any
 
-from harness.api import Between, CallError, Client, Operation, Outcome, PlannedOperation, Role, TopicSpec
-from workloads.support import outcomes
-from workloads.support.polling import note, read, reader_operations
-from workloads.support.sending import send
+from fencepost.harness.api import Between, CallError, Client, Operation, Outcome, PlannedOperation, Role, TopicSpec
+from fencepost.workloads.support import outcomes
+from fencepost.workloads.support.polling import note, read, reader_operations
+from fencepost.workloads.support.sending import send
 
 CALL_S = 10.0  # one call of commit or abort
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from harness.api import CallError, Client, Operation, Outcome, PlannedOperation, Role, TopicSpec
-from workloads.support import outcomes
-from workloads.support.polling import note, read, reader_operations
-from workloads.support.sending import send
+from fencepost.harness.api import CallError, Client, Operation, Outcome, PlannedOperation, Role, TopicSpec
+from fencepost.workloads.support import outcomes
+from fencepost.workloads.support.polling import note, read, reader_operations
+from fencepost.workloads.support.sending import send
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fencepost_example.check import read_before_sent
 
-from checkers.testing import PartitionBuilder, found
+from fencepost.checkers.testing import PartitionBuilder, found
 
 
 def test_a_record_that_is_read_before_it_was_sent_is_found():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fencepost_example.cluster import Frugal
 
-from harness.plugins.validation import breaches
+from fencepost.harness.plugins.validation import breaches
 
 
 def test_it_is_local_with_a_smaller_heap():

@@ -7,8 +7,8 @@ from random import Random
 import pytest
 from fencepost_example.fault import Hiccup
 
-from harness.conformance.stories import Kit
-from nemesis.testing import FakeCluster
+from fencepost.harness.conformance.stories import Kit
+from fencepost.nemesis.testing import FakeCluster
 
 
 def test_it_freezes_the_leader_and_thaws_it():

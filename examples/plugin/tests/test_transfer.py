@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from fencepost_example.transfer import Transfer
 
-from harness.api import Outcome
-from harness.plugins.validation import breaches, flaws
-from workloads.testing import FakeClient, error, perform, planned
+from fencepost.harness.api import Outcome
+from fencepost.harness.plugins.validation import breaches, flaws
+from fencepost.workloads.testing import FakeClient, error, perform, planned
 
 COMMITS = next(one for one in planned(Transfer(abort_share=0), 1))
 ABORTS = next(one for one in planned(Transfer(abort_share=1), 1))

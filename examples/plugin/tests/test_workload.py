@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from fencepost_example.workload import Trickle
 
-from harness.api import Outcome
-from harness.plugins.validation import breaches, flaws
-from workloads.testing import FakeClient, error, perform, planned
+from fencepost.harness.api import Outcome
+from fencepost.harness.plugins.validation import breaches, flaws
+from fencepost.workloads.testing import FakeClient, error, perform, planned
 
 
 def test_it_has_the_interface_of_a_workload():

@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from harness.api import CampaignError, Isolation, Run, RunFile
-from harness.api.history import OPERATIONS, Column
-from harness.history.merge import MOP
-from harness.interop.jepsen.printing import Edn, HistoryLine, Json, Records
+from fencepost.harness.api import CampaignError, Isolation, Run, RunFile
+from fencepost.harness.api.history import OPERATIONS, Column
+from fencepost.harness.history.merge import MOP
+from fencepost.harness.interop.jepsen.printing import Edn, HistoryLine, Json, Records
 
 FORMATS = ("jepsen-edn", "jepsen-json")
 _EXPORTED = ("txn", "send", "poll", "assign", "subscribe", "seek", "crash")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.api import Evidence, Gap
-from harness.interop.jepsen.operation_rows import OperationRows
-from harness.interop.jepsen.parsed_blocks import NOT_UNDERSTOOD, WORKERS_LINE, ParsedBlock, PlacedEvent
+from fencepost.harness.api import Evidence, Gap
+from fencepost.harness.interop.jepsen.operation_rows import OperationRows
+from fencepost.harness.interop.jepsen.parsed_blocks import NOT_UNDERSTOOD, WORKERS_LINE, ParsedBlock, PlacedEvent
 
 
 class Joining:

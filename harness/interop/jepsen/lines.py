@@ -12,9 +12,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from harness.api import whole_number
-from harness.history.lines import Int64
-from harness.interop.jepsen import edn
+from fencepost.harness.api import whole_number
+from fencepost.harness.history.lines import Int64
+from fencepost.harness.interop.jepsen import edn
 
 MOST_SHAPES, MOST_ERRORS = 16, 10_000
 _FIELDS = {

@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from harness.api import MAX_SEQ, Outcome
-from harness.interop.jepsen.lines import Event
+from fencepost.harness.api import MAX_SEQ, Outcome
+from fencepost.harness.interop.jepsen.lines import Event
 
 OPS = pa.schema(
     [

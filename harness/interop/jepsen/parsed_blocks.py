@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from harness.api import Evidence, Gap
-from harness.interop.blocks import Block
-from harness.interop.jepsen.identities import Ints
-from harness.interop.jepsen.lines import EdnLines, Event, JsonLines, Reader
-from harness.interop.jepsen.operation_rows import OperationRows, in_order, write
-from harness.interop.jepsen.plain_lines import INVOKE, Operations, PlainLines, plain_lines
+from fencepost.harness.api import Evidence, Gap
+from fencepost.harness.interop.blocks import Block
+from fencepost.harness.interop.jepsen.identities import Ints
+from fencepost.harness.interop.jepsen.lines import EdnLines, Event, JsonLines, Reader
+from fencepost.harness.interop.jepsen.operation_rows import OperationRows, in_order, write
+from fencepost.harness.interop.jepsen.plain_lines import INVOKE, Operations, PlainLines, plain_lines
 
 READERS: Mapping[str, Callable[[], Reader]] = {"edn": EdnLines, "json": JsonLines}
 KNOWN = frozenset(("txn", "send", "poll", "assign", "subscribe", "crash"))

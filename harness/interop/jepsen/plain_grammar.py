@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from harness.interop.jepsen import edn
+from fencepost.harness.interop.jepsen import edn
 
 TYPES, FUNCTIONS = ("invoke", "ok", "fail", "info"), ("txn", "send", "poll")
 NUMBERS = ("process", "time", "index")

@@ -22,10 +22,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.lib.stride_tricks import as_strided
 
-from harness.api import MAX_SEQ
-from harness.interop.jepsen.identities import Ints
-from harness.interop.jepsen.operation_rows import MOPS, OPS, in_order
-from harness.interop.jepsen.plain_grammar import (
+from fencepost.harness.api import MAX_SEQ
+from fencepost.harness.interop.jepsen.identities import Ints
+from fencepost.harness.interop.jepsen.operation_rows import MOPS, OPS, in_order
+from fencepost.harness.interop.jepsen.plain_grammar import (
     ACKED,
     FUNCTIONS,
     LINE,

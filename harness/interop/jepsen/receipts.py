@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from harness.interop.jepsen.parsed_blocks import PlacedEvent
+from fencepost.harness.interop.jepsen.parsed_blocks import PlacedEvent
 
 _UNDOES = {"resume": ("pause",), "start": ("kill",), "stop": ("start",), "reset": ("bump", "strobe")}
 

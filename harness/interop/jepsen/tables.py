@@ -15,14 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from harness.api import MAX_OP, MAX_PROCESS, VALUES, Gap, HistoryError, RunFile, record_ids
-from harness.api.history import schema
-from harness.history.merge import ERROR, MOP, OPS_SCHEMA, STRANGE
-from harness.interop.jepsen.identities import NONE, Identities, Ints, RecordNames
-from harness.interop.jepsen.joining import Joining
-from harness.interop.jepsen.operation_rows import in_order, mapped
-from harness.interop.jepsen.parsed_blocks import ParsedBlock
-from harness.interop.parallel import cores, in_turn
+from fencepost.harness.api import MAX_OP, MAX_PROCESS, VALUES, Gap, HistoryError, RunFile, record_ids
+from fencepost.harness.api.history import schema
+from fencepost.harness.history.merge import ERROR, MOP, OPS_SCHEMA, STRANGE
+from fencepost.harness.interop.jepsen.identities import NONE, Identities, Ints, RecordNames
+from fencepost.harness.interop.jepsen.joining import Joining
+from fencepost.harness.interop.jepsen.operation_rows import in_order, mapped
+from fencepost.harness.interop.jepsen.parsed_blocks import ParsedBlock
+from fencepost.harness.interop.parallel import cores, in_turn
 
 VALUES_SCHEMA = schema(VALUES)
 WORDS = ["role", "isolation", "f", "type", "intent", "mops.list.element.partition"]  # columns of few different texts

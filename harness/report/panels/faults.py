@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.report.documents import Doc, ReportData
-from harness.report.text import NOTHING, at, duration, flat, plain
+from fencepost.harness.report.documents import Doc, ReportData
+from fencepost.harness.report.text import NOTHING, at, duration, flat, plain
 
 _SHOWN = 6
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from harness.api import Property
-from harness.report.documents import Doc, Ops, ReportData
-from harness.report.text import number
+from fencepost.harness.api import Property
+from fencepost.harness.report.documents import Doc, Ops, ReportData
+from fencepost.harness.report.text import number
 
 PROMISES = "connect-promise"
 _COLUMNS = ("process", "slot", "f", "type", "time", "end", "detail")

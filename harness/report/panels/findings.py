@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.report.cycle import Drawing, drawing
-from harness.report.documents import Doc, ReportData
-from harness.report.panels import faults
-from harness.report.text import NOTHING, at, duration, number, place, record_name, shortened
+from fencepost.harness.report.cycle import Drawing, drawing
+from fencepost.harness.report.documents import Doc, ReportData
+from fencepost.harness.report.panels import faults
+from fencepost.harness.report.text import NOTHING, at, duration, number, place, record_name, shortened
 
 OPEN_CARDS = 20
 _OPERATIONS, _MICRO, _RECORDS, _ERRORS, _NAMES = 8, 12, 24, 10, 3

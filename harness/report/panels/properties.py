@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from harness.api import Property
-from harness.report.documents import Doc, ReportData
-from harness.report.text import number
+from fencepost.harness.api import Property
+from fencepost.harness.report.documents import Doc, ReportData
+from fencepost.harness.report.text import number
 
 _ORDER = [Property.VIOLATED.value, Property.UNKNOWN.value, Property.NOT_EXERCISED.value, Property.HELD.value]
 

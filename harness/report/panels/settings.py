@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from harness.report.documents import ReportData
-from harness.report.text import flat, plain
+from fencepost.harness.report.documents import ReportData
+from fencepost.harness.report.text import flat, plain
 
 
 @dataclass(frozen=True, kw_only=True)

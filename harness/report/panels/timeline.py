@@ -13,11 +13,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.report import unseen
-from harness.report.documents import NEVER, Doc, Ints, Ops, ReportData
-from harness.report.panels import faults
-from harness.report.text import shortened
-from harness.visible_text import visible
+from fencepost.harness.report import unseen
+from fencepost.harness.report.documents import NEVER, Doc, Ints, Ops, ReportData
+from fencepost.harness.report.panels import faults
+from fencepost.harness.report.text import shortened
+from fencepost.harness.visible_text import visible
 
 MOST_OPS = 30_000
 _DETAILED = 300_000  # operations: in a longer history only those of findings show their records

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from harness.api import Property
-from harness.report.documents import ReportData
-from harness.report.panels import faults
-from harness.report.text import number, plain
+from fencepost.harness.api import Property
+from fencepost.harness.report.documents import ReportData
+from fencepost.harness.report.panels import faults
+from fencepost.harness.report.text import number, plain
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from harness.api import Property, Verdict, anomaly_and_word
-from harness.api.verdict_document import judgement_terms
-from harness.report.documents import Doc, ReportData
-from harness.report.panels import faults
-from harness.report.text import at, duration, number, plain, plural
+from fencepost.harness.api import Property, Verdict, anomaly_and_word
+from fencepost.harness.api.verdict_document import judgement_terms
+from fencepost.harness.report.documents import Doc, ReportData
+from fencepost.harness.report.panels import faults
+from fencepost.harness.report.text import at, duration, number, plain, plural
 
 
 @dataclass(frozen=True, kw_only=True)

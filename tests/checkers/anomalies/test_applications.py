@@ -11,11 +11,11 @@ from support.judging import judge_here, no_session
 from support.random_applications import application_history
 from support.worked_examples import Example
 
-from checkers.lawful_history import CONTRACT as LAWFUL
-from checkers.registry import installed_checks
-from checkers.selfcheck.damages import DAMAGES
-from checkers.selfcheck.selfcheck import selfcheck
-from harness.runs.directory import open_run
+from fencepost.checkers.lawful_history import CONTRACT as LAWFUL
+from fencepost.checkers.registry import installed_checks
+from fencepost.checkers.selfcheck.damages import DAMAGES
+from fencepost.checkers.selfcheck.selfcheck import selfcheck
+from fencepost.harness.runs.directory import open_run
 
 CHECKS = [check for check in installed_checks()[0] if check.name in FROM_OUTSIDE]
 CONTRACT = {"application": "exactly-once"}

@@ -20,10 +20,10 @@ from support.history_tables import with_settling
 from support.reference import TWINS, FlatHistory, by_records
 from support.worked_examples import Example
 
-from checkers.lawful_history import CONTRACT
-from checkers.registry import installed_checks
-from checkers.verdict.judge import judge
-from harness.runs.directory import open_run
+from fencepost.checkers.lawful_history import CONTRACT
+from fencepost.checkers.registry import installed_checks
+from fencepost.checkers.verdict.judge import judge
+from fencepost.harness.runs.directory import open_run
 
 ALL_TWINS = {**TWINS, **fencing_reference.TWINS, **pipeline_reference.TWINS, **hanging_reference.TWINS}
 OF_LOGS = {"epoch-regression"}  # judged by what logs hold, which no example shows: test_epochs.py
@@ -81,7 +81,9 @@ def _in_form(name, own, ops):
 
 
 def test_every_check_but_those_of_cycles_has_an_example():
-    names = {check.name for check in installed_checks()[0] if not check.function.__module__.startswith("checkers.graph")}
+    names = {
+        check.name for check in installed_checks()[0] if not check.function.__module__.startswith("fencepost.checkers.graph")
+    }
     assert set(CHECKS) == set(ALL_TWINS)
     elsewhere = {*application_reference.TWINS, *source_reference.TWINS, *connect_reference.TWINS}  # test_applications.py, ...
     assert names - OF_LOGS == {*CHECKS, *elsewhere}

@@ -11,12 +11,12 @@ from support.histories import UNCOMMITTED, History, answer, finding, violated, w
 from support.judging import judge_here, no_session
 from support.reference import FlatHistory
 
-from checkers.anomalies.hanging import hanging_transaction, misreported_transaction
-from checkers.anomalies.liveness import lso_stall
-from checkers.lawful_history import write_lawful
-from checkers.selfcheck.selfcheck import selfcheck
-from checkers.verdict.weakening import needs_of
-from harness.api import Evidence, Gap
+from fencepost.checkers.anomalies.hanging import hanging_transaction, misreported_transaction
+from fencepost.checkers.anomalies.liveness import lso_stall
+from fencepost.checkers.lawful_history import write_lawful
+from fencepost.checkers.selfcheck.selfcheck import selfcheck
+from fencepost.checkers.verdict.weakening import needs_of
+from fencepost.harness.api import Evidence, Gap
 
 SECOND = 1_000_000_000
 ID = {"transactional_id": "id"}

@@ -10,11 +10,11 @@ from support.judging import judge_here, no_session
 from support.pipeline_reference import TWINS, PipelineHistory, by_records
 from support.random_pipelines import pipeline_history
 
-from checkers.lawful_history import CONTRACT as LAWFUL
-from checkers.registry import installed_checks
-from checkers.selfcheck.damages import DAMAGES
-from checkers.selfcheck.selfcheck import selfcheck
-from harness.runs.directory import open_run
+from fencepost.checkers.lawful_history import CONTRACT as LAWFUL
+from fencepost.checkers.registry import installed_checks
+from fencepost.checkers.selfcheck.damages import DAMAGES
+from fencepost.checkers.selfcheck.selfcheck import selfcheck
+from fencepost.harness.runs.directory import open_run
 
 CHECKS = [check for check in installed_checks()[0] if check.name in TWINS]
 CYCLE = next(check for check in installed_checks()[0] if check.name == "G1c-wr")

@@ -9,12 +9,12 @@ import pytest
 from support.histories import COMMITTED, UNCOMMITTED, History, answer, finding, violated
 from support.reference import anomalies, by_records
 
-from checkers.anomalies.losses import lost_write
-from checkers.anomalies.polls import int_nonmonotonic_poll, int_poll_skip, nonmonotonic_poll, poll_skip
-from checkers.anomalies.stale_reads import stale_read
-from checkers.partition.log import Resets
-from checkers.registry import installed_checks
-from checkers.verdict.rules import RULES
+from fencepost.checkers.anomalies.losses import lost_write
+from fencepost.checkers.anomalies.polls import int_nonmonotonic_poll, int_poll_skip, nonmonotonic_poll, poll_skip
+from fencepost.checkers.anomalies.stale_reads import stale_read
+from fencepost.checkers.partition.log import Resets
+from fencepost.checkers.registry import installed_checks
+from fencepost.checkers.verdict.rules import RULES
 
 CHECKS = (poll_skip, int_poll_skip, nonmonotonic_poll, int_nonmonotonic_poll, stale_read, lost_write)
 FOREIGN = {"first_poll": "anywhere", "aborted_polls": "rewound"}

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from support.histories import History, answer, finding, violated
 
-from checkers.anomalies import producer_order
-from checkers.anomalies.producer_order import int_nonmonotonic_send, int_send_skip, nonmonotonic_send, order_inversion
-from checkers.partition.assembly import sorted_log
-from checkers.partition.log import NONE, FinalRead, Resets, Settings
-from checkers.spark.scan import COLUMNS_OF, READS, SENDS
-from harness.api import record_ids
+from fencepost.checkers.anomalies import producer_order
+from fencepost.checkers.anomalies.producer_order import int_nonmonotonic_send, int_send_skip, nonmonotonic_send, order_inversion
+from fencepost.checkers.partition.assembly import sorted_log
+from fencepost.checkers.partition.log import NONE, FinalRead, Resets, Settings
+from fencepost.checkers.spark.scan import COLUMNS_OF, READS, SENDS
+from fencepost.harness.api import record_ids
 
 PLAIN = {"transactional": "false", "isolation": "read_uncommitted"}
 CARELESS = {**PLAIN, "idempotence": "false"}

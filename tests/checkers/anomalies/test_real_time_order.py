@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support.histories import History, answer, finding, violated
 
-from checkers.anomalies.real_time_order import _first_acknowledged_above, _inverted, real_time_inversion
+from fencepost.checkers.anomalies.real_time_order import _first_acknowledged_above, _inverted, real_time_inversion
 
 STRICT = {"strict_realtime": "true"}
 

@@ -3,9 +3,9 @@
 import pytest
 from support.histories import COMMITTED, UNCOMMITTED, History, finding, violated
 
-from checkers.anomalies.losses import lost_write
-from checkers.anomalies.polls import int_nonmonotonic_poll, int_poll_skip, nonmonotonic_poll, poll_skip
-from checkers.anomalies.stale_reads import stale_read
+from fencepost.checkers.anomalies.losses import lost_write
+from fencepost.checkers.anomalies.polls import int_nonmonotonic_poll, int_poll_skip, nonmonotonic_poll, poll_skip
+from fencepost.checkers.anomalies.stale_reads import stale_read
 
 CHECKS = (poll_skip, int_poll_skip, nonmonotonic_poll, int_nonmonotonic_poll, stale_read, lost_write)
 

@@ -8,7 +8,7 @@ import pytest
 from support.histories import History, answer, finding, violated
 from support.judging import judge_here
 
-from checkers.anomalies.error_table import TABLE, Answer
+from fencepost.checkers.anomalies.error_table import TABLE, Answer
 
 ID = {"transactional_id": "id"}
 STRICT = {"strict_errors": "true"}

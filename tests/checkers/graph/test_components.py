@@ -6,7 +6,7 @@ from random import Random
 
 import networkx as nx
 
-from checkers.graph.components import strongly_connected
+from fencepost.checkers.graph.components import strongly_connected
 
 
 def random_graph(rng: Random) -> list[list[int]]:

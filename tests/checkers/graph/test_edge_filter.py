@@ -7,7 +7,7 @@ from support.graph_local import local_cycles
 from support.graph_reference import shortest_cycles
 from support.overlapping_history import overlapping_history
 
-from checkers.graph import edge_filter
+from fencepost.checkers.graph import edge_filter
 
 FORBIDDEN = [f"G1c-wr{suffix}" for suffix in ("", "-process", "-realtime")]
 SURE = [*FORBIDDEN, "G0", "G0-process", "G0-realtime", "G1c", "G1c-process"]

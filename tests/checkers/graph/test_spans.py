@@ -6,8 +6,8 @@ import numpy as np
 from support.graph_local import local_cycles
 from support.histories import History
 
-from checkers.graph import search_tasks
-from checkers.graph.spans import FOREVER, SpanSet, ends, merge, points, rank
+from fencepost.checkers.graph import search_tasks
+from fencepost.checkers.graph.spans import FOREVER, SpanSet, ends, merge, points, rank
 
 
 def spans(*ranges):

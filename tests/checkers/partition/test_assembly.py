@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from checkers.partition import log as logs
-from checkers.partition.assembly import sorted_log, unpack_log
-from checkers.partition.log import NONE, FinalRead, Resets, Settings
-from checkers.spark.packing import packed
-from checkers.spark.scan import COLUMNS_OF, OWN, READS, SENDS, SHARED, PackedPart
-from checkers.testing import PartitionBuilder
-from harness.api import record_id
+from fencepost.checkers.partition import log as logs
+from fencepost.checkers.partition.assembly import sorted_log, unpack_log
+from fencepost.checkers.partition.log import NONE, FinalRead, Resets, Settings
+from fencepost.checkers.spark.packing import packed
+from fencepost.checkers.spark.scan import COLUMNS_OF, OWN, READS, SENDS, SHARED, PackedPart
+from fencepost.checkers.testing import PartitionBuilder
+from fencepost.harness.api import record_id
 
 
 def sends_of_reads(sent, read) -> list[int]:

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from checkers.partition.threads import results
-from checkers.testing import PartitionBuilder
+from fencepost.checkers.partition.threads import results
+from fencepost.checkers.testing import PartitionBuilder
 
 DEADLINE_S = 30
 

@@ -3,7 +3,7 @@
 import pytest
 from support.histories import History
 
-from checkers.anomalies.real_time_order import real_time_inversion
+from fencepost.checkers.anomalies.real_time_order import real_time_inversion
 
 
 @pytest.fixture

@@ -15,16 +15,16 @@ from support.histories import UNCOMMITTED, History, violated, write_history
 from support.overlapping_history import overlapping_history
 from support.reference import anomalies, by_records
 
-from checkers.anomalies import consecutive_reads
-from checkers.lawful_history import CONTRACT, write_lawful
-from checkers.selfcheck.damages import DAMAGES
-from checkers.selfcheck.history_rows import read_rows, write_rows
-from checkers.selfcheck.prefix_history import prepend, small_lawful
-from checkers.selfcheck.schedules import SCHEDULES, scheduled_history
-from checkers.verdict.judge import judge
-from checkers.verdict.rules import ALLOWED, full_contract, rule_for
-from harness.api import OPERATIONS
-from harness.runs.directory import open_run
+from fencepost.checkers.anomalies import consecutive_reads
+from fencepost.checkers.lawful_history import CONTRACT, write_lawful
+from fencepost.checkers.selfcheck.damages import DAMAGES
+from fencepost.checkers.selfcheck.history_rows import read_rows, write_rows
+from fencepost.checkers.selfcheck.prefix_history import prepend, small_lawful
+from fencepost.checkers.selfcheck.schedules import SCHEDULES, scheduled_history
+from fencepost.checkers.verdict.judge import judge
+from fencepost.checkers.verdict.rules import ALLOWED, full_contract, rule_for
+from fencepost.harness.api import OPERATIONS
+from fencepost.harness.runs.directory import open_run
 
 MOP = ("kind", "partition", "v", "offset", "began", "ended")
 BY_NAME = {damage.name: damage for damage in DAMAGES}

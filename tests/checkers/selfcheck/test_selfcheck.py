@@ -7,17 +7,17 @@ import pytest
 from support.histories import History, write_history
 from support.judging import no_session
 
-from checkers.api import CheckResult, partition_check, run_check
-from checkers.graph.checks import CHECKS
-from checkers.graph.edges import gather
-from checkers.lawful_history import write_lawful
-from checkers.registry import installed_checks
-from checkers.selfcheck.damages import DAMAGES, WITHOUT
-from checkers.selfcheck.history_rows import read_rows, write_rows
-from checkers.selfcheck.planted import DamagedHistory, PlantedDamage
-from checkers.selfcheck.selfcheck import selfcheck
-from checkers.validation import breaches
-from harness.runs.directory import open_run
+from fencepost.checkers.api import CheckResult, partition_check, run_check
+from fencepost.checkers.graph.checks import CHECKS
+from fencepost.checkers.graph.edges import gather
+from fencepost.checkers.lawful_history import write_lawful
+from fencepost.checkers.registry import installed_checks
+from fencepost.checkers.selfcheck.damages import DAMAGES, WITHOUT
+from fencepost.checkers.selfcheck.history_rows import read_rows, write_rows
+from fencepost.checkers.selfcheck.planted import DamagedHistory, PlantedDamage
+from fencepost.checkers.selfcheck.selfcheck import selfcheck
+from fencepost.checkers.validation import breaches
+from fencepost.harness.runs.directory import open_run
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from checkers.spark.gathering import PartitionMessages, gather_messages
-from checkers.spark.part_files import StoredMessage
-from checkers.testing import PartitionBuilder
+from fencepost.checkers.spark.gathering import PartitionMessages, gather_messages
+from fencepost.checkers.spark.part_files import StoredMessage
+from fencepost.checkers.testing import PartitionBuilder
 
 
 def whole(log):

@@ -14,28 +14,28 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from checkers import array_files
-from checkers.anomalies import consecutive_reads, producer_order
-from checkers.api import CheckResult, partition_check
-from checkers.array_files import ArrayFiles
-from checkers.graph.edges import FIRSTS, LATEST, TIME_COLUMNS, decode
-from checkers.lawful_history import write_lawful
-from checkers.partition import log
-from checkers.partition.log import Resets, Settings
-from checkers.partition.threads import results
-from checkers.partition.unseen import moments
-from checkers.registry import installed_checks
-from checkers.run_view import RunView
-from checkers.selfcheck.damages import DAMAGES
-from checkers.selfcheck.history_rows import HistoryRows, read_rows, write_rows
-from checkers.spark import job, large_partitions
-from checkers.spark.large_partitions import PackedParts
-from checkers.spark.overview import read_overview
-from checkers.spark.part_files import stored
-from checkers.spark.scan import PackedPart, scan_locally
-from checkers.spark.source import LocalSource, from_message
-from checkers.verdict.judge import judge
-from harness.runs.directory import open_run
+from fencepost.checkers import array_files
+from fencepost.checkers.anomalies import consecutive_reads, producer_order
+from fencepost.checkers.api import CheckResult, partition_check
+from fencepost.checkers.array_files import ArrayFiles
+from fencepost.checkers.graph.edges import FIRSTS, LATEST, TIME_COLUMNS, decode
+from fencepost.checkers.lawful_history import write_lawful
+from fencepost.checkers.partition import log
+from fencepost.checkers.partition.log import Resets, Settings
+from fencepost.checkers.partition.threads import results
+from fencepost.checkers.partition.unseen import moments
+from fencepost.checkers.registry import installed_checks
+from fencepost.checkers.run_view import RunView
+from fencepost.checkers.selfcheck.damages import DAMAGES
+from fencepost.checkers.selfcheck.history_rows import HistoryRows, read_rows, write_rows
+from fencepost.checkers.spark import job, large_partitions
+from fencepost.checkers.spark.large_partitions import PackedParts
+from fencepost.checkers.spark.overview import read_overview
+from fencepost.checkers.spark.part_files import stored
+from fencepost.checkers.spark.scan import PackedPart, scan_locally
+from fencepost.checkers.spark.source import LocalSource, from_message
+from fencepost.checkers.verdict.judge import judge
+from fencepost.harness.runs.directory import open_run
 
 SLICED = ("dirty-read", "duplicate", "real-time-inversion", "lso-overrun", "order-inversion", "poll-skip", "nonmonotonic-poll")
 CHECKS = [check for check in installed_checks()[0] if check.scope == "partition"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from checkers.spark.packing import lower_bound, packed, unpacked
+from fencepost.checkers.spark.packing import lower_bound, packed, unpacked
 
 LIMITS = np.iinfo(np.int64)
 HEADER, COLUMN = 16, 32  # bytes

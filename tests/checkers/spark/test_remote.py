@@ -18,17 +18,17 @@ import pytest
 from support.histories import COMMITTED, History, write_faults, write_history
 from support.long_histories import judge_as_long
 
-from checkers.lawful_history import CONTRACT, write_lawful
-from checkers.selfcheck.history_rows import read_rows, write_rows
-from checkers.selfcheck.record_damages import lose, repeat
-from checkers.selfcheck.transaction_damages import tear
-from checkers.spark.overview import COLUMNS, TEXTS, read_overview
-from checkers.spark.remote import bring, contents, fetch
-from checkers.spark.source import READ_ERRORS, LocalSource, SparkSource
-from checkers.verdict.judge import judge
-from harness.api import CampaignError, HistoryError, Run
-from harness.history.merge import OPS_SCHEMA
-from harness.runs.directory import open_run
+from fencepost.checkers.lawful_history import CONTRACT, write_lawful
+from fencepost.checkers.selfcheck.history_rows import read_rows, write_rows
+from fencepost.checkers.selfcheck.record_damages import lose, repeat
+from fencepost.checkers.selfcheck.transaction_damages import tear
+from fencepost.checkers.spark.overview import COLUMNS, TEXTS, read_overview
+from fencepost.checkers.spark.remote import bring, contents, fetch
+from fencepost.checkers.spark.source import READ_ERRORS, LocalSource, SparkSource
+from fencepost.checkers.verdict.judge import judge
+from fencepost.harness.api import CampaignError, HistoryError, Run
+from fencepost.harness.history.merge import OPS_SCHEMA
+from fencepost.harness.runs.directory import open_run
 
 FAR = "viewfs://far/runs"
 SAME = ("verdict", "reason", "run", "expect", "properties", "allowed", "findings", "counts", "progress", "unseen", "weakened")
@@ -230,7 +230,7 @@ DENIALS = {  # in the words of HDFS, and of what speaks HTTP
 def test_a_denied_address_and_an_empty_one_are_different_errors(spark, large, tmp_path, monkeypatch, message):
     from py4j.protocol import Py4JJavaError
 
-    from checkers.spark import remote
+    from fencepost.checkers.spark import remote
 
     thrown = attrgetter(DENIALS[message])(spark._jvm)(message)
 

@@ -10,14 +10,14 @@ from random import Random
 import pytest
 from support.histories import History, answer, write_history
 
-from checkers.api import CheckResult, partition_check
-from checkers.lawful_history import CONTRACT
-from checkers.registry import installed_checks
-from checkers.verdict.judge import judge
-from checkers.verdict.rules import INAPPLICABLE, full_contract, rule_for
-from harness.api import HistoryError, record_id
-from harness.history.merge import merge
-from harness.runs.directory import open_run
+from fencepost.checkers.api import CheckResult, partition_check
+from fencepost.checkers.lawful_history import CONTRACT
+from fencepost.checkers.registry import installed_checks
+from fencepost.checkers.verdict.judge import judge
+from fencepost.checkers.verdict.rules import INAPPLICABLE, full_contract, rule_for
+from fencepost.harness.api import HistoryError, record_id
+from fencepost.harness.history.merge import merge
+from fencepost.harness.runs.directory import open_run
 
 HUGE = 1 << 62
 

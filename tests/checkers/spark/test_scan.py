@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from support.histories import History, write_history
 
-from checkers.spark.scan import COLUMNS, READS, SENDS, TEXTS, Unpacked, pack
-from checkers.spark.source import LocalSource
+from fencepost.checkers.spark.scan import COLUMNS, READS, SENDS, TEXTS, Unpacked, pack
+from fencepost.checkers.spark.source import LocalSource
 
 
 def columns_of(batches):

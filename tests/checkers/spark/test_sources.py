@@ -7,9 +7,9 @@ import pyarrow.dataset as ds
 import pytest
 from support.histories import History, write_history
 
-from checkers.spark import source
-from checkers.spark.overview import COLUMNS, TEXTS
-from checkers.spark.source import READ_ERRORS, LocalSource
+from fencepost.checkers.spark import source
+from fencepost.checkers.spark.overview import COLUMNS, TEXTS
+from fencepost.checkers.spark.source import READ_ERRORS, LocalSource
 
 
 @pytest.fixture

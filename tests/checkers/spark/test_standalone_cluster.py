@@ -13,12 +13,12 @@ import pytest
 from support.fatal_check import ended, fatal
 from support.spark_cluster import Driver, standalone
 
-from checkers.lawful_history import write_lawful
-from checkers.registry import installed_checks
-from checkers.selfcheck.history_rows import read_rows, write_rows
-from checkers.selfcheck.transaction_damages import tear
-from checkers.verdict.judge import judge
-from harness.runs.directory import open_run
+from fencepost.checkers.lawful_history import write_lawful
+from fencepost.checkers.registry import installed_checks
+from fencepost.checkers.selfcheck.history_rows import read_rows, write_rows
+from fencepost.checkers.selfcheck.transaction_damages import tear
+from fencepost.checkers.verdict.judge import judge
+from fencepost.harness.runs.directory import open_run
 
 DECIDED = ("verdict", "reason", "properties", "allowed", "findings", "counts", "progress")
 ATTEMPTS = ("spark.task.maxFailures=2", "spark.stage.maxConsecutiveAttempts=2")  # two, as on one machine

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 SESSIONS = """
-from checkers.spark.session import start_session
+from fencepost.checkers.spark.session import start_session
 for stopped in (True, False):
     session = start_session("local[1]")
     assert session.sparkContext.parallelize(range(9), 2).map(lambda one: (one % 2, one)).groupByKey().count() == 2

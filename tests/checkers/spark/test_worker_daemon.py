@@ -10,7 +10,7 @@ from types import ModuleType
 import pyarrow as pa
 import pyspark
 
-from checkers.spark.worker_daemon import without_imports_in_collections, without_zips
+from fencepost.checkers.spark.worker_daemon import without_imports_in_collections, without_zips
 
 INSTALLED = Path(pyspark.__file__).parent
 

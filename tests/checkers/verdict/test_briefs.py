@@ -3,9 +3,9 @@
 from support.histories import History
 from support.judging import judge_here
 
-from checkers.api import CheckResult, run_check
-from checkers.registry import installed_checks
-from checkers.spark.gathering import PartitionMessages
+from fencepost.checkers.api import CheckResult, run_check
+from fencepost.checkers.registry import installed_checks
+from fencepost.checkers.spark.gathering import PartitionMessages
 
 
 def unknowable(run):

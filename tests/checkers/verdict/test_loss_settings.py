@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 from support.histories import COMMITTED, UNCOMMITTED, History, answer, violated
 
-from checkers.verdict.evidence import DELETIONS, SHOWS
-from checkers.verdict.findings import Finding, FindingRecord
-from checkers.verdict.rules import ALLOWED, FORBIDDEN, INAPPLICABLE, RULES, full_contract, rule_for, rule_on_evidence
+from fencepost.checkers.verdict.evidence import DELETIONS, SHOWS
+from fencepost.checkers.verdict.findings import Finding, FindingRecord
+from fencepost.checkers.verdict.rules import ALLOWED, FORBIDDEN, INAPPLICABLE, RULES, full_contract, rule_for, rule_on_evidence
 
 READERS = {"poll-skip", "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll", "stale-read"}
 LOST = {"lost-write", "swallowed-write", "inconsistent-offset", "duplicate", "order-inversion", *READERS}
@@ -196,7 +196,7 @@ def test_a_final_reader_of_no_isolation_level_is_evidence_at_the_contracts(judge
 
 
 def test_reads_of_a_long_history_are_looked_up_by_executors(judged_by_spark, monkeypatch):
-    monkeypatch.setattr("checkers.verdict.evidence.SHORT_HISTORY", 0)
+    monkeypatch.setattr("fencepost.checkers.verdict.evidence.SHORT_HISTORY", 0)
     h = History()
     h.send(0, {"t-0": [5, 7]})
     h.send(1, {"t-0": [9]})

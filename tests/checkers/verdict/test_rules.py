@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from checkers.lawful_history import CONTRACT
-from checkers.verdict.rules import RULES, full_contract
-from harness.api import CONTRACT_KEYS, contract_mistakes
-from harness.api.contract_layers import canonical
+from fencepost.checkers.lawful_history import CONTRACT
+from fencepost.checkers.verdict.rules import RULES, full_contract
+from fencepost.harness.api import CONTRACT_KEYS, contract_mistakes
+from fencepost.harness.api.contract_layers import canonical
 
 CONDITIONS = sorted({condition for rules in RULES.values() for rule in rules for condition in rule.when.items()})
 

@@ -6,12 +6,12 @@ import pytest
 from support.judging import no_session
 from support.long_histories import judge_as_long
 
-from checkers.api import CheckResult, run_check
-from checkers.lawful_history import write_lawful
-from checkers.registry import installed_checks
-from checkers.run_view import NO_MASTER
-from checkers.spark import job
-from checkers.verdict.judge import judge
+from fencepost.checkers.api import CheckResult, run_check
+from fencepost.checkers.lawful_history import write_lawful
+from fencepost.checkers.registry import installed_checks
+from fencepost.checkers.run_view import NO_MASTER
+from fencepost.checkers.spark import job
+from fencepost.checkers.verdict.judge import judge
 
 
 @run_check("counted")
@@ -57,7 +57,7 @@ def test_a_check_that_asks_for_a_table_has_a_session_made(spark, tmp_path):
 
 def test_few_operations_with_many_records_go_to_spark(spark, tmp_path, monkeypatch):
     here = judged(tmp_path / "a", no_session)
-    monkeypatch.setattr("checkers.spark.job.MOST_BYTES_IN_TASKS", 0)
+    monkeypatch.setattr("fencepost.checkers.spark.job.MOST_BYTES_IN_TASKS", 0)
     there = judged(tmp_path / "b", lambda: spark)
     assert there["checker"]["master"].startswith("local[2")
     names = ("verdict", "properties", "allowed", "counts")  # with how much each check compared

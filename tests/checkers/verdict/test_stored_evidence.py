@@ -6,8 +6,8 @@ import pytest
 from support.histories import History, finding, violated
 from support.judging import judge_here
 
-from harness.api import RunFile, record_id
-from harness.api.history import STORED, schema
+from fencepost.harness.api import RunFile, record_id
+from fencepost.harness.api.history import STORED, schema
 
 OLDER, SWALLOWED, OTHER = record_id(0, 0, 0), record_id(0, 1, 0), record_id(1, 0, 0)
 

@@ -6,13 +6,13 @@ import pyarrow.parquet as pq
 import pytest
 from support.histories import History, answer, finding, violated, write_faults, write_history
 
-from checkers.api import CheckResult, partition_check, run_check
-from checkers.lawful_history import CONTRACT, write_lawful
-from checkers.registry import installed_checks
-from checkers.verdict.judge import judge
-from checkers.verdict.rules import RULES, full_contract, rule_for, settings
-from harness.api import HistoryError
-from harness.runs.directory import open_run
+from fencepost.checkers.api import CheckResult, partition_check, run_check
+from fencepost.checkers.lawful_history import CONTRACT, write_lawful
+from fencepost.checkers.registry import installed_checks
+from fencepost.checkers.verdict.judge import judge
+from fencepost.checkers.verdict.rules import RULES, full_contract, rule_for, settings
+from fencepost.harness.api import HistoryError
+from fencepost.harness.runs.directory import open_run
 
 SECOND = 1_000_000_000
 

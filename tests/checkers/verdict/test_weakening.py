@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from checkers.registry import installed_checks
-from checkers.verdict.decision import JudgedProperty, judge_property
-from checkers.verdict.findings import Finding, FindingRecord
-from checkers.verdict.rules import RULES, full_contract, rule_for
-from checkers.verdict.weakening import NEEDS, gap_sentences, weaken
-from harness.api import Evidence, Gap, GapKind, Property, evidence_of, record_id
+from fencepost.checkers.registry import installed_checks
+from fencepost.checkers.verdict.decision import JudgedProperty, judge_property
+from fencepost.checkers.verdict.findings import Finding, FindingRecord
+from fencepost.checkers.verdict.rules import RULES, full_contract, rule_for
+from fencepost.checkers.verdict.weakening import NEEDS, gap_sentences, weaken
+from fencepost.harness.api import Evidence, Gap, GapKind, Property, evidence_of, record_id
 
 CONTRACT = full_contract({"transactional": "true", "isolation": "read_committed"})
 WRITER = Gap(

@@ -6,7 +6,7 @@ import pytest
 from support import clean_scenes
 from support.clean_scenes import APART, Place
 
-from clusters.docker import leftovers
+from fencepost.clusters.docker import leftovers
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.nightly]
 WHERE = pytest.mark.parametrize("prefix", [(), APART], ids=["beside", "apart"])

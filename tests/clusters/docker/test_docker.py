@@ -19,16 +19,16 @@ from requests.exceptions import ConnectionError
 from support.fencepost_command import fencepost
 from urllib3.exceptions import ProtocolError
 
-from clusters.docker import engine, host_python, images, leftovers
-from clusters.docker.cluster import DockerCluster
-from clusters.docker.container import _common
-from clusters.docker.network import Helper
-from clusters.docker.provider import Docker
-from clusters.docker.run_resources import mount
-from clusters.kafka.distribution import fetch
-from harness.api import CampaignError, Choice, ClusterError, Test, TopicSpec, liveness
-from harness.planning.plan import obtain
-from nemesis.support.waiting import poll_until
+from fencepost.clusters.docker import engine, host_python, images, leftovers
+from fencepost.clusters.docker.cluster import DockerCluster
+from fencepost.clusters.docker.container import _common
+from fencepost.clusters.docker.network import Helper
+from fencepost.clusters.docker.provider import Docker
+from fencepost.clusters.docker.run_resources import mount
+from fencepost.clusters.kafka.distribution import fetch
+from fencepost.harness.api import CampaignError, Choice, ClusterError, Test, TopicSpec, liveness
+from fencepost.harness.planning.plan import obtain
+from fencepost.nemesis.support.waiting import poll_until
 
 TOPICS = {"t": TopicSpec(partitions=1)}
 
@@ -377,7 +377,7 @@ def seen(kafka_image, tmp_path_factory):
             containers = {one["Names"][0]: client.api.inspect_container(one["Id"]) for one in found}
             networks = client.api.networks(filters=mine)
             worker.kill()
-        clean = subprocess.run([sys.executable, "-m", "harness.cli", "clean"], capture_output=True, text=True, cwd=run)
+        clean = subprocess.run([sys.executable, "-m", "fencepost", "clean"], capture_output=True, text=True, cwd=run)
         [left] = [left for left in leftovers.find() if left.run == run.name]
         with pytest.raises(ClusterError, match="are in use"):
             left.remove()
@@ -490,7 +490,7 @@ def test_a_whole_run_from_plan_to_verdict(kafka_image, tmp_path):
     ]
     few = [word for option in ("writers=2", "readers=1", "uncommitted_readers=0") for word in ("--set", option)]
     options = [*few, "--rate", "60", "--time", "8", "--json", "--results", str(tmp_path)]
-    argv = [sys.executable, "-m", "harness.cli", "run", *cluster, *faults, *options]
+    argv = [sys.executable, "-m", "fencepost", "run", *cluster, *faults, *options]
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     verdict = json.loads(done.stdout)

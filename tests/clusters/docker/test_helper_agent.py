@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from clusters.docker import helper_agent
+from fencepost.clusters.docker import helper_agent
 
 
 @pytest.fixture

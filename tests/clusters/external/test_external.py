@@ -17,10 +17,10 @@ from confluent_kafka.admin import AclBindingFilter, AclOperation, AclPermissionT
 from support.external_kafka import FOREIGN, FOREIGN_GROUP, PASSWORD, PREFIX, USER, started
 from support.fencepost_command import finish, only_run, processes_of, start, until, verdict
 
-from clusters.external.provider import External
-from clusters.local.init import descendants
-from harness.api import ClusterError, Isolation, Placement, TopicSpec
-from harness.runs.directory import open_run
+from fencepost.clusters.external.provider import External
+from fencepost.clusters.local.init import descendants
+from fencepost.harness.api import ClusterError, Isolation, Placement, TopicSpec
+from fencepost.harness.runs.directory import open_run
 
 pytestmark = pytest.mark.cluster
 
@@ -56,8 +56,8 @@ FAULT = """
 from dataclasses import dataclass
 from typing import ClassVar
 from confluent_kafka.admin import AdminClient
-from harness.api import Receipt
-from harness.secrets import resolve
+from fencepost.harness.api import Receipt
+from fencepost.harness.secrets import resolve
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
@@ -130,9 +130,9 @@ def test_the_password_is_in_no_command_line_and_in_the_environment_only_of_those
     seen = run[2]
     assert [command for command, _ in seen if PASSWORD in command] == []
     with_password = {command for command, has in seen if has}
-    ours = ("/fencepost campaign", "start_module.py clusters.local.init", "start_module.py harness.perform.")
+    ours = ("/fencepost campaign", "start_module.py fencepost.clusters.local.init", "start_module.py fencepost.harness.perform.")
     assert [command for command in with_password if not any(part in command for part in ours)] == []
-    assert any("harness.perform.worker" in command for command in with_password)
+    assert any("fencepost.harness.perform.worker" in command for command in with_password)
     without = {command for command, has in seen if not has}
     assert any("org.apache.spark.deploy.SparkSubmit" in command for command in without)
     assert any("worker_daemon" in command for command in without)
@@ -220,7 +220,7 @@ def test_a_harness_that_is_killed_leaves_no_process_and_no_topic(somebodys, tmp_
 def test_topics_of_a_run_that_was_killed_inside_are_named(somebodys, tmp_path):
     """kill -9 of what performs it: nobody is left who could remove them, and the supervisor ends the clients."""
     harness, run_dir = in_the_middle(somebodys, tmp_path)
-    os.kill(process_of(run_dir, "harness.perform.performer"), signal.SIGKILL)
+    os.kill(process_of(run_dir, "fencepost.harness.perform.performer"), signal.SIGKILL)
     code, out, err = finish(harness)
     (topic,) = somebodys.topics() - {FOREIGN}
     assert code == 255
@@ -235,7 +235,7 @@ def in_the_middle(somebodys, tmp_path):
     harness = start(results, "campaign", str(write_campaign(tmp_path, somebodys.options(), 60)))
     run_dir = until(lambda: next((path.parents[1] for path in results.glob("*/*/history/faults.jsonl")), None))
     until(lambda: (run_dir / "history" / "faults.jsonl").stat().st_size)
-    os.kill(until(lambda: process_of(run_dir, "harness.perform.worker")), signal.SIGSTOP)
+    os.kill(until(lambda: process_of(run_dir, "fencepost.harness.perform.worker")), signal.SIGSTOP)
     assert len(somebodys.topics()) == 2
     return harness, run_dir
 
@@ -360,7 +360,7 @@ def test_a_wrong_password_is_told_at_once_and_not_repeated(somebodys, monkeypatc
 
 def test_plain_text_to_a_tls_listener_is_told(somebodys, monkeypatch):
     """The broker says nothing that could be quoted."""
-    monkeypatch.setattr("clusters.external.connection.ANSWER_S", 1.0)
+    monkeypatch.setattr("fencepost.clusters.external.connection.ANSWER_S", 1.0)
     options = somebodys.options() | {"settings": {"security.protocol": "PLAINTEXT"}}
     with pytest.raises(ClusterError, match=r"no answer from .* Are `bootstrap` and the security.protocol"):
         External(**options).describe()

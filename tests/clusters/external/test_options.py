@@ -7,12 +7,12 @@ import traceback
 
 import pytest
 
-from clusters.external.connection import Connection
-from clusters.external.provider import External
-from harness.api import CampaignError, ClusterError, Scalable
-from harness.campaign.campaign import read
-from harness.plugins.fault_validation import foreseen
-from harness.plugins.registry import attempt, load, names, options
+from fencepost.clusters.external.connection import Connection
+from fencepost.clusters.external.provider import External
+from fencepost.harness.api import CampaignError, ClusterError, Scalable
+from fencepost.harness.campaign.campaign import read
+from fencepost.harness.plugins.fault_validation import foreseen
+from fencepost.harness.plugins.registry import attempt, load, names, options
 
 
 def mistakes(**given):
@@ -86,7 +86,7 @@ def test_a_literal_password_in_a_campaign_is_a_mistake_with_its_location(tmp_pat
 
 
 def test_an_unreachable_cluster_is_an_error_after_the_timeout(monkeypatch):
-    monkeypatch.setattr("clusters.external.connection.ANSWER_S", 0.5)
+    monkeypatch.setattr("fencepost.clusters.external.connection.ANSWER_S", 0.5)
     with pytest.raises(ClusterError, match=r"no answer from 127.0.0.1:1 within 0 s; last seen: .*Connection refused"):
         External(bootstrap="127.0.0.1:1").describe()
 

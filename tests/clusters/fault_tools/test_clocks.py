@@ -6,10 +6,10 @@ from datetime import datetime, timezone
 
 import pytest
 
-from clusters.fault_tools import clocks, faketime
-from clusters.kafka.options import NO_SETTABLE_CLOCK
-from clusters.local import Local
-from harness.api import CampaignError, Skewable
+from fencepost.clusters.fault_tools import clocks, faketime
+from fencepost.clusters.kafka.options import NO_SETTABLE_CLOCK
+from fencepost.clusters.local import Local
+from fencepost.harness.api import CampaignError, Skewable
 
 
 def test_without_libfaketime_the_reason_names_the_package(monkeypatch):

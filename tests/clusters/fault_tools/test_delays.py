@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from clusters.fault_tools.delay_program import FULL_S, AddressQueue, Delay
-from clusters.local import Local, sandbox
-from harness.api import Losable, Partitionable, Slowable
+from fencepost.clusters.fault_tools.delay_program import FULL_S, AddressQueue, Delay
+from fencepost.clusters.local import Local, sandbox
+from fencepost.harness.api import Losable, Partitionable, Slowable
 
 
 def queue(*delays):
@@ -67,8 +67,8 @@ def test_without_nfnetlink_queue_only_delays_are_missing(monkeypatch):
 NODES = """
 import json, time
 from statistics import median
-from clusters.local.network import Network
-from harness.api import ClusterError
+from fencepost.clusters.local.network import Network
+from fencepost.harness.api import ClusterError
 
 network = Network()
 for i in (1, 2):

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from clusters.fault_tools.disk_throttle import shared_page, system_calls, throttles
-from clusters.fault_tools.disk_throttle.system_calls import SystemCall
-from clusters.fault_tools.disk_throttle.throttle_program import OperationQueue
-from clusters.fault_tools.disk_throttle.throttles import Throttles
-from clusters.kafka.options import NO_THROTTLE
-from clusters.local import Local
-from harness.api import ClusterError, Throttleable
+from fencepost.clusters.fault_tools.disk_throttle import shared_page, system_calls, throttles
+from fencepost.clusters.fault_tools.disk_throttle.system_calls import SystemCall
+from fencepost.clusters.fault_tools.disk_throttle.throttle_program import OperationQueue
+from fencepost.clusters.fault_tools.disk_throttle.throttles import Throttles
+from fencepost.clusters.kafka.options import NO_THROTTLE
+from fencepost.clusters.local import Local
+from fencepost.harness.api import ClusterError, Throttleable
 
 AARCH64 = (0xC00000B7, 64, 82, 63)  # AUDIT_ARCH, write, fsync, read
 X86_64 = (0xC000003E, 1, 74, 0)

@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from clusters.fault_tools.delay_process import DelayProcess
-from clusters.fault_tools.link_table import LinkTable
-from clusters.ssh.remote.host_rules import Rules
-from clusters.ssh.remote.root_programs import ProgramError
-from harness.api import ClusterError, Interrupted
+from fencepost.clusters.fault_tools.delay_process import DelayProcess
+from fencepost.clusters.fault_tools.link_table import LinkTable
+from fencepost.clusters.ssh.remote.host_rules import Rules
+from fencepost.clusters.ssh.remote.root_programs import ProgramError
+from fencepost.harness.api import ClusterError, Interrupted
 
 THERE, BACK, ASIDE = ("n1", "n2"), ("n2", "n1"), ("n3", "n2")
 PAIRS = [THERE, BACK, ASIDE]

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from clusters.fault_tools.unsynced_data import CLEAN, flush_setting, lose_unsynced, recovery_points
+from fencepost.clusters.fault_tools.unsynced_data import CLEAN, flush_setting, lose_unsynced, recovery_points
 
 
 def batch(offset, records=1, size=40):

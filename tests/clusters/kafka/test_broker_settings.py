@@ -2,7 +2,7 @@
 
 import pytest
 
-from clusters.kafka.broker_settings import DEFAULTS, broker_settings
+from fencepost.clusters.kafka.broker_settings import DEFAULTS, broker_settings
 
 
 def test_three_brokers_get_three_replicas_and_two_in_sync():

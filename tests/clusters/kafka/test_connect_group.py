@@ -5,9 +5,9 @@ import struct
 import pytest
 from support.fake_broker import broker, ints, text
 
-from clusters.kafka.connect_group import duties
-from clusters.kafka.roles import WireRoles
-from harness.api import ClusterError, ConnectDuties
+from fencepost.clusters.kafka.connect_group import duties
+from fencepost.clusters.kafka.roles import WireRoles
+from fencepost.harness.api import ClusterError, ConnectDuties
 
 LEADER = "http://10.0.0.1:8083/"
 

@@ -10,11 +10,11 @@ import time
 import pytest
 from support.processes import has_ended
 
-from clusters.kafka import distribution
-from harness.api import CampaignError, ClusterError
-from harness.fetching import manifest
-from harness.fetching.java import java
-from harness.runs import leftovers
+from fencepost.clusters.kafka import distribution
+from fencepost.harness.api import CampaignError, ClusterError
+from fencepost.harness.fetching import manifest
+from fencepost.harness.fetching.java import java
+from fencepost.harness.runs import leftovers
 
 
 @pytest.fixture(autouse=True)
@@ -120,8 +120,8 @@ def test_a_manifest_that_cannot_be_understood_is_one_sentence_and_repaired_on_de
 FETCH = """
 import sys
 from pathlib import Path
-from clusters.kafka import distribution
-from harness.fetching import maven
+from fencepost.clusters.kafka import distribution
+from fencepost.harness.fetching import maven
 maven.java = lambda: (sys.argv[1], "17")
 distribution.fetch("4.3.0")
 """

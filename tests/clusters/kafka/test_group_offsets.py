@@ -9,9 +9,9 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from clusters.kafka import group_offsets
-from clusters.kafka.group_offsets import committed_offsets
-from harness.api import ClusterError
+from fencepost.clusters.kafka import group_offsets
+from fencepost.clusters.kafka.group_offsets import committed_offsets
+from fencepost.harness.api import ClusterError
 from tests.support.fake_broker import ints, text
 
 OFFSET_FETCH, METADATA, FIND_COORDINATOR, API_VERSIONS = 9, 3, 10, 18

@@ -10,8 +10,8 @@ import time
 import pytest
 from support.fake_broker import broker
 
-from clusters.kafka.guarded import GuardedAddress, Scram, encrypted, guarded_address, log_in, no_way_in
-from clusters.kafka.protocol import WireError
+from fencepost.clusters.kafka.guarded import GuardedAddress, Scram, encrypted, guarded_address, log_in, no_way_in
+from fencepost.clusters.kafka.protocol import WireError
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"
 SERVER_FIRST = f"r={NONCE}%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096".encode()

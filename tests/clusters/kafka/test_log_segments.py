@@ -5,7 +5,14 @@ import gzip
 import pytest
 from support.record_batches import batch, marker, record
 
-from clusters.kafka.log_segments import batch_records, batches, is_transactional, last_offset, segment_rows, stored_records
+from fencepost.clusters.kafka.log_segments import (
+    batch_records,
+    batches,
+    is_transactional,
+    last_offset,
+    segment_rows,
+    stored_records,
+)
 
 
 def test_each_record_has_its_offset_producer_sequence_time_and_value():
@@ -44,7 +51,7 @@ def test_the_segments_of_every_partition_are_read_but_not_kafkas_own(tmp_path):
 
 
 def test_more_than_can_be_read_in_a_moment_is_left_and_said(tmp_path, monkeypatch):
-    monkeypatch.setattr("clusters.kafka.log_segments.MOST_BYTES", 10)
+    monkeypatch.setattr("fencepost.clusters.kafka.log_segments.MOST_BYTES", 10)
     (tmp_path / "t-0").mkdir()
     (tmp_path / "t-0" / "0.log").write_bytes(batch(0, [b"a"]))
     assert stored_records(tmp_path) == ([], "its log segments have 0 MB, more than 0 MB")

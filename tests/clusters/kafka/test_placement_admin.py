@@ -8,10 +8,10 @@ from functools import partial
 
 import pytest
 
-from clusters.kafka import protocol
-from clusters.kafka.placement_admin import PlacementAdmin
-from clusters.kafka.roles import WireRoles
-from harness.api import ClusterError
+from fencepost.clusters.kafka import protocol
+from fencepost.clusters.kafka.placement_admin import PlacementAdmin
+from fencepost.clusters.kafka.roles import WireRoles
+from fencepost.harness.api import ClusterError
 
 API_VERSIONS = 18
 

@@ -6,7 +6,7 @@ import struct
 import pytest
 from support.fake_broker import broker, ints, text
 
-from clusters.kafka import protocol
+from fencepost.clusters.kafka import protocol
 
 
 def test_a_broker_that_replies_without_error_answers():

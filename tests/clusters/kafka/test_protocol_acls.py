@@ -5,11 +5,11 @@ import struct
 import pytest
 from support.fake_broker import broker, ints, text
 
-from clusters.kafka import protocol_acls
-from clusters.kafka.broker_config import BROKER, CLIENT, CONTROLLER, PlannedNode, properties
-from clusters.kafka.options import NO_AUTHORIZER, KafkaOptions
-from clusters.kafka.protocol import WireError
-from harness.api import Authorizing, Right
+from fencepost.clusters.kafka import protocol_acls
+from fencepost.clusters.kafka.broker_config import BROKER, CLIENT, CONTROLLER, PlannedNode, properties
+from fencepost.clusters.kafka.options import NO_AUTHORIZER, KafkaOptions
+from fencepost.clusters.kafka.protocol import WireError
+from fencepost.harness.api import Authorizing, Right
 
 HEAD = text("fencepost")
 WRITE, DENIED = Right("allow", "write", "topic", "*"), Right("deny", "read", "group", "g")

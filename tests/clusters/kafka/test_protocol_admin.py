@@ -5,7 +5,7 @@ import struct
 import pytest
 from support.fake_broker import broker, ints, text
 
-from clusters.kafka import protocol, protocol_admin
+from fencepost.clusters.kafka import protocol, protocol_admin
 
 
 def compact(value):

@@ -6,8 +6,8 @@ import pytest
 from support.fake_broker import broker, ints, text
 from support.record_batches import batch, marker
 
-from clusters.kafka.protocol import Partition, WireError
-from clusters.kafka.protocol_fetch import read_log
+from fencepost.clusters.kafka.protocol import Partition, WireError
+from fencepost.clusters.kafka.protocol_fetch import read_log
 
 PARTITION = Partition(topic="t", number=2, leader=1, epoch=0, replicas=(1,), in_sync=(1,), error=0)
 

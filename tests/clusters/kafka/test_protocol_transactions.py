@@ -7,12 +7,12 @@ import struct
 import pytest
 from support.fake_broker import broker, ints, text
 
-from clusters.kafka import protocol_transactions
-from clusters.kafka import transaction_admin as admin_module
-from clusters.kafka.protocol_transactions import RefusedError
-from clusters.kafka.roles import WireRoles
-from clusters.kafka.transaction_admin import TransactionAdmin
-from harness.api import ActiveProducer, ClusterError
+from fencepost.clusters.kafka import protocol_transactions
+from fencepost.clusters.kafka import transaction_admin as admin_module
+from fencepost.clusters.kafka.protocol_transactions import RefusedError
+from fencepost.clusters.kafka.roles import WireRoles
+from fencepost.clusters.kafka.transaction_admin import TransactionAdmin
+from fencepost.harness.api import ActiveProducer, ClusterError
 
 HEAD = text("fencepost")
 

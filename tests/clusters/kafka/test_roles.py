@@ -2,9 +2,9 @@
 
 import pytest
 
-from clusters.kafka.protocol import Metadata, Partition
-from clusters.kafka.roles import WireRoles, ask_all, coordinator_partition, java_hash, newest
-from harness.api import ClusterError
+from fencepost.clusters.kafka.protocol import Metadata, Partition
+from fencepost.clusters.kafka.roles import WireRoles, ask_all, coordinator_partition, java_hash, newest
+from fencepost.harness.api import ClusterError
 
 
 def partition(leader, epoch, in_sync=(1, 2, 3)):

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from clusters.kafka import distribution, setting_definitions
-from clusters.kafka.distribution import Distribution
-from clusters.kafka.options import KafkaOptions
-from clusters.kafka.setting_definitions import Definition, Definitions, parsed
-from clusters.kafka.settings_check import known_definitions, refusal, refused
+from fencepost.clusters.kafka import distribution, setting_definitions
+from fencepost.clusters.kafka.distribution import Distribution
+from fencepost.clusters.kafka.options import KafkaOptions
+from fencepost.clusters.kafka.setting_definitions import Definition, Definitions, parsed
+from fencepost.clusters.kafka.settings_check import known_definitions, refusal, refused
 
 HTML = """<ul class="config-list">
 <li>

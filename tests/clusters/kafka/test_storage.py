@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from clusters.kafka.broker_config import PlannedNode
-from clusters.kafka.options import KafkaOptions
-from clusters.kafka.storage import format_all
+from fencepost.clusters.kafka.broker_config import PlannedNode
+from fencepost.clusters.kafka.options import KafkaOptions
+from fencepost.clusters.kafka.storage import format_all
 
 
 def test_the_tool_gets_the_configuration_last_whatever_features_there_are(tmp_path):

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from clusters.kafka.cluster import KafkaCluster
-from harness.api import ClusterError
+from fencepost.clusters.kafka.cluster import KafkaCluster
+from fencepost.harness.api import ClusterError
 
 
 class Dying(SimpleNamespace):

@@ -10,9 +10,9 @@ from tempfile import TemporaryDirectory
 import pytest
 from support.play_scenes import play
 
-from clusters.fault_tools.disk_throttle import throttles
-from clusters.kafka.distribution import fetch
-from clusters.local import Local
+from fencepost.clusters.fault_tools.disk_throttle import throttles
+from fencepost.clusters.kafka.distribution import fetch
+from fencepost.clusters.local import Local
 
 pytestmark = pytest.mark.cluster
 
@@ -113,6 +113,9 @@ def _python_of_nobody(env):
     )  # `env`: the capabilities that setpriv itself keeps end there
     for program in (sys.executable, f"/usr/bin/python3.{sys.version_info.minor}"):
         words = (*drop, program)
-        if subprocess.run([*words, "-c", "import clusters.local.cluster"], env=env, capture_output=True).returncode == 0:
+        if (
+            subprocess.run([*words, "-c", "import fencepost.clusters.local.cluster"], env=env, capture_output=True).returncode
+            == 0
+        ):
             return words
     raise AssertionError("no Python here that the user nobody may run")

@@ -9,7 +9,7 @@ from support.histories import History, finding, violated
 from support.judging import judge_here
 from support.play_scenes import play
 
-from checkers.anomalies.hanging import hanging_transaction, misreported_transaction
+from fencepost.checkers.anomalies.hanging import hanging_transaction, misreported_transaction
 
 pytestmark = [pytest.mark.cluster, pytest.mark.nightly]
 UNVERIFIED = {"transaction.partition.verification.enable": "false"}

@@ -6,15 +6,15 @@ import sys
 
 import pytest
 
-from clusters.local import sandbox
+from fencepost.clusters.local import sandbox
 
 pytestmark = pytest.mark.cluster
 
 NODES = """
 import json, os
 from concurrent.futures import ThreadPoolExecutor
-from clusters.local.network import Network
-from harness.api import ClusterError
+from fencepost.clusters.local.network import Network
+from fencepost.harness.api import ClusterError
 
 network = Network()
 for i in (1, 2, 3):

@@ -2,11 +2,11 @@
 
 import pytest
 
-from clusters.kafka import broker_config, node_directory, node_plan, storage
-from clusters.local import Local
-from clusters.local.options import LocalOptions
-from harness.api import CampaignError, TopicSpec, Wipeable
-from harness.plugins.registry import attempt
+from fencepost.clusters.kafka import broker_config, node_directory, node_plan, storage
+from fencepost.clusters.local import Local
+from fencepost.clusters.local.options import LocalOptions
+from fencepost.harness.api import CampaignError, TopicSpec, Wipeable
+from fencepost.harness.plugins.registry import attempt
 
 
 def test_without_separate_controllers_every_broker_is_a_voter():

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from clusters.local import Local, sandbox
-from harness.api import Partitionable
-from harness.api.python_command import module_command
+from fencepost.clusters.local import Local, sandbox
+from fencepost.harness.api import Partitionable
+from fencepost.harness.api.python_command import module_command
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_without_unshare_the_reason_names_the_package(monkeypatch, another_machi
     """Then only the supervisor goes before the command, and partitions are missing."""
     monkeypatch.setenv("PATH", str(another_machine))
     assert "install util-linux" in Local().missing()[Partitionable]
-    assert sandbox.command(["x"]) == module_command("clusters.local.init", "--", "x")
+    assert sandbox.command(["x"]) == module_command("fencepost.clusters.local.init", "--", "x")
 
 
 def test_the_error_of_the_trial_is_in_the_reason(another_machine):
@@ -103,7 +103,16 @@ def test_the_end_of_the_lifeline_kills_everything(alone):
 @pytest.mark.parametrize(("does", "grace_s", "status"), [("echo tidied", 20, 0), ("sleep 300", 0.1, 128 + signal.SIGKILL)])
 def test_with_grace_the_child_may_clean_up_first(does, grace_s, status):
     """Its own input ends; what it does then is waited for, but not for ever."""
-    argv = [sys.executable, "-m", "clusters.local.init", f"--grace={grace_s}", "--", "sh", "-c", f"echo up; cat; {does}"]
+    argv = [
+        sys.executable,
+        "-m",
+        "fencepost.clusters.local.init",
+        f"--grace={grace_s}",
+        "--",
+        "sh",
+        "-c",
+        f"echo up; cat; {does}",
+    ]
     process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "up\n"
     process.stdin.close()

@@ -2,13 +2,13 @@
 
 import pytest
 
-from clusters.docker import engine
-from clusters.kafka import node_plan, protocol
-from clusters.redpanda.cluster import RedpandaRoles, _accepted
-from clusters.redpanda.provider import Redpanda
-from clusters.redpanda.settings import bootstrap_file, command, properties
-from harness.api import CampaignError, ClusterError, TopicSpec
-from harness.plugins.registry import attempt
+from fencepost.clusters.docker import engine
+from fencepost.clusters.kafka import node_plan, protocol
+from fencepost.clusters.redpanda.cluster import RedpandaRoles, _accepted
+from fencepost.clusters.redpanda.provider import Redpanda
+from fencepost.clusters.redpanda.settings import bootstrap_file, command, properties
+from fencepost.harness.api import CampaignError, ClusterError, TopicSpec
+from fencepost.harness.plugins.registry import attempt
 
 NODES = node_plan.nodes(3, 0, node_plan.private)
 

@@ -10,11 +10,11 @@ import tarfile
 
 import pytest
 
-from clusters.ssh import install
-from clusters.ssh.host import HostAddress, Login, SshHost, require_reachable
-from clusters.ssh.remote import file_transfer
-from clusters.ssh.remote.file_transfer import UnsafeTar
-from harness.api import ClusterError
+from fencepost.clusters.ssh import install
+from fencepost.clusters.ssh.host import HostAddress, Login, SshHost, require_reachable
+from fencepost.clusters.ssh.remote import file_transfer
+from fencepost.clusters.ssh.remote.file_transfer import UnsafeTar
+from fencepost.harness.api import ClusterError
 
 
 def a_tar(*members, form=tarfile.GNU_FORMAT):

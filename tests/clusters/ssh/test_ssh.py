@@ -14,16 +14,16 @@ from statistics import median
 import pytest
 from support.ssh_hosts import keygen
 
-from clusters.fault_tools.faketime import SHM
-from clusters.kafka.distribution import Distribution
-from clusters.ssh import install, watcher_client
-from clusters.ssh.host import HostAddress, HostRefused, Login, SshHost, retry_dropped
-from clusters.ssh.host_probes import CLIENTS
-from clusters.ssh.network import Network
-from clusters.ssh.provider import Ssh
-from clusters.ssh.remote.watcher import CONFIG
-from harness.api import CampaignError, ClusterError, Partitionable
-from harness.fetching.java import java
+from fencepost.clusters.fault_tools.faketime import SHM
+from fencepost.clusters.kafka.distribution import Distribution
+from fencepost.clusters.ssh import install, watcher_client
+from fencepost.clusters.ssh.host import HostAddress, HostRefused, Login, SshHost, retry_dropped
+from fencepost.clusters.ssh.host_probes import CLIENTS
+from fencepost.clusters.ssh.network import Network
+from fencepost.clusters.ssh.provider import Ssh
+from fencepost.clusters.ssh.remote.watcher import CONFIG
+from fencepost.harness.api import CampaignError, ClusterError, Partitionable
+from fencepost.harness.fetching.java import java
 
 THREE = ("a", "b", "c")
 
@@ -217,7 +217,7 @@ def test_hosts_clocks_are_compared_before_a_time_is_told(network, monkeypatch, a
 
 def test_what_the_network_lacks_is_found_out_before_anything_is_concluded_from_it(monkeypatch):
     """Rules that cannot be changed; then probes that nobody hears."""
-    monkeypatch.setattr("clusters.fault_tools.link_table.PROBE_S", 0.02)
+    monkeypatch.setattr("fencepost.clusters.fault_tools.link_table.PROBE_S", 0.02)
     addresses = {"n1": "192.0.2.1", "n2": "192.0.2.2"}
     network = Network({"n1": Watched(), "n2": Watched("nft: Operation not permitted")}, addresses, 9092, tuple)
     assert network.trouble() == "packet rules cannot be changed on n2: nft: Operation not permitted"
@@ -452,7 +452,7 @@ def test_rules_drop_count_and_go(ssh_hosts, host, tool):
     script = f"""
 import json, sys
 sys.path.insert(0, {str(Path(__file__).parents[3])!r})
-from clusters.ssh.remote import host_rules
+from fencepost.clusters.ssh.remote import host_rules
 made = {{"nft": host_rules.Nft, "iptables": host_rules.Iptables}}[{tool!r}]("tools", {ssh_hosts.options["sudo"]})
 try:
     made.open()

@@ -5,8 +5,8 @@ import threading
 
 from structlog.testing import capture_logs
 
-from clusters.ssh.remote.watcher_process import NO_WATCHER
-from clusters.ssh.watcher_client import WatcherClient
+from fencepost.clusters.ssh.remote.watcher_process import NO_WATCHER
+from fencepost.clusters.ssh.watcher_client import WatcherClient
 
 
 class Host:

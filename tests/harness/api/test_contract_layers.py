@@ -7,8 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.api import CONTRACT_KEYS, CampaignError
-from harness.api.contract_layers import canonical, contract_mistakes, default_contract, overlaid_contract, planned_contract
+from fencepost.harness.api import CONTRACT_KEYS, CampaignError
+from fencepost.harness.api.contract_layers import (
+    canonical,
+    contract_mistakes,
+    default_contract,
+    overlaid_contract,
+    planned_contract,
+)
 
 ROOT = Path(__file__).parents[3]
 TRANSACTIONS = overlaid_contract(default_contract(), {"transactional": "true"})

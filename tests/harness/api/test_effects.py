@@ -7,10 +7,10 @@ from typing import get_type_hints
 
 import pytest
 
-from harness import api
-from harness.api import Admin
-from harness.api.capabilities import CAPABILITIES
-from harness.api.effects import Effect, calls_of, effects_of, ends_of
+from fencepost.harness import api
+from fencepost.harness.api import Admin
+from fencepost.harness.api.capabilities import CAPABILITIES
+from fencepost.harness.api.effects import Effect, calls_of, effects_of, ends_of
 
 DECLARING = (*CAPABILITIES, Admin)
 CALLS = [(interface, name) for interface in DECLARING for name in calls_of([interface])]
@@ -30,7 +30,7 @@ def in_words(value):
 def test_every_capability_of_the_api_is_known():
     exported = [getattr(api, name) for name in api.__all__]
     protocols = {one for one in exported if isinstance(one, type) and getattr(one, "_is_protocol", False)}
-    assert {one for one in protocols if one.__module__ == "harness.api.capabilities"} == set(CAPABILITIES)
+    assert {one for one in protocols if one.__module__ == "fencepost.harness.api.capabilities"} == set(CAPABILITIES)
 
 
 @pytest.mark.parametrize(("interface", "name"), CALLS, ids=in_words)

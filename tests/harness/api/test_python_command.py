@@ -9,12 +9,14 @@ import sys
 
 import pytest
 
-from checkers.spark import session
-from harness.api.python_command import interpreter_script, module_command
+from fencepost.checkers.spark import session
+from fencepost.harness.api.python_command import interpreter_script, module_command
 
 WORDS = ("json", "runpy", "site", "types", "os", "harness", "clusters", "pyspark", "encodings")
 HOSTILE = "open(r'{0}', 'w').write(__name__)\n"
-SHOWN = "import sys, json, harness.api\nprint(json.dumps([__name__, sys.argv[1:], '' in sys.path, harness.api.__file__]))\n"
+SHOWN = (
+    "import sys, json, fencepost.harness.api as api\nprint(json.dumps([__name__, sys.argv[1:], '' in sys.path, api.__file__]))\n"
+)
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.api import Budget, CampaignError, Choice, FaultChoice, Lane
-from harness.campaign import campaign
+from fencepost.harness.api import Budget, CampaignError, Choice, FaultChoice, Lane
+from fencepost.harness.campaign import campaign
 
 pytestmark = pytest.mark.usefixtures("stranger")
 
@@ -333,7 +333,7 @@ def test_a_given_cluster_that_does_not_exist_is_a_mistake():
 
 
 CHECKS = """
-from checkers.api import CheckResult, partition_check
+from fencepost.checkers.api import CheckResult, partition_check
 
 
 @partition_check("my-anomaly")

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 import tomllib
 
-from harness.api import CampaignError
-from harness.campaign import campaign
-from harness.cli import main
-from harness.planning import schedule
+from fencepost.harness.api import CampaignError
+from fencepost.harness.campaign import campaign
+from fencepost.harness.cli import main
+from fencepost.harness.planning import schedule
 
 SOUND = """\
 name = "night"

@@ -8,13 +8,13 @@ from typing import Annotated
 
 import pytest
 
-from harness.api import CONTRACT_KEYS, Budget, Lane
-from harness.api.plans import FaultChoice, Key, RunOption, Test, declared
-from harness.campaign import campaign, reference
-from harness.campaign.test import KeyReader
-from harness.cli.run_options import KEY_OPTIONS, options_of
-from harness.planning import plan
-from harness.plugins import registry
+from fencepost.harness.api import CONTRACT_KEYS, Budget, Lane
+from fencepost.harness.api.plans import FaultChoice, Key, RunOption, Test, declared
+from fencepost.harness.campaign import campaign, reference
+from fencepost.harness.campaign.test import KeyReader
+from fencepost.harness.cli.run_options import KEY_OPTIONS, options_of
+from fencepost.harness.planning import plan
+from fencepost.harness.plugins import registry
 
 PAGE = Path(__file__).parents[3] / "docs" / "campaigns.md"
 
@@ -80,7 +80,9 @@ def test_every_field_of_a_test_but_the_campaigns_name_is_a_key():
 
 
 def test_the_reference_page_is_up_to_date():
-    assert PAGE.read_text() == reference.page(), "make it again: python -m harness.campaign.reference > docs/campaigns.md"
+    assert PAGE.read_text() == reference.page(), (
+        "make it again: python -m fencepost.harness.campaign.reference > docs/campaigns.md"
+    )
 
 
 def test_the_example_of_the_reference_page_is_a_campaign_without_mistakes(tmp_path):

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import tomllib
 
-from harness.api import CampaignError
-from harness.campaign import campaign
-from harness.campaign.lines import lines_of
+from fencepost.harness.api import CampaignError
+from fencepost.harness.campaign import campaign
+from fencepost.harness.campaign.lines import lines_of
 
 CAMPAIGNS = Path(__file__).parents[3] / "campaigns"
 TEXT = """\

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.api import Budget, CampaignError, Lane
-from harness.cli.arguments import cluster_of, contract_of, from_options
+from fencepost.harness.api import Budget, CampaignError, Lane
+from fencepost.harness.cli.arguments import cluster_of, contract_of, from_options
 
 pytestmark = pytest.mark.usefixtures("stranger")
 HERE = {"workload": "letters", "cluster": "attic", "client": "pigeon"}

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from support.fake_engine import FakeEngine
 
-from harness.api import ClusterError, liveness
-from harness.cli import console, main
-from harness.runs import store
-from harness.runs.directory import write_plan
+from fencepost.harness.api import ClusterError, liveness
+from fencepost.harness.cli import console, main
+from fencepost.harness.runs import store
+from fencepost.harness.runs.directory import write_plan
 
 RUN = ["run", "--workload", "letters", "--cluster", "attic", "--client", "pigeon", "--nemesis", "hammer"]
 TABLES = 'cluster = {kind = "attic"}\nworkload = {kind = "letters"}\nclient = {kind = "pigeon"}\n'
@@ -188,7 +188,7 @@ def test_check_starts_spark_first_for_a_large_history_and_where_a_master_is_name
     fencepost(*RUN, "--name", "valid")
     assert fencepost("check", "latest", "--spark-master", "local[2]")[0] == 0
     assert "start_spark" in fencepost.engines[-1].log
-    monkeypatch.setattr("harness.cli.check.LARGE", -1)
+    monkeypatch.setattr("fencepost.harness.cli.check.LARGE", -1)
     assert fencepost("check", "latest")[0] == 0
     assert "start_spark" in fencepost.engines[-1].log
 
@@ -230,8 +230,10 @@ def test_check_as_json_prints_only_the_verdict(fencepost):
 
 
 def test_check_runs_a_check_given_by_import_path_and_refuses_one_that_cannot_be_used(fencepost):
-    code = "from checkers.api import CheckResult, partition_check\n\n\n@partition_check('mine')\ndef mine(log):\n    'Odd.'\n"
-    Path("my_faults.py").write_text(code + "    return CheckResult(0)\n\n\ndef bare(log):\n    return CheckResult(0)\n")
+    code = "from fencepost.checkers.api import CheckResult, partition_check\n\n@partition_check('mine')\n"
+    Path("my_faults.py").write_text(
+        code + "def mine(log):\n    'Odd.'\n    return CheckResult(0)\n\n\ndef bare(log):\n    return CheckResult(0)\n"
+    )
     fencepost(*RUN, "--name", "valid")
     assert fencepost("check", "latest", "--checker", "my_faults:mine")[0] == 0
     assert ("judge", None, "my_faults:mine") in fencepost.engines[-1].log
@@ -265,10 +267,10 @@ def test_results_land_in_the_given_folder(fencepost, monkeypatch):
 
 
 def test_report_prints_the_path_of_the_page(fencepost, monkeypatch):
-    import harness.report
+    import fencepost.harness.report as page
 
     fencepost(*RUN, "--name", "valid")
-    monkeypatch.setattr(harness.report, "render", lambda run: run.path("report.html"))
+    monkeypatch.setattr(page, "render", lambda run: run.path("report.html"))
     _, out, _ = fencepost("report", "latest")
     assert out.strip().endswith("report.html")
 
@@ -314,7 +316,7 @@ def test_plugins_with_an_unknown_name_exits_with_254(fencepost):
 
 
 def test_doctor_prints_a_table_or_json(fencepost, monkeypatch):
-    monkeypatch.setattr("clusters.kafka.distribution.verify", lambda version: [])  # `test_machine` reads the files
+    monkeypatch.setattr("fencepost.clusters.kafka.distribution.verify", lambda version: [])  # `test_machine` reads the files
     code, out, _ = fencepost("doctor", "--json")
     findings = {found["name"]: found for found in json.loads(out)}
     assert findings["python"]["text"] == ".".join(map(str, sys.version_info[:3]))
@@ -327,7 +329,7 @@ def only_ours(monkeypatch, tmp_path):
     """What `clean` sees beside the results: nothing of other runs on this machine."""
     monkeypatch.setenv("FENCEPOST_CACHE", "cache")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr("harness.plugins.services.docker", lambda: Docker([]))
+    monkeypatch.setattr("fencepost.harness.plugins.services.docker", lambda: Docker([]))
 
 
 class Docker:
@@ -382,11 +384,11 @@ def test_clean_leaves_a_run_in_use_alone_and_names_its_user(fencepost, only_ours
 
 def test_clean_says_what_is_used_in_docker_and_that_a_daemon_does_not_answer(fencepost, only_ours, monkeypatch):
     dead, live = LeftInDocker(), LeftInDocker("its process 7 is alive")
-    monkeypatch.setattr("harness.plugins.services.docker", lambda: Docker([dead, live]))
+    monkeypatch.setattr("fencepost.harness.plugins.services.docker", lambda: Docker([dead, live]))
     lines = fencepost("clean")[1].splitlines()
     assert lines == ["removed 1 network of run y in Docker", "left alone: 1 network of run y in Docker; its process 7 is alive"]
     assert (dead.removed, live.removed) == (True, False)
-    monkeypatch.setattr("harness.plugins.services.docker", lambda: Docker(ClusterError("no Docker daemon answers")))
+    monkeypatch.setattr("fencepost.harness.plugins.services.docker", lambda: Docker(ClusterError("no Docker daemon answers")))
     code, out, _ = fencepost("clean")
     assert (code, out) == (0, "what may be left in Docker is not known: no Docker daemon answers\nnothing removed\n")
 
@@ -400,7 +402,7 @@ def test_versions_of_connect_are_fetched_once_and_listed(fencepost, tmp_path, mo
         wanted.append(title)
         (directory / "connect-runtime-3.9.1.jar").write_text("classes")
 
-    monkeypatch.setattr("harness.fetching.maven.fetch", fetched)
+    monkeypatch.setattr("fencepost.harness.fetching.maven.fetch", fetched)
     code, out, _ = fencepost("connect", "fetch", "3.9.1")
     assert (code, out.splitlines()[-1]) == (0, f"Kafka Connect 3.9.1: 1 jars in {tmp_path}/connect/3.9.1")
     assert fencepost("connect", "fetch", "3.9.1")[0] == 0

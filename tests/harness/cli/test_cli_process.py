@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import main
+from fencepost.harness.cli import main
 
 FAKE = [sys.executable, str(Path(__file__).parents[2] / "support" / "fake_engine.py")]
 RUN = ["run", "--workload", "letters", "--cluster", "attic", "--client", "pigeon", "--nemesis", "none"]
@@ -102,7 +102,7 @@ def test_on_a_terminal_the_progress_is_live_and_the_cursor_is_restored():
 def test_help_of_every_command_imports_nothing_heavy():
     """Spark, Arrow and the Kafka client take longer to import than anybody waits for help."""
     program = (
-        "import sys\nfrom harness.cli import main as cli\n"
+        "import sys\nfrom fencepost.harness.cli import main as cli\n"
         "for command in cli.COMMANDS:\n    try:\n        cli.main([command, '--help'])\n    except SystemExit:\n        pass\n"
         "heavy = {'pyspark', 'pyarrow', 'pandas', 'numpy', 'confluent_kafka', 'networkx'}\n"
         "print(sorted(heavy & set(sys.modules)))"

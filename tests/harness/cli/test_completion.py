@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from harness.cli import main
+from fencepost.harness.cli import main
 
 
 def script(shell, capsys):
@@ -63,6 +63,6 @@ def test_what_bash_asks_is_answered(words, answer, capsys, monkeypatch):
 
 def test_bash_is_answered_by_a_process_of_its_own():
     words, answer = ASKED[1]
-    command = [sys.executable, "-m", "harness.cli"]
+    command = [sys.executable, "-m", "fencepost"]
     done = subprocess.run(command, env={**os.environ, **environment(words)}, capture_output=True, text=True)
     assert sorted(done.stdout.split()) == sorted(answer), done.stderr

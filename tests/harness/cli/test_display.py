@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.api import Test
-from harness.campaign.campaign import PlannedRun
-from harness.cli import display
-from harness.runs.sequence import RunResult
+from fencepost.harness.api import Test
+from fencepost.harness.campaign.campaign import PlannedRun
+from fencepost.harness.cli import display
+from fencepost.harness.runs.sequence import RunResult
 
 
 def a_result(expect=("valid",), verdict="valid", met=True, violated=(), name="steady", error="", took_s=12.4):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import main
+from fencepost.harness.cli import main
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.api import Partitionable
-from harness.cli import machine
-from harness.cli.machine import Examination
+from fencepost.harness.api import Partitionable
+from fencepost.harness.cli import machine
+from fencepost.harness.cli.machine import Examination
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ import re
 import pytest
 from rich.text import Text
 
-from harness.cli.console import table
-from harness.cli.display import LiveDisplay, PlainDisplay
-from harness.cli.safe_console import SafeConsole
-from harness.runs.directory import write_plan, write_verdict
-from harness.runs.store import new_run_dir
+from fencepost.harness.cli.console import table
+from fencepost.harness.cli.display import LiveDisplay, PlainDisplay
+from fencepost.harness.cli.safe_console import SafeConsole
+from fencepost.harness.runs.directory import write_plan, write_verdict
+from fencepost.harness.runs.store import new_run_dir
 
 HOSTILE = {
     "clears the screen": "\x1b[2J\x1b[H",
@@ -79,7 +79,7 @@ def test_list_and_errors_show_texts_of_plans_and_keep_each_run_a_line(fencepost_
 @pytest.fixture
 def fencepost_in(tmp_path, monkeypatch, capsys):
     """Runs `fencepost` in a directory."""
-    from harness.cli import main
+    from fencepost.harness.cli import main
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("FENCEPOST_RESULTS", raising=False)

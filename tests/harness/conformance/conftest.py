@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.conformance import snapshot
+from fencepost.harness.conformance import snapshot
 
 
 class OneThread:

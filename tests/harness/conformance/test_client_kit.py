@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from harness.api import CampaignError
-from harness.conformance import client_kit
-from harness.conformance.client_stories import STORIES
-from harness.plugins import scaffold
+from fencepost.harness.api import CampaignError
+from fencepost.harness.conformance import client_kit
+from fencepost.harness.conformance.client_stories import STORIES
+from fencepost.harness.plugins import scaffold
 
 LIES = {  # a liar: the stories that find it out, and what it does
     "acknowledges what it never sent": (

@@ -6,10 +6,10 @@ from typing import Protocol
 
 import pytest
 
-from harness.api import ClusterError
-from harness.api.effects import hurts_node, restores_node
-from harness.conformance.doubles import RefusingCluster
-from nemesis.testing import FakeCluster
+from fencepost.harness.api import ClusterError
+from fencepost.harness.api.effects import hurts_node, restores_node
+from fencepost.harness.conformance.doubles import RefusingCluster
+from fencepost.nemesis.testing import FakeCluster
 
 
 class Stallable(Protocol):

@@ -7,23 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from harness.api import CampaignError, Choice, Exit
-from harness.cli import main
-from harness.cli.arguments import faults_of
-from harness.conformance.deadline import call_within
-from harness.conformance.kit import PLAYED, ConformanceCheck, missing_stories
-from harness.conformance.results import STORIES, StoryResult, counted, exit_code, markdown
-from harness.conformance.stories import Kit
-from harness.runs.directory import read_plan
-from nemesis.graceful_stop import GracefulStop
-from nemesis.kill import Kill
-from nemesis.pause import Pause
-from nemesis.testing import FakeCluster
+from fencepost.harness.api import CampaignError, Choice, Exit
+from fencepost.harness.cli import main
+from fencepost.harness.cli.arguments import faults_of
+from fencepost.harness.conformance.deadline import call_within
+from fencepost.harness.conformance.kit import PLAYED, ConformanceCheck, missing_stories
+from fencepost.harness.conformance.results import STORIES, StoryResult, counted, exit_code, markdown
+from fencepost.harness.conformance.stories import Kit
+from fencepost.harness.runs.directory import read_plan
+from fencepost.nemesis.graceful_stop import GracefulStop
+from fencepost.nemesis.kill import Kill
+from fencepost.nemesis.pause import Pause
+from fencepost.nemesis.testing import FakeCluster
 
 LENIENT = """
 from dataclasses import dataclass
 from typing import ClassVar
-from harness.api import Pausable, Receipt
+from fencepost.harness.api import Pausable, Receipt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,8 +110,8 @@ def test_only_the_stories_that_are_wanted_are_played_and_reported():
 
 @pytest.mark.parametrize("fault", [Kill(target="all"), Pause(target="all"), GracefulStop(count=3, gone_within_s=0)])
 def test_a_receipt_of_a_fault_that_hurt_only_some_of_its_targets_is_true(fault, monkeypatch):
-    monkeypatch.setattr("nemesis.kill.GONE_WITHIN_S", 0)
-    monkeypatch.setattr("nemesis.pause.SEEN_WITHIN_S", 0)
+    monkeypatch.setattr("fencepost.nemesis.kill.GONE_WITHIN_S", 0)
+    monkeypatch.setattr("fencepost.nemesis.pause.SEEN_WITHIN_S", 0)
     cluster = FakeCluster()
     cluster.stubborn.add("n2")
     results = {one.story: one for one in Kit(cluster, fault, 7, stories=("inject", "receipt", "effect")).play()}

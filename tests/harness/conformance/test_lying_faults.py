@@ -13,20 +13,20 @@ from typing import Any, ClassVar
 
 import pytest
 
-from harness.api import Killable, Pausable, Receipt, clock
-from harness.api.capabilities import CAPABILITIES
-from harness.api.clusters import Admin
-from harness.api.effects import effects_of
-from harness.conformance.effect_checks import ASPECTS, MEASURED
-from harness.conformance.fixture import Bounds, bounds_for
-from harness.conformance.stories import Kit
-from harness.plugins import registry
-from nemesis.support.healing import healed
-from nemesis.support.waiting import poll_until
-from nemesis.testing import FakeCluster
+from fencepost.harness.api import Killable, Pausable, Receipt, clock
+from fencepost.harness.api.capabilities import CAPABILITIES
+from fencepost.harness.api.clusters import Admin
+from fencepost.harness.api.effects import effects_of
+from fencepost.harness.conformance.effect_checks import ASPECTS, MEASURED
+from fencepost.harness.conformance.fixture import Bounds, bounds_for
+from fencepost.harness.conformance.stories import Kit
+from fencepost.harness.plugins import registry
+from fencepost.nemesis.support.healing import healed
+from fencepost.nemesis.support.waiting import poll_until
+from fencepost.nemesis.testing import FakeCluster
 
 QUICK = Bounds(inject_s=30.0, heal_s=30.0, whole_s=0.0, active_s=0.0)
-OURS = [kind for kind in registry.names("nemesis") if registry.load("nemesis", kind).__module__.startswith("nemesis.")]
+OURS = [kind for kind in registry.names("nemesis") if registry.load("nemesis", kind).__module__.startswith("fencepost.nemesis.")]
 OURS.remove("abort-transaction")  # it strikes where a transaction hangs, once; tests/nemesis/test_abort_transaction.py
 
 
@@ -261,7 +261,7 @@ class OwnWays(Haunts):
     ("fault", "what"), [(OwnWays(), "what it did, for it made no call that the kit knows to hurt"), (Haunts(), "haunt n1")]
 )
 def test_what_the_kit_cannot_observe_is_neither_passed_nor_failed(fault, what, monkeypatch):
-    monkeypatch.setattr("harness.conformance.stories.lacks", lambda *_: {})
+    monkeypatch.setattr("fencepost.harness.conformance.stories.lacks", lambda *_: {})
     found = effect(fault, HauntedCluster())
     assert (found.ok, found.observable, found.seen) == (None, False, f"not observable: {what}")
 

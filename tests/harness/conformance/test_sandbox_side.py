@@ -10,8 +10,8 @@ TALKS = '''
 from dataclasses import dataclass
 from threading import Thread
 
-from harness import secrets
-from harness.api import ClusterError
+from fencepost.harness import secrets
+from fencepost.harness.api import ClusterError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ def test_no_secret_is_in_an_event_or_a_log(tmp_path, monkeypatch):
     (tmp_path / "logs").mkdir()
     cluster, workload = {"kind": "talks:Talks", "options": {}}, {"kind": "transactions", "options": {}}
     (tmp_path / "plan.json").write_text(json.dumps({"cluster": cluster, "workload": workload, "topics": {}}))
-    argv = [sys.executable, "-m", "harness.conformance.sandbox_side", str(tmp_path)]
+    argv = [sys.executable, "-m", "fencepost.harness.conformance.sandbox_side", str(tmp_path)]
     with open(tmp_path / "logs" / "kit.log", "ab") as log:
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True, timeout=60)
     assert done.returncode == 1

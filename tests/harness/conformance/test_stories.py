@@ -9,14 +9,14 @@ from typing import ClassVar
 
 import pytest
 
-from harness.api import Partitionable, Pausable, Receipt
-from harness.conformance.fixture import Bounds
-from harness.conformance.stories import ON_CLUSTER, Kit
-from harness.plugins import registry
-from nemesis.isolate import Isolate
-from nemesis.kill import Kill
-from nemesis.pause import Pause
-from nemesis.testing import FakeCluster
+from fencepost.harness.api import Partitionable, Pausable, Receipt
+from fencepost.harness.conformance.fixture import Bounds
+from fencepost.harness.conformance.stories import ON_CLUSTER, Kit
+from fencepost.harness.plugins import registry
+from fencepost.nemesis.isolate import Isolate
+from fencepost.nemesis.kill import Kill
+from fencepost.nemesis.pause import Pause
+from fencepost.nemesis.testing import FakeCluster
 
 QUICK = Bounds(inject_s=0.5, heal_s=0.5, whole_s=0.0, active_s=0.0, repeats=3, breaks=20)
 PATIENT = replace(QUICK, inject_s=30.0, heal_s=30.0)
@@ -61,16 +61,16 @@ def failed(stories):
     return [story for story, one in stories.items() if one.ok is False]
 
 
-OURS = [kind for kind in registry.names("nemesis") if registry.load("nemesis", kind).__module__.startswith("nemesis.")]
+OURS = [kind for kind in registry.names("nemesis") if registry.load("nemesis", kind).__module__.startswith("fencepost.nemesis.")]
 OURS.remove("abort-transaction")  # it strikes where a transaction hangs, once; tests/nemesis/test_abort_transaction.py
 
 
 @pytest.mark.parametrize("kind", OURS)
 def test_every_fault_that_comes_with_fencepost_passes(kind, monkeypatch):
     assert kind in PUT_THROUGH, f"{kind} was not put through the kit yet; see what it says, and add it to PUT_THROUGH"
-    monkeypatch.setattr("nemesis.isolate_then_kill.GONE_WITHIN_S", 0.1)
-    monkeypatch.setattr("nemesis.kill.GONE_WITHIN_S", 0.1)
-    monkeypatch.setattr("nemesis.support.placement.LED_WITHIN_S", 0.1)
+    monkeypatch.setattr("fencepost.nemesis.isolate_then_kill.GONE_WITHIN_S", 0.1)
+    monkeypatch.setattr("fencepost.nemesis.kill.GONE_WITHIN_S", 0.1)
+    monkeypatch.setattr("fencepost.nemesis.support.placement.LED_WITHIN_S", 0.1)
     fault = registry.build(registry.load("nemesis", kind), PUT_THROUGH[kind], kind)
     stories = played(fault, FakeCluster(clients=3, groups=("g",), controllers=APART.get(kind, 0)), PATIENT)
     assert tuple(stories) == ON_CLUSTER
@@ -360,7 +360,7 @@ class HealedLater(Pause):
         (HealsOnce(), "heal twice", "heal raised RuntimeError: healed already", "heal must not raise"),
         (RestartsAgain(), "heal twice", "healing again changed: process of n2", "undo only what is still hurt"),
         (OwnDice(), "same seed", "and then", "draw every choice from `rng`"),
-        (Careless(), "dead node", "inject raised KeyError", "raise harness.api.ClusterError"),
+        (Careless(), "dead node", "inject raised KeyError", "raise fencepost.harness.api.ClusterError"),
         (LeavesHalf(), "broke off", "process_state was refused; after healing n1 is frozen", "undo in inject before you raise"),
         (MendsLater(), "broke off", "probe was refused; after healing n1>n2 does not get through", "undo in inject"),
         (NoReceipt(), "inject", "inject returned bool", "return a Receipt"),

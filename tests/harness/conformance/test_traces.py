@@ -9,24 +9,24 @@ from typing import ClassVar
 
 import pytest
 
-from harness.api import Receipt
-from harness.conformance import snapshot
-from harness.conformance.fixture import Bounds
-from harness.conformance.stories import Kit
-from harness.plugins import registry
-from nemesis.clock_skew import ClockSkew
-from nemesis.disk_full import DiskFull
-from nemesis.reassign import Reassign
-from nemesis.testing import FakeCluster
-from nemesis.topic_settings import TopicSettings
+from fencepost.harness.api import Receipt
+from fencepost.harness.conformance import snapshot
+from fencepost.harness.conformance.fixture import Bounds
+from fencepost.harness.conformance.stories import Kit
+from fencepost.harness.plugins import registry
+from fencepost.nemesis.clock_skew import ClockSkew
+from fencepost.nemesis.disk_full import DiskFull
+from fencepost.nemesis.reassign import Reassign
+from fencepost.nemesis.testing import FakeCluster
+from fencepost.nemesis.topic_settings import TopicSettings
 
 QUICK = Bounds(inject_s=30.0, heal_s=30.0, whole_s=0.0, active_s=0.0, breaks=20)
 
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
-    monkeypatch.setattr("nemesis.support.placement.LED_WITHIN_S", 0.1)
-    monkeypatch.setattr("nemesis.topic_settings.SEEN_WITHIN_S", 0.1)
+    monkeypatch.setattr("fencepost.nemesis.support.placement.LED_WITHIN_S", 0.1)
+    monkeypatch.setattr("fencepost.nemesis.topic_settings.SEEN_WITHIN_S", 0.1)
 
 
 def played(fault, until="", cluster=None):

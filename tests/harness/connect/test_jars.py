@@ -4,8 +4,8 @@ import subprocess
 
 import pytest
 
-from harness.api import CampaignError
-from harness.connect import jars
+from fencepost.harness.api import CampaignError
+from fencepost.harness.connect import jars
 
 
 @pytest.fixture(autouse=True)

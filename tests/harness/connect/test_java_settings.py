@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from harness.connect.java_settings import java_settings, write_properties
+from fencepost.harness.connect.java_settings import java_settings, write_properties
 
 LOGIN = 'org.apache.kafka.common.security.{} required username="{}" password="{}";'
 

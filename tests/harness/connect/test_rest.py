@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.api import CallError
-from harness.connect.rest import RestClient
+from fencepost.harness.api import CallError
+from fencepost.harness.connect.rest import RestClient
 
 
 @pytest.fixture

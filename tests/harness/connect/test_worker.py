@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from harness.api import ConnectWorker
-from harness.connect.worker import (
+from fencepost.harness.api import ConnectWorker
+from fencepost.harness.connect.worker import (
     addresses,
     fencing_s,
     jar_directories,

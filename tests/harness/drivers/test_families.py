@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from harness.api import CampaignError, ClusterError, UnusableLibrary
-from harness.drivers import families
-from harness.plugins import registry
+from fencepost.harness.api import CampaignError, ClusterError, UnusableLibrary
+from fencepost.harness.drivers import families
+from fencepost.harness.plugins import registry
 
 DRIVER = """
 import json, sys

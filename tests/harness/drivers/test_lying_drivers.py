@@ -12,9 +12,9 @@ import threading
 import pytest
 from support.processes import has_ended
 
-from harness.api import CallError, ClientSettings, Delivered, Outgoing
-from harness.drivers.client import DriverClient
-from harness.drivers.process import BROKEN, GONE, DriverProcess
+from fencepost.harness.api import CallError, ClientSettings, Delivered, Outgoing
+from fencepost.harness.drivers.client import DriverClient
+from fencepost.harness.drivers.process import BROKEN, GONE, DriverProcess
 
 # A driver that does what is asked. A test replaces what it does at some calls, in `tricks`: call -> function(request).
 DRIVER = """
@@ -255,7 +255,7 @@ def test_a_fate_after_the_close_is_not_taken_for_a_record_of_the_next_client(lia
     ],
 )
 def test_a_death_in_the_middle_of_a_commit_is_fatal(liar, trick, sentence, monkeypatch):
-    monkeypatch.setattr("harness.drivers.process._END_S", 0.2)
+    monkeypatch.setattr("fencepost.harness.drivers.process._END_S", 0.2)
     client = liar(f"tricks['commit'] = lambda request: {trick}")
     pid = client._process.pid
     error = refused(client.commit, 1)
@@ -278,7 +278,7 @@ def test_a_hanging_call_ends_with_the_driver(liar):
 
 WORKER = """
 import sys, time
-from harness.drivers.process import DriverProcess
+from fencepost.harness.drivers.process import DriverProcess
 process = DriverProcess([sys.executable, "-I", "-S", sys.argv[1]])
 process.start()
 print(process.pid, flush=True)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from harness.history.lines import COMPLETION, decoded
+from fencepost.harness.history.lines import COMPLETION, decoded
 
 DRAIN = {"group": "g", "outputs": [1, 1], "output_partitions": ["out-0"], "ordered": False, "drained": True}
 

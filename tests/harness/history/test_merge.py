@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from harness.api import HistoryError, Outcome
-from harness.history import merge
-from harness.history.writer import HistoryWriter
-from harness.runs.directory import open_run
+from fencepost.harness.api import HistoryError, Outcome
+from fencepost.harness.history import merge
+from fencepost.harness.history.writer import HistoryWriter
+from fencepost.harness.runs.directory import open_run
 
 
 def merged(run_dir: Path) -> list[dict]:

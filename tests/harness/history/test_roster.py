@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 from support.recorded_run import attest, of_former_days, record_run
 
-from checkers.verdict.judge import judge
-from harness.api import Evidence, Gap, GapKind, HistoryError, HistoryFile, RunFile, missing_evidence, record_ids
-from harness.history import merge
-from harness.history.manifest import BLOCK, ManifestWriter, counted, sound_lines
-from harness.interop.adopt import adopt
-from harness.runs.directory import open_run, write_plan
-from harness.runs.merging import merged
+from fencepost.checkers.verdict.judge import judge
+from fencepost.harness.api import Evidence, Gap, GapKind, HistoryError, HistoryFile, RunFile, missing_evidence, record_ids
+from fencepost.harness.history import merge
+from fencepost.harness.history.manifest import BLOCK, ManifestWriter, counted, sound_lines
+from fencepost.harness.interop.adopt import adopt
+from fencepost.harness.runs.directory import open_run, write_plan
+from fencepost.harness.runs.merging import merged
 
 SENT = {Evidence.SENDS, Evidence.OUTCOMES, Evidence.POLLS}
 WRITER, READER, FINAL, SECOND = "c0-0.jsonl", "c3-0.jsonl", "c4-0.jsonl", "c5-0.jsonl"

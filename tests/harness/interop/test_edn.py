@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.interop.jepsen import edn
-from harness.interop.jepsen.lines import EdnLines
+from fencepost.harness.interop.jepsen import edn
+from fencepost.harness.interop.jepsen.lines import EdnLines
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 from support.jepsen_example import Adopted
 
-from checkers.verdict.judge import judge
-from harness.api import CampaignError, HistoryError, record_id
-from harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
-from harness.interop.jepsen import edn
-from harness.interop.jepsen.export import export
-from harness.runs.directory import open_run
+from fencepost.checkers.verdict.judge import judge
+from fencepost.harness.api import CampaignError, HistoryError, record_id
+from fencepost.harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
+from fencepost.harness.interop.jepsen import edn
+from fencepost.harness.interop.jepsen.export import export
+from fencepost.harness.runs.directory import open_run
 
 A, B, C = record_id(0, 0, 0), record_id(0, 0, 1), record_id(1, 0, 0)
 

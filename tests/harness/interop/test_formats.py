@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from support.jepsen_example import DATA, Adopted, adopted
 
-from harness.api import HistoryError, record_id
-from harness.history.merge import OPS_SCHEMA
-from harness.interop import blocks
-from harness.interop.adopt import Format
-from harness.interop.detect import detect
+from fencepost.harness.api import HistoryError, record_id
+from fencepost.harness.history.merge import OPS_SCHEMA
+from fencepost.harness.interop import blocks
+from fencepost.harness.interop.adopt import Format
+from fencepost.harness.interop.detect import detect
 
 V = record_id(3, 0, 0)
 OURS = [

@@ -9,7 +9,7 @@ import re
 import pytest
 from support.jepsen_example import DATA, Adopted, adopted
 
-from harness.api import HistoryError, split_record_id
+from fencepost.harness.api import HistoryError, split_record_id
 
 QUEUE = (DATA / "queue.edn").read_text()
 BEGUN, OVER = (
@@ -24,7 +24,7 @@ def txn(asked: str, answered: str, type: str = "ok") -> str:
 
 def json_of(edn: str) -> str:
     """The same lines as JSON, keywords as texts."""
-    from harness.interop.jepsen import edn as reader
+    from fencepost.harness.interop.jepsen import edn as reader
 
     return "".join(json.dumps(reader.read(line), default=str) + "\n" for line in edn.splitlines())
 
@@ -239,7 +239,7 @@ def test_polled_records_without_offset_are_left_out_and_said(tmp_path):
 @pytest.mark.parametrize(("size", "cores"), [(1, 1), (150, 2), (700, 1), (4000, 1)])
 def test_blocks_of_any_size_give_the_same_history(tmp_path, monkeypatch, size, cores):
     """Operations begin in one block and end in another; one process parses them, or several."""
-    monkeypatch.setattr("harness.interop.adopt.cores", lambda: cores)
+    monkeypatch.setattr("fencepost.harness.interop.adopt.cores", lambda: cores)
     whole = Adopted(DATA / "queue.edn", tmp_path / "whole")
     parts = Adopted(DATA / "queue.edn", tmp_path / "parts", block=size)
     assert parts.rows == whole.rows

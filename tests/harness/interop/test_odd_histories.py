@@ -9,9 +9,9 @@ import re
 import pytest
 from support.jepsen_example import DATA, Adopted, adopted
 
-from checkers.verdict.judge import judge
-from harness.api import Evidence, GapKind, HistoryError, missing_evidence
-from harness.runs.directory import open_run
+from fencepost.checkers.verdict.judge import judge
+from fencepost.harness.api import Evidence, GapKind, HistoryError, missing_evidence
+from fencepost.harness.runs.directory import open_run
 
 QUEUE = (DATA / "queue.edn").read_text()
 INVOKE = "{:type :invoke, :f :txn, :value [[:send 0 1] [:poll]], :time 10, :process 0, :index 0}\n"
@@ -180,7 +180,7 @@ LEFT = {
 @pytest.mark.parametrize(("lines", "why"), LEFT.values(), ids=LEFT)
 def test_what_indexes_and_times_say_of_lost_lines_accuses_nobody(tmp_path, lines, why, form):
     """The whole history is lawful; without these lines a record would be of nobody, or read before it was sent."""
-    from harness.interop.jepsen import edn
+    from fencepost.harness.interop.jepsen import edn
 
     if form == "json" and why in ("control characters", "not understood"):
         lines = [line.replace("[1 2\0]", "[1 2.5]").replace("[1 2\\3]", "[1 []]") for line in lines]  # JSON has no such line
@@ -242,7 +242,7 @@ def test_a_whole_history_has_no_gap_and_one_without_its_beginning_may_lack_sends
 @pytest.mark.parametrize(("form", "first"), [("lines", 0), ("vector", 7), ("json", 13), ("array", 19), ("gzip", 25)])
 def test_a_file_cut_at_any_byte_is_read_as_far_as_it_goes_or_refused(tmp_path, form, first, step):
     """At every 197th, in each form at others; the nightly at every 7th."""
-    from harness.interop.jepsen import edn
+    from fencepost.harness.interop.jepsen import edn
 
     lines = [INVOKE, *QUEUE.splitlines(keepends=True)[:9]]
     objects = [json.dumps(edn.read(line), default=str) for line in lines]

@@ -7,11 +7,11 @@ import re
 
 import pytest
 
-import harness.interop.jepsen.plain_lines as module
-from harness.interop.blocks import Block
-from harness.interop.jepsen import parsed_blocks
-from harness.interop.jepsen.operation_rows import mapped
-from harness.interop.jepsen.plain_lines import plain_lines
+import fencepost.harness.interop.jepsen.plain_lines as module
+from fencepost.harness.interop.blocks import Block
+from fencepost.harness.interop.jepsen import parsed_blocks
+from fencepost.harness.interop.jepsen.operation_rows import mapped
+from fencepost.harness.interop.jepsen.plain_lines import plain_lines
 
 OLD = "{{:type :{type}, :f :{f}, :value {value}, :time {time}, :process {process}, :index {index}}}"
 NEW = "#jepsen.history.Op{{:index {index}, :time {time}, :type :{type}, :process {process}, :f :{f}, :value {value}}}"

@@ -6,12 +6,12 @@ from random import Random
 import pytest
 from support.fault_schedule import T0, S, Stage, planned
 
-from harness.api import Budget, Killable, OverBudget, Skewable
-from harness.perform.budget import Ledger, sides
-from nemesis.disk_full import DiskFull
-from nemesis.kill import Kill
-from nemesis.support.network_partition import both_ways
-from nemesis.testing import FakeCluster
+from fencepost.harness.api import Budget, Killable, OverBudget, Skewable
+from fencepost.harness.perform.budget import Ledger, sides
+from fencepost.nemesis.disk_full import DiskFull
+from fencepost.nemesis.kill import Kill
+from fencepost.nemesis.support.network_partition import both_ways
+from fencepost.nemesis.testing import FakeCluster
 
 
 def refused(stage, id_):

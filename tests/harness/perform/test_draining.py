@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from harness.api import ClusterError, Outcome, Program
-from harness.history.writer import HistoryWriter
-from harness.perform import draining
-from harness.perform.draining import Draining, last_inputs
+from fencepost.harness.api import ClusterError, Outcome, Program
+from fencepost.harness.history.writer import HistoryWriter
+from fencepost.harness.perform import draining
+from fencepost.harness.perform.draining import Draining, last_inputs
 
 PROGRAM = Program(command=("true",), input="in", output="out", quiet_s=0.0, drain_s=60.0)
 IMPATIENT = replace(PROGRAM, drain_s=0.05)

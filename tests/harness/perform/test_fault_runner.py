@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import pytest
 from support.fault_schedule import FREE, KINDS, T0, S, Stage, known, planned
 
-from harness.api import CampaignError, ClusterError, FaultChoice, Killable, Partitionable, Receipt
-from harness.perform.fault_runner import FaultRunner, in_words, plain, wait_until
-from harness.planning.schedule import draw
-from nemesis.testing import FakeClock, FakeCluster
+from fencepost.harness.api import CampaignError, ClusterError, FaultChoice, Killable, Partitionable, Receipt
+from fencepost.harness.perform.fault_runner import FaultRunner, in_words, plain, wait_until
+from fencepost.harness.planning.schedule import draw
+from fencepost.nemesis.testing import FakeClock, FakeCluster
 
 
 def fault(inject=None, heal=None, needs_=()):

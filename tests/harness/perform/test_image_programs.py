@@ -8,12 +8,12 @@ import threading
 
 import pytest
 
-from harness.api import ClusterError, Program
-from harness.history.writer import HistoryWriter
-from harness.perform import instance, remote_program
-from harness.perform.image_programs import ImagePrograms
-from harness.perform.instance import Instance, Launch
-from harness.perform.remote_program import RemoteProgram
+from fencepost.harness.api import ClusterError, Program
+from fencepost.harness.history.writer import HistoryWriter
+from fencepost.harness.perform import instance, remote_program
+from fencepost.harness.perform.image_programs import ImagePrograms
+from fencepost.harness.perform.instance import Instance, Launch
+from fencepost.harness.perform.remote_program import RemoteProgram
 
 PLAN = {"prefix": "fp-ab12-", "topics": {"in": {}, "out": {}}, "bootstrap": "10.0.0.1:9092"}
 PROGRAM = Program(command=(), image="mine:1", input="in", output="out")

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.api import Program
-from harness.history.writer import HistoryWriter
-from harness.perform import instance
-from harness.perform.instance import Instance, Launch, environment, group_of
+from fencepost.harness.api import Program
+from fencepost.harness.history.writer import HistoryWriter
+from fencepost.harness.perform import instance
+from fencepost.harness.perform.instance import Instance, Launch, environment, group_of
 
 PLAN = {"prefix": "fp-ab12-", "topics": {"in": {}, "fp-ab12-out": {}}, "bootstrap": "10.0.0.1:9092"}
 PROGRAM = Program(command=("true",), input="in", output="out")

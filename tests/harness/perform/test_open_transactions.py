@@ -1,8 +1,8 @@
 """Who is inside a transaction, as the histories say."""
 
-from harness.api import Outcome
-from harness.history.writer import HistoryWriter
-from harness.perform.open_transactions import in_transaction
+from fencepost.harness.api import Outcome
+from fencepost.harness.history.writer import HistoryWriter
+from fencepost.harness.perform.open_transactions import in_transaction
 
 
 def begin(directory, node, incarnation=0, intent="commit"):

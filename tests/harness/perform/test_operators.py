@@ -6,12 +6,12 @@ import threading
 
 import pytest
 
-from harness.api import ClusterError, Outcome
-from harness.perform import operators
-from harness.perform.fault_runner import FaultRunner
-from harness.perform.operators import OperatorService, RemoteOperator
-from harness.perform.performer import make_fault
-from nemesis.testing import FakeCluster
+from fencepost.harness.api import ClusterError, Outcome
+from fencepost.harness.perform import operators
+from fencepost.harness.perform.fault_runner import FaultRunner
+from fencepost.harness.perform.operators import OperatorService, RemoteOperator
+from fencepost.harness.perform.performer import make_fault
+from fencepost.nemesis.testing import FakeCluster
 
 KILL = {"target": "coordinator:{id}"}
 

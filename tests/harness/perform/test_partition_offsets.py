@@ -1,9 +1,9 @@
 """Offsets of partitions, each asked of the Kafka cluster that has it."""
 
-from harness.api import Isolation, Role
-from harness.perform.partition_offsets import PartitionOffsets
-from harness.perform.worker import roles_of, topics_of
-from workloads.mirror import Mirror
+from fencepost.harness.api import Isolation, Role
+from fencepost.harness.perform.partition_offsets import PartitionOffsets
+from fencepost.harness.perform.worker import roles_of, topics_of
+from fencepost.workloads.mirror import Mirror
 
 PLAN = {
     "prefix": "fp-",

@@ -12,16 +12,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.api import ClientSettings, Role
-from harness.perform.performer import Performance, receipt_text
-from harness.perform.worker import coordinated, instances_of, name_of
+from fencepost.harness.api import ClientSettings, Role
+from fencepost.harness.perform.performer import Performance, receipt_text
+from fencepost.harness.perform.worker import coordinated, instances_of, name_of
 
 LEAKY = '''
 import os
 from dataclasses import dataclass
 
 import structlog
-from harness.api import ClusterError
+from fencepost.harness.api import ClusterError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,7 @@ def perform(run_dir, **environment):
         "topics": {},
     }
     (run_dir / "plan.json").write_text(json.dumps(plan))
-    argv = [sys.executable, "-m", "harness.perform.performer", str(run_dir)]
+    argv = [sys.executable, "-m", "fencepost.harness.perform.performer", str(run_dir)]
     known = {**os.environ, "FENCEPOST_PLUGIN_PATH": str(run_dir), **environment}
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=known, timeout=60)
     (failed,) = (event for event in map(json.loads, done.stdout.splitlines()) if event["event"] == "failed")

@@ -6,9 +6,9 @@ from typing import ClassVar
 
 from support.fault_schedule import FREE, Stage, planned
 
-from harness.api import Partitionable, Receipt
-from harness.perform.reachability import probe_pairs
-from nemesis.testing import FakeCluster
+from fencepost.harness.api import Partitionable, Receipt
+from fencepost.harness.perform.reachability import probe_pairs
+from fencepost.nemesis.testing import FakeCluster
 
 NODES = ["n1", "n2", "n3", "c0", "c1"]
 

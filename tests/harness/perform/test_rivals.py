@@ -6,10 +6,10 @@ import threading
 
 import pytest
 
-from harness.api import CallError, Outcome, PlannedOperation
-from harness.perform.rivals import OpenedLate, SlotRivals
-from harness.perform.worker import Slot
-from workloads.testing import FakeClient, error
+from fencepost.harness.api import CallError, Outcome, PlannedOperation
+from fencepost.harness.perform.rivals import OpenedLate, SlotRivals
+from fencepost.harness.perform.worker import Slot
+from fencepost.workloads.testing import FakeClient, error
 
 INITIALISE = PlannedOperation(f="initialise", mops=())
 

@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from harness.api import Isolation, LogEntry
-from harness.history.writer import HistoryWriter
-from harness.perform.store_dumps import BadDump, Copy, StoreDumps, copies_in
+from fencepost.harness.api import Isolation, LogEntry
+from fencepost.harness.history.writer import HistoryWriter
+from fencepost.harness.perform.store_dumps import BadDump, Copy, StoreDumps, copies_in
 
 LINES = [
     {"store": "counts", "partition": 0, "role": "active", "position": 7},

@@ -2,8 +2,8 @@
 
 import pyarrow.parquet as pq
 
-from harness.api import ClusterError, RunFile, record_id
-from harness.perform.stored_records import write_stored
+from fencepost.harness.api import ClusterError, RunFile, record_id
+from fencepost.harness.perform.stored_records import write_stored
 
 
 class Logs:

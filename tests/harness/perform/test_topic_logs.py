@@ -3,9 +3,9 @@
 import itertools
 import json
 
-from harness.api import ClusterError, LogEntry, LogRecord
-from harness.history.writer import HistoryWriter
-from harness.perform.topic_logs import record_logs
+from fencepost.harness.api import ClusterError, LogEntry, LogRecord
+from fencepost.harness.history.writer import HistoryWriter
+from fencepost.harness.perform.topic_logs import record_logs
 
 
 def record(offset, kind="record", producer=(7, 2), value=b"x"):

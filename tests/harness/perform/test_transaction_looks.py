@@ -7,10 +7,10 @@ import json
 
 import pytest
 
-from harness.api import ClusterError, CoordinatedTransaction, ListingTransactions, OpenTransaction, TransactionListing
-from harness.history.writer import HistoryWriter
-from harness.perform import transaction_looks
-from harness.perform.transaction_looks import TransactionLooks, slices
+from fencepost.harness.api import ClusterError, CoordinatedTransaction, ListingTransactions, OpenTransaction, TransactionListing
+from fencepost.harness.history.writer import HistoryWriter
+from fencepost.harness.perform import transaction_looks
+from fencepost.harness.perform.transaction_looks import TransactionLooks, slices
 
 ONGOING = CoordinatedTransaction(
     transactional_id="id", producer_id=7, epoch=0, state="Ongoing", timeout_ms=6000, partitions=("t-0",)
@@ -116,8 +116,8 @@ def test_many_partitions_are_asked_for_in_turn():
 
 
 def test_clusters_say_whether_they_can_be_asked():
-    from clusters.kafka.cluster import KafkaCluster
-    from clusters.redpanda.cluster import RedpandaCluster
+    from fencepost.clusters.kafka.cluster import KafkaCluster
+    from fencepost.clusters.redpanda.cluster import RedpandaCluster
 
     assert issubclass(KafkaCluster, ListingTransactions)
     assert not isinstance(object.__new__(RedpandaCluster), ListingTransactions)

@@ -4,8 +4,8 @@ import subprocess
 import sys
 import time
 
-from clusters.kafka.instances import RunningInstances
-from harness.perform.worker_pool import WorkerPool
+from fencepost.clusters.kafka.instances import RunningInstances
+from fencepost.harness.perform.worker_pool import WorkerPool
 
 # Ends with its input, and reports nothing of that: as a worker whose last report has not been read yet.
 WORKER = """

@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from clusters.local import Local
-from harness.api import CampaignError, Choice, Isolation, Role, Test
-from harness.planning import clients, plan
-from harness.plugins import registry
+from fencepost.clusters.local import Local
+from fencepost.harness.api import CampaignError, Choice, Isolation, Role, Test
+from fencepost.harness.planning import clients, plan
+from fencepost.harness.plugins import registry
 
 HELLO = """#!{python}
 import json, sys

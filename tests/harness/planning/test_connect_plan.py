@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.api import ConnectWorker, Role
-from harness.planning.plan import _connect_plan
+from fencepost.harness.api import ConnectWorker, Role
+from fencepost.harness.planning.plan import _connect_plan
 
 NOWHERE = "0.0.0"  # a version of which no jars are in the cache
 

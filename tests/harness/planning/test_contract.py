@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.api import CONTRACT_KEYS, Isolation, Role
-from harness.planning.derived_contract import derive, weakest
+from fencepost.harness.api import CONTRACT_KEYS, Isolation, Role
+from fencepost.harness.planning.derived_contract import derive, weakest
 
 WRITER, READER = Role(name="writer"), Role(name="reader")
 

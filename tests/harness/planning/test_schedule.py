@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.api import CampaignError, FaultChoice, Lane
-from harness.planning.schedule import draw, lanes
+from fencepost.harness.api import CampaignError, FaultChoice, Lane
+from fencepost.harness.planning.schedule import draw, lanes
 
 PAUSE = FaultChoice(kind="pause", options={"target": "leader"}, every_s=(3.0, 6.0), lasts_s=(2.0, 4.0))
 KILL = FaultChoice(kind="kill", every_s=(10.0, 20.0), lasts_s=(1.0, 1.0))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.kafka import settings_check
-from clusters.kafka.setting_definitions import Definition, Definitions
-from clusters.local import Local
-from harness.api import CampaignError, Choice, FaultChoice, Test
-from harness.campaign.test import read_test
-from harness.conformance.kit import ConformanceCheck
-from harness.planning.plan import obtain, unjudged_settings
+from fencepost.clusters.kafka import settings_check
+from fencepost.clusters.kafka.setting_definitions import Definition, Definitions
+from fencepost.clusters.local import Local
+from fencepost.harness.api import CampaignError, Choice, FaultChoice, Test
+from fencepost.harness.campaign.test import read_test
+from fencepost.harness.conformance.kit import ConformanceCheck
+from fencepost.harness.planning.plan import obtain, unjudged_settings
 
 KAFKA = Definitions("4.3.0", {}, {"segment.ms": Definition("long", "[1,...]"), "preallocate": Definition("boolean")}, frozenset())
 WRONG = {"segment.ms": 0, "segment.sm": 1000, "preallocate": True}

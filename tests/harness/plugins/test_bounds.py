@@ -8,9 +8,9 @@ from typing import Annotated, get_args, get_type_hints
 
 import pytest
 
-from harness.api import Between, Wait, bounds_of, demand_bounds
-from harness.plugins import registry
-from harness.plugins.registry import attempt, load, names, option_fields
+from fencepost.harness.api import Between, Wait, bounds_of, demand_bounds
+from fencepost.harness.plugins import registry
+from fencepost.harness.plugins.registry import attempt, load, names, option_fields
 
 NEEDED = {"external": {"bootstrap": "a:1"}, "application": {"command": "true"}}  # options without a default
 

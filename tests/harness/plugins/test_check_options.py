@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from harness.api import CampaignError
-from harness.campaign import campaign
-from harness.cli import main
-from harness.plugins.check_options import load_check
-from harness.plugins.validation import breaches
+from fencepost.harness.api import CampaignError
+from fencepost.harness.campaign import campaign
+from fencepost.harness.cli import main
+from fencepost.harness.plugins.check_options import load_check
+from fencepost.harness.plugins.validation import breaches
 
 CODE = """
 from dataclasses import dataclass
 from typing import Annotated
 
-from checkers.api import CheckResult, partition_check
-from harness.api import Between
+from fencepost.checkers.api import CheckResult, partition_check
+from fencepost.harness.api import Between
 
 
 @dataclass(frozen=True, kw_only=True)

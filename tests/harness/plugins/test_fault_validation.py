@@ -5,13 +5,13 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import pytest
 
-from harness.api import Killable, Partitionable, Pausable, Receipt
-from harness.plugins.fault_validation import breaches, foreseen, lacks, unavailable
-from harness.plugins.registry import load
-from nemesis.isolate import Isolate
-from nemesis.kill import Kill
-from nemesis.pause import Pause
-from nemesis.testing import FakeCluster
+from fencepost.harness.api import Killable, Partitionable, Pausable, Receipt
+from fencepost.harness.plugins.fault_validation import breaches, foreseen, lacks, unavailable
+from fencepost.harness.plugins.registry import load
+from fencepost.nemesis.isolate import Isolate
+from fencepost.nemesis.kill import Kill
+from fencepost.nemesis.pause import Pause
+from fencepost.nemesis.testing import FakeCluster
 
 
 @pytest.mark.parametrize("kind", ["kill", "pause", "isolate", "halves", "bridge", "one-way", "cut-clients", "cut-client"])

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-import checkers.api
-from harness import api
-from harness.campaign import campaign
-from harness.cli import main
-from harness.conformance.effect_checks import ASPECTS, MEASURED
-from harness.conformance.results import STORIES
+import fencepost.checkers.api
+from fencepost.harness import api
+from fencepost.harness.campaign import campaign
+from fencepost.harness.cli import main
+from fencepost.harness.conformance.effect_checks import ASPECTS, MEASURED
+from fencepost.harness.conformance.results import STORIES
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "plugin"
@@ -79,4 +79,4 @@ def test_the_names_of_the_interfaces_are_in_the_api():
     rows = [[cell.strip() for cell in row.split("|")] for row in table.splitlines()[2:]]
     words = {(kind, word) for _, kind, interface, *_ in rows for word in re.findall(r"`([A-Za-z_]+)`", interface)}
     assert len(words) > 15
-    assert [word for kind, word in words if word not in (checkers.api if kind == "check" else api).__all__] == []
+    assert [word for kind, word in words if word not in (fencepost.checkers.api if kind == "check" else api).__all__] == []

@@ -6,12 +6,13 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import pytest
 
-from harness.api import CampaignError
-from harness.plugins import registry
+from fencepost.harness.api import CampaignError
+from fencepost.harness.plugins import registry
 
 pytestmark = pytest.mark.usefixtures("stranger")
 
@@ -51,6 +52,24 @@ def test_a_module_that_breaks_while_imported_is_a_mistake_not_a_crash(stranger):
     assert "ZeroDivisionError" in mistake
 
 
+@pytest.mark.parametrize("package", ["nemesis", "fencepost.nemesis"])
+def test_an_import_path_of_a_built_in_is_taken_by_its_former_name_too(package):
+    """As older campaigns and plans have it."""
+    assert registry.load("nemesis", f"{package}.kill:Kill") is registry.load("nemesis", "kill")
+
+
+def test_a_package_of_the_users_own_comes_before_a_former_name_of_ours(stranger, monkeypatch):
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if not Path(entry, "fencepost").is_dir()])
+    (stranger / "workloads.py").write_text("class Drip: pass\n")
+    assert registry.load("workload", "workloads:Drip").__module__ == "workloads"
+
+
+def test_a_plug_in_that_imports_a_former_name_is_answered_with_the_present_one(stranger):
+    (stranger / "my_faults.py").write_text("from harness.api import Receipt\n")
+    [mistake] = mistakes_of(registry.load, "nemesis", "my_faults:Stutter")
+    assert mistake.endswith("(since 0.2 it is `fencepost.harness`: import from there)")
+
+
 def test_a_module_without_the_class_says_so(stranger):
     (stranger / "my_faults.py").write_text("")
     assert mistakes_of(registry.load, "nemesis", "my_faults:Stutter") == [
@@ -63,7 +82,7 @@ def test_an_import_path_is_found_in_the_directories_given_and_by_processes_start
     beside.mkdir()
     (beside / "my_faults.py").write_text("class Stutter: pass\n")
     assert registry.load("nemesis", "my_faults:Stutter", [beside]).__name__ == "Stutter"
-    child = "from harness.plugins import registry; print(registry.load('nemesis', 'my_faults:Stutter').__name__)"
+    child = "from fencepost.harness.plugins import registry; print(registry.load('nemesis', 'my_faults:Stutter').__name__)"
     said = subprocess.run([sys.executable, "-c", child], cwd="/", env=os.environ, capture_output=True, text=True, check=True)
     assert said.stdout == "Stutter\n"
 

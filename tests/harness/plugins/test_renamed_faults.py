@@ -7,13 +7,13 @@ import json
 import pytest
 from support import report_example as example
 
-from harness.api import CampaignError
-from harness.campaign.test import read_test
-from harness.cli import main
-from harness.cli.arguments import from_options
-from harness.plugins import registry
-from harness.report import render
-from harness.runs.directory import open_run
+from fencepost.harness.api import CampaignError
+from fencepost.harness.campaign.test import read_test
+from fencepost.harness.cli import main
+from fencepost.harness.cli.arguments import from_options
+from fencepost.harness.plugins import registry
+from fencepost.harness.report import render
+from fencepost.harness.runs.directory import open_run
 
 RENAMED = 'the fault "slow" is called "latency" now'
 

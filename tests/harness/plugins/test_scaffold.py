@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import main
-from harness.plugins import registry, scaffold
-from harness.plugins.validation import breaches, guess
+from fencepost.harness.cli import main
+from fencepost.harness.plugins import registry, scaffold
+from fencepost.harness.plugins.validation import breaches, guess
 
 NAMES = {"nemesis": "SlowDisk", "workload": "drip", "transactional-workload": "swap", "checker": "no-gaps", "cluster": "tiny_one"}
 PATHS = {

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from harness.api import PlannedOperation, Role, TopicSpec
-from harness.plugins import registry
-from harness.plugins.validation import breaches, flaws, guess
-from workloads.transactions import Transactions
+from fencepost.harness.api import PlannedOperation, Role, TopicSpec
+from fencepost.harness.plugins import registry
+from fencepost.harness.plugins.validation import breaches, flaws, guess
+from fencepost.workloads.transactions import Transactions
 
 KINDS = [(group, name) for group in ("nemesis", "workload", "checker", "cluster", "client") for name in registry.names(group)]
 SEND = PlannedOperation(f="send", mops=(("send", "t-0"),))
@@ -134,7 +134,7 @@ def test_a_class_says_what_it_lacks_and_which_parameters_are_wrong():
 
 
 def test_a_function_is_no_workload():
-    assert breaches("workload", len) == ["len is not a class; a workload is one (harness.api.Workload)"]
+    assert breaches("workload", len) == ["len is not a class; a workload is one (fencepost.harness.api.Workload)"]
 
 
 def test_what_looks_like_nothing_is_of_no_kind():

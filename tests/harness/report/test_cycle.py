@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.report.cycle import MOST, drawing
+from fencepost.harness.report.cycle import MOST, drawing
 
 
 def cycle(count):

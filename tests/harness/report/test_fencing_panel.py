@@ -7,8 +7,8 @@ import json
 import pytest
 from support.histories import History, write_history
 
-from harness.report.documents import _ops
-from harness.report.panels.fencing import cells, error_table
+from fencepost.harness.report.documents import _ops
+from fencepost.harness.report.panels.fencing import cells, error_table
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """What a finding's card shows of an operation that processed input records."""
 
-from harness.report.panels.findings import _processed
+from fencepost.harness.report.panels.findings import _processed
 
 
 def test_an_operation_shows_what_it_processed_and_what_it_was_to_commit():

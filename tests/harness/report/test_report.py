@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 from support import report_example as example
 
-from harness.api import HarnessError
-from harness.report import render
-from harness.report.documents import read
-from harness.report.model import page
-from harness.report.panels import findings, timeline, untested
-from harness.report.panels.faults import around, reach_grid, summary
-from harness.report.panels.findings import shares
-from harness.report.text import coded, fenced, for_markdown, shortened
-from harness.runs.directory import open_run, write_left_behind
-from harness.visible_text import visible
+from fencepost.harness.api import HarnessError
+from fencepost.harness.report import render
+from fencepost.harness.report.documents import read
+from fencepost.harness.report.model import page
+from fencepost.harness.report.panels import findings, timeline, untested
+from fencepost.harness.report.panels.faults import around, reach_grid, summary
+from fencepost.harness.report.panels.findings import shares
+from fencepost.harness.report.text import coded, fenced, for_markdown, shortened
+from fencepost.harness.runs.directory import open_run, write_left_behind
+from fencepost.harness.visible_text import visible
 
 
 def edited(folder: Path, **fields: object) -> Path:

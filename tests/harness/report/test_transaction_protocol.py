@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from harness.api.history import STORED, schema
-from harness.report.transaction_protocol import spoken
+from fencepost.harness.api.history import STORED, schema
+from fencepost.harness.report.transaction_protocol import spoken
 
 
 def stored(path, *markers):

@@ -16,20 +16,20 @@ import pyarrow.parquet as pq
 import pytest
 from support.recorded_run import FAULT, attest, of_former_days, record_run
 
-from checkers.verdict.judge import judge
-from harness.api import OPERATIONS, CampaignError, HistoryError, RunFile, replacing, table_problem
-from harness.api.files import checksum
-from harness.cli import main
-from harness.history import roster
-from harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
-from harness.history.writer import HistoryWriter
-from harness.interop.adopt import adopt
-from harness.interop.detect import detect
-from harness.interop.jepsen.export import export
-from harness.report import render
-from harness.runs import leftovers, store
-from harness.runs.directory import open_run
-from harness.runs.merging import merged
+from fencepost.checkers.verdict.judge import judge
+from fencepost.harness.api import OPERATIONS, CampaignError, HistoryError, RunFile, replacing, table_problem
+from fencepost.harness.api.files import checksum
+from fencepost.harness.cli import main
+from fencepost.harness.history import roster
+from fencepost.harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
+from fencepost.harness.history.writer import HistoryWriter
+from fencepost.harness.interop.adopt import adopt
+from fencepost.harness.interop.detect import detect
+from fencepost.harness.interop.jepsen.export import export
+from fencepost.harness.report import render
+from fencepost.harness.runs import leftovers, store
+from fencepost.harness.runs.directory import open_run
+from fencepost.harness.runs.merging import merged
 
 DOCUMENTS = (RunFile.PLAN, RunFile.DAMAGE, RunFile.LEFT_BEHIND, RunFile.VERDICT)
 TABLES = (RunFile.HISTORY, RunFile.RECEIPTS, RunFile.ANOMALIES, RunFile.VALUES)

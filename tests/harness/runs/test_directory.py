@@ -8,10 +8,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from harness.api import Evidence, Gap, HarnessError, HistoryError, HistoryFile, Manifest, Problem, RunFile, missing_evidence
-from harness.history.merge import FAULTS_SCHEMA
-from harness.history.writer import HistoryWriter
-from harness.runs.directory import (
+from fencepost.harness.api import (
+    Evidence,
+    Gap,
+    HarnessError,
+    HistoryError,
+    HistoryFile,
+    Manifest,
+    Problem,
+    RunFile,
+    missing_evidence,
+)
+from fencepost.harness.history.merge import FAULTS_SCHEMA
+from fencepost.harness.history.writer import HistoryWriter
+from fencepost.harness.runs.directory import (
     open_run,
     read_plan,
     write_damage,

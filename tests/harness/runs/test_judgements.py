@@ -10,12 +10,12 @@ import pytest
 from support.judging import no_session
 from support.recorded_run import record_run
 
-from checkers.service import SparkJudge
-from harness.api import RunFile
-from harness.cli import main
-from harness.runs import leftovers
-from harness.runs.directory import open_run
-from harness.runs.judgements import judged_by, judgements
+from fencepost.checkers.service import SparkJudge
+from fencepost.harness.api import RunFile
+from fencepost.harness.cli import main
+from fencepost.harness.runs import leftovers
+from fencepost.harness.runs.directory import open_run
+from fencepost.harness.runs.judgements import judged_by, judgements
 
 OWN = (RunFile.VERDICT, RunFile.REPORT, RunFile.SUMMARY, RunFile.ANOMALIES)
 

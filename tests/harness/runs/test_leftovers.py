@@ -12,17 +12,17 @@ from datetime import datetime, timezone
 
 import pytest
 
-from harness.api import liveness
-from harness.api.python_command import module_command
-from harness.runs import leftovers
-from harness.runs.leftovers import Process
+from fencepost.harness.api import liveness
+from fencepost.harness.api.python_command import module_command
+from fencepost.harness.runs import leftovers
+from fencepost.harness.runs.leftovers import Process
 
 NOW = datetime(2026, 11, 21, tzinfo=timezone.utc)
-SANDBOX = (sys.executable, "-m", "clusters.local.init", "--", "sleep", "60")
+SANDBOX = (sys.executable, "-m", "fencepost.clusters.local.init", "--", "sleep", "60")
 FIRST_PROCESS = """
 import os, subprocess, sys
-from harness.api.python_command import module_command
-from harness.runs import leftovers
+from fencepost.harness.api.python_command import module_command
+from fencepost.harness.runs import leftovers
 sandbox = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE)
 while not (seen := [one for one in leftovers.processes() if one.is_sandbox]):
     pass
@@ -49,7 +49,7 @@ def unused(found, running=()):
 def test_data_of_a_run_that_is_over_is_left_over_and_of_a_running_one_is_not(tmp_path):
     """It is held, or, if its harness is of an older version, a process names it."""
     over, running, older = a_run(tmp_path, "aaaaaa"), a_run(tmp_path, "bbbbbb"), a_run(tmp_path, "cccccc")
-    performer = Process(7, 1, ("python", "-m", "harness.perform.performer", str(older)))
+    performer = Process(7, 1, ("python", "-m", "fencepost.harness.perform.performer", str(older)))
     with liveness.hold(running):
         assert unused(leftovers.data_directories(tmp_path), [performer]) == [over / "data"]
         assert unused(leftovers.old_runs(tmp_path, 5, NOW), [performer]) == [over]
@@ -75,11 +75,11 @@ def test_only_runs_older_than_asked_are_old(tmp_path):
 
 def test_a_program_that_names_a_sandbox_is_none():
     assert Process(10, 1, ("/usr/bin/python3.11", *SANDBOX[1:])).is_sandbox
-    assert Process(10, 1, ("python", "-m", "clusters.docker.init", "--", "python")).is_sandbox
-    assert Process(10, 1, tuple(module_command("clusters.local.init", "--", "python"))).is_sandbox
+    assert Process(10, 1, ("python", "-m", "fencepost.clusters.docker.init", "--", "python")).is_sandbox
+    assert Process(10, 1, tuple(module_command("fencepost.clusters.local.init", "--", "python"))).is_sandbox
     for words in (
-        ("grep", "-m", "clusters.local.init"),
-        ("python", "clusters.local.init"),
+        ("grep", "-m", "fencepost.clusters.local.init"),
+        ("python", "fencepost.clusters.local.init"),
         ("vi", "clusters/local/init.py"),
         ("",),
     ):

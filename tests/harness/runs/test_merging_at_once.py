@@ -7,17 +7,17 @@ import sys
 
 import pyarrow.parquet as pq
 
-from harness.api import RunFile, liveness
-from harness.history.writer import HistoryWriter
-from harness.runs import merging
-from harness.runs.directory import open_run, write_plan
+from fencepost.harness.api import RunFile, liveness
+from fencepost.harness.history.writer import HistoryWriter
+from fencepost.harness.runs import merging
+from fencepost.harness.runs.directory import open_run, write_plan
 
 MERGES = """
 import sys
 from pathlib import Path
-from harness.history import merge
-from harness.runs.directory import open_run
-from harness.runs.merging import merged
+from fencepost.harness.history import merge
+from fencepost.harness.runs.directory import open_run
+from fencepost.harness.runs.merging import merged
 times, before = [], merge.merge
 merge.merge = lambda run: (times.append(1), before(run))[1]
 run = merged(open_run(Path(sys.argv[1])), lambda: print("merging", flush=True))

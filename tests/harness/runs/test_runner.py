@@ -2,11 +2,11 @@
 
 import threading
 
-from checkers.lawful_history import write_lawful
-from harness import report
-from harness.plugins import services
-from harness.runs.directory import open_run
-from harness.runs.runner import Runner
+from fencepost.checkers.lawful_history import write_lawful
+from fencepost.harness import report
+from fencepost.harness.plugins import services
+from fencepost.harness.runs.directory import open_run
+from fencepost.harness.runs.runner import Runner
 
 
 class Session:

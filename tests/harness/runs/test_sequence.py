@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from support.fake_engine import FakeEngine
 
-from harness.api import CampaignError, Exit, Test
-from harness.campaign.campaign import PlannedRun
-from harness.runs.sequence import RunResult, RunSequence, exit_code
+from fencepost.harness.api import CampaignError, Exit, Test
+from fencepost.harness.campaign.campaign import PlannedRun
+from fencepost.harness.runs.sequence import RunResult, RunSequence, exit_code
 
 
 def perform(tmp_path, *tests, events=None):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.api import CampaignError, Test
-from harness.runs import store
+from fencepost.harness.api import CampaignError, Test
+from fencepost.harness.runs import store
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=timezone.utc)
 

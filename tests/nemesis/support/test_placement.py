@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from harness.api import ClusterError
-from nemesis.support.placement import check, find
-from nemesis.testing import FakeCluster
+from fencepost.harness.api import ClusterError
+from fencepost.nemesis.support.placement import check, find
+from fencepost.nemesis.testing import FakeCluster
 
 
 def test_partitions_are_found_by_their_topic_which_need_not_be_the_workloads():

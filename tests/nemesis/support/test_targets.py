@@ -4,10 +4,10 @@ from random import Random
 
 import pytest
 
-from harness.api import ClusterError, ConnectDuties
-from nemesis.support import targets
-from nemesis.support.targets import ANY, BROKERS, ONE_BROKER, check, find
-from nemesis.testing import FakeCluster
+from fencepost.harness.api import ClusterError, ConnectDuties
+from fencepost.nemesis.support import targets
+from fencepost.nemesis.support.targets import ANY, BROKERS, ONE_BROKER, check, find
+from fencepost.nemesis.testing import FakeCluster
 
 
 @pytest.mark.parametrize(

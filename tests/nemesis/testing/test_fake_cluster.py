@@ -2,8 +2,8 @@
 
 import pytest
 
-from harness.api import ClusterError, Killable, Partitionable, Pausable, Stoppable, Upgradable
-from nemesis.testing import FakeClock, FakeCluster
+from fencepost.harness.api import ClusterError, Killable, Partitionable, Pausable, Stoppable, Upgradable
+from fencepost.nemesis.testing import FakeClock, FakeCluster
 
 
 def test_a_fake_cluster_has_every_capability():

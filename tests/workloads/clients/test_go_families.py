@@ -8,11 +8,11 @@ import time
 import pytest
 from support import external_kafka
 
-from harness.api import CallError, CampaignError, ClientSettings, ClusterError, Outgoing
-from harness.drivers.client import DriverClient
-from harness.drivers.process import DriverProcess
-from workloads.clients.franz_go import FranzGo
-from workloads.clients.sarama import Sarama
+from fencepost.harness.api import CallError, CampaignError, ClientSettings, ClusterError, Outgoing
+from fencepost.harness.drivers.client import DriverClient
+from fencepost.harness.drivers.process import DriverProcess
+from fencepost.workloads.clients.franz_go import FranzGo
+from fencepost.workloads.clients.sarama import Sarama
 
 FAMILIES = [FranzGo(), Sarama()]
 DONE = 'if [ "$1 $2" = "mod vendor" ]; then mkdir vendor; fi'

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from support import external_kafka
 
-from harness.api import CallError, ClientSettings, ClusterError, Outgoing
-from harness.drivers.client import DriverClient
-from harness.drivers.process import DriverProcess
-from harness.fetching import maven, tools
-from workloads.clients import java as family
-from workloads.clients.java import Java
+from fencepost.harness.api import CallError, ClientSettings, ClusterError, Outgoing
+from fencepost.harness.drivers.client import DriverClient
+from fencepost.harness.drivers.process import DriverProcess
+from fencepost.harness.fetching import maven, tools
+from fencepost.workloads.clients import java as family
+from fencepost.workloads.clients.java import Java
 
 JARS = ("kafka-clients-4.3.0.jar", "gson-2.10.1.jar", "slf4j-simple-1.7.36.jar", "ecj-3.38.0.jar")
 

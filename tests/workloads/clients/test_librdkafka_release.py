@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from harness.api import CallError, CampaignError, ClientSettings, Outgoing
-from harness.drivers.client import DriverClient
-from harness.drivers.process import DriverProcess
-from workloads.clients import librdkafka_release
-from workloads.clients.librdkafka import Librdkafka
-from workloads.clients.librdkafka_release import LibrdkafkaReleases
+from fencepost.harness.api import CallError, CampaignError, ClientSettings, Outgoing
+from fencepost.harness.drivers.client import DriverClient
+from fencepost.harness.drivers.process import DriverProcess
+from fencepost.workloads.clients import librdkafka_release
+from fencepost.workloads.clients.librdkafka import Librdkafka
+from fencepost.workloads.clients.librdkafka_release import LibrdkafkaReleases
 
 FAMILY = LibrdkafkaReleases()
 NOWHERE = "127.0.0.1:9"

@@ -7,11 +7,11 @@ import time
 import pytest
 from support import external_kafka
 
-from harness.api import CallError, ClientSettings, Delivered, Outgoing
-from harness.drivers.client import DriverClient
-from harness.drivers.process import DriverProcess
-from workloads.clients.kafkajs import Kafkajs
-from workloads.clients.platformatic import Platformatic
+from fencepost.harness.api import CallError, ClientSettings, Delivered, Outgoing
+from fencepost.harness.drivers.client import DriverClient
+from fencepost.harness.drivers.process import DriverProcess
+from fencepost.workloads.clients.kafkajs import Kafkajs
+from fencepost.workloads.clients.platformatic import Platformatic
 
 pytestmark = [pytest.mark.nightly, pytest.mark.cluster]
 

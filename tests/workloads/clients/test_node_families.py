@@ -7,10 +7,10 @@ import os
 
 import pytest
 
-from harness.api import CampaignError, ClusterError
-from workloads.clients import node
-from workloads.clients.kafkajs import Kafkajs
-from workloads.clients.platformatic import Platformatic
+from fencepost.harness.api import CampaignError, ClusterError
+from fencepost.workloads.clients import node
+from fencepost.workloads.clients.kafkajs import Kafkajs
+from fencepost.workloads.clients.platformatic import Platformatic
 
 FAMILIES = [Kafkajs(), Platformatic()]
 

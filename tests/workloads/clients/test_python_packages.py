@@ -8,9 +8,9 @@ import sys
 import pytest
 from support.fencepost_command import fencepost, only_run, verdict
 
-from harness.api import CampaignError, ClusterError, UnusableLibrary
-from harness.fetching import tools
-from workloads.clients.python_packages import DRIVERS, PYTHON, Aiokafka, KafkaPython
+from fencepost.harness.api import CampaignError, ClusterError, UnusableLibrary
+from fencepost.harness.fetching import tools
+from fencepost.workloads.clients.python_packages import DRIVERS, PYTHON, Aiokafka, KafkaPython
 
 FAMILIES = [KafkaPython, Aiokafka]
 KNOWN = {
@@ -182,7 +182,7 @@ def test_nothing_is_refused_that_makes_no_difference(settings):
 
 def test_the_drivers_import_nothing_of_ours():
     code = f"import sys; sys.path[:0] = [{str(DRIVERS)!r}]; import driver, python_client, python_settings, librdkafka_library"
-    code += "; print([name for name in sys.modules if name in ('harness', 'workloads', 'msgspec', 'confluent_kafka')])"
+    code += "; print([name for name in sys.modules if name in ('fencepost', 'msgspec', 'confluent_kafka')])"
     assert subprocess.run([sys.executable, "-SEc", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 

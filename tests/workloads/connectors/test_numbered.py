@@ -11,7 +11,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from workloads.connectors import build
+from fencepost.workloads.connectors import build
 
 NUMBERED = "numbered"
 SERVICE = "META-INF/services/org.apache.kafka.connect.source.SourceConnector"

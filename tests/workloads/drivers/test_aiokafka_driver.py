@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.api import CallError
-from harness.drivers.process import DriverProcess
-from workloads.clients import python_packages
+from fencepost.harness.api import CallError
+from fencepost.harness.drivers.process import DriverProcess
+from fencepost.workloads.clients import python_packages
 
 DRIVER = Path(python_packages.__file__).parent.parent / "drivers" / "python" / "aiokafka_driver.py"
 PATIENCE_S = 30.0

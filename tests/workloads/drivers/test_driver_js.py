@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.api import CallError, ClientSettings, Delivered, Outgoing
-from harness.drivers.client import DriverClient
-from harness.drivers.process import DriverProcess
-from workloads.clients.node import SHARED, SOURCES
+from fencepost.harness.api import CallError, ClientSettings, Delivered, Outgoing
+from fencepost.harness.drivers.client import DriverClient
+from fencepost.harness.drivers.process import DriverProcess
+from fencepost.workloads.clients.node import SHARED, SOURCES
 
 PRODUCER = {"acks": "all", "transaction.timeout.ms": 15000, "delivery.timeout.ms": 10000, "linger.ms": 0}
 CONSUMER = {"isolation.level": "read_committed", "auto.offset.reset": "earliest", "fetch.max.wait.ms": 100}

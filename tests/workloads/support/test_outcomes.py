@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.api import Outcome
-from workloads.support import outcomes
-from workloads.testing import error
+from fencepost.harness.api import Outcome
+from fencepost.workloads.support import outcomes
+from fencepost.workloads.testing import error
 
 
 def test_what_is_in_no_row_is_unknown():

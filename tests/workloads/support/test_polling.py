@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.api import Operation, Outcome, clock
-from workloads.support.polling import FAILED_POLL_PAUSE_S, read, reader_operations
-from workloads.testing import FakeClient, error
+from fencepost.harness.api import Operation, Outcome, clock
+from fencepost.workloads.support.polling import FAILED_POLL_PAUSE_S, read, reader_operations
+from fencepost.workloads.testing import FakeClient, error
 
 
 class Waits:

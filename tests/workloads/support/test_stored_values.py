@@ -2,8 +2,8 @@
 
 import pytest
 
-from harness.api import LogEntry, LogRecord, record_id
-from workloads.support.stored_values import stored_values
+from fencepost.harness.api import LogEntry, LogRecord, record_id
+from fencepost.workloads.support.stored_values import stored_values
 
 V = record_id(3, 4, 5)
 

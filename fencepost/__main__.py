@@ -1,0 +1,5 @@
+"""`python -m fencepost`."""
+
+from fencepost.harness.cli.main import main
+
+main()
