@@ -21,7 +21,8 @@ from benchmarks.arms import Figures, harness_round
 from benchmarks.figures import goal, ratios, show, spread
 from benchmarks.workers import RECORDS, TRANSACTIONS, WRITERS
 from fencepost.clusters.local import Local
-from fencepost.harness.api import Choice, Cluster, Test, TopicSpec
+from fencepost.harness.api import Cluster, TopicSpec
+from fencepost.harness.api.plans import Choice, Test
 from fencepost.harness.planning.plan import make_plan, obtain
 
 ARMS = {"in process": "librdkafka", "driver": f"librdkafka@{confluent_kafka.__version__}"}

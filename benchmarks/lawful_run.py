@@ -11,7 +11,8 @@ import msgspec
 import pyarrow.parquet as pq
 
 from fencepost.checkers.lawful_history import write_lawful
-from fencepost.harness.api import HISTORY_VERSION, Choice, Test
+from fencepost.harness.api.plans import Choice, Test
+from fencepost.harness.api.values import HISTORY_VERSION
 from fencepost.harness.planning.plan import make_plan
 
 Row = dict[str, Any]

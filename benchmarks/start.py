@@ -8,7 +8,8 @@ from pathlib import Path
 
 from benchmarks.command import first_invoke, first_success
 from benchmarks.figures import show, spread
-from fencepost.harness.api import Choice, RunEvent, Test
+from fencepost.harness.api.events import RunEvent
+from fencepost.harness.api.plans import Choice, Test
 from fencepost.harness.runs.runner import Runner
 
 TIME_S = 1.0

@@ -16,8 +16,8 @@ from pathlib import Path
 from benchmarks.command import run_once
 from benchmarks.figures import show, spread
 from benchmarks.lawful_run import write_run
-from fencepost.harness.api import RunEvent
-from fencepost.harness.runs.directory import open_run
+from fencepost.harness.api.events import RunEvent
+from fencepost.harness.history.run_directory import open_run
 from fencepost.harness.runs.runner import Runner
 
 SIZES = (1_000, 10_000, 50_000)

@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks.figures import goal, ratios, show, spread
 from fencepost.clusters.local import Local
-from fencepost.harness.api import Choice, Test
+from fencepost.harness.api.plans import Choice, Test
 from fencepost.harness.planning.plan import make_plan
 
 WRITERS, RECORDS = 8, 4

@@ -17,7 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fencepost.checkers.arrays import Ints
-from fencepost.harness.api import CONTRACT_KEYS, PLAN_SCHEMA, Plan, Run, RunFile, history, record_ids
+from fencepost.harness.api import history, record_ids
+from fencepost.harness.api.contract import CONTRACT_KEYS
+from fencepost.harness.api.run import Plan, Run, RunFile
+from fencepost.harness.api.values import PLAN_SCHEMA
 
 PROMISED = {"transactional": "true", "isolation": "read_committed", "min_insync_replicas": "2"}
 CONTRACT = {name: PROMISED.get(name, key.default) for name, key in CONTRACT_KEYS.items() if key.planned}

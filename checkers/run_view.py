@@ -25,7 +25,12 @@ from fencepost.checkers.spark.gathering import SHORT_HISTORY, GatheredMessages
 from fencepost.checkers.spark.lookup import MOPS, READ_COLUMNS, READ_TEXTS, records_of, returned
 from fencepost.checkers.spark.overview import Overview
 from fencepost.checkers.spark.source import READ_ERRORS, Source
-from fencepost.harness.api import MAX_OP, Checksum, ClockAhead, Deletion, Evidence, Isolation, record_ids
+from fencepost.harness.api import Isolation, record_ids
+from fencepost.harness.api.clocks_ahead import ClockAhead
+from fencepost.harness.api.deletions import Deletion
+from fencepost.harness.api.evidence import Evidence
+from fencepost.harness.api.files import Checksum
+from fencepost.harness.api.record_ids import MAX_OP
 
 NO_MASTER = "none: this process judged a short history"
 Made = TypeVar("Made")

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fencepost.harness.api import Judge, Run, SelfcheckRow
+from fencepost.harness.api.run import Run
+from fencepost.harness.api.services import Judge, SelfcheckRow
 
 
 class SparkJudge(Judge):

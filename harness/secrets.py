@@ -17,7 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from fencepost.harness.api import CampaignError, limited
+from fencepost.harness.api import CampaignError
+from fencepost.harness.api.files import limited
 
 MASK = "***"
 STAND_IN = "stand-in"  # where a client's settings are only looked at

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Annotated, Any, ClassVar
 
-from fencepost.harness.api import Between, PacketTimes, Pair, Receipt, Slowable, demand_bounds
+from fencepost.harness.api import Between, PacketTimes, Pair, Receipt, Slowable
+from fencepost.harness.api.bounds import demand_bounds
 from fencepost.nemesis import latency
 from fencepost.nemesis.support import network_partition, targets
 from fencepost.nemesis.support.attempts import undo_on_error

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Annotated, ClassVar, Literal, get_args
 
-from fencepost.harness.api import Between, HarnessError, Receipt, Skewable, demand_bounds
+from fencepost.harness.api import Between, HarnessError, Receipt, Skewable
+from fencepost.harness.api.bounds import demand_bounds
 from fencepost.nemesis.support import targets
 from fencepost.nemesis.support.attempts import attempt_each, no_target, undo_on_error
 from fencepost.nemesis.support.cluster_types import SkewableCluster

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, ClassVar
 
-from fencepost.harness.api import Cluster, ClusterError, ClusterView, HarnessError, Receipt, Wait, demand_bounds
+from fencepost.harness.api import Cluster, ClusterError, ClusterView, HarnessError, Receipt, Wait
+from fencepost.harness.api.bounds import demand_bounds
 from fencepost.nemesis.support import placement
 from fencepost.nemesis.support.attempts import attempt_each, no_target
 from fencepost.nemesis.support.healing import healed

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, ClassVar
 
-from fencepost.harness.api import Fillable, HarnessError, Receipt, Wait, demand_bounds
+from fencepost.harness.api import Fillable, HarnessError, Receipt, Wait
+from fencepost.harness.api.bounds import demand_bounds
 from fencepost.nemesis.support import targets
 from fencepost.nemesis.support.attempts import attempt_each, attempt_within_budget, no_target, undo_on_error
 from fencepost.nemesis.support.cluster_types import FillableCluster

@@ -8,16 +8,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Annotated, Any, ClassVar
 
-from fencepost.harness.api import (
-    Between,
-    Cluster,
-    ClusterError,
-    ClusterView,
-    HarnessError,
-    Receipt,
-    TransactionState,
-    demand_bounds,
-)
+from fencepost.harness.api import Between, Cluster, ClusterError, ClusterView, HarnessError, Receipt, TransactionState
+from fencepost.harness.api.bounds import demand_bounds
 from fencepost.nemesis.support.attempts import no_target
 from fencepost.nemesis.support.healing import healed
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Annotated, ClassVar
 
-from fencepost.harness.api import Between, HarnessError, Killable, Receipt, Stoppable, Wait, demand_bounds
+from fencepost.harness.api import Between, HarnessError, Killable, Receipt, Stoppable, Wait
+from fencepost.harness.api.bounds import demand_bounds
 from fencepost.nemesis.support import targets
 from fencepost.nemesis.support.attempts import attempt_each, attempt_within_budget, hit_evidence, no_target, undo_on_error
 from fencepost.nemesis.support.cluster_types import StoppableCluster

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import ClassVar
 
-from fencepost.harness.api import HarnessError, Killable, Partitionable, Receipt, Wait, clock, demand_bounds
+from fencepost.harness.api import HarnessError, Killable, Partitionable, Receipt, Wait, clock
+from fencepost.harness.api.bounds import demand_bounds
 from fencepost.nemesis.support import network_partition, targets
 from fencepost.nemesis.support.attempts import attempt_each, no_target, undo_on_error
 from fencepost.nemesis.support.cluster_types import KillablePartitionableCluster

@@ -8,7 +8,8 @@ from random import Random
 from statistics import median
 from typing import Annotated, Any, ClassVar
 
-from fencepost.harness.api import Between, PacketTimes, Pair, Receipt, Slowable, demand_bounds
+from fencepost.harness.api import Between, PacketTimes, Pair, Receipt, Slowable
+from fencepost.harness.api.bounds import demand_bounds
 from fencepost.nemesis.support import network_partition, targets
 from fencepost.nemesis.support.attempts import undo_on_error
 from fencepost.nemesis.support.cluster_types import SlowableCluster

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, ClassVar
 
-from fencepost.harness.api import Cluster, HarnessError, Killable, Receipt, Stoppable, Wait, Wipeable, clock, demand_bounds
+from fencepost.harness.api import Cluster, HarnessError, Killable, Receipt, Stoppable, Wait, Wipeable, clock
+from fencepost.harness.api.bounds import demand_bounds
 from fencepost.nemesis.graceful_stop import revive
 from fencepost.nemesis.support import placement, targets
 from fencepost.nemesis.support.attempts import attempt_each, attempt_within_budget, no_target, undo_on_error

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Annotated, ClassVar
 
-from fencepost.harness.api import Between, ClusterView, HarnessError, Receipt, demand_bounds
+from fencepost.harness.api import Between, ClusterView, HarnessError, Receipt
+from fencepost.harness.api.bounds import demand_bounds
 from fencepost.nemesis.support import placement
 from fencepost.nemesis.support.attempts import no_target
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Annotated, ClassVar
 
-from fencepost.harness.api import Between, Losable, Pair, Receipt, demand_bounds
+from fencepost.harness.api import Between, Losable, Pair, Receipt
+from fencepost.harness.api.bounds import demand_bounds
 from fencepost.nemesis.support import network_partition, targets
 from fencepost.nemesis.support.attempts import undo_on_error
 from fencepost.nemesis.support.cluster_types import LosableCluster

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Annotated, Any, ClassVar
 
-from fencepost.harness.api import Between, HarnessError, Powered, Receipt, Wait, demand_bounds
+from fencepost.harness.api import Between, HarnessError, Powered, Receipt, Wait
+from fencepost.harness.api.bounds import demand_bounds
 from fencepost.nemesis.kill import Kill
 from fencepost.nemesis.support import targets
 from fencepost.nemesis.support.cluster_types import PoweredCluster

@@ -7,7 +7,8 @@ from functools import partial
 from random import Random
 from typing import Annotated, ClassVar
 
-from fencepost.harness.api import Between, ClusterView, HarnessError, Placement, Receipt, Wait, demand_bounds
+from fencepost.harness.api import Between, ClusterView, HarnessError, Placement, Receipt, Wait
+from fencepost.harness.api.bounds import demand_bounds
 from fencepost.nemesis.support import placement
 from fencepost.nemesis.support.attempts import undo_on_error
 from fencepost.nemesis.support.healing import healed

@@ -8,7 +8,8 @@ from functools import partial
 from random import Random
 from typing import Any, ClassVar
 
-from fencepost.harness.api import ClusterError, Killable, Receipt, Stoppable, Upgradable, Wait, clock, demand_bounds
+from fencepost.harness.api import ClusterError, Killable, Receipt, Stoppable, Upgradable, Wait, clock
+from fencepost.harness.api.bounds import demand_bounds
 from fencepost.nemesis.graceful_stop import revive
 from fencepost.nemesis.support.attempts import attempt_each, undo_on_error
 from fencepost.nemesis.support.cluster_types import UpgradableCluster

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Annotated, ClassVar
 
-from fencepost.harness.api import Between, ClusterError, HarnessError, Killable, Receipt, Scalable, Wait, demand_bounds
+from fencepost.harness.api import Between, ClusterError, HarnessError, Killable, Receipt, Scalable, Wait
+from fencepost.harness.api.bounds import demand_bounds
 from fencepost.nemesis.support.attempts import attempt_each, no_target, undo_on_error
 from fencepost.nemesis.support.cluster_types import ScalableCluster
 from fencepost.nemesis.support.healing import healed

@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass, replace
 from random import Random
 from typing import Annotated, Any, ClassVar
 
-from fencepost.harness.api import Between, HarnessError, HeldBack, Receipt, Throttleable, Wait, demand_bounds
+from fencepost.harness.api import Between, HarnessError, HeldBack, Receipt, Throttleable, Wait
+from fencepost.harness.api.bounds import demand_bounds
 from fencepost.nemesis.support import targets
 from fencepost.nemesis.support.attempts import no_target, undo_on_error
 from fencepost.nemesis.support.cluster_types import ThrottleableCluster

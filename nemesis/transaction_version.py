@@ -9,7 +9,8 @@ from functools import partial
 from random import Random
 from typing import Annotated, ClassVar
 
-from fencepost.harness.api import Between, Cluster, ClusterError, ClusterView, HarnessError, Receipt, demand_bounds
+from fencepost.harness.api import Between, Cluster, ClusterError, ClusterView, HarnessError, Receipt
+from fencepost.harness.api.bounds import demand_bounds
 from fencepost.nemesis.support.attempts import undo_on_error
 from fencepost.nemesis.support.changes import OverlappingChanges
 from fencepost.nemesis.support.healing import healed

@@ -28,11 +28,11 @@ from fencepost.harness.api import (
     Program,
     Role,
     TopicSpec,
-    changelog_of,
-    demand_bounds,
     own_group,
     record_ids,
 )
+from fencepost.harness.api.bounds import demand_bounds
+from fencepost.harness.api.workloads import changelog_of
 from fencepost.workloads.support import record_format
 from fencepost.workloads.support.inputs_and_outputs import HEADER, NAME, counting, counts_of, name_of, named, naming, templated
 from fencepost.workloads.support.polling import failed_poll, mop_of, poll_records, reader_operations

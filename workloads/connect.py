@@ -30,9 +30,9 @@ from fencepost.harness.api import (
     Role,
     TopicSpec,
     clock,
-    demand_bounds,
-    of_second,
 )
+from fencepost.harness.api.bounds import demand_bounds
+from fencepost.harness.api.logs import of_second
 from fencepost.workloads.support import connect_records
 from fencepost.workloads.support.connect_records import SourceRecords
 from fencepost.workloads.support.polling import failed_poll, note, poll_records, reader_operations

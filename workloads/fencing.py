@@ -16,18 +16,8 @@ from functools import partial
 from random import Random
 from typing import Annotated, Any
 
-from fencepost.harness.api import (
-    HOUR_S,
-    Between,
-    CallError,
-    Client,
-    Operation,
-    Outcome,
-    Outgoing,
-    PlannedOperation,
-    Role,
-    demand_bounds,
-)
+from fencepost.harness.api import HOUR_S, Between, CallError, Client, Operation, Outcome, Outgoing, PlannedOperation, Role
+from fencepost.harness.api.bounds import demand_bounds
 from fencepost.workloads.support import outcomes
 from fencepost.workloads.support.deciding import CALL_S
 from fencepost.workloads.support.polling import note, reader_operations

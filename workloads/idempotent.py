@@ -18,8 +18,8 @@ from fencepost.harness.api import (
     PlannedOperation,
     Role,
     TopicSpec,
-    demand_bounds,
 )
+from fencepost.harness.api.bounds import demand_bounds
 from fencepost.workloads.support import outcomes
 from fencepost.workloads.support.polling import note, read, reader_operations
 from fencepost.workloads.support.sending import send

@@ -23,8 +23,8 @@ from fencepost.harness.api import (
     Program,
     Role,
     TopicSpec,
-    demand_bounds,
 )
+from fencepost.harness.api.bounds import demand_bounds
 from fencepost.workloads.application import Application
 from fencepost.workloads.connect import SECOND_ADDRESS, Change, Connect
 

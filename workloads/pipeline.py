@@ -22,8 +22,8 @@ from fencepost.harness.api import (
     PlannedOperation,
     Role,
     TopicSpec,
-    demand_bounds,
 )
+from fencepost.harness.api.bounds import demand_bounds
 from fencepost.workloads.support import outcomes
 from fencepost.workloads.support.deciding import CALL_S, aborted, committed, never_begun, think
 from fencepost.workloads.support.polling import note, read, reader_operations

@@ -19,7 +19,9 @@ from fencepost.checkers.partition.log import NONE
 from fencepost.checkers.run_view import RunView
 from fencepost.checkers.verdict.findings import Finding
 from fencepost.checkers.verdict.wording import FindingText
-from fencepost.harness.api import STORED, record_ids, table_problem
+from fencepost.harness.api import record_ids
+from fencepost.harness.api.history import STORED
+from fencepost.harness.api.run import table_problem
 
 COLUMNS = ("partition", "offset", "producer_id", "producer_epoch", "kind", "v")
 NO_LOGS = "what the brokers' logs hold was not kept (no stored.parquet), so nobody knows the producers' epochs"

@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from fencepost.checkers.run_view import RunView
-from fencepost.harness.api import ClockAhead, CoordinatedTransaction, OpenTransaction
+from fencepost.harness.api import CoordinatedTransaction, OpenTransaction
+from fencepost.harness.api.clocks_ahead import ClockAhead
 
 State = TypeVar("State")
 

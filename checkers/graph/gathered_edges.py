@@ -15,7 +15,7 @@ from pyspark import RDD
 from fencepost.checkers.graph.edges import EDGES
 from fencepost.checkers.spark.gathering import ExecutorMessage, GatheredMessages
 from fencepost.checkers.spark.source import from_message, message, to_message
-from fencepost.harness.api import liveness
+from fencepost.harness.system import liveness
 
 Message = tuple[str, bytes]  # of a partition
 Job = Callable[[Iterable[Message]], Iterator[pa.RecordBatch]]

@@ -22,7 +22,7 @@ from fencepost.checkers.arrays import Bools, Ints
 from fencepost.checkers.partition.log import NONE, Resets
 from fencepost.checkers.spark.overview import Overview
 from fencepost.checkers.spark.source import Source
-from fencepost.harness.api import UNREADABLE
+from fencepost.harness.api.history import UNREADABLE
 
 _INDEX_BITS = 40  # of an operation's history index, beside its process
 _LAST = (1 << _INDEX_BITS) - 1

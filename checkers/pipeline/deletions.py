@@ -20,7 +20,7 @@ from fencepost.checkers.pipeline.connect_log import CLOCKS, ConnectLog
 from fencepost.checkers.pipeline.source_log import COMMITTED, PLAIN, SourceLog, unread_logs
 from fencepost.checkers.run_view import RunView
 from fencepost.checkers.verdict.findings import FindingRecord
-from fencepost.harness.api import Deletion
+from fencepost.harness.api.deletions import Deletion
 
 RECORDS, OFFSETS = "records", "offsets"  # as in the contract's `topic_deletions`
 NOT_KNOWN = "which topics faults deleted is not known"

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from fencepost.checkers.lawful_history import write_lawful
 from fencepost.checkers.partition.log import NONE
 from fencepost.checkers.selfcheck.history_rows import HistoryRows, read_rows, rows_of
-from fencepost.harness.api import liveness
+from fencepost.harness.system import liveness
 
 GAP = 10_000_000  # ns between the two
 SMALL = 160  # transactions of the lawful one

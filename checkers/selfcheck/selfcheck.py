@@ -22,7 +22,10 @@ from fencepost.checkers.selfcheck.planted import DamagedHistory, PlantedDamage
 from fencepost.checkers.selfcheck.prefix_history import prepend, small_lawful
 from fencepost.checkers.verdict.judge import judge
 from fencepost.checkers.verdict.rules import INAPPLICABLE, full_contract, rule_for
-from fencepost.harness.api import OPERATIONS, Run, RunFile, SelfcheckRow, liveness
+from fencepost.harness.api.history import OPERATIONS
+from fencepost.harness.api.run import Run, RunFile
+from fencepost.harness.api.services import SelfcheckRow
+from fencepost.harness.system import liveness
 
 GENERATED = 400  # transactions of the history that is made when none is given
 UNJUDGED = ("not exercised", "unknown")

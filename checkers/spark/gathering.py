@@ -12,7 +12,7 @@ from pyspark.storagelevel import StorageLevel
 
 from fencepost.checkers.partition.log import PartitionLog
 from fencepost.checkers.spark.part_files import StoredMessage, stored_message
-from fencepost.harness.api import liveness
+from fencepost.harness.system import liveness
 
 SHORT_HISTORY = 50_000  # operations: what the partitions of a history of so few give is brought to the driver at once
 

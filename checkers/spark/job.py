@@ -38,7 +38,7 @@ from fencepost.checkers.spark.large_partitions import PackedParts, is_large, lar
 from fencepost.checkers.spark.part_files import StoredMessage, StoredPart, stored, stored_message
 from fencepost.checkers.spark.scan import COLUMNS, PackedPart, pack, scan_locally
 from fencepost.checkers.spark.source import Source, from_message, message
-from fencepost.harness.api import liveness
+from fencepost.harness.system import liveness
 
 BYTES_PER_TASK = 1 << 20  # packed, of a short history; to start a worker costs as much as to judge so many
 MOST_BYTES_IN_TASKS = 64 << 20  # packed, of all partitions of a short history; Spark sends no task of more than 128 MiB

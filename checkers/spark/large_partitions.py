@@ -16,7 +16,7 @@ import pyarrow as pa
 from fencepost.checkers.array_files import ArrayFiles
 from fencepost.checkers.spark.part_files import StoredPart, append, view
 from fencepost.checkers.spark.scan import PackedPart
-from fencepost.harness.api import liveness
+from fencepost.harness.system import liveness
 
 UNNAMED = ""  # instead of a path
 LARGE = 64 << 20  # bytes of packed rows; unpacked and sorted they need about five times as much

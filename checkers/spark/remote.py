@@ -21,7 +21,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from fencepost.checkers.arrays import Ints
 from fencepost.checkers.spark.source import SparkSource, last_cause, whole_table
-from fencepost.harness.api import OPERATIONS, CampaignError, HarnessError, HistoryError, Run, RunFile
+from fencepost.harness.api import CampaignError, HarnessError
+from fencepost.harness.api.errors import HistoryError
+from fencepost.harness.api.history import OPERATIONS
+from fencepost.harness.api.run import Run, RunFile
 
 SMALL_FILES = (RunFile.PLAN, RunFile.RECEIPTS, RunFile.DAMAGE)  # what a check reads besides the history
 CONNECTORS = {"s3a": "org.apache.hadoop:hadoop-aws", "abfs": "org.apache.hadoop:hadoop-azure"}

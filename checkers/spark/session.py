@@ -18,8 +18,10 @@ from pyspark.sql import SparkSession
 
 import fencepost
 from fencepost.checkers.spark.class_archive import archive_options
-from fencepost.harness.api import HarnessError, interpreter_script, liveness
+from fencepost.harness.api import HarnessError
 from fencepost.harness.secrets import environment_without_secrets
+from fencepost.harness.system import liveness
+from fencepost.harness.system.python_command import interpreter_script
 
 SETTINGS = {
     "spark.ui.enabled": "false",

@@ -29,7 +29,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from fencepost.checkers.arrays import Ints
-from fencepost.harness.api import VALUES, Run, RunFile, demand_columns
+from fencepost.harness.api.history import VALUES, demand_columns
+from fencepost.harness.api.run import Run, RunFile
 
 Job = Callable[[Iterator[pa.RecordBatch]], Iterator[Any]]
 MOPS_PER_BATCH = 250_000

@@ -8,7 +8,8 @@ from typing import Any
 
 from fencepost.checkers.verdict.findings import Finding
 from fencepost.checkers.verdict.rules import ALLOWED, INAPPLICABLE, Rule
-from fencepost.harness.api import Gap, Property, Verdict
+from fencepost.harness.api.evidence import Gap
+from fencepost.harness.api.values import Property, Verdict
 
 NAMED = 4  # properties that a reason names
 LIVENESS = ("lso-stall", "hanging-transaction", "misreported-transaction")  # that nothing hangs says nothing of any record

@@ -12,7 +12,9 @@ from itertools import groupby
 
 from fencepost.checkers.verdict.decision import JudgedProperty
 from fencepost.checkers.verdict.findings import Finding, FindingRecord
-from fencepost.harness.api import ALONE, ANYWHERE, Property, Verdict, anomaly_and_word, record_ids
+from fencepost.harness.api import record_ids
+from fencepost.harness.api.expectations import ALONE, ANYWHERE, anomaly_and_word
+from fencepost.harness.api.values import Property, Verdict
 
 _READ_CYCLES = ("G1c-wr", "G1c-wr-process", "G1c-wr-realtime")  # a record read too early can close a cycle of reads
 CONSEQUENCES: dict[str, tuple[str, ...]] = {

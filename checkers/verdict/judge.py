@@ -36,27 +36,16 @@ from fencepost.checkers.verdict.run_checks import run_checks
 from fencepost.checkers.verdict.stored_evidence import add_stored_evidence
 from fencepost.checkers.verdict.weakening import gap_sentences, weaken
 from fencepost.checkers.verdict.wording import FindingText
-from fencepost.harness.api import (
-    OPERATIONS,
-    VERDICT_SCHEMA,
-    CampaignError,
-    Deletion,
-    Evidence,
-    HistoryError,
-    Plan,
-    Problem,
-    Receipts,
-    Run,
-    RunFile,
-    clock_error_s,
-    clocks_ahead,
-    deletions_in,
-    missing_evidence,
-    overlaid_contract,
-    planned_contract,
-    replacing,
-    whole_number,
-)
+from fencepost.harness.api import CampaignError
+from fencepost.harness.api.clocks_ahead import clock_error_s, clocks_ahead
+from fencepost.harness.api.contract_layers import overlaid_contract, planned_contract
+from fencepost.harness.api.deletions import Deletion, deletions_in
+from fencepost.harness.api.errors import HistoryError
+from fencepost.harness.api.evidence import Evidence, missing_evidence
+from fencepost.harness.api.files import replacing
+from fencepost.harness.api.history import OPERATIONS
+from fencepost.harness.api.run import Plan, Problem, Receipts, Run, RunFile
+from fencepost.harness.api.values import VERDICT_SCHEMA, whole_number
 
 TRANSACTION_TIMEOUT_MS = 60_000
 SHOWN_PER_ANOMALY, SHOWN_PER_FINDING, SHOWN_GAPS = 100, 200, 100

@@ -23,7 +23,10 @@ from fencepost.checkers.pipeline.deletions import NOT_KNOWN, RECORDS
 from fencepost.checkers.spark.overview import Overview
 from fencepost.checkers.spark.source import LocalSource, Source
 from fencepost.checkers.verdict.decision import JudgedProperty
-from fencepost.harness.api import Deletion, Property, record_ids, replacing
+from fencepost.harness.api import record_ids
+from fencepost.harness.api.deletions import Deletion
+from fencepost.harness.api.files import replacing
+from fencepost.harness.api.values import Property
 
 LISTING = "list-transactions"
 GROUPS = "the input or the output of a group was deleted: its offsets before and after are not told apart"

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from fencepost.checkers.partition.log import Settings
 from fencepost.checkers.verdict.evidence import DELETIONS, FINAL_READS, READS
-from fencepost.harness.api import overlaid_contract, planned_contract
+from fencepost.harness.api.contract_layers import overlaid_contract, planned_contract
 
 FORBIDDEN, ALLOWED, INAPPLICABLE = "forbidden", "allowed", "inapplicable"
 

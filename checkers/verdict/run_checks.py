@@ -19,7 +19,7 @@ from fencepost.checkers.spark.gathering import SHORT_HISTORY, GatheredMessages, 
 from fencepost.checkers.spark.job import CombinedResult, JobResult, no_rows, run_partition_checks
 from fencepost.checkers.spark.source import last_cause
 from fencepost.checkers.verdict.rules import settings
-from fencepost.harness.api import Evidence
+from fencepost.harness.api.evidence import Evidence
 
 
 def run_checks(run: RunView, checks: Sequence[Check[Any]]) -> JobResult:

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fencepost.checkers.verdict.findings import Finding
-from fencepost.harness.api import STORED, Run, RunFile
+from fencepost.harness.api.history import STORED
+from fencepost.harness.api.run import Run, RunFile
 
 AROUND = 2  # offsets on each side of a record's
 MOST_PLACES, MOST_ROWS = 6, 60  # of a finding

@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 from fencepost.checkers.lawful_history import write_lawful
 from fencepost.checkers.verdict.judge import judge
-from fencepost.harness.api import liveness
+from fencepost.harness.system import liveness
 
 
 def warm(spark: SparkSession) -> None:

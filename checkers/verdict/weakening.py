@@ -14,7 +14,9 @@ from itertools import groupby
 from fencepost.checkers.verdict.decision import JudgedProperty
 from fencepost.checkers.verdict.findings import Finding
 from fencepost.checkers.verdict.rules import INAPPLICABLE
-from fencepost.harness.api import Evidence, Gap, GapKind, Property, record_ids
+from fencepost.harness.api import record_ids
+from fencepost.harness.api.evidence import Evidence, Gap, GapKind
+from fencepost.harness.api.values import Property
 
 SENDS, OUTCOMES, POLLS, POSITIONS = Evidence.SENDS, Evidence.OUTCOMES, Evidence.POLLS, Evidence.POSITIONS
 COMMITTED, UNCOMMITTED = Evidence.FINAL_COMMITTED, Evidence.FINAL_UNCOMMITTED

@@ -16,7 +16,7 @@ from urllib3.exceptions import HTTPError
 from fencepost.harness.api import ClusterError
 
 SANDBOX, RUN, NODE, OWNER = "fencepost.sandbox", "fencepost.run", "fencepost.node", "fencepost.owner"
-DIRECTORY = "fencepost.directory"  # of the run, with its lock (`harness.api.liveness`)
+DIRECTORY = "fencepost.directory"  # of the run, with its lock (`harness.system.liveness`)
 _SOCKET = Path("/var/run/docker.sock")
 _FIRST_S, _TIMEOUT_S = 10, 60  # for the first answer, for every other
 ERRORS = (DockerException, HTTPError, RequestException)  # the first when it refuses, the others when it dies amid a request

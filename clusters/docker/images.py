@@ -21,7 +21,8 @@ from docker.errors import APIError, ImageNotFound
 
 from fencepost.clusters.docker import engine
 from fencepost.clusters.kafka.distribution import Distribution, fetch
-from fencepost.harness.api import CampaignError, ClusterError, liveness
+from fencepost.harness.api import CampaignError, ClusterError
+from fencepost.harness.system import liveness
 
 OFFICIAL, OURS, BASE = "apache/kafka", "fencepost/kafka", "fencepost/base:bookworm"
 _SUITE, _PACKAGES = "bookworm", "openjdk-17-jre-headless,libfaketime"

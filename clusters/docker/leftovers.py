@@ -1,7 +1,8 @@
 """Everything in Docker with our labels: which run it belongs to, whether that still lives, and its removal.
 
-Each thing has the identity of its run's process as a label (`harness.api.liveness`). Where that process can be seen, it decides.
-From another PID namespace, container or host it cannot; then the lock of the run's directory decides. Where that is not to be
+Each thing has the identity of its run's process as a label (`harness.system.liveness`). Where that process can be seen, it
+decides. From another PID namespace, container or host it cannot; then the lock of the run's directory decides. Where that is
+not to be
 found (in a container that has the directory elsewhere) the containers do. Every node has a helper that ends when it loses its
 harness, or when that has not renewed its lease for `LEASE_S` (`helper_agent`), and all containers of the node end with it. So a
 run of which a container runs is alive, or died within the lease; a run without is over, unless it is being set up just now.
@@ -21,7 +22,8 @@ from docker.errors import APIError, NotFound
 
 from fencepost.clusters.docker import engine
 from fencepost.clusters.docker.helper_agent import LEASE_S
-from fencepost.harness.api import ClusterError, liveness
+from fencepost.harness.api import ClusterError
+from fencepost.harness.system import liveness
 
 _REMOVE_S = 30.0
 _SETTING_UP_S = 600.0  # within which a run that has a network has a container too

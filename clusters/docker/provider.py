@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fencepost.clusters.docker.options import DockerOptions
-from fencepost.harness.api import ClusterError, TopicSpec, module_command
+from fencepost.harness.api import ClusterError, TopicSpec
+from fencepost.harness.system.python_command import module_command
 
 if TYPE_CHECKING:
     from fencepost.clusters.docker.cluster import DockerCluster

@@ -11,7 +11,7 @@ from docker.types import Mount
 
 from fencepost.clusters.docker import engine, init, leftovers
 from fencepost.clusters.docker.network import Network
-from fencepost.harness.api import liveness
+from fencepost.harness.system import liveness
 
 
 class RunResources:

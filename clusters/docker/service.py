@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fencepost.harness.api import DockerImage, DockerLeftover, DockerService
+from fencepost.harness.api.services import DockerImage, DockerLeftover, DockerService
 
 
 class LocalDocker(DockerService):

@@ -25,8 +25,8 @@ from fencepost.harness.api import (
     Throttleable,
     Upgradable,
     Wipeable,
-    out_of_bounds,
 )
+from fencepost.harness.api.bounds import out_of_bounds
 from fencepost.harness.secrets import mistakes
 
 NOT_OURS = "fencepost does not run these brokers and cannot hurt them; a fault of your own can (nemesis/README.md)"

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fencepost.clusters.external.options import ExternalOptions
-from fencepost.harness.api import RunFile, TopicSpec, module_command
+from fencepost.harness.api import TopicSpec
+from fencepost.harness.api.run import RunFile
+from fencepost.harness.system.python_command import module_command
 
 if TYPE_CHECKING:
     from fencepost.clusters.external.cluster import ExternalCluster

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from fencepost.clusters.fault_tools import packet_rules, queue_rules
 from fencepost.clusters.fault_tools.delay_process import DelayProcess
-from fencepost.harness.api import ClusterError, Losable, Slowable, module_command
+from fencepost.harness.api import ClusterError, Losable, Slowable
+from fencepost.harness.system.python_command import module_command
 
 
 class NamespaceDelays(DelayProcess):

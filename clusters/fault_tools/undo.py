@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from fencepost.harness.api import ClusterError, Interrupted
+from fencepost.harness.api import ClusterError
+from fencepost.harness.api.errors import Interrupted
 
 A = TypeVar("A")
 

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 from fencepost.clusters.kafka.broker_config import fixed_settings
 from fencepost.clusters.kafka.broker_settings import broker_settings
 from fencepost.clusters.kafka.versions import numbers, refusal
-from fencepost.harness.api import Authorizing, Between, CampaignError, Fillable, Skewable, Throttleable, Wipeable, out_of_bounds
+from fencepost.harness.api import Authorizing, Between, CampaignError, Fillable, Skewable, Throttleable, Wipeable
+from fencepost.harness.api.bounds import out_of_bounds
 
 MOST_MB, MOST_BROKERS = 1 << 16, 50
 SMALLEST_DISK_MB = 64

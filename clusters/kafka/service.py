@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fencepost.clusters.kafka import distribution
-from fencepost.harness.api import KafkaCache, KafkaVersion
+from fencepost.harness.api.services import KafkaCache, KafkaVersion
 from fencepost.harness.fetching.java import java
 
 

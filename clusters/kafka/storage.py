@@ -17,7 +17,8 @@ from fencepost.clusters.kafka.broker_config import PlannedNode, error_lines, pro
 from fencepost.clusters.kafka.broker_settings import broker_settings
 from fencepost.clusters.kafka.distribution import Distribution, cached
 from fencepost.clusters.kafka.node_directory import META, kafka_uuid, with_ids
-from fencepost.harness.api import ClusterError, liveness
+from fencepost.harness.api import ClusterError
+from fencepost.harness.system import liveness
 
 _FORMAT_S = 60.0
 _NOISE = re.compile(r".*(?: = |\bINFO\b).*\n?")  # the tool lists all settings before what it has to say

@@ -8,7 +8,6 @@ from fencepost.clusters.kafka import protocol_transactions as protocol
 from fencepost.clusters.kafka.protocol import Place, WireError
 from fencepost.clusters.kafka.roles import WireRoles, ask_all
 from fencepost.harness.api import (
-    UNDER_WAY,
     ActiveProducer,
     ClusterError,
     CoordinatedTransaction,
@@ -16,6 +15,7 @@ from fencepost.harness.api import (
     TransactionListing,
     TransactionState,
 )
+from fencepost.harness.api.transactions import UNDER_WAY
 
 _ASK_S = 2.0
 

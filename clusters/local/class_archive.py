@@ -18,7 +18,7 @@ from fencepost.clusters.kafka import broker_config, node_plan, protocol, storage
 from fencepost.clusters.kafka.broker_settings import broker_settings
 from fencepost.clusters.kafka.distribution import Distribution, fetch
 from fencepost.clusters.local import sandbox
-from fencepost.harness.api import module_command
+from fencepost.harness.system.python_command import module_command
 
 _MAKE_S = 120.0
 

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from fencepost.harness.fetching.parent_death import KILLED, die_with, prctl
+from fencepost.harness.system.parent_death import KILLED, die_with, prctl
 
 NETWORK = "FENCEPOST_NETWORK"  # for the child, what the sandbox offers: "namespaces" or "loopback"
 SCRATCH = "FENCEPOST_SCRATCH"  # names a directory that must not outlive the sandbox: the brokers' data

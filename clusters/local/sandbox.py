@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from fencepost.harness.api import module_command
+from fencepost.harness.system.python_command import module_command
 
 _FLAGS = ("--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child")
 _TRIAL_S = 20.0

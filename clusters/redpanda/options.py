@@ -18,8 +18,8 @@ from fencepost.harness.api import (
     Throttleable,
     Upgradable,
     Wipeable,
-    out_of_bounds,
 )
+from fencepost.harness.api.bounds import out_of_bounds
 
 LEAST_MB, MOST_MB = 512, 1 << 17
 _OTHERS_MB = 256  # of a container's memory: for what is not the broker's own

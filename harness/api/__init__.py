@@ -1,14 +1,13 @@
-"""The vocabulary: the values and interfaces that every package of fencepost knows.
+"""The public interface: what a plug-in may import, and what keeps its meaning from release to release (docs/plugins.md).
 
-It imports nothing else of ours. It holds the values that packages exchange (tests, operations, receipts, verdicts) and the
-interfaces of clusters, workloads and faults (nemesis); use every name from here, whichever file it stands in. The interface of
-checks needs numpy and Spark, and stands in `checkers.api`. Words are those of Jepsen (op, process, history, nemesis), Adya
-(anomalies) and KIP-98 (transactional id, coordinator, last stable offset).
+The interface of checks needs numpy and Spark, and is `checkers.api`. Words are those of Jepsen (op, process, history, nemesis),
+Adya (anomalies) and KIP-98 (transactional id, coordinator, last stable offset). The modules of this folder are the vocabulary of
+all packages: values that they exchange, and interfaces; they import nothing else of ours.
 """
 
 from __future__ import annotations
 
-from fencepost.harness.api.bounds import HOUR_S, Between, Wait, bounds_of, demand_bounds, out_of_bounds
+from fencepost.harness.api.bounds import HOUR_S, Between, Wait
 from fencepost.harness.api.capabilities import (
     Authorizing,
     Fillable,
@@ -43,9 +42,7 @@ from fencepost.harness.api.clients import (
     Polled,
     Position,
     Rebalance,
-    consumer_group,
 )
-from fencepost.harness.api.clocks_ahead import ClockAhead, clock_error_s, clocks_ahead
 from fencepost.harness.api.clusters import (
     ActiveProducer,
     Admin,
@@ -62,63 +59,15 @@ from fencepost.harness.api.clusters import (
     Storing,
     TopicSpec,
     TransactionState,
-    second_of,
 )
 from fencepost.harness.api.connect import ConnectAnswer, ConnectClient, ConnectDuties, ConnectWorker, RunningConnect
-from fencepost.harness.api.contract import CONTRACT_KEYS, ContractKey
-from fencepost.harness.api.contract_layers import contract_mistakes, overlaid_contract, planned_contract
-from fencepost.harness.api.deletions import Deletion, deletions_in
-from fencepost.harness.api.errors import (
-    CampaignError,
-    ClusterError,
-    Exit,
-    HarnessError,
-    HistoryError,
-    Interrupted,
-    OverBudget,
-    UnusableLibrary,
-    UnwritableFile,
-)
-from fencepost.harness.api.events import FailedEvent, PerformedEvent, PerformerEvent, RunEvent, note_event, phase_event
-from fencepost.harness.api.evidence import Evidence, Gap, GapKind, HistoryFile, Manifest, evidence_of, missing_evidence
-from fencepost.harness.api.expectations import ALONE, ANYWHERE, anomaly_and_word
+from fencepost.harness.api.errors import CampaignError, ClusterError, HarnessError, OverBudget
 from fencepost.harness.api.faults import ChangesTopicSettings, ClusterView, DemandsContract, Fault, Receipt, SharedState
-from fencepost.harness.api.files import Checksum, limited, regular, replacing
-from fencepost.harness.api.history import OPERATIONS, STORED, UNREADABLE, VALUES, demand_columns
-from fencepost.harness.api.logs import LogEntry, LogRecord, ReadingLogs, cluster_and_name, of_second
-from fencepost.harness.api.plans import WHEN, Budget, Choice, FaultChoice, Injection, Lane, Test
-from fencepost.harness.api.python_command import interpreter_script, module_command
-from fencepost.harness.api.record_ids import MAX_OP, MAX_PROCESS, MAX_SEQ, identity_in, record_id, split_record_id
+from fencepost.harness.api.logs import LogEntry, LogRecord, ReadingLogs
+from fencepost.harness.api.record_ids import record_id, split_record_id
 from fencepost.harness.api.rights import Right
-from fencepost.harness.api.run import Plan, Problem, Receipts, Run, RunFile, TopicPlan, table_problem
-from fencepost.harness.api.services import (
-    DockerImage,
-    DockerLeftover,
-    DockerService,
-    Judge,
-    KafkaCache,
-    KafkaVersion,
-    SelfcheckRow,
-)
-from fencepost.harness.api.transactions import (
-    UNDER_WAY,
-    CoordinatedTransaction,
-    ListingTransactions,
-    OpenTransaction,
-    TransactionListing,
-)
-from fencepost.harness.api.values import (
-    DAMAGE_SCHEMA,
-    HISTORY_VERSION,
-    PLAN_SCHEMA,
-    SECOND,
-    VERDICT_SCHEMA,
-    Isolation,
-    Outcome,
-    Property,
-    Verdict,
-    whole_number,
-)
+from fencepost.harness.api.transactions import CoordinatedTransaction, ListingTransactions, OpenTransaction, TransactionListing
+from fencepost.harness.api.values import SECOND, Isolation, Outcome
 from fencepost.harness.api.workloads import (
     ONLY_READ,
     OWN_GROUP,
@@ -130,46 +79,25 @@ from fencepost.harness.api.workloads import (
     Rivals,
     Role,
     Workload,
-    changelog_of,
     own_group,
 )
 
 __all__ = [
-    "ALONE",
-    "ANYWHERE",
     "CALLS",
     "CAPABILITIES",
-    "CONTRACT_KEYS",
-    "DAMAGE_SCHEMA",
-    "HISTORY_VERSION",
     "HOUR_S",
-    "MAX_OP",
-    "MAX_PROCESS",
-    "MAX_SEQ",
     "ONLY_READ",
-    "OPERATIONS",
     "OWN_GROUP",
-    "PLAN_SCHEMA",
     "SECOND",
-    "STORED",
-    "UNDER_WAY",
-    "UNREADABLE",
-    "VALUES",
-    "VERDICT_SCHEMA",
-    "WHEN",
     "ActiveProducer",
     "Admin",
     "Authorizing",
     "Between",
-    "Budget",
     "CallError",
     "CampaignError",
     "ChangesTopicSettings",
-    "Checksum",
-    "Choice",
     "Client",
     "ClientSettings",
-    "ClockAhead",
     "Cluster",
     "ClusterError",
     "ClusterProvider",
@@ -178,43 +106,23 @@ __all__ = [
     "ConnectClient",
     "ConnectDuties",
     "ConnectWorker",
-    "ContractKey",
     "CoordinatedTransaction",
-    "Deletion",
     "Delivered",
     "DemandsContract",
-    "DockerImage",
-    "DockerLeftover",
-    "DockerService",
     "Done",
     "DriverFamily",
-    "Evidence",
-    "Exit",
-    "FailedEvent",
     "Fault",
-    "FaultChoice",
     "Fillable",
-    "Gap",
-    "GapKind",
     "GroupMetadata",
     "HarnessError",
     "HeldBack",
-    "HistoryError",
-    "HistoryFile",
-    "Injection",
-    "Interrupted",
     "Isolation",
-    "Judge",
     "JudgesSettings",
-    "KafkaCache",
-    "KafkaVersion",
     "Killable",
-    "Lane",
     "ListingTransactions",
     "LogEntry",
     "LogRecord",
     "Losable",
-    "Manifest",
     "Measurable",
     "Obtains",
     "OpenTransaction",
@@ -227,34 +135,24 @@ __all__ = [
     "Pair",
     "Partitionable",
     "Pausable",
-    "PerformedEvent",
-    "PerformerEvent",
     "Placement",
-    "Plan",
     "PlannedOperation",
     "Polled",
     "Position",
     "Powered",
-    "Problem",
     "Program",
-    "Property",
     "ReadingLogs",
     "Rebalance",
     "Receipt",
-    "Receipts",
     "Right",
     "Rival",
     "Rivals",
     "Role",
     "Roles",
-    "Run",
-    "RunEvent",
-    "RunFile",
     "RunningConnect",
     "RunningImages",
     "Scalable",
     "SecondCluster",
-    "SelfcheckRow",
     "SharedState",
     "Skewable",
     "Slowable",
@@ -262,48 +160,15 @@ __all__ = [
     "Stoppable",
     "StoredRow",
     "Storing",
-    "Test",
     "Throttleable",
-    "TopicPlan",
     "TopicSpec",
     "TransactionListing",
     "TransactionState",
-    "UnusableLibrary",
-    "UnwritableFile",
     "Upgradable",
-    "Verdict",
     "Wait",
     "Wipeable",
     "Workload",
-    "anomaly_and_word",
-    "bounds_of",
-    "changelog_of",
-    "clock_error_s",
-    "clocks_ahead",
-    "cluster_and_name",
-    "consumer_group",
-    "contract_mistakes",
-    "deletions_in",
-    "demand_bounds",
-    "demand_columns",
-    "evidence_of",
-    "identity_in",
-    "interpreter_script",
-    "limited",
-    "missing_evidence",
-    "module_command",
-    "note_event",
-    "of_second",
-    "out_of_bounds",
-    "overlaid_contract",
     "own_group",
-    "phase_event",
-    "planned_contract",
     "record_id",
-    "regular",
-    "replacing",
-    "second_of",
     "split_record_id",
-    "table_problem",
-    "whole_number",
 ]

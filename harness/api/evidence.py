@@ -110,7 +110,7 @@ class Manifest:
     """`manifest.json`: the files that belong to a run's history.
 
     slots: how many places for workers there are. complete: the run came to its end, and each file is counted; before, it lists
-    what was begun. plan: a checksum of what `plan.json` says (`harness.runs.directory.plan_checksum`); empty in older ones.
+    what was begun. plan: a checksum of what `plan.json` says (`history.run_directory.plan_checksum`); empty in older ones.
     tables: the checksums of tables that the run itself wrote (`stored.parquet`), by file.
     """
 

@@ -1,4 +1,4 @@
-"""A run as a value: what its directory holds, read once (`harness.runs.directory.open_run`, docs/run-directory.md).
+"""A run as a value: what its directory holds, read once (`harness.history.run_directory.open_run`, docs/run-directory.md).
 
 Everyone who judges, reports, lists, exports or removes a run takes it. What is missing or damaged is part of it.
 """

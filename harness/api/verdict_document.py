@@ -1,6 +1,6 @@
 """The shapes of `verdict.json` (docs/run-directory.md) and of the receipts. A document from elsewhere may lack any key.
 
-What is written in other shapes is refused where a run is opened (`harness.runs.directory`), so that nobody behind it has to look.
+What is written in other shapes is refused where a run is opened (`history.run_directory`), so that nobody behind it has to look.
 """
 
 from __future__ import annotations

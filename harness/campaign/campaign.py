@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from fencepost.harness.api import CampaignError, Test
+from fencepost.harness.api import CampaignError
 from fencepost.harness.api.bounds import MOST_EXACT
-from fencepost.harness.api.plans import Key, Tables
+from fencepost.harness.api.plans import Key, Tables, Test
 from fencepost.harness.campaign.lines import CampaignText
 from fencepost.harness.campaign.test import KeyReader, read_test
 from fencepost.harness.campaign.toml import Keys, at_point, flat_settings, merged, place_in_file, read_toml

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from fencepost.harness.campaign.toml import Keys, toml_value, written
+from fencepost.harness.campaign.toml import Keys, written
+from fencepost.harness.plugins.toml_value import toml_value
 
 _SPACE = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _KEY = re.compile(r"""[ \t]*("(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[A-Za-z0-9_-]+)[ \t]*""")

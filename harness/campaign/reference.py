@@ -13,9 +13,9 @@ from dataclasses import MISSING
 from importlib.metadata import entry_points
 from typing import Any, get_args, get_origin
 
-from fencepost.harness.api import CONTRACT_KEYS, Budget, Choice, ContractKey, FaultChoice, Lane, Test
 from fencepost.harness.api.bounds import plain
-from fencepost.harness.api.plans import DeclaredKey, Span, declared
+from fencepost.harness.api.contract import CONTRACT_KEYS, ContractKey
+from fencepost.harness.api.plans import Budget, Choice, DeclaredKey, FaultChoice, Lane, Span, Test, declared
 from fencepost.harness.campaign.campaign import MATRIX, CampaignFile
 from fencepost.harness.campaign.client_settings import OURS
 from fencepost.harness.plugins import registry

@@ -17,21 +17,11 @@ from dataclasses import MISSING
 from typing import Any, get_args, get_origin
 
 from fencepost.harness import secrets
-from fencepost.harness.api import (
-    ALONE,
-    ANYWHERE,
-    CampaignError,
-    Choice,
-    DemandsContract,
-    FaultChoice,
-    JudgesSettings,
-    Lane,
-    Test,
-    anomaly_and_word,
-    contract_mistakes,
-)
+from fencepost.harness.api import CampaignError, DemandsContract, JudgesSettings
 from fencepost.harness.api.bounds import plain, unusable_numbers
-from fencepost.harness.api.plans import DeclaredKey, Key, Span, Tables, declared
+from fencepost.harness.api.contract_layers import contract_mistakes
+from fencepost.harness.api.expectations import ALONE, ANYWHERE, anomaly_and_word
+from fencepost.harness.api.plans import Choice, DeclaredKey, FaultChoice, Key, Lane, Span, Tables, Test, declared
 from fencepost.harness.campaign import targets
 from fencepost.harness.campaign.client_settings import OURS, refused_settings
 from fencepost.harness.campaign.toml import Keys

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from fencepost.harness.api import CampaignError
-
-_toml: Any = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+from fencepost.harness.plugins.toml_value import toml
 
 MOST_BYTES = 1 << 20  # of a campaign file
 Keys = tuple[str | int, ...]  # ("nemesis", 0, "target")
@@ -30,8 +27,8 @@ def read_toml(path: Path) -> tuple[dict[str, Any], str]:
     """The table in the file `path`, and its text. Raises CampaignError: not readable, not UTF-8, not TOML (with its line)."""
     text = _text_of(path)
     try:
-        return dict(_toml.loads(text)), text
-    except _toml.TOMLDecodeError as error:
+        return dict(toml.loads(text)), text
+    except toml.TOMLDecodeError as error:
         at_end = f"{error}".replace("at end of document", f"at line {text.count(chr(10)) + 1}, the end of the file")
         raise CampaignError([f"{path}: is not TOML: {at_end}"]) from error
     except RecursionError as error:
@@ -53,15 +50,6 @@ def _text_of(path: Path) -> str:
         if isinstance(error, UnicodeDecodeError):
             raise CampaignError([f"{path}: is not UTF-8 text: {error}"]) from error
         raise CampaignError([f"{path}: cannot be read: {getattr(error, 'strerror', error)}"]) from error
-
-
-def toml_value(text: str) -> Any:
-    """`8` -> 8, `true` -> True, `[3, 6]` -> a list; what is no such value is a text."""
-    try:
-        value = _toml.loads(f"value = {text}")["value"]
-    except _toml.TOMLDecodeError:
-        return text
-    return value if isinstance(value, bool | int | float | str | list | dict) else text
 
 
 def at_point(test: Mapping[str, Any], point: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

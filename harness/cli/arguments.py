@@ -7,12 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fencepost.harness.api import CONTRACT_KEYS, CampaignError, Choice, Test, contract_mistakes
+from fencepost.harness.api import CampaignError
+from fencepost.harness.api.contract import CONTRACT_KEYS
+from fencepost.harness.api.contract_layers import contract_mistakes
+from fencepost.harness.api.plans import Choice, Test
 from fencepost.harness.campaign.test import read_test
-from fencepost.harness.campaign.toml import Keys, toml_value
+from fencepost.harness.campaign.toml import Keys
 from fencepost.harness.cli.run_options import KEY_OPTIONS, KeyOption
 from fencepost.harness.plugins.check_options import load_check
 from fencepost.harness.plugins.registry import load, make_importable, unknown
+from fencepost.harness.plugins.toml_value import toml_value
 from fencepost.harness.plugins.validation import breaches
 
 DEFAULT_NEMESIS = ("kill", "pause", "isolate", "cut-clients")

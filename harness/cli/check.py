@@ -11,7 +11,9 @@ from typing import Annotated
 
 import typer
 
-from fencepost.harness.api import CampaignError, Exit, Run, RunFile
+from fencepost.harness.api import CampaignError
+from fencepost.harness.api.errors import Exit
+from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.cli import console
 from fencepost.harness.cli.console import (
     DEFAULT_MASTER,
@@ -65,7 +67,7 @@ def check(
     Exit codes: 0 valid; 1 invalid; 2 unknown; 254 no such run; 255 the harness broke.
     """
     from fencepost.harness.cli.arguments import checkers_of, contract_of, spark_conf_of
-    from fencepost.harness.runs.directory import open_run
+    from fencepost.harness.history.run_directory import open_run
     from fencepost.harness.runs.store import results_root
 
     own_checks = checkers_of(checker or ())

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from fencepost.harness.api import CampaignError, Exit
+from fencepost.harness.api import CampaignError
+from fencepost.harness.api.errors import Exit
 from fencepost.harness.cli.console import Json, Results, err, out, print_json, print_line, table
 
 NAMES = "\b\nExamples:\n  fencepost client fetch java@4.3.0\n  fencepost client fetch librdkafka@2.0.2 librdkafka@1.4.2"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from fencepost.harness.api import RunEvent
+    from fencepost.harness.api.events import RunEvent
     from fencepost.harness.cli.display import Display
     from fencepost.harness.runs.sequence import Engine
 

@@ -15,7 +15,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from fencepost.harness.api import RunEvent, RunFile
+from fencepost.harness.api.events import RunEvent
+from fencepost.harness.api.run import RunFile
 from fencepost.harness.runs.sequence import RunResult, by_test, expectation_met
 
 STATUS_EVERY_S = 10.0

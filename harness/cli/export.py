@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from fencepost.harness.api import CampaignError, liveness
+from fencepost.harness.api import CampaignError
 from fencepost.harness.cli.console import Results, RunArgument, print_line
+from fencepost.harness.system import liveness
 
 EXAMPLES = "\b\nExamples:\n  fencepost export latest --format jepsen-edn --out merge.edn"
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import typer
 
-from fencepost.harness.api import Run, RunFile, Verdict
+from fencepost.harness.api.run import Run, RunFile
+from fencepost.harness.api.values import Verdict
 from fencepost.harness.api.verdict_document import judgement_terms
 from fencepost.harness.cli.console import Json, Results, err, out, print_json, print_line, table
 from fencepost.harness.visible_text import visible

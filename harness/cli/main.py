@@ -15,7 +15,8 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from fencepost.harness.api import CampaignError, Exit, HarnessError, UnwritableFile
+from fencepost.harness.api import CampaignError, HarnessError
+from fencepost.harness.api.errors import Exit, UnwritableFile
 from fencepost.harness.cli.console import EXIT_CODES, count, err, print_json, print_line
 
 COMMANDS = (  # modules of this folder, in the order in which `--help` lists them

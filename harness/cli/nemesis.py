@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fencepost.harness.api import CampaignError, Choice, Exit
+from fencepost.harness.api import CampaignError
 from fencepost.harness.api.bounds import MOST_EXACT
+from fencepost.harness.api.errors import Exit
+from fencepost.harness.api.plans import Choice
 from fencepost.harness.cli.console import Texts, err, out, pairs, print_line, table
 
 if TYPE_CHECKING:
@@ -59,8 +61,8 @@ def check(
 ) -> None:
     from fencepost.harness.cli.arguments import cluster_of, faults_of
     from fencepost.harness.conformance.kit import ConformanceCheck
+    from fencepost.harness.history.run_directory import write_json
     from fencepost.harness.plugins.registry import make_importable
-    from fencepost.harness.runs.directory import write_json
 
     if json_ and not json_.absolute().parent.is_dir():
         raise CampaignError([f"--json {json_}: there is no directory {json_.absolute().parent}"])

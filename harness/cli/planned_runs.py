@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fencepost.harness.api import Exit, note_event
+from fencepost.harness.api.errors import Exit
+from fencepost.harness.api.events import note_event
 from fencepost.harness.cli import console
 from fencepost.harness.cli.console import Texts, count, err, out, print_line
 
 if TYPE_CHECKING:
-    from fencepost.harness.api import RunEvent
+    from fencepost.harness.api.events import RunEvent
     from fencepost.harness.campaign.campaign import PlannedRun
     from fencepost.harness.runs.sequence import RunResult
 

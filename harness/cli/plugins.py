@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from fencepost.harness.api import CampaignError, Exit
+from fencepost.harness.api import CampaignError
+from fencepost.harness.api.errors import Exit
 from fencepost.harness.cli.console import Json, out, print_json, print_line, table
 
 EXAMPLES = "\b\nExamples:\n  fencepost plugins\n  fencepost plugins pause\n  fencepost plugins my_faults:Stutter"

@@ -16,10 +16,10 @@ def register(app: typer.Typer) -> None:
 
 def report(run: RunArgument, results: Results = None) -> None:
     """Write a run's report again, and print where it is. RUN may also be the directory of another judgement of the run."""
-    from fencepost.harness.api import liveness
     from fencepost.harness.report import render
     from fencepost.harness.runs.judgements import judgement_at
     from fencepost.harness.runs.store import find, results_root
+    from fencepost.harness.system import liveness
 
     found = judgement_at(Path(run)) or find(results_root(results), run)
     with liveness.hold(found.directory):

@@ -13,8 +13,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
-from fencepost.harness.api import Choice, FaultChoice, Test
-from fencepost.harness.api.plans import DeclaredKey, RunOption, declared
+from fencepost.harness.api.plans import Choice, DeclaredKey, FaultChoice, RunOption, Test, declared
 from fencepost.harness.cli.console import plugin_names
 
 PAIR = "KEY=VALUE"

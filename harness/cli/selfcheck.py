@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from fencepost.harness.api import Exit, liveness
 from fencepost.harness.api.bounds import MOST_EXACT
+from fencepost.harness.api.errors import Exit
 from fencepost.harness.cli.console import (
     DEFAULT_MASTER,
     RUN_HELP,
@@ -22,6 +22,7 @@ from fencepost.harness.cli.console import (
     print_line,
     table,
 )
+from fencepost.harness.system import liveness
 
 EXAMPLES = "\b\nExamples:\n  fencepost selfcheck\n  fencepost selfcheck latest --seed 7"
 

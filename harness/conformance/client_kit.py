@@ -11,13 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fencepost.harness.api import CampaignError, module_command
+from fencepost.harness.api import CampaignError
 from fencepost.harness.conformance.client_stories import STORIES
 from fencepost.harness.conformance.kit import LOG, events_of
 from fencepost.harness.conformance.results import StoryResult, exit_code
 from fencepost.harness.drivers import families
+from fencepost.harness.history.run_directory import write_plan
 from fencepost.harness.planning.plan import cluster_of, obtain_cluster
-from fencepost.harness.runs.directory import write_plan
+from fencepost.harness.system.python_command import module_command
 
 CLUSTER = {"kind": "local", "options": {"brokers": 1, "loopback": True}}
 

@@ -15,10 +15,10 @@ from typing import Any
 from fencepost.harness.api import HarnessError, TopicSpec
 from fencepost.harness.conformance.client_fixture import GROUP_TOPIC, TOPIC
 from fencepost.harness.conformance.client_stories import ClientKit
+from fencepost.harness.history.run_directory import read_plan
 from fencepost.harness.perform import parent_watch
 from fencepost.harness.planning.plan import cluster_of
 from fencepost.harness.plugins import registry
-from fencepost.harness.runs.directory import read_plan
 
 LOG = Path("logs", "driver.log")
 OBSERVER = "librdkafka"

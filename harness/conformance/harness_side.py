@@ -10,9 +10,9 @@ import sys
 import threading
 from pathlib import Path
 
-from fencepost.harness.api.python_command import module_command
+from fencepost.harness.history.run_directory import read_plan
 from fencepost.harness.planning.plan import cluster_of
-from fencepost.harness.runs.directory import read_plan
+from fencepost.harness.system.python_command import module_command
 
 
 def main(argv: list[str]) -> int:

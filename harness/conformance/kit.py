@@ -17,24 +17,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fencepost.harness.api import (
-    CampaignError,
-    ChangesTopicSettings,
-    Choice,
-    ClusterError,
-    Fault,
-    HarnessError,
-    Obtains,
-    Scalable,
-    Test,
-)
-from fencepost.harness.api.python_command import module_command
+from fencepost.harness.api import CampaignError, ChangesTopicSettings, ClusterError, Fault, HarnessError, Obtains, Scalable
+from fencepost.harness.api.plans import Choice, Test
 from fencepost.harness.conformance.results import STORIES, StoryResult, unplayed
+from fencepost.harness.history.run_directory import write_plan
 from fencepost.harness.planning.plan import make_plan
 from fencepost.harness.plugins import fault_validation, registry, validation
 from fencepost.harness.plugins.fault_validation import refused_topic_settings
 from fencepost.harness.runs import leftovers
-from fencepost.harness.runs.directory import write_plan
+from fencepost.harness.system.python_command import module_command
 
 Event = Mapping[str, Any]
 LOG = Path("logs", "kit.log")  # where all logs are, so that secrets are taken out of it too

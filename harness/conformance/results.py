@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from fencepost.harness.api import Exit, Receipt
+from fencepost.harness.api import Receipt
+from fencepost.harness.api.errors import Exit
 
 STORIES = {
     "interface": "the class is what a fault must be",

@@ -19,12 +19,12 @@ from fencepost.harness import secrets
 from fencepost.harness.api import Cluster, HarnessError, TopicSpec
 from fencepost.harness.conformance.results import STORIES
 from fencepost.harness.conformance.stories import Kit
+from fencepost.harness.history.run_directory import read_plan
 from fencepost.harness.perform import parent_watch
 from fencepost.harness.perform.worker import coordinated, instances_of, roles_of
 from fencepost.harness.perform.worker_pool import WorkerPool
 from fencepost.harness.planning.plan import cluster_of, workload_of
 from fencepost.harness.plugins import registry
-from fencepost.harness.runs.directory import read_plan
 
 Emit = Callable[..., None]
 DIED = tuple(STORIES)[-1]

@@ -13,7 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fencepost.harness.api import CallError, CampaignError, ClusterError, DriverFamily, UnusableLibrary
+from fencepost.harness.api import CallError, CampaignError, ClusterError, DriverFamily
+from fencepost.harness.api.errors import UnusableLibrary
 from fencepost.harness.drivers.process import DriverProcess, Hello
 from fencepost.harness.fetching.manifest import Manifest, sha256
 from fencepost.harness.fetching.store import Store, cache_dir

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from fencepost.harness.api import CallError
 from fencepost.harness.drivers import frames
-from fencepost.harness.fetching.parent_death import die_with
+from fencepost.harness.system.parent_death import die_with
 
 PROTOCOL = 1
 GONE, BROKEN = "_DRIVER_GONE", "_DRIVER_BROKEN"

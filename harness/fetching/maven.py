@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fencepost.harness.api import CampaignError, ClusterError, HarnessError
 from fencepost.harness.fetching.java import java
-from fencepost.harness.fetching.parent_death import die_with
+from fencepost.harness.system.parent_death import die_with
 
 Ivy = Callable[[Path, Path, Path], "subprocess.CompletedProcess[str]"]  # (ivy.xml, destination, cache)
 Coordinates = tuple[str, str, str]  # organisation, artifact, version

@@ -13,9 +13,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from fencepost.harness.api import ClusterError, liveness
+from fencepost.harness.api import ClusterError
 from fencepost.harness.fetching import manifest
 from fencepost.harness.fetching.manifest import Manifest
+from fencepost.harness.system import liveness
 
 Progress = Callable[[str], None]
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fencepost.harness.api import ClusterError
-from fencepost.harness.fetching.parent_death import die_with
+from fencepost.harness.system.parent_death import die_with
 
 LAST_LINES = 12
 

@@ -15,7 +15,9 @@ from typing import Annotated, Any, BinaryIO
 
 import msgspec
 
-from fencepost.harness.api import HistoryFile, history, regular
+from fencepost.harness.api import history
+from fencepost.harness.api.evidence import HistoryFile
+from fencepost.harness.api.files import regular
 
 GZIP = b"\x1f\x8b"
 FORMAT = "fencepost-history"

@@ -16,9 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fencepost.harness.api import HistoryFile, Manifest, RunFile
+from fencepost.harness.api.evidence import HistoryFile, Manifest
 from fencepost.harness.api.files import checksum
-from fencepost.harness.runs.directory import plan_checksum, write_manifest
+from fencepost.harness.api.run import RunFile
+from fencepost.harness.history.run_directory import plan_checksum, write_manifest
 
 BLOCK = 4096  # bytes; the last block of a file may be shorter
 LOOK_EVERY_S = 2.0

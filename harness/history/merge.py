@@ -11,12 +11,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fencepost.harness.api import Gap, GapKind, HistoryError, Run, RunFile, replacing
+from fencepost.harness.api.errors import HistoryError
+from fencepost.harness.api.evidence import Gap, GapKind
+from fencepost.harness.api.files import replacing
 from fencepost.harness.api.history import OPERATIONS, RECEIPTS, arrow_type, schema
+from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.history.operations import FileReading, Row
 from fencepost.harness.history.receipts import receipts
 from fencepost.harness.history.roster import Roster, content, present, roster_of
-from fencepost.harness.runs.directory import write_damage
+from fencepost.harness.history.run_directory import write_damage
 
 OPS_SCHEMA, FAULTS_SCHEMA = schema(OPERATIONS), schema(RECEIPTS)
 MOP, ERROR, STRANGE = (arrow_type(name) for name in ("mop", "error", "strange"))

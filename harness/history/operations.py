@@ -14,8 +14,11 @@ from typing import Any
 
 import msgspec
 
-from fencepost.harness.api import HISTORY_VERSION, Evidence, Gap, GapKind, HistoryError, HistoryFile, Outcome, evidence_of
+from fencepost.harness.api import Outcome
+from fencepost.harness.api.errors import HistoryError
+from fencepost.harness.api.evidence import Evidence, Gap, GapKind, HistoryFile, evidence_of
 from fencepost.harness.api.history import OPERATIONS, UNREADABLE
+from fencepost.harness.api.values import HISTORY_VERSION
 from fencepost.harness.history.lines import (
     COMPLETION,
     CUT_OFF,

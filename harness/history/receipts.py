@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from fencepost.harness.api import Gap, GapKind, HistoryFile, evidence_of
+from fencepost.harness.api.evidence import Gap, GapKind, HistoryFile, evidence_of
 from fencepost.harness.api.history import RECEIPTS
 from fencepost.harness.history.lines import CUT_OFF, column_type, decoded_as
 

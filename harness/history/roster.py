@@ -12,8 +12,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from fencepost.harness.api import Evidence, Gap, GapKind, HistoryError, HistoryFile, Run, RunFile, evidence_of
+from fencepost.harness.api.errors import HistoryError
+from fencepost.harness.api.evidence import Evidence, Gap, GapKind, HistoryFile, evidence_of
 from fencepost.harness.api.files import fits_in_memory
+from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.history.lines import content_of
 from fencepost.harness.history.manifest import sound_lines
 

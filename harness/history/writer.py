@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from fencepost.harness.api import HISTORY_VERSION, Outcome
+from fencepost.harness.api import Outcome
+from fencepost.harness.api.values import HISTORY_VERSION
 
 
 def file_name(slot: int, incarnation: int) -> str:

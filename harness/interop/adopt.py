@@ -20,8 +20,11 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from fencepost.harness.api import Evidence, Gap, GapKind, HistoryError, RunFile, missing_evidence
+from fencepost.harness.api.errors import HistoryError
+from fencepost.harness.api.evidence import Evidence, Gap, GapKind, missing_evidence
+from fencepost.harness.api.run import RunFile
 from fencepost.harness.history.merge import FAULTS_SCHEMA
+from fencepost.harness.history.run_directory import write_damage, write_plan
 from fencepost.harness.interop.adopted_plan import contract, foreign_plan
 from fencepost.harness.interop.blocks import BLOCK, blocks
 from fencepost.harness.interop.detect import UNDERSTOOD, Format, detect, located
@@ -31,7 +34,6 @@ from fencepost.harness.interop.jepsen.receipts import receipts
 from fencepost.harness.interop.jepsen.tables import Assembly
 from fencepost.harness.interop.native import copy_parquet, merge_lines
 from fencepost.harness.interop.parallel import cores, in_turn
-from fencepost.harness.runs.directory import write_damage, write_plan
 
 __all__ = ["UNDERSTOOD", "Format", "adopt", "detect"]
 MOST_DAMAGE = 1000

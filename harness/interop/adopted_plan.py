@@ -9,7 +9,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from fencepost.harness.api import CONTRACT_KEYS, PLAN_SCHEMA, Plan, TopicPlan, overlaid_contract
+from fencepost.harness.api.contract import CONTRACT_KEYS
+from fencepost.harness.api.contract_layers import overlaid_contract
+from fencepost.harness.api.run import Plan, TopicPlan
+from fencepost.harness.api.values import PLAN_SCHEMA
 
 _OURS = re.compile(r"(.+)-(\d+)")
 

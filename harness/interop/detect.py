@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from fencepost.harness.api import HistoryError, RunFile
+from fencepost.harness.api.errors import HistoryError
+from fencepost.harness.api.run import RunFile
 from fencepost.harness.history.lines import opened
 from fencepost.harness.history.merge import OPS_SCHEMA
 from fencepost.harness.interop.blocks import elements, unmarked

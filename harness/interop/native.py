@@ -14,12 +14,14 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from fencepost.harness.api import Evidence, Gap, GapKind, HistoryError, RunFile
+from fencepost.harness.api.errors import HistoryError
+from fencepost.harness.api.evidence import Evidence, Gap, GapKind
 from fencepost.harness.api.files import fits_in_memory, regular
 from fencepost.harness.api.history import OPERATIONS, lacking_values
+from fencepost.harness.api.run import RunFile
 from fencepost.harness.history import merge
 from fencepost.harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
-from fencepost.harness.runs.directory import open_run
+from fencepost.harness.history.run_directory import open_run
 
 
 def merge_lines(path: Path, run_dir: Path) -> list[Gap]:

@@ -15,10 +15,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from fencepost.harness.api import Admin, Budget, Cluster, ClusterError, OverBudget, Pair, SharedState, second_of
+from fencepost.harness.api import Admin, Cluster, ClusterError, OverBudget, Pair, SharedState
 from fencepost.harness.api.capabilities import CAPABILITIES
+from fencepost.harness.api.clusters import second_of
 from fencepost.harness.api.effects import Effect, effects_of
 from fencepost.harness.api.faults import State
+from fencepost.harness.api.plans import Budget
 
 _CALLS = effects_of(CAPABILITIES)
 _ADMIN_CALLS = effects_of([Admin])

@@ -17,7 +17,9 @@ from typing import Any
 
 import structlog
 
-from fencepost.harness.api import Budget, CampaignError, Cluster, Fault, HarnessError, Injection, Receipt, whole_number
+from fencepost.harness.api import CampaignError, Cluster, Fault, HarnessError, Receipt
+from fencepost.harness.api.plans import Budget, Injection
+from fencepost.harness.api.values import whole_number
 from fencepost.harness.perform.budget import Ledger
 from fencepost.harness.perform.reachability import PATIENT_PROBES, Reachability, closed_pairs_note, probe_pairs, reach_field
 from fencepost.harness.plugins.fault_validation import breaches, lacks

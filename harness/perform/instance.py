@@ -21,9 +21,9 @@ from typing import IO, Any, Protocol
 from fencepost.harness import secrets
 from fencepost.harness.api import OWN_GROUP, ConnectWorker, Outcome, Program, own_group
 from fencepost.harness.connect.worker import prepare, serves
-from fencepost.harness.fetching.parent_death import die_with
 from fencepost.harness.history.writer import HistoryWriter
 from fencepost.harness.perform.remote_program import RemoteProgram
+from fencepost.harness.system.parent_death import die_with
 
 LOG = "application.log"
 STARTED_S = 2.0  # a program that has lived for so long has started

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from fencepost.harness.api import Interrupted
+from fencepost.harness.api.errors import Interrupted
 
 
 def start(on_command: Callable[[dict[str, Any]], None] = lambda _: None) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fencepost.harness.api import Admin, Cluster, Isolation, second_of
+from fencepost.harness.api import Admin, Cluster, Isolation
+from fencepost.harness.api.clusters import second_of
 
 
 class PartitionOffsets:

@@ -28,32 +28,29 @@ import structlog
 from fencepost.harness import secrets
 from fencepost.harness.api import (
     SECOND,
-    Budget,
     Cluster,
     ClusterError,
     HarnessError,
-    HistoryFile,
-    Injection,
     Isolation,
     ListingTransactions,
     LogEntry,
     LogRecord,
     Outcome,
-    PerformerEvent,
-    Plan,
     Program,
-    RunFile,
     TopicSpec,
     Workload,
-    changelog_of,
-    clocks_ahead,
-    note_event,
-    of_second,
-    phase_event,
-    second_of,
 )
+from fencepost.harness.api.clocks_ahead import clocks_ahead
+from fencepost.harness.api.clusters import second_of
+from fencepost.harness.api.events import PerformerEvent, note_event, phase_event
+from fencepost.harness.api.evidence import HistoryFile
+from fencepost.harness.api.logs import of_second
+from fencepost.harness.api.plans import Budget, Injection
+from fencepost.harness.api.run import Plan, RunFile
+from fencepost.harness.api.workloads import changelog_of
 from fencepost.harness.connect.worker import jar_directories
 from fencepost.harness.history.manifest import ManifestWriter
+from fencepost.harness.history.run_directory import read_plan, write_plan
 from fencepost.harness.history.writer import HistoryWriter, file_name
 from fencepost.harness.perform import parent_watch
 from fencepost.harness.perform.draining import Draining, last_inputs, task_stands_still
@@ -82,7 +79,6 @@ from fencepost.harness.perform.worker import (
 from fencepost.harness.perform.worker_pool import Place, WorkerPool, end
 from fencepost.harness.planning.plan import complete
 from fencepost.harness.plugins import registry
-from fencepost.harness.runs.directory import read_plan, write_plan
 
 Emit = Callable[[PerformerEvent], None]
 PROGRESS_EVERY_S = 0.5

@@ -9,7 +9,8 @@ from typing import Any
 
 import structlog
 
-from fencepost.harness.api import Cluster, Pair, Partitionable, second_of
+from fencepost.harness.api import Cluster, Pair, Partitionable
+from fencepost.harness.api.clusters import second_of
 
 PROBES, PATIENT_PROBES = 2, 8  # a datagram may be late on a busy machine; a probe that misses one waits a quarter of a second
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from fencepost.harness.api import Cluster, HarnessError, RunFile, StoredRow, Storing, record_ids
+from fencepost.harness.api import Cluster, HarnessError, StoredRow, Storing, record_ids
 from fencepost.harness.api.history import STORED, schema
+from fencepost.harness.api.run import RunFile
 
 
 def write_stored(cluster: Cluster, run: str, run_dir: Path) -> Iterator[str]:

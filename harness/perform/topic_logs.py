@@ -8,17 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from fencepost.harness.api import (
-    Cluster,
-    ClusterError,
-    LogEntry,
-    LogRecord,
-    Outcome,
-    ReadingLogs,
-    cluster_and_name,
-    of_second,
-    second_of,
-)
+from fencepost.harness.api import Cluster, ClusterError, LogEntry, LogRecord, Outcome, ReadingLogs
+from fencepost.harness.api.clusters import second_of
+from fencepost.harness.api.logs import cluster_and_name, of_second
 from fencepost.harness.history.writer import HistoryWriter
 
 FUNCTION = "read-log"

@@ -34,20 +34,20 @@ from fencepost.harness.api import (
     Outcome,
     PlannedOperation,
     Role,
-    consumer_group,
 )
+from fencepost.harness.api.clients import consumer_group
 from fencepost.harness.connect.rest import RestClient
 from fencepost.harness.connect.worker import addresses, transactional_ids
 from fencepost.harness.connect.worker import group_of as group_of_connect
 from fencepost.harness.drivers.client import DriverClient
 from fencepost.harness.drivers.process import DriverProcess
+from fencepost.harness.history.run_directory import read_plan
 from fencepost.harness.history.writer import HistoryWriter, file_name
 from fencepost.harness.perform.instance import Instance, Launch, directory_of, end_group
 from fencepost.harness.perform.instance import group_of as group_of_program
 from fencepost.harness.perform.operators import RemoteOperator
 from fencepost.harness.perform.rivals import SlotRivals
 from fencepost.harness.plugins import registry
-from fencepost.harness.runs.directory import read_plan
 
 OPEN_S = 15.0
 REPORT_EVERY_S = 0.5

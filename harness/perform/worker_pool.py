@@ -12,9 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-from fencepost.harness.api import Cluster, ClusterError, Scalable, Spawned, second_of
-from fencepost.harness.api.python_command import module_command
+from fencepost.harness.api import Cluster, ClusterError, Scalable, Spawned
+from fencepost.harness.api.clusters import second_of
 from fencepost.harness.perform.image_programs import ImagePrograms
+from fencepost.harness.system.python_command import module_command
 
 COUNTED = ("ok", "fail", "info")
 Place = tuple[int, int]  # a slot, and how many workers it had before

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fencepost.harness import secrets
-from fencepost.harness.api import CAPABILITIES, ONLY_READ, Role, Test, Workload
+from fencepost.harness.api import CAPABILITIES, ONLY_READ, Role, Workload
+from fencepost.harness.api.plans import Test
 from fencepost.harness.api.run import ClientPlan, DriverPlan, ReadersPlan
 from fencepost.harness.drivers import families
 from fencepost.harness.drivers.families import Driver

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from fencepost.harness.api import CONTRACT_KEYS, Isolation, Role
+from fencepost.harness.api import Isolation, Role
+from fencepost.harness.api.contract import CONTRACT_KEYS
 
 _ACKS = ("acks", "request.required.acks")
 _IN_FLIGHT = ("max.in.flight", "max.in.flight.requests.per.connection")

@@ -13,22 +13,19 @@ from typing import Any, cast
 
 from fencepost.harness import secrets
 from fencepost.harness.api import (
-    PLAN_SCHEMA,
     SECOND,
     CampaignError,
     ChangesTopicSettings,
     ConnectWorker,
     JudgesSettings,
     Obtains,
-    Plan,
     Role,
-    Test,
-    TopicPlan,
     TopicSpec,
-    overlaid_contract,
 )
-from fencepost.harness.api.plans import declared
-from fencepost.harness.api.run import ConnectPlan, InjectionPlan
+from fencepost.harness.api.contract_layers import overlaid_contract
+from fencepost.harness.api.plans import Test, declared
+from fencepost.harness.api.run import ConnectPlan, InjectionPlan, Plan, TopicPlan
+from fencepost.harness.api.values import PLAN_SCHEMA
 from fencepost.harness.connect import jars
 from fencepost.harness.connect.worker import fencing_s
 from fencepost.harness.planning import derived_contract, schedule

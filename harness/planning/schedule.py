@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from fencepost.harness.api import CampaignError, FaultChoice, Injection, Lane
-from fencepost.harness.api.plans import IN_TURN, ORDERS
+from fencepost.harness.api import CampaignError
+from fencepost.harness.api.plans import IN_TURN, ORDERS, FaultChoice, Injection, Lane
 
 LAST_START_S = 1.0  # no fault starts later than this before the end
 SHORTEST_S = 0.1  # from one fault of a lane to the next

@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 from fencepost.harness.api import CampaignError
-from fencepost.harness.campaign.toml import toml_value
 from fencepost.harness.plugins import registry
+from fencepost.harness.plugins.toml_value import toml_value
 
 
 def load_check(text: str) -> Any:

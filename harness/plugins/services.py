@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from fencepost.harness.api import CampaignError, DockerService, HarnessError, Judge, KafkaCache
+from fencepost.harness.api import CampaignError, HarnessError
+from fencepost.harness.api.services import DockerService, Judge, KafkaCache
 from fencepost.harness.plugins import registry
 
 

@@ -18,8 +18,8 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from fencepost.harness.api import Run, RunFile
 from fencepost.harness.api.files import replacing
+from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.report.client_table import PROMISES, Row
 from fencepost.harness.report.documents import read
 from fencepost.harness.report.model import Page, page

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fencepost.harness.api import Property, Run, RunFile, Verdict
+from fencepost.harness.api.run import Run, RunFile
+from fencepost.harness.api.values import Property, Verdict
 
 PROMISES: Mapping[str, tuple[str, ...]] = {  # in words, and the anomalies that break it
     "acknowledged is kept": ("lost-write", "swallowed-write", "false-ack"),

@@ -17,11 +17,13 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from fencepost.harness.api import CampaignError, Evidence, Plan, Problem, Run, RunFile
+from fencepost.harness.api import CampaignError
+from fencepost.harness.api.evidence import Evidence
 from fencepost.harness.api.files import regular
 from fencepost.harness.api.history import OPERATIONS, STORED, VALUES, demand_columns
+from fencepost.harness.api.run import Plan, Problem, Run, RunFile
+from fencepost.harness.history.run_directory import described
 from fencepost.harness.report.transaction_protocol import spoken
-from fencepost.harness.runs.directory import described
 
 Doc = Mapping[str, Any]
 Ints = npt.NDArray[np.int64]

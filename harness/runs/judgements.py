@@ -10,8 +10,10 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fencepost.harness.api import CampaignError, Run, RunFile, overlaid_contract, planned_contract
-from fencepost.harness.runs.directory import open_run, read_verdict
+from fencepost.harness.api import CampaignError
+from fencepost.harness.api.contract_layers import overlaid_contract, planned_contract
+from fencepost.harness.api.run import Run, RunFile
+from fencepost.harness.history.run_directory import open_run, read_verdict
 from fencepost.harness.runs.store import is_run, slug
 
 LONGEST_NAME = 60

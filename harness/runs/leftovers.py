@@ -1,7 +1,7 @@
 """What runs may leave behind, and how it is found. Nothing here should ever be found; `fencepost clean` looks all the same.
 
 Nothing that lives is touched. Directories have a lock while they are used, and what is in Docker a label of its process
-(`harness.api.liveness`). A sandbox lives as long as its harness, which is the case while somebody has the other end of its
+(`harness.system.liveness`). A sandbox lives as long as its harness, which is the case while somebody has the other end of its
 standard input open: the kernel knows that, in whichever PID namespace or container the harness is, and whatever its process id.
 """
 
@@ -20,10 +20,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from fencepost.harness.api import DockerLeftover, Run, liveness
-from fencepost.harness.api.python_command import START
+from fencepost.harness.api.run import Run
+from fencepost.harness.api.services import DockerLeftover
 from fencepost.harness.plugins import services
 from fencepost.harness.runs import store
+from fencepost.harness.system import liveness
+from fencepost.harness.system.python_command import START
 
 SANDBOXES = ("fencepost.clusters.local.init", "fencepost.clusters.docker.init")  # the first processes of sandboxes
 TEMPORARY = ("spark", "warm", "shared", "selfcheck", "base")  # kinds of temporary directories

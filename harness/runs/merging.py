@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from fencepost.harness.api import Run, RunFile, liveness
 from fencepost.harness.api.history import OPERATIONS, RECEIPTS
+from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.history import merge
 from fencepost.harness.history.roster import present
-from fencepost.harness.runs.directory import open_run, read_verdict
+from fencepost.harness.history.run_directory import open_run, read_verdict
+from fencepost.harness.system import liveness
 
 MERGE_LOCK = ".merge.lock"
 

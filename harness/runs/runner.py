@@ -17,29 +17,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from fencepost.harness.api import (
-    ClusterError,
-    FailedEvent,
-    HarnessError,
-    HistoryError,
-    Interrupted,
-    PerformedEvent,
-    PerformerEvent,
-    Run,
-    RunEvent,
-    RunFile,
-    Test,
-    liveness,
-    note_event,
-    phase_event,
-)
-from fencepost.harness.api.python_command import module_command
+from fencepost.harness.api import ClusterError, HarnessError
+from fencepost.harness.api.errors import HistoryError, Interrupted
+from fencepost.harness.api.events import FailedEvent, PerformedEvent, PerformerEvent, RunEvent, note_event, phase_event
+from fencepost.harness.api.plans import Test
+from fencepost.harness.api.run import Run, RunFile
+from fencepost.harness.history.run_directory import open_run, read_plan, write_left_behind, write_plan, write_verdict
 from fencepost.harness.planning.plan import hopeless, look_up_secrets, make_plan
 from fencepost.harness.plugins import registry, services
 from fencepost.harness.plugins.check_options import load_check
 from fencepost.harness.runs import store
-from fencepost.harness.runs.directory import open_run, read_plan, write_left_behind, write_plan, write_verdict
 from fencepost.harness.secrets import sweep
+from fencepost.harness.system import liveness
+from fencepost.harness.system.python_command import module_command
 
 OnEvent = Callable[[RunEvent], None]
 _ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
@@ -195,7 +185,7 @@ class Runner:
         run_dir = store.new_run_dir(self._results, "adopted", secrets.token_hex(3))
         self.hold(run_dir)
         self._phase("fetch", f"{url}: what is needed of it goes to {run_dir}")
-        from fencepost.harness.history import remote
+        from fencepost.harness.runs import remote
 
         try:
             remote.adopt(self._session(), url, run_dir, contract)
@@ -247,7 +237,7 @@ class Runner:
     def _bring(self, run: Run) -> None:
         """What the report shows of a history on another file system; without it there is a report, and it says what it lacks."""
         if run.is_remote:
-            from fencepost.harness.history import remote
+            from fencepost.harness.runs import remote
 
             try:
                 remote.bring(self._session(), run)

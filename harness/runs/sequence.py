@@ -18,9 +18,15 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
-from fencepost.harness.api import Exit, HarnessError, Interrupted, Run, RunEvent, Test, Verdict, anomaly_and_word, note_event
+from fencepost.harness.api import HarnessError
+from fencepost.harness.api.errors import Exit, Interrupted
+from fencepost.harness.api.events import RunEvent, note_event
+from fencepost.harness.api.expectations import anomaly_and_word
+from fencepost.harness.api.plans import Test
+from fencepost.harness.api.run import Run
+from fencepost.harness.api.values import Verdict
 from fencepost.harness.campaign.campaign import PlannedRun
-from fencepost.harness.runs.directory import open_run
+from fencepost.harness.history.run_directory import open_run
 
 LEFT_BY_CTRL_C = 130
 

@@ -8,9 +8,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from fencepost.harness.api import CampaignError, Run, RunFile, Test
+from fencepost.harness.api import CampaignError
+from fencepost.harness.api.plans import Test
+from fencepost.harness.api.run import Run, RunFile
+from fencepost.harness.history.run_directory import open_run
 from fencepost.harness.plugins.registry import unknown
-from fencepost.harness.runs.directory import open_run
 
 RESULTS_VARIABLE = "FENCEPOST_RESULTS"
 LONGEST_NAME = 100  # of a directory

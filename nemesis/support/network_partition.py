@@ -10,7 +10,8 @@ from dataclasses import replace
 from random import Random
 from typing import Any, Literal, get_args
 
-from fencepost.harness.api import Cluster, HarnessError, Pair, Receipt, SecondCluster, second_of
+from fencepost.harness.api import Cluster, HarnessError, Pair, Receipt, SecondCluster
+from fencepost.harness.api.clusters import second_of
 from fencepost.nemesis.support import targets
 from fencepost.nemesis.support.attempts import attempt_each, no_target, undo_on_error
 from fencepost.nemesis.support.cluster_types import PartitionableCluster

@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
-from fencepost.harness.api import SECOND, Cluster, ClusterError, ConnectDuties, RunningConnect, Scalable, SecondCluster, second_of
+from fencepost.harness.api import SECOND, Cluster, ClusterError, ConnectDuties, RunningConnect, Scalable, SecondCluster
+from fencepost.harness.api.clusters import second_of
 from fencepost.nemesis.support.waiting import poll_until
 
 SPELLINGS = {

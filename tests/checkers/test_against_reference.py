@@ -15,7 +15,7 @@ from support.reference import NAMES, anomalies, by_records
 from fencepost.checkers.lawful_history import CONTRACT
 from fencepost.checkers.verdict.judge import judge
 from fencepost.harness.api import record_id
-from fencepost.harness.runs.directory import open_run
+from fencepost.harness.history.run_directory import open_run
 
 HISTORIES_PER_FILE = 60
 

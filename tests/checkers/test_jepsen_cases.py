@@ -8,8 +8,8 @@ import pytest
 from support.histories import answer, violated
 
 from fencepost.checkers.verdict.judge import judge
+from fencepost.harness.history.run_directory import open_run
 from fencepost.harness.interop.adopt import adopt
-from fencepost.harness.runs.directory import open_run
 
 CASES = (Path(__file__).parent / "data" / "jepsen_cases.txt").read_text().split("== ")[1:]
 

@@ -8,7 +8,7 @@ from fencepost.checkers.lawful_history import CONTRACT, write_lawful
 from fencepost.checkers.verdict.judge import judge
 from fencepost.checkers.verdict.rules import INAPPLICABLE, full_contract, rule_for
 from fencepost.harness.api import record_id
-from fencepost.harness.runs.directory import open_run
+from fencepost.harness.history.run_directory import open_run
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from fencepost.checkers.lawful_history import CONTRACT
 from fencepost.checkers.registry import Broken, installed_checks
 from fencepost.checkers.validation import breaches
 from fencepost.checkers.verdict.judge import judge
-from fencepost.harness.runs.directory import open_run
+from fencepost.harness.history.run_directory import open_run
 
 
 @partition_check("empty-offset", needs="nothing was read")

@@ -4,7 +4,8 @@ from random import Random
 
 import pytest
 
-from fencepost.harness.api import CampaignError, ClusterError, SharedState, deletions_in
+from fencepost.harness.api import CampaignError, ClusterError, SharedState
+from fencepost.harness.api.deletions import deletions_in
 from fencepost.harness.campaign import campaign
 from fencepost.nemesis.delete_topic import DeleteTopic
 from fencepost.nemesis.testing import FakeCluster

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from fencepost.harness.api import Injection
+from fencepost.harness.api.plans import Injection
 from fencepost.harness.perform.fault_runner import FaultRunner
 from fencepost.harness.perform.performer import make_fault
 from fencepost.nemesis import topic_settings

@@ -7,8 +7,9 @@ from random import Random
 
 import pytest
 
-from fencepost.harness.api import Admin, ClusterError, FaultChoice, Receipt
+from fencepost.harness.api import Admin, ClusterError, Receipt
 from fencepost.harness.api.effects import calls_of
+from fencepost.harness.api.plans import FaultChoice
 from fencepost.harness.campaign import campaign
 from fencepost.harness.conformance.fixture import Bounds
 from fencepost.harness.conformance.stories import Kit

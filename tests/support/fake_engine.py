@@ -9,10 +9,11 @@ import secrets
 import sys
 import threading
 
-from fencepost.harness.api import ClusterError, Interrupted
+from fencepost.harness.api import ClusterError
+from fencepost.harness.api.errors import Interrupted
 from fencepost.harness.cli import console, main
+from fencepost.harness.history.run_directory import read_plan, write_plan, write_verdict
 from fencepost.harness.runs import store
-from fencepost.harness.runs.directory import read_plan, write_plan, write_verdict
 
 
 class FakeEngine:

@@ -3,7 +3,7 @@
 import json
 from functools import partial
 
-from fencepost.harness.api import Budget, Injection
+from fencepost.harness.api.plans import Budget, Injection
 from fencepost.harness.perform.fault_runner import FaultRunner
 from fencepost.nemesis.cut_clients import CutClients
 from fencepost.nemesis.halves import Halves

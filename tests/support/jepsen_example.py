@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from fencepost.harness.api import Gap
+from fencepost.harness.api.evidence import Gap
 from fencepost.harness.interop.adopt import adopt
 
 DATA = Path(__file__).parent / "data"

@@ -9,7 +9,7 @@ from typing import Any
 
 from fencepost.checkers.lawful_history import CONTRACT
 from fencepost.checkers.verdict.judge import judge
-from fencepost.harness.runs.directory import open_run
+from fencepost.harness.history.run_directory import open_run
 from support.histories import write_history
 
 

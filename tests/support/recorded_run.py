@@ -12,9 +12,11 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from fencepost.checkers.lawful_history import write_lawful
-from fencepost.harness.api import HISTORY_VERSION, HistoryFile, Manifest, RunFile
+from fencepost.harness.api.evidence import HistoryFile, Manifest
+from fencepost.harness.api.run import RunFile
+from fencepost.harness.api.values import HISTORY_VERSION
 from fencepost.harness.history.manifest import counted
-from fencepost.harness.runs.directory import open_run, plan_checksum, write_manifest, write_plan
+from fencepost.harness.history.run_directory import open_run, plan_checksum, write_manifest, write_plan
 from support.written_once import written_once
 
 ROLES = {"writer": "writer", "reader": "reader", "final": "final", "harness": "harness"}

@@ -431,8 +431,8 @@ RUNS: dict[str, Callable[[Path], Path]] = {
 
 
 if __name__ == "__main__":
+    from fencepost.harness.history.run_directory import open_run
     from fencepost.harness.report import render
-    from fencepost.harness.runs.directory import open_run
 
     for name, build in RUNS.items():
         print(render(open_run(build(Path(sys.argv[1]) / name))))

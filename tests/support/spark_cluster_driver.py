@@ -13,7 +13,7 @@ from long_histories import judge_as_long
 from fencepost.checkers.registry import installed_checks
 from fencepost.checkers.spark.session import start_session
 from fencepost.checkers.verdict.judge import judge
-from fencepost.harness.runs.directory import open_run, write_verdict
+from fencepost.harness.history.run_directory import open_run, write_verdict
 
 if __name__ == "__main__":
     master, *conf = sys.argv[1:]

@@ -16,7 +16,7 @@ from pathlib import Path
 from pyroute2 import IPRoute
 
 from fencepost.clusters.local.network import _BRIDGE, _CLONE_NEWNET, Network
-from fencepost.harness.fetching.parent_death import die_with
+from fencepost.harness.system.parent_death import die_with
 
 PORT = 2222
 SSHD = "/usr/sbin/sshd"

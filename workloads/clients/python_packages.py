@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from fencepost.harness.api import UnusableLibrary
+from fencepost.harness.api.errors import UnusableLibrary
 from fencepost.harness.fetching import pip, tools
 
 DRIVERS = Path(__file__).parents[1] / "drivers" / "python"

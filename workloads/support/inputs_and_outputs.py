@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from fencepost.harness.api import Polled, identity_in, split_record_id
+from fencepost.harness.api import Polled, split_record_id
+from fencepost.harness.api.record_ids import identity_in
 
 HEADER = "fencepost-input"
 NOBODY = -1

@@ -17,7 +17,8 @@ from typing import Any
 
 from fencepost.clusters.fault_tools.disk_throttle import shared_page, thread_waits
 from fencepost.clusters.fault_tools.disk_throttle.shared_page import SLOTS, ThrottleSlot
-from fencepost.harness.api import ClusterError, HeldBack, module_command
+from fencepost.harness.api import ClusterError, HeldBack
+from fencepost.harness.system.python_command import module_command
 
 _CANNOT = "calls cannot be held back here (seccomp)"
 _PROGRAM = "fencepost.clusters.fault_tools.disk_throttle.throttle_program"

@@ -18,8 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from fencepost.harness.api import CampaignError, Isolation, Run, RunFile
+from fencepost.harness.api import CampaignError, Isolation
 from fencepost.harness.api.history import OPERATIONS, Column
+from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.history.merge import MOP
 from fencepost.harness.interop.jepsen.printing import Edn, HistoryLine, Json, Records
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fencepost.harness.api import Evidence, Gap
+from fencepost.harness.api.evidence import Evidence, Gap
 from fencepost.harness.interop.jepsen.operation_rows import OperationRows
 from fencepost.harness.interop.jepsen.parsed_blocks import NOT_UNDERSTOOD, WORKERS_LINE, ParsedBlock, PlacedEvent
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from fencepost.harness.api import whole_number
+from fencepost.harness.api.values import whole_number
 from fencepost.harness.history.lines import Int64
 from fencepost.harness.interop.jepsen import edn
 

@@ -11,7 +11,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from fencepost.harness.api import MAX_SEQ, Outcome
+from fencepost.harness.api import Outcome
+from fencepost.harness.api.record_ids import MAX_SEQ
 from fencepost.harness.interop.jepsen.lines import Event
 
 OPS = pa.schema(

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from fencepost.harness.api import Evidence, Gap
+from fencepost.harness.api.evidence import Evidence, Gap
 from fencepost.harness.interop.blocks import Block
 from fencepost.harness.interop.jepsen.identities import Ints
 from fencepost.harness.interop.jepsen.lines import EdnLines, Event, JsonLines, Reader

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.lib.stride_tricks import as_strided
 
-from fencepost.harness.api import MAX_SEQ
+from fencepost.harness.api.record_ids import MAX_SEQ
 from fencepost.harness.interop.jepsen.identities import Ints
 from fencepost.harness.interop.jepsen.operation_rows import MOPS, OPS, in_order
 from fencepost.harness.interop.jepsen.plain_grammar import (

@@ -15,8 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from fencepost.harness.api import MAX_OP, MAX_PROCESS, VALUES, Gap, HistoryError, RunFile, record_ids
-from fencepost.harness.api.history import schema
+from fencepost.harness.api import record_ids
+from fencepost.harness.api.errors import HistoryError
+from fencepost.harness.api.evidence import Gap
+from fencepost.harness.api.history import VALUES, schema
+from fencepost.harness.api.record_ids import MAX_OP, MAX_PROCESS
+from fencepost.harness.api.run import RunFile
 from fencepost.harness.history.merge import ERROR, MOP, OPS_SCHEMA, STRANGE
 from fencepost.harness.interop.jepsen.identities import NONE, Identities, Ints, RecordNames
 from fencepost.harness.interop.jepsen.joining import Joining

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fencepost.harness.api import Property
+from fencepost.harness.api.values import Property
 from fencepost.harness.report.documents import Doc, Ops, ReportData
 from fencepost.harness.report.text import number
 

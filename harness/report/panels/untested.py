@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from fencepost.harness.api import Property
+from fencepost.harness.api.values import Property
 from fencepost.harness.report.documents import ReportData
 from fencepost.harness.report.panels import faults
 from fencepost.harness.report.text import number, plain

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from fencepost.harness.api import Property, Verdict, anomaly_and_word
+from fencepost.harness.api.expectations import anomaly_and_word
+from fencepost.harness.api.values import Property, Verdict
 from fencepost.harness.api.verdict_document import judgement_terms
 from fencepost.harness.report.documents import Doc, ReportData
 from fencepost.harness.report.panels import faults

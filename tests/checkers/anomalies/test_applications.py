@@ -15,7 +15,7 @@ from fencepost.checkers.lawful_history import CONTRACT as LAWFUL
 from fencepost.checkers.registry import installed_checks
 from fencepost.checkers.selfcheck.damages import DAMAGES
 from fencepost.checkers.selfcheck.selfcheck import selfcheck
-from fencepost.harness.runs.directory import open_run
+from fencepost.harness.history.run_directory import open_run
 
 CHECKS = [check for check in installed_checks()[0] if check.name in FROM_OUTSIDE]
 CONTRACT = {"application": "exactly-once"}

@@ -8,10 +8,10 @@ import pytest
 from support.histories import History, answer, finding
 from support.judging import judge_here
 
-from fencepost.harness.api import RunFile
 from fencepost.harness.api.history import STORED, schema
+from fencepost.harness.api.run import RunFile
 from fencepost.harness.history.manifest import ManifestWriter
-from fencepost.harness.runs.directory import open_run
+from fencepost.harness.history.run_directory import open_run
 
 ID = {"transactional_id": "id"}
 NAMES = [column.name for column in STORED]

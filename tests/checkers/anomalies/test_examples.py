@@ -23,7 +23,7 @@ from support.worked_examples import Example
 from fencepost.checkers.lawful_history import CONTRACT
 from fencepost.checkers.registry import installed_checks
 from fencepost.checkers.verdict.judge import judge
-from fencepost.harness.runs.directory import open_run
+from fencepost.harness.history.run_directory import open_run
 
 ALL_TWINS = {**TWINS, **fencing_reference.TWINS, **pipeline_reference.TWINS, **hanging_reference.TWINS}
 OF_LOGS = {"epoch-regression"}  # judged by what logs hold, which no example shows: test_epochs.py

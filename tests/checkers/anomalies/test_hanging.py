@@ -16,7 +16,7 @@ from fencepost.checkers.anomalies.liveness import lso_stall
 from fencepost.checkers.lawful_history import write_lawful
 from fencepost.checkers.selfcheck.selfcheck import selfcheck
 from fencepost.checkers.verdict.weakening import needs_of
-from fencepost.harness.api import Evidence, Gap
+from fencepost.harness.api.evidence import Evidence, Gap
 
 SECOND = 1_000_000_000
 ID = {"transactional_id": "id"}

@@ -23,8 +23,8 @@ from fencepost.checkers.selfcheck.prefix_history import prepend, small_lawful
 from fencepost.checkers.selfcheck.schedules import SCHEDULES, scheduled_history
 from fencepost.checkers.verdict.judge import judge
 from fencepost.checkers.verdict.rules import ALLOWED, full_contract, rule_for
-from fencepost.harness.api import OPERATIONS
-from fencepost.harness.runs.directory import open_run
+from fencepost.harness.api.history import OPERATIONS
+from fencepost.harness.history.run_directory import open_run
 
 MOP = ("kind", "partition", "v", "offset", "began", "ended")
 BY_NAME = {damage.name: damage for damage in DAMAGES}

@@ -17,7 +17,7 @@ from fencepost.checkers.selfcheck.history_rows import read_rows, write_rows
 from fencepost.checkers.selfcheck.planted import DamagedHistory, PlantedDamage
 from fencepost.checkers.selfcheck.selfcheck import selfcheck
 from fencepost.checkers.validation import breaches
-from fencepost.harness.runs.directory import open_run
+from fencepost.harness.history.run_directory import open_run
 
 
 @pytest.fixture(scope="module")

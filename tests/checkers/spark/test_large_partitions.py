@@ -35,7 +35,7 @@ from fencepost.checkers.spark.part_files import stored
 from fencepost.checkers.spark.scan import PackedPart, scan_locally
 from fencepost.checkers.spark.source import LocalSource, from_message
 from fencepost.checkers.verdict.judge import judge
-from fencepost.harness.runs.directory import open_run
+from fencepost.harness.history.run_directory import open_run
 
 SLICED = ("dirty-read", "duplicate", "real-time-inversion", "lso-overrun", "order-inversion", "poll-skip", "nonmonotonic-poll")
 CHECKS = [check for check in installed_checks()[0] if check.scope == "partition"]

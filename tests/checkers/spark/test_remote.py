@@ -26,9 +26,11 @@ from fencepost.checkers.spark.overview import COLUMNS, TEXTS, read_overview
 from fencepost.checkers.spark.remote import bring, contents, fetch
 from fencepost.checkers.spark.source import READ_ERRORS, LocalSource, SparkSource
 from fencepost.checkers.verdict.judge import judge
-from fencepost.harness.api import CampaignError, HistoryError, Run
+from fencepost.harness.api import CampaignError
+from fencepost.harness.api.errors import HistoryError
+from fencepost.harness.api.run import Run
 from fencepost.harness.history.merge import OPS_SCHEMA
-from fencepost.harness.runs.directory import open_run
+from fencepost.harness.history.run_directory import open_run
 
 FAR = "viewfs://far/runs"
 SAME = ("verdict", "reason", "run", "expect", "properties", "allowed", "findings", "counts", "progress", "unseen", "weakened")

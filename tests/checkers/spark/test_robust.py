@@ -15,9 +15,10 @@ from fencepost.checkers.lawful_history import CONTRACT
 from fencepost.checkers.registry import installed_checks
 from fencepost.checkers.verdict.judge import judge
 from fencepost.checkers.verdict.rules import INAPPLICABLE, full_contract, rule_for
-from fencepost.harness.api import HistoryError, record_id
+from fencepost.harness.api import record_id
+from fencepost.harness.api.errors import HistoryError
 from fencepost.harness.history.merge import merge
-from fencepost.harness.runs.directory import open_run
+from fencepost.harness.history.run_directory import open_run
 
 HUGE = 1 << 62
 

@@ -18,7 +18,7 @@ from fencepost.checkers.registry import installed_checks
 from fencepost.checkers.selfcheck.history_rows import read_rows, write_rows
 from fencepost.checkers.selfcheck.transaction_damages import tear
 from fencepost.checkers.verdict.judge import judge
-from fencepost.harness.runs.directory import open_run
+from fencepost.harness.history.run_directory import open_run
 
 DECIDED = ("verdict", "reason", "properties", "allowed", "findings", "counts", "progress")
 ATTEMPTS = ("spark.task.maxFailures=2", "spark.stage.maxConsecutiveAttempts=2")  # two, as on one machine

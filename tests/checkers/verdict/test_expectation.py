@@ -11,7 +11,8 @@ from fencepost.checkers.verdict.decision import JudgedProperty, decide
 from fencepost.checkers.verdict.expectation import CONSEQUENCES, PAIRS, WITHOUT_SENDER, compare
 from fencepost.checkers.verdict.findings import Finding, FindingRecord
 from fencepost.checkers.verdict.rules import ALLOWED, FORBIDDEN, RULES, Rule
-from fencepost.harness.api import Property, record_id
+from fencepost.harness.api import record_id
+from fencepost.harness.api.values import Property
 
 T, U, X, Y, Z = (record_id(process, 0, 0) for process in range(1, 6))  # the first records of five transactions
 T2 = record_id(1, 0, 1)

@@ -11,9 +11,10 @@ from support.histories import violated
 from support.recorded_run import attest, of_former_days, record_run
 
 from fencepost.checkers.verdict.judge import judge
-from fencepost.harness.api import RunFile, split_record_id
+from fencepost.harness.api import split_record_id
+from fencepost.harness.api.run import RunFile
+from fencepost.harness.history.run_directory import open_run, write_verdict
 from fencepost.harness.report import render
-from fencepost.harness.runs.directory import open_run, write_verdict
 from fencepost.harness.runs.merging import merged
 
 WRITER, READER, FINAL, SECOND = "c0-0.jsonl", "c3-0.jsonl", "c4-0.jsonl", "c5-0.jsonl"

@@ -6,7 +6,7 @@ import pytest
 from support.histories import History, answer, violated, write_faults
 from support.judging import judge_here
 
-from fencepost.harness.api import RunFile
+from fencepost.harness.api.run import RunFile
 
 
 def deletion(known_ns, topic="t"):

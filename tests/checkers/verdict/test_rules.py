@@ -6,8 +6,8 @@ import pytest
 
 from fencepost.checkers.lawful_history import CONTRACT
 from fencepost.checkers.verdict.rules import RULES, full_contract
-from fencepost.harness.api import CONTRACT_KEYS, contract_mistakes
-from fencepost.harness.api.contract_layers import canonical
+from fencepost.harness.api.contract import CONTRACT_KEYS
+from fencepost.harness.api.contract_layers import canonical, contract_mistakes
 
 CONDITIONS = sorted({condition for rules in RULES.values() for rule in rules for condition in rule.when.items()})
 

@@ -6,8 +6,9 @@ import pytest
 from support.histories import History, finding, violated
 from support.judging import judge_here
 
-from fencepost.harness.api import RunFile, record_id
+from fencepost.harness.api import record_id
 from fencepost.harness.api.history import STORED, schema
+from fencepost.harness.api.run import RunFile
 
 OLDER, SWALLOWED, OTHER = record_id(0, 0, 0), record_id(0, 1, 0), record_id(1, 0, 0)
 

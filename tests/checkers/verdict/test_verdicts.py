@@ -11,8 +11,8 @@ from fencepost.checkers.lawful_history import CONTRACT, write_lawful
 from fencepost.checkers.registry import installed_checks
 from fencepost.checkers.verdict.judge import judge
 from fencepost.checkers.verdict.rules import RULES, full_contract, rule_for, settings
-from fencepost.harness.api import HistoryError
-from fencepost.harness.runs.directory import open_run
+from fencepost.harness.api.errors import HistoryError
+from fencepost.harness.history.run_directory import open_run
 
 SECOND = 1_000_000_000
 

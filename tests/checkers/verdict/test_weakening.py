@@ -9,7 +9,9 @@ from fencepost.checkers.verdict.decision import JudgedProperty, judge_property
 from fencepost.checkers.verdict.findings import Finding, FindingRecord
 from fencepost.checkers.verdict.rules import RULES, full_contract, rule_for
 from fencepost.checkers.verdict.weakening import NEEDS, gap_sentences, weaken
-from fencepost.harness.api import Evidence, Gap, GapKind, Property, evidence_of, record_id
+from fencepost.harness.api import record_id
+from fencepost.harness.api.evidence import Evidence, Gap, GapKind, evidence_of
+from fencepost.harness.api.values import Property
 
 CONTRACT = full_contract({"transactional": "true", "isolation": "read_committed"})
 WRITER = Gap(

@@ -26,8 +26,10 @@ from fencepost.clusters.docker.network import Helper
 from fencepost.clusters.docker.provider import Docker
 from fencepost.clusters.docker.run_resources import mount
 from fencepost.clusters.kafka.distribution import fetch
-from fencepost.harness.api import CampaignError, Choice, ClusterError, Test, TopicSpec, liveness
+from fencepost.harness.api import CampaignError, ClusterError, TopicSpec
+from fencepost.harness.api.plans import Choice, Test
 from fencepost.harness.planning.plan import obtain
+from fencepost.harness.system import liveness
 from fencepost.nemesis.support.waiting import poll_until
 
 TOPICS = {"t": TopicSpec(partitions=1)}

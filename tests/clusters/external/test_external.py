@@ -20,7 +20,7 @@ from support.fencepost_command import finish, only_run, processes_of, start, unt
 from fencepost.clusters.external.provider import External
 from fencepost.clusters.local.init import descendants
 from fencepost.harness.api import ClusterError, Isolation, Placement, TopicSpec
-from fencepost.harness.runs.directory import open_run
+from fencepost.harness.history.run_directory import open_run
 
 pytestmark = pytest.mark.cluster
 

@@ -11,7 +11,8 @@ from fencepost.clusters.fault_tools.delay_process import DelayProcess
 from fencepost.clusters.fault_tools.link_table import LinkTable
 from fencepost.clusters.ssh.remote.host_rules import Rules
 from fencepost.clusters.ssh.remote.root_programs import ProgramError
-from fencepost.harness.api import ClusterError, Interrupted
+from fencepost.harness.api import ClusterError
+from fencepost.harness.api.errors import Interrupted
 
 THERE, BACK, ASIDE = ("n1", "n2"), ("n2", "n1"), ("n3", "n2")
 PAIRS = [THERE, BACK, ASIDE]

@@ -9,7 +9,7 @@ import pytest
 
 from fencepost.clusters.local import Local, sandbox
 from fencepost.harness.api import Partitionable
-from fencepost.harness.api.python_command import module_command
+from fencepost.harness.system.python_command import module_command
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.harness.api import CONTRACT_KEYS, CampaignError
+from fencepost.harness.api import CampaignError
+from fencepost.harness.api.contract import CONTRACT_KEYS
 from fencepost.harness.api.contract_layers import (
     canonical,
     contract_mistakes,

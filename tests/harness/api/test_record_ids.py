@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fencepost.harness.api import MAX_OP, MAX_PROCESS, MAX_SEQ, record_id, record_ids, split_record_id
+from fencepost.harness.api import record_id, record_ids, split_record_id
+from fencepost.harness.api.record_ids import MAX_OP, MAX_PROCESS, MAX_SEQ
 
 PARTS = [(0, 0, 0), (3, 17, 5), (0, MAX_OP, MAX_SEQ), (MAX_PROCESS, 0, 0), (MAX_PROCESS, MAX_OP, MAX_SEQ)]
 

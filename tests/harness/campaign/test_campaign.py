@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.harness.api import Budget, CampaignError, Choice, FaultChoice, Lane
+from fencepost.harness.api import CampaignError
+from fencepost.harness.api.plans import Budget, Choice, FaultChoice, Lane
 from fencepost.harness.campaign import campaign
 
 pytestmark = pytest.mark.usefixtures("stranger")

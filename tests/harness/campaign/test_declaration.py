@@ -8,8 +8,8 @@ from typing import Annotated
 
 import pytest
 
-from fencepost.harness.api import CONTRACT_KEYS, Budget, Lane
-from fencepost.harness.api.plans import FaultChoice, Key, RunOption, Test, declared
+from fencepost.harness.api.contract import CONTRACT_KEYS
+from fencepost.harness.api.plans import Budget, FaultChoice, Key, Lane, RunOption, Test, declared
 from fencepost.harness.campaign import campaign, reference
 from fencepost.harness.campaign.test import KeyReader
 from fencepost.harness.cli.run_options import KEY_OPTIONS, options_of

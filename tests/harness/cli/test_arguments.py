@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fencepost.harness.api import Budget, CampaignError, Lane
+from fencepost.harness.api import CampaignError
+from fencepost.harness.api.plans import Budget, Lane
 from fencepost.harness.cli.arguments import cluster_of, contract_of, from_options
 
 pytestmark = pytest.mark.usefixtures("stranger")

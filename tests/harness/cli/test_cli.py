@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from support.fake_engine import FakeEngine
 
-from fencepost.harness.api import ClusterError, liveness
+from fencepost.harness.api import ClusterError
 from fencepost.harness.cli import console, main
+from fencepost.harness.history.run_directory import write_plan
 from fencepost.harness.runs import store
-from fencepost.harness.runs.directory import write_plan
+from fencepost.harness.system import liveness
 
 RUN = ["run", "--workload", "letters", "--cluster", "attic", "--client", "pigeon", "--nemesis", "hammer"]
 TABLES = 'cluster = {kind = "attic"}\nworkload = {kind = "letters"}\nclient = {kind = "pigeon"}\n'

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fencepost.harness.api import Test
+from fencepost.harness.api.plans import Test
 from fencepost.harness.campaign.campaign import PlannedRun
 from fencepost.harness.cli import display
 from fencepost.harness.runs.sequence import RunResult

@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.harness.api import CampaignError, Choice, Exit
+from fencepost.harness.api import CampaignError
+from fencepost.harness.api.errors import Exit
+from fencepost.harness.api.plans import Choice
 from fencepost.harness.cli import main
 from fencepost.harness.cli.arguments import faults_of
 from fencepost.harness.conformance.deadline import call_within
 from fencepost.harness.conformance.kit import PLAYED, ConformanceCheck, missing_stories
 from fencepost.harness.conformance.results import STORIES, StoryResult, counted, exit_code, markdown
 from fencepost.harness.conformance.stories import Kit
-from fencepost.harness.runs.directory import read_plan
+from fencepost.harness.history.run_directory import read_plan
 from fencepost.nemesis.graceful_stop import GracefulStop
 from fencepost.nemesis.kill import Kill
 from fencepost.nemesis.pause import Pause

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from fencepost.harness.api import CampaignError, ClusterError, UnusableLibrary
+from fencepost.harness.api import CampaignError, ClusterError
+from fencepost.harness.api.errors import UnusableLibrary
 from fencepost.harness.drivers import families
 from fencepost.harness.plugins import registry
 

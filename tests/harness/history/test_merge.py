@@ -8,10 +8,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from fencepost.harness.api import HistoryError, Outcome
+from fencepost.harness.api import Outcome
+from fencepost.harness.api.errors import HistoryError
 from fencepost.harness.history import merge
+from fencepost.harness.history.run_directory import open_run
 from fencepost.harness.history.writer import HistoryWriter
-from fencepost.harness.runs.directory import open_run
 
 
 def merged(run_dir: Path) -> list[dict]:

@@ -12,11 +12,14 @@ import pytest
 from support.recorded_run import attest, of_former_days, record_run
 
 from fencepost.checkers.verdict.judge import judge
-from fencepost.harness.api import Evidence, Gap, GapKind, HistoryError, HistoryFile, RunFile, missing_evidence, record_ids
+from fencepost.harness.api import record_ids
+from fencepost.harness.api.errors import HistoryError
+from fencepost.harness.api.evidence import Evidence, Gap, GapKind, HistoryFile, missing_evidence
+from fencepost.harness.api.run import RunFile
 from fencepost.harness.history import merge
 from fencepost.harness.history.manifest import BLOCK, ManifestWriter, counted, sound_lines
+from fencepost.harness.history.run_directory import open_run, write_plan
 from fencepost.harness.interop.adopt import adopt
-from fencepost.harness.runs.directory import open_run, write_plan
 from fencepost.harness.runs.merging import merged
 
 SENT = {Evidence.SENDS, Evidence.OUTCOMES, Evidence.POLLS}

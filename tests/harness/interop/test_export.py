@@ -10,11 +10,12 @@ import pytest
 from support.jepsen_example import Adopted
 
 from fencepost.checkers.verdict.judge import judge
-from fencepost.harness.api import CampaignError, HistoryError, record_id
+from fencepost.harness.api import CampaignError, record_id
+from fencepost.harness.api.errors import HistoryError
 from fencepost.harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
+from fencepost.harness.history.run_directory import open_run
 from fencepost.harness.interop.jepsen import edn
 from fencepost.harness.interop.jepsen.export import export
-from fencepost.harness.runs.directory import open_run
 
 A, B, C = record_id(0, 0, 0), record_id(0, 0, 1), record_id(1, 0, 0)
 

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from support.jepsen_example import DATA, Adopted, adopted
 
-from fencepost.harness.api import HistoryError, record_id
+from fencepost.harness.api import record_id
+from fencepost.harness.api.errors import HistoryError
 from fencepost.harness.history.merge import OPS_SCHEMA
 from fencepost.harness.interop import blocks
 from fencepost.harness.interop.adopt import Format

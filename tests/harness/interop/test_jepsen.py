@@ -9,7 +9,8 @@ import re
 import pytest
 from support.jepsen_example import DATA, Adopted, adopted
 
-from fencepost.harness.api import HistoryError, split_record_id
+from fencepost.harness.api import split_record_id
+from fencepost.harness.api.errors import HistoryError
 
 QUEUE = (DATA / "queue.edn").read_text()
 BEGUN, OVER = (

@@ -10,8 +10,9 @@ import pytest
 from support.jepsen_example import DATA, Adopted, adopted
 
 from fencepost.checkers.verdict.judge import judge
-from fencepost.harness.api import Evidence, GapKind, HistoryError, missing_evidence
-from fencepost.harness.runs.directory import open_run
+from fencepost.harness.api.errors import HistoryError
+from fencepost.harness.api.evidence import Evidence, GapKind, missing_evidence
+from fencepost.harness.history.run_directory import open_run
 
 QUEUE = (DATA / "queue.edn").read_text()
 INVOKE = "{:type :invoke, :f :txn, :value [[:send 0 1] [:poll]], :time 10, :process 0, :index 0}\n"

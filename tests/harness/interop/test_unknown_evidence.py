@@ -12,9 +12,9 @@ from support.histories import History, answer, violated
 from support.jepsen_example import Adopted, adopted
 
 from fencepost.checkers.verdict.judge import judge
-from fencepost.harness.api import missing_evidence
+from fencepost.harness.api.evidence import missing_evidence
 from fencepost.harness.history.merge import OPS_SCHEMA
-from fencepost.harness.runs.directory import open_run
+from fencepost.harness.history.run_directory import open_run
 
 NEMESIS = '{"index": 0, "time": 1, "type": "info", "process": "nemesis", "f": "start-partition", "value": null}\n'
 DEBUG = '{"index": 0, "time": 1, "type": "invoke", "process": 9, "f": "debug-topic-partitions", "value": null}\n'

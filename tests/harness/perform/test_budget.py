@@ -6,7 +6,8 @@ from random import Random
 import pytest
 from support.fault_schedule import T0, S, Stage, planned
 
-from fencepost.harness.api import Budget, Killable, OverBudget, Skewable
+from fencepost.harness.api import Killable, OverBudget, Skewable
+from fencepost.harness.api.plans import Budget
 from fencepost.harness.perform.budget import Ledger, sides
 from fencepost.nemesis.disk_full import DiskFull
 from fencepost.nemesis.kill import Kill

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import pytest
 from support.fault_schedule import FREE, KINDS, T0, S, Stage, known, planned
 
-from fencepost.harness.api import CampaignError, ClusterError, FaultChoice, Killable, Partitionable, Receipt
+from fencepost.harness.api import CampaignError, ClusterError, Killable, Partitionable, Receipt
+from fencepost.harness.api.plans import FaultChoice
 from fencepost.harness.perform.fault_runner import FaultRunner, in_words, plain, wait_until
 from fencepost.harness.planning.schedule import draw
 from fencepost.nemesis.testing import FakeClock, FakeCluster

@@ -2,7 +2,8 @@
 
 import pyarrow.parquet as pq
 
-from fencepost.harness.api import ClusterError, RunFile, record_id
+from fencepost.harness.api import ClusterError, record_id
+from fencepost.harness.api.run import RunFile
 from fencepost.harness.perform.stored_records import write_stored
 
 

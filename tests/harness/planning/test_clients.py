@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from fencepost.clusters.local import Local
-from fencepost.harness.api import CampaignError, Choice, Isolation, Role, Test
+from fencepost.harness.api import CampaignError, Isolation, Role
+from fencepost.harness.api.plans import Choice, Test
 from fencepost.harness.planning import clients, plan
 from fencepost.harness.plugins import registry
 

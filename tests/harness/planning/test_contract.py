@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fencepost.harness.api import CONTRACT_KEYS, Isolation, Role
+from fencepost.harness.api import Isolation, Role
+from fencepost.harness.api.contract import CONTRACT_KEYS
 from fencepost.harness.planning.derived_contract import derive, weakest
 
 WRITER, READER = Role(name="writer"), Role(name="reader")

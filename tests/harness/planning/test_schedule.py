@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.harness.api import CampaignError, FaultChoice, Lane
+from fencepost.harness.api import CampaignError
+from fencepost.harness.api.plans import FaultChoice, Lane
 from fencepost.harness.planning.schedule import draw, lanes
 
 PAUSE = FaultChoice(kind="pause", options={"target": "leader"}, every_s=(3.0, 6.0), lasts_s=(2.0, 4.0))

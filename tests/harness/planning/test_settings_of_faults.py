@@ -7,7 +7,8 @@ import pytest
 from fencepost.clusters.kafka import settings_check
 from fencepost.clusters.kafka.setting_definitions import Definition, Definitions
 from fencepost.clusters.local import Local
-from fencepost.harness.api import CampaignError, Choice, FaultChoice, Test
+from fencepost.harness.api import CampaignError
+from fencepost.harness.api.plans import Choice, FaultChoice, Test
 from fencepost.harness.campaign.test import read_test
 from fencepost.harness.conformance.kit import ConformanceCheck
 from fencepost.harness.planning.plan import obtain, unjudged_settings

@@ -8,7 +8,8 @@ from typing import Annotated, get_args, get_type_hints
 
 import pytest
 
-from fencepost.harness.api import Between, Wait, bounds_of, demand_bounds
+from fencepost.harness.api import Between, Wait
+from fencepost.harness.api.bounds import bounds_of, demand_bounds
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.registry import attempt, load, names, option_fields
 

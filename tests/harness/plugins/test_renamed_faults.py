@@ -11,9 +11,9 @@ from fencepost.harness.api import CampaignError
 from fencepost.harness.campaign.test import read_test
 from fencepost.harness.cli import main
 from fencepost.harness.cli.arguments import from_options
+from fencepost.harness.history.run_directory import open_run
 from fencepost.harness.plugins import registry
 from fencepost.harness.report import render
-from fencepost.harness.runs.directory import open_run
 
 RENAMED = 'the fault "slow" is called "latency" now'
 

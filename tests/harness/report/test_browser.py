@@ -13,8 +13,8 @@ import pytest
 from support import report_example as example
 from support.browser import Dom, started
 
+from fencepost.harness.history.run_directory import open_run
 from fencepost.harness.report import render
-from fencepost.harness.runs.directory import open_run
 
 pytestmark = pytest.mark.browser
 _POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy".*?>')

@@ -7,10 +7,10 @@ import json
 
 import pytest
 
+from fencepost.harness.history.run_directory import open_run
 from fencepost.harness.plugins import registry
 from fencepost.harness.report import render_clients
 from fencepost.harness.report.client_table import PROMISES, markdown, table, wilson
-from fencepost.harness.runs.directory import open_run
 
 
 @pytest.fixture

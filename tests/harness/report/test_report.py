@@ -12,6 +12,7 @@ import pytest
 from support import report_example as example
 
 from fencepost.harness.api import HarnessError
+from fencepost.harness.history.run_directory import open_run, write_left_behind
 from fencepost.harness.report import render
 from fencepost.harness.report.documents import read
 from fencepost.harness.report.model import page
@@ -19,7 +20,6 @@ from fencepost.harness.report.panels import findings, timeline, untested
 from fencepost.harness.report.panels.faults import around, reach_grid, summary
 from fencepost.harness.report.panels.findings import shares
 from fencepost.harness.report.text import coded, fenced, for_markdown, shortened
-from fencepost.harness.runs.directory import open_run, write_left_behind
 from fencepost.harness.visible_text import visible
 
 

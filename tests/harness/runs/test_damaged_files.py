@@ -17,18 +17,21 @@ import pytest
 from support.recorded_run import FAULT, attest, of_former_days, record_run
 
 from fencepost.checkers.verdict.judge import judge
-from fencepost.harness.api import OPERATIONS, CampaignError, HistoryError, RunFile, replacing, table_problem
-from fencepost.harness.api.files import checksum
+from fencepost.harness.api import CampaignError
+from fencepost.harness.api.errors import HistoryError
+from fencepost.harness.api.files import checksum, replacing
+from fencepost.harness.api.history import OPERATIONS
+from fencepost.harness.api.run import RunFile, table_problem
 from fencepost.harness.cli import main
 from fencepost.harness.history import roster
 from fencepost.harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
+from fencepost.harness.history.run_directory import open_run
 from fencepost.harness.history.writer import HistoryWriter
 from fencepost.harness.interop.adopt import adopt
 from fencepost.harness.interop.detect import detect
 from fencepost.harness.interop.jepsen.export import export
 from fencepost.harness.report import render
 from fencepost.harness.runs import leftovers, store
-from fencepost.harness.runs.directory import open_run
 from fencepost.harness.runs.merging import merged
 
 DOCUMENTS = (RunFile.PLAN, RunFile.DAMAGE, RunFile.LEFT_BEHIND, RunFile.VERDICT)

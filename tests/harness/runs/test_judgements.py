@@ -11,10 +11,10 @@ from support.judging import no_session
 from support.recorded_run import record_run
 
 from fencepost.checkers.service import SparkJudge
-from fencepost.harness.api import RunFile
+from fencepost.harness.api.run import RunFile
 from fencepost.harness.cli import main
+from fencepost.harness.history.run_directory import open_run
 from fencepost.harness.runs import leftovers
-from fencepost.harness.runs.directory import open_run
 from fencepost.harness.runs.judgements import judged_by, judgements
 
 OWN = (RunFile.VERDICT, RunFile.REPORT, RunFile.SUMMARY, RunFile.ANOMALIES)

@@ -12,16 +12,16 @@ from datetime import datetime, timezone
 
 import pytest
 
-from fencepost.harness.api import liveness
-from fencepost.harness.api.python_command import module_command
 from fencepost.harness.runs import leftovers
 from fencepost.harness.runs.leftovers import Process
+from fencepost.harness.system import liveness
+from fencepost.harness.system.python_command import module_command
 
 NOW = datetime(2026, 11, 21, tzinfo=timezone.utc)
 SANDBOX = (sys.executable, "-m", "fencepost.clusters.local.init", "--", "sleep", "60")
 FIRST_PROCESS = """
 import os, subprocess, sys
-from fencepost.harness.api.python_command import module_command
+from fencepost.harness.system.python_command import module_command
 from fencepost.harness.runs import leftovers
 sandbox = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE)
 while not (seen := [one for one in leftovers.processes() if one.is_sandbox]):

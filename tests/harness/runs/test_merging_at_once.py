@@ -7,16 +7,17 @@ import sys
 
 import pyarrow.parquet as pq
 
-from fencepost.harness.api import RunFile, liveness
+from fencepost.harness.api.run import RunFile
+from fencepost.harness.history.run_directory import open_run, write_plan
 from fencepost.harness.history.writer import HistoryWriter
 from fencepost.harness.runs import merging
-from fencepost.harness.runs.directory import open_run, write_plan
+from fencepost.harness.system import liveness
 
 MERGES = """
 import sys
 from pathlib import Path
 from fencepost.harness.history import merge
-from fencepost.harness.runs.directory import open_run
+from fencepost.harness.history.run_directory import open_run
 from fencepost.harness.runs.merging import merged
 times, before = [], merge.merge
 merge.merge = lambda run: (times.append(1), before(run))[1]

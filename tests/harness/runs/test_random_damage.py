@@ -19,9 +19,9 @@ from support.judging import no_session
 from support.recorded_run import record_run
 
 from fencepost.checkers.service import SparkJudge
-from fencepost.harness.api import RunFile
+from fencepost.harness.api.run import RunFile
 from fencepost.harness.cli import main
-from fencepost.harness.runs.directory import open_run
+from fencepost.harness.history.run_directory import open_run
 
 FEW, MANY = 5, 1000
 NAME = "nightly/20261121T120000Z-lawful"

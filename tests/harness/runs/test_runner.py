@@ -4,8 +4,8 @@ import threading
 
 from fencepost.checkers.lawful_history import write_lawful
 from fencepost.harness import report
+from fencepost.harness.history.run_directory import open_run
 from fencepost.harness.plugins import services
-from fencepost.harness.runs.directory import open_run
 from fencepost.harness.runs.runner import Runner
 
 

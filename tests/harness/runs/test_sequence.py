@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from support.fake_engine import FakeEngine
 
-from fencepost.harness.api import CampaignError, Exit, Test
+from fencepost.harness.api import CampaignError
+from fencepost.harness.api.errors import Exit
+from fencepost.harness.api.plans import Test
 from fencepost.harness.campaign.campaign import PlannedRun
 from fencepost.harness.runs.sequence import RunResult, RunSequence, exit_code
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.harness.api import CampaignError, Test
+from fencepost.harness.api import CampaignError
+from fencepost.harness.api.plans import Test
 from fencepost.harness.runs import store
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=timezone.utc)

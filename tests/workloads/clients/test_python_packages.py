@@ -8,7 +8,8 @@ import sys
 import pytest
 from support.fencepost_command import fencepost, only_run, verdict
 
-from fencepost.harness.api import CampaignError, ClusterError, UnusableLibrary
+from fencepost.harness.api import CampaignError, ClusterError
+from fencepost.harness.api.errors import UnusableLibrary
 from fencepost.harness.fetching import tools
 from fencepost.workloads.clients.python_packages import DRIVERS, PYTHON, Aiokafka, KafkaPython
 

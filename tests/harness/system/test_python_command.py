@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from fencepost.checkers.spark import session
-from fencepost.harness.api.python_command import interpreter_script, module_command
+from fencepost.harness.system.python_command import interpreter_script, module_command
 
 WORDS = ("json", "runpy", "site", "types", "os", "harness", "clusters", "pyspark", "encodings")
 HOSTILE = "open(r'{0}', 'w').write(__name__)\n"

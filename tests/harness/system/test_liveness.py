@@ -11,13 +11,13 @@ import time
 
 import pytest
 
-from fencepost.harness.api import liveness
+from fencepost.harness.system import liveness
 
 NAMESPACE = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc")
 HOLDER = """
 import sys
 from pathlib import Path
-from fencepost.harness.api import liveness
+from fencepost.harness.system import liveness
 held = liveness.hold(Path(sys.argv[1]))
 print(liveness.identity(), flush=True)
 sys.stdin.read()
@@ -25,7 +25,7 @@ sys.stdin.read()
 PARENT = """
 import subprocess, sys
 from pathlib import Path
-from fencepost.harness.api import liveness
+from fencepost.harness.system import liveness
 held = liveness.hold(Path(sys.argv[1]))
 child = subprocess.Popen(["sleep", "60"], pass_fds=(held.descriptor,), stdout=subprocess.DEVNULL)
 print(child.pid, flush=True)

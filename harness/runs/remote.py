@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from fencepost.harness.api import Plan, Run, RunFile
+from fencepost.harness.api.run import Plan, Run, RunFile
 from fencepost.harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
+from fencepost.harness.history.run_directory import open_run, write_plan
 from fencepost.harness.interop.adopted_plan import contract, foreign_plan
 from fencepost.harness.plugins import services
 from fencepost.harness.report.documents import LIGHT, Ints, shown_findings
 from fencepost.harness.report.panels.findings import of_cards
 from fencepost.harness.report.panels.timeline import shown
-from fencepost.harness.runs.directory import open_run, write_plan
 
 
 def adopt(spark: Any, url: str, run_dir: Path, given: Mapping[str, str]) -> None:

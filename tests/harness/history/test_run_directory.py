@@ -8,20 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fencepost.harness.api import (
-    Evidence,
-    Gap,
-    HarnessError,
-    HistoryError,
-    HistoryFile,
-    Manifest,
-    Problem,
-    RunFile,
-    missing_evidence,
-)
+from fencepost.harness.api import HarnessError
+from fencepost.harness.api.errors import HistoryError
+from fencepost.harness.api.evidence import Evidence, Gap, HistoryFile, Manifest, missing_evidence
+from fencepost.harness.api.run import Problem, RunFile
 from fencepost.harness.history.merge import FAULTS_SCHEMA
-from fencepost.harness.history.writer import HistoryWriter
-from fencepost.harness.runs.directory import (
+from fencepost.harness.history.run_directory import (
     open_run,
     read_plan,
     write_damage,
@@ -31,6 +23,7 @@ from fencepost.harness.runs.directory import (
     write_plan,
     write_verdict,
 )
+from fencepost.harness.history.writer import HistoryWriter
 
 
 def test_an_opened_run_has_every_document_of_its_directory(tmp_path):

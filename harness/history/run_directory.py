@@ -14,23 +14,12 @@ from typing import Any, TypedDict, cast
 
 import msgspec
 
-from fencepost.harness.api import (
-    DAMAGE_SCHEMA,
-    Evidence,
-    Gap,
-    GapKind,
-    HarnessError,
-    HistoryFile,
-    Manifest,
-    Plan,
-    Problem,
-    Receipts,
-    Run,
-    RunFile,
-)
+from fencepost.harness.api import HarnessError
+from fencepost.harness.api.evidence import Evidence, Gap, GapKind, HistoryFile, Manifest
 from fencepost.harness.api.files import Checksum, checksum, limited, replacing
 from fencepost.harness.api.history import RECEIPTS
-from fencepost.harness.api.run import table_problem
+from fencepost.harness.api.run import Plan, Problem, Receipts, Run, RunFile, table_problem
+from fencepost.harness.api.values import DAMAGE_SCHEMA
 from fencepost.harness.api.verdict_document import ReceiptDocument, VerdictDocument
 from fencepost.harness.history.lines import history_file
 

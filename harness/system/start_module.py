@@ -10,7 +10,7 @@ if __name__ == "__main__":
     if not getattr(sys.flags, "safe_path", False):
         del sys.path[0]  # the directory of this file, whose modules are not for the top level
     sys.path[:] = [entry for entry in sys.path if entry]  # an empty entry of PYTHONPATH means the working directory
-    sources = __file__[: -len("/fencepost/harness/api/start_module.py")]
+    sources = __file__[: -len("/fencepost/harness/system/start_module.py")]
     if sources not in sys.path:
         sys.path.append(sources)  # they may not be installed
     sys.argv[:] = sys.argv[2:] if sys.argv[1] == "-m" else sys.argv[1:]
