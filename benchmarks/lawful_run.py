@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pyarrow.parquet as pq
 
-from fencepost.checkers.lawful_history import write_lawful
+from fencepost.checkers.model.lawful_history import write_lawful
 from fencepost.harness.api.plans import Choice, Test
 from fencepost.harness.api.values import HISTORY_VERSION
 from fencepost.harness.planning.plan import make_plan

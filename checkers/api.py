@@ -6,7 +6,7 @@ To add an anomaly: write one function, decorate it, and name it in an entry poin
     def empty_offset(log: PartitionLog) -> CheckResult:
         '''A record at offset 0. (The docstring of a check is the definition of its anomaly.)'''
         found = log.reads.offset == 0
-        return CheckResult(len(found), read_rows(log, found, log.reads.op))  # of `checkers.partition.result_rows`
+        return CheckResult(len(found), read_rows(log, found, log.reads.op))  # of `checkers.views.result_rows`
 
 Two kinds exist. A `partition` check sees one Kafka partition at a time as numpy arrays (`PartitionLog`) and runs inside the one
 Spark job that every partition check shares. A `run` check sees the whole run (`RunView`: Spark tables, final reads, settling).
@@ -15,60 +15,22 @@ No check decides whether its anomaly is forbidden: see `checkers.verdict.rules`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
-import numpy as np
 import pandas as pd
 
-from fencepost.checkers.partition.log import PartitionLog
-from fencepost.checkers.run_view import RunView
-from fencepost.checkers.selfcheck.planted import PlantedDamage
-from fencepost.checkers.spark.gathering import PartitionMessages
-from fencepost.checkers.verdict.findings import Finding
-from fencepost.checkers.verdict.wording import FindingText
+from fencepost.checkers.model.findings import Finding
+from fencepost.checkers.model.planted import PlantedDamage
+from fencepost.checkers.model.results import CheckResult, join_rows
+from fencepost.checkers.views.gathering import PartitionMessages
+from fencepost.checkers.views.log import PartitionLog
+from fencepost.checkers.views.run_view import RunView
+from fencepost.checkers.views.wording import FindingText
 
 __all__ = ["Check", "CheckResult", "PartitionLog", "PartitionMessages", "RunView", "join_rows", "partition_check", "run_check"]
-
-ROW_NUMBERS = ("cause", "op", "v", "offset", "time")
-ROW_COLUMNS = ("partition", *ROW_NUMBERS, "role")
-
-
-@dataclass(frozen=True)
-class CheckResult:
-    """What a check found in one place, and how much it compared there.
-
-    compared: how many things were really compared; 0 means the anomaly had no chance to show.
-    rows: one row per record involved, columns as arrays of one length:
-        cause   rows with one cause make one finding
-        op      history index of the operation whose record this is (the writer of `sent`/`missing`, the reader of `read`)
-        v, offset   the record and its place (offset -1: unknown)
-        time    CLOCK_MONOTONIC ns at which it went wrong
-        role    `sent`, `read` or `missing`
-        partition   only for run checks; a partition check need not say where it is
-    lacking: when nothing was compared, what was missing, in words.
-    more: how many findings were left out because `rows` has examples only (anomalies that are lawful and frequent).
-    unknown: why no answer can be given although there were no rows, in words.
-    several: of partition checks: operations (history indices), one entry for each of some records, those of one operation next to
-        each other. An operation with two or more entries over all partitions is one thing more that was compared.
-    table: of run checks that compare with a table of their own: its rows in words, each with `met` and `violated` (how often);
-    the
-        report shows it.
-    """
-
-    compared: int
-    rows: dict[str, Any] = field(default_factory=dict)
-    lacking: str = ""
-    more: int = 0
-    unknown: str = ""
-    several: Any = ()
-    table: Sequence[Mapping[str, Any]] = ()
-
-    @property
-    def count(self) -> int:
-        return len(self.rows["op"]) if self.rows else 0
 
 
 Where = TypeVar("Where")
@@ -137,8 +99,3 @@ def partition_check(name: str, **options: Any) -> Callable[[Callable[[PartitionL
 def run_check(name: str, **options: Any) -> Callable[[Callable[[RunView], CheckResult]], Check[RunView]]:
     """Make a function over the whole run a check. Options are `Check`'s fields."""
     return lambda function: Check(name=name, scope="run", function=function, **options)
-
-
-def join_rows(*parts: dict[str, Any]) -> dict[str, Any]:
-    """Rows under rows."""
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

@@ -14,10 +14,10 @@ class SparkJudge(Judge):
     """Judges on a Spark session."""
 
     def import_spark(self) -> None:
-        import fencepost.checkers.spark.session  # noqa: F401
+        import fencepost.checkers.engine.session  # noqa: F401
 
     def start_session(self, master: str, conf: Mapping[str, str]) -> Any:
-        from fencepost.checkers.spark.session import start_session
+        from fencepost.checkers.engine.session import start_session
 
         return start_session(master, conf=conf)
 
@@ -44,7 +44,7 @@ class SparkJudge(Judge):
         return selfcheck(run, session, seed=seed)
 
     def breaches(self, check: Any) -> list[str]:
-        from fencepost.checkers.validation import breaches
+        from fencepost.checkers.engine.validation import breaches
 
         return breaches(check)
 
@@ -56,16 +56,16 @@ class SparkJudge(Judge):
         return "" if FORBIDDEN in (first.judged, last.judged) else first.reason
 
     def fetch(self, session: Any, url: str, run_dir: Path, schema: Any) -> str:
-        from fencepost.checkers.spark.remote import fetch
+        from fencepost.checkers.engine.remote import fetch
 
         return fetch(session, url, run_dir, schema)
 
     def contents(self, session: Any, history: str) -> tuple[dict[str, int], list[str]]:
-        from fencepost.checkers.spark.remote import contents
+        from fencepost.checkers.engine.remote import contents
 
         return contents(session, history)
 
     def bring(self, session: Any, run: Run, columns: Sequence[str], shown: Callable[[Any], Any], records: Iterable[int]) -> None:
-        from fencepost.checkers.spark.remote import bring
+        from fencepost.checkers.engine.remote import bring
 
         bring(session, run, columns, shown, records)

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from fencepost.checkers.api import CheckResult
-from fencepost.checkers.partition.assembly import sorted_log
-from fencepost.checkers.partition.log import ABORTED, COMMITTED, INFO, NONE, FinalRead, PartitionLog, Resets, Settings
-from fencepost.checkers.spark.scan import COLUMNS_OF, FINAL, FINISHED, READS, SENDS, TXN, UNCOMMITTED
+from fencepost.checkers.history.scan import COLUMNS_OF, FINAL, FINISHED, READS, SENDS, TXN, UNCOMMITTED
+from fencepost.checkers.model.results import CheckResult
+from fencepost.checkers.model.values import ABORTED, COMMITTED, INFO, NONE, FinalRead, Resets, Settings
+from fencepost.checkers.views.assembly import sorted_log
+from fencepost.checkers.views.log import PartitionLog
 from fencepost.harness.api import record_id
 
 STATUS = {"ok": COMMITTED, "fail": ABORTED, "info": INFO}

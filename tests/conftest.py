@@ -60,7 +60,7 @@ def plain_starts() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One Spark session for all tests of a process."""
-    from fencepost.checkers.spark.session import start_session
+    from fencepost.checkers.engine.session import start_session
 
     session = start_session("local[2]")
     yield session

@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fencepost.checkers.api import CheckResult, join_rows, run_check
-from fencepost.checkers.arrays import Bools
-from fencepost.checkers.partition.log import COMMITTED, INFO, NONE
+from fencepost.checkers.api import run_check
+from fencepost.checkers.model.arrays import Bools
+from fencepost.checkers.model.findings import Finding, FindingRecord
+from fencepost.checkers.model.results import CheckResult, join_rows
+from fencepost.checkers.model.values import COMMITTED, INFO, NONE
 from fencepost.checkers.pipeline.applications import Application, has_application, input_places, stretches
 from fencepost.checkers.pipeline.chains import rows_of
-from fencepost.checkers.run_view import RunView
-from fencepost.checkers.verdict.findings import Finding, FindingRecord
-from fencepost.checkers.verdict.wording import FindingText
+from fencepost.checkers.views.run_view import RunView
+from fencepost.checkers.views.wording import FindingText
 
 NO_PROGRAM = "no output of a program of somebody's own was read"
 NOT_READ_BACK = "not every partition of the output was read back by a complete final read"

@@ -8,13 +8,14 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from fencepost.checkers.api import CheckResult, join_rows, run_check
-from fencepost.checkers.arrays import Ints
-from fencepost.checkers.partition.log import ABORTED, COMMITTED, NONE
+from fencepost.checkers.api import run_check
+from fencepost.checkers.model.arrays import Ints
+from fencepost.checkers.model.findings import Finding
+from fencepost.checkers.model.results import CheckResult, join_rows
+from fencepost.checkers.model.values import ABORTED, COMMITTED, NONE
 from fencepost.checkers.pipeline.chains import NO_OFFSETS, NO_PIPELINE, Pipeline, has_chains, places_of_records, rows_of
-from fencepost.checkers.run_view import RunView
-from fencepost.checkers.verdict.findings import Finding
-from fencepost.checkers.verdict.wording import FindingText
+from fencepost.checkers.views.run_view import RunView
+from fencepost.checkers.views.wording import FindingText
 
 
 def _explain_torn(finding: Finding, text: FindingText) -> str:

@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fencepost.checkers.api import CheckResult, join_rows, partition_check
-from fencepost.checkers.arrays import Ints
-from fencepost.checkers.partition.final_witness import final_witness
-from fencepost.checkers.partition.log import COMMITTED, INFO, NONE, PartitionLog, slices
-from fencepost.checkers.partition.result_rows import first_of_each, read_rows, send_rows
-from fencepost.checkers.partition.versions import stretch_numbers
-from fencepost.checkers.run_view import RunView
-from fencepost.checkers.verdict.findings import Finding
-from fencepost.checkers.verdict.wording import FindingText
+from fencepost.checkers.api import partition_check
+from fencepost.checkers.model.arrays import Ints
+from fencepost.checkers.model.findings import Finding
+from fencepost.checkers.model.results import CheckResult, join_rows
+from fencepost.checkers.model.values import COMMITTED, INFO, NONE
+from fencepost.checkers.views.final_witness import final_witness
+from fencepost.checkers.views.log import PartitionLog, slices
+from fencepost.checkers.views.result_rows import first_of_each, read_rows, send_rows
+from fencepost.checkers.views.run_view import RunView
+from fencepost.checkers.views.versions import stretch_numbers
+from fencepost.checkers.views.wording import FindingText
 
 
 def _explain_inconsistent(finding: Finding, text: FindingText) -> str:

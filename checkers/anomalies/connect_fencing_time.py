@@ -21,7 +21,7 @@ from typing import Any
 
 from fencepost.checkers.anomalies.connect_occasions import FENCING, Occasions
 from fencepost.checkers.pipeline.connect_log import FENCING_TIMEOUTS, LEADER, ConnectLog, Generation, Session, TaskCount
-from fencepost.checkers.run_view import RunView
+from fencepost.checkers.views.run_view import RunView
 
 SUPERSEDED = re.compile("new (set of )?task config")  # why a round ended that newer configurations made needless
 UNANSWERED = re.compile("IO Error trying to forward|Request timed out")  # the leader may go on, of whom a worker waits no longer

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from fencepost.checkers.anomalies.connect_tasks import config_topic_writer, fencing_skipped, log_rounds, pending, starts
-from fencepost.checkers.partition.log import NONE
+from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.connect_log import ConnectLog, Entry, entries_in
 from fencepost.checkers.pipeline.source_log import COMMITTED, SourceLog
-from fencepost.checkers.run_view import RunView
+from fencepost.checkers.views.run_view import RunView
 
 NUMBERED = "fencepost.NumberedSource"
 REFUSED = (404, 409, 500)

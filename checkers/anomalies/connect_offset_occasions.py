@@ -9,11 +9,11 @@ import pandas as pd
 
 from fencepost.checkers.anomalies.connect_occasions import Occasions
 from fencepost.checkers.anomalies.sources import source_offset_torn
-from fencepost.checkers.partition.log import NONE
+from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.connect_log import ConnectLog, Entry, entries_in
 from fencepost.checkers.pipeline.deletions import RECORDS, TopicDeletions
 from fencepost.checkers.pipeline.source_log import ABORTED, COMMITTED, PLAIN, SourceLog, in_second, of_workers
-from fencepost.checkers.run_view import RunView
+from fencepost.checkers.views.run_view import RunView
 
 
 def read_committed(run: RunView, log: ConnectLog) -> Occasions:

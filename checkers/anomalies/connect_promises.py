@@ -15,12 +15,13 @@ from fencepost.checkers.anomalies import connect_occasions as seen
 from fencepost.checkers.anomalies import connect_offset_occasions as offsets
 from fencepost.checkers.anomalies.connect_fencing_time import given_up_in_time
 from fencepost.checkers.anomalies.connect_occasions import Occasions
-from fencepost.checkers.api import CheckResult, join_rows, run_check
-from fencepost.checkers.partition.log import NONE
+from fencepost.checkers.api import run_check
+from fencepost.checkers.model.findings import Finding
+from fencepost.checkers.model.results import CheckResult, join_rows
+from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.connect_log import ConnectLog, connect_log, finding_rows
-from fencepost.checkers.run_view import RunView
-from fencepost.checkers.verdict.findings import Finding
-from fencepost.checkers.verdict.wording import FindingText
+from fencepost.checkers.views.run_view import RunView
+from fencepost.checkers.views.wording import FindingText
 
 NO_OCCASION = "no promise of KIP-618 had an occasion"
 

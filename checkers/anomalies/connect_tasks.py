@@ -15,9 +15,11 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from fencepost.checkers.api import CheckResult, run_check
-from fencepost.checkers.arrays import Ints
-from fencepost.checkers.partition.log import NONE
+from fencepost.checkers.api import run_check
+from fencepost.checkers.model.arrays import Ints
+from fencepost.checkers.model.findings import Finding
+from fencepost.checkers.model.results import CheckResult
+from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.connect_log import (
     CLOCKS,
     COMPACTED,
@@ -38,9 +40,8 @@ from fencepost.checkers.pipeline.connect_log import (
     group_of_workers,
 )
 from fencepost.checkers.pipeline.source_log import COMMITTED, PLAIN, SourceLog, producer_text
-from fencepost.checkers.run_view import RunView
-from fencepost.checkers.verdict.findings import Finding
-from fencepost.checkers.verdict.wording import FindingText
+from fencepost.checkers.views.run_view import RunView
+from fencepost.checkers.views.wording import FindingText
 
 NO_PRODUCER = "no task had a transactional producer"
 PRIVILEGED = (

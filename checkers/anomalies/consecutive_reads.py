@@ -23,10 +23,11 @@ from typing import Any
 
 import numpy as np
 
-from fencepost.checkers.arrays import Bools, Ints
-from fencepost.checkers.partition.log import COMMITTED, NONE, SLICE, PartitionLog, slices
-from fencepost.checkers.partition.positions import Positions
-from fencepost.checkers.partition.versions import aborted, due, fixed, lost
+from fencepost.checkers.history.positions import Positions
+from fencepost.checkers.model.arrays import Bools, Ints
+from fencepost.checkers.model.values import COMMITTED, NONE
+from fencepost.checkers.views.log import SLICE, PartitionLog, slices
+from fencepost.checkers.views.versions import aborted, due, fixed, lost
 
 MOST_MISSING = 100  # records that one skip lists
 

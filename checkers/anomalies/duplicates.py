@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from fencepost.checkers.api import CheckResult, join_rows, partition_check
-from fencepost.checkers.arrays import positions_in
-from fencepost.checkers.partition.log import ABORTED, NONE, PartitionLog, slices
-from fencepost.checkers.partition.result_rows import first_of_each, read_rows, send_rows
-from fencepost.checkers.verdict.findings import Finding
-from fencepost.checkers.verdict.wording import FindingText
+from fencepost.checkers.api import partition_check
+from fencepost.checkers.model.arrays import positions_in
+from fencepost.checkers.model.findings import Finding
+from fencepost.checkers.model.results import CheckResult, join_rows
+from fencepost.checkers.model.values import ABORTED, NONE
+from fencepost.checkers.views.log import PartitionLog, slices
+from fencepost.checkers.views.result_rows import first_of_each, read_rows, send_rows
+from fencepost.checkers.views.wording import FindingText
 
 
 def _explain_duplicate(finding: Finding, text: FindingText) -> str:

@@ -13,12 +13,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fencepost.checkers.anomalies.instances import instances
-from fencepost.checkers.api import CheckResult, run_check
-from fencepost.checkers.partition.log import NONE
-from fencepost.checkers.run_view import RunView
-from fencepost.checkers.verdict.findings import Finding
-from fencepost.checkers.verdict.wording import FindingText
+from fencepost.checkers.api import run_check
+from fencepost.checkers.model.findings import Finding
+from fencepost.checkers.model.results import CheckResult
+from fencepost.checkers.model.values import NONE
+from fencepost.checkers.pipeline.instances import instances
+from fencepost.checkers.views.run_view import RunView
+from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api import record_ids
 from fencepost.harness.api.history import STORED
 from fencepost.harness.api.run import table_problem

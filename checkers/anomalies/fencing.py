@@ -1,7 +1,7 @@
 """Instances of a transactional id that are fenced, and what they still do (KIP-98: zombie fencing).
 
 Each docstring is the definition of its anomaly. What is forbidden under which settings: `checkers.verdict.rules`. When an
-instance is fenced: `checkers.anomalies.instances`.
+instance is fenced: `checkers.pipeline.instances`.
 """
 
 from __future__ import annotations
@@ -12,15 +12,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fencepost.checkers.anomalies.instances import NO_INSTANCES, fenced_commits, fenced_operations, instances
-from fencepost.checkers.api import CheckResult, join_rows, partition_check, run_check
-from fencepost.checkers.partition.false_acks import false_ack_rows, falsely_acknowledged
-from fencepost.checkers.partition.final_witness import final_witness
-from fencepost.checkers.partition.log import ABORTED, COMMITTED, NONE, PartitionLog
-from fencepost.checkers.partition.result_rows import send_rows
-from fencepost.checkers.run_view import RunView, no_sends
-from fencepost.checkers.verdict.findings import Finding
-from fencepost.checkers.verdict.wording import FindingText
+from fencepost.checkers.api import partition_check, run_check
+from fencepost.checkers.model.findings import Finding
+from fencepost.checkers.model.results import CheckResult, join_rows
+from fencepost.checkers.model.values import ABORTED, COMMITTED, NONE
+from fencepost.checkers.pipeline.instances import NO_INSTANCES, fenced_commits, fenced_operations, instances
+from fencepost.checkers.views.false_acks import false_ack_rows, falsely_acknowledged
+from fencepost.checkers.views.final_witness import final_witness
+from fencepost.checkers.views.log import PartitionLog
+from fencepost.checkers.views.result_rows import send_rows
+from fencepost.checkers.views.run_view import RunView, no_sends
+from fencepost.checkers.views.wording import FindingText
 
 NO_ZOMBIE = "no instance of a transactional id did anything after it had been fenced"
 

@@ -1,7 +1,7 @@
 """Transactions that do not end, and answers about transactions that cannot be true (KIP-98, KIP-664, KIP-890).
 
 Each docstring is the definition of its anomaly. What is forbidden under which settings: `checkers.verdict.rules`. When an answer
-counts: `checkers.anomalies.listed_transactions`.
+counts: `checkers.pipeline.listed_transactions`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from fencepost.checkers.anomalies.listed_transactions import (
+from fencepost.checkers.api import run_check
+from fencepost.checkers.history.source import from_message, to_message
+from fencepost.checkers.model.findings import Finding
+from fencepost.checkers.model.results import CheckResult
+from fencepost.checkers.model.values import NONE
+from fencepost.checkers.pipeline.listed_transactions import (
     NO_ANSWER,
     NO_LISTING,
     NO_RECEIPTS,
@@ -29,15 +34,12 @@ from fencepost.checkers.anomalies.listed_transactions import (
     longest,
     sightings,
 )
-from fencepost.checkers.api import CheckResult, run_check
-from fencepost.checkers.partition.log import NONE, PartitionLog
-from fencepost.checkers.partition.versions import placed_reads
-from fencepost.checkers.run_view import RunView
 from fencepost.checkers.selfcheck.listing_damages import HANG, MISREPORT, OVERDUE, REOPEN
-from fencepost.checkers.spark.gathering import PartitionMessages
-from fencepost.checkers.spark.source import from_message, to_message
-from fencepost.checkers.verdict.findings import Finding
-from fencepost.checkers.verdict.wording import FindingText
+from fencepost.checkers.views.gathering import PartitionMessages
+from fencepost.checkers.views.log import PartitionLog
+from fencepost.checkers.views.run_view import RunView
+from fencepost.checkers.views.versions import placed_reads
+from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api import CoordinatedTransaction, OpenTransaction
 
 ABORT_S = 10.0  # beyond a transaction's timeout, for its coordinator to notice (every second here, every ten by default)

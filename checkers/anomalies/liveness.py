@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from fencepost.checkers.api import CheckResult, run_check
-from fencepost.checkers.partition.log import NONE
-from fencepost.checkers.run_view import RunView
-from fencepost.checkers.verdict.findings import Finding
-from fencepost.checkers.verdict.wording import FindingText
+from fencepost.checkers.api import run_check
+from fencepost.checkers.model.findings import Finding
+from fencepost.checkers.model.results import CheckResult
+from fencepost.checkers.model.values import NONE
+from fencepost.checkers.views.run_view import RunView
+from fencepost.checkers.views.wording import FindingText
 
 ABORT_S = 10.0  # beyond a transaction's timeout, where the history does not say for how long offsets were looked at
 CLOCKS = (

@@ -8,18 +8,20 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from fencepost.checkers.anomalies.instances import fenced_commits
-from fencepost.checkers.api import CheckResult, join_rows, partition_check
-from fencepost.checkers.arrays import Bools, Ints
-from fencepost.checkers.partition.false_acks import HIDDEN, SHOWN, false_ack_rows, falsely_acknowledged
-from fencepost.checkers.partition.final_witness import final_witness
-from fencepost.checkers.partition.log import INFO, NONE, PartitionLog
-from fencepost.checkers.partition.result_rows import send_rows
-from fencepost.checkers.partition.undecided import PROOF, UNREAD, passed_in_time, undecided_rows
-from fencepost.checkers.partition.versions import stretch_numbers
-from fencepost.checkers.run_view import RunView
-from fencepost.checkers.verdict.findings import Finding
-from fencepost.checkers.verdict.wording import FindingText
+from fencepost.checkers.api import partition_check
+from fencepost.checkers.model.arrays import Bools, Ints
+from fencepost.checkers.model.findings import Finding
+from fencepost.checkers.model.results import CheckResult, join_rows
+from fencepost.checkers.model.values import INFO, NONE
+from fencepost.checkers.pipeline.instances import fenced_commits
+from fencepost.checkers.views.false_acks import HIDDEN, SHOWN, false_ack_rows, falsely_acknowledged
+from fencepost.checkers.views.final_witness import final_witness
+from fencepost.checkers.views.log import PartitionLog
+from fencepost.checkers.views.result_rows import send_rows
+from fencepost.checkers.views.run_view import RunView
+from fencepost.checkers.views.undecided import PROOF, UNREAD, passed_in_time, undecided_rows
+from fencepost.checkers.views.versions import stretch_numbers
+from fencepost.checkers.views.wording import FindingText
 
 
 def _explain_lost(finding: Finding, text: FindingText) -> str:
@@ -42,7 +44,7 @@ def _resolve_lost(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
     """Keep what is surely lost: promises, and the missing records of undecided transactions that prove to be committed.
 
     An undecided transaction emits a row for each of its records in every partition, so that its proof is found wherever it is
-    (`checkers.partition.undecided`). Of its records that nobody got, those that nobody had to get stay unread: they are counted.
+    (`checkers.views.undecided`). Of its records that nobody got, those that nobody had to get stay unread: they are counted.
     Misplaced records are not lost: `wrong-partition` has them. What was never committed is not lost: `false-ack` has it.
     """
     uncommitted = falsely_acknowledged(rows, run, run.shared(fenced_commits))

@@ -5,11 +5,12 @@ Each docstring is the definition of its anomaly. What is forbidden under which s
 
 from __future__ import annotations
 
-from fencepost.checkers.api import CheckResult, partition_check
-from fencepost.checkers.partition.log import PartitionLog
-from fencepost.checkers.partition.result_rows import first_of_each, read_rows
-from fencepost.checkers.verdict.findings import Finding
-from fencepost.checkers.verdict.wording import FindingText
+from fencepost.checkers.api import partition_check
+from fencepost.checkers.model.findings import Finding
+from fencepost.checkers.model.results import CheckResult
+from fencepost.checkers.views.log import PartitionLog
+from fencepost.checkers.views.result_rows import first_of_each, read_rows
+from fencepost.checkers.views.wording import FindingText
 
 
 def _unsent(log: PartitionLog) -> CheckResult:

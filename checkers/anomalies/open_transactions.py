@@ -11,13 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from fencepost.checkers.api import CheckResult, join_rows, partition_check
-from fencepost.checkers.arrays import Bools, Ints
-from fencepost.checkers.partition.log import NONE, PartitionLog, position_type, slices
-from fencepost.checkers.partition.result_rows import first_of_each, read_rows, send_rows
-from fencepost.checkers.partition.versions import committed_records, placed_reads
-from fencepost.checkers.verdict.findings import Finding
-from fencepost.checkers.verdict.wording import FindingText
+from fencepost.checkers.api import partition_check
+from fencepost.checkers.model.arrays import Bools, Ints
+from fencepost.checkers.model.findings import Finding
+from fencepost.checkers.model.results import CheckResult, join_rows
+from fencepost.checkers.model.values import NONE
+from fencepost.checkers.views.log import PartitionLog, position_type, slices
+from fencepost.checkers.views.result_rows import first_of_each, read_rows, send_rows
+from fencepost.checkers.views.versions import committed_records, placed_reads
+from fencepost.checkers.views.wording import FindingText
 
 
 def _explain_overrun(finding: Finding, text: FindingText) -> str:

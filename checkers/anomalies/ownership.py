@@ -16,12 +16,13 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from fencepost.checkers.anomalies.committed_offsets import as_rows, known_commits
-from fencepost.checkers.api import CheckResult, join_rows, run_check
-from fencepost.checkers.arrays import Bools, Ints
+from fencepost.checkers.api import run_check
+from fencepost.checkers.model.arrays import Bools, Ints
+from fencepost.checkers.model.findings import Finding
+from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.pipeline.chains import NO_PIPELINE, Pipeline, rows_of
-from fencepost.checkers.run_view import RunView
-from fencepost.checkers.verdict.findings import Finding
-from fencepost.checkers.verdict.wording import FindingText
+from fencepost.checkers.views.run_view import RunView
+from fencepost.checkers.views.wording import FindingText
 
 
 def _explain_ownership(finding: Finding, text: FindingText) -> str:

@@ -13,14 +13,15 @@ import numpy as np
 import pandas as pd
 
 from fencepost.checkers.anomalies.applications import explain_too_few, explain_too_many, too_few, too_many
-from fencepost.checkers.api import CheckResult, join_rows, run_check
-from fencepost.checkers.arrays import Ints
-from fencepost.checkers.partition.log import COMMITTED, INFO, NONE
+from fencepost.checkers.api import run_check
+from fencepost.checkers.model.arrays import Ints
+from fencepost.checkers.model.findings import Finding
+from fencepost.checkers.model.results import CheckResult, join_rows
+from fencepost.checkers.model.values import COMMITTED, INFO, NONE
 from fencepost.checkers.pipeline.applications import Application, has_application
 from fencepost.checkers.pipeline.chains import NO_OFFSETS, NO_PIPELINE, Pipeline, has_chains, places_of_records, rows_of
-from fencepost.checkers.run_view import RunView
-from fencepost.checkers.verdict.findings import Finding
-from fencepost.checkers.verdict.wording import FindingText
+from fencepost.checkers.views.run_view import RunView
+from fencepost.checkers.views.wording import FindingText
 
 NOT_READ_BACK = "not every partition was read back by a complete final read"
 NONE_BELOW = "no input record that a read_committed reader got lies below the group's offsets at the end"

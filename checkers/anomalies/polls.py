@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 
 from fencepost.checkers.anomalies.consecutive_reads import MOST_MISSING, ConsecutiveReads, ReadPairs, Skips, consecutive_reads
-from fencepost.checkers.api import CheckResult, join_rows, partition_check
-from fencepost.checkers.arrays import Bools
-from fencepost.checkers.partition.log import NONE, PartitionLog
-from fencepost.checkers.verdict.findings import Finding
-from fencepost.checkers.verdict.wording import FindingText
+from fencepost.checkers.api import partition_check
+from fencepost.checkers.model.arrays import Bools
+from fencepost.checkers.model.findings import Finding
+from fencepost.checkers.model.results import CheckResult, join_rows
+from fencepost.checkers.model.values import NONE
+from fencepost.checkers.views.log import PartitionLog
+from fencepost.checkers.views.wording import FindingText
 
 UNKNOWN_POSITION = (
     "nobody knows where the consumers stood: they were told anew what to read, or are members of a group whose rebalances are "
@@ -97,7 +99,7 @@ def poll_skip(log: PartitionLog) -> CheckResult:
     """From one operation to the next, the reads of a process skip a record that it had to be given.
 
     That is a record between the two in the version order, visible at the reader's isolation level and in the log for ever
-    because others got it (`checkers.partition.versions.due`); a record that nobody got at all is `lost-write`'s. A process that
+    because others got it (`checkers.views.versions.due`); a record that nobody got at all is `lost-write`'s. A process that
     begins at the log's start, or sought back to it, must not skip the first records either.
 
     compared: reads that continue an earlier operation of the same process, or begin at the log's start. One cause: the skip.

@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from fencepost.checkers.api import CheckResult, partition_check
-from fencepost.checkers.arrays import Ints
-from fencepost.checkers.partition.final_witness import final_witness
-from fencepost.checkers.partition.log import NONE, SLICE, PartitionLog, position_type
-from fencepost.checkers.partition.result_rows import pair_rows
-from fencepost.checkers.partition.versions import visible
-from fencepost.checkers.verdict.findings import Finding
-from fencepost.checkers.verdict.wording import FindingText
+from fencepost.checkers.api import partition_check
+from fencepost.checkers.model.arrays import Ints
+from fencepost.checkers.model.findings import Finding
+from fencepost.checkers.model.results import CheckResult
+from fencepost.checkers.model.values import NONE
+from fencepost.checkers.views.final_witness import final_witness
+from fencepost.checkers.views.log import SLICE, PartitionLog, position_type
+from fencepost.checkers.views.result_rows import pair_rows
+from fencepost.checkers.views.versions import visible
+from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api import record_ids
 
 EXAMPLES = 20  # of a lawful and frequent anomaly, in each partition

@@ -1,7 +1,7 @@
 """The order of sends against real time, across producers (Kafka appends what it acknowledges; KIP-101).
 
 The docstring is the definition of the anomaly. What is forbidden under which settings: `checkers.verdict.rules`. Only records of
-known place in the version order count (`checkers.partition.versions.visible`).
+known place in the version order count (`checkers.views.versions.visible`).
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from fencepost.checkers.api import CheckResult, partition_check
-from fencepost.checkers.arrays import Ints
-from fencepost.checkers.partition.log import FOREVER, NONE, PartitionLog, position_type
-from fencepost.checkers.partition.result_rows import pair_rows
-from fencepost.checkers.partition.versions import visible
-from fencepost.checkers.verdict.findings import Finding
-from fencepost.checkers.verdict.wording import FindingText
+from fencepost.checkers.api import partition_check
+from fencepost.checkers.model.arrays import Ints
+from fencepost.checkers.model.findings import Finding
+from fencepost.checkers.model.results import CheckResult
+from fencepost.checkers.model.values import FOREVER, NONE
+from fencepost.checkers.views.log import PartitionLog, position_type
+from fencepost.checkers.views.result_rows import pair_rows
+from fencepost.checkers.views.versions import visible
+from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api import record_ids
 
 

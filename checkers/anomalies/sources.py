@@ -15,15 +15,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fencepost.checkers.api import CheckResult, join_rows, run_check
-from fencepost.checkers.arrays import Bools, Ints
-from fencepost.checkers.partition.log import NONE
+from fencepost.checkers.api import run_check
+from fencepost.checkers.model.arrays import Bools, Ints
+from fencepost.checkers.model.findings import Finding, FindingRecord
+from fencepost.checkers.model.results import CheckResult, join_rows
+from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.chains import rows_of
 from fencepost.checkers.pipeline.deletions import OFFSETS, RECORDS, TopicDeletions
 from fencepost.checkers.pipeline.source_log import COMMITTED, OUTSIDE, PLAIN, SourceLog, has_connector, unread_logs
-from fencepost.checkers.run_view import RunView
-from fencepost.checkers.verdict.findings import Finding, FindingRecord
-from fencepost.checkers.verdict.wording import FindingText
+from fencepost.checkers.views.run_view import RunView
+from fencepost.checkers.views.wording import FindingText
 
 NO_CONNECTOR = "no records of a connector were read back"
 NOT_READ_BACK = "not every partition of the topic was read back by a complete read_committed final read"

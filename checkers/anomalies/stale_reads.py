@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from fencepost.checkers.api import CheckResult, join_rows, partition_check
-from fencepost.checkers.partition.log import NONE, PartitionLog
-from fencepost.checkers.partition.versions import got_by, reads_before
-from fencepost.checkers.verdict.findings import Finding
-from fencepost.checkers.verdict.wording import FindingText
+from fencepost.checkers.api import partition_check
+from fencepost.checkers.model.findings import Finding
+from fencepost.checkers.model.results import CheckResult, join_rows
+from fencepost.checkers.model.values import NONE
+from fencepost.checkers.views.log import PartitionLog
+from fencepost.checkers.views.versions import got_by, reads_before
+from fencepost.checkers.views.wording import FindingText
 
 
 def _explain_stale(finding: Finding, text: FindingText) -> str:

@@ -13,15 +13,16 @@ import numpy as np
 import pandas as pd
 
 from fencepost.checkers.anomalies.applications import NO_PROGRAM, NOT_DONE
-from fencepost.checkers.api import CheckResult, join_rows, run_check
-from fencepost.checkers.partition.log import NONE
+from fencepost.checkers.api import run_check
+from fencepost.checkers.model.findings import Finding, FindingRecord
+from fencepost.checkers.model.results import CheckResult, join_rows
+from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.applications import Application, has_application, input_places
 from fencepost.checkers.pipeline.chains import chains_of, rows_of
 from fencepost.checkers.pipeline.source_log import STRANGE, unread_logs
 from fencepost.checkers.pipeline.stores import COUNTED, LAST, REMOVED, ROLES, StateStores, StoreCopy, has_stores
-from fencepost.checkers.run_view import RunView
-from fencepost.checkers.verdict.findings import Finding, FindingRecord
-from fencepost.checkers.verdict.wording import FindingText
+from fencepost.checkers.views.run_view import RunView
+from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api import record_ids
 
 NO_STORE = "no instance of a program dumped a state store (`stores`)"

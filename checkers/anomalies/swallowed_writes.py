@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fencepost.checkers.api import CheckResult, join_rows, partition_check
-from fencepost.checkers.partition.log import NONE, PartitionLog
-from fencepost.checkers.run_view import RunView
-from fencepost.checkers.verdict.findings import Finding, FindingRecord
-from fencepost.checkers.verdict.wording import FindingText
+from fencepost.checkers.api import partition_check
+from fencepost.checkers.model.findings import Finding, FindingRecord
+from fencepost.checkers.model.results import CheckResult, join_rows
+from fencepost.checkers.model.values import NONE
+from fencepost.checkers.views.log import PartitionLog
+from fencepost.checkers.views.run_view import RunView
+from fencepost.checkers.views.wording import FindingText
 
 
 def _explain_swallowed(finding: Finding, text: FindingText) -> str:

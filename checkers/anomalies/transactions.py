@@ -8,15 +8,17 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from fencepost.checkers.api import CheckResult, join_rows, partition_check
-from fencepost.checkers.arrays import Bools
-from fencepost.checkers.partition.final_witness import final_witness
-from fencepost.checkers.partition.log import ABORTED, COMMITTED, FOREVER, INFO, NONE, PartitionLog, slices
-from fencepost.checkers.partition.result_rows import reads_with_writers, send_rows
-from fencepost.checkers.partition.undecided import passed_in_time, undecided_rows
-from fencepost.checkers.run_view import RunView
-from fencepost.checkers.verdict.findings import Finding
-from fencepost.checkers.verdict.wording import FindingText
+from fencepost.checkers.api import partition_check
+from fencepost.checkers.model.arrays import Bools
+from fencepost.checkers.model.findings import Finding
+from fencepost.checkers.model.results import CheckResult, join_rows
+from fencepost.checkers.model.values import ABORTED, COMMITTED, FOREVER, INFO, NONE
+from fencepost.checkers.views.final_witness import final_witness
+from fencepost.checkers.views.log import PartitionLog, slices
+from fencepost.checkers.views.result_rows import reads_with_writers, send_rows
+from fencepost.checkers.views.run_view import RunView
+from fencepost.checkers.views.undecided import passed_in_time, undecided_rows
+from fencepost.checkers.views.wording import FindingText
 
 SWALLOWED = "swallowed"  # role of rows between the two steps of `torn-transaction`
 

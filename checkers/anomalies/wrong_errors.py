@@ -16,12 +16,13 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from fencepost.checkers.anomalies.error_table import TABLE, Answer
-from fencepost.checkers.anomalies.instances import Instances, instances
-from fencepost.checkers.api import CheckResult, run_check
-from fencepost.checkers.partition.log import NONE
-from fencepost.checkers.run_view import RunView
-from fencepost.checkers.verdict.findings import Finding
-from fencepost.checkers.verdict.wording import FindingText
+from fencepost.checkers.api import run_check
+from fencepost.checkers.model.findings import Finding
+from fencepost.checkers.model.results import CheckResult
+from fencepost.checkers.model.values import NONE
+from fencepost.checkers.pipeline.instances import Instances, instances
+from fencepost.checkers.views.run_view import RunView
+from fencepost.checkers.views.wording import FindingText
 
 COLUMNS = ("index", "process", "f", "type", "time", "end", "errors")
 CLASSED = ("initialise", "begin", "send", "flush", "send_offsets", "commit", "abort")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from weakref import WeakKeyDictionary
 
-from fencepost.checkers.api import Check, CheckResult
+from fencepost.checkers.api import Check
 from fencepost.checkers.graph import explain
 from fencepost.checkers.graph.edge_filter import EdgeFilter, edge_filter_for
 from fencepost.checkers.graph.edges import gather
@@ -15,9 +15,10 @@ from fencepost.checkers.graph.examples import example
 from fencepost.checkers.graph.layers import LAYERS, Layer
 from fencepost.checkers.graph.run_search import find_cycles, forbidden_layers
 from fencepost.checkers.graph.search_tasks import Cycles
-from fencepost.checkers.run_view import RunView
-from fencepost.checkers.verdict.findings import Finding
-from fencepost.checkers.verdict.wording import FindingText
+from fencepost.checkers.model.findings import Finding
+from fencepost.checkers.model.results import CheckResult
+from fencepost.checkers.views.run_view import RunView
+from fencepost.checkers.views.wording import FindingText
 
 _DEFINITIONS = {
     "G1c-wr": "A cycle of operations that read each other's records, through read_committed readers.",

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from fencepost.checkers.arrays import Bools
 from fencepost.checkers.graph.layers import ANTI, ANTI_TIME, LAYERS
 from fencepost.checkers.graph.spans import SpanSet
-from fencepost.checkers.spark.overview import Overview
+from fencepost.checkers.history.overview import Overview
+from fencepost.checkers.model.arrays import Bools
 
 LONG = 50_000  # operations
 STRETCHES, STRETCH = 8, 500  # how many, and how many operations long

@@ -20,14 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from fencepost.checkers.arrays import Ints, among
 from fencepost.checkers.graph.edge_filter import EdgeFilter
 from fencepost.checkers.graph.layers import DIRTY_WR, RW, WR, WW
 from fencepost.checkers.graph.passed_records import first_passed, last_reads, passed_records
-from fencepost.checkers.partition.log import ABORTED, COMMITTED, FOREVER, NONE, PartitionLog, slices
-from fencepost.checkers.partition.versions import committed_records
-from fencepost.checkers.spark.gathering import PartitionMessages
-from fencepost.checkers.spark.packing import packed, unpacked
+from fencepost.checkers.history.packing import packed, unpacked
+from fencepost.checkers.model.arrays import Ints, among
+from fencepost.checkers.model.values import ABORTED, COMMITTED, FOREVER, NONE
+from fencepost.checkers.views.gathering import PartitionMessages
+from fencepost.checkers.views.log import PartitionLog, slices
+from fencepost.checkers.views.versions import committed_records
 
 FIRSTS, LATEST, EDGES = "firsts", "latest", "edges"
 EDGE_COLUMNS = ("source", "target", "kind", "low", "high")

@@ -11,11 +11,11 @@ import pandas as pd
 from fencepost.checkers.graph.group_offsets import PLACE, partition_of
 from fencepost.checkers.graph.layers import DIRTY_WR, LSO, PROCESS, REALTIME, RW, WR, WW
 from fencepost.checkers.graph.span_search import Edge
-from fencepost.checkers.partition.log import NONE
-from fencepost.checkers.run_view import RunView
-from fencepost.checkers.spark.lookup import records_of
-from fencepost.checkers.verdict.findings import Finding
-from fencepost.checkers.verdict.wording import FindingText
+from fencepost.checkers.history.lookup import records_of
+from fencepost.checkers.model.findings import Finding
+from fencepost.checkers.model.values import NONE
+from fencepost.checkers.views.run_view import RunView
+from fencepost.checkers.views.wording import FindingText
 
 KINDS = {WW: "ww", WR: "wr", DIRTY_WR: "wr", LSO: "lso", RW: "rw", PROCESS: "process", REALTIME: "realtime"}
 Records = Mapping[tuple[int, str, int, str], int]  # (operation, partition, offset, role) -> v

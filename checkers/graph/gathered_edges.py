@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from pyspark import RDD
 
 from fencepost.checkers.graph.edges import EDGES
-from fencepost.checkers.spark.gathering import ExecutorMessage, GatheredMessages
-from fencepost.checkers.spark.source import from_message, message, to_message
+from fencepost.checkers.history.source import from_message, message, to_message
+from fencepost.checkers.views.gathering import ExecutorMessage, GatheredMessages
 from fencepost.harness.system import liveness
 
 Message = tuple[str, bytes]  # of a partition

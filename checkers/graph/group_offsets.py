@@ -21,9 +21,9 @@ import numpy as np
 
 from fencepost.checkers.graph.edges import FIRSTS, encode
 from fencepost.checkers.graph.layers import RW, WR, WW
-from fencepost.checkers.partition.log import ABORTED, COMMITTED, NONE
+from fencepost.checkers.model.values import ABORTED, COMMITTED, NONE
 from fencepost.checkers.pipeline.chains import chains_of, has_members
-from fencepost.checkers.run_view import RunView
+from fencepost.checkers.views.run_view import RunView
 
 PLACE = "offset of "  # before a partition's name: where an edge through the group's offset lies
 FETCHES = ("committed", "group-offsets")

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from fencepost.checkers.arrays import Ints
 from fencepost.checkers.graph.operation_order import OperationOrder
 from fencepost.checkers.graph.passed_records import PassedRecords
 from fencepost.checkers.graph.spans import SpanSet
-from fencepost.checkers.partition.log import NONE
+from fencepost.checkers.model.arrays import Ints
+from fencepost.checkers.model.values import NONE
 
 
 def passing_readers(lists: PassedRecords) -> Ints:

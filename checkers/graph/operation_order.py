@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from fencepost.checkers.arrays import Ints, among
 from fencepost.checkers.graph.edge_filter import EdgeFilter
 from fencepost.checkers.graph.edges import FIRSTS, LATEST, TIME_COLUMNS, decode
 from fencepost.checkers.graph.gathered_edges import SharedArrays
 from fencepost.checkers.graph.layers import ANTI, ANTI_TIME, DATA, RW
 from fencepost.checkers.graph.spans import ends, points, rank, reading_points
-from fencepost.checkers.partition.log import FOREVER, NONE
-from fencepost.checkers.spark.overview import Overview
+from fencepost.checkers.history.overview import Overview
+from fencepost.checkers.model.arrays import Ints, among
+from fencepost.checkers.model.values import FOREVER, NONE
 
 
 @dataclass(frozen=True)

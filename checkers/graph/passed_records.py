@@ -18,11 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from fencepost.checkers.arrays import Bools, Ints, among
 from fencepost.checkers.graph.edge_filter import EdgeFilter
 from fencepost.checkers.graph.layers import LSO
-from fencepost.checkers.partition.log import FOREVER, NONE, PartitionLog, position_type, slices
-from fencepost.checkers.partition.versions import committed_records, placed_reads
+from fencepost.checkers.model.arrays import Bools, Ints, among
+from fencepost.checkers.model.values import FOREVER, NONE
+from fencepost.checkers.views.log import PartitionLog, position_type, slices
+from fencepost.checkers.views.versions import committed_records, placed_reads
 
 
 @dataclass(frozen=True)

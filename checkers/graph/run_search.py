@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fencepost.checkers.arrays import Ints
 from fencepost.checkers.graph.edge_filter import edge_filter_for
 from fencepost.checkers.graph.edges import ENDS, decode
 from fencepost.checkers.graph.explain import records_behind
@@ -46,10 +45,11 @@ from fencepost.checkers.graph.passed_records import PassedRecords
 from fencepost.checkers.graph.search_tasks import Cycles, LayerAnswer, SearchTask, mark_unknown, rounds
 from fencepost.checkers.graph.span_search import BestCycle, Edge, OperationInterval, search_span
 from fencepost.checkers.graph.spans import SpanSet, merge, merge_all
-from fencepost.checkers.partition.log import NONE
-from fencepost.checkers.run_view import RunView
-from fencepost.checkers.spark.overview import Overview
+from fencepost.checkers.history.overview import Overview
+from fencepost.checkers.model.arrays import Ints
+from fencepost.checkers.model.values import NONE
 from fencepost.checkers.verdict.rules import FORBIDDEN, rule_for
+from fencepost.checkers.views.run_view import RunView
 
 BUCKET = 50_000  # operations searched in one task
 BACKWARD_RANGES = pa.schema([("family", pa.int32()), ("low", pa.int64()), ("high", pa.int64())])

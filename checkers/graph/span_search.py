@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from fencepost.checkers.graph.components import strongly_connected
 from fencepost.checkers.graph.layers import BY_PROCESS, BY_TIME, NO_ORDER, PROCESS, REALTIME, RW, SEVERAL, WW, Layer
-from fencepost.checkers.partition.log import FOREVER
+from fencepost.checkers.model.values import FOREVER
 
 BUDGET = 200_000  # steps of one search from one edge
 DETOUR_BUDGET, DETOUR_LENGTH = 20_000, 12

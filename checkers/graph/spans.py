@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from fencepost.checkers.arrays import Bools, Ints
-from fencepost.checkers.partition.log import FOREVER, NONE, slices
-from fencepost.checkers.spark.overview import Overview
+from fencepost.checkers.history.overview import Overview
+from fencepost.checkers.model.arrays import Bools, Ints
+from fencepost.checkers.model.values import FOREVER, NONE
+from fencepost.checkers.views.log import slices
 
 
 @dataclass(frozen=True)

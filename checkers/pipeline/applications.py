@@ -17,12 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from fencepost.checkers.arrays import Bools, Ints
-from fencepost.checkers.partition.log import NONE, PartitionLog
+from fencepost.checkers.history.source import from_message, to_message
+from fencepost.checkers.model.arrays import Bools, Ints
+from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.chains import chains_of
-from fencepost.checkers.run_view import RunView
-from fencepost.checkers.spark.gathering import PartitionMessages
-from fencepost.checkers.spark.source import from_message, to_message
+from fencepost.checkers.views.gathering import PartitionMessages
+from fencepost.checkers.views.log import PartitionLog
+from fencepost.checkers.views.run_view import RunView
 from fencepost.harness.api import Isolation, record_ids
 
 INPUTS = "inputs of a program"

@@ -13,12 +13,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fencepost.checkers.anomalies.instances import fenced_commits
-from fencepost.checkers.arrays import Bools, Ints
-from fencepost.checkers.partition.log import ABORTED, COMMITTED, INFO, NONE, PartitionLog
-from fencepost.checkers.run_view import RunView
-from fencepost.checkers.spark.gathering import PartitionMessages
-from fencepost.checkers.spark.source import from_message, to_message
+from fencepost.checkers.history.source import from_message, to_message
+from fencepost.checkers.model.arrays import Bools, Ints
+from fencepost.checkers.model.values import ABORTED, COMMITTED, INFO, NONE
+from fencepost.checkers.pipeline.instances import fenced_commits
+from fencepost.checkers.views.gathering import PartitionMessages
+from fencepost.checkers.views.log import PartitionLog
+from fencepost.checkers.views.run_view import RunView
 
 PLACES = "places of records"
 LOOKS = ["op", "partition", "offset", "began", "ended"]

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fencepost.checkers.arrays import Ints
-from fencepost.checkers.partition.log import NONE
+from fencepost.checkers.model.arrays import Ints
+from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.source_log import COMMITTED, MARKERS, PLAIN, document, entries_of, has_connector, unread_logs
-from fencepost.checkers.run_view import RunView
+from fencepost.checkers.views.run_view import RunView
 from fencepost.harness.api import SECOND
 
 ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT = 1, 2, 3, 4, 5  # `TransactionState`

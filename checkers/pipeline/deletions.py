@@ -15,11 +15,11 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from fencepost.checkers.partition.log import NONE
+from fencepost.checkers.model.findings import FindingRecord
+from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.connect_log import CLOCKS, ConnectLog
 from fencepost.checkers.pipeline.source_log import COMMITTED, PLAIN, SourceLog, unread_logs
-from fencepost.checkers.run_view import RunView
-from fencepost.checkers.verdict.findings import FindingRecord
+from fencepost.checkers.views.run_view import RunView
 from fencepost.harness.api.deletions import Deletion
 
 RECORDS, OFFSETS = "records", "offsets"  # as in the contract's `topic_deletions`

@@ -12,9 +12,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fencepost.checkers.partition.log import NONE
-from fencepost.checkers.run_view import RunView
-from fencepost.checkers.verdict.findings import FindingRecord
+from fencepost.checkers.model.findings import FindingRecord
+from fencepost.checkers.model.values import NONE
+from fencepost.checkers.views.run_view import RunView
 from fencepost.harness.api import SECOND, Isolation
 
 PLAIN, OPEN, ABORTED, COMMITTED = 0, 1, 2, 3  # how the transaction of an entry ended, by the next marker of its producer

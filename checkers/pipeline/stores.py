@@ -13,9 +13,9 @@ from functools import cached_property
 
 import pandas as pd
 
-from fencepost.checkers.partition.log import NONE
+from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.source_log import COMMITTED, MARKERS, OPEN, PLAIN, STRANGE, entries_of
-from fencepost.checkers.run_view import RunView
+from fencepost.checkers.views.run_view import RunView
 
 COUNTED, LAST, STORED, REMOVED = "counted", "last", "stored", "removed"
 VALUES = (COUNTED, LAST, STORED, REMOVED, STRANGE)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pandas as pd
 
-from fencepost.checkers.partition.log import NONE
-from fencepost.checkers.selfcheck.history_rows import HistoryRows
+from fencepost.checkers.model.history_rows import HistoryRows
+from fencepost.checkers.model.planted import DamagedHistory
+from fencepost.checkers.model.values import NONE
 from fencepost.checkers.selfcheck.pipeline_damages import group_offsets_at_end, structs_of, with_structs
-from fencepost.checkers.selfcheck.planted import DamagedHistory
 from fencepost.checkers.selfcheck.record_damages import pick
 from fencepost.checkers.selfcheck.source_damages import ENTRIES, stored_entries
 from fencepost.harness.api import record_ids

@@ -6,9 +6,9 @@ from random import Random
 
 import pandas as pd
 
-from fencepost.checkers.selfcheck.history_rows import HistoryRows
+from fencepost.checkers.model.history_rows import HistoryRows
+from fencepost.checkers.model.planted import DamagedHistory
 from fencepost.checkers.selfcheck.pipeline_damages import with_structs
-from fencepost.checkers.selfcheck.planted import DamagedHistory
 from fencepost.checkers.selfcheck.record_damages import pick
 from fencepost.checkers.selfcheck.source_damages import ENTRIES, stored_entries
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fencepost.checkers.selfcheck.history_rows import HistoryRows
-from fencepost.checkers.selfcheck.planted import DamagedHistory
+from fencepost.checkers.model.history_rows import HistoryRows
+from fencepost.checkers.model.planted import DamagedHistory
 from fencepost.checkers.selfcheck.record_damages import pick
 
 

@@ -5,6 +5,7 @@ The damage of a new anomaly stands beside its check (`Check.damages`), or here: 
 
 from __future__ import annotations
 
+from fencepost.checkers.model.planted import COMMITTED_TXN, PlantedDamage
 from fencepost.checkers.selfcheck import application_damages as programs
 from fencepost.checkers.selfcheck import connect_damages as connect
 from fencepost.checkers.selfcheck import cycle_damages as cycles
@@ -13,7 +14,6 @@ from fencepost.checkers.selfcheck import read_damages as reads
 from fencepost.checkers.selfcheck import record_damages as records
 from fencepost.checkers.selfcheck import source_damages as sources
 from fencepost.checkers.selfcheck import transaction_damages as transactions
-from fencepost.checkers.selfcheck.planted import COMMITTED_TXN, PlantedDamage
 from fencepost.checkers.selfcheck.schedules import Schedule, schedules
 from fencepost.checkers.verdict.rules import ALLOWED, RULES
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from fencepost.checkers.selfcheck.history_rows import HistoryRows
-from fencepost.checkers.selfcheck.planted import DamagedHistory, PlantedDamage
+from fencepost.checkers.model.history_rows import HistoryRows
+from fencepost.checkers.model.planted import DamagedHistory, PlantedDamage
 from fencepost.checkers.selfcheck.prefix_history import prepend
 from fencepost.checkers.selfcheck.schedules import TICK, ScheduledHistory, scheduled_history
 

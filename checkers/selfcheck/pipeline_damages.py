@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.checkers.graph.group_offsets import Commit, GroupPartition
-from fencepost.checkers.partition.log import COMMITTED, NONE
+from fencepost.checkers.model.history_rows import HistoryRows
+from fencepost.checkers.model.planted import DamagedHistory
+from fencepost.checkers.model.values import COMMITTED, NONE
 from fencepost.checkers.selfcheck.cycle_damages import with_polls
-from fencepost.checkers.selfcheck.history_rows import HistoryRows
-from fencepost.checkers.selfcheck.planted import DamagedHistory
 from fencepost.checkers.selfcheck.record_damages import pick
 
 

@@ -14,9 +14,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fencepost.checkers.lawful_history import write_lawful
-from fencepost.checkers.partition.log import NONE
-from fencepost.checkers.selfcheck.history_rows import HistoryRows, read_rows, rows_of
+from fencepost.checkers.model.history_rows import HistoryRows, read_rows, rows_of
+from fencepost.checkers.model.lawful_history import write_lawful
+from fencepost.checkers.model.values import NONE
 from fencepost.harness.system import liveness
 
 GAP = 10_000_000  # ns between the two

@@ -7,9 +7,9 @@ from random import Random
 import numpy as np
 import pandas as pd
 
-from fencepost.checkers.partition.log import NONE
-from fencepost.checkers.selfcheck.history_rows import HistoryRows
-from fencepost.checkers.selfcheck.planted import DamagedHistory
+from fencepost.checkers.model.history_rows import HistoryRows
+from fencepost.checkers.model.planted import DamagedHistory
+from fencepost.checkers.model.values import NONE
 from fencepost.checkers.selfcheck.record_damages import exchange, none_early, pick
 
 

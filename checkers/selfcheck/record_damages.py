@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fencepost.checkers.partition.log import COMMITTED, NONE
-from fencepost.checkers.selfcheck.history_rows import HistoryRows
-from fencepost.checkers.selfcheck.planted import DamagedHistory
+from fencepost.checkers.model.history_rows import HistoryRows
+from fencepost.checkers.model.planted import DamagedHistory
+from fencepost.checkers.model.values import COMMITTED, NONE
 
 
 def pick(frame: pd.DataFrame, rng: Random) -> Any:

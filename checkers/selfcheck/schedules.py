@@ -27,9 +27,9 @@ import pandas as pd
 import pyarrow as pa
 
 from fencepost.checkers.graph.examples import EXAMPLES
-from fencepost.checkers.partition.log import NONE
-from fencepost.checkers.selfcheck.history_rows import HistoryRows, rows_of
-from fencepost.checkers.selfcheck.planted import DamagedHistory
+from fencepost.checkers.model.history_rows import HistoryRows, rows_of
+from fencepost.checkers.model.planted import DamagedHistory
+from fencepost.checkers.model.values import NONE
 from fencepost.checkers.selfcheck.prefix_history import free_process, free_topic, prepend
 from fencepost.harness.api import record_id
 

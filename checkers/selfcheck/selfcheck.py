@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from fencepost.checkers.api import Check
-from fencepost.checkers.lawful_history import write_lawful
-from fencepost.checkers.registry import installed_checks
+from fencepost.checkers.engine.registry import installed_checks
+from fencepost.checkers.model.history_rows import HistoryRows, read_rows, write_rows
+from fencepost.checkers.model.lawful_history import write_lawful
+from fencepost.checkers.model.planted import DamagedHistory, PlantedDamage
 from fencepost.checkers.selfcheck.damages import DAMAGES, PIPELINES, PROGRAMS, WITHOUT
-from fencepost.checkers.selfcheck.history_rows import HistoryRows, read_rows, write_rows
-from fencepost.checkers.selfcheck.planted import DamagedHistory, PlantedDamage
 from fencepost.checkers.selfcheck.prefix_history import prepend, small_lawful
 from fencepost.checkers.verdict.judge import judge
 from fencepost.checkers.verdict.rules import INAPPLICABLE, full_contract, rule_for

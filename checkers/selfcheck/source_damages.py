@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from fencepost.checkers.selfcheck.history_rows import HistoryRows
+from fencepost.checkers.model.history_rows import HistoryRows
+from fencepost.checkers.model.planted import DamagedHistory
 from fencepost.checkers.selfcheck.pipeline_damages import structs_of, with_structs
-from fencepost.checkers.selfcheck.planted import DamagedHistory
 from fencepost.checkers.selfcheck.record_damages import pick
 
 ENTRIES = "entries"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fencepost.checkers.verdict.findings import Finding
+from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.verdict.rules import ALLOWED, INAPPLICABLE, Rule
 from fencepost.harness.api.evidence import Gap
 from fencepost.harness.api.values import Property, Verdict

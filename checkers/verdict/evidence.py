@@ -17,11 +17,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fencepost.checkers.partition.log import NONE
+from fencepost.checkers.model.findings import Finding
+from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.deletions import TopicDeletions
-from fencepost.checkers.run_view import RunView
-from fencepost.checkers.spark.gathering import SHORT_HISTORY
-from fencepost.checkers.verdict.findings import Finding
+from fencepost.checkers.views.gathering import SHORT_HISTORY
+from fencepost.checkers.views.run_view import RunView
 from fencepost.harness.api import Isolation
 
 READS, FINAL_READS = "reads", "final reads"

@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from fencepost.checkers.model.findings import Finding, FindingRecord
 from fencepost.checkers.verdict.decision import JudgedProperty
-from fencepost.checkers.verdict.findings import Finding, FindingRecord
 from fencepost.harness.api import record_ids
 from fencepost.harness.api.expectations import ALONE, ANYWHERE, anomaly_and_word
 from fencepost.harness.api.values import Property, Verdict

@@ -14,28 +14,28 @@ import pyarrow.parquet as pq
 import pyspark
 from pyspark.sql import SparkSession
 
-from fencepost.checkers.anomalies.listed_transactions import questions_ended
 from fencepost.checkers.api import Check
-from fencepost.checkers.failures import RAISED, described
-from fencepost.checkers.partition.log import NONE
-from fencepost.checkers.partition.threads import results
-from fencepost.checkers.registry import installed_checks, with_more
-from fencepost.checkers.run_view import Fencing, RunView
-from fencepost.checkers.spark.job import CombinedResult, Counts, JobResult
-from fencepost.checkers.spark.overview import Overview, read_overview
-from fencepost.checkers.spark.session import start_session
-from fencepost.checkers.spark.source import READ_ERRORS, Source, SparkSource, last_cause, source_of
+from fencepost.checkers.engine.job import CombinedResult, Counts, JobResult
+from fencepost.checkers.engine.registry import installed_checks, with_more
+from fencepost.checkers.engine.session import start_session
+from fencepost.checkers.history.overview import Overview, read_overview
+from fencepost.checkers.history.source import READ_ERRORS, Source, SparkSource, last_cause, source_of
+from fencepost.checkers.model.failures import RAISED, described
+from fencepost.checkers.model.findings import SLACK_NS, Finding, group
+from fencepost.checkers.model.threads import results
+from fencepost.checkers.model.values import NONE
+from fencepost.checkers.pipeline.listed_transactions import questions_ended
 from fencepost.checkers.verdict import expectation
 from fencepost.checkers.verdict.decision import JudgedProperty, decide, judge_property, weaknesses
 from fencepost.checkers.verdict.evidence import DELETIONS, shown
-from fencepost.checkers.verdict.findings import SLACK_NS, Finding, group
 from fencepost.checkers.verdict.present_topics import PresentTopics, present_topics
 from fencepost.checkers.verdict.progress import count_operations, progress
 from fencepost.checkers.verdict.rules import FORBIDDEN, rule_for, rule_on_evidence
 from fencepost.checkers.verdict.run_checks import run_checks
 from fencepost.checkers.verdict.stored_evidence import add_stored_evidence
 from fencepost.checkers.verdict.weakening import gap_sentences, weaken
-from fencepost.checkers.verdict.wording import FindingText
+from fencepost.checkers.views.run_view import Fencing, RunView
+from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api import CampaignError
 from fencepost.harness.api.clocks_ahead import clock_error_s, clocks_ahead
 from fencepost.harness.api.contract_layers import overlaid_contract, planned_contract

@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from fencepost.checkers.arrays import Bools, Ints
-from fencepost.checkers.partition.log import FOREVER
+from fencepost.checkers.history.overview import Overview
+from fencepost.checkers.history.source import LocalSource, Source
+from fencepost.checkers.model.arrays import Bools, Ints
+from fencepost.checkers.model.values import FOREVER
 from fencepost.checkers.pipeline.deletions import NOT_KNOWN, RECORDS
-from fencepost.checkers.spark.overview import Overview
-from fencepost.checkers.spark.source import LocalSource, Source
 from fencepost.checkers.verdict.decision import JudgedProperty
 from fencepost.harness.api import record_ids
 from fencepost.harness.api.deletions import Deletion

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from fencepost.checkers.partition.log import ABORTED, COMMITTED, NONE
-from fencepost.checkers.spark.job import Counts
-from fencepost.checkers.spark.overview import Overview
+from fencepost.checkers.engine.job import Counts
+from fencepost.checkers.history.overview import Overview
+from fencepost.checkers.model.values import ABORTED, COMMITTED, NONE
 
 
 def count_operations(overview: Overview, counts: Counts, receipts: Sequence[Mapping[str, Any]] | None) -> dict[str, int | None]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from fencepost.checkers.partition.log import Settings
+from fencepost.checkers.model.values import Settings
 from fencepost.checkers.verdict.evidence import DELETIONS, FINAL_READS, READS
 from fencepost.harness.api.contract_layers import overlaid_contract, planned_contract
 

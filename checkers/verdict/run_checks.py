@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fencepost.checkers.api import ROW_COLUMNS, ROW_NUMBERS, Check, CheckResult
-from fencepost.checkers.failures import RAISED, described
-from fencepost.checkers.partition.log import PartitionLog
-from fencepost.checkers.partition.positions import positions
-from fencepost.checkers.partition.unseen import moments
-from fencepost.checkers.run_view import RunView
-from fencepost.checkers.spark.gathering import SHORT_HISTORY, GatheredMessages, Gatherer, PartitionMessages
-from fencepost.checkers.spark.job import CombinedResult, JobResult, no_rows, run_partition_checks
-from fencepost.checkers.spark.source import last_cause
+from fencepost.checkers.api import Check
+from fencepost.checkers.engine.job import CombinedResult, JobResult, no_rows, run_partition_checks
+from fencepost.checkers.history.positions import positions
+from fencepost.checkers.history.source import last_cause
+from fencepost.checkers.model.failures import RAISED, described
+from fencepost.checkers.model.results import ROW_COLUMNS, ROW_NUMBERS, CheckResult
 from fencepost.checkers.verdict.rules import settings
+from fencepost.checkers.views.gathering import SHORT_HISTORY, GatheredMessages, Gatherer, PartitionMessages
+from fencepost.checkers.views.log import PartitionLog
+from fencepost.checkers.views.run_view import RunView
+from fencepost.checkers.views.unseen import moments
 from fencepost.harness.api.evidence import Evidence
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fencepost.checkers.verdict.findings import Finding
+from fencepost.checkers.model.findings import Finding
 from fencepost.harness.api.history import STORED
 from fencepost.harness.api.run import Run, RunFile
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from fencepost.checkers.lawful_history import write_lawful
+from fencepost.checkers.model.lawful_history import write_lawful
 from fencepost.checkers.verdict.judge import judge
 from fencepost.harness.system import liveness
 

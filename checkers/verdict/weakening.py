@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.verdict.decision import JudgedProperty
-from fencepost.checkers.verdict.findings import Finding
 from fencepost.checkers.verdict.rules import INAPPLICABLE
 from fencepost.harness.api import record_ids
 from fencepost.harness.api.evidence import Evidence, Gap, GapKind

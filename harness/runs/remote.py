@@ -1,6 +1,6 @@
 """Runs whose history is on another file system: the part of them that lies in a directory here (docs/run-directory.md).
 
-Spark reaches them, so its room does the work (`checkers.spark.remote`).
+Spark reaches them, so its room does the work (`checkers.engine.remote`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _plan(spark: Any, url: str, history: str, run_dir: Path, given: Mapping[str,
 
 
 def bring(spark: Any, run: Run) -> None:
-    """Bring what the report shows of the operations: see `checkers.spark.remote.bring`. Raises HistoryError."""
+    """Bring what the report shows of the operations: see `checkers.engine.remote.bring`. Raises HistoryError."""
     findings = shown_findings(run.verdict)
     carded = np.fromiter(of_cards(findings), dtype=np.int64)
 

@@ -12,7 +12,7 @@ from support.long_histories import judge_as_long
 from support.random_histories import swallow
 from support.reference import NAMES, anomalies, by_records
 
-from fencepost.checkers.lawful_history import CONTRACT
+from fencepost.checkers.model.lawful_history import CONTRACT
 from fencepost.checkers.verdict.judge import judge
 from fencepost.harness.api import record_id
 from fencepost.harness.history.run_directory import open_run

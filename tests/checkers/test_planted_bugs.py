@@ -4,7 +4,7 @@ import pyarrow.parquet as pq
 import pytest
 from support.histories import violated, write_history
 
-from fencepost.checkers.lawful_history import CONTRACT, write_lawful
+from fencepost.checkers.model.lawful_history import CONTRACT, write_lawful
 from fencepost.checkers.verdict.judge import judge
 from fencepost.checkers.verdict.rules import INAPPLICABLE, full_contract, rule_for
 from fencepost.harness.api import record_id

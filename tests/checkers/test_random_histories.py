@@ -11,7 +11,7 @@ from support.judging import judge_here
 from support.random_histories import moving_history, varied_contract, varied_history
 from support.reference import NAMES, FlatHistory, anomalies, by_records, unsettled
 
-from fencepost.checkers.registry import installed_checks
+from fencepost.checkers.engine.registry import installed_checks
 from fencepost.checkers.verdict.rules import INAPPLICABLE, full_contract, rule_for
 
 CHECKS = [check for check in installed_checks()[0] if check.name in NAMES]

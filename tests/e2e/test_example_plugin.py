@@ -46,7 +46,7 @@ def test_its_own_tests_pass(installed, tmp_path):
 
 OWN_CHECK = """
 from fencepost.checkers.api import CheckResult, partition_check
-from fencepost.checkers.partition.result_rows import read_rows
+from fencepost.checkers.views.result_rows import read_rows
 
 
 @partition_check("first-place")

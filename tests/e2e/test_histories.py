@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from support.fencepost_command import answers, fencepost
 
-from fencepost.checkers.lawful_history import CONTRACT, write_lawful
-from fencepost.checkers.registry import installed_checks
+from fencepost.checkers.engine.registry import installed_checks
+from fencepost.checkers.model.lawful_history import CONTRACT, write_lawful
 from fencepost.checkers.selfcheck.damages import DAMAGES, WITHOUT
 from fencepost.checkers.verdict.rules import INAPPLICABLE, RULES, full_contract, rule_for
 

@@ -13,8 +13,8 @@ from random import Random
 import pytest
 from support.fencepost_command import fencepost, only_run, verdict
 
-from fencepost.checkers.lawful_history import write_lawful
-from fencepost.checkers.selfcheck.history_rows import read_rows, write_rows
+from fencepost.checkers.model.history_rows import read_rows, write_rows
+from fencepost.checkers.model.lawful_history import write_lawful
 from fencepost.checkers.selfcheck.transaction_damages import tear
 
 TIMELESS = {"timing", "checker"}

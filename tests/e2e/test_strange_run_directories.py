@@ -8,7 +8,7 @@ import subprocess
 
 from support.fencepost_command import FENCEPOST, PATIENCE_S
 
-from fencepost.checkers.lawful_history import write_lawful
+from fencepost.checkers.model.lawful_history import write_lawful
 
 CODE = "from pathlib import Path\nPath(__file__).with_suffix('.ran').touch()\n"
 

@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fencepost.checkers.api import Check, CheckResult, partition_check
+from fencepost.checkers.api import Check, partition_check
+from fencepost.checkers.model.results import CheckResult
 
 
 def fatal(folder: Path, what: str, times: int) -> Check[Any]:

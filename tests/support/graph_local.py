@@ -8,10 +8,10 @@ from fencepost.checkers.graph.gathered_edges import DriverEdges
 from fencepost.checkers.graph.layers import LAYERS
 from fencepost.checkers.graph.run_search import cycles_among
 from fencepost.checkers.graph.search_tasks import Cycles
-from fencepost.checkers.partition.assembly import build_log
-from fencepost.checkers.partition.log import ABORTED, COMMITTED, INFO, NONE, FinalRead, Resets, Settings
-from fencepost.checkers.spark.overview import Overview, read_overview
-from fencepost.checkers.spark.scan import FINAL, FINISHED, TXN, UNCOMMITTED
+from fencepost.checkers.history.overview import Overview, read_overview
+from fencepost.checkers.history.scan import FINAL, FINISHED, TXN, UNCOMMITTED
+from fencepost.checkers.model.values import ABORTED, COMMITTED, INFO, NONE, FinalRead, Resets, Settings
+from fencepost.checkers.views.assembly import build_log
 from support.histories import write_history
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fencepost.checkers.lawful_history import CONTRACT
+from fencepost.checkers.model.lawful_history import CONTRACT
 from fencepost.checkers.verdict.judge import judge
 from fencepost.harness.history.run_directory import open_run
 from support.histories import write_history

@@ -7,7 +7,7 @@ import pytest
 # Fewer tasks than for a long history: each costs a twentieth of a second, and finds little to do.
 SETTINGS = {
     "fencepost.checkers.verdict.run_checks.SHORT_HISTORY": 0,
-    "fencepost.checkers.spark.job.BUCKETS_PER_CORE": 2,
+    "fencepost.checkers.engine.job.BUCKETS_PER_CORE": 2,
 }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from fencepost.checkers.lawful_history import write_lawful
+from fencepost.checkers.model.lawful_history import write_lawful
 from fencepost.harness.api.evidence import HistoryFile, Manifest
 from fencepost.harness.api.run import RunFile
 from fencepost.harness.api.values import HISTORY_VERSION

@@ -18,8 +18,8 @@ from typing import Any
 
 import pyspark
 
-from fencepost.checkers.spark.class_archive import archive_options
-from fencepost.checkers.spark.session import JAVA
+from fencepost.checkers.engine.class_archive import archive_options
+from fencepost.checkers.engine.session import JAVA
 
 HOME = Path(pyspark.__file__).parent
 OPENED = ("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util", "sun.nio.ch")

@@ -10,8 +10,8 @@ import pytest
 from fatal_check import fatal
 from long_histories import judge_as_long
 
-from fencepost.checkers.registry import installed_checks
-from fencepost.checkers.spark.session import start_session
+from fencepost.checkers.engine.registry import installed_checks
+from fencepost.checkers.engine.session import start_session
 from fencepost.checkers.verdict.judge import judge
 from fencepost.harness.history.run_directory import open_run, write_verdict
 

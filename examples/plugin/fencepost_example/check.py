@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from fencepost.checkers.api import CheckResult, PartitionLog, partition_check
-from fencepost.checkers.partition.log import NONE
-from fencepost.checkers.partition.result_rows import reads_with_writers
+from fencepost.checkers.api import PartitionLog, partition_check
+from fencepost.checkers.model.results import CheckResult
+from fencepost.checkers.model.values import NONE
+from fencepost.checkers.views.result_rows import reads_with_writers
 
 
 @partition_check("read-before-sent", needs="nobody read a record that this run sent")

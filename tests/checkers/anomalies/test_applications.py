@@ -11,8 +11,8 @@ from support.judging import judge_here, no_session
 from support.random_applications import application_history
 from support.worked_examples import Example
 
-from fencepost.checkers.lawful_history import CONTRACT as LAWFUL
-from fencepost.checkers.registry import installed_checks
+from fencepost.checkers.engine.registry import installed_checks
+from fencepost.checkers.model.lawful_history import CONTRACT as LAWFUL
 from fencepost.checkers.selfcheck.damages import DAMAGES
 from fencepost.checkers.selfcheck.selfcheck import selfcheck
 from fencepost.harness.history.run_directory import open_run

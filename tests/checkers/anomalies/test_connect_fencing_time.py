@@ -10,8 +10,8 @@ from support.histories import answer, finding, violated
 from support.judging import judge_here
 
 from fencepost.checkers.anomalies.connect_fencing_time import given_up_in_time
+from fencepost.checkers.engine.registry import installed_checks
 from fencepost.checkers.pipeline.connect_log import Entry, Generation, Session, TaskCount
-from fencepost.checkers.registry import installed_checks
 
 CHECKS = [check for check in installed_checks()[0] if check.name == "connect-promise"]
 CONTRACT = {"connect": "enabled", "transactional": "false"}

@@ -10,7 +10,7 @@ from support.connect_reference import TWINS, ConnectHistory, by_records
 from support.histories import answer, finding, violated, write_faults
 from support.judging import judge_here
 
-from fencepost.checkers.registry import installed_checks
+from fencepost.checkers.engine.registry import installed_checks
 
 CHECKS = [check for check in installed_checks()[0] if check.name in TWINS]
 CONTRACT = {"connect": "enabled", "transactional": "false"}

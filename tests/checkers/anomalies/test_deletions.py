@@ -11,7 +11,7 @@ from support.deleted_topics import DeletedTopics
 from support.histories import History, violated, write_faults
 from support.judging import judge_here
 
-from fencepost.checkers.registry import installed_checks
+from fencepost.checkers.engine.registry import installed_checks
 
 NAMES = ("source-duplicate", "source-loss", "source-offset-torn", "source-offset-regression")
 CHECKS = [check for check in installed_checks()[0] if check.name in NAMES]

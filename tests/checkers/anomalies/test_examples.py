@@ -20,8 +20,8 @@ from support.history_tables import with_settling
 from support.reference import TWINS, FlatHistory, by_records
 from support.worked_examples import Example
 
-from fencepost.checkers.lawful_history import CONTRACT
-from fencepost.checkers.registry import installed_checks
+from fencepost.checkers.engine.registry import installed_checks
+from fencepost.checkers.model.lawful_history import CONTRACT
 from fencepost.checkers.verdict.judge import judge
 from fencepost.harness.history.run_directory import open_run
 

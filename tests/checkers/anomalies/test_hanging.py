@@ -13,7 +13,7 @@ from support.reference import FlatHistory
 
 from fencepost.checkers.anomalies.hanging import hanging_transaction, misreported_transaction
 from fencepost.checkers.anomalies.liveness import lso_stall
-from fencepost.checkers.lawful_history import write_lawful
+from fencepost.checkers.model.lawful_history import write_lawful
 from fencepost.checkers.selfcheck.selfcheck import selfcheck
 from fencepost.checkers.verdict.weakening import needs_of
 from fencepost.harness.api.evidence import Evidence, Gap

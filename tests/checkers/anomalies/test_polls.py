@@ -12,8 +12,8 @@ from support.reference import anomalies, by_records
 from fencepost.checkers.anomalies.losses import lost_write
 from fencepost.checkers.anomalies.polls import int_nonmonotonic_poll, int_poll_skip, nonmonotonic_poll, poll_skip
 from fencepost.checkers.anomalies.stale_reads import stale_read
-from fencepost.checkers.partition.log import Resets
-from fencepost.checkers.registry import installed_checks
+from fencepost.checkers.engine.registry import installed_checks
+from fencepost.checkers.model.values import Resets
 from fencepost.checkers.verdict.rules import RULES
 
 CHECKS = (poll_skip, int_poll_skip, nonmonotonic_poll, int_nonmonotonic_poll, stale_read, lost_write)

@@ -6,9 +6,9 @@ from support.histories import History, answer, finding, violated
 
 from fencepost.checkers.anomalies import producer_order
 from fencepost.checkers.anomalies.producer_order import int_nonmonotonic_send, int_send_skip, nonmonotonic_send, order_inversion
-from fencepost.checkers.partition.assembly import sorted_log
-from fencepost.checkers.partition.log import NONE, FinalRead, Resets, Settings
-from fencepost.checkers.spark.scan import COLUMNS_OF, READS, SENDS
+from fencepost.checkers.history.scan import COLUMNS_OF, READS, SENDS
+from fencepost.checkers.model.values import NONE, FinalRead, Resets, Settings
+from fencepost.checkers.views.assembly import sorted_log
 from fencepost.harness.api import record_ids
 
 PLAIN = {"transactional": "false", "isolation": "read_uncommitted"}

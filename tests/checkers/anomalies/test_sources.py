@@ -10,7 +10,7 @@ from support.random_sources import source_history
 from support.source_reference import TWINS, SourceHistory, by_records
 from support.worked_examples import Example
 
-from fencepost.checkers.registry import installed_checks
+from fencepost.checkers.engine.registry import installed_checks
 
 CHECKS = [check for check in installed_checks()[0] if check.name in TWINS]
 CONTRACT = {"connect": "enabled", "transactional": "false"}

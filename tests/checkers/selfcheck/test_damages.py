@@ -16,9 +16,9 @@ from support.overlapping_history import overlapping_history
 from support.reference import anomalies, by_records
 
 from fencepost.checkers.anomalies import consecutive_reads
-from fencepost.checkers.lawful_history import CONTRACT, write_lawful
+from fencepost.checkers.model.history_rows import read_rows, write_rows
+from fencepost.checkers.model.lawful_history import CONTRACT, write_lawful
 from fencepost.checkers.selfcheck.damages import DAMAGES
-from fencepost.checkers.selfcheck.history_rows import read_rows, write_rows
 from fencepost.checkers.selfcheck.prefix_history import prepend, small_lawful
 from fencepost.checkers.selfcheck.schedules import SCHEDULES, scheduled_history
 from fencepost.checkers.verdict.judge import judge

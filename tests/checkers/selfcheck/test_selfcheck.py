@@ -7,16 +7,17 @@ import pytest
 from support.histories import History, write_history
 from support.judging import no_session
 
-from fencepost.checkers.api import CheckResult, partition_check, run_check
+from fencepost.checkers.api import partition_check, run_check
+from fencepost.checkers.engine.registry import installed_checks
+from fencepost.checkers.engine.validation import breaches
 from fencepost.checkers.graph.checks import CHECKS
 from fencepost.checkers.graph.edges import gather
-from fencepost.checkers.lawful_history import write_lawful
-from fencepost.checkers.registry import installed_checks
+from fencepost.checkers.model.history_rows import read_rows, write_rows
+from fencepost.checkers.model.lawful_history import write_lawful
+from fencepost.checkers.model.planted import DamagedHistory, PlantedDamage
+from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.selfcheck.damages import DAMAGES, WITHOUT
-from fencepost.checkers.selfcheck.history_rows import read_rows, write_rows
-from fencepost.checkers.selfcheck.planted import DamagedHistory, PlantedDamage
 from fencepost.checkers.selfcheck.selfcheck import selfcheck
-from fencepost.checkers.validation import breaches
 from fencepost.harness.history.run_directory import open_run
 
 

@@ -3,9 +3,10 @@
 from support.histories import History
 from support.judging import judge_here
 
-from fencepost.checkers.api import CheckResult, run_check
-from fencepost.checkers.registry import installed_checks
-from fencepost.checkers.spark.gathering import PartitionMessages
+from fencepost.checkers.api import run_check
+from fencepost.checkers.engine.registry import installed_checks
+from fencepost.checkers.model.results import CheckResult
+from fencepost.checkers.views.gathering import PartitionMessages
 
 
 def unknowable(run):

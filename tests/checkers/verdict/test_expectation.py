@@ -7,9 +7,9 @@ from functools import partial
 import pytest
 from support.histories import History
 
+from fencepost.checkers.model.findings import Finding, FindingRecord
 from fencepost.checkers.verdict.decision import JudgedProperty, decide
 from fencepost.checkers.verdict.expectation import CONSEQUENCES, PAIRS, WITHOUT_SENDER, compare
-from fencepost.checkers.verdict.findings import Finding, FindingRecord
 from fencepost.checkers.verdict.rules import ALLOWED, FORBIDDEN, RULES, Rule
 from fencepost.harness.api import record_id
 from fencepost.harness.api.values import Property

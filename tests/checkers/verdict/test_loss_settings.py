@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 from support.histories import COMMITTED, UNCOMMITTED, History, answer, violated
 
+from fencepost.checkers.model.findings import Finding, FindingRecord
 from fencepost.checkers.verdict.evidence import DELETIONS, SHOWS
-from fencepost.checkers.verdict.findings import Finding, FindingRecord
 from fencepost.checkers.verdict.rules import ALLOWED, FORBIDDEN, INAPPLICABLE, RULES, full_contract, rule_for, rule_on_evidence
 
 READERS = {"poll-skip", "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll", "stale-read"}

@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 from support.histories import History, finding
 
-from fencepost.checkers.partition.log import NONE
-from fencepost.checkers.verdict.findings import LONGEST_VALUE, FindingRecord
+from fencepost.checkers.model.findings import LONGEST_VALUE, FindingRecord
+from fencepost.checkers.model.values import NONE
 
 
 @pytest.fixture

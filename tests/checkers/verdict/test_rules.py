@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fencepost.checkers.lawful_history import CONTRACT
+from fencepost.checkers.model.lawful_history import CONTRACT
 from fencepost.checkers.verdict.rules import RULES, full_contract
 from fencepost.harness.api.contract import CONTRACT_KEYS
 from fencepost.harness.api.contract_layers import canonical, contract_mistakes

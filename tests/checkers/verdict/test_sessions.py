@@ -6,12 +6,13 @@ import pytest
 from support.judging import no_session
 from support.long_histories import judge_as_long
 
-from fencepost.checkers.api import CheckResult, run_check
-from fencepost.checkers.lawful_history import write_lawful
-from fencepost.checkers.registry import installed_checks
-from fencepost.checkers.run_view import NO_MASTER
-from fencepost.checkers.spark import job
+from fencepost.checkers.api import run_check
+from fencepost.checkers.engine import job
+from fencepost.checkers.engine.registry import installed_checks
+from fencepost.checkers.model.lawful_history import write_lawful
+from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.verdict.judge import judge
+from fencepost.checkers.views.run_view import NO_MASTER
 
 
 @run_check("counted")
@@ -57,7 +58,7 @@ def test_a_check_that_asks_for_a_table_has_a_session_made(spark, tmp_path):
 
 def test_few_operations_with_many_records_go_to_spark(spark, tmp_path, monkeypatch):
     here = judged(tmp_path / "a", no_session)
-    monkeypatch.setattr("fencepost.checkers.spark.job.MOST_BYTES_IN_TASKS", 0)
+    monkeypatch.setattr("fencepost.checkers.engine.job.MOST_BYTES_IN_TASKS", 0)
     there = judged(tmp_path / "b", lambda: spark)
     assert there["checker"]["master"].startswith("local[2")
     names = ("verdict", "properties", "allowed", "counts")  # with how much each check compared

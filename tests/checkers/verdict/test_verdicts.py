@@ -6,9 +6,10 @@ import pyarrow.parquet as pq
 import pytest
 from support.histories import History, answer, finding, violated, write_faults, write_history
 
-from fencepost.checkers.api import CheckResult, partition_check, run_check
-from fencepost.checkers.lawful_history import CONTRACT, write_lawful
-from fencepost.checkers.registry import installed_checks
+from fencepost.checkers.api import partition_check, run_check
+from fencepost.checkers.engine.registry import installed_checks
+from fencepost.checkers.model.lawful_history import CONTRACT, write_lawful
+from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.verdict.judge import judge
 from fencepost.checkers.verdict.rules import RULES, full_contract, rule_for, settings
 from fencepost.harness.api.errors import HistoryError

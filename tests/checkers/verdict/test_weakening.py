@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fencepost.checkers.registry import installed_checks
+from fencepost.checkers.engine.registry import installed_checks
+from fencepost.checkers.model.findings import Finding, FindingRecord
 from fencepost.checkers.verdict.decision import JudgedProperty, judge_property
-from fencepost.checkers.verdict.findings import Finding, FindingRecord
 from fencepost.checkers.verdict.rules import RULES, full_contract, rule_for
 from fencepost.checkers.verdict.weakening import NEEDS, gap_sentences, weaken
 from fencepost.harness.api import record_id

@@ -2,7 +2,7 @@
 
 import threading
 
-from fencepost.checkers.lawful_history import write_lawful
+from fencepost.checkers.model.lawful_history import write_lawful
 from fencepost.harness import report
 from fencepost.harness.history.run_directory import open_run
 from fencepost.harness.plugins import services

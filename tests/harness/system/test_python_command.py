@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from fencepost.checkers.spark import session
+from fencepost.checkers.engine import session
 from fencepost.harness.system.python_command import interpreter_script, module_command
 
 WORDS = ("json", "runpy", "site", "types", "os", "harness", "clusters", "pyspark", "encodings")

@@ -1,0 +1,347 @@
+"""The one Spark job that all partition checks share.
+
+    history.parquet -> scan -> one shuffle by topic-partition -> PartitionLog -> every check -> only suspicious rows leave
+
+`checkers.history.scan` makes few large parts, and the job returns few large messages: no row passes through the JVM, which only
+moves bytes; where all executors are on one machine only the places of parts in files (`checkers.history.part_files`). A short
+history is scanned by the driver, and needs no shuffle.
+"""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import astuple, dataclass, field, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyspark import RDD
+from pyspark.sql import SparkSession
+
+from fencepost.checkers.api import Check
+from fencepost.checkers.history.large_partitions import PackedParts, is_large, large_partition_lock, release_freed_memory
+from fencepost.checkers.history.part_files import StoredMessage, StoredPart, stored, stored_message
+from fencepost.checkers.history.scan import COLUMNS, PackedPart, pack, scan_locally
+from fencepost.checkers.history.source import Source, from_message, message
+from fencepost.checkers.model.array_files import ArrayFiles
+from fencepost.checkers.model.arrays import Ints
+from fencepost.checkers.model.failures import RAISED, described
+from fencepost.checkers.model.results import ROW_COLUMNS, ROW_NUMBERS, CheckResult
+from fencepost.checkers.model.threads import results as in_threads
+from fencepost.checkers.model.values import FinalRead, Resets, Settings
+from fencepost.checkers.views import several_records
+from fencepost.checkers.views.assembly import unpack_log
+from fencepost.checkers.views.gathering import ExecutorMessage, GatheredMessages, Gatherer, gather_messages
+from fencepost.checkers.views.log import IN_MEMORY, PartitionLog
+from fencepost.checkers.views.unseen import total_unseen, unseen_at
+from fencepost.harness.system import liveness
+
+BYTES_PER_TASK = 1 << 20  # packed, of a short history; to start a worker costs as much as to judge so many
+MOST_BYTES_IN_TASKS = 64 << 20  # packed, of all partitions of a short history; Spark sends no task of more than 128 MiB
+BUCKETS_PER_CORE = 4  # partitions are shared out among them
+RELEASED = 3  # the first questions to a large partition need by far the most memory; freed, it would lie between what others need
+MOST_THREADS = 2  # that judge one large partition: each needs some memory of its own
+PartitionJudge = Callable[..., Iterator["PartitionResult | ExecutorMessage"]]
+
+
+@dataclass
+class CombinedResult:
+    """One check's result over all partitions: rows, how much was compared, what was lacking, and the first error."""
+
+    rows: pd.DataFrame
+    compared: int = 0
+    lacking: str = ""
+    error: str = ""
+    more: int = 0  # findings beyond those in `rows`
+    unread: int = 0  # promises that the second step found, and that nobody got or had to get
+    table: Sequence[Mapping[str, Any]] = ()
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Micro-operations over all partitions."""
+
+    sent: int = 0
+    read: int = 0
+    final_read: int = 0
+    partitions: int = 0
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """What the one job found.
+
+    results: by check. unsent: identities that were read in a partition to which nobody sent them. unseen: how many records were
+    unseen at each of the moments (`checkers.views.unseen`). written_late: partitions whose final read does not count.
+    """
+
+    results: dict[str, CombinedResult]
+    counts: Counts = field(default_factory=Counts)
+    unsent: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    unseen: list[list[int]] = field(default_factory=list)
+    written_late: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class PackedResult:
+    """A check's result for one partition (`CheckResult`), its rows and `several` as Arrow messages; or its error."""
+
+    compared: int = 0
+    lacking: str = ""
+    more: int = 0
+    error: str = ""
+    rows: bytes = b""
+    several: bytes = b""
+
+
+@dataclass(frozen=True)
+class PartitionResult:
+    """What leaves the worker that judged a partition.
+
+    results: by check. unsent: identities that nobody sent to it. unseen: records at each of the moments. to_driver: what run
+    checks gathered for the driver. gather_error: what a gatherer raised. written_late: its final read does not count.
+    """
+
+    partition: str
+    results: dict[str, PackedResult]
+    counts: Counts
+    unsent: Ints
+    unseen: Ints
+    to_driver: list[tuple[str, bytes]] = field(default_factory=list)
+    gather_error: str = ""
+    written_late: bool = False
+
+
+def run_partition_checks(
+    spark: Callable[[], SparkSession],
+    history: Source,
+    checks: Sequence[Check[PartitionLog]],
+    finals: Mapping[str, FinalRead],
+    settings: Settings,
+    resets: Resets | None = None,
+    moments: Ints | None = None,
+    gathered: GatheredMessages | None = None,
+    here: bool = False,
+) -> JobResult:
+    """Run every partition check over every partition in one job. `gathered` gets the messages for run checks.
+
+    here: this process judges a short history by itself, without a session.
+    """
+    bare = [replace(check, resolve=None, explain=None) for check in checks]  # what the workers need
+    moments = np.empty(0, dtype=np.int64) if moments is None else moments
+    gathered = gathered or GatheredMessages()
+    judge = partial(_judged, bare, dict(finals), settings, resets or Resets(), moments, gathered.gatherers)
+    groups = _scanned_here(history) if gathered.short else None
+    if groups is None:
+        judge = partial(judge, threads=_threads(spark()))
+        found = gathered.of_job(partial(_scanned_and_judged, spark(), history, judge), _shared_place(spark()))
+        made = list(map(_from_file, found))
+    elif here:
+        made = [one for group in groups.items() for one in judge(*group)]
+    else:
+        made = _judged_in_tasks(spark(), groups, judge).collect()
+    results = sorted((one for one in made if isinstance(one, PartitionResult)), key=lambda one: one.partition)
+    gathered.collected = [one for one in made if isinstance(one, ExecutorMessage)]  # of a short history
+    gathered.to_driver = [message for one in results for message in one.to_driver]
+    gathered.partitions = [one.partition for one in results]
+    gathered.error = next((one.gather_error for one in results if one.gather_error), "")
+    unsent = np.concatenate([np.empty(0, dtype=np.int64), *(one.unsent for one in results)])
+    counts = Counts(*map(sum, zip(*(astuple(one.counts) for one in results), strict=True)))
+    combined = {check.name: _combined(check.name, results) for check in checks}
+    late = [one.partition for one in results if one.written_late]
+    return JobResult(combined, counts, unsent, total_unseen(moments, [one.unseen for one in results]), late)
+
+
+def _shared_place(spark: SparkSession) -> liveness.TemporaryPlace | None:
+    """Where the executors put packed parts and messages, on the disk that Spark uses; None where they share no disk."""
+    context = spark.sparkContext
+    if not context.master.startswith("local"):
+        return None
+    disk = (context.getConf().get("spark.local.dir") or "").split(",")[0]
+    return liveness.TemporaryPlace("parts", Path(disk) if disk else None)
+
+
+def _scanned_and_judged(spark: SparkSession, history: Source, judge: PartitionJudge, folder: Path | None) -> RDD[Any]:
+    """The results and messages of every partition, which the executors scan, shuffle and judge."""
+    buckets = BUCKETS_PER_CORE * spark.sparkContext.defaultParallelism
+    if folder is None:
+        parts = history.map_batches(spark, COLUMNS, pack)
+        return parts.partitionBy(buckets, _bucket).mapPartitions(partial(_bucket_results, judge))
+    parts = history.map_batches(spark, COLUMNS, partial(_packed_into, folder))
+    judged = parts.partitionBy(buckets, _bucket).mapPartitions(partial(_bucket_results, partial(judge, folder=folder)))
+    return judged.map(partial(_in_file, folder))
+
+
+def _packed_into(folder: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, StoredPart]]:
+    return stored(folder, pack(batches))
+
+
+def _in_file(folder: Path, one: Any) -> Any:
+    """A partition's result in a file; a message as it is."""
+    return stored_message(folder, pickle.dumps(one)) if isinstance(one, PartitionResult) else one
+
+
+def _from_file(one: Any) -> Any:
+    return pickle.loads(one.read()) if isinstance(one, StoredMessage) else one
+
+
+def _scanned_here(history: Source) -> Mapping[str, Sequence[PackedPart]] | None:
+    """The packed partitions of a history with few operations; None where they hold too many records."""
+    groups = scan_locally(history)
+    return groups if _size(groups) <= MOST_BYTES_IN_TASKS else None
+
+
+def _judged_in_tasks(spark: SparkSession, groups: Mapping[str, Sequence[PackedPart]], judge: PartitionJudge) -> RDD[Any]:
+    """The results and messages of partitions that the driver has packed: they go to the workers inside the tasks.
+
+    A shuffle would take longer than everything else together.
+    """
+    context = spark.sparkContext
+    tasks = max(1, min(len(groups), context.defaultParallelism, 1 + _size(groups) // BYTES_PER_TASK))
+    return context.parallelize(list(groups.items()), tasks).flatMap(lambda group: judge(*group))
+
+
+def _size(groups: Mapping[str, Sequence[PackedPart]]) -> int:
+    return sum(part.size for parts in groups.values() for part in parts)
+
+
+def _bucket(partition: str) -> int:
+    """The bucket of a partition: partitions with successive numbers get successive buckets, so that few share one."""
+    topic, _, number = partition.rpartition("-")
+    return zlib.crc32(topic.encode()) + (int(number) if number.isdecimal() else zlib.crc32(number.encode()))
+
+
+def _bucket_results(
+    judge: PartitionJudge, parts: Iterable[tuple[str, PackedPart | StoredPart]]
+) -> Iterator[PartitionResult | ExecutorMessage]:
+    """The results and messages of the partitions of one bucket, one partition after the other."""
+    groups: dict[str, PackedParts] = {}
+    for name, part in parts:
+        groups.setdefault(name, PackedParts()).append(part)
+    for name in sorted(groups):
+        yield from judge(name, groups.pop(name))
+
+
+def _combined(name: str, partitions: Sequence[PartitionResult]) -> CombinedResult:
+    results = [(one.partition, one.results[name]) for one in partitions]
+    frames = [_rows(partition, one.rows) for partition, one in results if one.rows]
+    rows = pd.concat(frames, ignore_index=True) if frames else no_rows()
+    lacking = "; ".join(sorted({one.lacking for _, one in results} - {""}))
+    error = next((one.error for _, one in results if one.error), "")
+    compared = sum(one.compared for _, one in results) + several_records.count(one.several for _, one in results)
+    return CombinedResult(rows, compared, lacking, error, sum(one.more for _, one in results))
+
+
+def _rows(partition: str, packed: bytes) -> pd.DataFrame:
+    table = from_message(packed)
+    role = table["role"].combine_chunks()
+    names = np.array(role.dictionary.to_pylist(), dtype=object)
+    columns = {name: table[name].to_numpy() for name in ROW_NUMBERS}
+    return pd.DataFrame({"partition": partition, **columns, "role": names[np.asarray(role.indices)]})
+
+
+@cache
+def no_rows() -> pd.DataFrame:
+    """The rows of a check that found nothing: one frame for all, since most checks find nothing."""
+    return pd.DataFrame({name: np.empty(0, dtype=np.int64 if name in ROW_NUMBERS else object) for name in ROW_COLUMNS})
+
+
+# --------------------------------------------------------------------------------------------------
+# After the shuffle
+# --------------------------------------------------------------------------------------------------
+def _judged(
+    checks: Sequence[Check[PartitionLog]],
+    finals: Mapping[str, FinalRead],
+    settings: Settings,
+    resets: Resets,
+    moments: Ints,
+    gatherers: Sequence[Gatherer],
+    partition: str,
+    parts: Sequence[PackedPart] | PackedParts,
+    threads: int = 1,
+    folder: Path | None = None,
+) -> Iterator[PartitionResult | ExecutorMessage]:
+    """Unpack one partition, and run every check and gatherer on it.
+
+    threads: for a large one, of which a machine judges one. folder: for its arrays (None: the temporary directory).
+    """
+    size = parts.size if isinstance(parts, PackedParts) else 0
+    large, files = is_large(size), ArrayFiles(folder)
+    arrays, threads = (files, threads) if large else (IN_MEMORY, 1)
+    with large_partition_lock(size), files.dropping_pages() if large else nullcontext():
+        packed = parts.take(files) if isinstance(parts, PackedParts) else parts
+        log = unpack_log(partition, packed, finals.get(partition, FinalRead()), settings, resets, threads, arrays)
+        del packed
+        late = log.written_late
+        log = replace(log, final=FinalRead()) if late else log
+        questions: list[Callable[[], Any]] = [partial(gather_messages, gatherers, log, folder), partial(unseen_at, log, moments)]
+        questions += _questions(checks, log)
+        if large:
+            questions[:RELEASED] = [partial(_released, one) for one in questions[:RELEASED]]
+        gathered, unseen, *answers = in_threads(questions, threads)
+        found = {name: result for some in answers for name, result in some.items()}
+        results = {check.name: found[check.name] for check in checks}
+        unsent = np.unique(log.reads.unsent_v)
+        yield PartitionResult(partition, results, _counted(log), unsent, unseen, gathered.to_driver, gathered.error, late)
+        yield from gathered.on_executors
+
+
+def _threads(spark: SparkSession) -> int:
+    """How many threads may judge a large partition: of this machine's executors, whose other tasks wait meanwhile."""
+    context = spark.sparkContext
+    return min(MOST_THREADS, context.defaultParallelism) if context.master.startswith("local") else 1
+
+
+def _questions(checks: Sequence[Check[PartitionLog]], log: PartitionLog) -> list[Callable[[], dict[str, PackedResult]]]:
+    """The checks of a partition, those of the largest module first.
+
+    Checks of one module share most of what they compute, so one thread runs them.
+    """
+    modules: dict[str, list[Check[PartitionLog]]] = {}
+    for check in checks:
+        modules.setdefault(check.function.__module__, []).append(check)
+    return [partial(_results, group, log) for group in sorted(modules.values(), key=len, reverse=True)]
+
+
+def _released(question: Callable[[], Any]) -> Any:
+    """An answer, after which the kernel has back what was needed for it."""
+    answer = question()
+    release_freed_memory()
+    return answer
+
+
+def _results(checks: Sequence[Check[PartitionLog]], log: PartitionLog) -> dict[str, PackedResult]:
+    """The results of some checks, one after the other."""
+    return {check.name: _result(check, log) for check in checks}
+
+
+def _result(check: Check[PartitionLog], log: PartitionLog) -> PackedResult:
+    """One check's result for one partition. What it raises becomes the result's error."""
+    try:
+        result = check(log)
+        several = several_records.packed(result.several)
+        return PackedResult(
+            result.compared, result.lacking, result.more, result.unknown, rows=_packed_rows(result), several=several
+        )
+    except RAISED as error:  # a check that fails is unknown and takes no other answer with it
+        return PackedResult(error=described(error, check.function))
+
+
+def _packed_rows(result: CheckResult) -> bytes:
+    """The rows as a message; a check may give one value for a whole column."""
+    if not result.count:
+        return b""
+    columns = {name: np.broadcast_to(result.rows[name], result.count) for name in (*ROW_NUMBERS, "role")}
+    numbers = {name: pa.array(columns[name], pa.int64()) for name in ROW_NUMBERS}
+    return message(pa.RecordBatch.from_pydict({**numbers, "role": pa.array(columns["role"], pa.string()).dictionary_encode()}))
+
+
+def _counted(log: PartitionLog) -> Counts:
+    final = int(log.reads.final.sum())
+    return Counts(len(log.sends), len(log.reads) - final, final, 1)

@@ -1,0 +1,198 @@
+"""The Spark session: local by default, quiet, and tuned for many small checks and a few large ones."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+from pyspark import SparkConf, SparkContext, java_gateway
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+import fencepost
+from fencepost.checkers.engine.class_archive import archive_options
+from fencepost.harness.api import HarnessError
+from fencepost.harness.secrets import environment_without_secrets
+from fencepost.harness.system import liveness
+from fencepost.harness.system.python_command import interpreter_script
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
+    "spark.sql.files.maxPartitionBytes": "16m",
+    "spark.sql.files.openCostInBytes": "1m",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.parquet.enableNestedColumnVectorizedReader": "true",
+    "spark.python.worker.reuse": "true",
+    "spark.shuffle.compress": "false",  # what we send is compressed
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
+    # The C library of Python workers keeps freed memory, also that of large arrays and of all threads, and gives it back to the
+    # kernel only when 256 MiB are free at the end of it (or when told to: `large_partitions`). Else the kernel clears the same
+    # pages again and again: up to a third of a worker's processor time.
+    "spark.executorEnv.MALLOC_MMAP_MAX_": "0",
+    "spark.executorEnv.MALLOC_ARENA_MAX": "1",
+    "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+}
+
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
+LOCAL = {  # executors on this machine only
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.python.daemon.module": "fencepost.checkers.engine.worker_daemon",
+}
+_LOG4J = """
+status = error
+rootLogger.level = error
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
+"""
+
+
+def start_session(master: str = "local[*]", memory: str = "768m", conf: Mapping[str, str] | None = None) -> SparkSession:
+    """A session for checking (or the one there is). `memory` is the driver's heap; only the first call in a process sets it.
+
+    conf: Spark's settings, laid over ours. Raises HarnessError when the JVM does not start (`conf` may name packages).
+    Adaptive execution is off: the plan is one shuffle of a few large rows, and planning it twice costs more than it brings.
+    The JVM only moves packed rows about, so a small heap, the serial collector and the quick compiler suit it best.
+    """
+    local = master.startswith("local")
+    os.environ["PYSPARK_PYTHON"] = _interpreter(local)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if local:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    given = {**SETTINGS, **(LOCAL if local else {}), "spark.driver.memory": memory, **(conf or {})}
+    settings = SparkConf().setMaster(_with_retry(master)).setAppName("fencepost").setAll(list(given.items()))
+    scratch, context = None, SparkContext._active_spark_context
+    if context is None:
+        scratch = liveness.TemporaryPlace("spark")
+        if local:
+            os.environ["PYSPARK_PYTHON"] = _own_interpreter(scratch.path)
+        atexit.register(_end, scratch)
+        own = {"spark.local.dir": str(scratch.path)} if local else {}
+        # not by what `settings` has: a SparkConf knows the settings of the JVM, which may be those of a session before
+        settings.setAll([*{**own, **(conf or {}), JAVA_OPTIONS: _java_options(scratch.path, conf or {})}.items()])
+        context = _new_context(settings, scratch)
+    context.setLogLevel("ERROR")
+    return cast(SparkSession, _LazySession(context, settings, scratch))
+
+
+def _java_options(scratch: Path, conf: Mapping[str, str]) -> str:
+    """Options of the driver's JVM, with those of `conf`; its log's settings lie in `scratch`."""
+    quiet = scratch / "log4j2.properties"
+    quiet.write_text(_LOG4J)
+    java = f"-Dlog4j2.configurationFile=file:{quiet} -Dlog4j.configurationFile=file:{quiet} {JAVA} {archive_options()}"
+    return f"{java} {conf.get(JAVA_OPTIONS, '')}".strip()
+
+
+def _new_context(settings: SparkConf, scratch: liveness.TemporaryPlace) -> SparkContext:
+    """A context, and a JVM unless there is one; `scratch` has what that writes, and goes when the context or the process ends."""
+    try:
+        gateway = SparkContext._gateway or _start_jvm(settings, scratch.path / "driver.log")
+        return SparkContext(conf=settings, gateway=gateway)
+    except BaseException:
+        scratch.remove()
+        raise
+
+
+def _end(scratch: liveness.TemporaryPlace) -> None:
+    """At the end of the process: nothing is written into the directory any more when it is removed."""
+    with suppress(Exception):  # the JVM may be gone
+        if SparkContext._active_spark_context is not None:
+            SparkContext._active_spark_context.stop()
+    scratch.remove()
+
+
+class _LazySession:
+    """A SparkSession that makes its SQL part, which takes a second, on first use: local files need only RDDs."""
+
+    def __init__(self, context: SparkContext, settings: SparkConf, scratch: liveness.TemporaryPlace | None) -> None:
+        self.sparkContext, self._settings, self._scratch = context, settings, scratch
+
+    @cached_property
+    def _sql_session(self) -> SparkSession:
+        return SparkSession.builder.config(conf=self._settings).getOrCreate()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sql_session, name)
+
+    def stop(self) -> None:
+        (self._sql_session if "_sql_session" in vars(self) else self.sparkContext).stop()
+        if self._scratch:
+            self._scratch.remove()
+
+
+def _interpreter(local: bool) -> str:
+    """The workers' Python: this one; on a cluster the one that PYSPARK_PYTHON names there, if it is set."""
+    return sys.executable if local else os.environ.get("PYSPARK_PYTHON") or sys.executable
+
+
+def _own_interpreter(scratch: Path) -> str:
+    """The local workers' Python: this one, in a form that Python 3.10 imports nothing from the working directory with."""
+    if sys.version_info >= (3, 11):
+        return sys.executable  # which knows PYTHONSAFEPATH
+    script = scratch / "python"
+    script.write_text(interpreter_script())
+    script.chmod(0o700)
+    return str(script)
+
+
+def _with_retry(master: str) -> str:
+    """A local master that repeats a failed task once. By default it gives up at once, even if the kernel only killed a worker."""
+    return re.sub(r"^local(?:\[([^,\]]+)\])?$", lambda found: f"local[{found[1] or 1},2]", master)
+
+
+@contextmanager
+def _own_environment() -> Iterator[None]:
+    """The JVM that is started meanwhile, and its Python workers, get an environment of their own: `launch_gateway` takes none."""
+    before = java_gateway.Popen
+
+    def started(*argv: Any, env: Mapping[str, str], **options: Any) -> Any:
+        kept = environment_without_secrets()
+        ours = {name: value for name, value in env.items() if name in kept or name not in os.environ}
+        return before(*argv, env={**ours, **_safe_path(env.get("PYTHONPATH", ""))}, **options)
+
+    java_gateway.Popen = started
+    try:
+        yield
+    finally:
+        java_gateway.Popen = before
+
+
+def _safe_path(path: str) -> dict[str, str]:
+    """Variables by which Python workers import nothing from the working directory.
+
+    `python -m` searches it first, and it may be a run's directory from elsewhere. (Python 3.10 does not know
+    PYTHONSAFEPATH: `_own_interpreter`.)
+    """
+    root = str(Path(fencepost.__file__).parents[1])
+    ours = [] if Path(root, "pyspark").exists() else [root]  # sources, which may be importable by the working directory only
+    entries = [*ours, *filter(None, [path])]
+    return {"PYTHONSAFEPATH": "1", **({"PYTHONPATH": os.pathsep.join(entries)} if entries else {})}
+
+
+def _start_jvm(settings: SparkConf, log: Path) -> Any:
+    """Start the JVM. Its standard error (incubator modules, packages it fetches) is shown only when it does not start."""
+    try:
+        with open(log, "ab") as file, _own_environment():
+            return launch_gateway(settings, {"stdout": file, "stderr": file})
+    except Exception as error:
+        output = [line.strip() for line in log.read_text(errors="replace").splitlines()]
+        why = [line for line in output if line.startswith("Exception in thread") or "not found" in line] or output or [str(error)]
+        raise HarnessError(f"Spark's JVM did not start: {why[-1][:500]}") from error

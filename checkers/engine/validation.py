@@ -1,0 +1,63 @@
+"""What a check of a plug-in must be (`checkers.api.Check`), looked at when it is loaded; nothing of it is run."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from typing import Any
+
+from fencepost.checkers.api import Check
+from fencepost.checkers.model.planted import PlantedDamage
+
+SCOPES = {"partition": "log", "run": "run"}
+STEPS = {"resolve": "(rows, run)", "explain": "(finding, text)", "detail": "(finding, text)", "brief": "(run)"}
+
+
+def breaches(check: Any) -> list[str]:
+    """Every way in which `check` breaks the interface of a check, each with what to change; none when it is sound."""
+    if not isinstance(check, Check):
+        name = getattr(check, "__name__", None) or repr(check)
+        return [f'{name} is a {type(check).__name__}, not a check; put @partition_check("my-anomaly") over the function']
+    found = [] if check.name.strip() else ['the check has no name: @partition_check("my-anomaly")']
+    if check.scope not in SCOPES:
+        return [*found, f'{check.name}: scope = "{check.scope}"; it must be one of {", ".join(SCOPES)}']
+    argument = SCOPES[check.scope] + (", options" if check.options else "")
+    if check.options is not None and not _has_defaults(check.options):
+        found.append(f"{check.name}: options must be a frozen dataclass with a default for each field")
+    found += _callable(check.name, "the function", check.function, f"({argument})")
+    if not check.definition:
+        found.append(f"{check.name}: its function needs a docstring, which is the definition of the anomaly in every report")
+    if not check.needs.strip():
+        found.append(
+            f'{check.name}: needs must say what has to be there before anything can be compared: needs="no ... was read"'
+        )
+    for step, shape in STEPS.items():
+        if getattr(check, step) is not None:
+            found += _callable(check.name, step, getattr(check, step), shape)
+    if not all(isinstance(damage, PlantedDamage) and check.name in damage.expects for damage in check.damages):
+        found.append(
+            f"{check.name}: damages must be PlantedDamage (`checkers.model.planted`), each of which expects {check.name}"
+        )
+    if check.gather is not None and check.scope != "run":
+        found.append(f"{check.name}: gather belongs to run checks; a partition check sees its partition already")
+    return found
+
+
+def _has_defaults(cls: Any) -> bool:
+    if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
+        return False
+    missing = dataclasses.MISSING
+    return all(one.default is not missing or one.default_factory is not missing for one in dataclasses.fields(cls))
+
+
+def _callable(name: str, what: str, function: Any, shape: str) -> list[str]:
+    """Whether a function takes as many arguments as `shape` has."""
+    if not callable(function):
+        return [f"{name}: {what} must be a function {shape}, not {function!r}"]
+    try:
+        inspect.signature(function).bind(*shape.split(","))
+    except TypeError:
+        return [f"{name}: {what} must take {shape}, not {inspect.signature(function)}"]
+    except ValueError:  # no signature to be had
+        return []
+    return []

@@ -1,0 +1,241 @@
+"""One light pass over the columns of a history that have one value per operation.
+
+What comes out is small beside the records: who did what, when, how it ended; which final reads were complete; how settling went.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from fencepost.checkers.history.source import LocalSource, Source
+from fencepost.checkers.model.array_files import ArrayFiles
+from fencepost.checkers.model.arrays import Bools, Ints, among
+from fencepost.checkers.model.values import ABORTED, COMMITTED, FOREVER, INFO, NONE, FinalRead, Resets
+
+TEXTS = ("isolation", "f", "type", "intent")
+NUMBERS = {"index": np.int64, "process": np.int32, "op": np.int32, "time": np.int64, "end": np.int64, "decided": np.int64}
+COLUMNS = (*NUMBERS, *TEXTS, "final", "detail")
+COMMITTED_LEVEL, UNCOMMITTED = "read_committed", "read_uncommitted"
+
+
+@dataclass(frozen=True)
+class Overview:
+    """Operations as arrays in order of `index`; times in CLOCK_MONOTONIC ns, NONE where unknown. 45 bytes an operation.
+
+    arrays: the files in which they lie, if they are large.
+    """
+
+    index: Any  # 32 bits where that is enough, like process and op
+    process: Any
+    op: Any
+    time: Ints
+    end: Ints
+    decided: Ints
+    status: NDArray[np.int8]  # what is known: COMMITTED, ABORTED, INFO
+    ok: Bools  # how it ended; neither: `info`
+    failed: Bools
+    txn: Bools
+    send: Bools
+    main: Bools  # an operation of a client in the main phase
+    writer: Bools  # one that writes, before the final phase
+    final_reads: dict[str, FinalRead] = field(default_factory=dict)
+    settled: dict[str, tuple[int, int]] = field(default_factory=dict)  # partition -> (last stable offset, high watermark)
+    settle_op: int = NONE
+    settle_time: int = NONE
+    settle_bound_s: float = 0.0
+    resets: Resets = field(default_factory=Resets)
+    arrays: ArrayFiles = field(default_factory=ArrayFiles)
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @cached_property
+    def dense(self) -> bool:
+        """Whether operations are numbered without a gap from 0, so that an index is a position."""
+        return not len(self) or (self.index[0] == 0 and int(self.index[-1]) == len(self) - 1)
+
+    @cached_property
+    def processes(self) -> Any:
+        """All processes, in order."""
+        return np.unique(self.process)
+
+    @cached_property
+    def writing_processes(self) -> Any:
+        """Those of which an operation may write, in order."""
+        return np.unique(self.process[self.txn | self.send])
+
+    @cached_property
+    def last_write_began(self) -> int:
+        """When the last operation of such a process began."""
+        return int(self.time[among(self.process, self.writing_processes)].max(initial=0))
+
+    def at(self, index: Any) -> Any:
+        """Positions of operations by their history index."""
+        return index if self.dense else np.searchsorted(self.index, index)
+
+
+def read_overview(history: Source | Path, isolation: str = COMMITTED_LEVEL) -> Overview:
+    """Read the per-operation columns of a history (a path: a file of this machine). Raises `source.READ_ERRORS`.
+
+    isolation: the level of readers whose own is not known.
+    """
+    source = LocalSource(history) if isinstance(history, Path) else history
+    found = build_overview(*source.batches(COLUMNS, TEXTS), isolation)
+    pa.default_memory_pool().release_unused()
+    return found
+
+
+def build_overview(count: int, batches: Iterable[pa.RecordBatch], isolation: str = COMMITTED_LEVEL) -> Overview:
+    """An overview of so many operations, from batches of `COLUMNS` (texts dictionary-encoded) in any order."""
+    columns: dict[str, Any] = {name: np.empty(count, dtype=kind) for name, kind in NUMBERS.items()}
+    columns |= {"status": np.empty(count, dtype=np.int8)} | {name: np.empty(count, dtype=np.bool_) for name in _FLAGS}
+    details: list[dict[str, Any]] = []
+    start = 0
+    for batch in batches:
+        place = slice(start, start + len(batch))
+        for name in NUMBERS:
+            columns[name][place] = pc.fill_null(batch.column(name), NONE).to_numpy(zero_copy_only=False)
+        for name, values in _outcomes(batch, columns["process"][place]).items():
+            columns[name][place] = values
+        details += batch.filter(pc.is_valid(batch.column("detail"))).to_pylist()
+        start = place.stop
+    _in_order(columns)
+    finals, settled, assigned = _details(sorted(details, key=lambda row: int(row["index"])))
+    settling = _settling(settled)
+    final_reads = _final_reads(finals, settling["settled"], _first_times(finals, columns), isolation)
+    begun = _begun(finals, settling, settled[-1]["time"] if settled else FOREVER, columns)
+    final_reads = {partition: replace(final, begun=begun[partition]) for partition, final in final_reads.items()}
+    arrays = ArrayFiles()
+    kept = {name: arrays.kept(columns.pop(name)) for name in list(columns)}
+    return Overview(**kept, **settling, arrays=arrays, final_reads=final_reads, resets=_resets(assigned))
+
+
+_FLAGS = ("ok", "failed", "txn", "send", "main", "writer")
+
+
+def _outcomes(batch: pa.RecordBatch, process: Any) -> dict[str, Any]:
+    """How some operations ended and what they are, from their texts."""
+
+    def has(column: str, word: str) -> Bools:
+        texts = batch.column(column)
+        code = {text: number for number, text in enumerate(texts.dictionary.to_pylist())}.get(word, -2)
+        return np.asarray(pc.fill_null(texts.indices, -1).to_numpy(zero_copy_only=False) == code)
+
+    ok, failed, txn, send = has("type", "ok"), has("type", "fail"), has("f", "txn"), has("f", "send")
+    aborted = failed | (ok & txn & has("intent", "abort"))
+    early = ~np.asarray(pc.fill_null(batch.column("final"), False).to_numpy(zero_copy_only=False), dtype=np.bool_)
+    known = ~txn | has("intent", "commit")  # of a transaction that ended ok without a word of its intent nobody knows how
+    status = np.where(aborted, ABORTED, np.where(ok & known, COMMITTED, INFO))
+    main, writer = early & (process >= 0), early & (txn | send)
+    return {"status": status, "ok": ok, "failed": failed, "txn": txn, "send": send, "main": main, "writer": writer}
+
+
+def _in_order(columns: dict[str, Any]) -> None:
+    """Sort by index where a history is not, and number with 32 bits where that is enough."""
+    index = columns["index"]
+    if not (index[1:] > index[:-1]).all():
+        order = np.argsort(index, kind="stable")
+        for name, values in columns.items():
+            columns[name] = values[order]
+    if columns["index"].max(initial=0) < np.iinfo(np.int32).max:
+        columns["index"] = columns["index"].astype(np.int32)
+
+
+def _details(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], ...]:
+    """`final-read`, `settle` and `assign` or `subscribe` operations, their details parsed (empty if they cannot be)."""
+    for row in rows:
+        try:
+            row["detail"] = json.loads(row["detail"])
+        except ValueError:
+            row["detail"] = {}
+    return tuple([row for row in rows if row["f"] in names] for names in (("final-read",), ("settle",), ("assign", "subscribe")))
+
+
+def _resets(rows: list[dict[str, Any]]) -> Resets:
+    """Assignments that may have happened. Unless it seeks, an `assign` moves no consumer in the partitions that it names."""
+    rows = [row for row in rows if row["type"] != "fail"]
+    unaffected: dict[str, list[int]] = {}
+    for number, row in enumerate(rows):
+        if row["f"] == "assign" and not row["detail"].get("seek_to_beginning"):
+            for partition in set(row["detail"].get("partitions") or ()):
+                unaffected.setdefault(str(partition), []).append(number)
+    process, op = (np.array([row[name] for row in rows], dtype=np.int64) for name in ("process", "index"))
+    return Resets(process, op, unaffected)
+
+
+def _first_times(rows: list[dict[str, Any]], numbers: dict[str, Any]) -> dict[int, int]:
+    """When each process that made a final read began its first operation."""
+    return {process: int(numbers["time"][numbers["process"] == process].min()) for process in {row["process"] for row in rows}}
+
+
+def _begun(finals: list[dict[str, Any]], settling: dict[str, Any], settled_ns: int, columns: dict[str, Any]) -> dict[str, int]:
+    """When the final phase of each partition began: with the first operation of one of its final readers, or with settling.
+
+    The end up to which its readers read is measured then.
+    """
+    final = {process: ~columns["main"] & (columns["process"] == process) for process in {row["process"] for row in finals}}
+    first = {process: int(columns["time"][which].min(initial=FOREVER)) for process, which in final.items()}
+    begun = dict.fromkeys(settling["settled"], settled_ns)
+    for row in finals:
+        for partition in row["detail"]:
+            begun[partition] = min(begun.get(partition, FOREVER), first[row["process"]])
+    return begun
+
+
+def _offsets(values: Any, count: int) -> tuple[int, ...]:
+    """A list of so many known offsets; empty for anything else. Clients write unknown offsets as null or as negative numbers."""
+    known = isinstance(values, list) and len(values) == count and all(type(value) is int and value >= 0 for value in values)
+    return tuple(values) if known else ()
+
+
+def _settling(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The last measurement of last stable offsets and high watermarks."""
+    if not rows:
+        return {"settled": {}}
+    last = rows[-1]
+    detail = last["detail"]
+    values = detail.get("partitions", detail)
+    known = {partition: _offsets(pair, 2) for partition, pair in values.items()}
+    settled = {partition: (pair[0], pair[1]) for partition, pair in known.items() if pair}
+    when = last["end"] if last["end"] is not None else last["time"]
+    bound = detail.get("bound_s", 0.0) if "partitions" in detail else 0.0
+    return {"settled": settled, "settle_op": last["index"], "settle_time": when, "settle_bound_s": float(bound or 0.0)}
+
+
+def _final_reads(
+    rows: list[dict[str, Any]], settled: dict[str, tuple[int, int]], first: dict[int, int], isolation: str
+) -> dict[str, FinalRead]:
+    """Which final reads of each partition were complete: returned ok, and went up to the end offset or beyond."""
+    complete: dict[str, dict[bool, dict[int, int]]] = {}
+    reader: dict[int, tuple[int, int, int]] = {}
+    for row in rows:
+        if row["type"] != "ok":
+            continue
+        reader[row["process"]] = (row["process"], row["index"], first[row["process"]])
+        for partition, span in row["detail"].items():
+            offsets = _offsets(span, 3)
+            if offsets and offsets[2] >= offsets[1]:
+                levels = complete.setdefault(partition, {True: {}, False: {}})
+                levels[(row["isolation"] or isolation) != UNCOMMITTED][row["process"]] = offsets[1]
+    return {partition: _final_read(levels, settled.get(partition), reader) for partition, levels in complete.items()}
+
+
+def _final_read(
+    levels: dict[bool, dict[int, int]], settled: tuple[int, int] | None, reader: dict[int, tuple[int, int, int]]
+) -> FinalRead:
+    committed, uncommitted = levels[True], levels[False]
+    reach = min(committed.values(), default=0)
+    stalled = (settled is not None and settled[0] < settled[1]) or reach < max(uncommitted.values(), default=0)
+    readers = tuple(reader[process] for process in sorted(committed))
+    unsettled = bool(committed) and settled is None and not uncommitted
+    return FinalRead(tuple(sorted(committed)), tuple(sorted(uncommitted)), reach, bool(committed) and stalled, unsettled, readers)

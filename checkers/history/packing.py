@@ -1,0 +1,75 @@
+"""Columns of whole numbers as bytes: a history's records on their way through the shuffle.
+
+    rows | columns | for each run: least, bytes of a value | the values of each run
+
+A column is two runs: its values, and nothing. A value is stored as its difference to the least one, in as few bytes (0, 1, 2 or
+4) as the greatest difference needs. Where that is 2^32 or more, the runs are the lower 32 bits of the values, and the others. The
+numbers before the values have 64 bits; every run begins at a multiple of 8 bytes.
+
+A batch of operations spans little time and few offsets, so this takes half as many bytes again as zstd's first level, and a tenth
+of its processor time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from fencepost.checkers.model.arrays import Ints
+
+BITS = 32
+LOWER = (1 << BITS) - 1
+ALIGNED = 8  # bytes
+TYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32}
+Run = tuple[int, int, bytes]  # the least value, bytes of a value, all values
+
+
+def packed(columns: Iterable[Any]) -> bytes:
+    """Columns of equal length, of signed whole numbers of at most 64 bits; they are taken one by one."""
+    rows = 0
+    runs: list[Run] = []
+    for values in columns:
+        rows = len(values)
+        runs.extend(_runs(values))
+    header = [rows, len(runs) // 2, *(number for least, width, _ in runs for number in (least, width))]
+    values = [stored.ljust(_aligned(len(stored)), b"\0") for *_, stored in runs]
+    return b"".join([np.array(header, dtype=np.int64).tobytes(), *values])
+
+
+def unpacked(content: bytes | memoryview, column: int) -> Ints:
+    """One column, counted from 0, of what `packed` made."""
+    rows, columns = np.frombuffer(content, np.int64, 2).tolist()
+    runs = np.frombuffer(content, np.int64, 4 * columns, offset=16).reshape(-1, 2).tolist()
+    starts = list(accumulate((_aligned(rows * width) for _, width in runs), initial=16 + 32 * columns))
+    values, upper = (_values(content, starts[run], rows, *runs[run]) for run in (2 * column, 2 * column + 1))
+    return values if runs[2 * column + 1] == [0, 0] else values + (upper << BITS)
+
+
+def lower_bound(content: bytes | memoryview, column: int) -> int:
+    """A number that no value of a column is less than, from the header alone: the least one, or what its upper bits say of it."""
+    least, _, upper, width = np.frombuffer(content, np.int64, 4, offset=16 + 32 * column).tolist()
+    return int(upper << BITS if width else least)
+
+
+def _runs(values: Any) -> tuple[Run, Run]:
+    least, greatest = (int(values.min()), int(values.max())) if len(values) else (0, 0)
+    if greatest - least <= LOWER:
+        return _run(values, least, greatest), (0, 0, b"")
+    return _run(values & LOWER, 0, LOWER), _run(values >> BITS, least >> BITS, greatest >> BITS)
+
+
+def _run(values: Any, least: int, greatest: int) -> Run:
+    width = next(width for width in (0, 1, 2, 4) if greatest - least < 1 << 8 * width)
+    return least, width, (values - least).astype(TYPES[width]).tobytes() if width else b""
+
+
+def _values(content: bytes | memoryview, start: int, rows: int, least: int, width: int) -> Ints:
+    found = np.full(rows, least) if not width else np.frombuffer(content, TYPES[width], rows, start).astype(np.int64)
+    return np.add(found, least, out=found) if width and least else found
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNED) * ALIGNED

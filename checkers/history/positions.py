@@ -1,0 +1,275 @@
+"""Positions of consumers: what each was assigned, which partitions its group gave it, and where its position is unknown.
+
+An assigned consumer goes on where it was until it is assigned again. A member of a group does so only while it owns the
+partition: from the operation in which the history reports the partition as assigned (Jepsen's `:rebalance-log`) until one that
+reports a rebalance of this partition again. After an operation whose polls are unknown, the position of its process is unknown.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from numpy.typing import NDArray
+
+from fencepost.checkers.history.overview import Overview
+from fencepost.checkers.history.source import Source
+from fencepost.checkers.model.arrays import Bools, Ints
+from fencepost.checkers.model.values import NONE, Resets
+from fencepost.harness.api.history import UNREADABLE
+
+_INDEX_BITS = 40  # of an operation's history index, beside its process
+_LAST = (1 << _INDEX_BITS) - 1
+_CONSUMER_OPERATIONS = ("assign", "subscribe", "seek", "poll", "txn", "crash", UNREADABLE)
+Keys = NDArray[np.int64]  # process and history index in one number, sorted
+
+
+def _key(process: Any, op: Any) -> Any:
+    return process * (1 << _INDEX_BITS) + op
+
+
+def _empty() -> Keys:
+    return np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Stretches of operations of processes, both ends included; sorted, and apart from each other."""
+
+    first: Keys = field(default_factory=_empty)
+    last: Keys = field(default_factory=_empty)
+
+    @classmethod
+    def of(cls, spans: Iterable[tuple[int, int, int]]) -> Spans:
+        """From (process, first operation, last operation)."""
+        keys = np.array(sorted((_key(process, first), _key(process, last)) for process, first, last in spans), dtype=np.int64)
+        return cls(*keys.reshape(-1, 2).T)
+
+    def hold(self, process: Ints, first: Ints, last: Ints) -> Bools:
+        """Whether one stretch has both operations of a process."""
+        if not len(self.first):
+            return np.zeros(len(process), dtype=np.bool_)
+        start, stop = _key(process, first), _key(process, last)
+        at = np.maximum(np.searchsorted(self.first, start, side="right") - 1, 0)
+        return np.asarray((self.first[at] <= start) & (stop <= self.last[at]) & (first != NONE))
+
+
+@dataclass(frozen=True)
+class Positions(Resets):
+    """Resets, and what else is known of positions.
+
+    members: when a process was a member of a group. owned: partition -> when such a member surely owned it.
+    split_polls: partition -> operations of members that got records of it in several polls.
+    starts: partition -> assignments that surely moved a process to its start.
+    incomplete: partitions of which some poll may have returned records that the history lacks (None: any).
+    """
+
+    members: Spans = field(default_factory=Spans)
+    owned: Mapping[str, Spans] = field(default_factory=dict)
+    split_polls: Mapping[str, Keys] = field(default_factory=dict)
+    starts: Mapping[str, Keys] = field(default_factory=dict)
+    incomplete: frozenset[str] | None = frozenset()
+
+    @property
+    def any_group(self) -> bool:
+        """Whether anybody was a member of a group."""
+        return bool(len(self.members.first))
+
+    def between(self, partition: str, process: Ints, first: Ints, last: Ints) -> Bools:
+        """As `Resets.between`; a member of a group also must have owned the partition throughout."""
+        reset = super().between(partition, process, first, last)
+        if not self.any_group:
+            return reset
+        member = self.members.hold(process, last, last)
+        return reset | (member & ~self.owned.get(partition, Spans()).hold(process, first, last))
+
+    def rebalance_between(self, partition: str, process: Ints, op: Ints, several: Bools) -> Bools:
+        """Whether a rebalance may lie between two reads of one operation. several: they surely come from two polls."""
+        if not self.any_group:
+            return np.zeros(len(process), dtype=np.bool_)
+        split = several | np.isin(_key(process, op), self.split_polls.get(partition, _empty()))
+        member = self.members.hold(process, op, op)
+        return np.asarray(split & member & ~self.owned.get(partition, Spans()).hold(process, op, op))
+
+    def may_lack_reads(self, partition: str) -> bool:
+        """Whether the history may lack records that were read from a partition."""
+        return self.incomplete is None or partition in self.incomplete
+
+    def from_start(self, partition: str, process: Ints, first: Ints, last: Ints) -> Bools:
+        """Whether a process went back to the partition's start between two operations (NONE: ever before), and was not assigned
+        anew since."""
+        starts = self.starts.get(partition, _empty())
+        if not len(starts):
+            return np.zeros(len(process), dtype=np.bool_)
+        at = np.maximum(np.searchsorted(starts, _key(process, last)) - 1, 0)
+        went_back = (starts[at] >= _key(process, np.maximum(first, 0))) & (starts[at] < _key(process, last))
+        since = np.where(went_back, starts[at] - _key(process, 0) + 1, last)
+        return np.asarray(went_back & ~self.between(partition, process, since, last))
+
+
+def positions(overview: Overview, history: Source, contract: Mapping[str, str], incomplete: bool = False) -> Positions:
+    """The positions of a history's consumers.
+
+    contract: `consumption` and `aborted_polls` count. incomplete: polls may be missing in the history.
+    """
+    subscribed, recorded = contract["consumption"] == "subscribed", contract["consumption"] == "recorded"
+    replaced = contract["aborted_polls"] == "rewound"  # Jepsen's client: a new one after every operation without known outcome
+    tracks = _tracks(_rows(history, subscribed or recorded, replaced), subscribed, replaced, recorded)
+    unknown = np.array(tracks.unknown, dtype=np.int64).reshape(-1, 2).T
+    anywhere = None in tracks.incomplete or incomplete
+    return Positions(
+        process=np.r_[overview.resets.process, unknown[0]],
+        op=np.r_[overview.resets.op, unknown[1]],
+        unaffected=overview.resets.unaffected,
+        members=Spans.of(tracks.members),
+        owned={partition: Spans.of(spans) for partition, spans in tracks.owned.items()},
+        split_polls={partition: np.array(sorted(keys), dtype=np.int64) for partition, keys in tracks.split_polls.items()},
+        starts={partition: np.array(sorted(keys), dtype=np.int64) for partition, keys in tracks.starts.items()},
+        incomplete=None if anywhere else frozenset(filter(None, tracks.incomplete)),
+    )
+
+
+def _rows(history: Source, every: bool, replaced: bool) -> list[dict[str, Any]]:
+    """Operations that say something about a consumer (`every`: all that may poll), in order, their details parsed.
+
+    replaced: also those after which the client has a new consumer.
+    """
+    polls = pc.is_in(ds.field("f"), pa.array(["poll", "txn", UNREADABLE]))
+    info = ds.scalar(replaced) & (ds.field("type") == "info")
+    which = ds.field("detail").is_valid() | (polls & (ds.scalar(every) | ds.field("end").is_null()))
+    which = which | info | (ds.field("f") == "crash")
+    table = history.select(("index", "process", "f", "type", "end", "detail"), which)
+    rows = [row for row in table.sort_by("index").to_pylist() if row["f"] in _CONSUMER_OPERATIONS]
+    for row in rows:
+        row["detail"] = _parsed(row["detail"])
+    return rows
+
+
+def _parsed(detail: str | None) -> dict[str, Any]:
+    try:
+        found = json.loads(detail) if detail else {}
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+# --------------------------------------------------------------------------------------------------
+# Following every consumer
+# --------------------------------------------------------------------------------------------------
+@dataclass
+class _Consumer:
+    """group: since which operation it is a member of a group (None: it is none). owned: partitions, and since which operation.
+
+    assigned: what it may read (None: anything).
+    """
+
+    group: int | None
+    assigned: list[str] | None
+    owned: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class _Tracks:
+    """What is known of the consumers after all operations: lists of (process, operation, ...) and of keys.
+
+    unknown: operations after which a process's position is unknown. The others are as in `Positions`.
+    """
+
+    unknown: list[tuple[int, int]] = field(default_factory=list)
+    members: list[tuple[int, int, int]] = field(default_factory=list)
+    owned: dict[str, list[tuple[int, int, int]]] = field(default_factory=dict)
+    split_polls: dict[str, list[int]] = field(default_factory=dict)
+    starts: dict[str, list[int]] = field(default_factory=dict)
+    incomplete: set[str | None] = field(default_factory=set)
+
+    def disown(self, process: int, consumer: _Consumer, partition: str, last: int) -> None:
+        """Operation `last` is the last one in which the consumer surely owned the partition."""
+        since = consumer.owned.pop(partition, None)
+        if since is not None and since <= last:
+            self.owned.setdefault(partition, []).append((process, since, last))
+
+    def disown_all(self, process: int, consumer: _Consumer, last: int) -> None:
+        for partition in list(consumer.owned):
+            self.disown(process, consumer, partition, last)
+
+
+def _tracks(rows: Sequence[Mapping[str, Any]], subscribed: bool, replaced: bool, recorded: bool = False) -> _Tracks:
+    """Follow every consumer through its operations, in order.
+
+    replaced: as in `_rows`. subscribed: a consumer is a member of a group until it is assigned partitions. Where assignments are
+    recorded at all, a consumer that has none reads nothing. recorded: a consumer is a member from its `subscribe` on, and else
+    assigned, without a word of it, all that there is.
+    """
+    tracks, consumers = _Tracks(), dict[int, _Consumer]()
+    nothing: list[str] | None = [] if not recorded and any(row["f"] in ("assign", "subscribe") for row in rows) else None
+    for row in rows:
+        if row["f"] == "subscribe" and not subscribed and not recorded:
+            consumers.setdefault(int(row["process"]), _Consumer(None, None)).assigned = None
+            continue  # under this contract a subscription is only a reset
+        process, op = int(row["process"]), int(row["index"])
+        consumer = consumers.setdefault(process, _Consumer(0 if subscribed else None, nothing))
+        if row["f"] in ("assign", "subscribe"):
+            if row["type"] != "fail":
+                _assign(tracks, consumer, process, op, row)
+        elif row["f"] == "seek":
+            tracks.unknown.append((process, op))
+        else:
+            if row["f"] != "crash":
+                _poll(tracks, consumer, process, op, row)
+            if row["f"] == "crash" or (replaced and row["type"] == "info"):
+                tracks.unknown.append((process, op))
+                tracks.disown_all(process, consumer, op)
+    for process, consumer in consumers.items():
+        tracks.disown_all(process, consumer, _LAST)
+        if consumer.group is not None:
+            tracks.members.append((process, consumer.group, _LAST))
+    return tracks
+
+
+def _assign(tracks: _Tracks, consumer: _Consumer, process: int, op: int, row: Mapping[str, Any]) -> None:
+    tracks.disown_all(process, consumer, op - 1)
+    if row["f"] == "subscribe":
+        consumer.group = op if consumer.group is None else consumer.group
+        consumer.assigned = None  # a subscription is to topics, and their other partitions come along
+        return
+    if consumer.group is not None:
+        tracks.members.append((process, consumer.group, op))
+        tracks.unknown.append((process, op))  # its position in the group is not where the assignment goes on
+        consumer.group = None
+    consumer.assigned = [str(partition) for partition in row["detail"].get("partitions") or ()]
+    if row["detail"].get("seek_to_beginning") and row["type"] == "ok":
+        for partition in consumer.assigned:
+            tracks.starts.setdefault(partition, []).append(_key(process, op))
+
+
+def _poll(tracks: _Tracks, consumer: _Consumer, process: int, op: int, row: Mapping[str, Any]) -> None:
+    detail = row["detail"]
+    if detail.get("unheard") or row["end"] is None:
+        tracks.incomplete.update([None] if consumer.assigned is None else consumer.assigned)
+        tracks.unknown.append((process, op))
+    if consumer.group is None:
+        return
+    for partition in detail.get("parted") or ():
+        tracks.split_polls.setdefault(partition, []).append(_key(process, op))
+    for partition, events in _by_partition(detail.get("rebalances") or ()).items():
+        fresh = events == ["assigned"] and partition not in consumer.owned
+        tracks.disown(process, consumer, partition, op - 1)
+        if events[-1] == "assigned":  # a partition that is not new may have been polled in this operation before the rebalance
+            consumer.owned[partition] = op if fresh else op + 1
+    if row["type"] == "info":  # it may have polled more, and had more rebalances, than the history says
+        tracks.disown_all(process, consumer, op)
+
+
+def _by_partition(rebalances: Sequence[Any]) -> dict[str, list[str]]:
+    """The rebalance events of an operation for each partition, in order."""
+    events: dict[str, list[str]] = {}
+    for event, partitions in rebalances:
+        for partition in partitions:
+            events.setdefault(partition, []).append(event)
+    return events

@@ -1,0 +1,190 @@
+"""The first stage of the check: from a history to a few packed parts for each topic-partition.
+
+`checkers.history.source` reads the history; here its batches of operations are packed. A part holds the sends or the reads of one
+partition in one batch, without text: once per operation what all its records share, then the columns of each record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fencepost.checkers.history.packing import lower_bound, packed, unpacked
+from fencepost.checkers.history.source import Source
+from fencepost.checkers.model.arrays import Bools
+from fencepost.checkers.model.values import ABORTED, COMMITTED, INFO, NONE
+
+TXN, FINISHED, FINAL, UNCOMMITTED, UNNAMED = 4, 8, 16, 32, 64  # bits of `flags`, above two bits of status
+SENDS, READS = 0, 1
+SHARED = {SENDS: ("op", "flags", "decided", "over"), READS: ("op", "process", "flags", "ended")}
+OWN = {SENDS: ("v", "offset", "began", "ended"), READS: ("v", "offset")}
+COLUMNS_OF = {side: (*SHARED[side], *OWN[side]) for side in (SENDS, READS)}
+TYPES = {"flags": np.int8, "process": np.int32}  # the others: 64 bits
+TEXTS = ("f", "type", "intent", "isolation")
+COLUMNS = ("index", "process", *TEXTS, "final", "end", "decided", "mops")
+
+
+class PackedPart(NamedTuple):
+    """Records that one batch sent to a partition, or read from it, packed: how many share each of `SHARED`, and `OWN`."""
+
+    side: int
+    shared: bytes | memoryview
+    own: bytes | memoryview
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return len(self.shared) + len(self.own)
+
+
+NamedPart = tuple[str, PackedPart]  # with the topic-partition's name
+
+
+def scan_locally(history: Source) -> dict[str, list[PackedPart]]:
+    """The parts of each topic-partition of a short history, made in this process."""
+    parts: dict[str, list[PackedPart]] = {}
+    for name, part in pack(history.batches(COLUMNS, TEXTS)[1]):
+        parts.setdefault(name, []).append(part)
+    return dict(sorted(parts.items()))
+
+
+def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[NamedPart]:
+    """Parts of batches of operations (`COLUMNS`), in order."""
+    for batch in batches:
+        lists = batch.column("mops")
+        filled = batch.filter(lists.is_valid()) if lists.null_count else batch  # what a null covers is no record
+        if pc.any(pc.greater(pc.list_value_length(filled.column("mops")), 0)).as_py():
+            yield from _packed(filled)
+
+
+def _packed(batch: pa.RecordBatch) -> Iterator[NamedPart]:
+    lists = batch.column("mops")
+    fields = [field.name for field in lists.type.value_type]
+    mops = dict(zip(fields, lists.flatten().flatten(), strict=True))
+    owner = np.asarray(pc.list_parent_indices(lists))
+    operations, records = _operations(batch), {name: _numbers(mops[name]) for name in ("v", "offset", "began", "ended")}
+    names, order, bounds = _by_partition(mops["partition"], _numbers(mops["kind"]) != 0)
+    for code, (start, stop) in enumerate(pairwise(bounds.tolist())):
+        if stop > start:
+            yield names[code // 2], _part(code % 2, order[start:stop], owner, operations, records)
+
+
+def _operations(batch: pa.RecordBatch) -> dict[str, Any]:
+    """What is known of each operation as numbers; `flags` instead of texts."""
+    end = _numbers(batch.column("end"))
+    found = {"op": _numbers(batch.column("index")), "process": _numbers(batch.column("process"))}
+    over = np.where(_has(batch.column("type"), "ok"), end, NONE)
+    return {**found, "decided": _numbers(batch.column("decided")), "over": over, "flags": _flags(batch)}
+
+
+def _flags(batch: pa.RecordBatch) -> Any:
+    """The texts of operations as bits."""
+    txn, ok = _has(batch.column("f"), "txn"), _has(batch.column("type"), "ok")
+    failed = _has(batch.column("type"), "fail") | (ok & txn & _has(batch.column("intent"), "abort"))
+    # of a transaction without a word of its intent it is as if nobody had seen it end
+    known = failed | ~ok | ~txn | _has(batch.column("intent"), "commit")
+    status = np.where(failed, ABORTED, np.where(ok & known, COMMITTED, INFO))
+    finished, final = known & np.asarray(batch.column("end").is_valid()), np.asarray(pc.fill_null(batch.column("final"), False))
+    uncommitted, unnamed = _has(batch.column("isolation"), "read_uncommitted"), np.asarray(batch.column("isolation").is_null())
+    return (status + txn * TXN + finished * FINISHED + final * FINAL + uncommitted * UNCOMMITTED + unnamed * UNNAMED).astype(
+        np.int8
+    )
+
+
+def _has(texts: pa.Array, word: str) -> Bools:
+    """Where some texts, dictionary-encoded or not, are a word."""
+    coded = _coded(texts)
+    return np.asarray(pc.fill_null(pc.equal(coded.indices, coded.dictionary.index(word)), False))
+
+
+def _coded(texts: pa.Array) -> pa.DictionaryArray:
+    return texts if pa.types.is_dictionary(texts.type) else texts.dictionary_encode()
+
+
+def _numbers(column: pa.Array) -> Any:
+    """A column as an array, NONE where nothing is known."""
+    return np.asarray(pc.fill_null(column, NONE) if column.null_count else column)
+
+
+def _by_partition(partitions: pa.Array, read: Bools) -> tuple[list[str], Any, Any]:
+    """Names of partitions, the records in order of partition and side, and where each side of each partition begins."""
+    coded = _coded(partitions)
+    names = [name or "" for name in coded.dictionary.to_pylist()]
+    codes = np.asarray(pc.fill_null(coded.indices, len(names))) * 2 + read
+    codes = codes.astype(np.uint16) if len(names) < 1 << 15 else codes  # numpy sorts these without comparing
+    counts = np.bincount(codes, minlength=2 * len(names) + 2)
+    return [*names, ""], np.argsort(codes, kind="stable"), np.r_[0, np.cumsum(counts)]
+
+
+def _part(side: int, which: Any, owner: Any, operations: dict[str, Any], records: dict[str, Any]) -> PackedPart:
+    """Some records as a part. owner: the operation of each record. Reads of one poll also share when it ended.
+
+    Records of one operation lie together, so a run-length code is enough: a new run begins where the operation changes, and
+    its length comes first.
+    """
+    mine, own = owner[which], {name: records[name][which] for name in {*OWN[side], "ended"}}
+    new = np.ones(len(which), dtype=np.bool_)
+    new[1:] = mine[1:] != mine[:-1]
+    if side == READS:
+        new[1:] |= own["ended"][1:] != own["ended"][:-1]
+    first = np.flatnonzero(new)
+    shared = [own[name][first] if name in own else operations[name][mine[first]] for name in SHARED[side]]
+    return PackedPart(side, packed([np.diff(first, append=len(which)), *shared]), packed([own[name] for name in OWN[side]]))
+
+
+# --------------------------------------------------------------------------------------------------
+# Unpacking
+# --------------------------------------------------------------------------------------------------
+class Unpacked(Mapping[str, Any]):
+    """One side of a partition as columns; each is made anew when it is asked for, so that no more than one need be in memory."""
+
+    def __init__(self, parts: Sequence[PackedPart], side: int) -> None:
+        self._parts, self._side = [part for part in parts if part.side == side], side
+        self._counts = [unpacked(part.shared, 0) for part in self._parts]
+        self._size = sum(int(count.sum()) for count in self._counts)
+        self._replaced: dict[str, Any] = {}
+
+    def replace(self, name: str, values: Any) -> None:
+        """Another column instead of the packed one."""
+        self._replaced[name] = values
+
+    def least(self, name: str) -> int:
+        """A number that no value of a record's own column is less than; only the heads of the parts are looked at. 0 of none."""
+        return min((lower_bound(part.own, OWN[self._side].index(name)) for part in self._parts), default=0)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COLUMNS_OF[self._side])
+
+    def __len__(self) -> int:
+        return len(COLUMNS_OF[self._side])
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self._replaced:
+            return self._replaced[name]
+        if not self._parts:
+            return np.empty(0, dtype=TYPES.get(name, np.int64))
+        if name in OWN[self._side]:
+            values = (unpacked(part.own, OWN[self._side].index(name)) for part in self._parts)
+            return _joined(values, self._size, np.int64)
+        of_operations = [unpacked(part.shared, 1 + SHARED[self._side].index(name)) for part in self._parts]
+        kind = _op_type(of_operations) if name == "op" else TYPES.get(name, np.int64)
+        return _joined(map(np.repeat, of_operations, self._counts), self._size, kind)
+
+
+def _joined(parts: Iterable[Any], size: int, kind: Any) -> Any:
+    """Some arrays as one: made one by one, so that little more than the whole is in memory."""
+    whole, start = np.empty(size, dtype=kind), 0
+    for part in parts:
+        whole[start : start + len(part)] = part
+        start += len(part)
+    return whole
+
+
+def _op_type(parts: Sequence[Any]) -> Any:
+    """The type of history indices: 32 bits where that is enough."""
+    return np.int32 if max(int(part.max(initial=0)) for part in parts) < np.iinfo(np.int32).max else np.int64

@@ -1,0 +1,341 @@
+"""A history's columns, wherever the history lies.
+
+A file of this machine is read by pyarrow in each process that needs it, straight into Arrow: its nested micro-operations never
+become rows of the JVM, which would cost several times more than all that follows. A file elsewhere (`hdfs://`, `s3a://`, ...) is
+read by Spark, on its executors; what the driver needs of it comes as compressed Arrow messages.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.acero as ac
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from py4j.protocol import Py4JJavaError
+from pyspark import RDD
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from fencepost.checkers.model.arrays import Ints
+from fencepost.harness.api.history import VALUES, demand_columns
+from fencepost.harness.api.run import Run, RunFile
+
+Job = Callable[[Iterator[pa.RecordBatch]], Iterator[Any]]
+MOPS_PER_BATCH = 250_000
+TASKS_PER_CORE = 4
+SMALL_FILE = 4 << 20  # bytes of a file that is read once, into memory
+ROWS = 8_192  # searched at once for the operations wanted
+DICTIONARY_COLUMNS = ["f", "type", "intent", "isolation", "mops.list.element.partition"]  # texts that repeat
+READ_ERRORS = (OSError, pa.ArrowException, PySparkException, Py4JJavaError)  # what a source's methods raise
+LEAST_COMPRESSED = 4096  # bytes of a batch
+_MESSAGE_COLUMNS = "rows long, message binary"
+
+
+class Source(Protocol):
+    """A history (docs/history.md). Its methods raise `READ_ERRORS`; as text it is its address."""
+
+    def table(self, spark: SparkSession) -> DataFrame:
+        """A row per operation."""
+
+    def has(self, column: str) -> bool:
+        """Whether the history has a column that may be absent."""
+
+    def map_batches(self, spark: SparkSession, columns: Sequence[str], job: Job) -> RDD[Any]:
+        """What a job makes of some columns, on Spark's executors, about `MOPS_PER_BATCH` micro-operations at a time."""
+
+    def batches(self, columns: Sequence[str], texts: Sequence[str] = ()) -> tuple[int, Iterator[pa.RecordBatch]]:
+        """How many operations there are, and some of their columns, `texts` dictionary-encoded; in any order."""
+
+    def select(self, columns: Sequence[str], condition: pc.Expression) -> pa.Table:
+        """Some columns of the operations for which a condition (on the same columns) holds."""
+
+    def of_kind(self, columns: Sequence[str], *kinds: str) -> pa.Table:
+        """Some columns (`f` among them) of the operations whose `f` is one of these."""
+
+    def operations(self, ops: Ints, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Some columns (`index` among them) of a few operations by history index."""
+
+    def original_values(self, identities: Ints) -> dict[int, str]:
+        """The values of a few records in the system that the history comes from (`values.parquet` beside it; ours has none)."""
+
+
+def source_of(run: Run, spark: Callable[[], SparkSession]) -> Source:
+    """The merged history of a run. Only one on another file system asks for a session."""
+    return SparkSource(run.history, spark()) if run.is_remote else LocalSource(Path(run.history))
+
+
+def last_cause(error: Exception) -> str:
+    """Why something did not work: the last cause in the JVM's text, or else its first line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith("Caused by:")]
+    return (causes or lines or [""])[-1 if causes else 0].removeprefix("Caused by: ")[:300]
+
+
+# --------------------------------------------------------------------------------------------------
+# A file of this machine
+# --------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class LocalSource:
+    """A history in a file that this machine has (on a cluster: every machine, under the same path).
+
+    Of a small file each column is read once, and kept: it is looked at a dozen times, and each time to open it costs more.
+    """
+
+    path: Path
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @cached_property
+    def _small(self) -> SmallFile | None:
+        return SmallFile(self.path.read_bytes()) if self.path.stat().st_size <= SMALL_FILE else None
+
+    def table(self, spark: SparkSession) -> DataFrame:
+        return spark.read.parquet(str(self.path))
+
+    def has(self, column: str) -> bool:
+        return column in (self._small.names if self._small else pq.read_schema(self.path).names)
+
+    def map_batches(self, spark: SparkSession, columns: Sequence[str], job: Job) -> RDD[Any]:
+        path, context = os.path.abspath(self.path), spark.sparkContext
+        tasks = _tasks(pq.ParquetFile(path).metadata, TASKS_PER_CORE * context.defaultParallelism)
+        return context.parallelize(tasks, len(tasks)).flatMap(_reader(path, columns, job))
+
+    def batches(self, columns: Sequence[str], texts: Sequence[str] = ()) -> tuple[int, Iterator[pa.RecordBatch]]:
+        if self._small:
+            return self._small.rows, iter(self._small.columns(columns, texts).to_batches())
+        return pq.read_metadata(self.path).num_rows, self._batches(columns, texts)
+
+    def _batches(self, columns: Sequence[str], texts: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        with pq.ParquetFile(self.path, read_dictionary=list(texts)) as file:
+            for group in range(file.metadata.num_row_groups):
+                yield from file.read_row_group(group, columns=list(columns)).to_batches()
+
+    def select(self, columns: Sequence[str], condition: pc.Expression) -> pa.Table:
+        if self._small:
+            return _filtered(self._small.columns(columns), condition)
+        return ds.dataset(self.path).to_table(columns=list(columns), filter=condition)
+
+    def of_kind(self, columns: Sequence[str], *kinds: str) -> pa.Table:
+        if self._small:
+            table = self._small.columns(columns)
+            none = self._small.kinds.isdisjoint(kinds)
+            return table.slice(0, 0) if none else table.filter(pc.is_in(table["f"], value_set=pa.array(kinds, pa.string())))
+        return self.select(columns, ds.field("f").isin(kinds))
+
+    def operations(self, ops: Ints, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        wanted = np.unique(ops)
+        for batch in self._operations_near(wanted, columns):
+            yield batch.filter(pc.is_in(batch.column("index"), pa.array(wanted)))
+
+    def _operations_near(self, wanted: Ints, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Some columns of all operations in which those wanted may be."""
+        if self._small:
+            yield from self._small.columns(columns).to_batches()
+            return
+        with pq.ParquetFile(self.path) as file:
+            groups = [g for g in range(file.metadata.num_row_groups) if _may_hold(file.metadata.row_group(g), wanted)]
+            yield from file.iter_batches(ROWS, row_groups=groups, columns=list(columns)) if groups else ()
+
+    def original_values(self, identities: Ints) -> dict[int, str]:
+        path = self.path.with_name(RunFile.VALUES)
+        if not os.path.lexists(path):
+            return {}
+        demand_columns(path, VALUES)
+        return _value_names(ds.dataset(path).to_table(columns=["v", "value"], filter=ds.field("v").isin(pa.array(identities))))
+
+
+def _filtered(table: pa.Table, condition: pc.Expression) -> pa.Table:
+    """The rows of a small table for which a condition holds: by this thread, since `Table.filter` waits for others."""
+    source = ac.Declaration("table_source", ac.TableSourceNodeOptions(table))
+    return ac.Declaration("filter", ac.FilterNodeOptions(condition), inputs=[source]).to_table(use_threads=False)
+
+
+class SmallFile:
+    """The columns of a Parquet file, read when they are first wanted."""
+
+    def __init__(self, content: bytes) -> None:
+        self._file = pq.ParquetFile(pa.BufferReader(content))
+        self._read: dict[str, pa.ChunkedArray] = {}
+        self.names, self.rows = self._file.schema_arrow.names, self._file.metadata.num_rows
+
+    @cached_property
+    def kinds(self) -> frozenset[str]:
+        """What the operations' `f` are: of most kinds there is none in most histories."""
+        return frozenset(self.columns(["f"])["f"].unique().to_pylist())
+
+    def columns(self, names: Sequence[str], texts: Sequence[str] = ()) -> pa.Table:
+        """Some columns, `texts` dictionary-encoded."""
+        if unknown := set(names) - set(self.names):
+            raise pa.ArrowKeyError(f"there is no column {min(unknown)}")
+        missing = [name for name in names if name not in self._read]
+        if missing:
+            table = self._file.read(columns=missing, use_threads=False)
+            self._read |= dict(zip(table.column_names, table.columns, strict=True))
+        return pa.table({name: self._read[name].dictionary_encode() if name in texts else self._read[name] for name in names})
+
+
+def _tasks(metadata: pq.FileMetaData, most: int) -> list[list[int]]:
+    """Row groups shared out among at most so many tasks, the largest first to whoever has least; one empty task for no rows."""
+    sizes = [(_mop_count(metadata, group), group) for group in range(metadata.num_row_groups)]
+    tasks: list[list[int]] = [[] for _ in range(max(1, min(most, len(sizes))))]
+    loads = [0] * len(tasks)
+    for size, group in sorted(sizes, reverse=True):
+        least = loads.index(min(loads))
+        tasks[least].append(group)
+        loads[least] += size + 1
+    return tasks
+
+
+def _mop_count(metadata: pq.FileMetaData, group: int) -> int:
+    """How many micro-operations a row group holds, or a little more."""
+    columns = metadata.row_group(group)
+    sizes = [columns.column(number).num_values for number in range(columns.num_columns)]
+    return max(sizes, default=0)
+
+
+def _reader(path: str, columns: Sequence[str], job: Job) -> Callable[[Sequence[int]], Iterator[Any]]:
+    def read(groups: Sequence[int]) -> Iterator[Any]:
+        with pq.ParquetFile(path, read_dictionary=DICTIONARY_COLUMNS) as file:
+            for group in groups:
+                yield from job(_read_group(file, group, columns))
+
+    return read
+
+
+def _read_group(file: pq.ParquetFile, group: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """One row group's operations, texts dictionary-encoded, in batches of about `MOPS_PER_BATCH` micro-operations."""
+    rows = file.metadata.row_group(group).num_rows
+    size = max(1, int(MOPS_PER_BATCH * rows / max(1, _mop_count(file.metadata, group))))
+    yield from file.iter_batches(size, row_groups=[group], columns=list(columns), use_threads=False)
+
+
+def _may_hold(group: pq.RowGroupMetaData, wanted: Ints) -> bool:
+    """Whether the statistics of a row group allow that one of these sorted indices is in it."""
+    columns = (group.column(number) for number in range(group.num_columns))
+    known = next((column.statistics for column in columns if column.path_in_schema == "index"), None)
+    if known is None or not known.has_min_max:
+        return True
+    return bool(np.searchsorted(wanted, known.min, "left") < np.searchsorted(wanted, known.max, "right"))
+
+
+def _value_names(table: pa.Table) -> dict[int, str]:
+    named = table.filter(pc.is_valid(table["value"]))
+    return dict(zip(named["v"].to_pylist(), named["value"].to_pylist(), strict=True))
+
+
+# --------------------------------------------------------------------------------------------------
+# Anywhere else
+# --------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class SparkSource:
+    """A history at a URL that Spark's reader understands: a Parquet file, or a directory of such files."""
+
+    url: str
+    spark: SparkSession
+
+    def __str__(self) -> str:
+        return self.url
+
+    @cached_property
+    def _table(self) -> DataFrame:
+        return self.spark.read.parquet(self.url)
+
+    def table(self, spark: SparkSession) -> DataFrame:
+        return self._table
+
+    def has(self, column: str) -> bool:
+        return column in self._table.columns
+
+    def map_batches(self, spark: SparkSession, columns: Sequence[str], job: Job) -> RDD[Any]:
+        def made(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return (pa.RecordBatch.from_pydict({"made": [pickle.dumps(one)]}) for one in job(batches))
+
+        return self._table.select(*columns).mapInArrow(made, "made binary").rdd.map(lambda row: pickle.loads(row[0]))
+
+    def batches(self, columns: Sequence[str], texts: Sequence[str] = ()) -> tuple[int, Iterator[pa.RecordBatch]]:
+        return _collected(self._table.select(*columns), texts=texts)
+
+    def select(self, columns: Sequence[str], condition: pc.Expression) -> pa.Table:
+        chosen = self._table.select(*columns)
+        return whole_table(_collected(chosen, condition)[1], chosen)
+
+    def of_kind(self, columns: Sequence[str], *kinds: str) -> pa.Table:
+        return self.select(columns, ds.field("f").isin(kinds))
+
+    def operations(self, ops: Ints, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        wanted = np.unique(ops)
+        if not len(wanted):
+            return iter(())
+        between = self._table.where(F.col("index").between(int(wanted[0]), int(wanted[-1])))  # lets the reader skip row groups
+        return _collected(self._among(between, "index", wanted).select(*columns))[1]
+
+    def original_values(self, identities: Ints) -> dict[int, str]:
+        named = self.spark.read.parquet(f"{self.url.rpartition('/')[0]}/{RunFile.VALUES}").select("v", "value")
+        found = self._among(named, "v", identities)
+        return _value_names(whole_table(_collected(found)[1], found))
+
+    def _among(self, table: DataFrame, column: str, wanted: Ints) -> DataFrame:
+        """The rows in which a number is one of those wanted."""
+        keys = self.spark.createDataFrame(pa.table({column: pa.array(wanted, pa.int64())}))
+        return table.join(F.broadcast(keys), column, "left_semi")
+
+
+def _collected(
+    table: DataFrame, condition: pc.Expression | None = None, texts: Sequence[str] = ()
+) -> tuple[int, Iterator[pa.RecordBatch]]:
+    """How many rows of a table meet a condition, and these rows."""
+    packed = table.mapInArrow(_packer(condition, tuple(texts)), _MESSAGE_COLUMNS).toArrow()
+    messages = (message.as_buffer() for chunk in packed["message"].chunks for message in chunk)
+    return pc.sum(packed["rows"]).as_py() or 0, (batch for message in messages for batch in pa.ipc.open_stream(message))
+
+
+def _packer(condition: pc.Expression | None, texts: Sequence[str]) -> Job:
+    def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = batch if condition is None else batch.filter(condition)
+            coded = {n: c.dictionary_encode() if n in texts else c for n, c in zip(rows.schema.names, rows.columns, strict=True)}
+            if len(rows):
+                yield pa.RecordBatch.from_pydict({"rows": [len(rows)], "message": [message(pa.RecordBatch.from_pydict(coded))]})
+
+    return pack
+
+
+def whole_table(batches: Iterable[pa.RecordBatch], like: DataFrame) -> pa.Table:
+    """Batches as one table; with the columns of `like` when there is none."""
+    found = list(batches)
+    return pa.Table.from_batches(found) if found else to_arrow_schema(like.schema).empty_table()
+
+
+def message(rows: pa.RecordBatch) -> bytes:
+    """A batch as one Arrow message, compressed unless it is so small that setting up a compressor costs more than it saves."""
+    sink = pa.BufferOutputStream()
+    codec = pa.Codec("zstd", 1) if rows.nbytes >= LEAST_COMPRESSED else None
+    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as writer:
+        writer.write_batch(rows)
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def to_message(table: pa.Table) -> bytes:
+    """A table as an Arrow message, as it is."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def from_message(stream: bytes) -> pa.Table:
+    """What `to_message` wrote."""
+    return pa.ipc.open_stream(stream).read_all()

@@ -1,0 +1,46 @@
+"""What a planted damage is. A check may bring its own (`Check.damages`); the others are in `checkers.selfcheck.damages`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from fencepost.checkers.model.history_rows import HistoryRows
+
+COMMITTED_TXN = "needs a committed transaction, all of it read back at read_committed"
+
+
+@dataclass(frozen=True)
+class DamagedHistory:
+    """A damaged history: what was done, in words, and the records and partitions it was done to.
+
+    own_partitions: `partitions` and their processes are new, so that whatever is found in them comes from the damage.
+    """
+
+    rows: HistoryRows
+    what: str
+    records: frozenset[int] = frozenset()
+    partitions: frozenset[str] = frozenset()
+    own_partitions: bool = False
+
+
+Plant = Callable[[HistoryRows, Random], DamagedHistory | None]
+
+
+@dataclass(frozen=True)
+class PlantedDamage:
+    """One way to spoil a history.
+
+    plant: the damaged history, or None where this one has no place for it; decided by the random numbers alone.
+    expects: anomalies that must be found (those whose checks are installed). accompanying: others that the damage brings with
+    it by nature, so that they are no false alarm. needs: what a history must have for it, in words. cycle: the class of cycles
+    that is forbidden for this damage, so that the whole history is searched for it.
+    """
+
+    name: str
+    plant: Plant
+    expects: tuple[str, ...]
+    accompanying: tuple[str, ...] = ()
+    needs: str = COMMITTED_TXN
+    cycle: str = ""

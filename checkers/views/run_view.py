@@ -1,0 +1,250 @@
+"""The whole run, for what no single partition can decide: second steps, run checks and sentences.
+
+Lookups read only the few operations in question from the history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from fencepost.checkers.history.lookup import MOPS, READ_COLUMNS, READ_TEXTS, records_of, returned
+from fencepost.checkers.history.overview import Overview
+from fencepost.checkers.history.source import READ_ERRORS, Source
+from fencepost.checkers.model.arrays import Bools, Ints
+from fencepost.checkers.model.values import NONE
+from fencepost.checkers.views.gathering import SHORT_HISTORY, GatheredMessages
+from fencepost.harness.api import Isolation, record_ids
+from fencepost.harness.api.clocks_ahead import ClockAhead
+from fencepost.harness.api.deletions import Deletion
+from fencepost.harness.api.evidence import Evidence
+from fencepost.harness.api.files import Checksum
+from fencepost.harness.api.record_ids import MAX_OP
+
+NO_MASTER = "none: this process judged a short history"
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True)
+class Fencing:
+    """An operator fenced a transactional id, in a call from `began` to `ended` (ns; None: nobody knows whether it did)."""
+
+    transactional_id: str
+    began: int
+    ended: int | None
+
+
+class RunView:
+    """All that is known of a run: its Spark tables (made on first use, then shared) and its overview.
+
+    missing: kinds of evidence that the history lacks in part, or may lack.
+    stored: the table of what the brokers' logs hold (docs/history.md); there may be none. stored_checksum: of the table as it was
+    written, if that is known. transaction_timeout_s: the producers'.
+    fencings: what operators did to transactional ids; None: nobody knows. clocks: those that faults had set ahead, likewise.
+    clock_error_s: by how much faults made a clock wrong, at most; None: nobody knows. deletions: the topics that faults deleted,
+    likewise.
+    faults: from when to when each one was active (ns; until None: to the end); None: nobody knows. fencing_s: how long a round
+    of fencing by the leader of Connect's workers may take, by their settings; None: nobody knows.
+    unsent: identities that were read in partitions to which they were not sent; known once the partition checks ran.
+    gathered: what run checks gathered of each partition, likewise.
+    original_values: identity -> the value it stands for, of records in findings of a history from elsewhere; known once all
+        checks ran.
+    session: makes, or waits for, the Spark session. here: this process judges a short history, and no session is made
+        unless a check asks for `spark` or one of its tables.
+    """
+
+    def __init__(
+        self,
+        history: Source,
+        session: Callable[[], SparkSession],
+        overview: Overview,
+        contract: Mapping[str, str],
+        missing: Collection[Evidence] = (),
+        stored: Path | None = None,
+        stored_checksum: Checksum | None = None,
+        transaction_timeout_s: float = 60.0,
+        fencings: Sequence[Fencing] | None = (),
+        clocks: Sequence[ClockAhead] | None = (),
+        clock_error_s: float | None = 0.0,
+        deletions: Sequence[Deletion] | None = (),
+        faults: Sequence[tuple[int, int | None]] | None = (),
+        fencing_s: float | None = None,
+        here: bool = False,
+    ) -> None:
+        self.history, self.overview, self.contract = history, overview, contract
+        self._session, self.here = session, here
+        self._spark: SparkSession | None = None
+        self.missing = frozenset(missing)
+        self.stored, self.stored_checksum, self.transaction_timeout_s = stored, stored_checksum, transaction_timeout_s
+        self.fencings, self.clocks, self.clock_error_s = fencings, clocks, clock_error_s
+        self.deletions = deletions
+        self.faults, self.fencing_s = faults, fencing_s
+        self.unsent: Ints = np.empty(0, dtype=np.int64)
+        self.gathered = GatheredMessages()
+        self.original_values: dict[int, str] = {}
+        self._unreadable: dict[tuple[int, str, int], str] = {}
+        self._made: dict[Any, Any] = {}
+
+    def shared(self, make: Callable[[RunView], Made]) -> Made:
+        """What a function makes of this run: computed once, for the first check that needs it, and shared by all."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        return self._made[make]  # type: ignore[no-any-return]
+
+    # ---- Spark tables, for checks that need joins over everything ----
+    @property
+    def spark(self) -> SparkSession:
+        """The session.
+
+        Not a cached property: until Python 3.12 these share one lock for all instances, and the thread that makes the session
+        judges a run to warm it.
+        """
+        self._spark = self._spark or self._session()
+        return self._spark
+
+    @property
+    def master(self) -> str:
+        """The Spark master that judged, or that none was needed."""
+        return str(self.spark.sparkContext.master) if not self.here or self._spark is not None else NO_MASTER
+
+    @cached_property
+    def ops(self) -> DataFrame:
+        """The history, a row per operation (docs/history.md)."""
+        return self.history.table(self.spark)
+
+    @cached_property
+    def sends(self) -> DataFrame:
+        """index, process, op, f, type, v, partition, offset, began, ended: a row per sent record. Cached."""
+        return self._mops(0).cache()
+
+    @cached_property
+    def reads(self) -> DataFrame:
+        """index, process, op, isolation, final, v, partition, offset, ended: a row per returned record. Cached."""
+        return self._mops(1).cache()
+
+    def release(self) -> None:
+        """Let go of the cached tables: another history may be written to the same place."""
+        for name in ("sends", "reads"):
+            if name in self.__dict__:
+                self.__dict__.pop(name).unpersist()
+
+    def _mops(self, kind: int) -> DataFrame:
+        whole = ("index", "process", "op", "f", "type", "isolation", "final", "time", "end", "decided")
+        return self.ops.select(*whole, F.explode("mops").alias("mop")).where(F.col("mop.kind") == kind).select(*whole, "mop.*")
+
+    @property
+    def deletes(self) -> bool:
+        """Whether topics delete records (compaction, retention), so that an absent one proves nothing."""
+        return self.contract["compaction"] != "false" or self.contract["retention"] != "none"
+
+    # ---- operations ----
+    def status(self, ops: Ints) -> Any:
+        """COMMITTED, ABORTED or INFO of operations by history index."""
+        return self.overview.status[self.overview.at(ops)]
+
+    def transactional(self, ops: Ints) -> Any:
+        return self.overview.txn[self.overview.at(ops)]
+
+    def finished(self, ops: Ints) -> Any:
+        """Whether operations have a completion."""
+        return self.overview.end[self.overview.at(ops)] != NONE
+
+    def sends_of(self, ops: Any) -> pd.DataFrame:
+        """Records sent by some operations: op, partition, v, offset, began, ended (NONE for unknown)."""
+        if not len(ops):
+            return no_sends()
+        sent = records_of(self.history, ops)
+        return sent.filter(pc.equal(sent["kind"], 0)).drop_columns(["kind"]).to_pandas()
+
+    def covered(self, partitions: pd.Series, offsets: Ints) -> Bools:
+        """Whether a complete read_committed final read surely had to return what was acknowledged at these offsets."""
+        finals = self.overview.final_reads
+        answer = np.zeros(len(partitions), dtype=np.bool_)
+        for partition in partitions.unique():
+            final = finals.get(partition)
+            if final is not None and final.committed:
+                below = (offsets != NONE) & (offsets < final.reach)
+                answer |= (partitions == partition).to_numpy() & (below if final.stalled or final.unsettled else True)
+        return answer
+
+    # ---- records ----
+    def got_at_read_committed(self, sends: pd.DataFrame) -> Bools:
+        """Which of a few sends (`partition`, `v`) a read_committed reader got in their partition."""
+        if sends.empty:
+            return np.zeros(0, dtype=np.bool_)
+        level, identities = Isolation.COMMITTED.value, pa.array(sends["v"].unique())
+        look_up = partial(returned, identities=identities, isolation=level, unnamed=self.contract["isolation"] == level)
+        if len(self.overview) <= SHORT_HISTORY:
+            parts = list(look_up(self.history.batches(READ_COLUMNS, READ_TEXTS)[1]))
+        else:
+            parts = self.history.map_batches(self.spark, READ_COLUMNS, look_up).collect()
+        got = {pair for part in parts for pair in part}
+        pairs = zip(sends["partition"], sends["v"], strict=True)
+        return np.fromiter((pair in got for pair in pairs), dtype=np.bool_, count=len(sends))
+
+    @cached_property
+    def origins(self) -> dict[int, tuple[str, int]]:
+        """Of the `unsent` identities those that this run sent elsewhere: identity -> (partition, operation)."""
+        wanted = self.unsent[self.unsent >= 0]
+        return {int(v): (partition, int(op)) for v, partition, op in self.senders(wanted)}
+
+    @cached_property
+    def misplaced(self) -> set[int]:
+        """Records that were sent in this run, and read in a partition to which they were not sent."""
+        return set(self.origins)
+
+    def senders(self, identities: Ints) -> Any:
+        """Who sent some records of this run: (identity, partition, operation) of those that were sent."""
+        identities = np.unique(identities)
+        overview = self.overview
+        keys = record_ids.operation_key(overview.process.astype(np.int64), overview.op & MAX_OP)
+        ops = overview.index[np.isin(keys, record_ids.operation_key_of(identities)) & (overview.txn | overview.send)]
+        if not len(ops):
+            return []
+        sends = self.sends_of(ops)
+        sends = sends[sends["v"].isin(identities)]
+        return zip(sends["v"], sends["partition"], sends["op"], strict=True)
+
+    def look_up_records(self, rows: Iterable[pd.DataFrame]) -> None:
+        """Look up the original values of the records in all rows, and why some records are unreadable.
+
+        When that cannot be read, sentences lack the values, and nothing else is lost.
+        """
+        found = [part for part in rows if len(part)]
+        op, v = (np.concatenate([np.empty(0, dtype=np.int64), *(part[name] for part in found)]) for name in ("op", "v"))
+        with suppress(*READ_ERRORS):
+            self.original_values = self.history.original_values(np.unique(v))
+        with suppress(*READ_ERRORS):
+            odd = np.unique(op[v < 0])
+            for batch in self.history.operations(odd, ("index", "strange")) if len(odd) else ():
+                self._unreadable |= _unreadable_reasons(batch)
+
+    def unreadable(self, op: int, partition: str, offset: int) -> str:
+        """Why a record is unreadable, in words; empty when the history does not say."""
+        return self._unreadable.get((op, partition, offset), "")
+
+
+@cache
+def no_sends() -> pd.DataFrame:
+    """What `RunView.sends_of` no operation gives."""
+    return MOPS.empty_table().drop_columns(["kind"]).to_pandas()
+
+
+def _unreadable_reasons(batch: pa.RecordBatch) -> dict[tuple[int, str, int], str]:
+    """Why records are unreadable: (operation, partition, offset) -> words, from the column `strange`."""
+    return {
+        (row["index"], odd["partition"], odd["offset"]): f"{odd['why']} (it begins with {odd['raw']!r})"
+        for row in batch.to_pylist()
+        for odd in row["strange"] or ()
+    }

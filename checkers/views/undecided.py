@@ -1,0 +1,63 @@
+"""Transactions of unknown outcome (`info`): what each partition knows of their records, put together over all partitions.
+
+A read_committed reader that gets one record of a transaction proves that it committed, and that all of its records had been
+appended by then: its markers follow its records (KIP-98). So a record of it that nobody got lies below every record of its
+partition that was sent after that. The proof may lie in another partition, so each partition hands out rows, and the second step
+of a check judges them together.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fencepost.checkers.model.arrays import Bools, Ints
+from fencepost.checkers.model.values import FOREVER, NONE
+from fencepost.checkers.views.final_witness import last_sent
+from fencepost.checkers.views.log import PartitionLog, slices
+from fencepost.checkers.views.result_rows import send_rows
+
+PROOF, UNREAD = "proof", "unread"  # roles of rows between the two steps of a check
+
+
+def undecided_rows(log: PartitionLog, undecided: Bools, promised: Bools, judged: Bools, returned: Bools) -> list[dict[str, Any]]:
+    """Rows for sends of transactions of unknown outcome (`undecided`), by role; their cause is -2 - operation.
+
+    PROOF: a read_committed reader got it; time: when first. `missing`: a promise that had to be returned and was not (`judged`,
+    `returned`: `final_witness`). UNREAD: a promise that nobody got, and nothing in this partition says that anybody had to; time:
+    when the last-sent of the records that were read here was sent (0: nobody knows).
+    """
+    proof = undecided & log.seen_committed
+    unread = undecided & promised & ~judged & ~log.seen & (not log.final.committed)
+    last = np.full(len(log.sends), max(0, last_sent(log)), dtype=np.int64)
+    cause = -2 - log.sends.op
+    return [
+        send_rows(log, proof, cause, PROOF, _first_read(log, proof)),
+        send_rows(log, undecided & promised & judged & ~returned, cause, "missing"),
+        send_rows(log, unread, cause, UNREAD, last),
+    ]
+
+
+def _first_read(log: PartitionLog, which: Bools) -> Ints:
+    """When some sends were first returned at read_committed (others: FOREVER)."""
+    reads, first = log.reads, np.full(len(log.sends), FOREVER)
+    for part in slices(len(reads) if which.any() else 0):
+        known = part.start + np.flatnonzero(reads.committed[part] & (reads.send[part] >= 0) & (reads.ended[part] != NONE))
+        known = known[which[reads.send[known]]]
+        np.minimum.at(first, reads.send[known], reads.ended[known])
+    return first
+
+
+def passed_in_time(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows in which those unread sends are missing that lie below a record that was read: it was sent after their proof.
+
+    Only where the place is unknown: of a known place the partition itself said that nobody read beyond it.
+    """
+    if not (rows["role"] == UNREAD).any():
+        return rows
+    proof = rows[rows["role"] == PROOF].groupby("op")["time"].min()
+    bound = proof.reindex(rows["op"], fill_value=FOREVER).to_numpy()
+    passed = (rows["role"] == UNREAD) & (rows["offset"] == NONE) & (rows["time"] > bound)
+    return rows.assign(role=rows["role"].mask(passed, "missing"))

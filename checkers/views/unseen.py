@@ -1,0 +1,59 @@
+"""How far the readers of the main phase were behind: what was committed and not yet returned to any of them, over time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fencepost.checkers.history.overview import Overview
+from fencepost.checkers.model.arrays import Ints
+from fencepost.checkers.model.values import FOREVER, NONE
+from fencepost.checkers.views.log import PartitionLog
+
+POINTS = 200
+
+
+def moments(overview: Overview) -> Ints:
+    """At most POINTS evenly spaced times of the main phase (CLOCK_MONOTONIC ns), the first and the last operation's included."""
+    if not (overview.main & overview.writer).any():
+        return np.empty(0, dtype=np.int64)
+    began, ended = overview.time[overview.main], overview.end[overview.main]
+    first, last = int(began.min()), int(max(ended.max(), began.max()))
+    return np.unique(first + (last - first) * np.arange(POINTS, dtype=np.int64) // (POINTS - 1))
+
+
+def unseen_at(log: PartitionLog, times: Ints) -> Ints:
+    """How many promised records of one partition were unseen at each of these sorted times.
+
+    A record is unseen from its acknowledgement (without one, from the end of its committed transaction), in a transaction from
+    the first call of commit if that came later, until a
+    reader of the main phase, at whatever isolation level, got it for the first time.
+    """
+    if not len(times):
+        return np.empty(0, dtype=np.int64)
+    sends = log.sends
+    counted = log.promised & (log.acked | (sends.over != NONE))
+    known = np.maximum(np.where(log.acked, sends.ended, sends.over), sends.decided)[counted]
+    read = np.maximum(_first_read(log)[counted], known)
+    return np.asarray(_count_until(known, times) - _count_until(read, times), dtype=np.int64)
+
+
+def _first_read(log: PartitionLog) -> Ints:
+    """When each send was first returned to a reader of the main phase (FOREVER: to none)."""
+    reads = log.reads
+    which = ~reads.final & (reads.send >= 0) & (reads.ended != NONE)
+    first = np.full(len(log.sends), FOREVER, dtype=np.int64)
+    np.minimum.at(first, reads.send[which], reads.ended[which])
+    return first
+
+
+def _count_until(happened: Ints, times: Ints) -> Ints:
+    """How many of these events had happened by each time."""
+    bins = np.bincount(np.searchsorted(times, happened), minlength=len(times) + 1)
+    return np.asarray(np.cumsum(bins)[: len(times)], dtype=np.int64)
+
+
+def total_unseen(times: Ints, unseen: Sequence[Ints]) -> list[list[int]]:
+    """`[[time_ns, count], ...]` over all partitions; unseen: what `unseen_at` says of each partition."""
+    return [list(one) for one in zip(times.tolist(), sum(unseen, np.zeros(len(times), dtype=np.int64)).tolist(), strict=True)]

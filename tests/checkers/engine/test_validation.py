@@ -1,0 +1,102 @@
+"""A check of a plug-in is looked at when it is loaded; each breach says what to change."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import replace
+
+import pytest
+from support.histories import History, answer, violated, write_history
+
+from fencepost.checkers.api import partition_check
+from fencepost.checkers.engine.registry import Broken, installed_checks
+from fencepost.checkers.engine.validation import breaches
+from fencepost.checkers.model.lawful_history import CONTRACT
+from fencepost.checkers.model.results import CheckResult
+from fencepost.checkers.verdict.judge import judge
+from fencepost.harness.history.run_directory import open_run
+
+
+@partition_check("empty-offset", needs="nothing was read")
+def empty_offset(log):
+    """A record at offset 0."""
+    return CheckResult(0)
+
+
+def undocumented(log):
+    return CheckResult(0)
+
+
+@pytest.mark.parametrize(
+    ("check", "expected"),
+    [
+        (len, '@partition_check("my-anomaly") over the function'),
+        (replace(empty_offset, name=" "), "the check has no name"),
+        (replace(empty_offset, scope="partitions"), 'scope = "partitions"; it must be one of partition, run'),
+        (replace(empty_offset, function=undocumented), "its function needs a docstring"),
+        (replace(empty_offset, function=lambda: CheckResult(0)), "the function must take (log), not ()"),
+        (replace(empty_offset, needs=""), "needs must say what has to be there"),
+        (replace(empty_offset, explain=lambda finding: ""), "explain must take (finding, text), not (finding)"),
+        (replace(empty_offset, resolve="rows"), "resolve must be a function (rows, run), not 'rows'"),
+        (replace(empty_offset, gather=len), "gather belongs to run checks"),
+    ],
+)
+def test_each_breach_of_the_interface_says_what_to_change(check, expected):
+    assert any(expected in text for text in breaches(check)), breaches(check)
+
+
+def test_a_sound_check_has_no_breaches():
+    assert breaches(empty_offset) == []
+
+
+def test_an_installed_check_that_breaks_the_interface_is_unknown_with_the_reason(tmp_path, monkeypatch):
+    """It is not run, and it affects no other check."""
+    information = tmp_path / "odd_checks-1.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: odd-checks\nVersion: 1\n")
+    (information / "entry_points.txt").write_text("[fencepost.checker]\nodd = fencepost.checkers.model.lawful_history:CONTRACT\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    checks, broken = installed_checks()
+    reason = "fencepost.checkers.model.lawful_history:CONTRACT cannot be used: "
+    assert [one.name for one in broken] == ["odd"]
+    assert isinstance(broken[0], Broken)
+    assert broken[0].reason.startswith(reason)
+    assert len(checks) > 20
+
+
+STRANGE = """
+from fencepost.checkers.api import CheckResult, partition_check
+from fencepost.checkers.views.result_rows import read_rows
+
+
+def odd(log):
+    return log.reads.offset == 0
+
+
+@partition_check("first-place")
+def first_place(log):
+    'A record that was read at offset 0.'
+    return CheckResult(len(log.reads), read_rows(log, odd(log), log.reads.op))
+"""
+
+
+def test_a_check_given_by_import_path_runs_though_no_executor_can_import_its_module(spark, tmp_path, monkeypatch):
+    """Its module lies where only the driver finds it. One that is broken is unknown, with the reason."""
+    place, run = tmp_path / "place", tmp_path / "run"
+    place.mkdir()
+    run.mkdir()
+    (place / "strange_check.py").write_text(STRANGE)
+    monkeypatch.syspath_prepend(str(place))
+    check = importlib.import_module("strange_check").first_place
+    h = History()
+    h.txn(0, sends={"t-0": 0})
+    h.final({"t-0": [0]})
+    write_history(run, h.ops)
+    document = judge(
+        open_run(run), spark=spark, contract=CONTRACT, more={"strange_check:first_place": check, "lost:one": "no such module"}
+    )
+    assert violated(document) == ["first-place"]
+    assert answer(document, "first-place")["compared"] == 2
+    assert answer(document, "lost:one")["verdict"] == "unknown"
+    assert "no such module" in answer(document, "lost:one")["reason"]
+    assert answer(document, "phantom")["verdict"] == "held"

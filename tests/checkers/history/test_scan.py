@@ -1,0 +1,41 @@
+"""Packing: operations without records leave nothing, also where nulls cover values that count for nothing (Arrow allows that)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from support.histories import History, write_history
+
+from fencepost.checkers.history.scan import COLUMNS, READS, SENDS, TEXTS, Unpacked, pack
+from fencepost.checkers.history.source import LocalSource
+
+
+def columns_of(batches):
+    """What comes back of the packed parts, by side."""
+    parts = [part for _, part in pack(batches)]
+    return {side: {name: values.tolist() for name, values in Unpacked(parts, side).items()} for side in (SENDS, READS)}
+
+
+def hidden(lists: pa.ListArray, gone: set[int]) -> pa.ListArray:
+    """The same lists, some of them null, with their values still beneath."""
+    mask = pa.array([number in gone for number in range(len(lists))])
+    return pa.ListArray.from_arrays(lists.offsets, lists.values, type=lists.type, mask=mask)
+
+
+def test_a_null_over_records_is_an_operation_without_records(tmp_path):
+    history = History()
+    for offset in range(4):
+        history.txn(0, sends={"t-0": offset})
+        history.add(1, "crash")
+    history.poll(2, {"t-0": [(offset, history.ops[2 * offset]["mops"][0][2]) for offset in range(4)]})
+    write_history(tmp_path, history.ops)
+    _, batches = LocalSource(tmp_path / "history.parquet").batches(COLUMNS, TEXTS)
+    (batch,) = list(batches)
+    at = batch.schema.get_field_index("mops")
+    covered = batch.set_column(at, batch.schema.field(at), hidden(batch.column(at), {0, 4}))
+    left = batch.filter(pa.array(np.isin(np.arange(len(batch)), [0, 4], invert=True)))
+    assert columns_of([covered]) == columns_of([left])
+    assert columns_of([left])[SENDS]["offset"] == [1, 3]
+    assert columns_of([batch])[READS]["offset"] == [0, 1, 2, 3]
+    assert not list(pack([batch.filter(pc.equal(batch.column("f"), "crash"))]))
