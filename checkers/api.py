@@ -6,11 +6,14 @@ To add an anomaly: write one function, decorate it, and name it in an entry poin
     def empty_offset(log: PartitionLog) -> CheckResult:
         '''A record at offset 0. (The docstring of a check is the definition of its anomaly.)'''
         found = log.reads.offset == 0
-        return CheckResult(len(found), read_rows(log, found, log.reads.op))  # of `checkers.views.result_rows`
+        return CheckResult(len(found), read_rows(log, found, log.reads.op))
 
 Two kinds exist. A `partition` check sees one Kafka partition at a time as numpy arrays (`PartitionLog`) and runs inside the one
 Spark job that every partition check shares. A `run` check sees the whole run (`RunView`: Spark tables, final reads, settling).
-No check decides whether its anomaly is forbidden: see `checkers.verdict.rules`.
+
+A check owns what its anomaly is: when it is forbidden (`rules`), the evidence it needs (`evidence`), the promise that it breaks
+(`promise`) and the damages that it must find (`damages`) are its fields. Its function never looks at settings. What a check of
+yours may import is `__all__` of this module and `checkers.testing`.
 """
 
 from __future__ import annotations
@@ -22,15 +25,59 @@ from typing import Any, Generic, TypeVar
 
 import pandas as pd
 
+from fencepost.checkers.contract.common_rules import (
+    ABORTED_IN_PART,
+    COMPACTED,
+    RETAINED,
+    UNLESS_PRODUCER,
+    UNLESS_TRANSACTIONAL,
+    cut_off,
+)
+from fencepost.checkers.contract.needs import UNDECLARED, Needs
+from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, INAPPLICABLE, Rule
 from fencepost.checkers.model.findings import Finding
-from fencepost.checkers.model.planted import PlantedDamage
+from fencepost.checkers.model.history_rows import HistoryRows
+from fencepost.checkers.model.planted import DamagedHistory, PlantedDamage
 from fencepost.checkers.model.results import CheckResult, join_rows
+from fencepost.checkers.model.values import NONE
 from fencepost.checkers.views.gathering import PartitionMessages
 from fencepost.checkers.views.log import PartitionLog
+from fencepost.checkers.views.result_rows import read_rows, reads_with_writers, send_rows
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.evidence import Evidence
 
-__all__ = ["Check", "CheckResult", "PartitionLog", "PartitionMessages", "RunView", "join_rows", "partition_check", "run_check"]
+__all__ = [
+    "ABORTED_IN_PART",
+    "ALLOWED",
+    "COMPACTED",
+    "FORBIDDEN",
+    "INAPPLICABLE",
+    "NONE",
+    "RETAINED",
+    "UNLESS_PRODUCER",
+    "UNLESS_TRANSACTIONAL",
+    "Check",
+    "CheckResult",
+    "DamagedHistory",
+    "Evidence",
+    "Finding",
+    "FindingText",
+    "HistoryRows",
+    "Needs",
+    "PartitionLog",
+    "PartitionMessages",
+    "PlantedDamage",
+    "Rule",
+    "RunView",
+    "cut_off",
+    "join_rows",
+    "partition_check",
+    "read_rows",
+    "reads_with_writers",
+    "run_check",
+    "send_rows",
+]
 
 
 Where = TypeVar("Where")
@@ -39,6 +86,7 @@ Resolve = Callable[[pd.DataFrame, RunView], pd.DataFrame]
 Gather = Callable[..., PartitionMessages]
 Brief = Callable[[RunView], Any]
 Detail = Callable[[Finding, FindingText], dict[str, Any]]
+Shows = Callable[[Finding, pd.DataFrame], bool]
 
 
 @dataclass(frozen=True)
@@ -56,9 +104,17 @@ class Check(Generic[Where]):
     brief: what `gather` has to know of the whole run, as its argument `brief`: a function over the `RunView`.
     detail: more keys for a finding's document.
     needs: what has to be there before anything can be compared, in words.
+    rules: when the anomaly is forbidden, allowed, or cannot be judged: the first one whose conditions hold. Forbidden where
+        none does.
+    evidence: kinds of evidence without which `held` is unknown, and those without which a finding proves nothing. All kinds
+        where a check does not say.
+    shown_by: whether the places where readers got a finding's records (partition, offset, v) show it by themselves, for rules
+        that permit it unless they do (`Rule.unless`).
+    promise: the promise that it breaks (`checkers.contract.promises`, or words of your own).
     options: a frozen dataclass with a default for each field. The function gets an instance of it as its second argument:
         `given`, which comes of `module:NAME,KEY=VALUE...`, else the defaults.
     damages: ways to spoil a history so that this check must find it; `fencepost selfcheck` plants them.
+    undamaged: why there are none, in words.
     """
 
     name: str
@@ -74,6 +130,11 @@ class Check(Generic[Where]):
     options: type | None = None
     given: Any = None
     damages: tuple[PlantedDamage, ...] = ()
+    undamaged: str = "its check brings none (`damages`)"
+    rules: tuple[Rule, ...] = ()
+    evidence: Needs = UNDECLARED
+    shown_by: Shows | None = None
+    promise: str = ""
 
     def __call__(self, where: Where) -> CheckResult:
         if self.options is None:

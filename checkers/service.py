@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.harness.api.run import Run
-from fencepost.harness.api.services import Judge, SelfcheckRow
+from fencepost.harness.api.services import AnomalyRules, Judge, SelfcheckRow
 
 
 class SparkJudge(Judge):
@@ -49,11 +49,28 @@ class SparkJudge(Judge):
         return breaches(check)
 
     def never_forbidden(self, anomaly: str, contract: Mapping[str, str]) -> str:
-        from fencepost.checkers.verdict.rules import FORBIDDEN, full_contract, rule_for, rule_on_evidence
+        from fencepost.checkers.contract.rules import FORBIDDEN, full_contract, rule_for, rule_on_evidence
+        from fencepost.checkers.engine.registry import installed_checks
 
         full = full_contract(contract)
-        first, last = rule_for(anomaly, full), rule_on_evidence(anomaly, full)
+        rules = next((check.rules for check in installed_checks()[0] if check.name == anomaly), ())
+        first, last = rule_for(rules, full), rule_on_evidence(rules, full)
         return "" if FORBIDDEN in (first.judged, last.judged) else first.reason
+
+    def promises(self) -> dict[str, list[str]]:
+        from fencepost.checkers.contract.promises import CLIENT_PROMISES, OTHER_PROMISES
+        from fencepost.checkers.engine.registry import installed_checks
+
+        anomalies: dict[str, list[str]] = {promise: [] for promise in CLIENT_PROMISES}
+        for check in installed_checks()[0]:
+            if check.promise and check.promise not in OTHER_PROMISES:
+                anomalies.setdefault(check.promise, []).append(check.name)
+        return anomalies
+
+    def rules(self) -> list[AnomalyRules]:
+        from fencepost.checkers.engine.rules_table import rules_table
+
+        return rules_table()
 
     def fetch(self, session: Any, url: str, run_dir: Path, schema: Any) -> str:
         from fencepost.checkers.engine.remote import fetch

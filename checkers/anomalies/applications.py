@@ -13,12 +13,26 @@ import numpy as np
 import pandas as pd
 
 from fencepost.checkers.api import run_check
+from fencepost.checkers.contract.common_rules import (
+    ABORTED_IN_PART,
+    COMPACTED,
+    G1,
+    RETAINED,
+    TRUNCATED,
+    UNLESS_PRODUCER,
+    UNLESS_PROGRAM,
+    cut_off,
+)
+from fencepost.checkers.contract.needs import ALL_READS, ANYBODY, FINAL, FINAL_COMMITTED, OUTCOMES, POLLS, SENDS, Needs
+from fencepost.checkers.contract.promises import PROGRAM
+from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Bools
 from fencepost.checkers.model.findings import Finding, FindingRecord
 from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import COMMITTED, INFO, NONE
 from fencepost.checkers.pipeline.applications import Application, has_application, input_places, stretches
 from fencepost.checkers.pipeline.chains import rows_of
+from fencepost.checkers.selfcheck.application_damages import COUNT_MORE, INVENT_OUTPUT, SHOW_OUTPUT, SWAP_OUTPUTS
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
 
@@ -124,6 +138,17 @@ def _how_read(inputs: Sequence[FindingRecord], text: FindingText) -> str:
 
 @run_check(
     "phantom-output",
+    promise=PROGRAM,
+    rules=(
+        UNLESS_PRODUCER,
+        UNLESS_PROGRAM,
+        *cut_off("an input that was read and processed may be gone"),
+        Rule(FORBIDDEN, "a program that reads at read_committed makes outputs of committed inputs only (KIP-98)"),
+    ),
+    evidence=Needs(
+        {SENDS, OUTCOMES, *ALL_READS}, ANYBODY, {SENDS, *FINAL}, "a line that is missing may have sent or shown the input"
+    ),
+    damages=(INVENT_OUTPUT,),
     across=True,
     gather=input_places,
     brief=has_application,
@@ -189,6 +214,15 @@ def _explain_order(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "output-order",
+    promise=PROGRAM,
+    rules=(
+        UNLESS_PRODUCER,
+        UNLESS_PROGRAM,
+        *cut_off("what is processed again then lies after what was kept"),
+        Rule(FORBIDDEN, "the program promises the order of inputs with one key, in each partition of its output"),
+    ),
+    evidence=Needs({SENDS, *ALL_READS}, ANYBODY, {FINAL_COMMITTED}, "a line that is missing may have shown an earlier output"),
+    damages=(SWAP_OUTPUTS,),
     across=True,
     gather=input_places,
     brief=has_application,
@@ -253,7 +287,27 @@ def _explain_vanished(finding: Finding, text: FindingText) -> str:
     return f"{names[:1].upper()}{names[1:]} got {what} at read_committed, which {text.how_missing(rows[0].partition, len(rows))}."
 
 
-@run_check("vanished-output", explain=_explain_vanished, needs=f"{NO_PROGRAM}, or {NOT_READ_BACK}")
+@run_check(
+    "vanished-output",
+    promise=PROGRAM,
+    rules=(
+        UNLESS_PRODUCER,
+        UNLESS_PROGRAM,
+        COMPACTED,
+        RETAINED,
+        *TRUNCATED,
+        Rule(FORBIDDEN, G1),
+    ),
+    evidence=Needs(
+        {POLLS, FINAL_COMMITTED},
+        ANYBODY,
+        {FINAL_COMMITTED},
+        "the final read may have returned in a missing line what seems to be gone",
+    ),
+    damages=(SHOW_OUTPUT,),
+    explain=_explain_vanished,
+    needs=f"{NO_PROGRAM}, or {NOT_READ_BACK}",
+)
 def vanished_output(run: RunView) -> CheckResult:
     """A read_committed reader got an output of a program that the complete read_committed final read does not have there.
 
@@ -303,6 +357,25 @@ def _explain_state(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "torn-state",
+    promise=PROGRAM,
+    rules=(
+        UNLESS_PRODUCER,
+        UNLESS_PROGRAM,
+        COMPACTED,
+        RETAINED,
+        *cut_off("outputs may be gone, and what the program's state has of them not"),
+        ABORTED_IN_PART,
+        Rule(
+            FORBIDDEN,
+            "what a program keeps of an input is committed with its output or not at all (KIP-129)",
+            {"application": "!at-least-once"},
+        ),
+        Rule(ALLOWED, "a program that promises its outputs at least once may have an input in its state twice"),
+    ),
+    evidence=Needs(
+        {SENDS, *ALL_READS}, ANYBODY, {SENDS, FINAL_COMMITTED}, "a line that is missing may have shown the output in between"
+    ),
+    damages=(COUNT_MORE,),
     across=True,
     gather=input_places,
     brief=has_application,

@@ -1,6 +1,6 @@
 """Offsets that a group commits in transactions (KIP-98, KIP-447): with the outputs or not at all, forwards, told when committed.
 
-The docstring is the definition of the anomaly. What is forbidden under which settings: `checkers.verdict.rules`.
+The docstring is the definition of the anomaly.
 """
 
 from __future__ import annotations
@@ -9,11 +9,33 @@ import numpy as np
 import pandas as pd
 
 from fencepost.checkers.api import run_check
+from fencepost.checkers.contract.common_rules import (
+    ABORTED_IN_PART,
+    COORDINATOR_CUT_OFF,
+    UNLESS_GROUP,
+    UNLESS_MEMBER,
+    UNLESS_PRODUCER,
+    cut_off,
+)
+from fencepost.checkers.contract.needs import (
+    ALL_READS,
+    ANYBODY,
+    DECISIONS,
+    FINAL_COMMITTED,
+    OUTCOMES,
+    POLLS,
+    SENDS,
+    SETTLING,
+    Needs,
+)
+from fencepost.checkers.contract.promises import PROCESSED_ONCE
+from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Ints
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import ABORTED, COMMITTED, NONE
 from fencepost.checkers.pipeline.chains import NO_OFFSETS, NO_PIPELINE, Pipeline, has_chains, places_of_records, rows_of
+from fencepost.checkers.selfcheck.pipeline_damages import LOSE_OFFSET, MOVE_BACK, TELL_EARLY, TELL_OLD
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
 
@@ -35,6 +57,21 @@ def _explain_torn(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "torn-offset",
+    promise=PROCESSED_ONCE,
+    rules=(
+        UNLESS_PRODUCER,
+        UNLESS_MEMBER,
+        *cut_off("with the group's committed offsets, and not with the outputs, or the other way round"),
+        ABORTED_IN_PART,
+        Rule(FORBIDDEN, "offsets in a transaction are committed with its records or not at all (KIP-98: atomicity)"),
+    ),
+    evidence=Needs(
+        {SENDS, OUTCOMES, *ALL_READS, SETTLING},
+        "which records were processed, or which offsets the group had at the end, is not wholly known",
+        {SENDS, OUTCOMES, FINAL_COMMITTED},
+        "what is missing may have processed the record, or shown that it was",
+    ),
+    damages=(LOSE_OFFSET,),
     across=True,
     gather=places_of_records,
     brief=has_chains,
@@ -123,7 +160,20 @@ def _explain_regression(finding: Finding, text: FindingText) -> str:
     )
 
 
-@run_check("offset-regression", explain=_explain_regression, needs=f"{NO_PIPELINE}, or none after another in one partition")
+@run_check(
+    "offset-regression",
+    promise=PROCESSED_ONCE,
+    rules=(
+        UNLESS_PRODUCER,
+        UNLESS_MEMBER,
+        *cut_off("with the group's committed offsets, so that members read on from older ones"),
+        Rule(FORBIDDEN, "members read on from the group's offset, and who has lost the partition is fenced (KIP-447)"),
+    ),
+    evidence=Needs({SENDS, OUTCOMES, *ALL_READS}, ANYBODY),
+    damages=(MOVE_BACK,),
+    explain=_explain_regression,
+    needs=f"{NO_PIPELINE}, or none after another in one partition",
+)
 def offset_regression(run: RunView) -> CheckResult:
     """A group's committed offset goes back: a transaction that began after another one had committed commits a lower one.
 
@@ -160,7 +210,22 @@ def _explain_stale(finding: Finding, text: FindingText) -> str:
     )
 
 
-@run_check("stale-offset", explain=_explain_stale, needs=f"{NO_PIPELINE}, or nobody asked for an offset after a commit")
+@run_check(
+    "stale-offset",
+    promise=PROCESSED_ONCE,
+    rules=(
+        UNLESS_PRODUCER,
+        UNLESS_GROUP,
+        Rule(
+            ALLOWED,
+            "a coordinator that was frozen answers from what it knew; the member's generation fences what follows (KIP-447)",
+        ),
+    ),
+    evidence=Needs({SENDS, OUTCOMES, *ALL_READS}, ANYBODY),
+    damages=(TELL_OLD,),
+    explain=_explain_stale,
+    needs=f"{NO_PIPELINE}, or nobody asked for an offset after a commit",
+)
 def stale_offset(run: RunView) -> CheckResult:
     """A member asks for the group's offset after a transaction has committed one, and is told a lower one, or none.
 
@@ -232,6 +297,20 @@ def _explain_dirty(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "dirty-offset",
+    promise=PROCESSED_ONCE,
+    rules=(
+        UNLESS_PRODUCER,
+        UNLESS_MEMBER,
+        *COORDINATOR_CUT_OFF,
+        Rule(FORBIDDEN, "an offset in a transaction is told to nobody before the transaction is decided (KIP-98, KIP-447)"),
+    ),
+    evidence=Needs(
+        {SENDS, OUTCOMES, POLLS, DECISIONS},
+        "whoever is missing may have been told such an offset, or when transactions were decided is not known",
+        {SENDS, OUTCOMES, DECISIONS},
+        "a line that is missing may have committed the offset before",
+    ),
+    damages=(TELL_EARLY,),
     across=True,
     explain=_explain_dirty,
     needs=f"{NO_PIPELINE}, or nobody was told an offset that one was to commit",

@@ -1,26 +1,45 @@
 """Several records at one offset of a partition: logs that diverged (KIP-101).
 
-The docstring is the definition of the anomaly. What is forbidden under which settings: `checkers.verdict.rules`.
+The docstring is the definition of the anomaly.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fencepost.checkers.api import partition_check
+from fencepost.checkers.contract.common_rules import ACKED_ALONE, UNLESS_PRODUCER, cut_off
+from fencepost.checkers.contract.needs import ALL_READS, ANYBODY, FINAL_COMMITTED, LOST_PLACE, OUTCOMES, SENDS, Needs
+from fencepost.checkers.contract.promises import ONE_LOG
+from fencepost.checkers.contract.rules import FINAL_READS, FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Ints
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import COMMITTED, INFO, NONE
+from fencepost.checkers.selfcheck.record_damages import MOVE
 from fencepost.checkers.views.final_witness import final_witness
 from fencepost.checkers.views.log import PartitionLog, slices
 from fencepost.checkers.views.result_rows import first_of_each, read_rows, send_rows
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.versions import stretch_numbers
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.evidence import Gap
+
+
+def two_at_one_offset(finding: Finding, reads: pd.DataFrame) -> bool:
+    """Whether two records of the finding were read at one of its offsets."""
+    at = reads[reads["offset"].isin({row.offset for row in finding.rows}) & reads["v"].isin({row.v for row in finding.rows})]
+    return bool((at.groupby(["partition", "offset"])["v"].nunique() > 1).any())
+
+
+def _acknowledged_only(gap: Gap, finding: Finding, contract: Mapping[str, str]) -> bool:
+    """Where two readers got different records at one offset, no lost acknowledgement explains it."""
+    read = {(row.offset, row.v) for row in finding.records("read")}
+    return len(read) == len({offset for offset, _ in read})
 
 
 def _explain_inconsistent(finding: Finding, text: FindingText) -> str:
@@ -55,7 +74,22 @@ def _proven(ops: Any, run: RunView) -> set[int]:
     return set(sent["op"][run.got_at_read_committed(sent)])
 
 
-@partition_check("inconsistent-offset", resolve=_resolve_inconsistent, explain=_explain_inconsistent, needs="no record was read")
+@partition_check(
+    "inconsistent-offset",
+    promise=ONE_LOG,
+    rules=(
+        UNLESS_PRODUCER,
+        *cut_off("its offset is given away again, and who read it before got another record there", FINAL_READS),
+        ACKED_ALONE,
+        Rule(FORBIDDEN, "an offset names one record for ever (the replication protocol; KIP-101)"),
+    ),
+    evidence=Needs({SENDS, OUTCOMES, *ALL_READS}, ANYBODY, {FINAL_COMMITTED}, LOST_PLACE, _acknowledged_only),
+    shown_by=two_at_one_offset,
+    damages=(MOVE,),
+    resolve=_resolve_inconsistent,
+    explain=_explain_inconsistent,
+    needs="no record was read",
+)
 def inconsistent_offset(log: PartitionLog) -> CheckResult:
     """Two different records at one offset of one partition.
 

@@ -1,6 +1,6 @@
 """KIP-618's promises, a row each: how often a run has met and violated them.
 
-The docstring of the check is the definition of the anomaly. What is forbidden under which settings: `checkers.verdict.rules`.
+The docstring of the check is the definition of the anomaly.
 """
 
 from __future__ import annotations
@@ -16,10 +16,15 @@ from fencepost.checkers.anomalies import connect_offset_occasions as offsets
 from fencepost.checkers.anomalies.connect_fencing_time import given_up_in_time
 from fencepost.checkers.anomalies.connect_occasions import Occasions
 from fencepost.checkers.api import run_check
+from fencepost.checkers.contract.common_rules import UNFENCED_SOURCES, UNLESS_CONNECTOR, cut_off
+from fencepost.checkers.contract.needs import SETTLING, Needs
+from fencepost.checkers.contract.promises import CONNECTOR
+from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.connect_log import ConnectLog, connect_log, finding_rows
+from fencepost.checkers.selfcheck.connect_damages import RENAME_ID
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
 
@@ -214,7 +219,26 @@ def _has(found: Occasions, finding: Finding) -> bool:
     return any({(one.partition, one.offset) for one, _ in cause} == places for cause in found.entries)
 
 
-@run_check("connect-promise", across=True, explain=_explain, needs=NO_OCCASION)
+@run_check(
+    "connect-promise",
+    promise=CONNECTOR,
+    rules=(
+        UNLESS_CONNECTOR,
+        *cut_off("with configurations, task-count records, or stored offsets"),
+        *UNFENCED_SOURCES,
+        Rule(FORBIDDEN, "workers with exactly.once.source.support=enabled keep what KIP-618 says of them"),
+    ),
+    evidence=Needs(
+        {SETTLING},
+        "not all that the leaders have is known",
+        {SETTLING},
+        "a line that is missing may hold the task-count record, or the fencing",
+    ),
+    damages=(RENAME_ID,),
+    across=True,
+    explain=_explain,
+    needs=NO_OCCASION,
+)
 def connect_promise(run: RunView) -> CheckResult:
     """Connect has not kept one of KIP-618's promises, by the rows of a table which the report shows with how often each was met.
 

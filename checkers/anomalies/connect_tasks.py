@@ -16,15 +16,19 @@ import numpy as np
 import pandas as pd
 
 from fencepost.checkers.api import run_check
+from fencepost.checkers.contract.common_rules import UNFENCED_SOURCES, UNLESS_CONNECTOR, cut_off
+from fencepost.checkers.contract.needs import SETTLING, Needs
+from fencepost.checkers.contract.promises import CONNECTOR
+from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Ints
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.connect_log import (
     CLOCKS,
-    COMPACTED,
     COMPLETE_COMMIT,
     LEADER,
+    LOG_COMPACTED,
     NOT_READ,
     NOT_WHOLE,
     PREPARE_COMMIT,
@@ -40,6 +44,7 @@ from fencepost.checkers.pipeline.connect_log import (
     group_of_workers,
 )
 from fencepost.checkers.pipeline.source_log import COMMITTED, PLAIN, SourceLog, producer_text
+from fencepost.checkers.selfcheck.connect_damages import DROP_COUNTS, HAUNT, WRITE_OUTSIDE
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
 
@@ -69,7 +74,7 @@ def _of_tasks(run: RunView) -> tuple[ConnectLog | None, CheckResult]:
     log, answer = _judged(run)
     if log is None:
         return log, answer
-    lacking = COMPACTED if log.compacted else "" if log.tasks else NO_PRODUCER
+    lacking = LOG_COMPACTED if log.compacted else "" if log.tasks else NO_PRODUCER
     return (None, CheckResult(0, lacking=lacking)) if lacking else (log, answer)
 
 
@@ -190,7 +195,19 @@ def fencing_skipped(log: ConnectLog, before: TaskCount, count: TaskCount) -> boo
 
 
 @run_check(
-    "zombie-task", across=True, explain=_explain_zombie, needs=f"{NOT_READ}, or no producer of a task was followed by another"
+    "zombie-task",
+    promise=CONNECTOR,
+    rules=(
+        UNLESS_CONNECTOR,
+        *cut_off("the coordinator may forget who had fenced whom"),
+        *UNFENCED_SOURCES,
+        Rule(FORBIDDEN, "older tasks are fenced before newer ones start, and commit nothing afterwards (KIP-618)"),
+    ),
+    evidence=Needs({SETTLING}, "not all that the leaders have is known"),
+    damages=(HAUNT,),
+    across=True,
+    explain=_explain_zombie,
+    needs=f"{NOT_READ}, or no producer of a task was followed by another",
 )
 def zombie_task(run: RunView) -> CheckResult:
     """A task has committed something although it was fenced, by another producer with its transactional id or by a generation.
@@ -276,6 +293,20 @@ def _explain_unfenced(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "unfenced-start",
+    promise=CONNECTOR,
+    rules=(
+        UNLESS_CONNECTOR,
+        *cut_off("the configuration topic may lose a task-count record that workers had read"),
+        *UNFENCED_SOURCES,
+        Rule(FORBIDDEN, "a task starts only when a task-count record lies after its configurations (KIP-618)"),
+    ),
+    evidence=Needs(
+        {SETTLING},
+        "not all that the leaders have is known",
+        {SETTLING},
+        "a line that is missing may hold the task-count record, or the fencing",
+    ),
+    damages=(DROP_COUNTS,),
     across=True,
     explain=_explain_unfenced,
     needs=f"{NOT_READ}, or no task surely started after its configuration",
@@ -331,7 +362,25 @@ def _explain_writer(finding: Finding, text: FindingText) -> str:
     return f"{who}, after {newer[0].place} of a later leader." if newer else f"{who}, which is no leader's."
 
 
-@run_check("config-topic-writer", across=True, explain=_explain_writer, needs=f"{NOT_READ}, or {NOT_WHOLE}")
+@run_check(
+    "config-topic-writer",
+    promise=CONNECTOR,
+    rules=(
+        UNLESS_CONNECTOR,
+        *cut_off("the coordinator may forget which leader was the last"),
+        Rule(
+            ALLOWED,
+            "a leader with exactly.once.source.support=disabled writes outside transactions, and none is fenced (KIP-618)",
+            {"connect": "disabled"},
+        ),
+        Rule(FORBIDDEN, "the leader alone writes to the configuration topic, in transactions that fence older ones (KIP-618)"),
+    ),
+    evidence=Needs({SETTLING}, "not all that the leaders have is known"),
+    damages=(WRITE_OUTSIDE,),
+    across=True,
+    explain=_explain_writer,
+    needs=f"{NOT_READ}, or {NOT_WHOLE}",
+)
 def config_topic_writer(run: RunView) -> CheckResult:
     """What only the leader writes to the configuration topic was committed by another: outside transactions, by a leader that
     was dethroned, or by a producer that is no leader's.

@@ -1,20 +1,33 @@
 """One record at several offsets of its partition (KIP-98, KIP-679).
 
-The docstring is the definition of the anomaly. What is forbidden under which settings: `checkers.verdict.rules`.
+The docstring is the definition of the anomaly.
 """
 
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 
 from fencepost.checkers.api import partition_check
+from fencepost.checkers.contract.common_rules import UNLESS_PRODUCER, cut_off
+from fencepost.checkers.contract.needs import ALL_READS, ANYBODY, OUTCOMES, SENDS, Needs
+from fencepost.checkers.contract.promises import ONCE
+from fencepost.checkers.contract.rules import ALLOWED, FINAL_READS, FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import positions_in
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import ABORTED, NONE
+from fencepost.checkers.selfcheck.record_damages import REPEAT
 from fencepost.checkers.views.log import PartitionLog, slices
 from fencepost.checkers.views.result_rows import first_of_each, read_rows, send_rows
 from fencepost.checkers.views.wording import FindingText
+
+
+def one_at_two_offsets(finding: Finding, reads: pd.DataFrame) -> bool:
+    """Whether a record of the finding was read at two offsets."""
+    own = reads[reads["offset"] != NONE]
+    own = own[own["v"].isin({row.v for row in finding.rows})]
+    return bool((own.groupby(["partition", "v"])["offset"].nunique() > 1).any())
 
 
 def _explain_duplicate(finding: Finding, text: FindingText) -> str:
@@ -33,7 +46,27 @@ def _explain_duplicate(finding: Finding, text: FindingText) -> str:
     return f"{text.name(sent[0].op)} sent {record} to {sent[0].partition}, and readers got it at offsets {places}."
 
 
-@partition_check("duplicate", explain=_explain_duplicate, needs="no record was read")
+@partition_check(
+    "duplicate",
+    promise=ONCE,
+    rules=(
+        UNLESS_PRODUCER,
+        *cut_off("a record that was read and then cut off is appended again by its retry, once in each log", FINAL_READS),
+        Rule(
+            FORBIDDEN,
+            "transactional producers append a retry only once (KIP-98)",
+            {"transactional": "true"},
+            True,
+        ),
+        Rule(FORBIDDEN, "idempotent producers append a retry only once (KIP-98, KIP-679)", {"idempotence": "true"}, True),
+        Rule(ALLOWED, "without idempotence a retry may be appended again: at least once is all that is promised"),
+    ),
+    evidence=Needs({SENDS, OUTCOMES, *ALL_READS}, ANYBODY),
+    shown_by=one_at_two_offsets,
+    damages=(REPEAT,),
+    explain=_explain_duplicate,
+    needs="no record was read",
+)
 def duplicate(log: PartitionLog) -> CheckResult:
     """One sent record at two or more offsets of its partition, both visible at the isolation level in use.
 

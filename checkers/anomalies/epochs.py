@@ -1,6 +1,6 @@
 """Epochs of producers, as the brokers' logs hold them (`stored.parquet`): they only grow (KIP-98, KIP-360).
 
-The docstring is the definition of the anomaly. What is forbidden under which settings: `checkers.verdict.rules`.
+The docstring is the definition of the anomaly.
 """
 
 from __future__ import annotations
@@ -14,6 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fencepost.checkers.api import run_check
+from fencepost.checkers.contract.common_rules import COORDINATOR_CUT_OFF, cut_off
+from fencepost.checkers.contract.needs import SENDS, Needs
+from fencepost.checkers.contract.promises import FENCED
+from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.values import NONE
@@ -103,7 +107,20 @@ def _explain(finding: Finding, text: FindingText) -> str:
     return f"{wrote}, which is not above that of an instance of its transactional id that had initialised before."
 
 
-@run_check("epoch-regression", explain=_explain, across=True, needs="no producer id has two records in a log, or two instances")
+@run_check(
+    "epoch-regression",
+    promise=FENCED,
+    rules=(
+        *cut_off("the coordinator may forget epochs that it gave", transactional="true"),
+        *COORDINATOR_CUT_OFF,
+        Rule(FORBIDDEN, "a producer id's epoch only grows, and a leader refuses what is older (KIP-98, KIP-360)"),
+    ),
+    evidence=Needs({SENDS}, "who is missing may have been the instance before"),
+    undamaged="it is judged by what the brokers' logs hold (stored.parquet), and damages are planted in histories",
+    explain=_explain,
+    across=True,
+    needs="no producer id has two records in a log, or two instances",
+)
 def epoch_regression(run: RunView) -> CheckResult:
     """The epoch of a producer id goes back: in the log of a partition, a record or marker has a lower epoch than an earlier
     one; or an instance of a transactional id writes with an epoch that is not above those of an instance that had initialised

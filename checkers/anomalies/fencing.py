@@ -1,6 +1,6 @@
 """Instances of a transactional id that are fenced, and what they still do (KIP-98: zombie fencing).
 
-Each docstring is the definition of its anomaly. What is forbidden under which settings: `checkers.verdict.rules`. When an
+Each docstring is the definition of its anomaly. When an
 instance is fenced: `checkers.pipeline.instances`.
 """
 
@@ -13,10 +13,24 @@ import numpy as np
 import pandas as pd
 
 from fencepost.checkers.api import partition_check, run_check
+from fencepost.checkers.contract.common_rules import (
+    ABORTED_IN_PART,
+    COMPACTED,
+    COORDINATOR_CUT_OFF,
+    RETAINED,
+    UNLESS_PRODUCER,
+    UNLESS_TRANSACTIONAL,
+    cut_off,
+)
+from fencepost.checkers.contract.needs import ALL_READS, DECISIONS, FINAL, OUTCOMES, SENDS, Needs
+from fencepost.checkers.contract.promises import ACKNOWLEDGED, FENCED
+from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import ABORTED, COMMITTED, NONE
 from fencepost.checkers.pipeline.instances import NO_INSTANCES, fenced_commits, fenced_operations, instances
+from fencepost.checkers.selfcheck.schedules import scheduled
+from fencepost.checkers.selfcheck.transaction_damages import DENY
 from fencepost.checkers.views.false_acks import false_ack_rows, falsely_acknowledged
 from fencepost.checkers.views.final_witness import final_witness
 from fencepost.checkers.views.log import PartitionLog
@@ -99,7 +113,26 @@ def _explain_commit(finding: Finding, text: FindingText) -> str:
     return f"{text.name(op)} {text.outcome(op)}, and its records at {text.places(finding.rows)} are visible, although {when}."
 
 
-@run_check("zombie-commit", explain=_explain_commit, detail=_with_fencing, across=True, needs=NO_ZOMBIE)
+@run_check(
+    "zombie-commit",
+    promise=FENCED,
+    rules=(
+        UNLESS_PRODUCER,
+        UNLESS_TRANSACTIONAL,
+        *cut_off("the coordinator may forget who had fenced whom", transactional="true"),
+        *COORDINATOR_CUT_OFF,
+        Rule(
+            FORBIDDEN,
+            "a producer is fenced once another one with its transactional id has initialised (KIP-98)",
+        ),
+    ),
+    evidence=Needs({SENDS, OUTCOMES, *ALL_READS, DECISIONS}, "who is missing may have fenced others, or have been fenced"),
+    damages=(scheduled("zombie-commit"),),
+    explain=_explain_commit,
+    detail=_with_fencing,
+    across=True,
+    needs=NO_ZOMBIE,
+)
 def zombie_commit(run: RunView) -> CheckResult:
     """A transaction whose commit was called after another instance of its transactional id had finished initialising, and that
     readers at read_committed see all the same.
@@ -146,7 +179,26 @@ def _included(finding: Finding, text: FindingText) -> dict[str, Any]:
     return {**_with_fencing(finding, text), **({"includes": ["zombie-commit"]} if committed else {})}
 
 
-@run_check("zombie-write", explain=_explain_write, detail=_included, across=True, needs=NO_ZOMBIE)
+@run_check(
+    "zombie-write",
+    promise=FENCED,
+    rules=(
+        UNLESS_PRODUCER,
+        UNLESS_TRANSACTIONAL,
+        *cut_off("the coordinator may forget who had fenced whom", transactional="true"),
+        *COORDINATOR_CUT_OFF,
+        Rule(
+            FORBIDDEN,
+            "a producer is fenced once another one with its transactional id has initialised (KIP-98)",
+        ),
+    ),
+    evidence=Needs({SENDS, OUTCOMES, *ALL_READS, DECISIONS}, "who is missing may have fenced others, or have been fenced"),
+    damages=(scheduled("zombie-write"),),
+    explain=_explain_write,
+    detail=_included,
+    across=True,
+    needs=NO_ZOMBIE,
+)
 def zombie_write(run: RunView) -> CheckResult:
     """A record that an instance sent after another instance of its transactional id had finished initialising, and that readers
     at read_committed see: a record of a fenced epoch, or of a producer id that is not the transactional id's any more.
@@ -196,6 +248,24 @@ def _resolve_false(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
 
 @partition_check(
     "false-ack",
+    promise=ACKNOWLEDGED,
+    rules=(
+        UNLESS_PRODUCER,
+        UNLESS_TRANSACTIONAL,
+        COMPACTED,
+        RETAINED,
+        *cut_off("the marker of a committed transaction may be gone"),
+        ABORTED_IN_PART,
+        *COORDINATOR_CUT_OFF,
+        Rule(FORBIDDEN, "a commit that returned ok has committed (KIP-98)"),
+    ),
+    evidence=Needs(
+        {SENDS, OUTCOMES, *FINAL},
+        "promises that are missing were compared with nothing, and without whole final reads nobody knows what was committed",
+        FINAL,
+        "the final read may have returned in a missing line what seems to be aborted",
+    ),
+    damages=(DENY,),
     across=True,
     resolve=_resolve_false,
     explain=_explain_false,

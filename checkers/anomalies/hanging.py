@@ -1,6 +1,6 @@
 """Transactions that do not end, and answers about transactions that cannot be true (KIP-98, KIP-664, KIP-890).
 
-Each docstring is the definition of its anomaly. What is forbidden under which settings: `checkers.verdict.rules`. When an answer
+Each docstring is the definition of its anomaly. When an answer
 counts: `checkers.pipeline.listed_transactions`.
 """
 
@@ -15,6 +15,10 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from fencepost.checkers.api import run_check
+from fencepost.checkers.contract.common_rules import ABORTED_IN_PART, COORDINATOR_CUT_OFF, UNLESS_TRANSACTIONAL, cut_off
+from fencepost.checkers.contract.needs import ALL_READS, OUTCOMES, SENDS, SETTLING, Needs
+from fencepost.checkers.contract.promises import LIVE
+from fencepost.checkers.contract.rules import FORBIDDEN, INAPPLICABLE, Rule
 from fencepost.checkers.history.source import from_message, to_message
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult
@@ -145,7 +149,21 @@ def _explain_hanging(finding: Finding, text: FindingText) -> str:
     return f"The transaction {reasons}: so it was for {seconds:.0f} s in which no fault was active, by all answers from then on."
 
 
-@run_check("hanging-transaction", across=True, explain=_explain_hanging, needs=NONE_OPEN, damages=(HANG, OVERDUE))
+@run_check(
+    "hanging-transaction",
+    promise=LIVE,
+    rules=(
+        Rule(INAPPLICABLE, "the workload uses no transactions", {"transactional": "!true", "connect": "!enabled"}),
+        *cut_off("with the marker of a transaction, which nobody writes again"),
+        *COORDINATOR_CUT_OFF,
+        Rule(FORBIDDEN, "every transaction ends, at the latest by its timeout (KIP-98, KIP-890)"),
+    ),
+    evidence=Needs({SETTLING}, "nobody knows which transactions coordinators and leaders had open"),
+    across=True,
+    explain=_explain_hanging,
+    needs=NONE_OPEN,
+    damages=(HANG, OVERDUE),
+)
 def hanging_transaction(run: RunView) -> CheckResult:
     """A transaction that its coordinator has `Ongoing` for longer than its timeout, or in another state before its end for longer
     than markers take; or that is open on a partition while its coordinator knows of none there (KAFKA-14402), for as long.
@@ -315,6 +333,20 @@ def _when_it_began(one: CoordinatedTransaction, seen: Sighting, committed: int) 
 
 @run_check(
     "misreported-transaction",
+    promise=LIVE,
+    rules=(
+        ABORTED_IN_PART,
+        UNLESS_TRANSACTIONAL,
+        *cut_off("the coordinator may forget a decision, and a leader begin below what was read"),
+        *COORDINATOR_CUT_OFF,
+        Rule(FORBIDDEN, "coordinators answer by what they have decided, leaders by their logs (KIP-664)"),
+    ),
+    evidence=Needs(
+        {OUTCOMES, *ALL_READS, SETTLING},
+        "nobody knows all that coordinators and leaders answered, or all that contradicts it",
+        {SENDS},
+        "a line that is missing may have begun the transaction",
+    ),
     across=True,
     gather=reads_above,
     brief=open_facts,

@@ -5,9 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from fencepost.checkers.api import run_check
+from fencepost.checkers.contract.common_rules import cut_off
+from fencepost.checkers.contract.needs import SETTLING, Needs
+from fencepost.checkers.contract.promises import LIVE
+from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.values import NONE
+from fencepost.checkers.selfcheck.record_damages import STALL
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
 
@@ -43,7 +48,18 @@ def _explain_stall(finding: Finding, text: FindingText) -> str:
     )
 
 
-@run_check("lso-stall", explain=_explain_stall, needs="nobody looked at last stable offsets (no `settle` operation)")
+@run_check(
+    "lso-stall",
+    promise=LIVE,
+    rules=(
+        *cut_off("with the marker of a transaction, which nobody writes again", transactional="true"),
+        Rule(FORBIDDEN, "every transaction ends, at the latest by its timeout (KIP-98, KIP-890)"),
+    ),
+    evidence=Needs({SETTLING}, "nobody knows where the last stable offsets stood after healing"),
+    damages=(STALL,),
+    explain=_explain_stall,
+    needs="nobody looked at last stable offsets (no `settle` operation)",
+)
 def lso_stall(run: RunView) -> CheckResult:
     """After healing, and after every transaction timeout has passed, a last stable offset is still below the high watermark.
 

@@ -1,6 +1,6 @@
 """Promised records that are gone (Jepsen's Kafka workload; KIP-966).
 
-The docstring is the definition of the anomaly. What is forbidden under which settings: `checkers.verdict.rules`.
+The docstring is the definition of the anomaly.
 """
 
 from __future__ import annotations
@@ -9,11 +9,17 @@ import numpy as np
 import pandas as pd
 
 from fencepost.checkers.api import partition_check
+from fencepost.checkers.contract.common_rules import ABORTED_IN_PART, COMPACTED, RETAINED, UNLESS_PRODUCER, cut_off
+from fencepost.checkers.contract.needs import FINAL, OUTCOMES, SENDS, Needs
+from fencepost.checkers.contract.promises import ACKNOWLEDGED
+from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, READS, Rule
 from fencepost.checkers.model.arrays import Bools, Ints
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import INFO, NONE
 from fencepost.checkers.pipeline.instances import fenced_commits
+from fencepost.checkers.selfcheck.record_damages import GARBLE, HIDE, LOSE, TRUNCATE
+from fencepost.checkers.selfcheck.transaction_damages import TEAR
 from fencepost.checkers.views.false_acks import HIDDEN, SHOWN, false_ack_rows, falsely_acknowledged
 from fencepost.checkers.views.final_witness import final_witness
 from fencepost.checkers.views.log import PartitionLog
@@ -22,6 +28,11 @@ from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.undecided import PROOF, UNREAD, passed_in_time, undecided_rows
 from fencepost.checkers.views.versions import stretch_numbers
 from fencepost.checkers.views.wording import FindingText
+
+
+def got_before(finding: Finding, reads: pd.DataFrame) -> bool:
+    """Whether somebody got a record that is missing now."""
+    return bool(reads["v"].isin({row.v for row in finding.records("missing")}).any())
 
 
 def _explain_lost(finding: Finding, text: FindingText) -> str:
@@ -61,7 +72,54 @@ def _resolve_lost(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
 
 
 @partition_check(
-    "lost-write", resolve=_resolve_lost, explain=_explain_lost, needs="no record was promised (acknowledged or committed)"
+    "lost-write",
+    promise=ACKNOWLEDGED,
+    rules=(
+        UNLESS_PRODUCER,
+        COMPACTED,
+        RETAINED,
+        Rule(
+            ALLOWED, "acks=0 acknowledges what no broker has seen; what readers got binds (KIP-101)", {"acks": "0"}, unless=READS
+        ),
+        Rule(
+            ALLOWED,
+            "acks=1 acknowledges before any follower has the record, and a new leader may not have it; what readers got is on "
+            "all replicas in sync (KIP-101), and binds",
+            {"acks": "1"},
+            unless=READS,
+        ),
+        *cut_off("acknowledged records may be lost"),
+        ABORTED_IN_PART,
+        Rule(
+            FORBIDDEN,
+            "acks=all waits for every in-sync replica; with min.insync.replicas=1 that may be the leader alone, but only an "
+            "in-sync replica may lead next, and the page cache survives kills, pauses and partitions (KIP-106, KIP-966)",
+            {"min_insync_replicas": "1"},
+            essential=True,
+        ),
+        Rule(
+            FORBIDDEN,
+            "acks=all: what is acknowledged is on every in-sync replica, and only those may lead (KIP-966)",
+            essential=True,
+        ),
+    ),
+    evidence=Needs(
+        {SENDS, OUTCOMES, *FINAL},
+        "promises that are missing were compared with nothing, and without a whole final read nobody knows what the log holds",
+        FINAL,
+        "the final read may have returned in a missing line what seems to be lost",
+    ),
+    shown_by=got_before,
+    damages=(
+        LOSE,
+        HIDE,
+        TEAR,
+        TRUNCATE,
+        GARBLE,
+    ),
+    resolve=_resolve_lost,
+    explain=_explain_lost,
+    needs="no record was promised (acknowledged or committed)",
 )
 def lost_write(log: PartitionLog) -> CheckResult:
     """A promised record that a completed final read did not return.

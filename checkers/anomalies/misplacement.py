@@ -1,16 +1,39 @@
 """Records that were read where nobody sent them.
 
-Each docstring is the definition of its anomaly. What is forbidden under which settings: `checkers.verdict.rules`.
+Each docstring is the definition of its anomaly.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from fencepost.checkers.api import partition_check
+from fencepost.checkers.contract.common_rules import UNLESS_PRODUCER
+from fencepost.checkers.contract.needs import ALL_READS, ANYBODY, SENDS, Needs
+from fencepost.checkers.contract.promises import ONE_LOG
+from fencepost.checkers.contract.rules import FORBIDDEN, INAPPLICABLE, Rule
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult
+from fencepost.checkers.selfcheck.record_damages import GARBLE, INVADE, MISPLACE
 from fencepost.checkers.views.log import PartitionLog
 from fencepost.checkers.views.result_rows import first_of_each, read_rows
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api import record_ids
+from fencepost.harness.api.evidence import Gap
+
+
+def _may_have_sent(gap: Gap, finding: Finding, contract: Mapping[str, str]) -> bool:
+    """A file of one worker held the sends of that worker's processes only.
+
+    A record without an identity of this run (its bytes are another's, or damaged) was sent by no line that is missing. Where
+    identities are given to values (`values = "per key"`), every record of nobody has such a number, and it says nothing.
+    """
+    if contract["values"] != "unique":
+        return True
+    senders = {record_ids.process_of(row.v) for row in finding.rows if row.v >= 0}
+    if gap.slot is None or not gap.slots:
+        return bool(senders)
+    return any(sender % gap.slots == gap.slot for sender in senders)
 
 
 def _unsent(log: PartitionLog) -> CheckResult:
@@ -29,6 +52,22 @@ def _explain_phantom(finding: Finding, text: FindingText) -> str:
 
 @partition_check(
     "phantom",
+    promise=ONE_LOG,
+    rules=(
+        UNLESS_PRODUCER,
+        Rule(FORBIDDEN, "a topic holds only what producers sent, unchanged (record checksums)"),
+    ),
+    evidence=Needs(
+        ALL_READS,
+        "a reader that is missing may have got one",
+        {SENDS},
+        "a line that is missing may have sent the record",
+        _may_have_sent,
+    ),
+    damages=(
+        INVADE,
+        GARBLE,
+    ),
     resolve=lambda rows, run: rows[~rows["v"].isin(run.misplaced)],
     explain=_explain_phantom,
     needs="no record was read",
@@ -62,6 +101,18 @@ def _explain_wrong(finding: Finding, text: FindingText) -> str:
 
 @partition_check(
     "wrong-partition",
+    promise=ONE_LOG,
+    rules=(
+        UNLESS_PRODUCER,
+        Rule(
+            INAPPLICABLE,
+            "values are unique per key only: a record of another partition is nobody's (`phantom`)",
+            {"values": "per key"},
+        ),
+        Rule(FORBIDDEN, "a record is stored in the partition to which it was sent"),
+    ),
+    evidence=Needs({SENDS, *ALL_READS}, ANYBODY),
+    damages=(MISPLACE,),
     resolve=lambda rows, run: rows[rows["v"].isin(run.misplaced)],
     explain=_explain_wrong,
     needs="no record was read",

@@ -1,6 +1,6 @@
 """Records returned above the last stable offset: the first record of any transaction that is still open (KIP-98).
 
-The docstring is the definition of the anomaly. What is forbidden under which settings: `checkers.verdict.rules`.
+The docstring is the definition of the anomaly.
 """
 
 from __future__ import annotations
@@ -12,10 +12,22 @@ from typing import Any
 import numpy as np
 
 from fencepost.checkers.api import partition_check
+from fencepost.checkers.contract.common_rules import (
+    ABORTED_IN_PART,
+    COORDINATOR_CUT_OFF,
+    UNLESS_PRODUCER,
+    UNLESS_TRANSACTIONAL,
+    cut_off,
+)
+from fencepost.checkers.contract.needs import ANYBODY_OR_WHEN, DECISIONS, FINAL_COMMITTED, OUTCOMES, POLLS, SENDS, Needs
+from fencepost.checkers.contract.promises import ISOLATED
+from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Bools, Ints
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import NONE
+from fencepost.checkers.selfcheck.accompanying import SKIPS
+from fencepost.checkers.selfcheck.schedules import scheduled
 from fencepost.checkers.views.log import PartitionLog, position_type, slices
 from fencepost.checkers.views.result_rows import first_of_each, read_rows, send_rows
 from fencepost.checkers.views.versions import committed_records, placed_reads
@@ -33,6 +45,17 @@ def _explain_overrun(finding: Finding, text: FindingText) -> str:
 
 @partition_check(
     "lso-overrun",
+    promise=ISOLATED,
+    rules=(
+        UNLESS_PRODUCER,
+        UNLESS_TRANSACTIONAL,
+        ABORTED_IN_PART,
+        *cut_off("what an open transaction had sent may be gone, and its place given away again"),
+        *COORDINATOR_CUT_OFF,
+        Rule(FORBIDDEN, "read_committed returns nothing above the first record of an open transaction (KIP-98)"),
+    ),
+    evidence=Needs({SENDS, OUTCOMES, POLLS, FINAL_COMMITTED, DECISIONS}, ANYBODY_OR_WHEN),
+    damages=(scheduled("lso-overrun", SKIPS),),
     across=True,
     explain=_explain_overrun,
     needs="no record was read at read_committed above one of a transaction whose decision has a known time",

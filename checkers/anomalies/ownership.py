@@ -1,6 +1,6 @@
 """Who owns a partition of a pipeline's input (KIP-447): one member of the group at a time.
 
-The docstring is the definition of the anomaly. What is forbidden under which settings: `checkers.verdict.rules`.
+The docstring is the definition of the anomaly.
 """
 
 from __future__ import annotations
@@ -17,10 +17,15 @@ import pyarrow.dataset as ds
 
 from fencepost.checkers.anomalies.committed_offsets import as_rows, known_commits
 from fencepost.checkers.api import run_check
+from fencepost.checkers.contract.common_rules import UNLESS_MEMBER, UNLESS_PRODUCER, cut_off
+from fencepost.checkers.contract.needs import ALL_READS, ANYBODY, OUTCOMES, POLLS, SENDS, Needs
+from fencepost.checkers.contract.promises import PROCESSED_ONCE
+from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Bools, Ints
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.pipeline.chains import NO_PIPELINE, Pipeline, rows_of
+from fencepost.checkers.selfcheck.pipeline_damages import SHARE
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
 
@@ -34,7 +39,25 @@ def _explain_ownership(finding: Finding, text: FindingText) -> str:
     )
 
 
-@run_check("double-ownership", explain=_explain_ownership, needs=f"{NO_PIPELINE}, or no member committed twice in one partition")
+@run_check(
+    "double-ownership",
+    promise=PROCESSED_ONCE,
+    rules=(
+        UNLESS_PRODUCER,
+        UNLESS_MEMBER,
+        *cut_off("with the group's own log, so that its coordinator forgets generations"),
+        Rule(FORBIDDEN, "the generation in a transaction's group metadata fences whoever has lost the partition (KIP-447)"),
+    ),
+    evidence=Needs(
+        {SENDS, OUTCOMES, *ALL_READS},
+        ANYBODY,
+        {POLLS},
+        "a line that is missing may have had the rebalance between the two commits",
+    ),
+    damages=(SHARE,),
+    explain=_explain_ownership,
+    needs=f"{NO_PIPELINE}, or no member committed twice in one partition",
+)
 def double_ownership(run: RunView) -> CheckResult:
     """Two members commit work of one partition in overlapping generations of the group.
 

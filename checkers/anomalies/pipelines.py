@@ -1,6 +1,6 @@
 """Exactly once from an input topic to an output topic (KIP-98, KIP-447): one chain per input record.
 
-The docstring is the definition of the anomaly. What is forbidden under which settings: `checkers.verdict.rules`. A record is
+The docstring is the definition of the anomaly. A record is
 *visible* when a read_committed reader got it; a transaction is committed when its commit returned ok or an output of it is
 visible.
 """
@@ -14,14 +14,22 @@ import pandas as pd
 
 from fencepost.checkers.anomalies.applications import explain_too_few, explain_too_many, too_few, too_many
 from fencepost.checkers.api import run_check
+from fencepost.checkers.contract.common_rules import ABORTED_IN_PART, COMPACTED, RETAINED, UNLESS_GROUP, UNLESS_PRODUCER, cut_off
+from fencepost.checkers.contract.needs import ALL_READS, ANYBODY, FINAL_COMMITTED, OUTCOMES, SENDS, SETTLING, Needs
+from fencepost.checkers.contract.promises import PROCESSED_ONCE
+from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Ints
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import COMMITTED, INFO, NONE
 from fencepost.checkers.pipeline.applications import Application, has_application
 from fencepost.checkers.pipeline.chains import NO_OFFSETS, NO_PIPELINE, Pipeline, has_chains, places_of_records, rows_of
+from fencepost.checkers.selfcheck.application_damages import DROP_OUTPUT, REPEAT_OUTPUT
+from fencepost.checkers.selfcheck.pipeline_damages import LEAVE_OUT, PROCESS_TWICE
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
+
+_REREAD = "outputs and offsets are committed together; after an abort a member reads the same again (KIP-98)"
 
 NOT_READ_BACK = "not every partition was read back by a complete final read"
 NONE_BELOW = "no input record that a read_committed reader got lies below the group's offsets at the end"
@@ -43,6 +51,25 @@ def _explain_reprocessed(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "reprocessed",
+    promise=PROCESSED_ONCE,
+    rules=(
+        UNLESS_PRODUCER,
+        UNLESS_GROUP,
+        *cut_off("with the group's committed offsets, so that members read on from older ones"),
+        Rule(ALLOWED, "the program promises its outputs at least once", {"application": "at-least-once"}),
+        Rule(
+            FORBIDDEN,
+            "what a program makes of a record is there once: outputs and offsets are committed together (KIP-98, KIP-447)",
+            {"application": "exactly-once"},
+            essential=True,
+        ),
+        Rule(FORBIDDEN, "outputs and offsets are committed together, and who has lost the partition is fenced (KIP-98, KIP-447)"),
+    ),
+    evidence=Needs({SENDS, OUTCOMES, *ALL_READS}, ANYBODY),
+    damages=(
+        PROCESS_TWICE,
+        REPEAT_OUTPUT,
+    ),
     across=True,
     gather=places_of_records,
     brief=has_chains,
@@ -101,6 +128,32 @@ def _explain_unprocessed(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "unprocessed",
+    promise=PROCESSED_ONCE,
+    rules=(
+        UNLESS_PRODUCER,
+        UNLESS_GROUP,
+        COMPACTED,
+        RETAINED,
+        *cut_off("outputs may be gone, and the offset that was committed with them not"),
+        ABORTED_IN_PART,
+        Rule(
+            FORBIDDEN,
+            "a program processes every record below the offset that its group commits (KIP-98)",
+            {"application": "!none"},
+        ),
+        Rule(FORBIDDEN, _REREAD, {"final_read": "false"}),
+        Rule(FORBIDDEN, _REREAD, essential=True),
+    ),
+    evidence=Needs(
+        {SENDS, OUTCOMES, *ALL_READS, SETTLING},
+        "which records were processed, or which offsets the group had at the end, is not wholly known",
+        {SENDS, OUTCOMES, FINAL_COMMITTED},
+        "what is missing may have processed the record, or shown that it was",
+    ),
+    damages=(
+        LEAVE_OUT,
+        DROP_OUTPUT,
+    ),
     across=True,
     gather=places_of_records,
     brief=has_chains,

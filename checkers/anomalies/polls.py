@@ -1,6 +1,6 @@
 """What a consumer must never do from poll to poll: skip a record, or go back (Jepsen's Kafka workload).
 
-Each docstring is the definition of its anomaly. What is forbidden under which settings: `checkers.verdict.rules`. How the
+Each docstring is the definition of its anomaly. How the
 reads of a process are compared: `checkers.anomalies.consecutive_reads`.
 """
 
@@ -13,12 +13,25 @@ import numpy as np
 
 from fencepost.checkers.anomalies.consecutive_reads import MOST_MISSING, ConsecutiveReads, ReadPairs, Skips, consecutive_reads
 from fencepost.checkers.api import partition_check
+from fencepost.checkers.contract.common_rules import ABORTED_IN_PART, COMPACTED, RETAINED, TRUNCATED, UNLESS_PRODUCER
+from fencepost.checkers.contract.needs import ACROSS, INSIDE
+from fencepost.checkers.contract.promises import COMPLETE
+from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Bools
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import NONE
+from fencepost.checkers.selfcheck.read_damages import REPEAT_INSIDE, SKIP_BETWEEN, SKIP_INSIDE, STEP_BACK
 from fencepost.checkers.views.log import PartitionLog
 from fencepost.checkers.views.wording import FindingText
+
+_KEPT = Rule(
+    FORBIDDEN,
+    "what one poll returns of a partition is in order and without a gap, and so is what a member of a group gets of a partition "
+    "that it keeps between two rebalances; what lies across a rebalance, or where none is recorded, is not judged (KIP-429)",
+    {"consumption": "subscribed"},
+)
+_IN_ORDER = "an assigned consumer returns every visible record of a partition once, in the order of offsets"
 
 UNKNOWN_POSITION = (
     "nobody knows where the consumers stood: they were told anew what to read, or are members of a group whose rebalances are "
@@ -94,7 +107,15 @@ def _two(text: FindingText, first: int, last: int) -> str:
     return f"{text.name(first, capital=False)} and {text.name(last, capital=False)}"
 
 
-@partition_check("poll-skip", explain=_explain_skip, needs=NO_PAIRS)
+@partition_check(
+    "poll-skip",
+    promise=COMPLETE,
+    rules=(UNLESS_PRODUCER, COMPACTED, RETAINED, *TRUNCATED, ABORTED_IN_PART, _KEPT, Rule(FORBIDDEN, _IN_ORDER)),
+    evidence=ACROSS,
+    damages=(SKIP_BETWEEN,),
+    explain=_explain_skip,
+    needs=NO_PAIRS,
+)
 def poll_skip(log: PartitionLog) -> CheckResult:
     """From one operation to the next, the reads of a process skip a record that it had to be given.
 
@@ -121,7 +142,15 @@ def poll_skip(log: PartitionLog) -> CheckResult:
     return _skips(log, same_operation=False)
 
 
-@partition_check("int-poll-skip", explain=_explain_skip, needs="no operation returned two records of one partition")
+@partition_check(
+    "int-poll-skip",
+    promise=COMPLETE,
+    rules=(UNLESS_PRODUCER, COMPACTED, RETAINED, *TRUNCATED, ABORTED_IN_PART, _KEPT, Rule(FORBIDDEN, _IN_ORDER)),
+    evidence=INSIDE,
+    damages=(SKIP_INSIDE,),
+    explain=_explain_skip,
+    needs="no operation returned two records of one partition",
+)
 def int_poll_skip(log: PartitionLog) -> CheckResult:
     """Inside one operation, consecutive reads of a partition skip a record that the process had to be given.
 
@@ -156,7 +185,15 @@ def _explain_return(finding: Finding, text: FindingText) -> str:
     return f"{text.process(low.op).capitalize()} read {high.place} and then {how} ({where})."
 
 
-@partition_check("nonmonotonic-poll", explain=_explain_return, needs=NO_PAIRS)
+@partition_check(
+    "nonmonotonic-poll",
+    promise=COMPLETE,
+    rules=(UNLESS_PRODUCER, *TRUNCATED, _KEPT, Rule(FORBIDDEN, _IN_ORDER)),
+    evidence=ACROSS,
+    damages=(STEP_BACK,),
+    explain=_explain_return,
+    needs=NO_PAIRS,
+)
 def nonmonotonic_poll(log: PartitionLog) -> CheckResult:
     """From one operation to the next, a process reads the same record again or goes back to an earlier one.
 
@@ -181,7 +218,15 @@ def nonmonotonic_poll(log: PartitionLog) -> CheckResult:
     return _returns(log, same_operation=False)
 
 
-@partition_check("int-nonmonotonic-poll", explain=_explain_return, needs="no operation returned two records of one partition")
+@partition_check(
+    "int-nonmonotonic-poll",
+    promise=COMPLETE,
+    rules=(UNLESS_PRODUCER, *TRUNCATED, _KEPT, Rule(FORBIDDEN, _IN_ORDER)),
+    evidence=INSIDE,
+    damages=(REPEAT_INSIDE,),
+    explain=_explain_return,
+    needs="no operation returned two records of one partition",
+)
 def int_nonmonotonic_poll(log: PartitionLog) -> CheckResult:
     """Inside one operation, a process reads the same record again or goes back to an earlier one.
 

@@ -1,6 +1,6 @@
 """The order of one producer's sends: `order-inversion`, and Jepsen's names for neighbours (KIP-98; Jepsen's Kafka workload).
 
-Each docstring is the definition of its anomaly. What is forbidden under which settings: `checkers.verdict.rules`.
+Each docstring is the definition of its anomaly.
 """
 
 from __future__ import annotations
@@ -8,18 +8,36 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from fencepost.checkers.api import partition_check
+from fencepost.checkers.contract.common_rules import ACKED_ALONE, UNLESS_PRODUCER, cut_off
+from fencepost.checkers.contract.needs import ORDER
+from fencepost.checkers.contract.promises import ORDERED
+from fencepost.checkers.contract.rules import ALLOWED, FINAL_READS, FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Ints
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.values import NONE
+from fencepost.checkers.selfcheck.record_damages import SWAP_ACROSS, SWAP_INSIDE
+from fencepost.checkers.selfcheck.schedules import scheduled
 from fencepost.checkers.views.final_witness import final_witness
 from fencepost.checkers.views.log import SLICE, PartitionLog, position_type
 from fencepost.checkers.views.result_rows import pair_rows
 from fencepost.checkers.views.versions import visible
 from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api import record_ids
+
+
+def stored_backwards(finding: Finding, reads: pd.DataFrame) -> bool:
+    """Whether the first record of the finding's two, in the order of the calls, was read above the second."""
+    first, second = sorted({row.v for row in finding.rows})[:1], sorted({row.v for row in finding.rows})[-1:]
+    placed = reads[reads["offset"] != NONE]
+    low, high = (placed.loc[placed["v"].isin(one), "offset"] for one in (second, first))
+    return bool(len(low) and len(high) and high.min() > low.min())
+
+
+_SENT_ORDER = "Jepsen's name for neighbours out of order; `order-inversion` judges the same among all sends of a producer"
 
 EXAMPLES = 20  # of a lawful and frequent anomaly, in each partition
 
@@ -36,7 +54,25 @@ def _explain_inversion(finding: Finding, text: FindingText) -> str:
 
 
 @partition_check(
-    "order-inversion", explain=_explain_inversion, needs="no process sent two records of known place to one partition"
+    "order-inversion",
+    promise=ORDERED,
+    rules=(
+        UNLESS_PRODUCER,
+        *cut_off("a record that is gone, and read or acknowledged before, lay higher than its successor does", FINAL_READS),
+        ACKED_ALONE,
+        Rule(FORBIDDEN, "sequence numbers keep a producer's order in each partition (KIP-98)", {"transactional": "true"}),
+        Rule(FORBIDDEN, "sequence numbers keep a producer's order in each partition (KIP-98)", {"idempotence": "true"}),
+        Rule(FORBIDDEN, "max.in.flight=1: a send begins after the one before has ended", {"max_in_flight": "1"}),
+        Rule(ALLOWED, "without idempotence, retries of several requests in flight may overtake each other"),
+    ),
+    evidence=ORDER,
+    shown_by=stored_backwards,
+    damages=(
+        SWAP_INSIDE,
+        SWAP_ACROSS,
+    ),
+    explain=_explain_inversion,
+    needs="no process sent two records of known place to one partition",
 )
 def order_inversion(log: PartitionLog) -> CheckResult:
     """Two sends of one process to one partition that are stored the other way round.
@@ -172,7 +208,18 @@ def _explain_descent(finding: Finding, text: FindingText) -> str:
     return f"{text.name(high.op)} sent {high.place}, and {later} sent {low.place} after it, which lies before it."
 
 
-@partition_check("nonmonotonic-send", explain=_explain_descent, needs="no process sent to one partition in two operations")
+@partition_check(
+    "nonmonotonic-send",
+    promise=ORDERED,
+    rules=(
+        UNLESS_PRODUCER,
+        Rule(ALLOWED, _SENT_ORDER),
+    ),
+    evidence=ORDER,
+    damages=(SWAP_ACROSS,),
+    explain=_explain_descent,
+    needs="no process sent to one partition in two operations",
+)
 def nonmonotonic_send(log: PartitionLog) -> CheckResult:
     """From one operation to the next that sends there, a process's send lies before its predecessor in the version order.
 
@@ -196,7 +243,18 @@ def nonmonotonic_send(log: PartitionLog) -> CheckResult:
     return _descents(log, same_operation=False)
 
 
-@partition_check("int-nonmonotonic-send", explain=_explain_descent, needs="no operation sent two records to one partition")
+@partition_check(
+    "int-nonmonotonic-send",
+    promise=ORDERED,
+    rules=(
+        UNLESS_PRODUCER,
+        Rule(ALLOWED, _SENT_ORDER),
+    ),
+    evidence=ORDER,
+    damages=(SWAP_INSIDE,),
+    explain=_explain_descent,
+    needs="no operation sent two records to one partition",
+)
 def int_nonmonotonic_send(log: PartitionLog) -> CheckResult:
     """Inside one operation, a later send to a partition lies before an earlier one in the version order.
 
@@ -233,7 +291,18 @@ def _explain_send_skip(finding: Finding, text: FindingText) -> str:
     return f"{text.name(low.op)} sent {low.place} and next {high.place}; other producers' records lie between them."
 
 
-@partition_check("int-send-skip", explain=_explain_send_skip, needs="no operation sent two records to one partition")
+@partition_check(
+    "int-send-skip",
+    promise=ORDERED,
+    rules=(
+        UNLESS_PRODUCER,
+        Rule(ALLOWED, "transactions share partitions: others' records may lie between two of one's own"),
+    ),
+    evidence=ORDER,
+    damages=(scheduled("int-send-skip", ("G0",)),),
+    explain=_explain_send_skip,
+    needs="no operation sent two records to one partition",
+)
 def int_send_skip(log: PartitionLog) -> CheckResult:
     """Inside one operation, other visible records lie between two consecutive sends to one partition. Lawful, and frequent.
 

@@ -1,6 +1,6 @@
 """The order of sends against real time, across producers (Kafka appends what it acknowledges; KIP-101).
 
-The docstring is the definition of the anomaly. What is forbidden under which settings: `checkers.verdict.rules`. Only records of
+The docstring is the definition of the anomaly. Only records of
 known place in the version order count (`checkers.views.versions.visible`).
 """
 
@@ -11,10 +11,15 @@ from typing import Any
 import numpy as np
 
 from fencepost.checkers.api import partition_check
+from fencepost.checkers.contract.common_rules import TRUNCATED, UNLESS_PRODUCER
+from fencepost.checkers.contract.needs import ORDER
+from fencepost.checkers.contract.promises import ORDERED
+from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Ints
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.values import FOREVER, NONE
+from fencepost.checkers.selfcheck.read_damages import INVERT
 from fencepost.checkers.views.log import PartitionLog, position_type
 from fencepost.checkers.views.result_rows import pair_rows
 from fencepost.checkers.views.versions import visible
@@ -32,6 +37,19 @@ def _explain_inversion(finding: Finding, text: FindingText) -> str:
 
 @partition_check(
     "real-time-inversion",
+    promise=ORDERED,
+    rules=(
+        UNLESS_PRODUCER,
+        *TRUNCATED,
+        Rule(
+            FORBIDDEN,
+            "acks=all and one leader lineage: an acknowledged record lies before whatever is sent after it (KIP-101)",
+            {"strict_realtime": "true", "acks": "all"},
+        ),
+        Rule(ALLOWED, "Kafka promises no order between producers; it is reported because replication should keep it"),
+    ),
+    evidence=ORDER,
+    damages=(INVERT,),
     explain=_explain_inversion,
     needs="no send began after another producer's was acknowledged in its partition",
 )

@@ -16,6 +16,18 @@ import numpy as np
 import pandas as pd
 
 from fencepost.checkers.api import run_check
+from fencepost.checkers.contract.common_rules import (
+    COMPACTED,
+    OFFSETS_DELETED,
+    RECORDS_DELETED,
+    RETAINED,
+    UNFENCED_SOURCES,
+    UNLESS_CONNECTOR,
+    cut_off,
+)
+from fencepost.checkers.contract.needs import FINAL_COMMITTED, SETTLING, Needs
+from fencepost.checkers.contract.promises import CONNECTOR
+from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Bools, Ints
 from fencepost.checkers.model.findings import Finding, FindingRecord
 from fencepost.checkers.model.results import CheckResult, join_rows
@@ -23,6 +35,7 @@ from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.chains import rows_of
 from fencepost.checkers.pipeline.deletions import OFFSETS, RECORDS, TopicDeletions
 from fencepost.checkers.pipeline.source_log import COMMITTED, OUTSIDE, PLAIN, SourceLog, has_connector, unread_logs
+from fencepost.checkers.selfcheck.source_damages import DROP_POSITION, LOWER_OFFSET, REPEAT_POSITION, TEAR_OFFSET
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
 
@@ -45,7 +58,28 @@ def _explain_duplicate(finding: Finding, text: FindingText) -> str:
     )
 
 
-@run_check("source-duplicate", across=True, explain=_explain_duplicate, needs=NO_CONNECTOR)
+@run_check(
+    "source-duplicate",
+    promise=CONNECTOR,
+    rules=(
+        UNLESS_CONNECTOR,
+        *cut_off("with the stored offsets, so that tasks read on from older ones"),
+        *UNFENCED_SOURCES,
+        OFFSETS_DELETED,
+        Rule(
+            FORBIDDEN,
+            "records and stored offsets are one transaction, and tasks read on from these (KIP-618)",
+            {"application": "none"},
+            essential=True,
+        ),
+        Rule(FORBIDDEN, "records and stored offsets are one transaction, and tasks read on from these (KIP-618)"),
+    ),
+    evidence=Needs({FINAL_COMMITTED}, "what is missing of the final read may hold it again"),
+    damages=(REPEAT_POSITION,),
+    across=True,
+    explain=_explain_duplicate,
+    needs=NO_CONNECTOR,
+)
 def source_duplicate(run: RunView) -> CheckResult:
     """A position of a source is in the target topic more than once.
 
@@ -90,7 +124,28 @@ def _explain_loss(finding: Finding, text: FindingText) -> str:
     return f"{what} of source {above.name} {'is' if first == last else 'are'} not there: {', and '.join(seen)}."
 
 
-@run_check("source-loss", across=True, explain=_explain_loss, needs=NO_CONNECTOR)
+@run_check(
+    "source-loss",
+    promise=CONNECTOR,
+    rules=(
+        UNLESS_CONNECTOR,
+        COMPACTED,
+        RETAINED,
+        *cut_off("records may be gone, and the offset that was committed with them not"),
+        RECORDS_DELETED,
+        Rule(FORBIDDEN, "an offset is stored after its records, or with them (KIP-618)"),
+    ),
+    evidence=Needs(
+        {FINAL_COMMITTED},
+        "what is missing of the final read may be of a later position",
+        {FINAL_COMMITTED},
+        "a line that is missing may have it",
+    ),
+    damages=(DROP_POSITION,),
+    across=True,
+    explain=_explain_loss,
+    needs=NO_CONNECTOR,
+)
 def source_loss(run: RunView) -> CheckResult:
     """A position of a source is not in the target topic, though a later one is, or is stored as the connector's offset.
 
@@ -152,7 +207,27 @@ def _explain_torn(finding: Finding, text: FindingText) -> str:
     return f"{who}, but not in the transaction that commits {the_offset}: written {own}, the offset {its}."
 
 
-@run_check("source-offset-torn", across=True, explain=_explain_torn, needs=f"{NO_CONNECTOR}, or {NOT_STORED}")
+@run_check(
+    "source-offset-torn",
+    promise=CONNECTOR,
+    rules=(
+        UNLESS_CONNECTOR,
+        *cut_off("with the stored offsets, and not with the records, or the other way round"),
+        *UNFENCED_SOURCES,
+        RECORDS_DELETED,
+        Rule(FORBIDDEN, "the records of a task and their offsets are one transaction (KIP-618)"),
+    ),
+    evidence=Needs(
+        {FINAL_COMMITTED, SETTLING},
+        "not all that the leaders have is known",
+        {FINAL_COMMITTED, SETTLING},
+        "a line that is missing may hold the offset",
+    ),
+    damages=(TEAR_OFFSET,),
+    across=True,
+    explain=_explain_torn,
+    needs=f"{NO_CONNECTOR}, or {NOT_STORED}",
+)
 def source_offset_torn(run: RunView) -> CheckResult:
     """Records of a source are committed without their stored offset, or in another transaction than that, or in none.
 
@@ -244,7 +319,21 @@ def _explain_regression(finding: Finding, text: FindingText) -> str:
     )
 
 
-@run_check("source-offset-regression", across=True, explain=_explain_regression, needs=f"{NO_CONNECTOR}, or {NOT_STORED}")
+@run_check(
+    "source-offset-regression",
+    promise=CONNECTOR,
+    rules=(
+        UNLESS_CONNECTOR,
+        *cut_off("with the stored offsets, so that tasks read on from older ones"),
+        *UNFENCED_SOURCES,
+        Rule(FORBIDDEN, "a task reads on from the stored offset, and older tasks are fenced (KIP-618)"),
+    ),
+    evidence=Needs({SETTLING}, "not all stored offsets are known"),
+    damages=(LOWER_OFFSET,),
+    across=True,
+    explain=_explain_regression,
+    needs=f"{NO_CONNECTOR}, or {NOT_STORED}",
+)
 def source_offset_regression(run: RunView) -> CheckResult:
     """The committed offset of a source goes back, though nobody altered it.
 

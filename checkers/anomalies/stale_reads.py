@@ -1,6 +1,6 @@
 """A final read that ends below what others already got (KIP-320).
 
-The docstring is the definition of the anomaly. What is forbidden under which settings: `checkers.verdict.rules`.
+The docstring is the definition of the anomaly.
 """
 
 from __future__ import annotations
@@ -8,9 +8,14 @@ from __future__ import annotations
 import numpy as np
 
 from fencepost.checkers.api import partition_check
+from fencepost.checkers.contract.common_rules import COMPACTED, RETAINED, TRUNCATED, UNLESS_PRODUCER
+from fencepost.checkers.contract.needs import FINAL_COMMITTED, POLLS, SENDS, Needs
+from fencepost.checkers.contract.promises import COMPLETE
+from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import NONE
+from fencepost.checkers.selfcheck.read_damages import FORGET
 from fencepost.checkers.views.log import PartitionLog
 from fencepost.checkers.views.versions import got_by, reads_before
 from fencepost.checkers.views.wording import FindingText
@@ -29,6 +34,21 @@ def _explain_stale(finding: Finding, text: FindingText) -> str:
 
 @partition_check(
     "stale-read",
+    promise=COMPLETE,
+    rules=(
+        UNLESS_PRODUCER,
+        COMPACTED,
+        RETAINED,
+        *TRUNCATED,
+        Rule(FORBIDDEN, "what a read_committed reader got is below the high watermark and decided for ever (KIP-98, KIP-101)"),
+    ),
+    evidence=Needs(
+        {SENDS, POLLS, FINAL_COMMITTED},
+        "a reader that is missing may have got more before the final read began",
+        {FINAL_COMMITTED},
+        "the final read may have returned in a missing line what it seems to lack",
+    ),
+    damages=(FORGET,),
     explain=_explain_stale,
     needs="no read_committed reader got a record before a complete read_committed final read",
 )

@@ -14,6 +14,17 @@ import pandas as pd
 
 from fencepost.checkers.anomalies.applications import NO_PROGRAM, NOT_DONE
 from fencepost.checkers.api import run_check
+from fencepost.checkers.contract.common_rules import (
+    ABORTED_IN_PART,
+    COMPACTED,
+    RETAINED,
+    UNLESS_PRODUCER,
+    UNLESS_PROGRAM,
+    cut_off,
+)
+from fencepost.checkers.contract.needs import FINAL_COMMITTED, SENDS, SETTLING, Needs
+from fencepost.checkers.contract.promises import PROGRAM
+from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
 from fencepost.checkers.model.findings import Finding, FindingRecord
 from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import NONE
@@ -21,6 +32,7 @@ from fencepost.checkers.pipeline.applications import Application, has_applicatio
 from fencepost.checkers.pipeline.chains import chains_of, rows_of
 from fencepost.checkers.pipeline.source_log import STRANGE, unread_logs
 from fencepost.checkers.pipeline.stores import COUNTED, LAST, REMOVED, ROLES, StateStores, StoreCopy, has_stores
+from fencepost.checkers.selfcheck.application_damages import ALTER_STORE, COUNT_IN_CHANGELOG
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api import record_ids
@@ -62,7 +74,27 @@ def _worded(kind: str, number: float) -> str:
     return f"a value with the hash {int(number):012x}"
 
 
-@run_check("store-divergence", across=True, explain=_explain_divergence, needs=f"{NO_PROGRAM}, or {NO_STORE}")
+@run_check(
+    "store-divergence",
+    promise=PROGRAM,
+    rules=(
+        UNLESS_PRODUCER,
+        UNLESS_PROGRAM,
+        *cut_off("records of a changelog may be gone, and what a store has of them not"),
+        ABORTED_IN_PART,
+        Rule(
+            FORBIDDEN,
+            "a state store has what its changelog makes of it: aborted writes are wiped, and it is restored from there (KIP-129)",
+            {"application": "!at-least-once"},
+        ),
+        Rule(ALLOWED, "a program that promises its outputs at least once may have in a store what its changelog lacks"),
+    ),
+    evidence=Needs({SETTLING}, "not all copies of the stores, and not all changelogs, are known"),
+    damages=(ALTER_STORE,),
+    across=True,
+    explain=_explain_divergence,
+    needs=f"{NO_PROGRAM}, or {NO_STORE}",
+)
 def store_divergence(run: RunView) -> CheckResult:
     """A copy of a state store, active or standby, has another value of a key than the last committed record of its changelog.
 
@@ -141,6 +173,28 @@ def _inputs_worded(row: pd.Series, place: str) -> str:
 
 @run_check(
     "wrong-state",
+    promise=PROGRAM,
+    rules=(
+        UNLESS_PRODUCER,
+        UNLESS_PROGRAM,
+        COMPACTED,
+        RETAINED,
+        *cut_off("inputs may be gone, and what the program's state has of them not"),
+        ABORTED_IN_PART,
+        Rule(
+            FORBIDDEN,
+            "what a program keeps of an input is committed with its offset or not at all (KIP-129)",
+            {"application": "!at-least-once"},
+        ),
+        Rule(ALLOWED, "a program that promises its outputs at least once may have an input in its state twice"),
+    ),
+    evidence=Needs(
+        {SENDS, FINAL_COMMITTED, SETTLING},
+        "not all inputs, and not all changelogs, are known",
+        {SENDS, FINAL_COMMITTED, SETTLING},
+        "a line that is missing may hold an input, or the changelog's last record",
+    ),
+    damages=(COUNT_IN_CHANGELOG,),
     across=True,
     gather=input_places,
     brief=has_application,

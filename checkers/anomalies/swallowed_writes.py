@@ -1,6 +1,6 @@
 """Records that the broker acknowledged as if they were older ones (KIP-98: the broker answers a retry with the first offset).
 
-The docstring is the definition of the anomaly. What is forbidden under which settings: `checkers.verdict.rules`.
+The docstring is the definition of the anomaly.
 """
 
 from __future__ import annotations
@@ -11,9 +11,14 @@ import numpy as np
 import pandas as pd
 
 from fencepost.checkers.api import partition_check
+from fencepost.checkers.contract.common_rules import UNLESS_PRODUCER, cut_off
+from fencepost.checkers.contract.needs import ALL_READS, ANYBODY, OUTCOMES, SENDS, Needs
+from fencepost.checkers.contract.promises import ACKNOWLEDGED
+from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
 from fencepost.checkers.model.findings import Finding, FindingRecord
 from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import NONE
+from fencepost.checkers.selfcheck.record_damages import SWALLOW
 from fencepost.checkers.views.log import PartitionLog
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
@@ -62,6 +67,22 @@ def _resolve_swallowed(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
 
 @partition_check(
     "swallowed-write",
+    promise=ACKNOWLEDGED,
+    rules=(
+        UNLESS_PRODUCER,
+        *cut_off("a record may be gone, and its offset hold an older one that another leader had kept"),
+        Rule(
+            ALLOWED,
+            "with acks=0 or 1 a leader acknowledges alone, and the next one may give the offset to a retry of an older record",
+            {"acks": "!all"},
+        ),
+        Rule(
+            FORBIDDEN,
+            "what is acknowledged lies where its acknowledgement says; a broker gives one answer twice only to a retry (KIP-98)",
+        ),
+    ),
+    evidence=Needs({SENDS, OUTCOMES, *ALL_READS}, ANYBODY),
+    damages=(SWALLOW,),
     across=True,
     resolve=_resolve_swallowed,
     explain=_explain_swallowed,

@@ -1,6 +1,6 @@
 """Transactions that show what they must not: aborted, too early, or in part (Adya G1a, G1b; KIP-98; KAFKA-17754).
 
-Each docstring is the definition of its anomaly. What is forbidden under which settings: `checkers.verdict.rules`.
+Each docstring is the definition of its anomaly.
 """
 
 from __future__ import annotations
@@ -9,16 +9,32 @@ import numpy as np
 import pandas as pd
 
 from fencepost.checkers.api import partition_check
+from fencepost.checkers.contract.common_rules import (
+    ABORTED_IN_PART,
+    COMPACTED,
+    COORDINATOR_CUT_OFF,
+    G1,
+    RETAINED,
+    UNLESS_PRODUCER,
+    UNLESS_TRANSACTIONAL,
+    cut_off,
+)
+from fencepost.checkers.contract.needs import ANYBODY, ANYBODY_OR_WHEN, DECISIONS, FINAL_COMMITTED, OUTCOMES, POLLS, SENDS, Needs
+from fencepost.checkers.contract.promises import ATOMIC, ISOLATED
+from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Bools
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import ABORTED, COMMITTED, FOREVER, INFO, NONE
+from fencepost.checkers.selfcheck.transaction_damages import READ_EARLY, READ_OWN, SHOW_ABORTED, SHOW_HALF, TEAR
 from fencepost.checkers.views.final_witness import final_witness
 from fencepost.checkers.views.log import PartitionLog, slices
 from fencepost.checkers.views.result_rows import reads_with_writers, send_rows
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.undecided import passed_in_time, undecided_rows
 from fencepost.checkers.views.wording import FindingText
+
+_ATOMIC = "a transaction's records become visible together or not at all (KIP-98: atomicity)"
 
 SWALLOWED = "swallowed"  # role of rows between the two steps of `torn-transaction`
 
@@ -37,6 +53,18 @@ def _explain_aborted(finding: Finding, text: FindingText) -> str:
 
 @partition_check(
     "aborted-read",
+    promise=ISOLATED,
+    rules=(
+        UNLESS_PRODUCER,
+        Rule(FORBIDDEN, "what surely failed outside transactions was never appended", {"transactional": "!true"}),
+        *cut_off("the producer's next marker decides records whose own ABORT marker is gone", transactional="true"),
+        Rule(FORBIDDEN, G1),
+    ),
+    evidence=Needs({SENDS, OUTCOMES, POLLS, FINAL_COMMITTED}, ANYBODY),
+    damages=(
+        SHOW_ABORTED,
+        SHOW_HALF,
+    ),
     across=True,
     explain=_explain_aborted,
     needs="nothing that failed was sent to a partition that was read (at read_committed, if in a transaction)",
@@ -104,7 +132,24 @@ def _explain_dirty(finding: Finding, text: FindingText) -> str:
     return f"{got}, {early:.1f} ms before its commit was called."
 
 
-@partition_check("dirty-read", across=True, explain=_explain_dirty, needs="no record was read whose sending has a known time")
+@partition_check(
+    "dirty-read",
+    promise=ISOLATED,
+    rules=(
+        UNLESS_PRODUCER,
+        *COORDINATOR_CUT_OFF,
+        Rule(FORBIDDEN, "nobody gets a record before it is sent", {"transactional": "!true"}),
+        Rule(FORBIDDEN, G1),
+    ),
+    evidence=Needs({SENDS, OUTCOMES, POLLS, FINAL_COMMITTED, DECISIONS}, ANYBODY_OR_WHEN),
+    damages=(
+        READ_EARLY,
+        READ_OWN,
+    ),
+    across=True,
+    explain=_explain_dirty,
+    needs="no record was read whose sending has a known time",
+)
 def dirty_read(log: PartitionLog) -> CheckResult:
     """A record returned to a reader judged by read_committed before its transaction was decided, or to the one that wrote it;
     and one returned to anybody before it was sent at all, in a transaction or not.
@@ -202,6 +247,27 @@ def _may_be_torn(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
 
 @partition_check(
     "torn-transaction",
+    promise=ATOMIC,
+    rules=(
+        UNLESS_PRODUCER,
+        UNLESS_TRANSACTIONAL,
+        COMPACTED,
+        RETAINED,
+        *cut_off("of a transaction over several partitions one may lose records, or the marker that shows them"),
+        ABORTED_IN_PART,
+        Rule(FORBIDDEN, _ATOMIC, {"final_read": "false"}),
+        Rule(FORBIDDEN, _ATOMIC, essential=True),
+    ),
+    evidence=Needs(
+        {SENDS, OUTCOMES, FINAL_COMMITTED},
+        "transactions that are missing were compared with nothing, and nobody knows all that the final read returned",
+        {FINAL_COMMITTED},
+        "the final read may have returned the other records in a missing line",
+    ),
+    damages=(
+        TEAR,
+        SHOW_HALF,
+    ),
     across=True,
     resolve=_resolve_torn,
     explain=_explain_torn,

@@ -1,6 +1,6 @@
 """Errors of the wrong class (KIP-98, error handling): what a client answers, compared with `checkers.anomalies.error_table`.
 
-The docstring is the definition of the anomaly. What is forbidden under which settings: `checkers.verdict.rules`.
+The docstring is the definition of the anomaly.
 """
 
 from __future__ import annotations
@@ -17,10 +17,15 @@ import pyarrow.dataset as ds
 
 from fencepost.checkers.anomalies.error_table import TABLE, Answer
 from fencepost.checkers.api import run_check
+from fencepost.checkers.contract.common_rules import UNLESS_PRODUCER, UNLESS_TRANSACTIONAL
+from fencepost.checkers.contract.needs import OUTCOMES, SENDS, Needs
+from fencepost.checkers.contract.promises import FENCED
+from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.instances import Instances, instances
+from fencepost.checkers.selfcheck.schedules import scheduled
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
 
@@ -115,7 +120,24 @@ def _cause_holds(row: int, of_row: Sequence[tuple[int, Answer]], finding: Findin
 
 
 @run_check(
-    "wrong-error", explain=_explain, across=True, needs="no call of a transactional producer was in a situation of the table"
+    "wrong-error",
+    promise=FENCED,
+    rules=(
+        UNLESS_PRODUCER,
+        UNLESS_TRANSACTIONAL,
+        Rule(FORBIDDEN, "the class of each error is KIP-98's; the test's own contract demands it", {"strict_errors": "true"}),
+        Rule(ALLOWED, "the class of an error harms no record: it is reported with its row of KIP-98's table"),
+    ),
+    evidence=Needs(
+        {SENDS, OUTCOMES},
+        "a call of a missing line may have raised a wrong error",
+        {SENDS},
+        "a line that is missing may have fenced the instance, or freed it",
+    ),
+    damages=(scheduled("wrong-error"),),
+    explain=_explain,
+    across=True,
+    needs="no call of a transactional producer was in a situation of the table",
 )
 def wrong_error(run: RunView) -> CheckResult:
     """An error of another class than KIP-98 demands in its situation: retriable where it has to be fatal, or the reverse.

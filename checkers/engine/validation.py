@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import inspect
+from collections.abc import Iterator
 from typing import Any
 
 from fencepost.checkers.api import Check
+from fencepost.checkers.contract.needs import Needs
+from fencepost.checkers.contract.rules import ALLOWED, DELETIONS, FINAL_READS, FORBIDDEN, INAPPLICABLE, READS, Rule
 from fencepost.checkers.model.planted import PlantedDamage
+from fencepost.harness.api.contract import CONTRACT_KEYS
+from fencepost.harness.api.contract_layers import allowed_values, canonical
+from fencepost.harness.api.evidence import Evidence
 
+JUDGED, UNLESS = (FORBIDDEN, ALLOWED, INAPPLICABLE), (READS, FINAL_READS, DELETIONS)
 SCOPES = {"partition": "log", "run": "run"}
-STEPS = {"resolve": "(rows, run)", "explain": "(finding, text)", "detail": "(finding, text)", "brief": "(run)"}
+STEPS = {
+    "resolve": "(rows, run)",
+    "shown_by": "(finding, reads)",
+    "explain": "(finding, text)",
+    "detail": "(finding, text)",
+    "brief": "(run)",
+}
 
 
 def breaches(check: Any) -> list[str]:
@@ -38,9 +52,46 @@ def breaches(check: Any) -> list[str]:
         found.append(
             f"{check.name}: damages must be PlantedDamage (`checkers.model.planted`), each of which expects {check.name}"
         )
+    found += _declared(check)
     if check.gather is not None and check.scope != "run":
         found.append(f"{check.name}: gather belongs to run checks; a partition check sees its partition already")
     return found
+
+
+def _declared(check: Check[Any]) -> Iterator[str]:
+    """What is wrong with the rules, the evidence and the promise that a check declares."""
+    if not isinstance(check.promise, str):
+        yield f"{check.name}: promise must be a text: the promise that the anomaly breaks, in words"
+    if not isinstance(check.evidence, Needs) or not all(isinstance(kind, Evidence) for kind in _kinds(check.evidence)):
+        yield f"{check.name}: evidence must be Needs({{Evidence.SENDS, ...}}, ...)"
+    if not isinstance(check.rules, tuple) or not all(isinstance(rule, Rule) for rule in check.rules):
+        yield f"{check.name}: rules must be a tuple of Rule(FORBIDDEN, why, conditions)"
+        return
+    for number, rule in enumerate(check.rules, 1):
+        for wrong in _of_rule(rule, check):
+            yield f"{check.name}: rule {number}: {wrong}"
+
+
+def _kinds(needs: Needs) -> list[Any]:
+    return [*needs.absence, *needs.presence]
+
+
+def _of_rule(rule: Rule, check: Check[Any]) -> Iterator[str]:
+    if rule.judged not in JUDGED:
+        yield f'"{rule.judged}" is none of {", ".join(JUDGED)}'
+    if not rule.reason.strip():
+        yield "it has no reason"
+    if rule.unless and rule.unless not in UNLESS:
+        yield f'unless="{rule.unless}" is none of {", ".join(UNLESS)}'
+    if rule.unless in (READS, FINAL_READS) and check.shown_by is None:
+        yield f'unless="{rule.unless}" asks shown_by, which the check lacks'
+    for key, value in rule.when.items():
+        bare = value.removeprefix("!").removeprefix("has:")
+        if key not in CONTRACT_KEYS:
+            near = difflib.get_close_matches(key, CONTRACT_KEYS, 1)
+            yield f'a contract has no key "{key}"' + (f'; did you mean "{near[0]}"?' if near else "")
+        elif canonical(key, bare) is None:
+            yield f'{key} must be {allowed_values(CONTRACT_KEYS[key])}, not "{bare}"'
 
 
 def _has_defaults(cls: Any) -> bool:

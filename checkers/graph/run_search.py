@@ -42,13 +42,13 @@ from fencepost.checkers.graph.layers import (
 from fencepost.checkers.graph.lso_edges import backward_ranges, edges_between, passing_readers
 from fencepost.checkers.graph.operation_order import OperationOrder, SharedOrder, order_arrays
 from fencepost.checkers.graph.passed_records import PassedRecords
+from fencepost.checkers.graph.rules import forbidden_layers
 from fencepost.checkers.graph.search_tasks import Cycles, LayerAnswer, SearchTask, mark_unknown, rounds
 from fencepost.checkers.graph.span_search import BestCycle, Edge, OperationInterval, search_span
 from fencepost.checkers.graph.spans import SpanSet, merge, merge_all
 from fencepost.checkers.history.overview import Overview
 from fencepost.checkers.model.arrays import Ints
 from fencepost.checkers.model.values import NONE
-from fencepost.checkers.verdict.rules import FORBIDDEN, rule_for
 from fencepost.checkers.views.run_view import RunView
 
 BUCKET = 50_000  # operations searched in one task
@@ -69,11 +69,6 @@ def find_cycles(run: RunView) -> Cycles:
         cycles = cycles_among(edges, run.overview, forbidden_layers(run.contract))
     cycles.records = records_behind((answer.cycle for answer in cycles.layers.values()), run)
     return cycles
-
-
-def forbidden_layers(contract: Mapping[str, str]) -> list[str]:
-    """The layers whose cycles are forbidden."""
-    return [layer.name for layer in LAYERS if rule_for(layer.name, contract).judged == FORBIDDEN]
 
 
 def cycles_among(edges: GatheredEdges, view: Overview, forbidden: Collection[str]) -> Cycles:

@@ -1,4 +1,4 @@
-"""What a planted damage is. A check may bring its own (`Check.damages`); the others are in `checkers.selfcheck.damages`."""
+"""Planted damages: ways to spoil a history, which a check declares (`Check.damages`) and must find."""
 
 from __future__ import annotations
 

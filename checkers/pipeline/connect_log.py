@@ -34,7 +34,7 @@ FENCING_TIMEOUTS = (1, 90_000)  # with which `Admin.fenceProducers` initialises 
 
 NOT_READ = "no configuration topic of workers that fencepost started was read"
 NOT_WHOLE = "the configuration topic was not read from its beginning to its end"
-COMPACTED = "the coordinators' log has been compacted: not every transaction of the connector's producers is in it"
+LOG_COMPACTED = "the coordinators' log has been compacted: not every transaction of the connector's producers is in it"
 CLOCKS = "how wrong the brokers' clocks were is not known"
 
 

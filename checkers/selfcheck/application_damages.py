@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from fencepost.checkers.model.history_rows import HistoryRows
-from fencepost.checkers.model.planted import DamagedHistory
+from fencepost.checkers.model.planted import DamagedHistory, PlantedDamage
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.selfcheck.pipeline_damages import group_offsets_at_end, structs_of, with_structs
 from fencepost.checkers.selfcheck.record_damages import pick
@@ -175,3 +175,26 @@ def _and(outputs: pd.DataFrame, more: list[dict[str, Any]]) -> pd.DataFrame:
 
 def _damaged(rows: HistoryRows, outputs: pd.DataFrame, what: str, v: int, *partitions: str) -> DamagedHistory:
     return DamagedHistory(with_structs(rows, OUTPUTS, outputs), what, frozenset([int(v)]), frozenset(partitions))
+
+
+# --------------------------------------------------------------------------------------------------
+# What is planted, what must be found, and what accompanies it
+# --------------------------------------------------------------------------------------------------
+NO_PROGRAM = "needs the output of a program of somebody's own"
+NO_STORE = "needs the state store of a program, and its changelog"
+DROP_OUTPUT = PlantedDamage(
+    "drop output",
+    drop_output,
+    ("unprocessed",),
+    ("output-order", "torn-state"),
+    f"{NO_PROGRAM} below its group's offset",
+)
+REPEAT_OUTPUT = PlantedDamage("repeat output", repeat_output, ("reprocessed",), (), NO_PROGRAM)
+INVENT_OUTPUT = PlantedDamage("invent output", invent_output, ("phantom-output",), (), NO_PROGRAM)
+SWAP_OUTPUTS = PlantedDamage("swap outputs", swap_outputs, ("output-order",), (), f"{NO_PROGRAM} that promises their order")
+COUNT_MORE = PlantedDamage("count more", count_more, ("torn-state",), (), f"{NO_PROGRAM} that says what it has counted")
+ALTER_STORE = PlantedDamage("alter store", alter_store, ("store-divergence",), (), NO_STORE)
+COUNT_IN_CHANGELOG = PlantedDamage(
+    "count in changelog", count_in_changelog, ("wrong-state",), (), f"{NO_STORE} that counts inputs"
+)
+SHOW_OUTPUT = PlantedDamage("show output", show_output, ("vanished-output",), (), f"{NO_PROGRAM}, and a reader before the end")

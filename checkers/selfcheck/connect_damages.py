@@ -7,7 +7,7 @@ from random import Random
 import pandas as pd
 
 from fencepost.checkers.model.history_rows import HistoryRows
-from fencepost.checkers.model.planted import DamagedHistory
+from fencepost.checkers.model.planted import DamagedHistory, PlantedDamage
 from fencepost.checkers.selfcheck.pipeline_damages import with_structs
 from fencepost.checkers.selfcheck.record_damages import pick
 from fencepost.checkers.selfcheck.source_damages import ENTRIES, stored_entries
@@ -78,3 +78,21 @@ def rename_id(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
 
 def _damaged(rows: HistoryRows, entries: pd.DataFrame, what: str, *partitions: str) -> DamagedHistory:
     return DamagedHistory(with_structs(rows, ENTRIES, entries), what, partitions=frozenset(partitions))
+
+
+# --------------------------------------------------------------------------------------------------
+# What is planted, what must be found, and what accompanies it
+# --------------------------------------------------------------------------------------------------
+NO_LEADER = "needs the configuration topic and the coordinators' log of a source connector"
+DROP_COUNTS = PlantedDamage(
+    "drop task counts", drop_counts, ("unfenced-start",), ("connect-promise",), f"{NO_LEADER}, and a start of a task"
+)
+WRITE_OUTSIDE = PlantedDamage("write outside", write_outside, ("config-topic-writer",), (), NO_LEADER)
+HAUNT = PlantedDamage(
+    "haunt",
+    haunt,
+    ("zombie-task",),
+    ("source-offset-torn",),
+    f"{NO_LEADER}, and a task that another instance has followed",
+)
+RENAME_ID = PlantedDamage("rename id", rename_id, ("connect-promise",), ("zombie-task",), NO_LEADER)

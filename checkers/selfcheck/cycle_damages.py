@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from fencepost.checkers.model.history_rows import HistoryRows
-from fencepost.checkers.model.planted import DamagedHistory
+from fencepost.checkers.model.planted import DamagedHistory, PlantedDamage
+from fencepost.checkers.selfcheck.accompanying import FUTURE, STEPS
 from fencepost.checkers.selfcheck.record_damages import pick
 
 
@@ -67,3 +68,29 @@ def read_future(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     two = later.iloc[0]
     what = f"transaction {one['op']} polls a record of {two['op']}, which began after it had ended"
     return DamagedHistory(with_polls(rows, (one, two)), what, frozenset([two["v"]]))
+
+
+# --------------------------------------------------------------------------------------------------
+# What is planted, what must be found, and what accompanies it
+# --------------------------------------------------------------------------------------------------
+READ_EACH_OTHER = PlantedDamage(
+    "read each other",
+    read_each_other,
+    ("G1c-wr",),
+    (*FUTURE, *STEPS),
+    "needs two committed transactions at one time whose processes read at read_committed",
+)
+READ_OWN_FUTURE = PlantedDamage(
+    "read own future",
+    read_own_future,
+    ("G1c-wr-process",),
+    (*FUTURE, *STEPS),
+    "needs two committed transactions of one process that reads at read_committed",
+)
+READ_FUTURE = PlantedDamage(
+    "read future",
+    read_future,
+    ("G1c-wr-realtime",),
+    (*FUTURE, *STEPS),
+    "needs two committed transactions one after the other whose processes read at read_committed",
+)

@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 
 from fencepost.checkers.graph.group_offsets import Commit, GroupPartition
 from fencepost.checkers.model.history_rows import HistoryRows
-from fencepost.checkers.model.planted import DamagedHistory
+from fencepost.checkers.model.planted import DamagedHistory, PlantedDamage
 from fencepost.checkers.model.values import COMMITTED, NONE
+from fencepost.checkers.selfcheck.accompanying import FUTURE, STEPS
 from fencepost.checkers.selfcheck.cycle_damages import with_polls
 from fencepost.checkers.selfcheck.record_damages import pick
 
@@ -220,3 +221,64 @@ def with_structs(rows: HistoryRows, column: str, flat: pd.DataFrame) -> HistoryR
     lists = pa.ListArray.from_arrays(bounds, pa.StructArray.from_arrays(arrays, fields=list(kind)))
     place = rows.table.column_names.index(column)
     return replace(rows, table=rows.table.set_column(place, rows.table.schema.field(column), lists))
+
+
+# --------------------------------------------------------------------------------------------------
+# What is planted, what must be found, and what accompanies it
+# --------------------------------------------------------------------------------------------------
+LEAVE_OUT = PlantedDamage(
+    "leave out",
+    leave_out,
+    ("unprocessed",),
+    (),
+    "needs an input record below the group's offset at the end, with an output that was read back",
+)
+PROCESS_TWICE = PlantedDamage(
+    "process twice",
+    process_twice,
+    ("reprocessed",),
+    (),
+    "needs two committed transactions with outputs that were read back",
+)
+LOSE_OFFSET = PlantedDamage(
+    "lose offset",
+    lose_offset,
+    ("torn-offset",),
+    (),
+    "needs a partition of which the group's offset at the end is one that a transaction committed",
+)
+MOVE_BACK = PlantedDamage(
+    "move back",
+    move_back,
+    ("offset-regression",),
+    ("torn-offset",),
+    "needs two committed transactions with offsets of one partition, one after the other",
+)
+TELL_OLD = PlantedDamage(
+    "tell old",
+    tell_old,
+    ("stale-offset",),
+    ("torn-offset",),
+    "needs a member that asked for the group's offset after a transaction had committed one",
+)
+TELL_EARLY = PlantedDamage(
+    "tell early",
+    tell_early,
+    ("dirty-offset",),
+    (),
+    "needs a member that asked for the group's offset while a transaction with one of the partition was not decided",
+)
+SHARE = PlantedDamage(
+    "share",
+    share,
+    ("double-ownership",),
+    ("offset-regression", "torn-offset"),
+    "needs two commits of one member in one partition, no rebalance between them, and another member's commit in between",
+)
+POLL_SUCCESSOR = PlantedDamage(
+    "poll successor",
+    poll_successor,
+    ("G1c-wr",),
+    (*FUTURE, *STEPS),
+    "needs two committed transactions of a pipeline, the second of which goes on at the group's offset of the first",
+)

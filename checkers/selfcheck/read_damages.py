@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 
 from fencepost.checkers.model.history_rows import HistoryRows
-from fencepost.checkers.model.planted import DamagedHistory
+from fencepost.checkers.model.planted import DamagedHistory, PlantedDamage
 from fencepost.checkers.model.values import NONE
+from fencepost.checkers.selfcheck.accompanying import SKIPS
 from fencepost.checkers.selfcheck.record_damages import exchange, none_early, pick
 
 
@@ -107,3 +108,40 @@ def _passes_its_own(rows: HistoryRows, one: pd.Series, two: pd.Series) -> bool:
     sends = rows.sends
     between = (sends["partition"] == one["partition"]) & sends["offset"].between(one["place"], two["place"], inclusive="neither")
     return bool((between & sends["process"].isin([one["process"], two["process"]])).any())
+
+
+# --------------------------------------------------------------------------------------------------
+# What is planted, what must be found, and what accompanies it
+# --------------------------------------------------------------------------------------------------
+SKIP_BETWEEN = PlantedDamage(
+    "skip", skip_between, ("poll-skip",), ("stale-read",), "needs two polls of one partition by one reader"
+)
+SKIP_INSIDE = PlantedDamage(
+    "skip inside",
+    skip_inside,
+    ("int-poll-skip",),
+    ("stale-read",),
+    "needs a poll of three records of one partition",
+)
+STEP_BACK = PlantedDamage("step back", step_back, ("nonmonotonic-poll",), (), "needs two polls of one partition by one reader")
+REPEAT_INSIDE = PlantedDamage(
+    "repeat inside",
+    repeat_inside,
+    ("int-nonmonotonic-poll",),
+    (),
+    "needs a poll of three records of one partition",
+)
+FORGET = PlantedDamage(
+    "forget",
+    forget,
+    ("stale-read",),
+    (*SKIPS, "lost-write", "torn-transaction"),
+    "needs a read_committed final read, and a reader before it",
+)
+INVERT = PlantedDamage(
+    "invert",
+    invert,
+    ("real-time-inversion",),
+    (),
+    "needs neighbours of two producers, one acknowledged before the other was sent, read after both were decided",
+)

@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 
 from fencepost.checkers.model.history_rows import HistoryRows
-from fencepost.checkers.model.planted import DamagedHistory
+from fencepost.checkers.model.planted import DamagedHistory, PlantedDamage
 from fencepost.checkers.model.values import COMMITTED, NONE
+from fencepost.checkers.selfcheck.accompanying import SKIPS, STEPS
 
 
 def pick(frame: pd.DataFrame, rng: Random) -> Any:
@@ -199,3 +200,68 @@ def stall(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     offsets[partition] = [offsets[partition][1], offsets[partition][1] + 1]
     stuck = rows.with_operation(position, {"type": "info", "detail": json.dumps(detail)})
     return DamagedHistory(stuck, f"the last stable offset of {partition} is stuck", partitions=frozenset([partition]))
+
+
+# --------------------------------------------------------------------------------------------------
+# What is planted, what must be found, and what accompanies it
+# --------------------------------------------------------------------------------------------------
+LOSE = PlantedDamage("lose", lose, ("lost-write",), SKIPS, "needs a committed operation, all of it read back")
+HIDE = PlantedDamage(
+    "hide",
+    hide,
+    ("lost-write",),
+    (*SKIPS, "stale-read"),
+    "needs a committed operation and a read_committed final read",
+)
+TRUNCATE = PlantedDamage(
+    "truncate",
+    truncate,
+    ("lost-write",),
+    (*SKIPS, "torn-transaction"),
+    "needs a committed record and a read_committed final read",
+)
+REPEAT = PlantedDamage("repeat", repeat, ("duplicate",), STEPS, "needs a committed record that was read")
+SWAP_INSIDE = PlantedDamage(
+    "swap",
+    swap_inside,
+    ("order-inversion", "int-nonmonotonic-send"),
+    (),
+    "needs an operation with two records in one partition that were read only after it had been decided",
+)
+SWAP_ACROSS = PlantedDamage(
+    "swap operations",
+    swap_across,
+    ("order-inversion", "nonmonotonic-send"),
+    ("real-time-inversion",),
+    "needs two operations of one process in one partition that were read only after both had been decided",
+)
+MOVE = PlantedDamage(
+    "move",
+    move,
+    ("inconsistent-offset",),
+    (*STEPS, "duplicate"),
+    "needs two committed records in one partition that were read",
+)
+SWALLOW = PlantedDamage(
+    "swallow",
+    swallow,
+    ("swallowed-write",),
+    (),
+    "needs two committed records of one process in one partition that were read",
+)
+INVADE = PlantedDamage("invade", invade, ("phantom",), (), "needs a read")
+GARBLE = PlantedDamage(
+    "garble",
+    garble,
+    ("phantom", "lost-write"),
+    (*STEPS, "torn-transaction", "inconsistent-offset"),
+    "needs a committed record that was read",
+)
+MISPLACE = PlantedDamage(
+    "misplace",
+    misplace,
+    ("wrong-partition",),
+    SKIPS,
+    "needs a committed record and two partitions that were read",
+)
+STALL = PlantedDamage("stall", stall, ("lso-stall",), (), "needs a look at last stable offsets (a `settle` operation)")

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from fencepost.checkers.graph.examples import EXAMPLES
 from fencepost.checkers.model.history_rows import HistoryRows, rows_of
-from fencepost.checkers.model.planted import DamagedHistory
+from fencepost.checkers.model.planted import DamagedHistory, PlantedDamage
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.selfcheck.prefix_history import free_process, free_topic, prepend
 from fencepost.harness.api import record_id
@@ -203,6 +203,6 @@ class Schedule:
         return DamagedHistory(prepend(made, rows), what, records, frozenset(carried.logs), own_partitions=True)
 
 
-def schedules() -> Iterator[tuple[str, Schedule]]:
-    """Every schedule by the name of what it shows."""
-    return ((name, Schedule(name)) for name in SCHEDULES)
+def scheduled(name: str, accompanying: tuple[str, ...] = (), cycle: str = "") -> PlantedDamage:
+    """The damage that puts the schedule `name` before a history, and must be found as what it is named after."""
+    return PlantedDamage(name, Schedule(name), (name,), accompanying, "needs nothing", cycle)

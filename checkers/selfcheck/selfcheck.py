@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -14,14 +14,14 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from fencepost.checkers.api import Check
+from fencepost.checkers.contract.promises import PROCESSED_ONCE, PROGRAM
+from fencepost.checkers.contract.rules import INAPPLICABLE, full_contract, rule_for
 from fencepost.checkers.engine.registry import installed_checks
 from fencepost.checkers.model.history_rows import HistoryRows, read_rows, write_rows
 from fencepost.checkers.model.lawful_history import write_lawful
 from fencepost.checkers.model.planted import DamagedHistory, PlantedDamage
-from fencepost.checkers.selfcheck.damages import DAMAGES, PIPELINES, PROGRAMS, WITHOUT
 from fencepost.checkers.selfcheck.prefix_history import prepend, small_lawful
 from fencepost.checkers.verdict.judge import judge
-from fencepost.checkers.verdict.rules import INAPPLICABLE, full_contract, rule_for
 from fencepost.harness.api.history import OPERATIONS
 from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.api.services import SelfcheckRow
@@ -81,9 +81,9 @@ class Checker:
         return installed_checks()[0] if self.checks is None else self.checks
 
     @cached_property
-    def own_damages(self) -> list[PlantedDamage]:
-        """Damages that checks bring themselves."""
-        return [damage for check in self.looked_for for damage in check.damages]
+    def chains(self) -> set[str]:
+        """Anomalies of an input's chain: what becomes of an output becomes of its input's chain."""
+        return {check.name for check in self.looked_for if check.promise in (PROCESSED_ONCE, PROGRAM)}
 
     def judge_rows(self, rows: HistoryRows | None = None, cycle: str = "") -> Judgement:
         """Judge the history that is there, or another one; `cycle` is a class to be forbidden besides."""
@@ -96,7 +96,7 @@ class Checker:
 
     def unjudged(self, name: str) -> str:
         """Why the contract has nothing judged of an anomaly; empty when it has."""
-        decided = rule_for(name, self.full)
+        decided = rule_for(next(check.rules for check in self.looked_for if check.name == name), self.full)
         return decided.reason if decided.judged == INAPPLICABLE else ""
 
 
@@ -106,18 +106,24 @@ def selfcheck(
     seed: int = 0,
     checks: Sequence[Check[Any]] | None = None,
     contract: Mapping[str, str] | None = None,
-    damages: Sequence[PlantedDamage] = DAMAGES,
+    damages: Sequence[PlantedDamage] | None = None,
 ) -> list[SelfcheckRow]:
     """Judge a clean history, then the same history with each damage in turn; nothing is written into its directory.
 
     run: a run whose history is merged, or None for a generated lawful one. spark: a session, or what makes one: called when a
     history is long, or a check asks for Spark's tables; this process judges short histories by itself. checks: instead of the
-    installed ones; the damages that checks bring themselves are planted too.
+    installed ones. damages: instead of those that the checks declare.
     The same seed plants the same damages. Raises HistoryError when the run has no readable history.
     """
     with liveness.temporary_directory("selfcheck") as temporary:
         copy = _copy(run, temporary / "clean", seed)
-        return list(_rows(Checker(copy, spark, contract or {}, checks), seed, damages))
+        checker = Checker(copy, spark, contract or {}, checks)
+        return list(_rows(checker, seed, damages_of(checker.looked_for) if damages is None else damages))
+
+
+def damages_of(checks: Iterable[Check[Any]]) -> list[PlantedDamage]:
+    """The damages that checks declare, each once."""
+    return list({damage.name: damage for check in checks for damage in check.damages}.values())
 
 
 def _copy(run: Run | None, folder: Path, seed: int) -> Run:
@@ -159,12 +165,13 @@ def _rows(checker: Checker, seed: int, damages: Sequence[PlantedDamage]) -> Iter
         lawful = small_lawful(rows)
         return CleanHistory(lawful, rows, checker.judge_rows(prepend(lawful, rows)))
 
-    for damage in (*damages, *checker.own_damages):
+    for damage in damages:
         if set(damage.expects) & set(checker.names):
             yield _row(checker, damage, CleanHistory(rows, None, clean), small, f"{seed}/{damage.name}")
-    for name in sorted(set(checker.names) - {name for damage in (*DAMAGES, *checker.own_damages) for name in damage.expects}):
-        reason = WITHOUT.get(name, "no damage is known for it; `damages` of its check is the place")
-        yield SelfcheckRow("-", (name,), (), None, f"not planted: {reason}")
+    planted = {name for damage in damages for name in damage.expects}
+    for check in checker.looked_for:
+        if not check.damages and check.name not in planted:
+            yield SelfcheckRow("-", (check.name,), (), None, f"not planted: {check.undamaged}")
 
 
 def _undamaged(document: Mapping[str, Any]) -> SelfcheckRow:
@@ -214,8 +221,7 @@ def _compared(
     found = {name for name, count in after.counts.items() if count > clean.counts.get(name, 0)} | (touched & set(expected))
     forbidden = {one["name"] for one in after.document["properties"]} & found
     lawful = {*damage.expects, *damage.accompanying}
-    chained = {*PIPELINES, *PROGRAMS}
-    lawful |= set() if lawful & chained else chained  # what becomes of an output becomes of its input's chain
+    lawful |= set() if lawful & checker.chains else checker.chains
     alarms = sorted((forbidden | touched if damaged.own_partitions else forbidden) - lawful)
     notes += [f"missed {name} ({after.properties[name]['reason'] or 'held'})" for name in missed]
     notes += [f"false alarm: {name}" for name in alarms]

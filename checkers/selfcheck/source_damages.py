@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from fencepost.checkers.model.history_rows import HistoryRows
-from fencepost.checkers.model.planted import DamagedHistory
+from fencepost.checkers.model.planted import DamagedHistory, PlantedDamage
 from fencepost.checkers.selfcheck.pipeline_damages import structs_of, with_structs
 from fencepost.checkers.selfcheck.record_damages import pick
 
@@ -112,3 +112,19 @@ def _and(entries: pd.DataFrame, more: dict[str, Any]) -> pd.DataFrame:
 def _damaged(rows: HistoryRows, entries: pd.DataFrame, what: str, final: pd.DataFrame, *partitions: str) -> DamagedHistory:
     touched = frozenset({*partitions, *final["partition"].unique()})
     return DamagedHistory(with_structs(rows, ENTRIES, entries), what, partitions=touched)
+
+
+# --------------------------------------------------------------------------------------------------
+# What is planted, what must be found, and what accompanies it
+# --------------------------------------------------------------------------------------------------
+NO_CONNECTOR = "needs records of a source connector that were read back"
+DROP_POSITION = PlantedDamage("drop position", drop_position, ("source-loss",), (), f"{NO_CONNECTOR}, three of one source")
+REPEAT_POSITION = PlantedDamage("repeat position", repeat_position, ("source-duplicate",), (), NO_CONNECTOR)
+TEAR_OFFSET = PlantedDamage("tear offset", tear_offset, ("source-offset-torn",), (), f"{NO_CONNECTOR}, with offsets")
+LOWER_OFFSET = PlantedDamage(
+    "lower offset",
+    lower_offset,
+    ("source-offset-regression",),
+    ("source-offset-torn",),
+    f"{NO_CONNECTOR}, and two offsets of one source",
+)

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 
 from fencepost.checkers.model.history_rows import HistoryRows
-from fencepost.checkers.model.planted import DamagedHistory
+from fencepost.checkers.model.planted import COMMITTED_TXN, DamagedHistory, PlantedDamage
 from fencepost.checkers.model.values import ABORTED, NONE
+from fencepost.checkers.selfcheck.accompanying import SKIPS, STEPS
 from fencepost.checkers.selfcheck.record_damages import pick
 
 
@@ -125,3 +126,44 @@ def read_own(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     own = {"op": record["op"], "at": at, "partition": record["partition"], "v": record["v"], "offset": record["place"]}
     added = pd.DataFrame([{**own, "ended": record["ended"] + 1}])
     return DamagedHistory(rows.with_reads(added), f"transaction {record['op']} polls its own record", frozenset([record["v"]]))
+
+
+# --------------------------------------------------------------------------------------------------
+# What is planted, what must be found, and what accompanies it
+# --------------------------------------------------------------------------------------------------
+TEAR = PlantedDamage("tear", tear, ("torn-transaction", "lost-write"), SKIPS, f"{COMMITTED_TXN}, from two partitions")
+DENY = PlantedDamage(
+    "deny",
+    deny,
+    ("false-ack",),
+    (),
+    f"{COMMITTED_TXN} and at read_uncommitted by a final reader",
+)
+SHOW_ABORTED = PlantedDamage(
+    "show aborted",
+    show_aborted,
+    ("aborted-read",),
+    (),
+    "needs a failed transaction whose records were all acknowledged, between records that were read",
+)
+SHOW_HALF = PlantedDamage(
+    "show half",
+    show_half,
+    ("torn-transaction", "aborted-read"),
+    (),
+    "needs a failed transaction of several records, all acknowledged, between records that a final reader read",
+)
+READ_EARLY = PlantedDamage(
+    "read early",
+    read_early,
+    ("dirty-read",),
+    ("lso-overrun",),
+    "needs a committed record, read at read_committed",
+)
+READ_OWN = PlantedDamage(
+    "read own",
+    read_own,
+    ("dirty-read",),
+    (*STEPS, "lso-overrun"),
+    f"{COMMITTED_TXN}, by a process that reads read_committed",
+)

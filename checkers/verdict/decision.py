@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fencepost.checkers.contract.needs import UNDECLARED, Needs
+from fencepost.checkers.contract.promises import LIVE
+from fencepost.checkers.contract.rules import ALLOWED, INAPPLICABLE, Rule
 from fencepost.checkers.model.findings import Finding
-from fencepost.checkers.verdict.rules import ALLOWED, INAPPLICABLE, Rule
 from fencepost.harness.api.evidence import Gap
 from fencepost.harness.api.values import Property, Verdict
 
 NAMED = 4  # properties that a reason names
-LIVENESS = ("lso-stall", "hanging-transaction", "misreported-transaction")  # that nothing hangs says nothing of any record
 UNSEEN = "were returned to nobody, and without a final read nobody knows whether they are lost or late"
 
 
@@ -28,6 +29,8 @@ class JudgedProperty:
     findings: Sequence[Finding] = field(default_factory=list)
     definition: str = ""  # what the check looks for, in its author's words
     table: Sequence[Mapping[str, Any]] = ()  # with what it was compared, row by row
+    needs: Needs = UNDECLARED  # evidence of the history
+    promise: str = ""  # that the anomaly breaks
     gaps: Sequence[Gap] = ()  # what of the history is missing, where the answer is unknown for it
 
     @property
@@ -48,19 +51,21 @@ def judge_property(
     *,
     error: str = "",
     lacking: str = "",
-    definition: str = "",
-    table: Sequence[Mapping[str, Any]] = (),
+    **described: Any,
 ) -> JudgedProperty:
-    """violated, held, not exercised or unknown. Findings stand even when the check broke elsewhere: they are evidence."""
+    """violated, held, not exercised or unknown. Findings stand even when the check broke elsewhere: they are evidence.
+
+    described: fields of the property that its check declares, and its table.
+    """
     if rule.judged == INAPPLICABLE:
-        return JudgedProperty(name, rule, Property.NOT_EXERCISED, 0, rule.reason, definition=definition, table=table)
+        return JudgedProperty(name, rule, Property.NOT_EXERCISED, 0, rule.reason, **described)
     if findings:
-        return JudgedProperty(name, rule, Property.VIOLATED, compared, error, findings, definition, table)
+        return JudgedProperty(name, rule, Property.VIOLATED, compared, error, findings, **described)
     if error:
         verdict, reason = Property.UNKNOWN, error
     else:
         verdict, reason = (Property.HELD, "") if compared else (Property.NOT_EXERCISED, lacking)
-    return JudgedProperty(name, rule, verdict, compared, reason, definition=definition, table=table)
+    return JudgedProperty(name, rule, verdict, compared, reason, **described)
 
 
 def decide(judged: Iterable[JudgedProperty], unread: Sequence[str] = (), unseen: int = 0) -> tuple[Verdict, str]:
@@ -76,7 +81,7 @@ def decide(judged: Iterable[JudgedProperty], unread: Sequence[str] = (), unseen:
     unknown = [one for one in forbidden if one.verdict is Property.UNKNOWN]
     if unknown:
         return Verdict.UNKNOWN, "; ".join(_unjudged(unknown))
-    if not any(one.compared for one in forbidden if one.name not in LIVENESS):
+    if not any(one.compared for one in forbidden if one.promise != LIVE):
         return Verdict.UNKNOWN, "nothing was compared: the history shows nothing that could be right or wrong"
     idle = [one for one in forbidden if one.rule.essential and one.verdict is Property.NOT_EXERCISED]
     lacking = [f"{one.name} was not exercised: {one.reason}" for one in idle]

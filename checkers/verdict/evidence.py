@@ -10,13 +10,16 @@ Where a topic was deleted, records and offsets that surely lie in its last incar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fencepost.checkers.api import Check
+from fencepost.checkers.contract.rules import DELETIONS, FINAL_READS
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.deletions import TopicDeletions
@@ -24,22 +27,19 @@ from fencepost.checkers.views.gathering import SHORT_HISTORY
 from fencepost.checkers.views.run_view import RunView
 from fencepost.harness.api import Isolation
 
-READS, FINAL_READS = "reads", "final reads"
-DELETIONS = "deletions"  # findings that no deletion of a topic explains
 COLUMNS, LOOKED_AT = ("partition", "offset", "v"), ("isolation", "final", "mops")
-Shows = Callable[[Finding, pd.DataFrame], bool]
 
 
-def shown(anomaly: str, findings: Sequence[Finding], evidence: str, run: RunView) -> list[bool]:
+def shown(check: Check[Any], findings: Sequence[Finding], evidence: str, run: RunView) -> list[bool]:
     """Of each finding, whether the evidence shows it by itself. Raises what the reading of the history raises."""
     if evidence == DELETIONS:
         deletions = run.shared(TopicDeletions)
-        return [not deletions.explains(anomaly, finding.rows) for finding in findings]
-    if not findings or anomaly not in SHOWS:
+        return [not deletions.explains(check.name, finding.rows) for finding in findings]
+    if not findings or check.shown_by is None:
         return [False] * len(findings)
     reads = _reads_of(findings, evidence, run)
     by_partition = {str(name): part for name, part in reads.groupby("partition")}
-    return [SHOWS[anomaly](finding, by_partition.get(finding.rows[0].partition, reads.iloc[:0])) for finding in findings]
+    return [check.shown_by(finding, by_partition.get(finding.rows[0].partition, reads.iloc[:0])) for finding in findings]
 
 
 def _reads_of(findings: Sequence[Finding], evidence: str, run: RunView) -> pd.DataFrame:
@@ -72,41 +72,3 @@ def _places(
         names = pc.cast(mops["partition"].filter(which), pa.string()).to_pylist()
         offsets = pc.fill_null(mops["offset"].filter(which), NONE).to_pylist()
         yield set(zip(names, offsets, mops["v"].filter(which).to_pylist(), strict=True))
-
-
-def _placed(reads: pd.DataFrame) -> pd.DataFrame:
-    return reads[reads["offset"] != NONE]
-
-
-def got_before(finding: Finding, reads: pd.DataFrame) -> bool:
-    """Whether somebody got a record that is missing now."""
-    return bool(reads["v"].isin({row.v for row in finding.records("missing")}).any())
-
-
-def two_at_one_offset(finding: Finding, reads: pd.DataFrame) -> bool:
-    """Whether two records of the finding were read at one of its offsets."""
-    at = reads[reads["offset"].isin({row.offset for row in finding.rows}) & reads["v"].isin({row.v for row in finding.rows})]
-    return bool((at.groupby(["partition", "offset"])["v"].nunique() > 1).any())
-
-
-def one_at_two_offsets(finding: Finding, reads: pd.DataFrame) -> bool:
-    """Whether a record of the finding was read at two offsets."""
-    own = _placed(reads)
-    own = own[own["v"].isin({row.v for row in finding.rows})]
-    return bool((own.groupby(["partition", "v"])["offset"].nunique() > 1).any())
-
-
-def stored_backwards(finding: Finding, reads: pd.DataFrame) -> bool:
-    """Whether the first record of the finding's two, in the order of the calls, was read above the second."""
-    first, second = sorted({row.v for row in finding.rows})[:1], sorted({row.v for row in finding.rows})[-1:]
-    placed = _placed(reads)
-    low, high = (placed.loc[placed["v"].isin(one), "offset"] for one in (second, first))
-    return bool(len(low) and len(high) and high.min() > low.min())
-
-
-SHOWS: Mapping[str, Shows] = {
-    "lost-write": got_before,
-    "inconsistent-offset": two_at_one_offset,
-    "duplicate": one_at_two_offsets,
-    "order-inversion": stored_backwards,
-}

@@ -15,6 +15,7 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from fencepost.checkers.api import Check
+from fencepost.checkers.contract.rules import DELETIONS, FORBIDDEN, rule_for, rule_on_evidence
 from fencepost.checkers.engine.job import CombinedResult, Counts, JobResult
 from fencepost.checkers.engine.registry import installed_checks, with_more
 from fencepost.checkers.engine.session import start_session
@@ -27,10 +28,9 @@ from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.listed_transactions import questions_ended
 from fencepost.checkers.verdict import expectation
 from fencepost.checkers.verdict.decision import JudgedProperty, decide, judge_property, weaknesses
-from fencepost.checkers.verdict.evidence import DELETIONS, shown
+from fencepost.checkers.verdict.evidence import shown
 from fencepost.checkers.verdict.present_topics import PresentTopics, present_topics
 from fencepost.checkers.verdict.progress import count_operations, progress
-from fencepost.checkers.verdict.rules import FORBIDDEN, rule_for, rule_on_evidence
 from fencepost.checkers.verdict.run_checks import run_checks
 from fencepost.checkers.verdict.stored_evidence import add_stored_evidence
 from fencepost.checkers.verdict.weakening import gap_sentences, weaken
@@ -115,7 +115,7 @@ def judge(
     job = run_checks(view, found)
     judged = [one for check in found for one in _judged(check, job.results[check.name], view, receipts)]
     view.release()
-    judged += [judge_property(one.name, rule_for(one.name, full), 0, [], error=one.reason) for one in broken]
+    judged += [judge_property(one.name, rule_for((), full), 0, [], error=one.reason) for one in broken]
     judged = [present.judged(weaken(one, run.gaps, full)) for one in judged]
     unread = _unread(run.plan, overview, view.gathered.partitions) if full["final_read"] == "true" else []
     tail = _unread_promises(job) if full["final_read"] != "true" else 0
@@ -214,12 +214,12 @@ def _judged(check: Check[Any], result: CombinedResult, run: RunView, receipts: R
     Two properties where the rule allows some findings, and evidence that it leaves intact shows others; or could show them, of
     what lies around a deletion.
     """
-    rule, strict = rule_for(check.name, run.contract), rule_on_evidence(check.name, run.contract)
+    rule, strict = rule_for(check.rules, run.contract), rule_on_evidence(check.rules, run.contract)
     findings = group(check.name, result.rows, run.original_values, check.across)
     error, certain = result.error, [False] * len(findings)
     try:
         if rule.unless and strict.judged == FORBIDDEN:
-            certain = shown(check.name, findings, rule.unless, run)
+            certain = shown(check, findings, rule.unless, run)
     except READ_ERRORS as broken:
         error = f"what the readers got could not be looked up ({last_cause(broken)})"
     text = FindingText(run)
@@ -237,7 +237,16 @@ def _judged(check: Check[Any], result: CombinedResult, run: RunView, receipts: R
     parts = [(strict, binding)] * apart + [(rule, others)] * bool(others or not apart)
     return [
         judge_property(
-            check.name, by, result.compared, some, error=reason, lacking=lacking, definition=check.summary, table=result.table
+            check.name,
+            by,
+            result.compared,
+            some,
+            error=reason,
+            lacking=lacking,
+            definition=check.summary,
+            table=result.table,
+            needs=check.evidence,
+            promise=check.promise,
         )
         for by, some in parts
     ]

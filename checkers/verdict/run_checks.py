@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 
 from fencepost.checkers.api import Check
+from fencepost.checkers.contract.reading import settings
 from fencepost.checkers.engine.job import CombinedResult, JobResult, no_rows, run_partition_checks
 from fencepost.checkers.history.positions import positions
 from fencepost.checkers.history.source import last_cause
 from fencepost.checkers.model.failures import RAISED, described
 from fencepost.checkers.model.results import ROW_COLUMNS, ROW_NUMBERS, CheckResult
-from fencepost.checkers.verdict.rules import settings
 from fencepost.checkers.views.gathering import SHORT_HISTORY, GatheredMessages, Gatherer, PartitionMessages
 from fencepost.checkers.views.log import PartitionLog
 from fencepost.checkers.views.run_view import RunView

@@ -31,6 +31,24 @@ class SelfcheckRow:
     note: str
 
 
+@dataclass(frozen=True)
+class AnomalyRules:
+    """The declarations of a check, in words.
+
+    rules: from the first that is tried to the last: whether the anomaly is then forbidden, allowed or inapplicable; the
+        conditions on the contract, as `acks=1`; and the reason.
+    absence: kinds of evidence without which `held` is unknown. presence: those without which a finding proves nothing.
+    """
+
+    anomaly: str
+    promise: str
+    definition: str
+    rules: tuple[tuple[str, str, str], ...]
+    absence: tuple[str, ...]
+    presence: tuple[str, ...]
+    damages: tuple[str, ...]
+
+
 class Judge(Protocol):
     """Judges histories on Spark. `session` is a SparkSession, `schema` an Arrow schema."""
 
@@ -69,6 +87,12 @@ class Judge(Protocol):
 
     def never_forbidden(self, anomaly: str, contract: Mapping[str, str]) -> str:
         """Why nothing that is found of an anomaly can be against a contract; empty when something can."""
+
+    def promises(self) -> Mapping[str, Sequence[str]]:
+        """The promises of clients, in words, each with the anomalies that break it; those of plug-ins come last."""
+
+    def rules(self) -> Sequence[AnomalyRules]:
+        """Every installed check with its rules, the evidence that it needs and the damages that it must find, by promise."""
 
     def fetch(self, session: Any, url: str, run_dir: Path, schema: Any) -> str:
         """Copy the small files of the run at `url` into `run_dir`; the address of its history, which has this schema.

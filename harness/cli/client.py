@@ -97,6 +97,7 @@ def table_(
     json_: Json = False,
 ) -> None:
     """Who keeps which promise: all runs in the results, by client and faults; also as clients.html beside them."""
+    from fencepost.harness.plugins import services
     from fencepost.harness.report import render_clients
     from fencepost.harness.report.client_table import markdown
     from fencepost.harness.report.client_table import table as rows_of
@@ -106,12 +107,13 @@ def table_(
     runs = [run for run in store.list_runs(root) if not only or run.campaign == only]
     if not runs:
         raise CampaignError([f"no runs{f' of the campaign {only}' if only else ''} below {root}"])
-    rows = rows_of(runs, root)
+    promises = services.judge().promises()
+    rows = rows_of(runs, root, promises)
     if json_:
         print_json([asdict(row) for row in rows])
     else:
-        print_line(markdown(rows))
-    render_clients(rows, root / "clients.html")
+        print_line(markdown(rows, promises))
+    render_clients(rows, root / "clients.html", promises)
     err().print(f"{root / 'clients.html'}")
 
 

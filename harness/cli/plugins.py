@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Annotated, Any
 
 import typer
@@ -10,7 +11,13 @@ from fencepost.harness.api import CampaignError
 from fencepost.harness.api.errors import Exit
 from fencepost.harness.cli.console import Json, out, print_json, print_line, table
 
-EXAMPLES = "\b\nExamples:\n  fencepost plugins\n  fencepost plugins pause\n  fencepost plugins my_faults:Stutter"
+EXAMPLES = """\b
+Examples:
+  fencepost plugins
+  fencepost plugins pause
+  fencepost plugins my_faults:Stutter
+  fencepost plugins --rules
+  fencepost plugins lost-write --rules"""
 
 
 def register(app: typer.Typer) -> None:
@@ -18,7 +25,14 @@ def register(app: typer.Typer) -> None:
     app.command(epilog=EXAMPLES)(plugins)
 
 
-def plugins(name: Annotated[str | None, typer.Argument(metavar="NAME")] = None, json_: Json = False) -> None:
+def plugins(
+    name: Annotated[str | None, typer.Argument(metavar="NAME")] = None,
+    rules: Annotated[
+        bool,
+        typer.Option("--rules", help="When each anomaly is forbidden, what evidence it needs, which damages it must find."),
+    ] = False,
+    json_: Json = False,
+) -> None:
     """Every plug-in by name; with NAME, what it is and its options.
 
     NAME may be an import path `module:Class`; the current directory is searched too. Every breach of its interface is named
@@ -28,6 +42,9 @@ def plugins(name: Annotated[str | None, typer.Argument(metavar="NAME")] = None, 
     """
     from fencepost.harness.plugins.registry import GROUPS, load, names, renamed, unknown
 
+    if rules:
+        _print_rules(name, json_)
+        return
     if name is None:
         found = {group: names(group) for group in GROUPS}
         if json_:
@@ -47,6 +64,22 @@ def plugins(name: Annotated[str | None, typer.Argument(metavar="NAME")] = None, 
             _describe(one)
     if any(one["breaches"] for one in described):
         raise typer.Exit(Exit.BAD_CAMPAIGN)
+
+
+def _print_rules(anomaly: str | None, as_json: bool) -> None:
+    """The rules of all anomalies, or of one by its name."""
+    from fencepost.harness.plugins import services
+    from fencepost.harness.plugins.registry import unknown
+    from fencepost.harness.report.rules_page import page
+
+    rows = services.judge().rules()
+    chosen = [row for row in rows if anomaly in (None, row.anomaly)]
+    if not chosen:
+        raise CampaignError([unknown("anomaly", anomaly or "", (row.anomaly for row in rows))])
+    if as_json:
+        print_json([dataclasses.asdict(row) for row in chosen])
+    else:
+        print_line(page(chosen))
 
 
 def _description(group: str, name: str, plug_in: Any) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from markupsafe import Markup
 
 from fencepost.harness.api.files import replacing
 from fencepost.harness.api.run import Run, RunFile
-from fencepost.harness.report.client_table import PROMISES, Row
+from fencepost.harness.report.client_table import Promises, Row
 from fencepost.harness.report.documents import read
 from fencepost.harness.report.model import Page, page
 from fencepost.harness.report.text import coded, fenced, for_html, for_markdown, number, plural
@@ -59,14 +59,14 @@ def html(shown: Page) -> str:
     return template.render(page=shown, style=style, scripts=scripts, policy=f"{policy}; base-uri 'none'; form-action 'none'")
 
 
-def render_clients(rows: Sequence[Row], path: Path) -> None:
+def render_clients(rows: Sequence[Row], path: Path, promises: Promises) -> None:
     """Write the table of clients and promises as a page of its own."""
     style = _asset("report.css")
     policy = f"default-src 'none'; style-src {_hash(style)}; base-uri 'none'; form-action 'none'"
     profiles = [(name, list(some)) for name, some in itertools.groupby(rows, key=lambda row: row.profile)]
     count = sum(row.runs for row in rows)
     template = _environment(autoescape=True, finalize=for_html).get_template("client_table.html")
-    _write(path, template.render(profiles=profiles, promises=PROMISES, runs=count, style=style, policy=policy))
+    _write(path, template.render(profiles=profiles, promises=promises, runs=count, style=style, policy=policy))
 
 
 def summary(shown: Page) -> str:

@@ -16,26 +16,7 @@ from typing import Any
 from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.api.values import Property, Verdict
 
-PROMISES: Mapping[str, tuple[str, ...]] = {  # in words, and the anomalies that break it
-    "acknowledged is kept": ("lost-write", "swallowed-write", "false-ack"),
-    "once only": ("duplicate",),
-    "whole or not at all": ("torn-transaction",),
-    "aborted stays unseen": ("aborted-read", "dirty-read", "lso-overrun"),
-    "in order": ("order-inversion", "int-nonmonotonic-send", "nonmonotonic-send", "int-send-skip", "real-time-inversion"),
-    "reads miss nothing": ("poll-skip", "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll", "stale-read"),
-    "fenced stays out": ("zombie-commit", "zombie-write", "epoch-regression", "wrong-error"),
-    "processed once": (
-        "reprocessed",
-        "unprocessed",
-        "torn-offset",
-        "dirty-offset",
-        "stale-offset",
-        "offset-regression",
-        "double-ownership",
-    ),
-    "one log": ("inconsistent-offset", "phantom", "wrong-partition"),
-    "readers go on": ("lso-stall", "hanging-transaction", "misreported-transaction"),
-}
+Promises = Mapping[str, Sequence[str]]  # a promise in words -> the anomalies that break it (`Judge.promises`)
 _Z = 1.96
 
 
@@ -78,7 +59,7 @@ class Row:
     protocol: str
     runs: int = 0
     unjudged: int = 0
-    cells: dict[str, Cell] = field(default_factory=lambda: {promise: Cell() for promise in PROMISES})
+    cells: dict[str, Cell] = field(default_factory=dict)
 
 
 def wilson(successes: int, count: int) -> tuple[float, float]:
@@ -89,18 +70,19 @@ def wilson(successes: int, count: int) -> tuple[float, float]:
     return max(0.0, (middle - spread) / (1 + square)), min(1.0, (middle + spread) / (1 + square))
 
 
-def table(runs: Iterable[Run], beside: Path) -> list[Row]:
+def table(runs: Iterable[Run], beside: Path, promises: Promises) -> list[Row]:
     """The rows of these runs, by profile and client; links are relative to the directory `beside`."""
     rows: dict[tuple[str, str], Row] = {}
     for run in runs:
         client = client_name(run.plan.get("client") or {})
         profile = run.test.partition("[")[0]
-        row = rows.setdefault((profile, client), Row(profile, client, _protocol(run.plan.get("client") or {})))
+        cells = {promise: Cell() for promise in promises}
+        row = rows.setdefault((profile, client), Row(profile, client, _protocol(run.plan.get("client") or {}), cells=cells))
         row.runs += 1
         if not run.verdict.get("properties") or run.verdict.get("verdict") not in {one.value for one in Verdict}:
             row.unjudged += 1
         else:
-            _count(row, run, beside)
+            _count(row, run, beside, promises)
     return [rows[key] for key in sorted(rows)]
 
 
@@ -120,9 +102,9 @@ def _protocol(client: Mapping[str, Any]) -> str:
     return f"TV{newest}" if newest else "-"
 
 
-def _count(row: Row, run: Run, beside: Path) -> None:
+def _count(row: Row, run: Run, beside: Path, promises: Promises) -> None:
     answers = {str(one.get("name")): one.get("verdict") for one in run.verdict.get("properties", ())}
-    for promise, anomalies in PROMISES.items():
+    for promise, anomalies in promises.items():
         cell = row.cells[promise]
         broken = [name for name in anomalies if answers.get(name) == Property.VIOLATED.value]
         if broken:
@@ -138,12 +120,12 @@ def _link(run: Run, beside: Path) -> str:
     return os.path.relpath(run.path(RunFile.REPORT), beside)
 
 
-def markdown(rows: Sequence[Row]) -> str:
+def markdown(rows: Sequence[Row], promises: Promises) -> str:
     """The table for a page of documentation."""
-    head = ["faults", "client", "newest protocol", *PROMISES]
+    head = ["faults", "client", "newest protocol", *promises]
     lines = ["".join(f"| {cell} " for cell in head) + "|", "|---" * len(head) + "|"]
     for row in rows:
-        cells = [row.profile, f"`{row.client}`", row.protocol, *(_with_anomalies(row.cells[promise]) for promise in PROMISES)]
+        cells = [row.profile, f"`{row.client}`", row.protocol, *(_with_anomalies(row.cells[promise]) for promise in promises)]
         lines.append("".join(f"| {cell} " for cell in cells) + "|")
     return "\n".join(lines)
 

@@ -3,10 +3,11 @@
 import pyarrow.parquet as pq
 import pytest
 from support.histories import violated, write_history
+from support.installed import rule_of
 
+from fencepost.checkers.contract.rules import INAPPLICABLE, full_contract
 from fencepost.checkers.model.lawful_history import CONTRACT, write_lawful
 from fencepost.checkers.verdict.judge import judge
-from fencepost.checkers.verdict.rules import INAPPLICABLE, full_contract, rule_for
 from fencepost.harness.api import record_id
 from fencepost.harness.history.run_directory import open_run
 
@@ -64,7 +65,7 @@ def test_nothing_is_found_in_a_lawful_history(damaged):
     document = damaged(lambda ops: None)
     assert document["verdict"] == "valid"
     unheld = {one["name"] for one in document["properties"] if one["verdict"] != "held"}
-    elsewhere = {name for name in unheld if rule_for(name, full_contract(CONTRACT)).judged == INAPPLICABLE}
+    elsewhere = {name for name in unheld if rule_of(name, full_contract(CONTRACT)).judged == INAPPLICABLE}
     fenced = {"zombie-commit", "zombie-write", "epoch-regression"}  # nobody initialises here, and no log was read
     unasked = {"hanging-transaction", "misreported-transaction"}  # nobody asked coordinators and leaders here
     assert unheld - elsewhere - fenced - unasked == {"G1c-wr", "G1c-wr-process"}, "only time could close a cycle of wr edges"

@@ -7,12 +7,13 @@ from random import Random
 
 import pyarrow.parquet as pq
 import pytest
+from support.installed import rule_of
 from support.judging import judge_here
 from support.random_histories import moving_history, varied_contract, varied_history
 from support.reference import NAMES, FlatHistory, anomalies, by_records, unsettled
 
+from fencepost.checkers.contract.rules import INAPPLICABLE, full_contract
 from fencepost.checkers.engine.registry import installed_checks
-from fencepost.checkers.verdict.rules import INAPPLICABLE, full_contract, rule_for
 
 CHECKS = [check for check in installed_checks()[0] if check.name in NAMES]
 MOVED, MOVING_SEEDS = {"poll-skip", "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll"}, 6
@@ -28,7 +29,7 @@ def compare(folder, seed, history=varied_history, groups=0.0):
     expected = anomalies(ops, contract)
     found = by_records(pq.read_table(folder / "anomalies.parquet").to_pylist(), ops)
     full = full_contract(texts)
-    judged = [name for name in NAMES if rule_for(name, full).judged != INAPPLICABLE]
+    judged = [name for name in NAMES if rule_of(name, full).judged != INAPPLICABLE]
     assert {name: found[name] for name in judged} == {name: expected[name] for name in judged}, seed
     unknown = {one["name"] for one in (*document["properties"], *document["allowed"]) if one["verdict"] == "unknown"}
     assert unknown == {name for name in unsettled(FlatHistory(ops, contract)) if name in judged and not expected[name]}, seed

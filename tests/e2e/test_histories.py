@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 from support.fencepost_command import answers, fencepost
+from support.installed import DAMAGES, INSTALLED, UNDAMAGED, rule_of
 
+from fencepost.checkers.contract.rules import INAPPLICABLE, full_contract
 from fencepost.checkers.engine.registry import installed_checks
 from fencepost.checkers.model.lawful_history import CONTRACT, write_lawful
-from fencepost.checkers.selfcheck.damages import DAMAGES, WITHOUT
-from fencepost.checkers.verdict.rules import INAPPLICABLE, RULES, full_contract, rule_for
 
 CLEAN = (Path(__file__).parent / "data" / "clean.edn").read_text()
 
@@ -135,7 +135,7 @@ def test_the_checks_can_fail_and_selfcheck_proves_it(here, monkeypatch):
     code, out, err = here("selfcheck", "--json")
     rows = json.loads(out)
     assert code == 0, out + err
-    idle = {name for name in RULES if rule_for(name, full_contract(CONTRACT)).judged == INAPPLICABLE} | set(WITHOUT)
+    idle = {name for name in INSTALLED if rule_of(name, full_contract(CONTRACT)).judged == INAPPLICABLE} | UNDAMAGED
     elsewhere = {damage.name for damage in DAMAGES if damage.plant.__module__.endswith(".pipeline_damages")}
     asked = [row for row in rows if not set(row["expected"]) <= idle and row["damage"] not in elsewhere]
     assert [(row["damage"], row["note"]) for row in asked if row["ok"] is not True] == []

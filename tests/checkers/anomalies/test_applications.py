@@ -7,13 +7,13 @@ import pyarrow.parquet as pq
 import pytest
 from support.application_reference import FROM_OUTSIDE, TWINS, ApplicationHistory, by_records
 from support.histories import History, answer, finding, violated, write_history
+from support.installed import DAMAGES
 from support.judging import judge_here, no_session
 from support.random_applications import application_history
 from support.worked_examples import Example
 
 from fencepost.checkers.engine.registry import installed_checks
 from fencepost.checkers.model.lawful_history import CONTRACT as LAWFUL
-from fencepost.checkers.selfcheck.damages import DAMAGES
 from fencepost.checkers.selfcheck.selfcheck import selfcheck
 from fencepost.harness.history.run_directory import open_run
 

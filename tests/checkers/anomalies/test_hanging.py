@@ -15,7 +15,6 @@ from fencepost.checkers.anomalies.hanging import hanging_transaction, misreporte
 from fencepost.checkers.anomalies.liveness import lso_stall
 from fencepost.checkers.model.lawful_history import write_lawful
 from fencepost.checkers.selfcheck.selfcheck import selfcheck
-from fencepost.checkers.verdict.weakening import needs_of
 from fencepost.harness.api.evidence import Evidence, Gap
 
 SECOND = 1_000_000_000
@@ -304,7 +303,7 @@ def test_without_a_question_it_is_not_exercised(tmp_path):
 
 
 def test_every_damage_to_answers_is_found(tmp_path):
-    clean, *rows = selfcheck(write_lawful(tmp_path, transactions=20), no_session, checks=CHECKS, damages=())
+    clean, *rows = selfcheck(write_lawful(tmp_path, transactions=20), no_session, checks=CHECKS)
     assert clean.ok, clean.note
     assert [(row.damage, row.ok) for row in rows] == [(name, True) for name in ("hang", "overdue", "misreport", "reopen")]
 
@@ -358,5 +357,5 @@ def test_random_answers_are_judged_as_by_the_reference(tmp_path, rounds):
 
 def test_evidence_that_is_missing_makes_no_finding():
     lost = Gap(file="c0-0.jsonl", why="is missing", evidence=(Evidence.SENDS,))
-    assert set(lost.evidence) & set(needs_of("misreported-transaction").presence)
-    assert Evidence.SETTLING in needs_of("hanging-transaction").absence
+    assert set(lost.evidence) & set(misreported_transaction.evidence.presence)
+    assert Evidence.SETTLING in hanging_transaction.evidence.absence

@@ -6,13 +6,13 @@ from random import Random
 import pyarrow.parquet as pq
 import pytest
 from support.histories import History, answer, finding, violated, write_history
+from support.installed import DAMAGES
 from support.judging import judge_here, no_session
 from support.pipeline_reference import TWINS, PipelineHistory, by_records
 from support.random_pipelines import pipeline_history
 
 from fencepost.checkers.engine.registry import installed_checks
 from fencepost.checkers.model.lawful_history import CONTRACT as LAWFUL
-from fencepost.checkers.selfcheck.damages import DAMAGES
 from fencepost.checkers.selfcheck.selfcheck import selfcheck
 from fencepost.harness.history.run_directory import open_run
 

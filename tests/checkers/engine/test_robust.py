@@ -9,13 +9,14 @@ from random import Random
 
 import pytest
 from support.histories import History, answer, write_history
+from support.installed import rule_of
 
 from fencepost.checkers.api import partition_check
+from fencepost.checkers.contract.rules import INAPPLICABLE, full_contract
 from fencepost.checkers.engine.registry import installed_checks
 from fencepost.checkers.model.lawful_history import CONTRACT
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.verdict.judge import judge
-from fencepost.checkers.verdict.rules import INAPPLICABLE, full_contract, rule_for
 from fencepost.harness.api import record_id
 from fencepost.harness.api.errors import HistoryError
 from fencepost.harness.history.merge import merge
@@ -148,7 +149,7 @@ def test_a_python_worker_that_dies_every_time_makes_the_verdict_unknown(spark, t
         assert "the Spark job did not finish" in answer(document, name)["reason"]
     answered = {one["name"]: one["verdict"] for kind in ("properties", "allowed") for one in document[kind]}
     idle = {name for name, verdict in answered.items() if verdict == "not exercised"}
-    elsewhere = {name for name in idle if rule_for(name, full_contract(CONTRACT)).judged == INAPPLICABLE}
+    elsewhere = {name for name in idle if rule_of(name, full_contract(CONTRACT)).judged == INAPPLICABLE}
     others = {"lso-stall", "hanging-transaction", "zombie-commit", "zombie-write", "epoch-regression", "wrong-error"}
     assert idle - elsewhere <= others, "no partition has a part in it"
     assert {name for name, verdict in answered.items() if verdict != "unknown"} == idle

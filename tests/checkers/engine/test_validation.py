@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 from support.histories import History, answer, violated, write_history
+from support.judging import judge_here
 
-from fencepost.checkers.api import partition_check
+from fencepost.checkers.api import ALLOWED, FORBIDDEN, Evidence, Needs, Rule, partition_check, read_rows
 from fencepost.checkers.engine.registry import Broken, installed_checks
 from fencepost.checkers.engine.validation import breaches
 from fencepost.checkers.model.lawful_history import CONTRACT
@@ -100,3 +101,53 @@ def test_a_check_given_by_import_path_runs_though_no_executor_can_import_its_mod
     assert answer(document, "lost:one")["verdict"] == "unknown"
     assert "no such module" in answer(document, "lost:one")["reason"]
     assert answer(document, "phantom")["verdict"] == "held"
+
+
+ALLOWED_UNDER_ACKS_0 = (Rule(ALLOWED, "nobody promised anything", {"acks": "0"}), Rule(FORBIDDEN, "somebody did"))
+
+
+def declared(**fields):
+    def odd(log):
+        """An odd thing."""
+        return CheckResult(1)
+
+    return breaches(partition_check("odd", **fields)(odd))
+
+
+def test_rules_evidence_and_promise_of_a_plug_in_are_sound():
+    needs = Needs({Evidence.SENDS}, "no reads are needed")
+    assert declared(rules=ALLOWED_UNDER_ACKS_0, evidence=needs, promise="nothing odd") == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "breach"),
+    [
+        ({"rules": (Rule(ALLOWED, "why", {"ack": "0"}),)}, 'rule 1: a contract has no key "ack"; did you mean "acks"?'),
+        ({"rules": (Rule(ALLOWED, "why", {"acks": "!2"}),)}, 'rule 1: acks must be 0, 1 or all, not "2"'),
+        ({"rules": (Rule("fine", "why"),)}, 'rule 1: "fine" is none of forbidden, allowed, inapplicable'),
+        ({"rules": (Rule(ALLOWED, ""),)}, "rule 1: it has no reason"),
+        ({"rules": (Rule(ALLOWED, "why", unless="luck"),)}, 'rule 1: unless="luck" is none of reads, final reads, deletions'),
+        ({"rules": (Rule(ALLOWED, "why", unless="reads"),)}, 'rule 1: unless="reads" asks shown_by, which the check lacks'),
+        ({"rules": [Rule(ALLOWED, "why")]}, "rules must be a tuple of Rule(FORBIDDEN, why, conditions)"),
+        ({"evidence": {Evidence.SENDS}}, "evidence must be Needs({Evidence.SENDS, ...}, ...)"),
+        ({"evidence": Needs({"sends"})}, "evidence must be Needs({Evidence.SENDS, ...}, ...)"),
+        ({"promise": None}, "promise must be a text: the promise that the anomaly breaks, in words"),
+    ],
+)
+def test_what_is_wrong_with_a_declaration_is_named(fields, breach):
+    assert declared(**fields) == [f"odd: {breach}"]
+
+
+def test_a_check_of_a_plug_in_is_allowed_where_its_own_rules_allow_it(tmp_path):
+    def first(log):
+        """A record that was read at offset 0."""
+        return CheckResult(len(log.reads), read_rows(log, log.reads.offset == 0, log.reads.op))
+
+    h = History()
+    h.send(0, {"t-0": 0})
+    h.final({"t-0": [0]})
+    check = partition_check("first", rules=ALLOWED_UNDER_ACKS_0)(first)
+    for acks, listed in (("0", "allowed"), ("all", "properties")):
+        plain = {"acks": acks, "idempotence": "false", "transactional": "false"}
+        document = judge_here(tmp_path, h.ops, plain, [check])
+        assert [(one["name"], one["verdict"]) for one in document[listed]] == [("first", "violated")]

@@ -4,7 +4,7 @@ import pytest
 from support.histories import History, answer, finding
 from support.long_histories import judge_as_long
 
-from fencepost.checkers.graph.checks import CHECKS
+from fencepost.checkers.anomalies.cycles import CHECKS
 
 MS = 1_000_000
 

@@ -11,8 +11,8 @@ from support.judging import judge_here
 from support.pipeline_reference import PipelineHistory, offset_edges
 from support.random_pipelines import pipeline_history
 
+from fencepost.checkers.anomalies.cycles import CHECKS
 from fencepost.checkers.api import run_check
-from fencepost.checkers.graph.checks import CHECKS
 from fencepost.checkers.graph.group_offsets import group_partitions
 from fencepost.checkers.graph.layers import RW, WR, WW
 from fencepost.checkers.model.results import CheckResult

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from support.installed import DAMAGES
 
 from fencepost.checkers.anomalies import consecutive_reads, producer_order
 from fencepost.checkers.api import partition_check
@@ -32,7 +33,6 @@ from fencepost.checkers.model.lawful_history import write_lawful
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.threads import results
 from fencepost.checkers.model.values import Resets, Settings
-from fencepost.checkers.selfcheck.damages import DAMAGES
 from fencepost.checkers.verdict.judge import judge
 from fencepost.checkers.views import log
 from fencepost.checkers.views.run_view import RunView

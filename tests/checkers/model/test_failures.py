@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from support.installed import rule_of
 
 from fencepost.checkers.api import partition_check, run_check
 from fencepost.checkers.engine.job import _result
@@ -17,7 +18,6 @@ from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.testing import PartitionBuilder
 from fencepost.checkers.verdict.decision import judge_property
 from fencepost.checkers.verdict.judge import _detail, _sentence
-from fencepost.checkers.verdict.rules import rule_for
 from fencepost.checkers.verdict.run_checks import _run_check
 from fencepost.harness.report.panels.properties import properties
 
@@ -96,7 +96,7 @@ def test_details_that_cannot_be_had_are_left_out_of_the_finding(detail, words):
 
 @pytest.mark.parametrize(("check", "words"), [(too_short, "Something odd, in two lines."), (too_long, "Something else.")])
 def test_the_first_paragraph_of_the_docstring_stands_in_verdict_and_report(check, words):
-    judged = judge_property(check.name, rule_for(check.name, {}), 3, [])
+    judged = judge_property(check.name, rule_of(check.name, {}), 3, [])
     document = dataclasses.replace(judged, definition=check.summary).document()
     assert document["definition"] == words
     assert properties([document])[0].definition == words

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 from support.graph_local import local_cycles
 from support.graph_reference import CLASSES, shortest_cycles
 from support.histories import UNCOMMITTED, History, violated, write_history
+from support.installed import DAMAGES, rule_of
 from support.overlapping_history import overlapping_history
 from support.reference import anomalies, by_records
 
 from fencepost.checkers.anomalies import consecutive_reads
+from fencepost.checkers.contract.rules import ALLOWED, full_contract
 from fencepost.checkers.model.history_rows import read_rows, write_rows
 from fencepost.checkers.model.lawful_history import CONTRACT, write_lawful
-from fencepost.checkers.selfcheck.damages import DAMAGES
 from fencepost.checkers.selfcheck.prefix_history import prepend, small_lawful
 from fencepost.checkers.selfcheck.schedules import SCHEDULES, scheduled_history
 from fencepost.checkers.verdict.judge import judge
-from fencepost.checkers.verdict.rules import ALLOWED, full_contract, rule_for
 from fencepost.harness.api.history import OPERATIONS
 from fencepost.harness.history.run_directory import open_run
 
@@ -178,7 +178,7 @@ def compare_findings(damage, draw, seed, shape):
     got["int-send-skip"] = expected["int-send-skip"]  # the check keeps examples only
     assert got == expected
     full = full_contract(CONTRACT)
-    demanded = {name for name in damage.expects if rule_for(name, full).judged != ALLOWED}
+    demanded = {name for name in damage.expects if rule_of(name, full).judged != ALLOWED}
     assert demanded <= set(violated(document)) <= {*damage.expects, *damage.accompanying}
 
 

@@ -1,22 +1,23 @@
 """The kit that proves that checks can fail: it catches what is planted, says what it cannot plant, and notices a blind check."""
 
+import dataclasses
 from random import Random
 
 import pyarrow.parquet as pq
 import pytest
 from support.histories import History, write_history
+from support.installed import DAMAGES, INSTALLED
 from support.judging import no_session
 
-from fencepost.checkers.api import partition_check, run_check
+from fencepost.checkers.anomalies.cycles import CHECKS
+from fencepost.checkers.api import Check, partition_check, run_check
 from fencepost.checkers.engine.registry import installed_checks
 from fencepost.checkers.engine.validation import breaches
-from fencepost.checkers.graph.checks import CHECKS
 from fencepost.checkers.graph.edges import gather
 from fencepost.checkers.model.history_rows import read_rows, write_rows
 from fencepost.checkers.model.lawful_history import write_lawful
 from fencepost.checkers.model.planted import DamagedHistory, PlantedDamage
 from fencepost.checkers.model.results import CheckResult
-from fencepost.checkers.selfcheck.damages import DAMAGES, WITHOUT
 from fencepost.checkers.selfcheck.selfcheck import selfcheck
 from fencepost.harness.history.run_directory import open_run
 
@@ -33,14 +34,14 @@ def some(*names):
 
 
 def test_every_installed_check_has_a_damage_or_a_reason():
-    """Who adds a check adds a damage, or says in `WITHOUT` why there can be none."""
-    checks = installed_checks()[0]
-    own = [damage for check in checks for damage in check.damages]
-    demanded = {name for damage in (*DAMAGES, *own) for name in damage.expects}
-    installed = {check.name for check in checks}
-    assert installed <= demanded | set(WITHOUT)
-    assert not demanded & set(WITHOUT)
-    assert all(WITHOUT.values())
+    """Who adds a check adds a damage, or says why there can be none."""
+    default = next(field.default for field in dataclasses.fields(Check) if field.name == "undamaged")
+    assert {name for name, check in INSTALLED.items() if bool(check.damages) == (check.undamaged != default)} == set()
+
+
+def test_a_damage_is_declared_by_each_check_that_must_find_it():
+    for damage in DAMAGES:
+        assert {name for name, check in INSTALLED.items() if damage in check.damages} == set(damage.expects)
 
 
 def test_a_check_without_damage_has_a_row_of_its_own(lawful):
@@ -52,11 +53,11 @@ def test_a_check_without_damage_has_a_row_of_its_own(lawful):
 
     _, row = selfcheck(open_run(lawful), no_session, checks=[partition_check("quiet")(quiet)], damages=())
     assert (row.expected, row.ok) == (("quiet",), None)
-    assert row.note.startswith("not planted: no damage is known for it")
+    assert row.note.startswith("not planted: its check brings none")
 
 
 def test_a_check_may_bring_the_damage_that_it_must_find(lawful):
-    """Its family is the only file of an anomaly beside the entry point and the rule."""
+    """Its family is the only file of an anomaly beside the entry point."""
 
     def beyond(log):
         """A record above offset 5000."""
@@ -72,7 +73,7 @@ def test_a_check_may_bring_the_damage_that_it_must_find(lawful):
     damage = PlantedDamage("raise", raise_offset, ("beyond",), needs="needs a read")
     check = partition_check("beyond", damages=(damage,))(beyond)
     assert breaches(check) == []
-    _, row = selfcheck(open_run(lawful), no_session, checks=[check], damages=())
+    _, row = selfcheck(open_run(lawful), no_session, checks=[check])
     assert (row.damage, row.ok, row.found) == ("raise", True, ("beyond",))
     (breach,) = breaches(partition_check("beyond", damages=("raise",))(beyond))
     assert breach.startswith("beyond: damages must be PlantedDamage")

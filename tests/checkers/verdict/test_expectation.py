@@ -6,11 +6,12 @@ from functools import partial
 
 import pytest
 from support.histories import History
+from support.installed import INSTALLED
 
+from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
 from fencepost.checkers.model.findings import Finding, FindingRecord
 from fencepost.checkers.verdict.decision import JudgedProperty, decide
 from fencepost.checkers.verdict.expectation import CONSEQUENCES, PAIRS, WITHOUT_SENDER, compare
-from fencepost.checkers.verdict.rules import ALLOWED, FORBIDDEN, RULES, Rule
 from fencepost.harness.api import record_id
 from fencepost.harness.api.values import Property
 
@@ -161,7 +162,7 @@ def test_a_test_that_expects_valid_takes_nothing_else(expect):
 
 
 def test_the_tables_name_anomalies_that_there_are():
-    assert {*CONSEQUENCES, *PAIRS, *WITHOUT_SENDER, *(name for some in CONSEQUENCES.values() for name in some)} <= set(RULES)
+    assert {*CONSEQUENCES, *PAIRS, *WITHOUT_SENDER, *(name for some in CONSEQUENCES.values() for name in some)} <= set(INSTALLED)
 
 
 def test_a_run_without_its_final_read_does_not_show_what_its_test_expects(judged):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 from support.histories import COMMITTED, UNCOMMITTED, History, answer, violated
+from support.installed import INSTALLED, rule_of, rule_of_evidence
 
+from fencepost.checkers.contract.rules import ALLOWED, DELETIONS, FORBIDDEN, INAPPLICABLE, full_contract
 from fencepost.checkers.model.findings import Finding, FindingRecord
-from fencepost.checkers.verdict.evidence import DELETIONS, SHOWS
-from fencepost.checkers.verdict.rules import ALLOWED, FORBIDDEN, INAPPLICABLE, RULES, full_contract, rule_for, rule_on_evidence
 
 READERS = {"poll-skip", "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll", "stale-read"}
 LOST = {"lost-write", "swallowed-write", "inconsistent-offset", "duplicate", "order-inversion", *READERS}
@@ -73,7 +73,7 @@ def in_words(value):
 def test_a_setting_changes_the_judgement_of_these_anomalies_and_of_no_other(setting, beneath, otherwise):
     before, after = full_contract(beneath), full_contract(beneath, setting)
     changed = {
-        name: rule_for(name, after).judged for name in RULES if rule_for(name, after).judged != rule_for(name, before).judged
+        name: rule_of(name, after).judged for name in INSTALLED if rule_of(name, after).judged != rule_of(name, before).judged
     }
     absent = INAPPLICABLE if setting.keys() & {"retention", "compaction"} else ALLOWED
     assert changed == dict.fromkeys(otherwise, absent)
@@ -94,12 +94,13 @@ def test_a_setting_changes_the_judgement_of_these_anomalies_and_of_no_other(sett
 )
 def test_evidence_that_a_setting_leaves_intact_stands_against_its_permission(setting, beneath, bound):
     full = full_contract(beneath, setting)
-    allowed = {name for name in RULES if rule_for(name, full).judged == ALLOWED}
-    assert {name for name in allowed if rule_on_evidence(name, full).judged == FORBIDDEN} == bound
+    allowed = {name for name in INSTALLED if rule_of(name, full).judged == ALLOWED}
+    assert {name for name in allowed if rule_of_evidence(name, full).judged == FORBIDDEN} == bound
 
 
 def test_every_condition_on_evidence_is_one_that_can_be_looked_for():
-    assert {name for name, rules in RULES.items() for rule in rules if rule.unless not in ("", DELETIONS)} == set(SHOWS)
+    bound = {name for name, check in INSTALLED.items() for rule in check.rules if rule.unless not in ("", DELETIONS)}
+    assert bound == {name for name, check in INSTALLED.items() if check.shown_by}
 
 
 def found(*records):
@@ -127,7 +128,7 @@ def lost(*records):
 )
 def test_what_reads_show_by_themselves(anomaly, finding, reads, is_shown):
     frame = pd.DataFrame([("t-0", offset, v) for offset, v in reads], columns=["partition", "offset", "v"])
-    assert SHOWS[anomaly](finding, frame) is is_shown
+    assert INSTALLED[anomaly].shown_by(finding, frame) is is_shown
 
 
 def allowed(document):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from support.installed import INSTALLED
 
+from fencepost.checkers.contract.rules import full_contract
 from fencepost.checkers.model.lawful_history import CONTRACT
-from fencepost.checkers.verdict.rules import RULES, full_contract
 from fencepost.harness.api.contract import CONTRACT_KEYS
 from fencepost.harness.api.contract_layers import canonical, contract_mistakes
 
-CONDITIONS = sorted({condition for rules in RULES.values() for rule in rules for condition in rule.when.items()})
+CONDITIONS = sorted({condition for check in INSTALLED.values() for rule in check.rules for condition in rule.when.items()})
 
 
 @pytest.mark.parametrize(("name", "value"), CONDITIONS)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from support.installed import INSTALLED, rule_of
 
-from fencepost.checkers.engine.registry import installed_checks
+from fencepost.checkers.contract.needs import UNDECLARED, Needs
+from fencepost.checkers.contract.rules import full_contract
 from fencepost.checkers.model.findings import Finding, FindingRecord
 from fencepost.checkers.verdict.decision import JudgedProperty, judge_property
-from fencepost.checkers.verdict.rules import RULES, full_contract, rule_for
-from fencepost.checkers.verdict.weakening import NEEDS, gap_sentences, weaken
+from fencepost.checkers.verdict.weakening import gap_sentences, weaken
 from fencepost.harness.api import record_id
 from fencepost.harness.api.evidence import Evidence, Gap, GapKind, evidence_of
 from fencepost.harness.api.values import Property
@@ -34,12 +35,16 @@ def record(v: int, offset: int = 5, role: str = "read") -> FindingRecord:
 
 
 def judged(name: str, *findings: list[FindingRecord], compared: int = 7) -> JudgedProperty:
-    return judge_property(name, rule_for(name, CONTRACT), compared, [Finding(name, rows) for rows in findings])
+    needs = INSTALLED[name].evidence if name in INSTALLED else UNDECLARED
+    return judge_property(name, rule_of(name, CONTRACT), compared, [Finding(name, rows) for rows in findings], needs=needs)
 
 
-def test_every_check_has_a_row_and_every_row_a_reason():
-    assert set(NEEDS) == set(RULES) == {check.name for check in installed_checks()[0]}
-    assert all(row.absence and row.hidden and bool(row.presence) == bool(row.doubtful) for row in NEEDS.values())
+def test_every_installed_check_declares_its_rules_its_promise_and_the_evidence_that_it_needs():
+    for check in INSTALLED.values():
+        assert check.promise, check.name
+        assert check.rules[-1].when == {}, f"{check.name}: the last rule decides in every other case"
+        assert check.evidence is not UNDECLARED, check.name
+        assert check.evidence.absence, check.name
 
 
 @pytest.mark.parametrize(
@@ -60,7 +65,7 @@ def test_every_check_has_a_row_and_every_row_a_reason():
     ids=lambda value: value.file if isinstance(value, Gap) else None,
 )
 def test_what_is_missing_weakens_the_answers_that_needed_it_and_no_other(gap, unknown, held):
-    answers = {name: weaken(judged(name), [gap], CONTRACT) for name in NEEDS}
+    answers = {name: weaken(judged(name), [gap], CONTRACT) for name in INSTALLED}
     assert {name: answers[name].verdict for name in unknown.split()} == dict.fromkeys(unknown.split(), Property.UNKNOWN)
     assert {name: answers[name].verdict for name in held.split()} == dict.fromkeys(held.split(), Property.HELD)
     assert all(str(gap) in answers[name].reason for name in unknown.split())
@@ -121,7 +126,7 @@ def test_a_check_of_a_plug_in_needs_everything_but_receipts():
 
 def test_what_the_contract_does_not_judge_stays_so():
     plain = full_contract({"transactional": "false"})
-    one = judge_property("torn-transaction", rule_for("torn-transaction", plain), 0, [])
+    one = judge_property("torn-transaction", rule_of("torn-transaction", plain), 0, [])
     assert weaken(one, [WRITER], plain) == one
 
 
@@ -131,3 +136,19 @@ def test_a_sentence_for_each_file_says_what_is_unknown_for_it():
         "faults.jsonl (faults): is missing; what the faults did is not wholly known",
         "harness.jsonl (harness): is missing; so it is unknown whether there was lso-stall",
     ]
+
+
+def test_a_check_of_a_plug_in_that_needs_no_reads_holds_without_them():
+    sends_only = Needs({Evidence.SENDS, Evidence.OUTCOMES}, presence={Evidence.SENDS})
+    held, violated = (
+        judge_property("their-own", rule_of("their-own", CONTRACT), 7, findings, needs=sends_only)
+        for findings in ([], [Finding("their-own", [record(7)])])
+    )
+    assert weaken(held, [READER], CONTRACT).verdict is Property.HELD
+    assert weaken(violated, [READER], CONTRACT).verdict is Property.VIOLATED
+    answer = weaken(held, [WRITER], CONTRACT)
+    assert (answer.verdict, answer.reason) == (
+        Property.UNKNOWN,
+        "what is missing may have shown it (c3-0.jsonl (writer 3): is missing)",
+    )
+    assert weaken(violated, [WRITER], CONTRACT).verdict is Property.UNKNOWN

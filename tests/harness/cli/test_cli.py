@@ -276,6 +276,17 @@ def test_report_prints_the_path_of_the_page(fencepost, monkeypatch):
     assert out.strip().endswith("report.html")
 
 
+def test_the_rules_of_anomalies_are_printed_all_or_one(fencepost):
+    code, out, _ = fencepost("plugins", "--rules")
+    assert (code, "### lost-write" in out, "### duplicate" in out) == (0, True, True)
+    code, out, _ = fencepost("plugins", "duplicate", "--rules")
+    assert (code, "### lost-write" in out, "| transactional=true | forbidden |" in out) == (0, False, True)
+    code, out, _ = fencepost("plugins", "duplicate", "--rules", "--json")
+    assert [row["anomaly"] for row in json.loads(out)] == ["duplicate"]
+    code, _, err = fencepost("plugins", "duplicates", "--rules")
+    assert (code, 'unknown anomaly "duplicates"; did you mean "duplicate"?' in err) == (254, True)
+
+
 def test_plugins_lists_installed_plug_ins_and_marks_those_that_cannot_be_used(fencepost):
     code, out, _ = fencepost("plugins")
     rows = [" ".join(line.split()) for line in out.splitlines()]

@@ -60,7 +60,7 @@ def test_nothing_of_the_example_stays_in_what_is_written(kind, template):
         text = template.text(file, "quite_another")
         left = [word for word in ("fencepost_example", template.camel, template.snake, template.kebab) if word in text]
         assert left == []
-        assert {"nemesis": "class QuiteAnother", "checker": '@partition_check("quite-another"'}.get(kind, "") in template.text(
+        assert {"nemesis": "class QuiteAnother", "checker": '    "quite-another",'}.get(kind, "") in template.text(
             f"fencepost_example/{template.module}.py", "quite_another"
         )
 

@@ -5,18 +5,26 @@ What each class may and must use is a row of `checkers.graph.layers`; how it is 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from weakref import WeakKeyDictionary
 
 from fencepost.checkers.api import Check
+from fencepost.checkers.contract.needs import ALL_READS, FINAL, OUTCOMES, POLLS, SENDS, Needs
+from fencepost.checkers.contract.promises import ACYCLIC
 from fencepost.checkers.graph import explain
 from fencepost.checkers.graph.edge_filter import EdgeFilter, edge_filter_for
 from fencepost.checkers.graph.edges import gather
 from fencepost.checkers.graph.examples import example
-from fencepost.checkers.graph.layers import LAYERS, Layer
-from fencepost.checkers.graph.run_search import find_cycles, forbidden_layers
+from fencepost.checkers.graph.layers import LAYERS, READS, Layer
+from fencepost.checkers.graph.rules import forbidden_layers, is_permitted, rules_of
+from fencepost.checkers.graph.run_search import find_cycles
 from fencepost.checkers.graph.search_tasks import Cycles
 from fencepost.checkers.model.findings import Finding
+from fencepost.checkers.model.planted import PlantedDamage
 from fencepost.checkers.model.results import CheckResult
+from fencepost.checkers.selfcheck.cycle_damages import READ_EACH_OTHER, READ_FUTURE, READ_OWN_FUTURE
+from fencepost.checkers.selfcheck.pipeline_damages import POLL_SUCCESSOR
+from fencepost.checkers.selfcheck.schedules import scheduled
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
 
@@ -42,6 +50,18 @@ _NEEDS_READ = (
     "no process that writes read another operation's record",
     "no record was read by another operation than its writer",
 )
+_READS_NEED = Needs({SENDS, OUTCOMES, POLLS}, "an operation that is missing may close a cycle")
+_ORDER_NEEDS = Needs(
+    {SENDS, OUTCOMES, *ALL_READS},
+    "an operation that is missing may close a cycle",
+    {SENDS, *FINAL},
+    "a record that is missing may lie between two others, and a lost one has no place",
+)
+_PLANTED: Mapping[str, tuple[PlantedDamage, ...]] = {
+    "G1c-wr": (READ_EACH_OTHER, POLL_SUCCESSOR),
+    "G1c-wr-process": (READ_OWN_FUTURE,),
+    "G1c-wr-realtime": (READ_FUTURE,),
+}
 _ANSWERS: WeakKeyDictionary[RunView, Cycles | Exception] = WeakKeyDictionary()
 
 
@@ -78,8 +98,28 @@ def graph_check(layer: Layer) -> Check[RunView]:
 
     base = layer.name.removesuffix("-process").removesuffix("-realtime")
     smallest_cycle.__doc__ = f"{_DEFINITIONS[base]}{_TIME_EDGE[layer.order]}\n\n{example(layer.name)}\n\n{_TWIN}"
-    needs = _NEEDS_READ[layer.order] if base.startswith("G1c") else _NEEDS[bool(layer.anti)]
-    return Check(layer.name, "run", smallest_cycle, True, None, sentence, gather, _brief, detail, needs)
+    return Check(
+        layer.name,
+        "run",
+        smallest_cycle,
+        across=True,
+        explain=sentence,
+        gather=gather,
+        brief=_brief,
+        detail=detail,
+        needs=_NEEDS_READ[layer.order] if base.startswith("G1c") else _NEEDS[bool(layer.anti)],
+        promise=ACYCLIC,
+        rules=rules_of(layer),
+        evidence=_READS_NEED if layer.family == READS else _ORDER_NEEDS,
+        damages=(*_PLANTED.get(layer.name, ()), _scheduled(layer)),
+    )
+
+
+def _scheduled(layer: Layer) -> PlantedDamage:
+    """The schedule with such a cycle; a cycle of reads is one of reads and writes as well, a permitted one forbidden for it."""
+    if is_permitted(layer):
+        return scheduled(layer.name, cycle=layer.name)
+    return scheduled(layer.name, (layer.name.replace("G1c-wr", "G1c"),))
 
 
 def _brief(run: RunView) -> EdgeFilter | None:

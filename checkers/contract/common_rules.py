@@ -1,0 +1,72 @@
+"""Rules that several anomalies share (`checkers.contract.rules`)."""
+
+from __future__ import annotations
+
+from fencepost.checkers.contract.rules import ALLOWED, DELETIONS, INAPPLICABLE, READS, Rule
+
+COMPACTED = Rule(INAPPLICABLE, "the topic is compacted: an absent record proves nothing", {"compaction": "!false"})
+RETAINED = Rule(INAPPLICABLE, "the topic deletes old records: an absent record proves nothing", {"retention": "!none"})
+UNLESS_TRANSACTIONAL = Rule(INAPPLICABLE, "the workload uses no transactions", {"transactional": "!true"})
+UNLESS_GROUP = Rule(INAPPLICABLE, "no consumer is a member of a group", {"consumption": "assigned", "application": "none"})
+UNLESS_MEMBER = Rule(INAPPLICABLE, "no consumer of ours is a member of a group", {"consumption": "assigned"})
+UNLESS_PROGRAM = Rule(INAPPLICABLE, "no program of somebody's own was judged", {"application": "none"})
+UNLESS_CONNECTOR = Rule(INAPPLICABLE, "no connector was judged", {"connect": "none"})
+UNLESS_PRODUCER = Rule(
+    INAPPLICABLE, "no producer of ours writes here: the records are a connector's", {"connect": "!none", "transactional": "!true"}
+)
+_LOSSES = (  # settings under which records can be cut off that were acknowledged, or even read; each with how
+    ({"unclean_leader_election": "true"}, "an unclean election cuts off what the new leader lacks (KIP-106)"),
+    ({"power_failures": "all replicas"}, "what no replica had synced to disk is gone when the power of all fails"),
+    (
+        {"power_failures": "one replica", "min_insync_replicas": "1"},
+        "the leader may be the only replica in sync, and its power failure takes what it had not synced to disk",
+    ),
+)
+
+
+def cut_off(consequence: str, unless: str = "", **when: str) -> tuple[Rule, ...]:
+    """What follows where a log may be cut off, and under which settings besides."""
+    return tuple(Rule(ALLOWED, f"{how}: {consequence}", {**setting, **when}, unless=unless) for setting, how in _LOSSES)
+
+
+UNFENCED_SOURCES = tuple(
+    Rule(
+        ALLOWED,
+        f"a worker with exactly.once.source.support={level} writes offsets apart from records, and fences nobody (KIP-618)",
+        {"connect": level},
+    )
+    for level in ("disabled", "preparing")
+)
+TRUNCATED = cut_off("records that were read already may be gone; consumers then go back or on (KIP-320)")
+COORDINATOR_CUT_OFF = (
+    Rule(
+        ALLOWED,
+        "an unclean election may cut off the coordinator's log: it then writes markers of the transaction before into the next",
+        {"unclean_coordinator": "true", "transactional": "true"},
+    ),
+    Rule(
+        ALLOWED,
+        "a power failure may cut off the coordinator's log: it then writes markers of the transaction before into the next",
+        {"power_failures": "all replicas", "transactional": "true"},
+    ),
+)
+ABORTED_IN_PART = Rule(
+    ALLOWED,
+    "an operator aborts open transactions on single partitions, of which their coordinators do not learn (KIP-664)",
+    {"operator_aborts": "open", "transactional": "true"},
+)
+ACKED_ALONE = Rule(
+    ALLOWED,
+    "with acks=0 or 1 a leader acknowledges alone, and the next leader gives its offsets away again; what readers got is on all "
+    "replicas in sync (KIP-101), and binds",
+    {"acks": "!all"},
+    unless=READS,
+)
+RECORDS_DELETED, OFFSETS_DELETED = (
+    Rule(ALLOWED, reason, {"topic_deletions": f"has:{what}"}, unless=DELETIONS)
+    for what, reason in (
+        ("records", "what lay in a topic that was deleted is gone, and a transaction that was open then is torn there"),
+        ("offsets", "the topic with the stored offsets was deleted: after each deletion tasks may begin again"),
+    )
+)
+G1 = "read_committed returns only records of committed transactions (KIP-98; Adya's G1)"

@@ -1,0 +1,70 @@
+"""Evidence that a check needs of a history (`Check.evidence`), with the reason; what several checks need alike.
+
+Where evidence is missing that may hold the anomaly, nobody can say that it did not happen: `held` becomes `unknown`. Where
+evidence is missing without which a finding may be an effect of the gap, the finding proves nothing
+(`checkers.verdict.weakening`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+
+from fencepost.checkers.model.findings import Finding
+from fencepost.harness.api.evidence import Evidence, Gap
+
+SENDS, OUTCOMES, POLLS, POSITIONS = Evidence.SENDS, Evidence.OUTCOMES, Evidence.POLLS, Evidence.POSITIONS
+FINAL_COMMITTED, FINAL_UNCOMMITTED = Evidence.FINAL_COMMITTED, Evidence.FINAL_UNCOMMITTED
+DECISIONS, SETTLING = Evidence.DECISIONS, Evidence.SETTLING
+FINAL = frozenset({FINAL_COMMITTED, FINAL_UNCOMMITTED})
+ALL_READS = frozenset({POLLS, *FINAL})
+
+Explains = Callable[[Gap, Finding, Mapping[str, str]], bool]
+
+
+def _always(gap: Gap, finding: Finding, contract: Mapping[str, str]) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Evidence that a check needs, each kind with the reason.
+
+    absence: without it nobody can say that the anomaly did not happen.
+    hidden: why, in words.
+    presence: without it a finding may be an effect of what is missing.
+    doubtful: why, in words.
+    explains: whether a gap of such evidence may explain a finding, under a full contract.
+    """
+
+    absence: Collection[Evidence]
+    hidden: str = "what is missing may have shown it"
+    presence: Collection[Evidence] = ()
+    doubtful: str = "what is missing may explain it"
+    explains: Explains = _always
+
+
+_EVERYTHING = frozenset(Evidence) - {Evidence.RECEIPTS}
+UNDECLARED = Needs(
+    _EVERYTHING,
+    "its check does not declare which evidence it needs",
+    _EVERYTHING,
+    "its check does not declare which evidence it needs, and what is missing may explain what it found",
+)
+
+LOST_PLACE = "whether an acknowledged record was lost, so that its offset was given away again, only the final read says"
+ANYBODY = "whoever is missing may have got or sent such a record"
+ANYBODY_OR_WHEN = f"{ANYBODY}, or when transactions were decided is not known"
+ORDER = Needs(
+    {SENDS, OUTCOMES, *FINAL},
+    "sends whose place is not known are not compared",
+    {FINAL_COMMITTED},
+    f"{LOST_PLACE}: it has no place",
+)
+ACROSS = Needs(
+    {SENDS, *ALL_READS},
+    "the consumer that is missing may have done so, and records of nobody are not compared",
+    {POSITIONS},
+    "a line that is missing may have moved the consumer",
+)
+INSIDE = replace(ACROSS, presence=(), doubtful="")

@@ -1,0 +1,63 @@
+"""The rules, needs and damages of all installed checks as one table, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from fencepost.checkers.api import Check
+from fencepost.checkers.contract.promises import CLIENT_PROMISES, OTHER_PROMISES
+from fencepost.checkers.contract.rules import UNRULED, Rule
+from fencepost.checkers.engine.registry import installed_checks
+from fencepost.harness.api.evidence import Evidence
+from fencepost.harness.api.services import AnomalyRules
+
+_ORDER = (*CLIENT_PROMISES, *OTHER_PROMISES)
+
+
+def rules_table() -> list[AnomalyRules]:
+    """A row per installed check, by promise; those of plug-ins come last."""
+    checks = installed_checks()[0]
+    return [_row(check) for check in sorted(checks, key=lambda check: (_place(check), check.name))]
+
+
+def _place(check: Check[Any]) -> int:
+    return _ORDER.index(check.promise) if check.promise in _ORDER else len(_ORDER)
+
+
+def _row(check: Check[Any]) -> AnomalyRules:
+    return AnomalyRules(
+        anomaly=check.name,
+        promise=check.promise,
+        definition=check.summary,
+        rules=tuple(_rule(rule) for rule in _reachable(check.rules)),
+        absence=_kinds(check.evidence.absence),
+        presence=_kinds(check.evidence.presence),
+        damages=tuple(damage.name for damage in check.damages),
+    )
+
+
+def _reachable(rules: Iterable[Rule]) -> list[Rule]:
+    """The rules up to the first without a condition; the one that stands for none where there is no such rule."""
+    reachable: list[Rule] = []
+    for rule in (*rules, UNRULED):
+        reachable.append(rule)
+        if not rule.when and not rule.unless:
+            break
+    return reachable
+
+
+def _rule(rule: Rule) -> tuple[str, str, str]:
+    condition = ", ".join(_condition(key, value) for key, value in rule.when.items())
+    return rule.judged, condition + (f" (unless {rule.unless} show it)" if rule.unless else ""), rule.reason
+
+
+def _condition(key: str, value: str) -> str:
+    if value.startswith("has:"):
+        return f"{key} has {value[4:]}"
+    return f"{key}!={value[1:]}" if value.startswith("!") else f"{key}={value}"
+
+
+def _kinds(evidence: Iterable[Evidence]) -> tuple[str, ...]:
+    """Kinds of evidence, in the order in which `Evidence` has them."""
+    return tuple(kind.value for kind in Evidence if kind in set(evidence))

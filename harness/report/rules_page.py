@@ -1,0 +1,57 @@
+"""Rules of anomalies in Markdown: `fencepost plugins --rules`, and docs/rules.md.
+
+The page is made by `python -m fencepost.harness.report.rules_page > docs/rules.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from fencepost.harness.api.services import AnomalyRules
+from fencepost.harness.plugins import services
+
+_HEAD = """# Rules: when an anomaly is forbidden
+
+<!-- Made by `python -m fencepost.harness.report.rules_page > docs/rules.md`; do not edit. -->
+
+The rules of an anomaly are declared by its check (`checkers/anomalies/`), and tried from the first to the last: the first whose
+conditions hold under the run's contract decides. *inapplicable*: it is not judged. A condition names a key of the contract
+([campaigns.md](campaigns.md)). `fencepost plugins --rules` prints this table with the rules of your own checks. What each anomaly
+is: [anomalies.md](anomalies.md).
+"""
+
+
+def page(rows: Sequence[AnomalyRules]) -> str:
+    """A section per promise, a table per anomaly. rows: in the order of their promises."""
+    sections = (f"## {promise or 'of plug-ins'}\n\n{_anomalies(list(some))}" for promise, some in groupby(rows, _promise))
+    return "\n\n".join(sections)
+
+
+def _promise(row: AnomalyRules) -> str:
+    return row.promise
+
+
+def _anomalies(rows: Sequence[AnomalyRules]) -> str:
+    return "\n\n".join(_anomaly(row) for row in rows)
+
+
+def _anomaly(row: AnomalyRules) -> str:
+    lines = [f"### {row.anomaly}", "", row.definition, "", "| when | verdict | reason |", "|---|---|---|"]
+    lines += [f"| {when or 'else'} | {judged} | {reason} |" for judged, when, reason in row.rules]
+    lines += ["", f"Evidence: {_evidence(row)}. Damages: {', '.join(row.damages) or 'none'}."]
+    return "\n".join(lines)
+
+
+def _evidence(row: AnomalyRules) -> str:
+    doubtful = f"; a finding proves nothing without {', '.join(row.presence)}" if row.presence else ""
+    return f"*held* needs {', '.join(row.absence)}{doubtful}"
+
+
+def own_rules() -> list[AnomalyRules]:
+    """The rows of the checks that come with fencepost."""
+    return [row for row in services.judge().rules() if row.promise]
+
+
+if __name__ == "__main__":
+    print(f"{_HEAD}\n{page(own_rules())}")  # noqa: T201

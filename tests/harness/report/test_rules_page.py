@@ -1,0 +1,33 @@
+"""The rules of all anomalies as one table: on the page of the documentation, and in the terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from support.installed import INSTALLED
+
+from fencepost.harness.plugins import services
+from fencepost.harness.report.rules_page import own_rules, page
+
+PAGE = Path(__file__).parents[3] / "docs" / "rules.md"
+
+
+def test_the_page_is_up_to_date():
+    assert PAGE.read_text().endswith(f"\n{page(own_rules())}\n"), (
+        "make it again: python -m fencepost.harness.report.rules_page > docs/rules.md"
+    )
+
+
+def test_every_anomaly_has_a_row_that_ends_with_what_decides_in_every_other_case():
+    rows = {row.anomaly: row for row in services.judge().rules()}
+    assert set(rows) == set(INSTALLED)
+    for row in rows.values():
+        assert [when for _, when, _ in row.rules].index("") == len(row.rules) - 1, row.anomaly
+        assert row.absence, row.anomaly
+
+
+def test_a_condition_is_in_words_with_the_evidence_that_stands_against_it():
+    [row] = [row for row in services.judge().rules() if row.anomaly == "lost-write"]
+    assert ("allowed", "acks=0 (unless reads show it)") in [(judged, when) for judged, when, _ in row.rules]
+    assert row.absence == ("sends", "outcomes", "final-committed", "final-uncommitted")
+    assert "lose" in row.damages
