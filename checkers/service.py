@@ -67,10 +67,10 @@ class SparkJudge(Judge):
                 anomalies.setdefault(check.promise, []).append(check.name)
         return anomalies
 
-    def rules(self) -> list[AnomalyRules]:
+    def rules(self, checks: Sequence[Any] | None = None) -> list[AnomalyRules]:
         from fencepost.checkers.engine.rules_table import rules_table
 
-        return rules_table()
+        return rules_table(checks)
 
     def fetch(self, session: Any, url: str, run_dir: Path, schema: Any) -> str:
         from fencepost.checkers.engine.remote import fetch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fencepost.checkers.api import Check
@@ -15,10 +15,10 @@ from fencepost.harness.api.services import AnomalyRules
 _ORDER = (*CLIENT_PROMISES, *OTHER_PROMISES)
 
 
-def rules_table() -> list[AnomalyRules]:
-    """A row per installed check, by promise; those of plug-ins come last."""
-    checks = installed_checks()[0]
-    return [_row(check) for check in sorted(checks, key=lambda check: (_place(check), check.name))]
+def rules_table(checks: Sequence[Check[Any]] | None = None) -> list[AnomalyRules]:
+    """A row per check (of the installed ones: None), by promise; those with promises of their own come last."""
+    chosen = installed_checks()[0] if checks is None else checks
+    return [_row(check) for check in sorted(chosen, key=lambda check: (_place(check), check.name))]
 
 
 def _place(check: Check[Any]) -> int:

@@ -91,8 +91,8 @@ class Judge(Protocol):
     def promises(self) -> Mapping[str, Sequence[str]]:
         """The promises of clients, in words, each with the anomalies that break it; those of plug-ins come last."""
 
-    def rules(self) -> Sequence[AnomalyRules]:
-        """Every installed check with its rules, the evidence that it needs and the damages that it must find, by promise."""
+    def rules(self, checks: Sequence[Any] | None = None) -> Sequence[AnomalyRules]:
+        """The rules, the needs and the damages of some checks, or of all that are installed; by promise."""
 
     def fetch(self, session: Any, url: str, run_dir: Path, schema: Any) -> str:
         """Copy the small files of the run at `url` into `run_dir`; the address of its history, which has this schema.

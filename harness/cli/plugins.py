@@ -69,11 +69,11 @@ def plugins(
 def _print_rules(anomaly: str | None, as_json: bool) -> None:
     """The rules of all anomalies, or of one by its name."""
     from fencepost.harness.plugins import services
-    from fencepost.harness.plugins.registry import unknown
+    from fencepost.harness.plugins.registry import load, unknown
     from fencepost.harness.report.rules_page import page
 
-    rows = services.judge().rules()
-    chosen = [row for row in rows if anomaly in (None, row.anomaly)]
+    rows = services.judge().rules([load("checker", anomaly)] if anomaly and ":" in anomaly else None)
+    chosen = [row for row in rows if anomaly in (None, row.anomaly) or ":" in (anomaly or "")]
     if not chosen:
         raise CampaignError([unknown("anomaly", anomaly or "", (row.anomaly for row in rows))])
     if as_json:

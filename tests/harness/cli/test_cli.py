@@ -283,6 +283,8 @@ def test_the_rules_of_anomalies_are_printed_all_or_one(fencepost):
     assert (code, "### lost-write" in out, "| transactional=true | forbidden |" in out) == (0, False, True)
     code, out, _ = fencepost("plugins", "duplicate", "--rules", "--json")
     assert [row["anomaly"] for row in json.loads(out)] == ["duplicate"]
+    Path("my_checks.py").write_text("from fencepost.checkers.anomalies.losses import lost_write as mine\n")
+    assert "### lost-write" in fencepost("plugins", "my_checks:mine", "--rules")[1]
     code, _, err = fencepost("plugins", "duplicates", "--rules")
     assert (code, 'unknown anomaly "duplicates"; did you mean "duplicate"?' in err) == (254, True)
 
