@@ -25,6 +25,7 @@ from typing import Any, Generic, TypeVar
 
 import pandas as pd
 
+from fencepost.checkers.contract.attribution import Attribution
 from fencepost.checkers.contract.common_rules import (
     ABORTED_IN_PART,
     COMPACTED,
@@ -57,6 +58,7 @@ __all__ = [
     "RETAINED",
     "UNLESS_PRODUCER",
     "UNLESS_TRANSACTIONAL",
+    "Attribution",
     "Check",
     "CheckResult",
     "DamagedHistory",
@@ -111,6 +113,8 @@ class Check(Generic[Where]):
     shown_by: whether the places where readers got a finding's records (partition, offset, v) show it by themselves, for rules
         that permit it unless they do (`Rule.unless`).
     promise: the promise that it breaks (`checkers.contract.promises`, or words of your own).
+    consequences: anomalies that follow from this one, about the same records: a test that expects this one expects them too.
+    attribution: by which of its records a finding is bound to its cause.
     options: a frozen dataclass with a default for each field. The function gets an instance of it as its second argument:
         `given`, which comes of `module:NAME,KEY=VALUE...`, else the defaults.
     damages: ways to spoil a history so that this check must find it; `fencepost selfcheck` plants them.
@@ -135,6 +139,8 @@ class Check(Generic[Where]):
     evidence: Needs = UNDECLARED
     shown_by: Shows | None = None
     promise: str = ""
+    consequences: tuple[str, ...] = ()
+    attribution: Attribution = Attribution.RECORDS
 
     def __call__(self, where: Where) -> CheckResult:
         if self.options is None:

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from fencepost.checkers.api import partition_check
+from fencepost.checkers.contract.attribution import Attribution
 from fencepost.checkers.contract.common_rules import ACKED_ALONE, UNLESS_PRODUCER, cut_off
 from fencepost.checkers.contract.needs import ALL_READS, ANYBODY, FINAL_COMMITTED, LOST_PLACE, OUTCOMES, SENDS, Needs
 from fencepost.checkers.contract.promises import ONE_LOG
@@ -77,6 +78,7 @@ def _proven(ops: Any, run: RunView) -> set[int]:
 @partition_check(
     "inconsistent-offset",
     promise=ONE_LOG,
+    attribution=Attribution.EACH_OFFSET,
     rules=(
         UNLESS_PRODUCER,
         *cut_off("its offset is given away again, and who read it before got another record there", FINAL_READS),

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from weakref import WeakKeyDictionary
 
 from fencepost.checkers.api import Check
+from fencepost.checkers.contract.attribution import Attribution
 from fencepost.checkers.contract.needs import ALL_READS, FINAL, OUTCOMES, POLLS, SENDS, Needs
 from fencepost.checkers.contract.promises import ACYCLIC
 from fencepost.checkers.graph import explain
@@ -109,6 +110,7 @@ def graph_check(layer: Layer) -> Check[RunView]:
         detail=detail,
         needs=_NEEDS_READ[layer.order] if base.startswith("G1c") else _NEEDS[bool(layer.anti)],
         promise=ACYCLIC,
+        attribution=Attribution.RECORDS if is_permitted(layer) else Attribution.PAIR,
         rules=rules_of(layer),
         evidence=_READS_NEED if layer.family == READS else _ORDER_NEEDS,
         damages=(*_PLANTED.get(layer.name, ()), _scheduled(layer)),

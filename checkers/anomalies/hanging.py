@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from fencepost.checkers.api import run_check
+from fencepost.checkers.contract.attribution import Attribution
 from fencepost.checkers.contract.common_rules import ABORTED_IN_PART, COORDINATOR_CUT_OFF, UNLESS_TRANSACTIONAL, cut_off
 from fencepost.checkers.contract.needs import ALL_READS, OUTCOMES, SENDS, SETTLING, Needs
 from fencepost.checkers.contract.promises import LIVE
@@ -152,6 +153,7 @@ def _explain_hanging(finding: Finding, text: FindingText) -> str:
 @run_check(
     "hanging-transaction",
     promise=LIVE,
+    attribution=Attribution.PARTITION,
     rules=(
         Rule(INAPPLICABLE, "the workload uses no transactions", {"transactional": "!true", "connect": "!enabled"}),
         *cut_off("with the marker of a transaction, which nobody writes again"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fencepost.checkers.api import run_check
+from fencepost.checkers.contract.attribution import Attribution
 from fencepost.checkers.contract.common_rules import cut_off
 from fencepost.checkers.contract.needs import SETTLING, Needs
 from fencepost.checkers.contract.promises import LIVE
@@ -51,6 +52,7 @@ def _explain_stall(finding: Finding, text: FindingText) -> str:
 @run_check(
     "lso-stall",
     promise=LIVE,
+    attribution=Attribution.PARTITION,
     rules=(
         *cut_off("with the marker of a transaction, which nobody writes again", transactional="true"),
         Rule(FORBIDDEN, "every transaction ends, at the latest by its timeout (KIP-98, KIP-890)"),

@@ -74,6 +74,7 @@ def _resolve_lost(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
 @partition_check(
     "lost-write",
     promise=ACKNOWLEDGED,
+    consequences=("inconsistent-offset", "stale-read"),  # a truncated record's offset is given away again
     rules=(
         UNLESS_PRODUCER,
         COMPACTED,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fencepost.checkers.api import partition_check
+from fencepost.checkers.contract.attribution import Attribution
 from fencepost.checkers.contract.common_rules import UNLESS_PRODUCER
 from fencepost.checkers.contract.needs import ALL_READS, ANYBODY, SENDS, Needs
 from fencepost.checkers.contract.promises import ONE_LOG
@@ -53,6 +54,7 @@ def _explain_phantom(finding: Finding, text: FindingText) -> str:
 @partition_check(
     "phantom",
     promise=ONE_LOG,
+    attribution=Attribution.PARTITION,
     rules=(
         UNLESS_PRODUCER,
         Rule(FORBIDDEN, "a topic holds only what producers sent, unchanged (record checksums)"),

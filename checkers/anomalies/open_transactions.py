@@ -22,6 +22,7 @@ from fencepost.checkers.contract.common_rules import (
 from fencepost.checkers.contract.needs import ANYBODY_OR_WHEN, DECISIONS, FINAL_COMMITTED, OUTCOMES, POLLS, SENDS, Needs
 from fencepost.checkers.contract.promises import ISOLATED
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
+from fencepost.checkers.graph.layers import READ_CYCLES
 from fencepost.checkers.model.arrays import Bools, Ints
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult, join_rows
@@ -46,6 +47,7 @@ def _explain_overrun(finding: Finding, text: FindingText) -> str:
 @partition_check(
     "lso-overrun",
     promise=ISOLATED,
+    consequences=("poll-skip", "int-poll-skip", *READ_CYCLES),  # who reads past an open transaction never gets its records
     rules=(
         UNLESS_PRODUCER,
         UNLESS_TRANSACTIONAL,

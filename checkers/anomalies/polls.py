@@ -13,6 +13,7 @@ import numpy as np
 
 from fencepost.checkers.anomalies.consecutive_reads import MOST_MISSING, ConsecutiveReads, ReadPairs, Skips, consecutive_reads
 from fencepost.checkers.api import partition_check
+from fencepost.checkers.contract.attribution import Attribution
 from fencepost.checkers.contract.common_rules import ABORTED_IN_PART, COMPACTED, RETAINED, TRUNCATED, UNLESS_PRODUCER
 from fencepost.checkers.contract.needs import ACROSS, INSIDE
 from fencepost.checkers.contract.promises import COMPLETE
@@ -188,6 +189,7 @@ def _explain_return(finding: Finding, text: FindingText) -> str:
 @partition_check(
     "nonmonotonic-poll",
     promise=COMPLETE,
+    attribution=Attribution.PAIR,
     rules=(UNLESS_PRODUCER, *TRUNCATED, _KEPT, Rule(FORBIDDEN, _IN_ORDER)),
     evidence=ACROSS,
     damages=(STEP_BACK,),
@@ -221,6 +223,7 @@ def nonmonotonic_poll(log: PartitionLog) -> CheckResult:
 @partition_check(
     "int-nonmonotonic-poll",
     promise=COMPLETE,
+    attribution=Attribution.PAIR,
     rules=(UNLESS_PRODUCER, *TRUNCATED, _KEPT, Rule(FORBIDDEN, _IN_ORDER)),
     evidence=INSIDE,
     damages=(REPEAT_INSIDE,),

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from fencepost.checkers.api import partition_check
+from fencepost.checkers.contract.attribution import Attribution
 from fencepost.checkers.contract.common_rules import ACKED_ALONE, UNLESS_PRODUCER, cut_off
 from fencepost.checkers.contract.needs import ORDER
 from fencepost.checkers.contract.promises import ORDERED
@@ -56,6 +57,7 @@ def _explain_inversion(finding: Finding, text: FindingText) -> str:
 @partition_check(
     "order-inversion",
     promise=ORDERED,
+    attribution=Attribution.PAIR,
     rules=(
         UNLESS_PRODUCER,
         *cut_off("a record that is gone, and read or acknowledged before, lay higher than its successor does", FINAL_READS),

@@ -22,6 +22,7 @@ from fencepost.checkers.contract.common_rules import (
 from fencepost.checkers.contract.needs import ANYBODY, ANYBODY_OR_WHEN, DECISIONS, FINAL_COMMITTED, OUTCOMES, POLLS, SENDS, Needs
 from fencepost.checkers.contract.promises import ATOMIC, ISOLATED
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
+from fencepost.checkers.graph.layers import READ_CYCLES
 from fencepost.checkers.model.arrays import Bools
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult, join_rows
@@ -54,6 +55,7 @@ def _explain_aborted(finding: Finding, text: FindingText) -> str:
 @partition_check(
     "aborted-read",
     promise=ISOLATED,
+    consequences=READ_CYCLES,
     rules=(
         UNLESS_PRODUCER,
         Rule(FORBIDDEN, "what surely failed outside transactions was never appended", {"transactional": "!true"}),
@@ -135,6 +137,8 @@ def _explain_dirty(finding: Finding, text: FindingText) -> str:
 @partition_check(
     "dirty-read",
     promise=ISOLATED,
+    # what was read too early and then aborted is never returned to others
+    consequences=("poll-skip", "int-poll-skip", "stale-read", "lso-overrun", *READ_CYCLES),
     rules=(
         UNLESS_PRODUCER,
         *COORDINATOR_CUT_OFF,
@@ -248,6 +252,7 @@ def _may_be_torn(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
 @partition_check(
     "torn-transaction",
     promise=ATOMIC,
+    consequences=("lost-write", "false-ack", "aborted-read", "dirty-read", "stale-read", *READ_CYCLES),
     rules=(
         UNLESS_PRODUCER,
         UNLESS_TRANSACTIONAL,

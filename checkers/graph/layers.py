@@ -54,3 +54,4 @@ LAYERS: tuple[Layer, ...] = (
     *_three_forms("G-single", _G1 | {RW}, ANTI, ANTI_TIME, anti=ONE),
     *_three_forms("G2", _G1 | {RW}, ANTI, ANTI_TIME, anti=SEVERAL),
 )
+READ_CYCLES = tuple(layer.name for layer in LAYERS if layer.family == READS)  # a record that is read too early can close one

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fencepost.checkers.contract.attribution import Attribution
 from fencepost.checkers.contract.needs import UNDECLARED, Needs
 from fencepost.checkers.contract.promises import LIVE
 from fencepost.checkers.contract.rules import ALLOWED, INAPPLICABLE, Rule
@@ -31,6 +32,8 @@ class JudgedProperty:
     table: Sequence[Mapping[str, Any]] = ()  # with what it was compared, row by row
     needs: Needs = UNDECLARED  # evidence of the history
     promise: str = ""  # that the anomaly breaks
+    consequences: Sequence[str] = ()  # anomalies that follow from it
+    attribution: Attribution = Attribution.RECORDS
     gaps: Sequence[Gap] = ()  # what of the history is missing, where the answer is unknown for it
 
     @property

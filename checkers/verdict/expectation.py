@@ -10,22 +10,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from fencepost.checkers.contract.attribution import Attribution
 from fencepost.checkers.model.findings import Finding, FindingRecord
 from fencepost.checkers.verdict.decision import JudgedProperty
 from fencepost.harness.api import record_ids
 from fencepost.harness.api.expectations import ALONE, ANYWHERE, anomaly_and_word
 from fencepost.harness.api.values import Property, Verdict
 
-_READ_CYCLES = ("G1c-wr", "G1c-wr-process", "G1c-wr-realtime")  # a record read too early can close a cycle of reads
-CONSEQUENCES: dict[str, tuple[str, ...]] = {
-    "torn-transaction": ("lost-write", "false-ack", "aborted-read", "dirty-read", "stale-read", *_READ_CYCLES),
-    "aborted-read": _READ_CYCLES,
-    "lost-write": ("inconsistent-offset", "stale-read"),  # a truncated record's offset is given away again
-    # what was read too early and then aborted is never returned to others
-    "dirty-read": ("poll-skip", "int-poll-skip", "stale-read", "lso-overrun", *_READ_CYCLES),
-    # who reads past an open transaction never gets its records
-    "lso-overrun": ("poll-skip", "int-poll-skip", *_READ_CYCLES),
-}
 NAMED = 5  # findings that a sentence names
 _MET: Mapping[Verdict, bool | None] = {Verdict.VALID: True, Verdict.INVALID: False, Verdict.UNKNOWN: None}
 Place = tuple[str, int]  # a partition, and the operation that sent records to it (`record_ids.operation_key_of`)
@@ -63,7 +54,9 @@ def compare(expect: Sequence[str], tolerate: Sequence[str], judged: Sequence[Jud
         verdict, reason = decide(judged)
         return Comparison(_MET[verdict], "" if verdict is Verdict.VALID else reason, violated)
     missing = [name for name in wanted if name not in violated]
-    unexpected = _unexpected(wanted, dict(anomaly_and_word(text) for text in tolerate), violated)
+    unexpected = _unexpected(
+        wanted, dict(anomaly_and_word(text) for text in tolerate), violated, {one.name: one for one in judged}
+    )
     rest = [_without(one, wanted, unexpected.get(one.name, ())) for one in judged]
     verdict, reason = decide(rest)
     parts = [f"not found: {', '.join(_missing(name, judged) for name in missing)}"] if missing else []
@@ -99,18 +92,24 @@ def _without(one: JudgedProperty, wanted: Collection[str], unexpected: Sequence[
 # Consequences
 # --------------------------------------------------------------------------------------------------
 def _unexpected(
-    wanted: Mapping[str, str], tolerated: Mapping[str, str], violated: Mapping[str, Sequence[Finding]]
+    wanted: Mapping[str, str],
+    tolerated: Mapping[str, str],
+    violated: Mapping[str, Sequence[Finding]],
+    properties: Mapping[str, JudgedProperty],
 ) -> dict[str, Sequence[Finding]]:
     """Forbidden findings that are neither expected, nor consequences, nor tolerated; by anomaly."""
     places = {name: _places(violated.get(name, ())) for name in wanted}
     follows = {name: word != ALONE for name, word in wanted.items()}
     rest = {name: list(some) for name, some in violated.items() if name not in wanted and tolerated.get(name) != ANYWHERE}
+    consequences = {name: one.consequences for name, one in properties.items()}
     explained = True
     while explained:  # what follows from a consequence is a consequence
         explained = False
         for name, findings in rest.items():
-            causes = [cause for cause in places if name in tolerated or (follows[cause] and name in CONSEQUENCES.get(cause, ()))]
-            bound = [one for one in findings if any(_is_about(one, places[cause]) for cause in causes)]
+            causes = [cause for cause in places if name in tolerated or (follows[cause] and name in consequences.get(cause, ()))]
+            bound = [
+                one for one in findings if any(_is_about(one, properties[name].attribution, places[cause]) for cause in causes)
+            ]
             if bound:
                 explained = True
                 rest[name] = [one for one in findings if one not in bound]
@@ -128,24 +127,16 @@ def _place(row: FindingRecord) -> Place:
     return row.partition, int(record_ids.operation_key_of(row.v))
 
 
-def _is_about(finding: Finding, places: Collection[Place]) -> bool:
-    """Whether a finding is about these records, all that is wrong with it.
-
-    Wrong are the missing records of a finding, if it has any; of one about a pair of records (at one offset, in the wrong order,
-    on a cycle) one of the pair; else all of its records. What no transaction did is bound by its partition alone.
-    """
-    if finding.anomaly in WITHOUT_SENDER:
+def _is_about(finding: Finding, attribution: Attribution, places: Collection[Place]) -> bool:
+    """Whether a finding is about records that were sent to these places, all that is wrong with it (`Attribution`)."""
+    if attribution is Attribution.PARTITION:
         return {row.partition for row in finding.rows} <= {partition for partition, _ in places}
     missing = finding.records("missing")
     rows = [row for row in (missing or finding.rows) if row.v >= 0]
-    if finding.anomaly == "inconsistent-offset":
+    if attribution is Attribution.EACH_OFFSET:
         at = sorted(rows, key=lambda row: (row.partition, row.offset))
         offsets = [list(some) for _, some in groupby(at, key=lambda row: (row.partition, row.offset))]
         return bool(offsets) and all(any(_place(row) in places for row in some) for some in offsets)
-    if not missing and finding.anomaly in PAIRS:
+    if not missing and attribution is Attribution.PAIR:
         return any(_place(row) in places for row in rows)
     return bool(rows) and all(_place(row) in places for row in rows)
-
-
-WITHOUT_SENDER = frozenset({"phantom", "lso-stall", "hanging-transaction"})  # nobody sent the record; or nobody knows who hangs
-PAIRS = frozenset({"order-inversion", "real-time-inversion", "nonmonotonic-poll", "int-nonmonotonic-poll", *_READ_CYCLES})

@@ -247,6 +247,8 @@ def _judged(check: Check[Any], result: CombinedResult, run: RunView, receipts: R
             table=result.table,
             needs=check.evidence,
             promise=check.promise,
+            consequences=check.consequences,
+            attribution=check.attribution,
         )
         for by, some in parts
     ]

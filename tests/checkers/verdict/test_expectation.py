@@ -11,7 +11,7 @@ from support.installed import INSTALLED
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
 from fencepost.checkers.model.findings import Finding, FindingRecord
 from fencepost.checkers.verdict.decision import JudgedProperty, decide
-from fencepost.checkers.verdict.expectation import CONSEQUENCES, PAIRS, WITHOUT_SENDER, compare
+from fencepost.checkers.verdict.expectation import compare
 from fencepost.harness.api import record_id
 from fencepost.harness.api.values import Property
 
@@ -42,7 +42,9 @@ def properties(found, allowed=()):
     for name in dict.fromkeys(name for name, _ in found):
         findings = [Finding(name, list(records), id=number) for number, (one, records) in enumerate(found, 1) if one == name]
         rule = Rule(ALLOWED if name in allowed else FORBIDDEN, "why")
-        made.append(JudgedProperty(name, rule, Property.VIOLATED, 5, "", findings))
+        check = INSTALLED.get(name)
+        bound = {"consequences": check.consequences, "attribution": check.attribution} if check else {}
+        made.append(JudgedProperty(name, rule, Property.VIOLATED, 5, "", findings, **bound))
     return made
 
 
@@ -161,8 +163,8 @@ def test_a_test_that_expects_valid_takes_nothing_else(expect):
     assert compared(expect, [], unread=["t-0"]).met is None
 
 
-def test_the_tables_name_anomalies_that_there_are():
-    assert {*CONSEQUENCES, *PAIRS, *WITHOUT_SENDER, *(name for some in CONSEQUENCES.values() for name in some)} <= set(INSTALLED)
+def test_consequences_are_anomalies_that_there_are():
+    assert {name for check in INSTALLED.values() for name in check.consequences} <= set(INSTALLED)
 
 
 def test_a_run_without_its_final_read_does_not_show_what_its_test_expects(judged):
