@@ -125,21 +125,25 @@ def _resolve_lost(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
 def lost_write(log: PartitionLog) -> CheckResult:
     """A promised record that a completed final read did not return.
 
-    Promised: every record of a transaction whose commit returned ok; an acknowledged record outside transactions; an
-    acknowledged record of an undecided transaction of which a read_committed reader got some record (any record when the
-    operation has no completion at all: commit follows only after every acknowledgement), unless commit was never called
-    (`dirty-read`). The final read is the completed read_committed one, else the completed read_uncommitted one (which sees more).
-    Without either, only what lies below a record that somebody got, and was read by nobody at all, is lost: the tail may simply
-    be unpolled. It lies below by its offset, or, where that is unknown, because the other record was sent later: after the
-    acknowledgement or the end of the operation, or after a read_committed reader got any record of the transaction (its marker
-    follows all of its records).
-    Where the history does not tell what some poll returned, it must also lie between two consecutive reads of one
-    consumer, or between the partition's start and the first read after it: that poll may have got the record, and no other.
-    In a partition whose last stable offset is stuck, a record above it is hidden: lost only if read_uncommitted misses it too.
-    Where nobody looked at that offset, and no read_uncommitted final read was complete, what was acknowledged above the end of
-    the read_committed one is hidden or lost: unknown.
-    A record whose offset holds an older one of the same producer is `swallowed-write`'s. A transaction that was never committed,
-    though commit returned ok, is `false-ack`'s.
+    Promised are
+
+    1. every record of a transaction whose commit returned ok;
+    2. an acknowledged record outside transactions;
+    3. an acknowledged record of an undecided transaction of which a read_committed reader got some record, unless commit was
+       never called (`dirty-read`); any record where the operation has no completion, since commit follows every acknowledgement.
+
+    The final read is the completed read_committed one, else the completed read_uncommitted one, which sees more. Lost is
+
+    1. with a final read, what it did not return. Above a last stable offset that is stuck a record is hidden: it is lost only if
+       read_uncommitted misses it too, and unknown where nobody looked at that offset or completed a read at that level.
+    2. without one, what nobody read, and lies below a record that somebody got; what lies above may be unpolled. Below means at a
+       lower offset, or, where that is unknown, sent before the other: it was acknowledged, its operation had ended, or a
+       read_committed reader had got a record of its transaction, whose marker follows all of its records.
+    3. where the result of some poll is unknown, what besides lies between two consecutive reads of one consumer, or between the
+       partition's start and the first read after it: that poll may have got the record, and no other.
+
+    Not lost: a record whose offset holds an older one of the same producer (`swallowed-write`), and what was never committed
+    though commit returned ok (`false-ack`).
 
     compared: promised records that were returned, or had to be. One cause: neighbours in the version order, no survivor between.
 
