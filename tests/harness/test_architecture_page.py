@@ -1,4 +1,4 @@
-"""docs/architecture.md names files, functions and folders that exist, and none of the folders is missing."""
+"""docs/architecture.md names functions that exist, and has a row for every folder."""
 
 from __future__ import annotations
 
@@ -43,13 +43,6 @@ def test_a_function_named_on_the_page_exists(path, name):
 @pytest.mark.parametrize(("path", "name"), [("harness/runs/runner.py", "Runner.fly"), ("harness/runs/runner.py", "judge")])
 def test_a_function_that_does_not_exist_is_seen(path, name):
     assert not defined(path, name)
-
-
-def test_every_path_named_on_the_page_exists():
-    named = re.findall(r"`((?:harness|checkers|clusters|nemesis|workloads|tests|examples)/[\w./]*)`", PAGE)
-    paths = {path for path in named if "NAME" not in path}
-    assert len(paths) > 20
-    assert [path for path in sorted(paths) if not (ROOT / path).exists()] == []
 
 
 @pytest.mark.parametrize("package", TABLED)
