@@ -16,7 +16,7 @@ ROW_COLUMNS = ("partition", *ROW_NUMBERS, "role")
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What a check found in one place, and how much it compared there.
+    """The findings of a check in one place, and how much it compared there.
 
     compared: how many things were really compared; 0 means the anomaly had no chance to show.
     rows: one row per record involved, columns as arrays of one length:
@@ -50,5 +50,5 @@ class CheckResult:
 
 
 def join_rows(*parts: dict[str, Any]) -> dict[str, Any]:
-    """Rows under rows."""
+    """Concatenate rows, column by column."""
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, get_type_hints
 
-HOUR_S, WEEK_S = 3600.0, 604_800.0
+HOUR_S = 3600.0
+"""An hour in seconds: the longest that an option may wait."""
+WEEK_S = 604_800.0
 MOST_EXACT = 2**53 - 1  # the greatest whole number that every reader of JSON keeps
 
 
@@ -40,7 +42,8 @@ class Between:
         return f"between {plain(self.least)} and {plain(self.most)}"
 
 
-Wait = Annotated[float, Between(0, HOUR_S)]  # how long to wait for something, in seconds
+Wait = Annotated[float, Between(0, HOUR_S)]
+"""Seconds to wait for something, an hour at most."""
 
 
 def plain(value: Any) -> str:

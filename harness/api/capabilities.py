@@ -22,8 +22,10 @@ from fencepost.harness.api.effects import (
 )
 from fencepost.harness.api.rights import Right
 
-Pair = tuple[str, str]  # (source node, destination node): packets from source are dropped on arrival at destination
-PacketTimes = list[float | None]  # milliseconds that each of some packets took, in sending order; None: it has not arrived
+Pair = tuple[str, str]
+"""A link in one direction: source node and destination node. Packets from source are dropped on arrival at destination."""
+PacketTimes = list[float | None]
+"""Milliseconds that each of some packets took, in sending order; None: it has not arrived."""
 
 
 @runtime_checkable
@@ -170,7 +172,7 @@ class Fillable(Killable, Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class HeldBack:
-    """What a slow disk held back and let go: writes and syncs, the bytes of the writes, the longest time any of them waited."""
+    """Operations that a slow disk held back: writes and syncs, the bytes of the writes, the longest time any of them waited."""
 
     operations: int = 0
     bytes: int = 0

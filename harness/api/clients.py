@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
 
-CAPABILITIES: Mapping[str, str] = {  # of a client, each with what it offers (docs/client-drivers.md)
+CAPABILITIES: Mapping[str, str] = {
     "transactions": "transactional producers: `begin`, `commit`, `abort`",
     "idempotence": "idempotent producers without transactions",
     "assign": "reading assigned partitions, without a group",
@@ -25,7 +25,8 @@ CAPABILITIES: Mapping[str, str] = {  # of a client, each with what it offers (do
     "leave": "an orderly end",
     "isolation": "both isolation levels",
 }
-CALLS: Mapping[str, tuple[str, ...]] = {  # of a client, by the capability that they need; the others are there always
+"""Capabilities of a client, each with what it offers (docs/client-drivers.md)."""
+CALLS: Mapping[str, tuple[str, ...]] = {
     "transactions": ("begin", "commit", "abort"),
     "assign": ("assign",),
     "offsets-in-transactions": ("send_offsets", "group"),
@@ -36,7 +37,9 @@ CALLS: Mapping[str, tuple[str, ...]] = {  # of a client, by the capability that 
     "initialise": ("initialise",),
     "leave": ("leave",),
 }
-Position = int | Literal["start", "end"]  # an offset, the first record that is still there, or the high watermark
+"""Calls of a client by the capability that they need. A client has all other calls in any case."""
+Position = int | Literal["start", "end"]
+"""A position of a consumer: an offset, the first record that is still there, or the high watermark."""
 
 
 class CallError(Exception):
@@ -67,7 +70,7 @@ class Outgoing:
 
 @dataclass(frozen=True)
 class Delivered:
-    """Where an acknowledged record lies, as far as the client says it (`topic-number`, offset)."""
+    """The place of an acknowledged record, as far as the client says it (`topic-number`, offset)."""
 
     partition: str
     offset: int | None
@@ -95,7 +98,7 @@ class Rebalance:
 
 @dataclass(frozen=True, kw_only=True)
 class ClientSettings:
-    """All that a client needs to be opened. Without ``producer`` there is none; likewise ``consumer``."""
+    """The settings that a client is opened with. Without ``producer`` there is none; likewise ``consumer``."""
 
     name: str
     bootstrap: str
@@ -116,7 +119,9 @@ def consumer_group(name: str) -> str:
 
 
 Done = Callable[[Delivered | CallError], None]
-GroupMetadata = Any  # what a client's `group` gives and its `send_offsets` takes
+"""A callback for the delivery report of one record."""
+GroupMetadata = Any
+"""The group metadata of a consumer: a client's `group` returns it, its `send_offsets` takes it."""
 
 
 class Client(Protocol):

@@ -14,7 +14,7 @@ from fencepost.harness.api.values import Isolation
 
 
 class Roles(Protocol):
-    """Who plays which role right now; asked at the moment of a fault. Each returns a broker's or controller's node name.
+    """Nodes by their present role, looked up at the moment of a fault. Each returns a broker's or controller's node name.
 
     All raise `ClusterError` when nobody answers or nobody plays the role.
     """
@@ -33,7 +33,7 @@ class Roles(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """Where a partition is: nodes, the preferred leader first. ``leader`` is empty when there is none."""
+    """The replicas of a partition: nodes, the preferred leader first. ``leader`` is empty when there is none."""
 
     leader: str
     replicas: tuple[str, ...]
@@ -42,7 +42,7 @@ class Placement:
 
 @dataclass(frozen=True, kw_only=True)
 class TransactionState:
-    """What the coordinator knows of a transactional id (DescribeTransactions, KIP-664).
+    """A transactional id as its coordinator knows it (DescribeTransactions, KIP-664).
 
     state: Kafka's word: `Empty`, `Ongoing`, `PrepareCommit`, `CompleteAbort`. started_ms: when its transaction began,
     milliseconds since 1970 (-1: none is open). partitions: those that are in it.
@@ -58,7 +58,7 @@ class TransactionState:
 
 @dataclass(frozen=True, kw_only=True)
 class ActiveProducer:
-    """What the leader of a partition knows of a producer (DescribeProducers, KIP-664).
+    """A producer as the leader of a partition knows it (DescribeProducers, KIP-664).
 
     first_offset: of its transaction that is open there (None: none is). coordinator_epoch: of the marker before (-1: none).
     last_timestamp_ms: of its last batch, milliseconds since 1970.
@@ -73,7 +73,7 @@ class ActiveProducer:
 
 
 class Admin(Protocol):
-    """What the harness asks of a cluster. Partitions are written ``topic-number`` (`orders-0`)."""
+    """The administrative requests that the harness makes of a cluster. Partitions are written ``topic-number`` (`orders-0`)."""
 
     @prepares
     def create_topics(self, topics: Mapping[str, TopicSpec]) -> None:
@@ -324,7 +324,8 @@ class Obtains(Protocol):
         """Fetch it, unless it is there. Raises CampaignError (there is no such version) and ClusterError."""
 
 
-StoredRow = Sequence[Any]  # partition, offset, leader epoch, producer id, producer epoch, sequence, timestamp, kind, value's head
+StoredRow = Sequence[Any]
+"""A stored record: partition, offset, leader epoch, producer id, producer epoch, sequence, timestamp, kind, value's head."""
 
 
 @runtime_checkable

@@ -31,7 +31,7 @@ class ConnectWorker:
 
 @dataclass(frozen=True)
 class ConnectAnswer:
-    """What a worker of Connect answered: HTTP's status, the document (None: none), and the node that was asked."""
+    """The answer of a worker of Connect: HTTP's status, the document (None: none), and the node that was asked."""
 
     status: int
     document: Any
@@ -54,7 +54,7 @@ class ConnectClient(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectDuties:
-    """What a worker of Connect does now. leads: the group of workers. tasks: connectors with the numbers of tasks."""
+    """The present duties of a worker of Connect. leads: the group of workers. tasks: connectors with the numbers of tasks."""
 
     leads: bool
     connectors: tuple[str, ...] = ()

@@ -17,7 +17,7 @@ from enum import IntEnum
 
 
 class HarnessError(Exception):
-    """Something of ours broke. The text says what was tried, what happened, and what to do."""
+    """A failure of the harness, a cluster or an input; no finding. The text says what was tried, what happened, what to do."""
 
 
 class CampaignError(HarnessError):

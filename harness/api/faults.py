@@ -16,7 +16,7 @@ State = TypeVar("State")
 
 @dataclass(frozen=True, kw_only=True)
 class Receipt:
-    """What a fault really did. Times are CLOCK_MONOTONIC nanoseconds; evidence is plain JSON.
+    """A record of what a fault really did. Times are CLOCK_MONOTONIC nanoseconds; evidence is plain JSON.
 
     ``effective`` is None until it is known, False when the evidence shows that nothing was hurt; then ``note``
     says why. A fault without effect weakens the verdict.
@@ -38,7 +38,7 @@ class Receipt:
 
 
 class SharedState:
-    """What the faults of one run share: one object of each class. Their host holds it. Safe to use from several threads."""
+    """State that the faults of one run share: one object of each class. Their host holds it. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._objects: dict[type, Any] = {}

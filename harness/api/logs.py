@@ -47,7 +47,7 @@ class LogRecord:
 
 @dataclass(frozen=True)
 class LogEntry:
-    """What a record says (docs/connect.md has the kinds): of what, and a number; -1: none.
+    """The meaning of a record (docs/connect.md has the kinds): of what, and a number; -1: none.
 
     producer: id and epoch of the producer that it is about; None: it says of none, and the one that wrote it counts.
     """

@@ -8,11 +8,12 @@ HISTORY_VERSION = 1
 VERDICT_SCHEMA = 1
 PLAN_SCHEMA = 1
 DAMAGE_SCHEMA = 1
-SECOND = "second"  # the name of the Kafka cluster beside the one that is judged
+SECOND = "second"
+"""The name of the Kafka cluster beside the one that is judged."""
 
 
 class Outcome(str, Enum):
-    """What is known of an operation. ok: it happened; fail: it surely did not; info: unknown."""
+    """The outcome of an operation, as far as it is known. ok: it happened; fail: it surely did not; info: unknown."""
 
     OK = "ok"
     FAIL = "fail"

@@ -13,8 +13,10 @@ from fencepost.harness.api.connect import ConnectWorker
 from fencepost.harness.api.record_ids import record_id
 from fencepost.harness.api.values import Isolation, Outcome
 
-ONLY_READ = ("reader", "final", "instance", "conductor")  # names of roles without a producer of ours
-OWN_GROUP = "FENCEPOST_GROUP"  # the group of a program that takes its group from its environment
+ONLY_READ = ("reader", "final", "instance", "conductor")
+"""Names of roles without a producer of the harness."""
+OWN_GROUP = "FENCEPOST_GROUP"
+"""The `group` of a program that takes its consumer group from the environment variable of this name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +61,7 @@ def changelog_of(group: str, store: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Role:
-    """What the process of one slot is: a `writer` or a `member` (producer and consumer), a `reader` or a `final` reader (consumer
+    """The process of one slot: a `writer` or a `member` (producer and consumer), a `reader` or a `final` reader (consumer
     only), an `instance` of a program, which has no client of ours, or a `conductor`, which tells Connect what to do.
 
     polls: whether it has a consumer at all. topics: what the consumer reads; empty: every topic of the workload. group: the
@@ -138,11 +140,12 @@ class Rival(Protocol):
         """One operation, by the workload's `perform` with the rival's client; recorded. The first is `initialise`."""
 
 
-Rivals = Callable[[str], Rival]  # of a slot, by what is appended to its transactional id: the same one for the same suffix
+Rivals = Callable[[str], Rival]
+"""The rivals of a slot, by the suffix of its transactional id: the same rival for the same suffix."""
 
 
 class Operator(Protocol):
-    """Has done from outside, by the harness, what no client does, at the moment when an operation asks for it."""
+    """Actions of the harness from outside the client, at the moment when an operation asks for them."""
 
     def reserve(self) -> bool:
         """Wait until `strike` is this slot's, for the next half minute; whether it is. Asked before a transaction begins."""

@@ -1,4 +1,4 @@
-"""The rooms of the house: who may import whom (docs/architecture.md)."""
+"""Imports between the five packages, and between the folders of each (docs/architecture.md)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -89,27 +90,94 @@ def test_the_vocabulary_imports_nothing_of_ours():
     assert above <= {*said} <= {*above, *parts}
 
 
-def circles() -> list[set[str]]:
-    """Files of the five packages that import each other in a circle: also inside functions, and for type checkers only."""
+@cache
+def imports() -> tuple[tuple[Path, Path], ...]:
+    """Pairs of files of the five packages, importer first: also inside functions, and for type checkers only."""
     files = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
     dotted = {path: ".".join(("fencepost", *path.relative_to(ROOT).with_suffix("").parts)) for path in files}
     modules = {name.removesuffix(".__init__"): path for path, name in dotted.items()}
-    graph = nx.DiGraph()
-    for module, path in modules.items():
-        for node in nodes(path):
-            if isinstance(node, ast.Import):
-                names = {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                full = {f"{node.module}.{alias.name}" for alias in node.names}
-                names = {name if name in modules else node.module for name in full}
-            else:
-                continue
-            graph.add_edges_from((module, name) for name in names if name in modules)
-    return [circle for circle in nx.strongly_connected_components(graph) if len(circle) > 1]
+    pairs = [(path, modules[name]) for path in files for name in modules_named(path, modules) if name in modules]
+    return tuple((path.relative_to(ROOT), other.relative_to(ROOT)) for path, other in pairs)
+
+
+def modules_named(path: Path, modules: Collection[str]) -> set[str]:
+    """The modules that a file imports: of `from package import name` the module `package.name`, where that is a module."""
+    names = set()
+    for node in nodes(path):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            full = {f"{node.module}.{alias.name}" for alias in node.names}
+            names |= {name if name in modules else node.module for name in full}
+    return names
 
 
 def test_no_files_import_each_other_in_a_circle():
-    assert circles() == []
+    graph = nx.DiGraph(imports())
+    assert [circle for circle in nx.strongly_connected_components(graph) if len(circle) > 1] == []
+
+
+# --------------------------------------------------------------------------------------------------
+# Floors: the order of the folders, as docs/architecture.md lists it
+# --------------------------------------------------------------------------------------------------
+def floors(package: str) -> list[list[str]]:
+    """The floors of a package, lowest first: each line of its block names folders, and files that lie beside them."""
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    (block,) = re.findall(rf"^```floors {package}\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    return [[member.strip() for member in line.split(",")] for line in block.splitlines()]
+
+
+def members(package: str) -> set[str]:
+    """The folders of a package with Python files, and the files that lie beside them; without its own `__init__`."""
+    paths = [path.relative_to(ROOT / package).parts[0] for path in (ROOT / package).rglob("*.py")]
+    return {*paths} - {"__init__.py"}
+
+
+def heights(package: str, lines: Sequence[Sequence[str]], there: Collection[str]) -> dict[str, int]:
+    """Member -> its floor. `*.py` stands for every file that no line names."""
+    listed = {member: height for height, line in enumerate(lines) for member in line}
+    others = listed.pop("*.py", None)
+    rest = {member for member in there if member.endswith(".py")} - listed.keys() if others is not None else set()
+    return {**listed, **dict.fromkeys(rest, others)}
+
+
+def upwards(package: str, lines: Sequence[Sequence[str]], pairs: Iterable[tuple[Path, Path]]) -> list[str]:
+    """Imports between members of a package that do not go to a lower floor."""
+    listed = {"__init__.py": -1, **heights(package, lines, members(package))}
+    within = [pair for pair in pairs if {path.parts[0] for path in pair} == {package}]
+    return sorted(
+        f"{path} imports {other}"
+        for path, other in within
+        if path.parts[1] != other.parts[1] and listed[other.parts[1]] >= listed[path.parts[1]]
+    )
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_folder_stands_on_a_floor_and_every_floor_exists(package):
+    listed = [member for line in floors(package) for member in line if member != "*.py"]
+    assert len(listed) == len({*listed})
+    assert heights(package, floors(package), members(package)).keys() == members(package)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_imports_go_to_lower_floors_only(package):
+    assert upwards(package, floors(package), imports()) == []
+
+
+def test_an_import_upwards_or_along_a_floor_is_seen():
+    lines = [["support", "testing"], ["kill.py"], ["*.py"]]
+    pairs = [
+        ("support/targets.py", "testing/fake.py"),
+        ("kill.py", "pause.py"),
+        ("pause.py", "halves.py"),
+        ("pause.py", "kill.py"),
+    ]
+    given = [(Path("nemesis", path), Path("nemesis", other)) for path, other in pairs]
+    assert upwards("nemesis", lines, given) == [
+        "nemesis/kill.py imports nemesis/pause.py",
+        "nemesis/pause.py imports nemesis/halves.py",
+        "nemesis/support/targets.py imports nemesis/testing/fake.py",
+    ]
 
 
 @pytest.mark.parametrize("package", PACKAGES)
