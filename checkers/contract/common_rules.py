@@ -5,8 +5,11 @@ from __future__ import annotations
 from fencepost.checkers.contract.rules import ALLOWED, DELETIONS, INAPPLICABLE, READS, Rule
 
 COMPACTED = Rule(INAPPLICABLE, "the topic is compacted: an absent record proves nothing", {"compaction": "!false"})
+"""Rule: not judged on topics with compaction."""
 RETAINED = Rule(INAPPLICABLE, "the topic deletes old records: an absent record proves nothing", {"retention": "!none"})
+"""Rule: not judged on topics with retention."""
 UNLESS_TRANSACTIONAL = Rule(INAPPLICABLE, "the workload uses no transactions", {"transactional": "!true"})
+"""Rule: not judged where the workload uses no transactions."""
 UNLESS_GROUP = Rule(INAPPLICABLE, "no consumer is a member of a group", {"consumption": "assigned", "application": "none"})
 UNLESS_MEMBER = Rule(INAPPLICABLE, "no consumer of ours is a member of a group", {"consumption": "assigned"})
 UNLESS_PROGRAM = Rule(INAPPLICABLE, "no program of somebody's own was judged", {"application": "none"})
@@ -14,6 +17,7 @@ UNLESS_CONNECTOR = Rule(INAPPLICABLE, "no connector was judged", {"connect": "no
 UNLESS_PRODUCER = Rule(
     INAPPLICABLE, "no producer of ours writes here: the records are a connector's", {"connect": "!none", "transactional": "!true"}
 )
+"""Rule: not judged where a connector writes and no producer of the workload."""
 _LOSSES = (  # settings under which records can be cut off that were acknowledged, or even read; each with how
     ({"unclean_leader_election": "true"}, "an unclean election cuts off what the new leader lacks (KIP-106)"),
     ({"power_failures": "all replicas"}, "what no replica had synced to disk is gone when the power of all fails"),
@@ -25,7 +29,11 @@ _LOSSES = (  # settings under which records can be cut off that were acknowledge
 
 
 def cut_off(consequence: str, unless: str = "", **when: str) -> tuple[Rule, ...]:
-    """What follows where a log may be cut off, and under which settings besides."""
+    """Rules: allowed where a log may be cut off (unclean elections, power failures).
+
+    consequence: what follows for the anomaly, in words. unless: evidence that the setting leaves intact (`Rule.unless`). when:
+    further conditions.
+    """
     return tuple(Rule(ALLOWED, f"{how}: {consequence}", {**setting, **when}, unless=unless) for setting, how in _LOSSES)
 
 
@@ -55,6 +63,7 @@ ABORTED_IN_PART = Rule(
     "an operator aborts open transactions on single partitions, of which their coordinators do not learn (KIP-664)",
     {"operator_aborts": "open", "transactional": "true"},
 )
+"""Rule: allowed where operators abort open transactions on single partitions (KIP-664)."""
 ACKED_ALONE = Rule(
     ALLOWED,
     "with acks=0 or 1 a leader acknowledges alone, and the next leader gives its offsets away again; what readers got is on all "

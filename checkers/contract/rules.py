@@ -13,7 +13,12 @@ from dataclasses import dataclass, field
 
 from fencepost.harness.api.contract_layers import overlaid_contract, planned_contract
 
-FORBIDDEN, ALLOWED, INAPPLICABLE = "forbidden", "allowed", "inapplicable"
+FORBIDDEN = "forbidden"
+"""Judgement of a rule: each finding violates the contract."""
+ALLOWED = "allowed"
+"""Judgement of a rule: findings are reported, and decide nothing."""
+INAPPLICABLE = "inapplicable"
+"""Judgement of a rule: nothing is judged under such a contract."""
 READS, FINAL_READS = "reads", "final reads"  # evidence that a setting leaves intact (`Rule.unless`)
 DELETIONS = "deletions"  # findings that no deletion of a topic explains
 

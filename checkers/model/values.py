@@ -10,6 +10,7 @@ import numpy as np
 from fencepost.checkers.model.arrays import Bools, Ints
 
 NONE = -1
+"""Number that stands for what is not known, or is not there."""
 
 
 FOREVER = np.iinfo(np.int64).max  # later than any time
