@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import fencepost
 from fencepost.harness.api import CampaignError
+from fencepost.harness.system.package_files import EXAMPLES, PACKAGE
 
-_PACKAGE = Path(fencepost.__file__).parent
-_PLUGIN, _DRIVER = _PACKAGE / "examples" / "plugin", _PACKAGE / "examples" / "driver"
+_PLUGIN, _DRIVER = EXAMPLES / "plugin", EXAMPLES / "driver"
 _DRIVER_MODULE = "fencepost_driver.py"  # what every driver in Python shares, written beside it
 
 
@@ -94,7 +93,7 @@ def _new_driver(name: str, directory: Path) -> tuple[list[Path], list[str]]:
     texts = {path: (_DRIVER / file).read_text() for path, file in files.items()}
     for old, new_word in words.items():
         texts = {path: text.replace(old, new_word) for path, text in texts.items()}
-    texts[directory / _DRIVER_MODULE] = (_PACKAGE / "workloads/drivers/python/driver.py").read_text()
+    texts[directory / _DRIVER_MODULE] = (PACKAGE / "workloads/drivers/python/driver.py").read_text()
     if not snake.isidentifier() or f"{snake}.py" == _DRIVER_MODULE:
         raise CampaignError([f'"{name}" cannot be the name of a program in Python; use letters, digits and _, like my_driver'])
     if there := [path for path in files if path.exists()]:
