@@ -81,8 +81,7 @@ def new(kind: str, name: str, directory: Path) -> tuple[list[Path], list[str]]:
         raise CampaignError(mistakes)
     _write(files)
     called = f"{snake}:{template.defines(snake)}"
-    tested = f"{sys.executable} -m pytest {[*files][1]}"
-    return list(files), [tested, *(line.format(path=called) for line in template.advice)]
+    return list(files), [*_test_commands([*files][1]), *(line.format(path=called) for line in template.advice)]
 
 
 def _new_driver(name: str, directory: Path) -> tuple[list[Path], list[str]]:
@@ -102,8 +101,14 @@ def _new_driver(name: str, directory: Path) -> tuple[list[Path], list[str]]:
     program = directory / f"{snake}.py"
     program.chmod(0o755)
     called = program if "/" in str(program) else f"./{program}"
-    tested = f"{sys.executable} -m pytest {directory / f'test_{snake}.py'}"
-    return list(texts), [tested, f"fencepost client check {called}", f"fencepost run --client {called} --time 30"]
+    tested = _test_commands(directory / f"test_{snake}.py")
+    return list(texts), [*tested, f"fencepost client check {called}", f"fencepost run --client {called} --time 30"]
+
+
+def _test_commands(file: Path) -> list[str]:
+    """The commands that pass a test; an installation without a working copy may have no pytest."""
+    fetch = [] if importlib.util.find_spec("pytest") else [f"{sys.executable} -m pip install pytest"]
+    return [*fetch, f"{sys.executable} -m pytest {file}"]
 
 
 def _write(files: Mapping[Path, str]) -> None:
