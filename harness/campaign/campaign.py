@@ -54,7 +54,7 @@ class Campaign:
     name: str
     seed: int
     tests: list[Test]
-    named: str  # how the command line names it: a file, or a campaign that comes with fencepost
+    argument: str  # of the command line: a file, or the name of a campaign that comes with fencepost
     cluster: tuple[str, ...] = ()  # words of the command line that name another cluster than the file does
 
 
@@ -192,7 +192,7 @@ def _too_many(file: CampaignFile, tests: Sequence[Test]) -> list[str]:
 
 
 def _command(campaign: Campaign, test: Test, seed: int, options: Sequence[str]) -> str:
-    words = ["fencepost", "campaign", campaign.named, "--only", test.name, "--seed", str(seed)]
+    words = ["fencepost", "campaign", campaign.argument, "--only", test.name, "--seed", str(seed)]
     return shlex.join([*words, *(["--repeat", "1"] if test.repeat > 1 else []), *campaign.cluster, *options])
 
 
