@@ -1,4 +1,4 @@
-"""What the museum's workloads do beside the ordinary: `kind = "museum_workloads:MarkerKeys"` in a campaign of this directory."""
+"""What the museum's workloads do beside the ordinary: `kind = "museum_workloads:MarkerKeys"` in a campaign."""
 
 from __future__ import annotations
 

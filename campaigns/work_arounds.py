@@ -1,4 +1,4 @@
-"""Work-arounds for clients, as workloads: `kind = "work_arounds:NewProducerAfterTimeout"` in a campaign of this directory."""
+"""Work-arounds for clients, as workloads: `kind = "work_arounds:NewProducerAfterTimeout"` in a campaign."""
 
 from __future__ import annotations
 

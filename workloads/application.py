@@ -33,6 +33,7 @@ from fencepost.harness.api import (
 )
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.harness.api.workloads import changelog_of
+from fencepost.harness.system.command_words import placeholders_in, resolved
 from fencepost.workloads.support import record_format
 from fencepost.workloads.support.inputs_and_outputs import HEADER, NAME, counting, counts_of, name_of, named, naming, templated
 from fencepost.workloads.support.polling import failed_poll, mop_of, poll_records, reader_operations
@@ -45,7 +46,8 @@ from fencepost.workloads.transactions import Transactions
 class Application:
     """A program of your own between an input and an output topic (docs/your-application.md).
 
-    command: what runs an instance: a text that is split as a shell does, or a list of words
+    command: what runs an instance: a text that is split as a shell does, or a list of words; {python} stands for fencepost's own
+        interpreter, {examples} for the directory of the examples that come with it
     image: on clusters in Docker: the image in which it runs; without a command, what the image runs by itself
     instances: how many run
     spares: how many more the fault `scale` may start
@@ -104,6 +106,7 @@ class Application:
 
     def __post_init__(self) -> None:
         demand_bounds(self)
+        self._resolve_command()
         if not (self._words or self.image):
             raise ValueError("command: the words of a command, like python my_program.py")
         low, high = self.outputs_per_input
@@ -121,6 +124,18 @@ class Application:
         if self.counts:
             counting(self.counts)
         self._demand_stores()
+
+    def _resolve_command(self) -> None:
+        """Put real paths in the place of placeholders, so that a plan has the words that were executed."""
+        split = tuple(shlex.split(self.command) if isinstance(self.command, str) else self.command)
+        if self.image and (named := placeholders_in(split)):
+            raise ValueError(f"command: {named[0]} stands for a path of this machine, which an image does not have")
+        try:
+            words = resolved(split)
+        except ValueError as error:
+            raise ValueError(f"command: {error}") from error
+        if words != split:
+            object.__setattr__(self, "command", words)
 
     def _demand_stores(self) -> None:
         """Raises ValueError for stores whose changelog is not known, and for values that nothing can be compared with."""

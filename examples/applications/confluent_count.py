@@ -1,6 +1,6 @@
 """Counts the inputs of each key with confluent-kafka, exactly once: the loop of confluent_loop.py with a state.
 
-fencepost run -w application --set 'command=.venv/bin/python examples/applications/confluent_count.py' --set keys=20 \
+fencepost run -w application --set 'command={python} {examples}/applications/confluent_count.py' --set keys=20 \
     --set 'counts=json /count' --set 'stores=["counts"]' --set 'stored=count regex ^([0-9]+)$' -n kill,target=client
 
 The store is a dictionary for each partition of the input, its changelog a topic with as many partitions. Changelog, outputs and

@@ -1,6 +1,6 @@
 """Consume, transform, produce with confluent-kafka, exactly once (KIP-98, KIP-447).
 
-fencepost run -w application --set 'command=.venv/bin/python examples/applications/confluent_loop.py'
+fencepost run -w application --set 'command={python} {examples}/applications/confluent_loop.py'
 
 Outputs and the group's offsets are committed in one transaction, with the consumer's group metadata, so that an instance that has
 lost its partitions is fenced. After an abort the instance seeks back to what it had read. After a fatal error it makes another

@@ -1,7 +1,7 @@
 """Runs franz_go/main.go with a release of franz-go, which is fetched and built once, by Go (1.21 or newer; as new as it demands).
 
-.venv/bin/python examples/applications/franz_go.py fetch 1.22.2
-fencepost run -w application --set 'command=.venv/bin/python examples/applications/franz_go.py 1.22.2' -n kill,target=client
+fencepost example franz_go fetch 1.22.2
+fencepost run -w application --set 'command={python} {examples}/applications/franz_go.py 1.22.2' -n kill,target=client
 
 A run may have no network but its own, so fetch first. What follows the version is for the program: `-aborts 0.1 -think 20ms`.
 """
@@ -52,7 +52,7 @@ def run(version: str, arguments: list[str]) -> None:
     """Become the program."""
     found = STORE.present(_name(version))
     if found is None:
-        sys.exit(f"the program is not there yet: .venv/bin/python examples/applications/franz_go.py fetch {version}")
+        sys.exit(f"the program is not there yet: fencepost example franz_go fetch {version}")
     program = str(found.directory / "application")
     os.execv(program, [program, *arguments])
 

@@ -1,7 +1,7 @@
 """Runs platformatic.mjs with a release of @platformatic/kafka, which is fetched once, by npm.
 
-.venv/bin/fencepost client fetch platformatic@2.12.1
-fencepost run -w application --set 'command=.venv/bin/python examples/applications/platformatic.py 2.12.1' \
+fencepost client fetch platformatic@2.12.1
+fencepost run -w application --set 'command={python} {examples}/applications/platformatic.py 2.12.1' \
     --contract application=at-least-once -n kill,target=client
 
 Before the first instance joins, the group's offsets are set to the beginning of the input: the library's default for a partition
@@ -61,7 +61,7 @@ def run(version: str) -> None:
     try:
         node, memory, _, library = families.obtain(f"platformatic@{version}").command
     except HarnessError as error:
-        sys.exit(f"{error}; first: .venv/bin/fencepost client fetch platformatic@{version}")
+        sys.exit(f"{error}; first: fencepost client fetch platformatic@{version}")
     begin()
     os.execv(node, [node, memory, str(PROGRAM), library])
 

@@ -1,7 +1,7 @@
 """Runs Streams.java, or StreamsState.java, with kafka-streams, which is fetched once, from Maven's central repository.
 
-.venv/bin/python examples/applications/streams.py fetch
-fencepost run -w application --set 'command=.venv/bin/python examples/applications/streams.py' -n kill,target=client
+fencepost example streams fetch
+fencepost run -w application --set 'command={python} {examples}/applications/streams.py' -n kill,target=client
 
 `count` and `join` run the one with a state. A version is another release than 4.3.0: `streams.py fetch 4.2.0`,
 `streams.py count 4.2.0`.
@@ -24,7 +24,7 @@ from fencepost.harness.fetching.store import Store, cache_dir
 
 VERSION = "4.3.0"
 LOGGING = ("org.slf4j", "slf4j-simple", "1.7.36")
-STORE = Store(cache_dir() / "streams", "kafka-streams", ".venv/bin/python examples/applications/streams.py fetch")
+STORE = Store(cache_dir() / "streams", "kafka-streams", "fencepost example streams fetch")
 HERE = Path(__file__).parent
 MEMORY = ("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
@@ -39,7 +39,7 @@ def fetch(version: str) -> None:
 def run(version: str, source: Path, *words: str) -> None:
     """Become the program."""
     if STORE.present(version) is None:
-        sys.exit(f"kafka-streams {version} is not there yet: .venv/bin/python examples/applications/streams.py fetch {version}")
+        sys.exit(f"kafka-streams {version} is not there yet: fencepost example streams fetch {version}")
     program = java()[0]
     os.execv(program, [program, *MEMORY, QUIET, "-cp", f"{STORE.directory / version}/*", str(source), *words])
 

@@ -1,6 +1,6 @@
 """A transaction whose completion the coordinator could not log ends up to 30 s late (docs/discoveries.md).
 
-    .venv/bin/python examples/reproducers/late_completion.py --tries 5
+    fencepost example late_completion --tries 5
 
 Two Kafka brokers of the cached jars on loopback; topics have two replicas. The second broker is killed before the first try, so
 that `min.insync.replicas` decides whether a partition can be written. A try, with one transactional producer of librdkafka:

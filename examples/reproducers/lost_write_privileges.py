@@ -1,7 +1,7 @@
 """A leader of Connect's workers whose write for a restart has failed once writes nothing more (docs/discoveries.md).
 
-    .venv/bin/python examples/reproducers/lost_write_privileges.py --kafka 4.3.0
-    .venv/bin/python examples/reproducers/lost_write_privileges.py --first config    # the control: the first write is another one
+    fencepost example lost_write_privileges --kafka 4.3.0
+    fencepost example lost_write_privileges --first config    # the control: the first write is another one
 
 One Kafka broker and one distributed worker of Connect on loopback, `exactly.once.source.support=enabled`:
 

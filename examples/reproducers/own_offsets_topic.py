@@ -1,7 +1,7 @@
 """A source connector that gets an offsets topic of its own begins again, although exactly-once is on (docs/discoveries.md).
 
-    .venv/bin/python examples/reproducers/own_offsets_topic.py --kafka 4.3.0
-    .venv/bin/python examples/reproducers/own_offsets_topic.py --own connect-offsets    # the control: the worker's own, by name
+    fencepost example own_offsets_topic --kafka 4.3.0
+    fencepost example own_offsets_topic --own connect-offsets    # the control: the worker's own, by name
 
 One Kafka broker and one distributed worker of Connect on loopback, `exactly.once.source.support=enabled`, no fault:
 

@@ -1,6 +1,6 @@
 """A committed transaction whose record was never written: what librdkafka's abort does to sequence numbers (docs/discoveries.md).
 
-    .venv/bin/python examples/reproducers/swallowed_write.py --tries 5
+    fencepost example swallowed_write --tries 5
 
 One Kafka broker of the cached jars on loopback, one transactional producer of librdkafka with default settings, and between the
 two a proxy that loses one answer. Each try uses a topic, a transactional id and a producer of its own:

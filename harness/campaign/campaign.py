@@ -20,6 +20,7 @@ from typing import Annotated, Any
 from fencepost.harness.api import CampaignError
 from fencepost.harness.api.bounds import MOST_EXACT
 from fencepost.harness.api.plans import Key, Tables, Test
+from fencepost.harness.campaign.bundled import campaign_file
 from fencepost.harness.campaign.lines import CampaignText
 from fencepost.harness.campaign.test import KeyReader, read_test
 from fencepost.harness.campaign.toml import Keys, at_point, flat_settings, merged, place_in_file, read_toml
@@ -53,7 +54,7 @@ class Campaign:
     name: str
     seed: int
     tests: list[Test]
-    path: Path
+    argument: str  # of the command line: a file, or the name of a campaign that comes with fencepost
     cluster: tuple[str, ...] = ()  # words of the command line that name another cluster than the file does
 
 
@@ -66,12 +67,13 @@ class PlannedRun:
     command: str
 
 
-def read(path: Path, seed: int | None = None, cluster: Mapping[str, Any] | None = None) -> Campaign:
-    """The campaign in the file `path`; `seed` comes before any that the file names.
+def read(given: Path, seed: int | None = None, cluster: Mapping[str, Any] | None = None) -> Campaign:
+    """The campaign in the file `given`, or of that name (`campaign_file`); `seed` comes before any that the file names.
 
     cluster: a kind and options that are laid over every test's `[test.cluster]`, so that one campaign runs anywhere.
     Raises CampaignError with every mistake: file, key, what is wrong, and the nearest right word.
     """
+    path = campaign_file(given)
     table, text = read_toml(path)
     written_file = CampaignText(path, text)
     reader = KeyReader(written_file.place)
@@ -96,7 +98,7 @@ def read(path: Path, seed: int | None = None, cluster: Mapping[str, Any] | None 
     if seed is not None:
         tests = [replace(test, seed=seed) for test in tests]
     drawn = next(s for s in (seed, file.seed, draw_seed()) if s is not None)
-    return Campaign(name, drawn, tests, path, _cluster_words(cluster or {}))
+    return Campaign(name, drawn, tests, str(given), _cluster_words(cluster or {}))
 
 
 def draw_seed() -> int:
@@ -190,7 +192,7 @@ def _too_many(file: CampaignFile, tests: Sequence[Test]) -> list[str]:
 
 
 def _command(campaign: Campaign, test: Test, seed: int, options: Sequence[str]) -> str:
-    words = ["fencepost", "campaign", str(campaign.path), "--only", test.name, "--seed", str(seed)]
+    words = ["fencepost", "campaign", campaign.argument, "--only", test.name, "--seed", str(seed)]
     return shlex.join([*words, *(["--repeat", "1"] if test.repeat > 1 else []), *campaign.cluster, *options])
 
 

@@ -20,6 +20,7 @@ from fencepost.harness.campaign.campaign import MATRIX, CampaignFile
 from fencepost.harness.campaign.client_settings import OURS
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.type_words import in_words
+from fencepost.harness.system.package_files import campaigns
 
 PAGE = """\
 # Campaign files
@@ -29,6 +30,11 @@ PAGE = """\
 A campaign is a TOML file. `fencepost campaign FILE` performs its tests one after another; `--dry-run` lists them only. A campaign
 with a mistake starts nothing: all its mistakes are listed at once, each with its key. `fencepost run` performs one test from
 options of the command line, by the same keys.
+
+Some campaigns come with fencepost: {bundled}.
+`fencepost campaign first` finds one from any directory, and so do `first.toml` and `campaigns/first.toml`; a file of that name in
+the working directory comes first. `fencepost campaign first --show > mine.toml` copies one. Plug-ins named by an import path
+(`module:Class`) are looked for in the working directory, beside the campaign, and beside the campaigns that come with fencepost.
 
 ```toml
 name = "nightly"
@@ -151,6 +157,7 @@ that is not the default.
 def page() -> str:
     """The whole page."""
     return PAGE.format(
+        bundled=", ".join(f"`{name}`" for name in campaigns()),
         campaign=key_table(CampaignFile),
         test=key_table(Test, options=True),
         nemesis=key_table(FaultChoice),

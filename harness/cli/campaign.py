@@ -23,32 +23,49 @@ from fencepost.harness.cli.console import (
     out,
     pairs,
     print_json,
+    print_text,
     table,
 )
+from fencepost.harness.system.package_files import campaigns
 
 if TYPE_CHECKING:
     from fencepost.harness.campaign.campaign import PlannedRun
 
 EXAMPLES = """\b
 Examples:
-  fencepost campaign campaigns/smoke.toml
-  fencepost campaign nightly.toml --dry-run
-  fencepost campaign nightly.toml --only steady --seed 7
-  fencepost campaign campaigns/first.toml --cluster docker"""
+  fencepost campaign smoke
+  fencepost campaign nightly --dry-run
+  fencepost campaign my_nightly.toml --only steady --seed 7
+  fencepost campaign first --cluster docker
+  fencepost campaign external --show > external.toml"""
+
+
+def _completed(incomplete: str) -> list[str]:
+    from fencepost.harness.campaign.bundled import completed
+
+    return completed(incomplete)
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
     app.command(
-        help="Perform every test of a campaign file, one after another. A test that is repeated and expects an anomaly must find"
-        f" it at least once.\n\n{EXIT_CODES}",
+        help="Perform every test of a campaign, one after another. A test that is repeated and expects an anomaly must find"
+        " it at least once.\n\nThe campaign is a TOML file, or one that comes with fencepost, by its name:"
+        f" {', '.join(campaigns())}. A file in the working directory comes first.\n\n{EXIT_CODES}",
         epilog=EXAMPLES,
     )(campaign)
 
 
 def campaign(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(help="The campaign, a TOML file.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CAMPAIGN",
+            help="A TOML file, or the name of a campaign that comes with fencepost.",
+            autocompletion=_completed,
+        ),
+    ],
     only: Annotated[Texts, typer.Option("--only", metavar="NAME", help="Only this test, or all tests of this matrix.")] = None,
     seed: Annotated[
         int | None, typer.Option("--seed", min=0, max=MOST_EXACT, help="Comes before every seed in the file.")
@@ -59,16 +76,22 @@ def campaign(
     results: Results = None,
     json_: Json = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the runs that would be performed.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Only print the file, as a beginning of your own.")] = False,
     master: Master = "local[*]",
     spark_conf: Conf = None,
 ) -> None:
+    from fencepost.harness.campaign.bundled import campaign_file
     from fencepost.harness.campaign.campaign import planned, read
+    from fencepost.harness.campaign.toml import read_toml
     from fencepost.harness.cli.arguments import cluster_of
     from fencepost.harness.cli.planned_runs import perform, print_outcome, summary
     from fencepost.harness.planning.plan import unjudged_settings
 
+    if show:
+        print_text(read_toml(campaign_file(file))[1])
+        return
     found = read(file, seed, cluster_of(cluster, cluster_set or ()))
-    given = given_options(context, leave_out=("only", "seed", "repeat", "cluster", "cluster_set", "dry_run"))
+    given = given_options(context, leave_out=("only", "seed", "repeat", "cluster", "cluster_set", "dry_run", "show"))
     plan = planned(found, only or (), repeat, given)
     if dry_run:
         _list_plan(plan, json_)

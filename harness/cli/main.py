@@ -21,9 +21,9 @@ from fencepost.harness.cli.console import EXIT_CODES, count, err, print_json, pr
 
 COMMANDS = (  # modules of this folder, in the order in which `--help` lists them
     "run", "campaign", "list", "check", "selfcheck", "export", "report",
-    "plugins", "doctor", "clean", "cluster", "client", "connect", "nemesis", "new", "completion",
+    "plugins", "doctor", "clean", "cluster", "client", "connect", "nemesis", "new", "example", "completion",
 )  # fmt: skip
-START = "\b\nStart with:\n  fencepost doctor\n  fencepost run --time 30\n  fencepost campaign campaigns/smoke.toml"
+START = "\b\nStart with:\n  fencepost doctor\n  fencepost run --time 30\n  fencepost campaign smoke"
 INTERRUPTED = 130
 YOUNG_OBJECTS = 50_000  # between two garbage collections: with 700, as Python has it, they take a tenth of a short check
 USAGE_ERROR: Any = typer.BadParameter.__bases__[0]  # click's own, or the one inside newer typers

@@ -1,8 +1,8 @@
 """A name -> a class, through entry points; a class and its options -> an instance, or every mistake in them.
 
 Built-in and other plug-ins are found in the same way: by a name from an entry-point group (`fencepost.nemesis`, ...) or an
-import path `module:Name`, for which the current directory and the campaign's are searched too. The fields of a
-plug-in's dataclass are its options.
+import path `module:Name`, for which the current directory, the campaign's, and that of the campaigns that come with fencepost are
+searched too. The fields of a plug-in's dataclass are its options.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from fencepost.harness.api import CampaignError
 from fencepost.harness.api.bounds import bounds_of, unusable_numbers
 from fencepost.harness.api.former_names import FORMER_PACKAGES, former_name_hint
 from fencepost.harness.plugins.type_words import in_words
+from fencepost.harness.system.package_files import CAMPAIGNS
 
 GROUPS = ("cluster", "workload", "client", "nemesis", "checker")
 RENAMED_FAULTS = {  # a fault's former name -> its name
@@ -251,7 +252,7 @@ def _short(group: str) -> str:
 
 
 def _import(path: str, search: Sequence[Path]) -> Any:
-    make_importable([Path.cwd(), *search])
+    make_importable([Path.cwd(), *search, CAMPAIGNS])
     return _import_from(path)
 
 

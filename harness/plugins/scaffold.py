@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import fencepost
 from fencepost.harness.api import CampaignError
+from fencepost.harness.system.package_files import EXAMPLES, PACKAGE
 
-_PACKAGE = Path(fencepost.__file__).parent
-_PLUGIN, _DRIVER = _PACKAGE / "examples" / "plugin", _PACKAGE / "examples" / "driver"
+_PLUGIN, _DRIVER = EXAMPLES / "plugin", EXAMPLES / "driver"
 _DRIVER_MODULE = "fencepost_driver.py"  # what every driver in Python shares, written beside it
 
 
@@ -82,8 +81,7 @@ def new(kind: str, name: str, directory: Path) -> tuple[list[Path], list[str]]:
         raise CampaignError(mistakes)
     _write(files)
     called = f"{snake}:{template.defines(snake)}"
-    tested = f"{sys.executable} -m pytest {[*files][1]}"
-    return list(files), [tested, *(line.format(path=called) for line in template.advice)]
+    return list(files), [*_test_commands([*files][1]), *(line.format(path=called) for line in template.advice)]
 
 
 def _new_driver(name: str, directory: Path) -> tuple[list[Path], list[str]]:
@@ -94,7 +92,7 @@ def _new_driver(name: str, directory: Path) -> tuple[list[Path], list[str]]:
     texts = {path: (_DRIVER / file).read_text() for path, file in files.items()}
     for old, new_word in words.items():
         texts = {path: text.replace(old, new_word) for path, text in texts.items()}
-    texts[directory / _DRIVER_MODULE] = (_PACKAGE / "workloads/drivers/python/driver.py").read_text()
+    texts[directory / _DRIVER_MODULE] = (PACKAGE / "workloads/drivers/python/driver.py").read_text()
     if not snake.isidentifier() or f"{snake}.py" == _DRIVER_MODULE:
         raise CampaignError([f'"{name}" cannot be the name of a program in Python; use letters, digits and _, like my_driver'])
     if there := [path for path in files if path.exists()]:
@@ -103,8 +101,14 @@ def _new_driver(name: str, directory: Path) -> tuple[list[Path], list[str]]:
     program = directory / f"{snake}.py"
     program.chmod(0o755)
     called = program if "/" in str(program) else f"./{program}"
-    tested = f"{sys.executable} -m pytest {directory / f'test_{snake}.py'}"
-    return list(texts), [tested, f"fencepost client check {called}", f"fencepost run --client {called} --time 30"]
+    tested = _test_commands(directory / f"test_{snake}.py")
+    return list(texts), [*tested, f"fencepost client check {called}", f"fencepost run --client {called} --time 30"]
+
+
+def _test_commands(file: Path) -> list[str]:
+    """The commands that pass a test; an installation without a working copy may have no pytest."""
+    fetch = [] if importlib.util.find_spec("pytest") else [f"{sys.executable} -m pip install pytest"]
+    return [*fetch, f"{sys.executable} -m pytest {file}"]
 
 
 def _write(files: Mapping[Path, str]) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
+from dataclasses import asdict
 from random import Random
 
 import pytest
 
 from fencepost.harness.api import OWN_GROUP, Operation, Outcome, PlannedOperation, Polled, record_id
+from fencepost.harness.system.package_files import EXAMPLES
 from fencepost.workloads.application import Application
 from fencepost.workloads.support.inputs_and_outputs import HEADER, name_of
 from fencepost.workloads.testing import FakeClient
@@ -181,3 +184,19 @@ def test_spares_come_last_so_that_the_others_keep_their_slots():
 )
 def test_changelogs_are_named_as_streams_does_it_or_by_the_user(stores, group, topics):
     assert Application(command="program", stores=stores, group=group).logs("fp-r-") == topics
+
+
+def test_a_command_has_the_real_paths_from_the_beginning():
+    """So a plan, which is made of the options, has the words that were executed."""
+    workload = Application(command="env A=1 {python} {examples}/applications/streams.py count")
+    words = ("env", "A=1", sys.executable, str(EXAMPLES / "applications" / "streams.py"), "count")
+    assert asdict(workload)["command"] == words
+    assert next(role.program for role in workload.roles() if role.program).command == words
+    assert asdict(Application(command="sh -c 'x $A'"))["command"] == "sh -c 'x $A'"
+
+
+def test_a_placeholder_that_stands_for_nothing_is_refused():
+    with pytest.raises(ValueError, match=r'command: unknown placeholder "\{pyhton\}"; did you mean "\{python\}"'):
+        Application(command="{pyhton} x.py")
+    with pytest.raises(ValueError, match=r"command: \{python\} stands for a path of this machine, which an image does not have"):
+        Application(command="{python} x.py", image="mine:1")

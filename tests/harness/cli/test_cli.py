@@ -17,6 +17,7 @@ from fencepost.harness.cli import console, main
 from fencepost.harness.history.run_directory import write_plan
 from fencepost.harness.runs import store
 from fencepost.harness.system import liveness
+from fencepost.harness.system.package_files import CAMPAIGNS
 
 RUN = ["run", "--workload", "letters", "--cluster", "attic", "--client", "pigeon", "--nemesis", "hammer"]
 TABLES = 'cluster = {kind = "attic"}\nworkload = {kind = "letters"}\nclient = {kind = "pigeon"}\n'
@@ -565,3 +566,8 @@ def test_an_option_is_refused_with_its_bound(fencepost, option, value, bound):
     assert (code, fencepost.engines) == (254, [])
     assert err.startswith(bound)
     assert "1 mistake; nothing was started" in err
+
+
+def test_a_campaign_is_shown_as_its_file_is(fencepost):
+    code, out, _ = fencepost("campaign", "external", "--show")
+    assert (code, out) == (0, (CAMPAIGNS / "external.toml").read_text())

@@ -43,6 +43,8 @@ ASKED = [
     ("fencepost sel", ["selfcheck"]),
     ("fencepost run --nemesis pau", ["pause"]),
     ("fencepost run --bro", ["--brokers", "--broker-setting"]),
+    ("fencepost campaign mus", ["museum", "museum-brokers"]),
+    ("fencepost example swal", ["swallowed_write"]),
 ]
 
 

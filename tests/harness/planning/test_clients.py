@@ -83,6 +83,7 @@ def test_the_client_in_the_workers_process_can_do_all():
         ({"command": "no-such-program --x"}, "no-such-program"),
         ({"command": "./no/such/program"}, "./no/such/program"),
         ({"command": "true"}, ""),
+        ({"command": "{python} {examples}/applications/confluent_loop.py"}, ""),
         ({"command": "no-such-program", "image": "some/image:1"}, ""),  # what it holds is not known here
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -122,3 +123,15 @@ def test_a_place_that_is_not_there_is_refused(fencepost, place):
     code, _, err = fencepost("new", "workload", "drip", "--dir", place)
     assert code == 254
     assert f"--dir {place}: there is no such directory" in err
+
+
+@pytest.mark.parametrize("kind", ["nemesis", "client"])
+def test_where_pytest_is_not_installed_its_installation_is_the_first_thing_to_try(kind, monkeypatch, tmp_path):
+    """As after an installation with pipx or uv."""
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pytest" else find_spec(name))
+    commands = scaffold.new(kind, "my_own", tmp_path)[1]
+    assert commands[:2] == [
+        f"{sys.executable} -m pip install pytest",
+        f"{sys.executable} -m pytest {tmp_path / 'test_my_own.py'}",
+    ]
