@@ -16,6 +16,7 @@ from fencepost.nemesis.support.cluster_types import SlowableCluster
 from fencepost.nemesis.support.healing import healed
 from fencepost.nemesis.support.link_changes import links_of, still_hurt
 from fencepost.nemesis.support.network_partition import LinkScope
+from fencepost.nemesis.support.no_effect import catch_no_effect
 
 SIZE, HEADERS = 1400, 28  # bytes of a datagram that measures
 MEASURE_S = 0.3  # how long the datagrams of one measurement take at the limit
@@ -39,14 +40,12 @@ class Bandwidth:
 
     def __post_init__(self) -> None:
         targets.check(self.target, targets.ANY)
-        network_partition.check_links(self.links)
         demand_bounds(self)
 
+    @catch_no_effect
     def inject(self, cluster: SlowableCluster, rng: Random) -> Receipt:
         """Limit the links of the node that has the role now."""
         receipt, pairs = network_partition.target_links(cluster, self.target, self.links, rng)
-        if not pairs:
-            return receipt
         before = self._measured(cluster, pairs)
         number = latency.begin(cluster, pairs, kbit_s=self.kbit_s)
         with undo_on_error(lambda: latency.end(cluster, number)):

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
-from fencepost.harness.api import HarnessError, Partitionable, Receipt
+from fencepost.harness.api import Partitionable, Receipt
 from fencepost.nemesis.support import network_partition, targets
-from fencepost.nemesis.support.attempts import no_target
 from fencepost.nemesis.support.cluster_types import PartitionableCluster
+from fencepost.nemesis.support.no_effect import catch_no_effect
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,12 +28,10 @@ class Isolate:
     def __post_init__(self) -> None:
         targets.check(self.target, targets.BROKERS)
 
+    @catch_no_effect
     def inject(self, cluster: PartitionableCluster, rng: Random) -> Receipt:
         """Cut off the broker that has the role now."""
-        try:
-            nodes = targets.find(self.target, cluster, rng)
-        except HarnessError as error:
-            return no_target(self.target, error)
+        nodes = targets.find(self.target, cluster, rng)
         return network_partition.cut(
             cluster, self.target, nodes, network_partition.both_ways(nodes, network_partition.servers(cluster, nodes))
         )

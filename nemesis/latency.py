@@ -16,6 +16,7 @@ from fencepost.nemesis.support.cluster_types import SlowableCluster
 from fencepost.nemesis.support.healing import healed
 from fencepost.nemesis.support.link_changes import LinkChanges, links_of, still_hurt
 from fencepost.nemesis.support.network_partition import LinkScope
+from fencepost.nemesis.support.no_effect import catch_no_effect
 
 Counted = Mapping[Pair, tuple[int, int]]
 
@@ -40,16 +41,14 @@ class Latency:
 
     def __post_init__(self) -> None:
         targets.check(self.target, targets.ANY)
-        network_partition.check_links(self.links)
         demand_bounds(self)
         if self.jitter_ms > self.delay_ms / 2:
             raise ValueError(f"jitter_ms = {self.jitter_ms:g}: must be between 0 and half of delay_ms")
 
+    @catch_no_effect
     def inject(self, cluster: SlowableCluster, rng: Random) -> Receipt:
         """Delay the packets of the node that has the role now."""
         receipt, pairs = network_partition.target_links(cluster, self.target, self.links, rng)
-        if not pairs:
-            return receipt
         before = self._measured(cluster, pairs)
         number = begin(cluster, pairs, delay_ms=self.delay_ms, jitter_ms=self.jitter_ms)
         with undo_on_error(lambda: end(cluster, number)):

@@ -9,9 +9,9 @@ from typing import Annotated, ClassVar
 from fencepost.harness.api import Between, HarnessError, Pair, Partitionable, Receipt, Wait, clock
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.nemesis.support import network_partition, targets
-from fencepost.nemesis.support.attempts import no_target
 from fencepost.nemesis.support.cluster_types import PartitionableCluster
 from fencepost.nemesis.support.network_partition import LinkScope
+from fencepost.nemesis.support.no_effect import catch_no_effect
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,15 +32,12 @@ class LinkFlap:
 
     def __post_init__(self) -> None:
         targets.check(self.target, targets.BROKERS)
-        network_partition.check_links(self.links)
         demand_bounds(self)
 
+    @catch_no_effect
     def inject(self, cluster: PartitionableCluster, rng: Random) -> Receipt:
         """Cut and mend the links of the broker that has the role now; leave them cut."""
-        try:
-            nodes = targets.find(self.target, cluster, rng)
-        except HarnessError as error:
-            return no_target(self.target, error)
+        nodes = targets.find(self.target, cluster, rng)
         pairs = network_partition.links(cluster, nodes, self.links)
         downs: list[dict[str, bool]] = []
         ups: list[dict[str, bool]] = []

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Annotated, ClassVar
 
-from fencepost.harness.api import Between, ClusterView, HarnessError, Receipt
+from fencepost.harness.api import Between, ClusterView, Receipt
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.nemesis.support import placement
-from fencepost.nemesis.support.attempts import no_target
+from fencepost.nemesis.support.no_effect import catch_no_effect
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,13 +31,11 @@ class MoveLeaders:
         demand_bounds(self)
         placement.check(self.target, self.count)
 
+    @catch_no_effect
     def inject(self, cluster: ClusterView, rng: Random) -> Receipt:
         """Move the leaders now."""
-        try:
-            partitions = placement.find(self.target, cluster, rng, self.count)
-            return placement.change_leaders(cluster, self.target, partitions, rng)
-        except HarnessError as error:
-            return no_target(self.target, error)
+        partitions = placement.find(self.target, cluster, rng, self.count)
+        return placement.change_leaders(cluster, self.target, partitions, rng)
 
     def heal(self, cluster: ClusterView, receipt: Receipt) -> Receipt:
         """Let the preferred replicas lead again."""

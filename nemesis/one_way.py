@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from random import Random
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
-from fencepost.harness.api import HarnessError, Partitionable, Receipt
+from fencepost.harness.api import Partitionable, Receipt
+from fencepost.harness.api.bounds import demand_bounds
 from fencepost.nemesis.support import network_partition, targets
-from fencepost.nemesis.support.attempts import no_target
 from fencepost.nemesis.support.cluster_types import PartitionableCluster
+from fencepost.nemesis.support.no_effect import catch_no_effect
 
 Direction = Literal["in", "out", "random"]
 
@@ -29,16 +30,13 @@ class OneWay:
 
     def __post_init__(self) -> None:
         targets.check(self.target, targets.ONE_BROKER)
-        if self.direction not in get_args(Direction):
-            raise ValueError(f'direction = "{self.direction}": must be one of {", ".join(get_args(Direction))}')
+        demand_bounds(self)
 
+    @catch_no_effect
     def inject(self, cluster: PartitionableCluster, rng: Random) -> Receipt:
         """Cut one direction of the broker that has the role now."""
         direction = rng.choice(["in", "out"]) if self.direction == "random" else self.direction
-        try:
-            (target,) = targets.find(self.target, cluster, rng)
-        except HarnessError as error:
-            return no_target(self.target, error)
+        (target,) = targets.find(self.target, cluster, rng)
         servers = network_partition.servers(cluster, [target])
         pairs = (
             network_partition.one_way([target], servers) if direction == "out" else network_partition.one_way(servers, [target])

@@ -15,6 +15,7 @@ from fencepost.nemesis.support.cluster_types import LosableCluster
 from fencepost.nemesis.support.healing import healed
 from fencepost.nemesis.support.link_changes import LinkChanges, links_of, still_hurt
 from fencepost.nemesis.support.network_partition import LinkScope
+from fencepost.nemesis.support.no_effect import catch_no_effect
 
 Counts = Mapping[str, Mapping[str, int]]
 
@@ -38,14 +39,12 @@ class PacketLoss:
 
     def __post_init__(self) -> None:
         targets.check(self.target, targets.ANY)
-        network_partition.check_links(self.links)
         demand_bounds(self)
 
+    @catch_no_effect
     def inject(self, cluster: LosableCluster, rng: Random) -> Receipt:
         """Drop packets of the node that has the role now."""
         receipt, pairs = network_partition.target_links(cluster, self.target, self.links, rng)
-        if not pairs:
-            return receipt
         before = self._measured(cluster, pairs)
         number = cluster.lose(pairs, self.share)
         cluster.shared(LinkChanges).begin(("lose", number), pairs)
