@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from random import Random
-from typing import ClassVar
 
-from fencepost.harness.api import ClusterError, Partitionable, Receipt
+from fencepost.harness.api import ClusterError, Receipt
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.nemesis.cut_clients import Direction, between
 from fencepost.nemesis.support import network_partition, targets
@@ -15,13 +14,11 @@ from fencepost.nemesis.support.no_effect import catch_no_effect, no_target_on_er
 
 
 @dataclass(frozen=True, kw_only=True)
-class CutClient:
+class CutClient(network_partition.PartitionFault):
     """Drops the packets of one client towards one broker (or back, or both ways). Targets: the broker, then the client.
 
     With a client as target too two clients are cut from each other: `target = "connect-leader"`, `client = "connect-task"`.
     """
-
-    needs: ClassVar[tuple[type, ...]] = (Partitionable,)
 
     target: str = "random"  # the role of the broker, or of another client
     client: str = "random"  # a client's node (c3), random, instance, connect-leader or connect-task[:NUMBER]
@@ -41,10 +38,6 @@ class CutClient:
             if brokers == client:
                 raise ClusterError(f"{client[0]} is both {self.target} and {self.client}")
         return network_partition.cut(cluster, self.target, brokers + client, between(client, brokers, self.direction))
-
-    def heal(self, cluster: PartitionableCluster, receipt: Receipt) -> Receipt:
-        """Let the client through again."""
-        return network_partition.mend(cluster, receipt)
 
     def _client_role(self) -> str:
         if self.client == "random":

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from random import Random
-from typing import ClassVar, Literal
+from typing import Literal
 
-from fencepost.harness.api import ClusterError, Pair, Partitionable, Receipt
+from fencepost.harness.api import ClusterError, Pair, Receipt
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.nemesis.support import network_partition, targets
 from fencepost.nemesis.support.cluster_types import PartitionableCluster
@@ -16,14 +16,12 @@ Direction = Literal["to-broker", "from-broker", "both"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CutClients:
+class CutClients(network_partition.PartitionFault):
     """Drops every client's packets towards one broker (or back, or both ways).
 
     With `to-broker`, what the broker sends still arrives: this is the fault that made KAFKA-17754 visible, where a request
     written before the cut is retransmitted after it and ends the next transaction.
     """
-
-    needs: ClassVar[tuple[type, ...]] = (Partitionable,)
 
     target: str = "random"  # the role of the broker that loses its clients
     direction: Direction = "to-broker"  # to-broker, from-broker or both
@@ -40,10 +38,6 @@ class CutClients:
             if not cluster.clients:
                 raise ClusterError("no client runs")
         return network_partition.cut(cluster, self.target, nodes, between(cluster.clients, nodes, self.direction))
-
-    def heal(self, cluster: PartitionableCluster, receipt: Receipt) -> Receipt:
-        """Let the clients through again."""
-        return network_partition.mend(cluster, receipt)
 
 
 def between(clients: tuple[str, ...], brokers: tuple[str, ...], direction: Direction) -> tuple[Pair, ...]:

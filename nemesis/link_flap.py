@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from fencepost.harness.api import Between, HarnessError, Pair, Partitionable, Receipt, Wait, clock
+from fencepost.harness.api import Between, HarnessError, Pair, Receipt, Wait, clock
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.nemesis.support import network_partition, targets
 from fencepost.nemesis.support.cluster_types import PartitionableCluster
@@ -15,14 +15,12 @@ from fencepost.nemesis.support.no_effect import catch_no_effect
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinkFlap:
+class LinkFlap(network_partition.PartitionFault):
     """Cuts a broker's links, mends them, cuts them again, ... in both directions; the last cut lasts until it is healed.
 
     Connections are half made, sessions expire while others begin, and elections are held while the last one is not over.
     Evidence: every pair probed before and in every cut, and after every mend.
     """
-
-    needs: ClassVar[tuple[type, ...]] = (Partitionable,)
 
     target: str = "random"  # the role whose links flap
     links: LinkScope = "all"  # its links to servers, clients, or all
@@ -55,10 +53,6 @@ class LinkFlap:
         problems += [f"{stayed_closed} of {len(ups)} mends opened nothing"] if stayed_closed else []
         effective = bool(receipt.effective) and not problems
         return replace(receipt, effective=effective, note="; ".join(filter(None, [receipt.note, *problems])))
-
-    def heal(self, cluster: PartitionableCluster, receipt: Receipt) -> Receipt:
-        """Mend the links for good."""
-        return network_partition.mend(cluster, receipt)
 
     def _down(self, cluster: PartitionableCluster, pairs: tuple[Pair, ...]) -> dict[str, bool]:
         cluster.drop(pairs)

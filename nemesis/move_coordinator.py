@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from random import Random
-from typing import ClassVar
 
 from fencepost.harness.api import ClusterView, Receipt
 from fencepost.nemesis.support import placement, targets
@@ -12,15 +11,12 @@ from fencepost.nemesis.support.no_effect import catch_no_effect, no_target_on_er
 
 
 @dataclass(frozen=True, kw_only=True)
-class MoveCoordinator:
+class MoveCoordinator(placement.LeaderMove):
     """Moves the leader of the partition of `__transaction_state` that a transactional id falls on, and with it the coordinator.
 
     It meets everybody whose transactional id falls on it: open transactions go on at a coordinator that has just loaded its log.
     Healing lets the preferred replica coordinate again. Evidence: leader and replicas.
     """
-
-    needs: ClassVar[tuple[type, ...]] = ()
-    least_brokers: ClassVar[int] = 2
 
     target: str = "coordinator"  # coordinator, or coordinator:ID
 
@@ -35,7 +31,3 @@ class MoveCoordinator:
             partition = cluster.roles().transaction_partition(name)
         receipt = placement.change_leaders(cluster, self.target, [partition], rng)
         return replace(receipt, evidence={"id": name, **receipt.evidence})
-
-    def heal(self, cluster: ClusterView, receipt: Receipt) -> Receipt:
-        """Let the preferred replica coordinate again."""
-        return placement.restore_leaders(cluster, receipt)

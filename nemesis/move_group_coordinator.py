@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from random import Random
-from typing import ClassVar
 
 from fencepost.harness.api import ClusterView, Receipt
 from fencepost.nemesis.support import placement, targets
@@ -12,16 +11,13 @@ from fencepost.nemesis.support.no_effect import catch_no_effect, no_target_on_er
 
 
 @dataclass(frozen=True, kw_only=True)
-class MoveGroupCoordinator:
+class MoveGroupCoordinator(placement.LeaderMove):
     """Moves the leader of the partition of `__consumer_offsets` that a group falls on, and with it the coordinator.
 
     It meets everybody whose group falls on it: offsets are committed at a coordinator that has just loaded its log. Every client
     of a run has a group of its own; those of the workloads that come with fencepost look for its coordinator, and commit no
     offsets. Healing lets the preferred replica coordinate again. Evidence: leader and replicas.
     """
-
-    needs: ClassVar[tuple[type, ...]] = ()
-    least_brokers: ClassVar[int] = 2
 
     target: str = "group-coordinator"  # that of one of the clients' groups, or group-coordinator:GROUP
 
@@ -36,7 +32,3 @@ class MoveGroupCoordinator:
             partition = cluster.roles().group_partition(name)
         receipt = placement.change_leaders(cluster, self.target, [partition], rng)
         return replace(receipt, evidence={"group": name, **receipt.evidence})
-
-    def heal(self, cluster: ClusterView, receipt: Receipt) -> Receipt:
-        """Let the preferred replica coordinate again."""
-        return placement.restore_leaders(cluster, receipt)

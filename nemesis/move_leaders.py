@@ -13,15 +13,13 @@ from fencepost.nemesis.support.no_effect import catch_no_effect
 
 
 @dataclass(frozen=True, kw_only=True)
-class MoveLeaders:
+class MoveLeaders(placement.LeaderMove):
     """Has another in-sync replica elected as the leader of partitions; healing gives them their old order of replicas back.
 
     Clients that still ask the old leader are told NOT_LEADER_OR_FOLLOWER. Evidence: leader, replicas and in-sync replicas before,
     during and after.
     """
 
-    needs: ClassVar[tuple[type, ...]] = ()
-    least_brokers: ClassVar[int] = 2
     counts: ClassVar[str] = "partitions"  # what `count` counts, where it is not brokers
 
     target: str = "random"  # the partitions: random, all (of the workload), partition:orders-0, internal:connect-offsets
@@ -36,7 +34,3 @@ class MoveLeaders:
         """Move the leaders now."""
         partitions = placement.find(self.target, cluster, rng, self.count)
         return placement.change_leaders(cluster, self.target, partitions, rng)
-
-    def heal(self, cluster: ClusterView, receipt: Receipt) -> Receipt:
-        """Let the preferred replicas lead again."""
-        return placement.restore_leaders(cluster, receipt)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import ClassVar, Literal
 
-from fencepost.harness.api import Partitionable, Receipt
+from fencepost.harness.api import Receipt
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.nemesis.support import network_partition, targets
 from fencepost.nemesis.support.cluster_types import PartitionableCluster
@@ -16,13 +16,12 @@ Direction = Literal["in", "out", "random"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class OneWay:
+class OneWay(network_partition.PartitionFault):
     """Drops packets between one broker and all other servers in one direction only.
 
     `in`: what the others send to it is dropped; `out`: what it sends to them. `evidence.direction` says which it was.
     """
 
-    needs: ClassVar[tuple[type, ...]] = (Partitionable,)
     least_servers: ClassVar[int] = 2  # brokers and controllers
 
     target: str = "random"  # the role whose packets are dropped in one direction
@@ -42,7 +41,3 @@ class OneWay:
             network_partition.one_way([target], servers) if direction == "out" else network_partition.one_way(servers, [target])
         )
         return network_partition.cut(cluster, self.target, [target], pairs, {"direction": direction})
-
-    def heal(self, cluster: PartitionableCluster, receipt: Receipt) -> Receipt:
-        """Let packets through again."""
-        return network_partition.mend(cluster, receipt)

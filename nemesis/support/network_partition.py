@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from fencepost.harness.api import Cluster, Pair, Receipt, SecondCluster
+from fencepost.harness.api import Cluster, Pair, Partitionable, Receipt, SecondCluster
 from fencepost.harness.api.clusters import second_of
 from fencepost.nemesis.support import targets
 from fencepost.nemesis.support.attempts import attempt_each, undo_on_error
@@ -109,6 +109,16 @@ def cut(
         effective=bool(were_open) and not leaks,
         note="; ".join(problems),
     )
+
+
+class PartitionFault:
+    """A fault that cuts links for as long as it lasts: what it needs, and how it is healed."""
+
+    needs: ClassVar[tuple[type, ...]] = (Partitionable,)
+
+    def heal(self, cluster: PartitionableCluster, receipt: Receipt) -> Receipt:
+        """Let the receipt's pairs talk again."""
+        return mend(cluster, receipt)
 
 
 def mend(cluster: PartitionableCluster, receipt: Receipt) -> Receipt:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 from fencepost.harness.api import Cluster, ClusterError, ClusterView, HarnessError, Placement, Receipt, clock
 from fencepost.nemesis.support.attempts import answer_or, undo_on_error
@@ -118,6 +118,17 @@ def change_leaders(cluster: ClusterView, role: str, partitions: Sequence[str], r
         effective=not stayed,
         note="; ".join(problems),
     )
+
+
+class LeaderMove:
+    """A fault that moves leaders of partitions, as any cluster lets it: what it needs, and how it is healed."""
+
+    needs: ClassVar[tuple[type, ...]] = ()
+    least_brokers: ClassVar[int] = 2
+
+    def heal(self, cluster: ClusterView, receipt: Receipt) -> Receipt:
+        """Let the preferred replicas lead again."""
+        return restore_leaders(cluster, receipt)
 
 
 def restore_leaders(cluster: ClusterView, receipt: Receipt) -> Receipt:
