@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import shutil
 import subprocess
 import tempfile
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.harness.api import CampaignError
+from fencepost.harness.api.words import unknown_word
 from fencepost.harness.conformance.client_stories import STORIES
 from fencepost.harness.conformance.kit import LOG, events_of
 from fencepost.harness.conformance.results import StoryResult, exit_code
@@ -30,8 +30,8 @@ def check(
 
     Raises CampaignError for a driver or a story that there is not, and ClusterError when there is no cluster.
     """
-    if unknown := [story for story in stories if story not in STORIES]:
-        raise CampaignError([_unknown(story) for story in unknown])
+    if mistakes := [unknown_word("story", story, [*STORIES]) for story in stories if story not in STORIES]:
+        raise CampaignError(mistakes)
     driver = families.obtain(kind, lambda text: progress({"event": "phase", "text": text}))
     options = {**CLUSTER["options"], **({"kafka": kafka} if kafka else {})}  # type: ignore[dict-item]
     plan: Any = {"cluster": {**CLUSTER, "options": options}}
@@ -70,9 +70,3 @@ def _directory(results: Sequence[StoryResult]) -> Iterator[Path]:
         shutil.rmtree(place / "data", ignore_errors=True)
         if results and exit_code(results) != 1:
             shutil.rmtree(place, ignore_errors=True)
-
-
-def _unknown(story: str) -> str:
-    near = difflib.get_close_matches(story, STORIES, n=1)
-    hint = f'; did you mean "{near[0]}"?' if near else "."
-    return f'unknown story "{story}"{hint} There are: {", ".join(STORIES)}'

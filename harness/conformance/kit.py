@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import secrets
@@ -19,6 +18,7 @@ from typing import Any
 
 from fencepost.harness.api import CampaignError, ChangesTopicSettings, ClusterError, Fault, HarnessError, Obtains, Scalable
 from fencepost.harness.api.plans import Choice, Test
+from fencepost.harness.api.words import unknown_word
 from fencepost.harness.conformance.results import STORIES, StoryResult, unplayed
 from fencepost.harness.history.run_directory import write_plan
 from fencepost.harness.planning.plan import make_plan
@@ -63,7 +63,7 @@ class ConformanceCheck:
     ) -> None:
         self._on_event, self._seed = on_event, seed
         self._wanted = tuple(story for story in STORIES if not stories or story in stories)
-        mistakes = [_unknown_story(story) for story in stories if story not in STORIES]
+        mistakes = [unknown_word("story", story, [*STORIES]) for story in stories if story not in STORIES]
         self._faults = {_name(one): (one, _made("nemesis", one, mistakes)) for one in faults}
         self._provider = _made("cluster", cluster, mistakes)
         if not mistakes:
@@ -164,12 +164,6 @@ def leftovers_of(run_dir: Path) -> list[str]:
     with suppress(ClusterError):  # no daemon answers: then no cluster of ours is in Docker
         in_docker = [str(left) for left in leftovers.in_docker() if run_dir.name in str(left)]
     return mine + in_docker
-
-
-def _unknown_story(story: str) -> str:
-    near = difflib.get_close_matches(story, STORIES, n=1)
-    hint = f'; did you mean "{near[0]}"?' if near else "."
-    return f'unknown story "{story}"{hint} There are: {", ".join(STORIES)}'
 
 
 def _name(choice: Choice) -> str:

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from fencepost.harness.api.errors import HistoryError
 from fencepost.harness.api.evidence import Evidence, Gap, GapKind, missing_evidence
 from fencepost.harness.api.run import RunFile
+from fencepost.harness.api.words import and_more
 from fencepost.harness.history.merge import FAULTS_SCHEMA
 from fencepost.harness.history.run_directory import write_damage, write_plan
 from fencepost.harness.interop.adopted_plan import contract, foreign_plan
@@ -166,7 +167,7 @@ def _backward(path: Path, parsed_blocks: list[ParsedBlock]) -> list[Gap]:
         last |= one.last
     if not lines:
         return []
-    more = f", nor does that of {len(lines) - 1} more" if len(lines) > 1 else ""
+    more = and_more(len(lines) - 1, ", nor does that of ")
     why = f"its index or time does not follow its process's line before{more}: lines are there twice, or in another order"
     return [Gap(file=path.name, line=min(lines), why=why, kind=GapKind.UNRELIABLE, evidence=WORKERS_LINE)]
 

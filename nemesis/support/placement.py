@@ -9,6 +9,7 @@ from random import Random
 from typing import Any, ClassVar
 
 from fencepost.harness.api import Cluster, ClusterError, ClusterView, HarnessError, Placement, Receipt, clock
+from fencepost.harness.api.words import plural
 from fencepost.nemesis.support.attempts import answer_or, undo_on_error
 from fencepost.nemesis.support.changes import OverlappingChanges
 from fencepost.nemesis.support.healing import healed
@@ -56,7 +57,8 @@ def _find(target: str, cluster: Cluster, rng: Random, count: int) -> tuple[str, 
         return (name,)
     known = partitions_of(name, cluster) if head == "internal" else list(cluster.topics)
     if len(known) < count:
-        raise ClusterError(f"{count} partition(s) wanted, but {f'topic {name}' if name else 'the workload'} has {len(known)}")
+        where = f"topic {name}" if name else "the workload"
+        raise ClusterError(f"{plural(count, 'partition')} wanted, but {where} has {len(known)}")
     return tuple(rng.sample(known, count))
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 from fencepost.harness.api import SECOND, Cluster, ClusterError, ConnectDuties, RunningConnect, Scalable, SecondCluster
 from fencepost.harness.api.clusters import second_of
+from fencepost.harness.api.words import did_you_mean, form, plural
 from fencepost.nemesis.support.no_effect import no_target_on_error
 from fencepost.nemesis.support.waiting import poll_until
 
@@ -48,9 +48,7 @@ def check(role: str, allowed: Sequence[str] = ANY, count: int = 1) -> None:
         return
     choices = ", ".join(SPELLINGS[choice] for choice in allowed)
     if head not in allowed:
-        near = difflib.get_close_matches(head, allowed, n=1)
-        hint = f'; did you mean "{near[0]}"?' if near else "."
-        raise ValueError(f'unknown target "{role}"{hint} Allowed: {choices}')
+        raise ValueError(f'unknown target "{role}"{did_you_mean(head, allowed) or "."} Allowed: {choices}')
     if (colon and not name) or (colon and ":" not in SPELLINGS[head]) or (head in ("broker", SECOND) and not name):
         raise ValueError(f'target "{role}" is spelled {SPELLINGS[head]}. Allowed: {choices}')
     if head == "connect-task" and name and not name.isdigit():
@@ -152,7 +150,7 @@ def _connect_task(name: str, cluster: Cluster, rng: Random) -> str:
 
 def _sample(nodes: Sequence[str], count: int, what: str, rng: Random) -> tuple[str, ...]:
     if len(nodes) < count:
-        raise ClusterError(f"{count} {what}(s) wanted, but there are {len(nodes)}")
+        raise ClusterError(f"{plural(count, what)} wanted, but there {form(len(nodes), 'is', 'are')} {len(nodes)}")
     return tuple(rng.sample(list(nodes), count))
 
 
