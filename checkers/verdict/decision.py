@@ -10,6 +10,7 @@ from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.verdict.rules import ALLOWED, INAPPLICABLE, Rule
 from fencepost.harness.api.evidence import Gap
 from fencepost.harness.api.values import Property, Verdict
+from fencepost.harness.api.words import and_more, plural
 
 NAMED = 4  # properties that a reason names
 LIVENESS = ("lso-stall", "hanging-transaction", "misreported-transaction")  # that nothing hangs says nothing of any record
@@ -98,13 +99,12 @@ def _unjudged(unknown: Sequence[JudgedProperty]) -> Iterator[str]:
     yield from (f"{one.name} could not be judged: {one.reason}" for one in unknown if not one.gaps)
     for gaps, names in by_gaps.items():
         if gaps:
-            more = f"; and {len(gaps) - 1} more" if len(gaps) > 1 else ""
-            named = ", ".join(names) if len(names) <= NAMED else f"{', '.join(names[:NAMED])} and {len(names) - NAMED} more"
-            yield f"{named} could not be judged for what the history lacks: {gaps[0]}{more}"
+            named = f"{', '.join(names[:NAMED])}{and_more(len(names) - NAMED)}"
+            yield f"{named} could not be judged for what the history lacks: {gaps[0]}{and_more(len(gaps) - 1, '; and ')}"
 
 
 def _counted(one: JudgedProperty) -> str:
-    return f"{one.name} ({len(one.findings)} finding{'s' if len(one.findings) != 1 else ''})"
+    return f"{one.name} ({plural(len(one.findings), 'finding')})"
 
 
 def weaknesses(receipts: Sequence[Mapping[str, Any]], cut_off: int, unread: Sequence[str], unseen: int = 0) -> list[str]:

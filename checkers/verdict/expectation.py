@@ -15,6 +15,7 @@ from fencepost.checkers.verdict.decision import JudgedProperty
 from fencepost.harness.api import record_ids
 from fencepost.harness.api.expectations import ALONE, ANYWHERE, anomaly_and_word
 from fencepost.harness.api.values import Property, Verdict
+from fencepost.harness.api.words import and_more
 
 _READ_CYCLES = ("G1c-wr", "G1c-wr-process", "G1c-wr-realtime")  # a record read too early can close a cycle of reads
 CONSEQUENCES: dict[str, tuple[str, ...]] = {
@@ -82,7 +83,7 @@ def _missing(name: str, judged: Iterable[JudgedProperty]) -> str:
 
 def _named(name: str, findings: Sequence[Finding]) -> str:
     numbers = ", ".join(f"#{one.id}" for one in findings[:NAMED])
-    return f"{name} ({numbers}{f' and {len(findings) - NAMED} more' if len(findings) > NAMED else ''})"
+    return f"{name} ({numbers}{and_more(len(findings) - NAMED)})"
 
 
 def _without(one: JudgedProperty, wanted: Collection[str], unexpected: Sequence[Finding]) -> JudgedProperty:
