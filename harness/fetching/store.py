@@ -132,6 +132,11 @@ class Store:
             yield
 
     def _remove_leftovers(self) -> None:
-        """Directories of fetches that were interrupted; safe under the lock."""
-        for path in self.directory.glob(".*-*"):
+        """Remove what fetches that were interrupted have left; safe under the lock."""
+        for path in interrupted(self.directory):
             shutil.rmtree(path, ignore_errors=True)
+
+
+def interrupted(directory: Path) -> list[Path]:
+    """The directories of fetches into a store that were interrupted, or go on now."""
+    return [path for path in directory.glob(".*-*") if path.is_dir()]

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from fencepost.harness.api.run import Run
 from fencepost.harness.api.services import DockerLeftover
+from fencepost.harness.fetching.store import interrupted
 from fencepost.harness.plugins import services
 from fencepost.harness.runs import store
 from fencepost.harness.system import liveness
@@ -140,7 +141,7 @@ def data_directories(root: Path) -> list[Leftover]:
 def downloads() -> list[Leftover]:
     """Directories of downloads of Kafka; that of their parent is the lock of whoever fetches."""
     kafka = services.kafka().directory()
-    return [Leftover(path, kafka) for path in kafka.glob(".*-*") if path.is_dir()]
+    return [Leftover(path, kafka) for path in interrupted(kafka)]
 
 
 def old_runs(root: Path, days: float, now: datetime | None = None) -> list[Leftover]:
