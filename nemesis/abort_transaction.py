@@ -102,8 +102,8 @@ def _looked(cluster: ListingTransactions, partitions: Sequence[str], of: str) ->
 
 def open_producers(cluster: Cluster, partition: str) -> list[ActiveProducer]:
     """The producers with an open transaction on a partition, by its leader; none when nobody answers."""
-    found = answer_or({}, cluster.admin().producers, [partition])
-    return [one for one in found.get(partition, ()) if one.first_offset is not None]
+    producers = answer_or({}, cluster.admin().producers, [partition]).get(partition, ())
+    return [producer for producer in producers if producer.first_offset is not None]
 
 
 def _producer_of(chosen: OpenTransaction, found: Sequence[ActiveProducer]) -> ActiveProducer:

@@ -88,5 +88,5 @@ def _fencing(cluster: Cluster, name: str) -> dict[str, Any]:
 
 def _coordinators(cluster: Cluster, names: Sequence[str]) -> tuple[str, ...]:
     """The nodes that coordinate these ids now, as far as somebody says so."""
-    found = [answer_or("", cluster.roles().transaction_coordinator, name) for name in names]
-    return tuple(sorted({*filter(None, found)}))
+    nodes = [answer_or("", cluster.roles().transaction_coordinator, name) for name in names]
+    return tuple(sorted({*filter(None, nodes)}))

@@ -56,5 +56,5 @@ class Kill:
 
 
 def _died(node: str, receipt: Receipt) -> bool:
-    """Whether the fault saw the node die."""
+    """True when the fault saw the node die."""
     return receipt.evidence.get("during", {}).get(node, 0) is None

@@ -43,7 +43,7 @@ class Pause:
     def inject(self, cluster: PausableCluster, rng: Random) -> Receipt:
         """Freeze the nodes that have the role now."""
         nodes = targets.find(self.target, cluster, rng, self.count)
-        found = known_pids(cluster, nodes)
+        running = known_pids(cluster, nodes)
         struck = strike(
             nodes,
             cluster.pause,
@@ -55,7 +55,7 @@ class Pause:
         )
         problems = [f"{node} was {'frozen' if struck.before[node] else 'dead'} already" for node in struck.unhealthy]
         problems += [f'{node} did not freeze (state "{struck.during[node]}")' for node in struck.missed]
-        return struck.receipt(self.target, problems, {"pids": found})
+        return struck.receipt(self.target, problems, {"pids": running})
 
     def heal(self, cluster: PausableCluster, receipt: Receipt) -> Receipt:
         """Thaw what is still frozen, and look whether it woke up."""

@@ -226,7 +226,7 @@ Receipts = Sequence[Mapping[str, Any]]
 
 
 def write_left_behind(directory: Path, sentences: Iterable[str]) -> None:
-    """What a run could not remove from a cluster that is not ours, a sentence each with the remedy."""
+    """Write what a run could not remove from a cluster that is not ours, a sentence each with the remedy."""
     write_json(directory / RunFile.LEFT_BEHIND, {"left": list(sentences)})
 
 

@@ -20,7 +20,7 @@ def plural(count: int, singular: str, several: str = "") -> str:
 
 
 def and_more(count: int, before: str = " and ") -> str:
-    """How many there are beside those that are named, ` and 3 more`; empty when all are."""
+    """The number of those that are not named, ` and 3 more`; empty when there are none."""
     return f"{before}{count:,} more" if count > 0 else ""
 
 

@@ -215,14 +215,14 @@ def _options(choice: Choice, cls: type) -> StoryResult:
 
 
 def _broken(checked: Iterable[FaultResult]) -> bool:
-    """Whether a story failed, or the cluster did not start."""
+    """True when a story failed, or the cluster did not start."""
     failed = any(story.ok is False for one in checked for story in one.stories)
     return failed or isinstance(sys.exc_info()[1], HarnessError)
 
 
 @contextmanager
 def log_directory(kind: str, is_of_use: Callable[[], bool]) -> Iterator[Path]:
-    """Where the cluster's logs go; removed at the end unless they are of use. The data of brokers is removed in any case."""
+    """A directory for the cluster's logs, removed at the end unless they are of use. The brokers' data goes in any case."""
     place = Path(tempfile.mkdtemp(prefix=f"fencepost-{kind}-"))
     try:
         yield place

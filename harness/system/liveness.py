@@ -75,8 +75,8 @@ def _namespace() -> str:
 
 def _started(pid: int) -> str:
     """When a process started, in the kernel's ticks; empty when there is none, or it is a zombie."""
-    found = processes.status(pid)
-    return found.started if found and found.state != processes.ZOMBIE else ""
+    seen = processes.status(pid)
+    return seen.started if seen and seen.state != processes.ZOMBIE else ""
 
 
 # --------------------------------------------------------------------------------------------------

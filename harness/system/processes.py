@@ -49,5 +49,5 @@ def command_line(pid: int) -> tuple[str, ...]:
 
 def state(pid: int) -> str:
     """The kernel's letter for a process; empty when there is none."""
-    found = status(pid)
-    return found.state if found else ""
+    seen = status(pid)
+    return seen.state if seen else ""

@@ -49,7 +49,7 @@ def end(cluster: ClusterView, call: str, number: int | None, undo: Callable[[int
 
 
 def is_over(receipt: Receipt, counted: Counted) -> bool:
-    """Whether there is nothing to look at any more: it was healed before, or was never measured."""
+    """True when there is nothing more to measure: it was healed before, or was never measured."""
     return not counted and bool(receipt.healing or "before" not in receipt.evidence)
 
 

@@ -1,4 +1,4 @@
-"""Strikes: the same thing done to several nodes, of which some may be hurt already, and some be spared by the budget."""
+"""Strikes: an attempt to hurt several nodes, of which some may be hurt already, and some be spared by the budget."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ State = TypeVar("State")
 
 @dataclass(frozen=True)
 class Strike(Generic[State]):
-    """What became of the nodes that a fault aimed at.
+    """The outcome of an attempt to hurt several nodes.
 
     nodes: all of them. before, during: the state of each, measured alike.
     healthy: those that were healthy before; only these are hurt, for the others belong to another fault.
