@@ -8,6 +8,7 @@ from typing import Annotated
 
 from fencepost.harness.api import Between, HarnessError, Pair, Receipt, Wait, clock
 from fencepost.harness.api.bounds import demand_bounds
+from fencepost.harness.api.words import plural
 from fencepost.nemesis.support import network_partition, targets
 from fencepost.nemesis.support.cluster_types import PartitionableCluster
 from fencepost.nemesis.support.network_partition import LinkScope
@@ -44,7 +45,7 @@ class LinkFlap(network_partition.PartitionFault):
                 downs.append(self._down(cluster, pairs))
                 ups.append(self._up(cluster, pairs))
         except (HarnessError, OSError) as error:  # the pairs, so that healing mends them
-            note = f"broke off after {len(downs)} cuts: {error}"
+            note = f"broke off after {plural(len(downs), 'cut')}: {error}"
             return Receipt(role=self.target, targets=nodes, pairs=pairs, effective=False, note=note)
         receipt = network_partition.cut(cluster, self.target, nodes, pairs, {"downs": downs, "ups": ups})
         stayed_open = sum(any(down.values()) for down in downs)
