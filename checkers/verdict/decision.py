@@ -14,7 +14,7 @@ from fencepost.harness.api.words import and_more, plural
 
 NAMED = 4  # properties that a reason names
 LIVENESS = ("lso-stall", "hanging-transaction", "misreported-transaction")  # that nothing hangs says nothing of any record
-UNSEEN = "were returned to nobody, and without a final read nobody knows whether they are lost or late"
+UNSEEN = "returned to nobody, and without a final read nobody knows what is lost and what is late"
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def decide(judged: Iterable[JudgedProperty], unread: Sequence[str] = (), unseen:
     if lacking:
         return Verdict.UNKNOWN, "; ".join(lacking)
     if unseen:
-        return Verdict.UNKNOWN, f"{unseen} promised records {UNSEEN}"
+        return Verdict.UNKNOWN, f"{plural(unseen, 'promised record was', 'promised records were')} {UNSEEN}"
     held = sum(one.verdict is Property.HELD for one in forbidden)
     return Verdict.VALID, f"{held} properties held, none was violated"
 
@@ -114,8 +114,8 @@ def weaknesses(receipts: Sequence[Mapping[str, Any]], cut_off: int, unread: Sequ
     reasons = [
         (idle, f"{idle} of {len(receipts)} faults had no effect"),
         (doubtful, f"of {doubtful} of {len(receipts)} faults nobody knows whether they had an effect"),
-        (cut_off, f"{cut_off} operations have no completion in the history"),
+        (cut_off, f"{plural(cut_off, 'operation has', 'operations have')} no completion in the history"),
         (len(unread), f"no complete read_committed final read of {', '.join(unread)}"),
-        (unseen, f"{unseen} promised records {UNSEEN}"),
+        (unseen, f"{plural(unseen, 'promised record was', 'promised records were')} {UNSEEN}"),
     ]
     return [text for count, text in reasons if count]
