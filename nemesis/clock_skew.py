@@ -13,7 +13,7 @@ from fencepost.nemesis.support import targets
 from fencepost.nemesis.support.attempts import attempt_each, undo_on_error
 from fencepost.nemesis.support.cluster_types import SkewableCluster
 from fencepost.nemesis.support.healing import healed
-from fencepost.nemesis.support.no_effect import catch_no_effect
+from fencepost.nemesis.support.no_effect import catch_no_effect, no_effect_on_error
 
 Direction = Literal["ahead", "behind", "random"]
 EXACT_S = 1.0  # a clock that is read over the network is known to about this
@@ -44,10 +44,8 @@ class ClockSkew:
         direction = rng.choice(["ahead", "behind"]) if self.direction == "random" else self.direction
         by_s = self.by_s if direction == "ahead" else -self.by_s
         nodes = targets.find(self.target, cluster, rng)
-        try:
+        with no_effect_on_error(self.target, "nobody could look: "):
             before = _offsets(cluster, nodes)
-        except (HarnessError, OSError) as error:
-            return Receipt(role=self.target, effective=False, note=f"nobody could look: {error}")
         correct = _correct_nodes(before)
         problems = [f"{node} does not tell its time" for node in nodes if before[node] is None]
         problems += [f"{node} is {before[node]:g} s ahead already" for node in _known(before) if node not in correct]

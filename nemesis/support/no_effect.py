@@ -41,16 +41,16 @@ def catch_no_effect(inject: Inject[AnyFault, AnyCluster]) -> Inject[AnyFault, An
 
 
 @contextmanager
-def no_target_on_error(role: str) -> Iterator[None]:
-    """Raise NoEffect, with the note `no target: ...`, for an error of the harness inside. Nothing may be hurt inside."""
-    with no_effect_on_error(role, "no target: "):
+def no_effect_on_error(role: str, prefix: str = "") -> Iterator[None]:
+    """Raise NoEffect for an error of the harness or the system inside; whatever was hurt inside is undone by then."""
+    try:
         yield
+    except (HarnessError, OSError) as error:
+        raise NoEffect(Receipt(role=role, effective=False, note=f"{prefix}{error}"), error) from error
 
 
 @contextmanager
-def no_effect_on_error(role: str, prefix: str = "") -> Iterator[None]:
-    """Raise NoEffect for an error of the harness inside; whatever was hurt inside is undone by then."""
-    try:
+def no_target_on_error(role: str) -> Iterator[None]:
+    """Raise NoEffect, with the note `no target: ...`, for such an error inside, where nothing may be hurt."""
+    with no_effect_on_error(role, "no target: "):
         yield
-    except HarnessError as error:
-        raise NoEffect(Receipt(role=role, effective=False, note=f"{prefix}{error}"), error) from error
