@@ -88,7 +88,7 @@ def measure(*, rounds: int, seconds: float, sizes: Sequence[int] = SIZES, partit
         folder = keep or Path(temporary)
         rows, met = [], dict[int, dict[str, float]]()
         for size in sizes:
-            costs = [_check(_history(folder, size, partitions)) for _ in range(rounds)]
+            costs = [_check(stored_history(folder, size, partitions)) for _ in range(rounds)]
             walls = [cost.wall_s for cost, _ in costs]
             most = max((cost for cost, _ in costs), key=lambda cost: cost.peak)
             shares = " + ".join(f"{share / 2**30:.2f}" for share in most.shares.values())
@@ -103,7 +103,8 @@ def measure(*, rounds: int, seconds: float, sizes: Sequence[int] = SIZES, partit
             goal(f"{size:,} transactions within {bound} {unit}", met[size][unit] <= bound)
 
 
-def _history(folder: Path, size: int, partitions: int) -> Path:
+def stored_history(folder: Path, size: int, partitions: int) -> Path:
+    """The run directory of a generated lawful history, made unless it is there."""
     path = folder / f"{size}x{partitions}"
     if not (path / "history.parquet").exists():
         write_long(path, size, partitions)

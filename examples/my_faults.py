@@ -1,11 +1,13 @@
 """A fault of one's own: a broker that stutters, as under a bad disk or a garbage collector in distress."""
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar
 
 from fencepost.harness.api import Pausable, Receipt
+from fencepost.nemesis.support.healing import healed
+from fencepost.nemesis.support.no_effect import catch_no_effect
 from fencepost.nemesis.support.targets import ONE_BROKER, check, find
 
 
@@ -25,6 +27,7 @@ class Stutter:
         if self.times < 1:
             raise ValueError(f"times = {self.times}: it must freeze at least once")
 
+    @catch_no_effect
     def inject(self, cluster: Any, rng: Random) -> Receipt:
         (node,) = find(self.target, cluster, rng)
         before, during = cluster.process_state(node), []
@@ -49,4 +52,5 @@ class Stutter:
         for node in nodes:
             if cluster.process_state(node) == "T":
                 cluster.resume(node)
-        return replace(receipt, healing={"after": {node: cluster.process_state(node) for node in nodes}})
+        after = {node: cluster.process_state(node) for node in nodes}
+        return healed(receipt, {"after": after}, left=[node for node in nodes if after[node] == "T"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from random import Random
 from typing import Any, ClassVar, Literal
 
@@ -12,15 +13,15 @@ from fencepost.harness.api import (
     Cluster,
     ClusterError,
     ClusterView,
-    HarnessError,
     ListingTransactions,
     OpenTransaction,
     Receipt,
     clock,
 )
 from fencepost.nemesis.support import placement
-from fencepost.nemesis.support.attempts import no_target
+from fencepost.nemesis.support.attempts import answer_or, attempt_each
 from fencepost.nemesis.support.healing import healed
+from fencepost.nemesis.support.no_effect import catch_no_effect, no_target_on_error
 
 CONFIRMED_S = 1.0  # between the two looks that have to find the same transaction hanging
 
@@ -48,20 +49,19 @@ class AbortTransaction:
         """See `harness.api.DemandsContract`."""
         return {"operator_aborts": "open"} if self.of == "open" else {}
 
+    @catch_no_effect
     def inject(self, cluster: ClusterView, rng: Random) -> Receipt:
         """Find one, and write the marker."""
-        try:
+        with no_target_on_error(self.target):
             found = self._found(cluster, placement.find(self.target, cluster, rng))
             if not found:
                 raise ClusterError(f"no transaction is {self.of}")
             chosen = rng.choice(found)
             before = open_producers(cluster, chosen.partition)
             producer = _producer_of(chosen, before)
-        except HarnessError as error:
-            return no_target(self.target, error)
-        problem = _aborted(cluster, chosen.partition, producer)
+        problems = attempt_each(partial(cluster.admin().abort_on_partition, chosen.partition), [producer])
         during = open_producers(cluster, chosen.partition)
-        effective = not problem and _offset_of(producer, during) != producer.first_offset
+        effective = not problems and _offset_of(producer, during) != producer.first_offset
         return Receipt(
             role=self.target,
             targets=_leader(cluster, chosen.partition),
@@ -71,7 +71,7 @@ class AbortTransaction:
                 "aborted": asdict(producer),
             },
             effective=effective,
-            note=problem or ("" if effective else f"the transaction is still open on {chosen.partition}"),
+            note="; ".join(problems) or ("" if effective else f"the transaction is still open on {chosen.partition}"),
         )
 
     def heal(self, cluster: ClusterView, receipt: Receipt) -> Receipt:
@@ -102,11 +102,8 @@ def _looked(cluster: ListingTransactions, partitions: Sequence[str], of: str) ->
 
 def open_producers(cluster: Cluster, partition: str) -> list[ActiveProducer]:
     """The producers with an open transaction on a partition, by its leader; none when nobody answers."""
-    try:
-        found = cluster.admin().producers([partition])[partition]
-    except HarnessError:
-        return []
-    return [one for one in found if one.first_offset is not None]
+    producers = answer_or({}, cluster.admin().producers, [partition]).get(partition, ())
+    return [producer for producer in producers if producer.first_offset is not None]
 
 
 def _producer_of(chosen: OpenTransaction, found: Sequence[ActiveProducer]) -> ActiveProducer:
@@ -117,22 +114,11 @@ def _producer_of(chosen: OpenTransaction, found: Sequence[ActiveProducer]) -> Ac
     raise ClusterError(f"the transaction on {chosen.partition} has ended meanwhile")
 
 
-def _aborted(cluster: Cluster, partition: str, producer: ActiveProducer) -> str:
-    """Write the marker; what went wrong, in words."""
-    try:
-        cluster.admin().abort_on_partition(partition, producer)
-    except HarnessError as error:
-        return str(error)
-    return ""
-
-
 def _offset_of(producer: ActiveProducer, found: Sequence[ActiveProducer]) -> int | None:
     return next((one.first_offset for one in found if one.producer_id == producer.producer_id), None)
 
 
 def _leader(cluster: Cluster, partition: str) -> tuple[str, ...]:
     topic, _, number = partition.rpartition("-")
-    try:
-        return (cluster.roles().leader(topic, int(number)),)
-    except HarnessError:
-        return ()
+    leader = answer_or("", cluster.roles().leader, topic, int(number))
+    return (leader,) if leader else ()

@@ -9,13 +9,12 @@ from typing import Annotated, Any, ClassVar
 
 from fencepost.harness.api import Between, PacketTimes, Pair, Receipt, Slowable
 from fencepost.harness.api.bounds import demand_bounds
-from fencepost.nemesis import latency
-from fencepost.nemesis.support import network_partition, targets
+from fencepost.nemesis.support import link_changes, network_partition, targets
 from fencepost.nemesis.support.attempts import undo_on_error
 from fencepost.nemesis.support.cluster_types import SlowableCluster
 from fencepost.nemesis.support.healing import healed
-from fencepost.nemesis.support.link_changes import links_of, still_hurt
 from fencepost.nemesis.support.network_partition import LinkScope
+from fencepost.nemesis.support.no_effect import catch_no_effect
 
 SIZE, HEADERS = 1400, 28  # bytes of a datagram that measures
 MEASURE_S = 0.3  # how long the datagrams of one measurement take at the limit
@@ -39,17 +38,15 @@ class Bandwidth:
 
     def __post_init__(self) -> None:
         targets.check(self.target, targets.ANY)
-        network_partition.check_links(self.links)
         demand_bounds(self)
 
+    @catch_no_effect
     def inject(self, cluster: SlowableCluster, rng: Random) -> Receipt:
         """Limit the links of the node that has the role now."""
         receipt, pairs = network_partition.target_links(cluster, self.target, self.links, rng)
-        if not pairs:
-            return receipt
         before = self._measured(cluster, pairs)
-        number = latency.begin(cluster, pairs, kbit_s=self.kbit_s)
-        with undo_on_error(lambda: latency.end(cluster, number)):
+        number = link_changes.begin(cluster, "slow", cluster.slow(pairs, kbit_s=self.kbit_s), pairs)
+        with undo_on_error(lambda: link_changes.end(cluster, "slow", number, cluster.unslow)):
             during = self._measured(cluster, pairs)
         silent = [link for link, one in during.items() if not (one["expected_ms"] and before[link]["expected_ms"])]
         wide = [link for link, one in during.items() if link not in silent and not _narrower(one, before[link])]
@@ -60,14 +57,14 @@ class Bandwidth:
 
     def heal(self, cluster: SlowableCluster, receipt: Receipt) -> Receipt:
         """Lift the limit, and look whether the links are as wide as before."""
-        counted = latency.end(cluster, receipt.evidence.get("number"))
-        if not counted and (receipt.healing or "before" not in receipt.evidence):
+        counted = link_changes.end(cluster, "slow", receipt.evidence.get("number"), cluster.unslow)
+        if link_changes.is_over(receipt, counted):
             return receipt
-        before, after = receipt.evidence["before"], self._measured(cluster, links_of(receipt))
+        before, after = receipt.evidence["before"], self._measured(cluster, link_changes.links_of(receipt))
         narrow = {link: one for link, one in after.items() if one["expected_ms"] and _narrower(one, before[link])}
-        left = still_hurt(cluster, narrow)
+        left = link_changes.still_hurt(cluster, narrow)
         problems = [f"{link} is still narrower than before" for link in left]
-        return healed(receipt, {"counted": latency.counts_in_words(counted), "after": after}, problems, left)
+        return healed(receipt, {"counted": link_changes.as_json(counted, "dropped"), "after": after}, problems, left)
 
     def _measured(self, cluster: SlowableCluster, pairs: Sequence[Pair]) -> dict[str, dict[str, float]]:
         packets = min(MOST, max(FEWEST, round(MEASURE_S * 1000 / self._packet_ms())))

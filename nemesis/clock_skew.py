@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Annotated, ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal
 
 from fencepost.harness.api import Between, HarnessError, Receipt, Skewable
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.nemesis.support import targets
-from fencepost.nemesis.support.attempts import attempt_each, no_target, undo_on_error
+from fencepost.nemesis.support.attempts import attempt_each, undo_on_error
 from fencepost.nemesis.support.cluster_types import SkewableCluster
 from fencepost.nemesis.support.healing import healed
+from fencepost.nemesis.support.no_effect import catch_no_effect, no_effect_on_error
 
 Direction = Literal["ahead", "behind", "random"]
 EXACT_S = 1.0  # a clock that is read over the network is known to about this
@@ -36,21 +37,15 @@ class ClockSkew:
     def __post_init__(self) -> None:
         targets.check(self.target, targets.BROKERS)
         demand_bounds(self)
-        if self.direction not in get_args(Direction):
-            raise ValueError(f'direction = "{self.direction}": must be one of {", ".join(get_args(Direction))}')
 
+    @catch_no_effect
     def inject(self, cluster: SkewableCluster, rng: Random) -> Receipt:
         """Set the clock of the broker that has the role now."""
         direction = rng.choice(["ahead", "behind"]) if self.direction == "random" else self.direction
         by_s = self.by_s if direction == "ahead" else -self.by_s
-        try:
-            nodes = targets.find(self.target, cluster, rng)
-        except HarnessError as error:
-            return no_target(self.target, error)
-        try:
+        nodes = targets.find(self.target, cluster, rng)
+        with no_effect_on_error(self.target, "nobody could look: "):
             before = _offsets(cluster, nodes)
-        except (HarnessError, OSError) as error:
-            return Receipt(role=self.target, effective=False, note=f"nobody could look: {error}")
         correct = _correct_nodes(before)
         problems = [f"{node} does not tell its time" for node in nodes if before[node] is None]
         problems += [f"{node} is {before[node]:g} s ahead already" for node in _known(before) if node not in correct]

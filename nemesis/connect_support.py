@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar
 
-from fencepost.harness.api import ClusterError, HarnessError, Killable, Receipt, Scalable, Wait, clock
+from fencepost.harness.api import ClusterError, Killable, Receipt, Scalable, Wait, clock
 from fencepost.harness.api.bounds import demand_bounds
-from fencepost.nemesis.support.attempts import attempt_each, no_target, undo_on_error
+from fencepost.nemesis.support.attempts import attempt_each, undo_on_error
 from fencepost.nemesis.support.cluster_types import ScalableCluster
 from fencepost.nemesis.support.healing import healed
+from fencepost.nemesis.support.no_effect import catch_no_effect, no_target_on_error
+from fencepost.nemesis.support.processes import pids
 from fencepost.nemesis.support.waiting import poll_until
 
 LEVELS = ("disabled", "preparing", "enabled")
@@ -46,13 +48,12 @@ class ConnectSupport:
         """Nobody knows here at which level the workers begin: any below `enabled` permits what `disabled` permits."""
         return {} if set(self.levels) == {"enabled"} else {"connect": "disabled"}
 
+    @catch_no_effect
     def inject(self, cluster: ScalableCluster, rng: Random) -> Receipt:
         """Roll through the levels, the workers in a random order."""
         role = "all workers, " + ", then ".join(self.levels)
-        try:
+        with no_target_on_error(role):
             before = _levels(cluster)
-        except HarnessError as error:
-            return no_target(role, error)
         away: dict[str, list[float]] = {node: [] for node in before}
         with undo_on_error(lambda: self._give_back(cluster, before)):
             problems = [
@@ -65,7 +66,7 @@ class ConnectSupport:
         return Receipt(
             role=role,
             targets=tuple(before),
-            evidence={"before": before, "during": {"levels": during, "pids": _pids(cluster, before)}, "away_s": away},
+            evidence={"before": before, "during": {"levels": during, "pids": pids(cluster, before)}, "away_s": away},
             effective=any(away.values()),
             note="; ".join(problems),
         )
@@ -95,10 +96,6 @@ class ConnectSupport:
             problems.append(f"{node} did not start within {self.within_s:g} s")
         away[node].append(round(clock.monotonic() - began, 3))
         return problems
-
-
-def _pids(cluster: ScalableCluster, nodes: Iterable[str]) -> dict[str, int | None]:
-    return {node: cluster.pid(node) for node in nodes}
 
 
 def _levels(cluster: Any) -> dict[str, str]:

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from random import Random
-from typing import ClassVar
 
-from fencepost.harness.api import ClusterError, HarnessError, Partitionable, Receipt
-from fencepost.nemesis.cut_clients import Direction, between, check_direction
+from fencepost.harness.api import ClusterError, Receipt
+from fencepost.harness.api.bounds import demand_bounds
+from fencepost.nemesis.cut_clients import Direction, between
 from fencepost.nemesis.support import network_partition, targets
-from fencepost.nemesis.support.attempts import no_target
 from fencepost.nemesis.support.cluster_types import PartitionableCluster
+from fencepost.nemesis.support.no_effect import catch_no_effect, no_target_on_error
 
 
 @dataclass(frozen=True, kw_only=True)
-class CutClient:
+class CutClient(network_partition.PartitionFault):
     """Drops the packets of one client towards one broker (or back, or both ways). Targets: the broker, then the client.
 
     With a client as target too two clients are cut from each other: `target = "connect-leader"`, `client = "connect-task"`.
     """
-
-    needs: ClassVar[tuple[type, ...]] = (Partitionable,)
 
     target: str = "random"  # the role of the broker, or of another client
     client: str = "random"  # a client's node (c3), random, instance, connect-leader or connect-task[:NUMBER]
@@ -29,22 +27,17 @@ class CutClient:
     def __post_init__(self) -> None:
         targets.check(self.target)
         targets.check(self._client_role(), targets.ONE_CLIENT)
-        check_direction(self.direction)
+        demand_bounds(self)
 
+    @catch_no_effect
     def inject(self, cluster: PartitionableCluster, rng: Random) -> Receipt:
         """Cut the client from the broker that has the role now."""
-        try:
+        with no_target_on_error(self.target):
             brokers = targets.find(self.target, cluster, rng)
             client = targets.find(self._client_role(), cluster, rng)
             if brokers == client:
                 raise ClusterError(f"{client[0]} is both {self.target} and {self.client}")
-        except HarnessError as error:
-            return no_target(self.target, error)
         return network_partition.cut(cluster, self.target, brokers + client, between(client, brokers, self.direction))
-
-    def heal(self, cluster: PartitionableCluster, receipt: Receipt) -> Receipt:
-        """Let the client through again."""
-        return network_partition.mend(cluster, receipt)
 
     def _client_role(self) -> str:
         if self.client == "random":

@@ -4,52 +4,40 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from random import Random
-from typing import ClassVar, Literal, get_args
+from typing import Literal
 
-from fencepost.harness.api import ClusterError, HarnessError, Pair, Partitionable, Receipt
+from fencepost.harness.api import ClusterError, Pair, Receipt
+from fencepost.harness.api.bounds import demand_bounds
 from fencepost.nemesis.support import network_partition, targets
-from fencepost.nemesis.support.attempts import no_target
 from fencepost.nemesis.support.cluster_types import PartitionableCluster
+from fencepost.nemesis.support.no_effect import catch_no_effect, no_target_on_error
 
 Direction = Literal["to-broker", "from-broker", "both"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CutClients:
+class CutClients(network_partition.PartitionFault):
     """Drops every client's packets towards one broker (or back, or both ways).
 
     With `to-broker`, what the broker sends still arrives: this is the fault that made KAFKA-17754 visible, where a request
     written before the cut is retransmitted after it and ends the next transaction.
     """
 
-    needs: ClassVar[tuple[type, ...]] = (Partitionable,)
-
     target: str = "random"  # the role of the broker that loses its clients
     direction: Direction = "to-broker"  # to-broker, from-broker or both
 
     def __post_init__(self) -> None:
         targets.check(self.target, targets.BROKERS)
-        check_direction(self.direction)
+        demand_bounds(self)
 
+    @catch_no_effect
     def inject(self, cluster: PartitionableCluster, rng: Random) -> Receipt:
         """Cut all clients that run now from the broker that has the role now."""
-        try:
+        with no_target_on_error(self.target):
             nodes = targets.find(self.target, cluster, rng)
             if not cluster.clients:
                 raise ClusterError("no client runs")
-        except HarnessError as error:
-            return no_target(self.target, error)
         return network_partition.cut(cluster, self.target, nodes, between(cluster.clients, nodes, self.direction))
-
-    def heal(self, cluster: PartitionableCluster, receipt: Receipt) -> Receipt:
-        """Let the clients through again."""
-        return network_partition.mend(cluster, receipt)
-
-
-def check_direction(direction: str) -> None:
-    """Raise ValueError unless `direction` is one of `Direction`."""
-    if direction not in get_args(Direction):
-        raise ValueError(f'direction = "{direction}": must be one of {", ".join(get_args(Direction))}')
 
 
 def between(clients: tuple[str, ...], brokers: tuple[str, ...], direction: Direction) -> tuple[Pair, ...]:

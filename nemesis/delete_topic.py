@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 from fencepost.harness.api import Cluster, ClusterError, ClusterView, HarnessError, Receipt, Wait
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.nemesis.support import placement
-from fencepost.nemesis.support.attempts import attempt_each, no_target
+from fencepost.nemesis.support.attempts import answer_or, attempt_each
 from fencepost.nemesis.support.healing import healed
+from fencepost.nemesis.support.no_effect import catch_no_effect, no_target_on_error
 from fencepost.nemesis.support.waiting import poll_until
 
 RECORDS, OFFSETS = "records", "offsets"  # what a deleted topic holds, in the words of the contract
@@ -56,17 +57,16 @@ class DeleteTopic:
         """See `harness.api.DemandsContract`."""
         return {"topic_deletions": OFFSETS if self.target.startswith("internal:") else RECORDS}
 
+    @catch_no_effect
     def inject(self, cluster: ClusterView, rng: Random) -> Receipt:
         """Delete it, and look until every broker that answers has learnt of it."""
         layouts = cluster.shared(TopicLayouts)
         with layouts.lock:
-            try:
+            with no_target_on_error(self.target):
                 topic = self._topic(cluster, rng)
                 before = {"ids": _known_ids(cluster, topic), **_layout(cluster, topic)}
                 began = {"topic": topic, **_now("began")}
                 layouts.known.setdefault(topic, _layout(cluster, topic))
-            except HarnessError as error:
-                return no_target(self.target, error)
             problems = attempt_each(cluster.admin().delete_topic, [topic])  # one that seems to have failed may be carried out
         old = set(before["ids"].values())
         during = poll_until(
@@ -142,10 +142,7 @@ def _known_ids(cluster: Cluster, topic: str) -> dict[str, str]:
 
 def _ids(cluster: Cluster, topic: str) -> dict[str, str]:
     """The same; nothing when no broker answers."""
-    try:
-        return cluster.admin().topic_ids(topic)
-    except HarnessError:
-        return {}
+    return answer_or({}, cluster.admin().topic_ids, topic)
 
 
 def _is_back(ids: Mapping[str, str], old: set[str]) -> bool:

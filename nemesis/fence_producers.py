@@ -10,10 +10,11 @@ from typing import Annotated, Any, ClassVar
 
 from fencepost.harness.api import Between, Cluster, ClusterError, ClusterView, HarnessError, Receipt, TransactionState
 from fencepost.harness.api.bounds import demand_bounds
-from fencepost.nemesis.support.attempts import no_target
+from fencepost.nemesis.support import targets
+from fencepost.nemesis.support.attempts import answer_or
 from fencepost.nemesis.support.healing import healed
+from fencepost.nemesis.support.no_effect import catch_no_effect, no_target_on_error
 
-TARGETS = "random, all, id:TRANSACTIONAL-ID"
 UNKNOWN = TransactionState(state="", producer_id=-1, epoch=-1)
 
 
@@ -34,15 +35,13 @@ class FenceProducers:
 
     def __post_init__(self) -> None:
         demand_bounds(self)
-        if self.target not in ("random", "all") and not self.target.partition("id:")[2]:
-            raise ValueError(f'unknown target "{self.target}". Allowed: {TARGETS}')
+        targets.check_names(self.target, "id:TRANSACTIONAL-ID")
 
+    @catch_no_effect
     def inject(self, cluster: ClusterView, rng: Random) -> Receipt:
         """Fence them, one after the other."""
-        try:
+        with no_target_on_error(self.target):
             names = chosen_ids(self.target, cluster.transactional_ids, rng)
-        except HarnessError as error:
-            return no_target(self.target, error)
         before = epochs(cluster, names)
         calls = [_fencing(cluster, name) for name in names for _ in range(self.times)]
         during = {**epochs(cluster, names), **{call["transactional_id"]: call["epochs"] for call in calls if call.get("epochs")}}
@@ -72,14 +71,9 @@ def chosen_ids(target: str, names: Sequence[str], rng: Random) -> list[str]:
 def epochs(cluster: Cluster, names: Sequence[str] | Mapping[str, Any]) -> dict[str, Any]:
     """Producer id and epoch of transactional ids, as their coordinators have them (-1: of an id that is not known there);
     without those that nobody tells."""
-    found: dict[str, Any] = {}
-    for name in names:
-        try:
-            state = cluster.admin().transactions([name]).get(name, UNKNOWN)
-        except HarnessError:
-            continue
-        found[name] = {"producer_id": state.producer_id, "epoch": state.epoch}
-    return found
+    answers = {name: answer_or(None, cluster.admin().transactions, [name]) for name in names}
+    states = {name: answer.get(name, UNKNOWN) for name, answer in answers.items() if answer is not None}
+    return {name: {"producer_id": state.producer_id, "epoch": state.epoch} for name, state in states.items()}
 
 
 def _fencing(cluster: Cluster, name: str) -> dict[str, Any]:
@@ -94,10 +88,5 @@ def _fencing(cluster: Cluster, name: str) -> dict[str, Any]:
 
 def _coordinators(cluster: Cluster, names: Sequence[str]) -> tuple[str, ...]:
     """The nodes that coordinate these ids now, as far as somebody says so."""
-    found = set()
-    for name in names:
-        try:
-            found.add(cluster.roles().transaction_coordinator(name))
-        except HarnessError:
-            continue
-    return tuple(sorted(found))
+    nodes = [answer_or("", cluster.roles().transaction_coordinator, name) for name in names]
+    return tuple(sorted({*filter(None, nodes)}))

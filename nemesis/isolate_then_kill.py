@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import ClassVar
 
-from fencepost.harness.api import HarnessError, Killable, Partitionable, Receipt, Wait, clock
+from fencepost.harness.api import Killable, Partitionable, Receipt, Wait, clock
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.nemesis.support import network_partition, targets
-from fencepost.nemesis.support.attempts import attempt_each, no_target, undo_on_error
+from fencepost.nemesis.support.attempts import attempt_each, undo_on_error
 from fencepost.nemesis.support.cluster_types import KillablePartitionableCluster
 from fencepost.nemesis.support.healing import healed
-from fencepost.nemesis.support.waiting import poll_until
+from fencepost.nemesis.support.no_effect import catch_no_effect
+from fencepost.nemesis.support.processes import alive, end_processes, restart
 
 GONE_WITHIN_S = 5.0
 
@@ -37,45 +38,31 @@ class IsolateThenKill:
         targets.check(self.target, targets.ONE_BROKER)
         demand_bounds(self)
 
+    @catch_no_effect
     def inject(self, cluster: KillablePartitionableCluster, rng: Random) -> Receipt:
         """Cut, wait, kill, and let the others' network be whole again."""
-        try:
-            nodes = targets.find(self.target, cluster, rng)
-        except HarnessError as error:
-            return no_target(self.target, error)
+        nodes = targets.find(self.target, cluster, rng)
         others = [node for node in network_partition.brokers(cluster, nodes) if node not in nodes]
         cut = network_partition.cut(cluster, self.target, nodes, network_partition.both_ways(nodes, others))
         if not cut.pairs:  # a single broker: there is nobody to be isolated from
             return cut
-        alive: list[str] = []
-        with undo_on_error(lambda: attempt_each(cluster.undrop, [cut.pairs]) + attempt_each(cluster.start, alive)):
+        with undo_on_error(lambda: attempt_each(cluster.undrop, [cut.pairs])):
             clock.sleep(self.alone_s)
-            before = {node: cluster.pid(node) for node in nodes}
-            alive += [node for node in nodes if before[node] is not None]
-            problems = attempt_each(cluster.kill, alive)
-            during = poll_until(lambda: {n: cluster.pid(n) for n in nodes}, lambda pids: not any(pids.values()), GONE_WITHIN_S)
-            mended = network_partition.mend(cluster, replace(cut, note=""))
-        evidence = {**cut.evidence, "dropped": mended.healing["dropped"], "pids": {"before": before, "during": during}}
-        problems += [f"{node} was dead already" for node in nodes if node not in alive]
-        problems += [f"{node} survived" for node, pid in during.items() if pid is not None]
-        note = "; ".join(filter(None, [cut.note, *problems]))
-        effective = bool(cut.effective) and bool(alive) and not any(during.values())
+            struck = end_processes(cluster, nodes, cluster.kill, GONE_WITHIN_S)
+            with undo_on_error(lambda: attempt_each(cluster.start, struck.healthy)):
+                mended = network_partition.mend(cluster, replace(cut, note=""))
+        seen = {"before": struck.before, "during": struck.during}
+        evidence = {**cut.evidence, "dropped": mended.healing["dropped"], "pids": seen}
+        survivors = alive(nodes, struck.during)
+        problems = [f"{node} was dead already" for node in struck.unhealthy] + [f"{node} survived" for node in survivors]
+        note = "; ".join(filter(None, [cut.note, *struck.problems, *problems]))
+        effective = bool(cut.effective) and bool(struck.healthy) and not survivors
         pairs = cut.pairs if mended.healing.get("left") else ()  # the cut is over
         return replace(cut, pairs=pairs, evidence=evidence, effective=effective, note=note)
 
     def heal(self, cluster: KillablePartitionableCluster, receipt: Receipt) -> Receipt:
         """Start the broker again, unless another fault had killed it before, and wait until it answers."""
         cluster.undrop(receipt.pairs)
-        before: dict[str, int | None] = receipt.evidence.get("pids", {}).get("before", {})
-        ours = [node for node in receipt.targets if before.get(node) is not None]
-        dead = [node for node in ours if cluster.pid(node) is None]
-        problems = attempt_each(cluster.start, dead)
-        answers = poll_until(
-            lambda: {node: cluster.answers(node) for node in ours},
-            lambda seen: all(seen.values()),
-            self.answer_within_s,
-        )
-        problems += [f"{node} did not answer within {self.answer_within_s:g} s" for node, heard in answers.items() if not heard]
-        after = {node: cluster.pid(node) for node in ours}
-        left = [node for node in ours if after[node] is None]
-        return healed(receipt, {"started": dead, "after": after, "answers": answers}, problems, left)
+        ours = alive(receipt.targets, receipt.evidence.get("pids", {}).get("before", {}))
+        restarted = restart(cluster, ours, self.answer_within_s)
+        return healed(receipt, restarted.healing, restarted.problems, restarted.left)

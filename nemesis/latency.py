@@ -10,14 +10,12 @@ from typing import Annotated, Any, ClassVar
 
 from fencepost.harness.api import Between, PacketTimes, Pair, Receipt, Slowable
 from fencepost.harness.api.bounds import demand_bounds
-from fencepost.nemesis.support import network_partition, targets
+from fencepost.nemesis.support import link_changes, network_partition, targets
 from fencepost.nemesis.support.attempts import undo_on_error
 from fencepost.nemesis.support.cluster_types import SlowableCluster
 from fencepost.nemesis.support.healing import healed
-from fencepost.nemesis.support.link_changes import LinkChanges, links_of, still_hurt
 from fencepost.nemesis.support.network_partition import LinkScope
-
-Counted = Mapping[Pair, tuple[int, int]]
+from fencepost.nemesis.support.no_effect import catch_no_effect
 
 PACKETS = 5
 MOST_MS = 30_000
@@ -40,19 +38,18 @@ class Latency:
 
     def __post_init__(self) -> None:
         targets.check(self.target, targets.ANY)
-        network_partition.check_links(self.links)
         demand_bounds(self)
         if self.jitter_ms > self.delay_ms / 2:
             raise ValueError(f"jitter_ms = {self.jitter_ms:g}: must be between 0 and half of delay_ms")
 
+    @catch_no_effect
     def inject(self, cluster: SlowableCluster, rng: Random) -> Receipt:
         """Delay the packets of the node that has the role now."""
         receipt, pairs = network_partition.target_links(cluster, self.target, self.links, rng)
-        if not pairs:
-            return receipt
         before = self._measured(cluster, pairs)
-        number = begin(cluster, pairs, delay_ms=self.delay_ms, jitter_ms=self.jitter_ms)
-        with undo_on_error(lambda: end(cluster, number)):
+        slowed = cluster.slow(pairs, delay_ms=self.delay_ms, jitter_ms=self.jitter_ms)
+        number = link_changes.begin(cluster, "slow", slowed, pairs)
+        with undo_on_error(lambda: link_changes.end(cluster, "slow", number, cluster.unslow)):
             during = self._measured(cluster, pairs)
         evidence = {"number": number, "before": before, "during": during}
         more = _later(before, during)
@@ -64,14 +61,14 @@ class Latency:
 
     def heal(self, cluster: SlowableCluster, receipt: Receipt) -> Receipt:
         """Delay nothing more, and look whether packets are as quick as before."""
-        counted = end(cluster, receipt.evidence.get("number"))
-        if not counted and (receipt.healing or "before" not in receipt.evidence):
+        counted = link_changes.end(cluster, "slow", receipt.evidence.get("number"), cluster.unslow)
+        if link_changes.is_over(receipt, counted):
             return receipt
-        after = self._measured(cluster, links_of(receipt))
+        after = self._measured(cluster, link_changes.links_of(receipt))
         slow = {link: ms for link, ms in _later(receipt.evidence["before"], after).items() if ms >= self._least_ms()}
-        left = still_hurt(cluster, slow)
+        left = link_changes.still_hurt(cluster, slow)
         problems = [f"{link} still takes {slow[link]:g} ms more than before" for link in left]
-        return healed(receipt, {"counted": counts_in_words(counted), "after": after}, problems, left)
+        return healed(receipt, {"counted": link_changes.as_json(counted, "dropped"), "after": after}, problems, left)
 
     def _least_ms(self) -> float:
         """So much more than before shows the delay."""
@@ -79,26 +76,6 @@ class Latency:
 
     def _measured(self, cluster: SlowableCluster, pairs: Sequence[Pair]) -> dict[str, float | None]:
         return typical(cluster.measure(pairs, PACKETS, within_s=(self.delay_ms + self.jitter_ms) / 1000 + 1))
-
-
-def begin(cluster: SlowableCluster, pairs: Sequence[Pair], **how: float) -> int:
-    """Make links slow or narrow; the number for `end`. Other faults on the same links know of it."""
-    number = cluster.slow(pairs, **how)
-    cluster.shared(LinkChanges).begin(("slow", number), pairs)
-    return number
-
-
-def end(cluster: SlowableCluster, number: int | None) -> Counted:
-    """End what `begin` began; packets (seen, dropped for want of room) of each pair. Nothing when it has ended already."""
-    if number is None:
-        return {}
-    counted = cluster.unslow(number)
-    cluster.shared(LinkChanges).end(("slow", number))
-    return counted
-
-
-def counts_in_words(counted: Counted) -> dict[str, dict[str, int]]:
-    return {network_partition.pair_name(pair): {"seen": seen, "dropped": dropped} for pair, (seen, dropped) in counted.items()}
 
 
 def _later(before: Mapping[str, float | None], now: Mapping[str, float | None]) -> dict[str, float]:

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from fencepost.harness.api import Between, HarnessError, Pair, Partitionable, Receipt, Wait, clock
+from fencepost.harness.api import Between, HarnessError, Pair, Receipt, Wait, clock
 from fencepost.harness.api.bounds import demand_bounds
+from fencepost.harness.api.words import plural
 from fencepost.nemesis.support import network_partition, targets
-from fencepost.nemesis.support.attempts import no_target
 from fencepost.nemesis.support.cluster_types import PartitionableCluster
 from fencepost.nemesis.support.network_partition import LinkScope
+from fencepost.nemesis.support.no_effect import catch_no_effect
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinkFlap:
+class LinkFlap(network_partition.PartitionFault):
     """Cuts a broker's links, mends them, cuts them again, ... in both directions; the last cut lasts until it is healed.
 
     Connections are half made, sessions expire while others begin, and elections are held while the last one is not over.
     Evidence: every pair probed before and in every cut, and after every mend.
     """
-
-    needs: ClassVar[tuple[type, ...]] = (Partitionable,)
 
     target: str = "random"  # the role whose links flap
     links: LinkScope = "all"  # its links to servers, clients, or all
@@ -32,15 +31,12 @@ class LinkFlap:
 
     def __post_init__(self) -> None:
         targets.check(self.target, targets.BROKERS)
-        network_partition.check_links(self.links)
         demand_bounds(self)
 
+    @catch_no_effect
     def inject(self, cluster: PartitionableCluster, rng: Random) -> Receipt:
         """Cut and mend the links of the broker that has the role now; leave them cut."""
-        try:
-            nodes = targets.find(self.target, cluster, rng)
-        except HarnessError as error:
-            return no_target(self.target, error)
+        nodes = targets.find(self.target, cluster, rng)
         pairs = network_partition.links(cluster, nodes, self.links)
         downs: list[dict[str, bool]] = []
         ups: list[dict[str, bool]] = []
@@ -49,7 +45,7 @@ class LinkFlap:
                 downs.append(self._down(cluster, pairs))
                 ups.append(self._up(cluster, pairs))
         except (HarnessError, OSError) as error:  # the pairs, so that healing mends them
-            note = f"broke off after {len(downs)} cuts: {error}"
+            note = f"broke off after {plural(len(downs), 'cut')}: {error}"
             return Receipt(role=self.target, targets=nodes, pairs=pairs, effective=False, note=note)
         receipt = network_partition.cut(cluster, self.target, nodes, pairs, {"downs": downs, "ups": ups})
         stayed_open = sum(any(down.values()) for down in downs)
@@ -58,10 +54,6 @@ class LinkFlap:
         problems += [f"{stayed_closed} of {len(ups)} mends opened nothing"] if stayed_closed else []
         effective = bool(receipt.effective) and not problems
         return replace(receipt, effective=effective, note="; ".join(filter(None, [receipt.note, *problems])))
-
-    def heal(self, cluster: PartitionableCluster, receipt: Receipt) -> Receipt:
-        """Mend the links for good."""
-        return network_partition.mend(cluster, receipt)
 
     def _down(self, cluster: PartitionableCluster, pairs: tuple[Pair, ...]) -> dict[str, bool]:
         cluster.drop(pairs)

@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 
 from fencepost.harness.api import Cluster, HarnessError, Killable, Receipt, Stoppable, Wait, Wipeable, clock
 from fencepost.harness.api.bounds import demand_bounds
-from fencepost.nemesis.graceful_stop import revive
 from fencepost.nemesis.support import placement, targets
-from fencepost.nemesis.support.attempts import attempt_each, attempt_within_budget, no_target, undo_on_error
+from fencepost.nemesis.support.attempts import answer_or, attempt_each, attempt_within_budget, undo_on_error
 from fencepost.nemesis.support.cluster_types import ReplaceableCluster
 from fencepost.nemesis.support.healing import healed
+from fencepost.nemesis.support.no_effect import catch_no_effect
+from fencepost.nemesis.support.processes import restart, revive
 from fencepost.nemesis.support.waiting import poll_until
 
 EMPTY_BYTES = 64 << 10  # a node's ids and the like stay on its disk
@@ -41,12 +42,10 @@ class Membership:
         targets.check(self.target, tuple(role for role in targets.ONE_BROKER if role not in ("controller", "second")))
         demand_bounds(self)
 
+    @catch_no_effect
     def inject(self, cluster: ReplaceableCluster, rng: Random) -> Receipt:
         """Let the broker that plays the role leave for good."""
-        try:
-            (node,) = targets.find(self.target, cluster, rng)
-        except HarnessError as error:
-            return no_target(self.target, error)
+        (node,) = targets.find(self.target, cluster, rng)
         before = {"pid": cluster.pid(node), "in_service": in_service(cluster), "bytes": _bytes(cluster, node)}
         receipt = Receipt(role=self.target, targets=(node,), evidence={"before": before}, effective=False)
         if before["pid"] is None:
@@ -86,29 +85,22 @@ class Membership:
         ours = [node for node in receipt.targets if before.get("pid") is not None]
         stuck = [node for node in ours if cluster.pid(node) == before["pid"] and "during" not in receipt.evidence]
         problems = attempt_each(cluster.kill, stuck)
-        dead = [node for node in ours if cluster.pid(node) is None]
         deadline = clock.monotonic() + self.back_within_s
-        problems += attempt_each(cluster.start, dead)
-        answers = poll_until(lambda: {n: cluster.answers(n) for n in ours}, lambda seen: all(seen.values()), self.back_within_s)
+        restarted = restart(cluster, ours, self.back_within_s)
         lagging = (
             poll_until(lambda: placement.out_of_sync(cluster), lambda text: not text, max(0.0, deadline - clock.monotonic()))
             if ours
             else ""
         )
-        problems += [f"{node} did not answer within {self.back_within_s:g} s" for node in ours if not answers[node]]
-        problems += [f"after {self.back_within_s:g} s: {lagging}"] if lagging else []
-        pids = {node: cluster.pid(node) for node in ours}
-        after = {"pid": pids, "in_service": in_service(cluster), "bytes": {node: _bytes(cluster, node) for node in ours}}
-        left = [node for node, pid in pids.items() if pid is None]
-        return healed(receipt, {"started": dead, "after": after, "answers": answers}, problems, left)
+        problems += [*restarted.problems, *([f"after {self.back_within_s:g} s: {lagging}"] if lagging else [])]
+        held = {node: _bytes(cluster, node) for node in ours}
+        after = {"pid": restarted.after, "in_service": in_service(cluster), "bytes": held}
+        return healed(receipt, {**restarted.healing, "after": after}, problems, restarted.left)
 
 
 def in_service(cluster: Cluster) -> list[str]:
     """The brokers that are a part of the cluster; nobody when nobody answers."""
-    try:
-        return list(cluster.admin().in_service())
-    except HarnessError:
-        return []
+    return list(answer_or((), cluster.admin().in_service))
 
 
 def _bytes(cluster: ReplaceableCluster, node: str) -> int | None:

@@ -4,38 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from random import Random
-from typing import ClassVar
 
-from fencepost.harness.api import ClusterView, HarnessError, Receipt
+from fencepost.harness.api import ClusterView, Receipt
 from fencepost.nemesis.support import placement, targets
-from fencepost.nemesis.support.attempts import no_target
+from fencepost.nemesis.support.no_effect import catch_no_effect, no_target_on_error
 
 
 @dataclass(frozen=True, kw_only=True)
-class MoveCoordinator:
+class MoveCoordinator(placement.LeaderMove):
     """Moves the leader of the partition of `__transaction_state` that a transactional id falls on, and with it the coordinator.
 
     It meets everybody whose transactional id falls on it: open transactions go on at a coordinator that has just loaded its log.
     Healing lets the preferred replica coordinate again. Evidence: leader and replicas.
     """
 
-    needs: ClassVar[tuple[type, ...]] = ()
-    least_brokers: ClassVar[int] = 2
-
     target: str = "coordinator"  # coordinator, or coordinator:ID
 
     def __post_init__(self) -> None:
         targets.check(self.target, ("coordinator",))
 
+    @catch_no_effect
     def inject(self, cluster: ClusterView, rng: Random) -> Receipt:
         """Move the coordinator of one of the workload's, or of this one."""
-        try:
-            name = targets.choose_name(self.target, cluster.transactional_ids, "transactional id", rng)
-            receipt = placement.change_leaders(cluster, self.target, [cluster.roles().transaction_partition(name)], rng)
-            return replace(receipt, evidence={"id": name, **receipt.evidence})
-        except HarnessError as error:
-            return no_target(self.target, error)
-
-    def heal(self, cluster: ClusterView, receipt: Receipt) -> Receipt:
-        """Let the preferred replica coordinate again."""
-        return placement.restore_leaders(cluster, receipt)
+        name = targets.choose_name(self.target, cluster.transactional_ids, "transactional id", rng)
+        with no_target_on_error(self.target):
+            partition = cluster.roles().transaction_partition(name)
+        receipt = placement.change_leaders(cluster, self.target, [partition], rng)
+        return replace(receipt, evidence={"id": name, **receipt.evidence})

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from random import Random
-from typing import ClassVar
 
-from fencepost.harness.api import ClusterView, HarnessError, Receipt
+from fencepost.harness.api import ClusterView, Receipt
 from fencepost.nemesis.support import placement, targets
-from fencepost.nemesis.support.attempts import no_target
+from fencepost.nemesis.support.no_effect import catch_no_effect, no_target_on_error
 
 
 @dataclass(frozen=True, kw_only=True)
-class MoveGroupCoordinator:
+class MoveGroupCoordinator(placement.LeaderMove):
     """Moves the leader of the partition of `__consumer_offsets` that a group falls on, and with it the coordinator.
 
     It meets everybody whose group falls on it: offsets are committed at a coordinator that has just loaded its log. Every client
@@ -20,23 +19,16 @@ class MoveGroupCoordinator:
     offsets. Healing lets the preferred replica coordinate again. Evidence: leader and replicas.
     """
 
-    needs: ClassVar[tuple[type, ...]] = ()
-    least_brokers: ClassVar[int] = 2
-
     target: str = "group-coordinator"  # that of one of the clients' groups, or group-coordinator:GROUP
 
     def __post_init__(self) -> None:
         targets.check(self.target, ("group-coordinator",))
 
+    @catch_no_effect
     def inject(self, cluster: ClusterView, rng: Random) -> Receipt:
         """Move the coordinator of one of the workload's, or of this one."""
-        try:
-            name = targets.choose_name(self.target, cluster.groups, "consumer group", rng)
-            receipt = placement.change_leaders(cluster, self.target, [cluster.roles().group_partition(name)], rng)
-            return replace(receipt, evidence={"group": name, **receipt.evidence})
-        except HarnessError as error:
-            return no_target(self.target, error)
-
-    def heal(self, cluster: ClusterView, receipt: Receipt) -> Receipt:
-        """Let the preferred replica coordinate again."""
-        return placement.restore_leaders(cluster, receipt)
+        name = targets.choose_name(self.target, cluster.groups, "consumer group", rng)
+        with no_target_on_error(self.target):
+            partition = cluster.roles().group_partition(name)
+        receipt = placement.change_leaders(cluster, self.target, [partition], rng)
+        return replace(receipt, evidence={"group": name, **receipt.evidence})

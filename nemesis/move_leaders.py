@@ -6,22 +6,20 @@ from dataclasses import dataclass
 from random import Random
 from typing import Annotated, ClassVar
 
-from fencepost.harness.api import Between, ClusterView, HarnessError, Receipt
+from fencepost.harness.api import Between, ClusterView, Receipt
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.nemesis.support import placement
-from fencepost.nemesis.support.attempts import no_target
+from fencepost.nemesis.support.no_effect import catch_no_effect
 
 
 @dataclass(frozen=True, kw_only=True)
-class MoveLeaders:
+class MoveLeaders(placement.LeaderMove):
     """Has another in-sync replica elected as the leader of partitions; healing gives them their old order of replicas back.
 
     Clients that still ask the old leader are told NOT_LEADER_OR_FOLLOWER. Evidence: leader, replicas and in-sync replicas before,
     during and after.
     """
 
-    needs: ClassVar[tuple[type, ...]] = ()
-    least_brokers: ClassVar[int] = 2
     counts: ClassVar[str] = "partitions"  # what `count` counts, where it is not brokers
 
     target: str = "random"  # the partitions: random, all (of the workload), partition:orders-0, internal:connect-offsets
@@ -31,14 +29,8 @@ class MoveLeaders:
         demand_bounds(self)
         placement.check(self.target, self.count)
 
+    @catch_no_effect
     def inject(self, cluster: ClusterView, rng: Random) -> Receipt:
         """Move the leaders now."""
-        try:
-            partitions = placement.find(self.target, cluster, rng, self.count)
-            return placement.change_leaders(cluster, self.target, partitions, rng)
-        except HarnessError as error:
-            return no_target(self.target, error)
-
-    def heal(self, cluster: ClusterView, receipt: Receipt) -> Receipt:
-        """Let the preferred replicas lead again."""
-        return placement.restore_leaders(cluster, receipt)
+        partitions = placement.find(self.target, cluster, rng, self.count)
+        return placement.change_leaders(cluster, self.target, partitions, rng)

@@ -9,12 +9,12 @@ from typing import Annotated, ClassVar
 
 from fencepost.harness.api import Between, Losable, Pair, Receipt
 from fencepost.harness.api.bounds import demand_bounds
-from fencepost.nemesis.support import network_partition, targets
+from fencepost.nemesis.support import link_changes, network_partition, targets
 from fencepost.nemesis.support.attempts import undo_on_error
 from fencepost.nemesis.support.cluster_types import LosableCluster
 from fencepost.nemesis.support.healing import healed
-from fencepost.nemesis.support.link_changes import LinkChanges, links_of, still_hurt
 from fencepost.nemesis.support.network_partition import LinkScope
+from fencepost.nemesis.support.no_effect import catch_no_effect
 
 Counts = Mapping[str, Mapping[str, int]]
 
@@ -38,18 +38,15 @@ class PacketLoss:
 
     def __post_init__(self) -> None:
         targets.check(self.target, targets.ANY)
-        network_partition.check_links(self.links)
         demand_bounds(self)
 
+    @catch_no_effect
     def inject(self, cluster: LosableCluster, rng: Random) -> Receipt:
         """Drop packets of the node that has the role now."""
         receipt, pairs = network_partition.target_links(cluster, self.target, self.links, rng)
-        if not pairs:
-            return receipt
         before = self._measured(cluster, pairs)
-        number = cluster.lose(pairs, self.share)
-        cluster.shared(LinkChanges).begin(("lose", number), pairs)
-        with undo_on_error(lambda: self._end(cluster, number)):
+        number = link_changes.begin(cluster, "lose", cluster.lose(pairs, self.share), pairs)
+        with undo_on_error(lambda: link_changes.end(cluster, "lose", number, cluster.unlose)):
             during = self._measured(cluster, pairs)
         evidence = {"number": number, "before": before, "during": during, "share": self.share}
         lost, lost_before = _lost_share(during), _lost_share(before)
@@ -59,29 +56,22 @@ class PacketLoss:
 
     def heal(self, cluster: LosableCluster, receipt: Receipt) -> Receipt:
         """Drop nothing more, and look. The kernel's count decides whether anything was lost."""
-        counted = self._end(cluster, receipt.evidence.get("number"))
-        if not counted and (receipt.healing or "before" not in receipt.evidence):
+        counted = link_changes.end(cluster, "lose", receipt.evidence.get("number"), cluster.unlose)
+        if link_changes.is_over(receipt, counted):
             return receipt
-        links, before = links_of(receipt), receipt.evidence["before"]
+        links, before = link_changes.links_of(receipt), receipt.evidence["before"]
         after = self._measured(cluster, links)
-        own = {link: one for link, one in after.items() if link in still_hurt(cluster, after)}
+        own = {link: one for link, one in after.items() if link in link_changes.still_hurt(cluster, after)}
         goes_on = _lost_share(own) > max(self.share / 2, 2 * _lost_share({link: before[link] for link in own}))
         left = [link for link, one in own.items() if goes_on and one["lost"]]
         problems = [f"packets are still lost: {', '.join(left)}"] if left else []
-        lost = {network_partition.pair_name(pair): {"seen": seen, "lost": lost} for pair, (seen, lost) in counted.items()}
+        lost = link_changes.as_json(counted, "lost")
         found = healed(receipt, {"counted": lost, "after": after}, problems, left)
         if not lost:  # ended before, and nobody has the count
             return found
         effective = any(one["lost"] for one in lost.values())
         note = found.note if effective else "the kernel dropped no packet on these links"
         return replace(found, effective=effective, note=note)
-
-    def _end(self, cluster: LosableCluster, number: int | None) -> Mapping[Pair, tuple[int, int]]:
-        if number is None:
-            return {}
-        counted = cluster.unlose(number)
-        cluster.shared(LinkChanges).end(("lose", number))
-        return counted
 
     def _measured(self, cluster: LosableCluster, pairs: Sequence[Pair]) -> dict[str, dict[str, int]]:
         """Datagrams sent and lost over each link, as plain JSON; so many that the loss shows."""

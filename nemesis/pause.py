@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from random import Random
 from typing import Annotated, ClassVar
 
-from fencepost.harness.api import Between, HarnessError, Pausable, Receipt
+from fencepost.harness.api import Between, Pausable, Receipt
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.nemesis.support import targets
-from fencepost.nemesis.support.attempts import attempt_each, attempt_within_budget, hit_evidence, no_target, undo_on_error
+from fencepost.nemesis.support.attempts import attempt_each
 from fencepost.nemesis.support.cluster_types import PausableCluster
-from fencepost.nemesis.support.healing import healed, pids
+from fencepost.nemesis.support.healing import healed
+from fencepost.nemesis.support.no_effect import catch_no_effect
+from fencepost.nemesis.support.processes import known_pids
+from fencepost.nemesis.support.strike import strike
 from fencepost.nemesis.support.waiting import poll_until
 
 FROZEN = "T"
@@ -36,43 +39,35 @@ class Pause:
         targets.check(self.target, count=self.count)
         demand_bounds(self)
 
+    @catch_no_effect
     def inject(self, cluster: PausableCluster, rng: Random) -> Receipt:
         """Freeze the nodes that have the role now."""
-        try:
-            nodes = targets.find(self.target, cluster, rng, self.count)
-        except HarnessError as error:
-            return no_target(self.target, error)
-        before, found = _states(cluster, nodes), pids(cluster, nodes)
-        ours = [node for node in nodes if before[node] not in ("", FROZEN)]
-        with undo_on_error(lambda: attempt_each(cluster.resume, ours)):
-            tried, problems = attempt_within_budget(cluster.pause, ours)
-            during = poll_until(
-                lambda: _states(cluster, nodes), lambda now: all(now[node] == FROZEN for node in tried), SEEN_WITHIN_S
-            )
-        awake = [node for node in ours if during[node] != FROZEN]
-        problems += [f"{node} was {'frozen' if before[node] else 'dead'} already" for node in nodes if node not in ours]
-        problems += [f'{node} did not freeze (state "{during[node]}")' for node in awake if node in tried]
-        aimed_at = tuple(node for node in nodes if node in tried or node not in ours)
-        froze = [node for node in ours if node not in awake]
-        return Receipt(
-            role=self.target,
-            targets=aimed_at,
-            evidence={"before": before, "during": during, "pids": found, **hit_evidence(aimed_at, froze)},
-            effective=bool(froze),
-            note="; ".join(problems),
+        nodes = targets.find(self.target, cluster, rng, self.count)
+        running = known_pids(cluster, nodes)
+        struck = strike(
+            nodes,
+            cluster.pause,
+            look=cluster.process_state,
+            is_healthy=lambda state: state not in ("", FROZEN),
+            is_hit=lambda _, state: state == FROZEN,
+            undo=cluster.resume,
+            within_s=SEEN_WITHIN_S,
         )
+        problems = [f"{node} was {'frozen' if struck.before[node] else 'dead'} already" for node in struck.unhealthy]
+        problems += [f'{node} did not freeze (state "{struck.during[node]}")' for node in struck.missed]
+        return struck.receipt(self.target, problems, {"pids": running})
 
     def heal(self, cluster: PausableCluster, receipt: Receipt) -> Receipt:
         """Thaw what is still frozen, and look whether it woke up."""
         before: dict[str, str] = dict(receipt.evidence.get("before", {}))
         ours = [node for node in receipt.targets if before.get(node, "") not in ("", FROZEN)]
         early = _not_frozen_all_the_time(cluster, receipt, ours)
-        same = [node for node in ours if not _replaced(receipt, pids(cluster, [node]))]
+        same = [node for node in ours if not _replaced(receipt, known_pids(cluster, [node]))]
         problems = attempt_each(cluster.resume, [node for node in same if cluster.process_state(node) == FROZEN])
         after = poll_until(lambda: _states(cluster, ours), lambda now: FROZEN not in [now[n] for n in same], SEEN_WITHIN_S)
         left = [node for node in same if after[node] == FROZEN]
         problems += [f"{node} is still frozen after healing" for node in left]
-        return healed(receipt, {"after": after, "pids": pids(cluster, ours)}, problems, left, early)
+        return healed(receipt, {"after": after, "pids": known_pids(cluster, ours)}, problems, left, early)
 
 
 def _replaced(receipt: Receipt, now: Mapping[str, int | None]) -> dict[str, str]:
@@ -86,7 +81,7 @@ def _not_frozen_all_the_time(cluster: PausableCluster, receipt: Receipt, ours: I
     """Nodes that froze and were no longer frozen when the fault was to be healed for the first time, and why."""
     during = dict(receipt.evidence.get("during", {}))
     froze = [] if receipt.healing else [node for node in ours if during.get(node) == FROZEN]
-    replaced, now = _replaced(receipt, pids(cluster, froze)), _states(cluster, froze)
+    replaced, now = _replaced(receipt, known_pids(cluster, froze)), _states(cluster, froze)
     awake = {node: "it was awake already" for node in froze if now[node] != FROZEN}
     return {node: f"{node} did not stay frozen: {why}" for node, why in {**awake, **replaced}.items()}
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Annotated, Any, ClassVar
 
-from fencepost.harness.api import Between, HarnessError, Powered, Receipt, Wait
+from fencepost.harness.api import Between, Powered, Receipt, Wait
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.nemesis.kill import Kill
 from fencepost.nemesis.support import targets
+from fencepost.nemesis.support.attempts import attempt_each
 from fencepost.nemesis.support.cluster_types import PoweredCluster
 
 
@@ -39,12 +40,11 @@ class PowerOff:
         """Kill all of them first, then take from each what it had not synced."""
         receipt = self._kill().inject(cluster, rng)
         lost: dict[str, Any] = {}
-        problems = []
-        for node in receipt.targets:
-            try:
-                lost[node] = {name: {"end": kept, "was": end} for name, (kept, end) in cluster.lose_unsynced(node).items()}
-            except (HarnessError, OSError) as error:
-                problems.append(str(error))
+
+        def lose(node: str) -> None:
+            lost[node] = {name: {"end": end, "was": was} for name, (end, was) in cluster.lose_unsynced(node).items()}
+
+        problems = attempt_each(lose, receipt.targets)
         taken, unseen = any(lost.values()), bool(problems)
         if receipt.targets and not taken:
             text = "so this was a mere kill" if receipt.effective else "and nobody was killed"

@@ -7,11 +7,12 @@ from functools import partial
 from random import Random
 from typing import Annotated, ClassVar
 
-from fencepost.harness.api import Between, ClusterView, HarnessError, Placement, Receipt, Wait
+from fencepost.harness.api import Between, ClusterView, Placement, Receipt, Wait
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.nemesis.support import placement
 from fencepost.nemesis.support.attempts import undo_on_error
 from fencepost.nemesis.support.healing import healed
+from fencepost.nemesis.support.no_effect import catch_no_effect, no_effect_on_error
 from fencepost.nemesis.support.waiting import poll_until
 
 FEWEST = 2  # replicas that a partition keeps
@@ -38,23 +39,22 @@ class Reassign:
         placement.check(self.target, self.count)
         demand_bounds(self)
 
+    @catch_no_effect
     def inject(self, cluster: ClusterView, rng: Random) -> Receipt:
         """Move now, and wait until the new replicas are in sync."""
-        try:
-            partitions, moves = placement.find(self.target, cluster, rng, self.count), cluster.shared(placement.PlacementChanges)
-            with moves.lock:
-                before, there = placement.placements_of(cluster, partitions), cluster.admin().in_service()
-                wanted = {name: order for name, place in before.items() if (order := _new_order(place, there, rng))}
-                receipt = Receipt(role=self.target, evidence={"before": placement.as_json(before)})
-                if not wanted:
-                    text = f"nothing can move: each has a replica on all of {', '.join(there)}, and none is to spare"
-                    return replace(receipt, effective=False, note=text)
-                changes = {name: partial(_apply_move, before[name].replicas, order) for name, order in wanted.items()}
-                number = moves.add(before, changes)
-                with undo_on_error(lambda: moves.forget(number)):
-                    cluster.admin().reassign(wanted)
-        except HarnessError as error:
-            return Receipt(role=self.target, effective=False, note=str(error))
+        moves = cluster.shared(placement.PlacementChanges)
+        with no_effect_on_error(self.target), moves.lock:
+            partitions = placement.find(self.target, cluster, rng, self.count)
+            before, there = placement.placements_of(cluster, partitions), cluster.admin().in_service()
+            wanted = {name: order for name, place in before.items() if (order := _new_order(place, there, rng))}
+            receipt = Receipt(role=self.target, evidence={"before": placement.as_json(before)})
+            if not wanted:
+                text = f"nothing can move: each has a replica on all of {', '.join(there)}, and none is to spare"
+                return replace(receipt, effective=False, note=text)
+            changes = {name: partial(_apply_move, before[name].replicas, order) for name, order in wanted.items()}
+            number = moves.add(before, changes)
+            with undo_on_error(lambda: moves.forget(number)):
+                cluster.admin().reassign(wanted)
         with undo_on_error(lambda: moves.forget(number)):
             during = poll_until(
                 lambda: placement.known_placements(cluster, wanted), lambda seen: _in_place(seen, wanted), self.moved_within_s

@@ -7,16 +7,18 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import ClassVar, Literal, get_args
 
-from fencepost.harness.api import Authorizing, Cluster, ClusterError, HarnessError, Receipt, Right
-from fencepost.nemesis.support.attempts import no_target, undo_on_error
+from fencepost.harness.api import Authorizing, Cluster, ClusterError, Receipt, Right
+from fencepost.harness.api.bounds import demand_bounds
+from fencepost.nemesis.support import targets
+from fencepost.nemesis.support.attempts import attempt_each, undo_on_error
 from fencepost.nemesis.support.cluster_types import AuthorizingCluster
 from fencepost.nemesis.support.healing import healed
+from fencepost.nemesis.support.no_effect import catch_no_effect, no_target_on_error
 from fencepost.nemesis.support.waiting import poll_until
 
 SEEN_WITHIN_S = 5.0
 EVERY = "*"
 Choice = Literal["write on topic", "write on transactional id", "read on group", "read on topic", "random"]
-TARGETS = "random, all, name:NAME"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,21 +38,18 @@ class RevokeAcl:
     target: str = "random"  # of which topics, ids or groups: random (one of the workload's), all, or name:NAME
 
     def __post_init__(self) -> None:
-        if self.right not in get_args(Choice):
-            raise ValueError(f'right = "{self.right}": must be one of {", ".join(get_args(Choice))}')
-        if self.target not in ("random", "all") and not self.target.partition("name:")[2]:
-            raise ValueError(f'unknown target "{self.target}". Allowed: {TARGETS}')
+        demand_bounds(self)
+        targets.check_names(self.target, "name:NAME")
 
+    @catch_no_effect
     def inject(self, cluster: AuthorizingCluster, rng: Random) -> Receipt:
         """Take it, and look until every broker that answers knows."""
         right = rng.choice(get_args(Choice)[:3]) if self.right == "random" else self.right
         operation, _, resource = right.partition(" on ")
-        try:
+        with no_target_on_error(f"{right} {self.target}"):
             name = self._name(_names(cluster, resource), rng)
             before = cluster.rights()
             number = cluster.revoke([name], operation, resource)
-        except HarnessError as error:
-            return no_target(f"{right} {self.target}", error)
         gone = Right("allow", operation, resource, name)
         with undo_on_error(lambda: cluster.regrant(number)):
             during = poll_until(cluster.rights, lambda seen: bool(seen) and not _allowing(seen, gone), SEEN_WITHIN_S)
@@ -68,11 +67,7 @@ class RevokeAcl:
         number = receipt.evidence.get("number")
         if number is None:
             return receipt
-        problems: list[str] = []
-        try:
-            cluster.regrant(number)
-        except HarnessError as error:
-            problems.append(str(error))
+        problems = attempt_each(cluster.regrant, [number])
         gained, lost = _changed(receipt.evidence)
         after = poll_until(lambda: _texts(cluster.rights()), lambda seen: not _wrong(seen, gained, lost), SEEN_WITHIN_S)
         left = _wrong(after, gained, lost)

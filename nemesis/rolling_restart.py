@@ -10,10 +10,11 @@ from typing import Any, ClassVar
 
 from fencepost.harness.api import ClusterError, Killable, Receipt, Stoppable, Upgradable, Wait, clock
 from fencepost.harness.api.bounds import demand_bounds
-from fencepost.nemesis.graceful_stop import revive
 from fencepost.nemesis.support.attempts import attempt_each, undo_on_error
 from fencepost.nemesis.support.cluster_types import UpgradableCluster
+from fencepost.nemesis.support.healing import healed
 from fencepost.nemesis.support.placement import out_of_sync
+from fencepost.nemesis.support.processes import pids, revive
 from fencepost.nemesis.support.waiting import poll_until
 
 DEAD = "was dead already"
@@ -47,7 +48,7 @@ class RollingRestart:
         receipt = Receipt(role="all", targets=tuple(nodes), injected_ns=began_ns)
         if self.version and (reason := self._cannot_upgrade(cluster, nodes)):
             return replace(receipt, targets=(), effective=False, note=reason)
-        before = {node: cluster.pid(node) for node in nodes}
+        before = pids(cluster, nodes)
         restarts: dict[str, Any] = {}
         problem = ""
         for node in nodes:
@@ -73,9 +74,8 @@ class RollingRestart:
         badly = [node for node, one in restarts.items() if one["pid"] is None or one.get("problem")]
         nodes = [node for node in badly if restarts[node].get("problem") != DEAD and cluster.pid(node) is None]
         problems = attempt_each(cluster.start, nodes)
-        after = {node: cluster.pid(node) for node in receipt.targets}
-        healing = {"started": nodes, "after": after}
-        return replace(receipt, healing=healing, note="; ".join(filter(None, [receipt.note, *problems])))
+        after = pids(cluster, receipt.targets)
+        return healed(receipt, {"started": nodes, "after": after}, problems)
 
     def _order(self, cluster: UpgradableCluster, rng: Random) -> list[str]:
         apart = [node for node in cluster.controllers if node not in cluster.brokers] if self.controllers else []

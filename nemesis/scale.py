@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from random import Random
 from typing import Annotated, ClassVar
 
-from fencepost.harness.api import Between, ClusterError, HarnessError, Killable, Receipt, Scalable, Wait
+from fencepost.harness.api import Between, ClusterError, Killable, Receipt, Scalable, Wait
 from fencepost.harness.api.bounds import demand_bounds
-from fencepost.nemesis.support.attempts import attempt_each, no_target, undo_on_error
+from fencepost.nemesis.support.attempts import attempt_each, undo_on_error
 from fencepost.nemesis.support.cluster_types import ScalableCluster
 from fencepost.nemesis.support.healing import healed
+from fencepost.nemesis.support.no_effect import catch_no_effect, no_target_on_error
+from fencepost.nemesis.support.processes import pids
 from fencepost.nemesis.support.waiting import poll_until
 
 
@@ -33,14 +35,13 @@ class Scale:
     def __post_init__(self) -> None:
         demand_bounds(self)
 
+    @catch_no_effect
     def inject(self, cluster: ScalableCluster, rng: Random) -> Receipt:
         """Retire or recall some."""
         role = f"{self.to or 'some'} instances"
-        try:
+        with no_target_on_error(role):
             states = cluster.instances()
             fewer, nodes = self._chosen(states, rng)
-        except HarnessError as error:
-            return no_target(role, error)
         before, running = _pids(cluster, nodes), sum(states.values())
         undo, change = (cluster.recall, cluster.retire) if fewer else (cluster.retire, cluster.recall)
         with undo_on_error(lambda: attempt_each(undo, nodes)):
@@ -82,7 +83,8 @@ class Scale:
 
 def _pids(cluster: ScalableCluster, nodes: Iterable[str]) -> dict[str, int | None]:
     """Process ids; of a node that was never started, none."""
-    return {node: cluster.pid(node) if node in cluster.clients else None for node in nodes}
+    wanted = list(nodes)
+    return {**dict.fromkeys(wanted), **pids(cluster, (node for node in wanted if node in cluster.clients))}
 
 
 def _astray(pids: Mapping[str, int | None], fewer: bool) -> list[str]:

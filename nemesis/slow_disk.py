@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from random import Random
 from typing import Annotated, Any, ClassVar
 
-from fencepost.harness.api import Between, HarnessError, HeldBack, Receipt, Throttleable, Wait
+from fencepost.harness.api import Between, HeldBack, Receipt, Throttleable, Wait
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.nemesis.support import targets
-from fencepost.nemesis.support.attempts import no_target, undo_on_error
+from fencepost.nemesis.support.attempts import undo_on_error
 from fencepost.nemesis.support.cluster_types import ThrottleableCluster
+from fencepost.nemesis.support.healing import healed
+from fencepost.nemesis.support.no_effect import catch_no_effect
 from fencepost.nemesis.support.waiting import poll_until
 
 Waits = dict[str, float | None]
@@ -40,12 +42,10 @@ class SlowDisk:
         targets.check(self.target, targets.BROKERS)
         demand_bounds(self)
 
+    @catch_no_effect
     def inject(self, cluster: ThrottleableCluster, rng: Random) -> Receipt:
         """Make the disk of the broker that has the role now slow, and look until it has waited."""
-        try:
-            nodes = targets.find(self.target, cluster, rng)
-        except HarnessError as error:
-            return no_target(self.target, error)
+        nodes = targets.find(self.target, cluster, rng)
         before = cluster.disk_waits(nodes, LOOK_S)
         number = cluster.throttle(nodes, delay_ms=self.delay_ms, mb_s=self.mb_s)
         with undo_on_error(lambda: cluster.unthrottle(number)):
@@ -75,7 +75,7 @@ class SlowDisk:
         held = {} if number is None else cluster.unthrottle(number)
         if not held:
             return receipt
-        return replace(receipt, healing={"held": _plain(held), "after": cluster.disk_waits(list(held), LOOK_S)})
+        return healed(receipt, {"held": _plain(held), "after": cluster.disk_waits(list(held), LOOK_S)}, [])
 
 
 def _plain(held: Held) -> dict[str, Any]:

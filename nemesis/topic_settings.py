@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 from typing import Any, ClassVar
 
-from fencepost.harness.api import Cluster, ClusterError, ClusterView, HarnessError, Receipt
-from fencepost.nemesis.support import placement
-from fencepost.nemesis.support.attempts import undo_on_error
+from fencepost.harness.api import Cluster, ClusterError, ClusterView, Receipt
+from fencepost.nemesis.support import placement, targets
+from fencepost.nemesis.support.attempts import answer_or, attempt_each, undo_on_error
 from fencepost.nemesis.support.changes import OverlappingChanges
 from fencepost.nemesis.support.healing import healed
+from fencepost.nemesis.support.no_effect import catch_no_effect, no_effect_on_error
 from fencepost.nemesis.support.waiting import poll_until
 
 SEEN_WITHIN_S = 5.0
@@ -47,8 +48,7 @@ class TopicSettings:
     )  # name -> value while the fault lasts; default: segments end after a second, and larger batches are accepted
 
     def __post_init__(self) -> None:
-        if self.target not in ("random", "all") and not self.target.partition("topic:")[2]:
-            raise ValueError(f'unknown target "{self.target}". Allowed: random, all, topic:NAME')
+        targets.check_names(self.target, "topic:NAME")
         if not self.settings:
             raise ValueError("settings: none is named")
         if not str(self.settings.get(LEAST_IN_SYNC, 1)).isdigit():
@@ -61,19 +61,17 @@ class TopicSettings:
         """See `harness.api.ChangesTopicSettings`."""
         return {name: _text(value) for name, value in self.settings.items()}
 
+    @catch_no_effect
     def inject(self, cluster: ClusterView, rng: Random) -> Receipt:
         """Change the settings, and look until they are seen."""
         changes, wanted = cluster.shared(SettingChanges), self.changed_topic_settings()
-        try:
-            with changes.lock:
-                topics = self._topics(cluster, rng)
-                before = {topic: self._own_settings(cluster, topic) for topic in topics}
-                self._require_no_weaker(before, wanted)
-                number = _add_changes(cluster, before, wanted)
-                with undo_on_error(lambda: changes.forget(number)):
-                    problems = _set(cluster, {topic: dict(wanted) for topic in topics})
-        except HarnessError as error:
-            return Receipt(role=self.target, effective=False, note=str(error))
+        with no_effect_on_error(self.target), changes.lock:
+            topics = self._topics(cluster, rng)
+            before = {topic: _own_settings(cluster, topic, self.settings) for topic in topics}
+            self._require_no_weaker(before, wanted)
+            number = _add_changes(cluster, before, wanted)
+            with undo_on_error(lambda: changes.forget(number)):
+                problems = _set(cluster, {topic: dict(wanted) for topic in topics})
         within_s = 0.0 if problems else SEEN_WITHIN_S
         with undo_on_error(lambda: changes.forget(number)):
             during = poll_until(lambda: _current(cluster, before), lambda seen: all(seen[t] == wanted for t in topics), within_s)
@@ -109,11 +107,6 @@ class TopicSettings:
         if not known or (named and named not in known):
             raise ClusterError(f"there is no topic {named or 'of the workload'}; there are: {', '.join(known) or 'none'}")
         return known if self.target == "all" else [named or rng.choice(known)]
-
-    def _own_settings(self, cluster: Cluster, topic: str) -> dict[str, str | None]:
-        """The topic's own value of each setting that is to change; None where it has none."""
-        own = cluster.admin().topic_settings(topic)
-        return {name: own.get(name) for name in self.settings}
 
     def _require_no_weaker(self, before: Mapping[str, Mapping[str, str | None]], wanted: Mapping[str, str]) -> None:
         for topic, settings in before.items():
@@ -153,26 +146,18 @@ def _holders(cluster: Cluster, topics: Sequence[str]) -> tuple[str, ...]:
 
 def _set(cluster: Cluster, settings: Mapping[str, Mapping[str, str | None]]) -> list[str]:
     """Change each topic's settings whatever becomes of the others; the texts of what failed."""
-    problems = []
-    for topic, wanted in settings.items():
-        try:
-            cluster.admin().set_topic_settings(topic, wanted)
-        except HarnessError as error:
-            problems.append(str(error))
-    return problems
+    return attempt_each(lambda topic: cluster.admin().set_topic_settings(topic, settings[topic]), settings)
 
 
 def _current(cluster: Cluster, names: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str | None]]:
     """What the topics have of these settings; of one that nobody tells of, nothing."""
-    found: dict[str, dict[str, str | None]] = {}
-    for topic, wanted in names.items():
-        try:
-            own = cluster.admin().topic_settings(topic)
-        except HarnessError:
-            found[topic] = {}
-            continue
-        found[topic] = {name: own.get(name) for name in wanted}
-    return found
+    return {topic: answer_or({}, _own_settings, cluster, topic, wanted) for topic, wanted in names.items()}
+
+
+def _own_settings(cluster: Cluster, topic: str, names: Iterable[str]) -> dict[str, str | None]:
+    """The topic's own value of each of these settings; None where it has none."""
+    own = cluster.admin().topic_settings(topic)
+    return {name: own.get(name) for name in names}
 
 
 def _text(value: object) -> str:

@@ -9,11 +9,12 @@ from functools import partial
 from random import Random
 from typing import Annotated, ClassVar
 
-from fencepost.harness.api import Between, Cluster, ClusterError, ClusterView, HarnessError, Receipt
+from fencepost.harness.api import Between, Cluster, ClusterError, ClusterView, Receipt
 from fencepost.harness.api.bounds import demand_bounds
-from fencepost.nemesis.support.attempts import undo_on_error
+from fencepost.nemesis.support.attempts import answer_or, attempt_each, undo_on_error
 from fencepost.nemesis.support.changes import OverlappingChanges
 from fencepost.nemesis.support.healing import healed
+from fencepost.nemesis.support.no_effect import catch_no_effect, no_effect_on_error
 from fencepost.nemesis.support.waiting import poll_until
 
 FEATURE = "transaction.version"
@@ -42,19 +43,17 @@ class TransactionVersion:
     def __post_init__(self) -> None:
         demand_bounds(self)
 
+    @catch_no_effect
     def inject(self, cluster: ClusterView, rng: Random) -> Receipt:
         """Set the level, and look until every broker that answers has it."""
         changes = cluster.shared(FeatureChanges)
-        try:
-            with changes.lock:
-                before = _levels(cluster)
-                if set(before.values()) == {self.level}:
-                    raise ClusterError(f"{FEATURE} is {self.level} already")
-                number = changes.add({FEATURE: _usual(before)}, {FEATURE: partial(_constant, self.level)})
-                with undo_on_error(lambda: _restore(cluster, number)):
-                    problems = _set(cluster, self.level)
-        except HarnessError as error:
-            return Receipt(role="all", effective=False, note=str(error))
+        with no_effect_on_error("all"), changes.lock:
+            before = _levels(cluster)
+            if set(before.values()) == {self.level}:
+                raise ClusterError(f"{FEATURE} is {self.level} already")
+            number = changes.add({FEATURE: _usual(before)}, {FEATURE: partial(_constant, self.level)})
+            with undo_on_error(lambda: _restore(cluster, number)):
+                problems = _set(cluster, self.level)
         with undo_on_error(lambda: _restore(cluster, number)):
             during = _seen(cluster, self.level, 0.0 if problems else SEEN_WITHIN_S)
         changed = tuple(node for node, level in during.items() if level == self.level != before.get(node))
@@ -95,23 +94,12 @@ def _usual(levels: Levels) -> int:
 
 def _seen(cluster: Cluster, wanted: int | None = None, within_s: float = 0.0) -> dict[str, int]:
     """The levels when every broker has the one that is wanted, or when the time is over; empty when nobody answers."""
-
-    def look() -> dict[str, int]:
-        try:
-            return _levels(cluster)
-        except HarnessError:
-            return {}
-
-    return poll_until(look, lambda levels: set(levels.values()) == {wanted}, within_s)
+    return poll_until(lambda: answer_or({}, _levels, cluster), lambda levels: set(levels.values()) == {wanted}, within_s)
 
 
 def _set(cluster: Cluster, level: int) -> list[str]:
     """Set the level; the text of what failed. A request that was not answered may have been carried out."""
-    try:
-        cluster.admin().set_feature(FEATURE, level)
-    except HarnessError as error:
-        return [str(error)]
-    return []
+    return attempt_each(partial(cluster.admin().set_feature, FEATURE), [level])
 
 
 def _restore(cluster: ClusterView, number: int) -> tuple[dict[str, int], list[str]]:

@@ -35,6 +35,7 @@ from fencepost.checkers.pipeline.chains import rows_of
 from fencepost.checkers.selfcheck.application_damages import COUNT_MORE, INVENT_OUTPUT, SHOW_OUTPUT, SWAP_OUTPUTS
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.words import form
 
 NO_PROGRAM = "no output of a program of somebody's own was read"
 NOT_READ_BACK = "not every partition of the output was read back by a complete final read"
@@ -87,7 +88,7 @@ def explain_too_few(finding: Finding, text: FindingText) -> str:
     where += f"{verb} below the offset that the group {group} committed" if group else ""
     found = f"only {len(outputs)} of {program.fewest * len(inputs)} outputs" if outputs else "no output"
     link = ", but" if group else ": the program had caught up, but"
-    return f"{where}{link} the complete read_committed final read has {found} of {'it' if len(inputs) == 1 else 'them'}."
+    return f"{where}{link} the complete read_committed final read has {found} of {form(len(inputs), 'it', 'them')}."
 
 
 def _rows(program: Application, which: Bools, role: str) -> dict[str, Any]:
@@ -117,7 +118,7 @@ def _explain_phantom(finding: Finding, text: FindingText) -> str:
     rows, sent = finding.records("read"), finding.records("sent")
     what = f"An output, {rows[0].place}," if len(rows) == 1 else f"{len(rows)} outputs, {text.places(rows)},"
     who = f"{what} which {text.names(rows)} read,"
-    verb = "names" if len(rows) == 1 else "name"
+    verb = form(len(rows), "names", "name")
     if sent:
         writers = " and ".join(
             f"{text.name(op, capital=False)}, which {text.outcome(op)}" for op in dict.fromkeys(row.op for row in sent)

@@ -28,6 +28,7 @@ from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.undecided import PROOF, UNREAD, passed_in_time, undecided_rows
 from fencepost.checkers.views.versions import stretch_numbers
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.words import and_more
 
 
 def got_before(finding: Finding, reads: pd.DataFrame) -> bool:
@@ -178,7 +179,7 @@ def _perhaps_hidden(log: PartitionLog) -> str:
     above = np.unique(log.place[log.promised & ~log.covered & ~log.swallowed])
     if not len(above):
         return ""
-    more = f" and {len(above) - 1} more" if len(above) > 1 else ""
+    more = and_more(len(above) - 1)
     return (
         f"the read_committed final read of {log.partition} ended at offset {log.final.reach}, and nobody knows whether the last "
         f"stable offset was below the high watermark there: {log.partition}@{above[0]}{more}, acknowledged above it, may be "

@@ -28,6 +28,7 @@ from fencepost.checkers.selfcheck.application_damages import DROP_OUTPUT, REPEAT
 from fencepost.checkers.selfcheck.pipeline_damages import LEAVE_OUT, PROCESS_TWICE
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.words import form
 
 _REREAD = "outputs and offsets are committed together; after an abort a member reads the same again (KIP-98)"
 
@@ -45,7 +46,7 @@ def _explain_reprocessed(finding: Finding, text: FindingText) -> str:
     writers = list(dict.fromkeys(row.op for row in sorted(outputs, key=lambda row: row.time)))
     what = "Input record" if len(inputs) == 1 else f"{len(inputs)} input records,"
     who = " and ".join(text.name(op, capital=False) for op in writers)
-    verb = "was" if len(inputs) == 1 else "were"
+    verb = form(len(inputs), "was", "were")
     return f"{what} {text.places(inputs)} {verb} processed by {who}: the outputs of each are visible, {text.places(outputs)}."
 
 
@@ -118,12 +119,12 @@ def _explain_unprocessed(finding: Finding, text: FindingText) -> str:
     if has_application(text.run):
         return explain_too_few(finding, text)
     inputs, tried = finding.records("missing"), finding.records("read")
-    what, verb = (("Input record", "lies"), ("Input records", "lie"))[len(inputs) > 1]
+    what, verb = form(len(inputs), "Input record"), form(len(inputs), "lies", "lie")
     where = f"{what} {text.places(inputs)} {verb} below the offset that the group committed"
     if not tried:
-        return f"{where}, but no transaction processed {'it' if len(inputs) == 1 else 'them'}."
+        return f"{where}, but no transaction processed {form(len(inputs), 'it', 'them')}."
     attempts = " and ".join(f"{text.name(op, capital=False)} {text.outcome(op)}" for op in dict.fromkeys(row.op for row in tried))
-    return f"{where}, but what was to be made of {'it' if len(inputs) == 1 else 'them'} is not visible: {attempts}."
+    return f"{where}, but what was to be made of {form(len(inputs), 'it', 'them')} is not visible: {attempts}."
 
 
 @run_check(

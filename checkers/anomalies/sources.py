@@ -38,6 +38,7 @@ from fencepost.checkers.pipeline.source_log import COMMITTED, OUTSIDE, PLAIN, So
 from fencepost.checkers.selfcheck.source_damages import DROP_POSITION, LOWER_OFFSET, REPEAT_POSITION, TEAR_OFFSET
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.words import and_more
 
 NO_CONNECTOR = "no records of a connector were read back"
 NOT_READ_BACK = "not every partition of the topic was read back by a complete read_committed final read"
@@ -418,5 +419,4 @@ def _listed(log: SourceLog, rows: Iterable[FindingRecord]) -> str:
     """`3 at t-0@5 and 3 at t-1@9`, at most six of them."""
     known = sorted((log.at(row) for row in rows), key=lambda one: (one.number, one.place))
     words = [f"{one.number} at {one.place}" for one in known[:6]]
-    more = f", and {len(known) - len(words)} more" if len(known) > len(words) else ""
-    return (" and ".join(words) if len(words) < 3 else ", ".join(words)) + more
+    return (" and ".join(words) if len(words) < 3 else ", ".join(words)) + and_more(len(known) - len(words), ", and ")

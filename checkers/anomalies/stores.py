@@ -36,6 +36,7 @@ from fencepost.checkers.selfcheck.application_damages import ALTER_STORE, COUNT_
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api import record_ids
+from fencepost.harness.api.words import plural
 
 NO_STORE = "no instance of a program dumped a state store (`stores`)"
 NO_CHANGELOG = "no changelog of a program was read (`stores`)"
@@ -57,8 +58,7 @@ def _explain_divergence(finding: Finding, text: FindingText) -> str:
     record = "nothing"
     if not pd.isna(first["offset_log"]):
         record = f"{_worded(first['kind_log'], first['number_log'])}, {copy.changelog}@{int(first['offset_log'])}"
-    keys = "key" if len(pairs) == 1 else "keys"
-    where = f"its changelog, {copy.changelog} up to offset {copy.position}, in {len(pairs)} {keys}"
+    where = f"its changelog, {copy.changelog} up to offset {copy.position}, in {plural(len(pairs), 'key')}"
     return (
         f"The {copy.role} copy of {copy.node} differs from {where}: of {first['name']} it has {there}, and the last committed "
         f"record of the changelog {record}."
@@ -168,7 +168,7 @@ def _explain_wrong(finding: Finding, text: FindingText) -> str:
 
 def _inputs_worded(row: pd.Series, place: str) -> str:
     count = int(row["inputs"])
-    return f"the group has committed {count} {'input' if count == 1 else 'inputs'} with this key, the last one {place}"
+    return f"the group has committed {plural(count, 'input')} with this key, the last one {place}"
 
 
 @run_check(

@@ -22,6 +22,7 @@ from fencepost.checkers.selfcheck.record_damages import SWALLOW
 from fencepost.checkers.views.log import PartitionLog
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.words import and_more
 
 
 def _explain_swallowed(finding: Finding, text: FindingText) -> str:
@@ -34,8 +35,7 @@ def _nowhere(finding: Finding, text: FindingText) -> str:
     missing, holding = finding.records("missing"), finding.records("sent")
     older, places = text.writer(holding[0]), text.places(missing)
     if len(missing) > 1:
-        more = f" and {len(holding) - 1} more" if len(holding) > 1 else ""
-        held = f"which hold older records of the same producer ({older}{more})"
+        held = f"which hold older records of the same producer ({older}{and_more(len(holding) - 1)})"
         return f"{len(missing)} of its records are nowhere: they were acknowledged at {places}, {held}"
     fate = " and surely aborted" if text.aborted(holding[0].op) else ""
     record = f"the record it wrote to {missing[0].partition} is nowhere"

@@ -12,6 +12,7 @@ from fencepost.checkers.graph.explain import Records
 from fencepost.checkers.graph.layers import ANTI, ANTI_TIME, LAYERS, READS, WRITES, Layer
 from fencepost.checkers.graph.span_search import Edge
 from fencepost.checkers.graph.spans import SpanSet, merge_all
+from fencepost.harness.api.words import form, plural
 
 LARGEST = {READS: 20_000, WRITES: 20_000, ANTI: 3_000, ANTI_TIME: 3_000}  # operations of a span that is searched whole
 SAMPLE = 30  # spans of a permitted family looked at first
@@ -106,8 +107,8 @@ def mark_unknown(spans: Mapping[str, SpanSet], cycles: Cycles, edge_filter: Edge
         if answer.cycle or not answer.compared:
             continue
         if len(large):
-            what = f"{len(large)} span(s) of up to {int(large.max())} operations"
-            answer.unknown = f"{what} are too large to be searched whole"
+            what = f"{plural(len(large), 'span')} of up to {int(large.max())} operations"
+            answer.unknown = f"{what} {form(len(large), 'is', 'are')} too large to be searched whole"
         elif edge_filter is not None and layer.anti:
             stretches = edge_filter.stretches
             what = f"{len(stretches)} stretches of {int(stretches.sizes.max())} operations showed none, and"

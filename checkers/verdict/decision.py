@@ -13,9 +13,10 @@ from fencepost.checkers.contract.rules import ALLOWED, INAPPLICABLE, Rule
 from fencepost.checkers.model.findings import Finding
 from fencepost.harness.api.evidence import Gap
 from fencepost.harness.api.values import Property, Verdict
+from fencepost.harness.api.words import and_more, plural
 
 NAMED = 4  # properties that a reason names
-UNSEEN = "were returned to nobody, and without a final read nobody knows whether they are lost or late"
+UNSEEN = "returned to nobody, and without a final read nobody knows what is lost and what is late"
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def decide(judged: Iterable[JudgedProperty], unread: Sequence[str] = (), unseen:
     if lacking:
         return Verdict.UNKNOWN, "; ".join(lacking)
     if unseen:
-        return Verdict.UNKNOWN, f"{unseen} promised records {UNSEEN}"
+        return Verdict.UNKNOWN, f"{plural(unseen, 'promised record was', 'promised records were')} {UNSEEN}"
     held = sum(one.verdict is Property.HELD for one in forbidden)
     return Verdict.VALID, f"{held} properties held, none was violated"
 
@@ -106,13 +107,12 @@ def _unjudged(unknown: Sequence[JudgedProperty]) -> Iterator[str]:
     yield from (f"{one.name} could not be judged: {one.reason}" for one in unknown if not one.gaps)
     for gaps, names in by_gaps.items():
         if gaps:
-            more = f"; and {len(gaps) - 1} more" if len(gaps) > 1 else ""
-            named = ", ".join(names) if len(names) <= NAMED else f"{', '.join(names[:NAMED])} and {len(names) - NAMED} more"
-            yield f"{named} could not be judged for what the history lacks: {gaps[0]}{more}"
+            named = f"{', '.join(names[:NAMED])}{and_more(len(names) - NAMED)}"
+            yield f"{named} could not be judged for what the history lacks: {gaps[0]}{and_more(len(gaps) - 1, '; and ')}"
 
 
 def _counted(one: JudgedProperty) -> str:
-    return f"{one.name} ({len(one.findings)} finding{'s' if len(one.findings) != 1 else ''})"
+    return f"{one.name} ({plural(len(one.findings), 'finding')})"
 
 
 def weaknesses(receipts: Sequence[Mapping[str, Any]], cut_off: int, unread: Sequence[str], unseen: int = 0) -> list[str]:
@@ -122,8 +122,8 @@ def weaknesses(receipts: Sequence[Mapping[str, Any]], cut_off: int, unread: Sequ
     reasons = [
         (idle, f"{idle} of {len(receipts)} faults had no effect"),
         (doubtful, f"of {doubtful} of {len(receipts)} faults nobody knows whether they had an effect"),
-        (cut_off, f"{cut_off} operations have no completion in the history"),
+        (cut_off, f"{plural(cut_off, 'operation has', 'operations have')} no completion in the history"),
         (len(unread), f"no complete read_committed final read of {', '.join(unread)}"),
-        (unseen, f"{unseen} promised records {UNSEEN}"),
+        (unseen, f"{plural(unseen, 'promised record was', 'promised records were')} {UNSEEN}"),
     ]
     return [text for count, text in reasons if count]

@@ -16,6 +16,7 @@ from fencepost.checkers.verdict.decision import JudgedProperty
 from fencepost.harness.api import record_ids
 from fencepost.harness.api.expectations import ALONE, ANYWHERE, anomaly_and_word
 from fencepost.harness.api.values import Property, Verdict
+from fencepost.harness.api.words import and_more
 
 NAMED = 5  # findings that a sentence names
 _MET: Mapping[Verdict, bool | None] = {Verdict.VALID: True, Verdict.INVALID: False, Verdict.UNKNOWN: None}
@@ -75,7 +76,7 @@ def _missing(name: str, judged: Iterable[JudgedProperty]) -> str:
 
 def _named(name: str, findings: Sequence[Finding]) -> str:
     numbers = ", ".join(f"#{one.id}" for one in findings[:NAMED])
-    return f"{name} ({numbers}{f' and {len(findings) - NAMED} more' if len(findings) > NAMED else ''})"
+    return f"{name} ({numbers}{and_more(len(findings) - NAMED)})"
 
 
 def _without(one: JudgedProperty, wanted: Collection[str], unexpected: Sequence[Finding]) -> JudgedProperty:

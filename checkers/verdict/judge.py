@@ -46,6 +46,7 @@ from fencepost.harness.api.files import replacing
 from fencepost.harness.api.history import OPERATIONS
 from fencepost.harness.api.run import Plan, Problem, Receipts, Run, RunFile
 from fencepost.harness.api.values import VERDICT_SCHEMA, whole_number
+from fencepost.harness.api.words import plural
 
 TRANSACTION_TIMEOUT_MS = 60_000
 SHOWN_PER_ANOMALY, SHOWN_PER_FINDING, SHOWN_GAPS = 100, 200, 100
@@ -255,7 +256,7 @@ def _judged(check: Check[Any], result: CombinedResult, run: RunView, receipts: R
 
 
 def _sentence(check: Check[Any], finding: Finding, text: FindingText) -> str:
-    plain = f"{check.name}: {len(finding.rows)} records, first {finding.rows[0].place}."
+    plain = f"{check.name}: {plural(len(finding.rows), 'record')}, first {finding.rows[0].place}."
     if check.explain is None:
         return plain
     try:

@@ -15,6 +15,7 @@ from fencepost.checkers.contract.rules import INAPPLICABLE
 from fencepost.checkers.verdict.decision import JudgedProperty
 from fencepost.harness.api.evidence import Evidence, Gap, GapKind
 from fencepost.harness.api.values import Property
+from fencepost.harness.api.words import and_more, plural
 
 NAMED = 3  # gaps or lines that a sentence names
 
@@ -33,7 +34,7 @@ def weaken(one: JudgedProperty, gaps: Sequence[Gap], contract: Mapping[str, str]
     proven = [finding for finding, why in zip(one.findings, explained, strict=True) if not why]
     doubtful = len(one.findings) - len(proven)
     if doubtful:
-        count = f"{doubtful} finding{'s prove' if doubtful > 1 else ' proves'} nothing"
+        count = f"{plural(doubtful, 'finding proves', 'findings prove')} nothing"
         doubtful_for = "what is there may have been changed" if unreliable else needs.doubtful
         reason = "; ".join(filter(None, (one.reason, f"{count}, for {doubtful_for} ({_named(doubting)})")))
         verdict = Property.VIOLATED if proven else Property.UNKNOWN
@@ -51,8 +52,7 @@ def _never_exercised(one: JudgedProperty, contract: Mapping[str, str]) -> bool:
 
 
 def _named(gaps: Sequence[object]) -> str:
-    more = f"; and {len(gaps) - NAMED} more" if len(gaps) > NAMED else ""
-    return "; ".join(str(gap) for gap in gaps[:NAMED]) + more
+    return "; ".join(str(gap) for gap in gaps[:NAMED]) + and_more(len(gaps) - NAMED, "; and ")
 
 
 # --------------------------------------------------------------------------------------------------

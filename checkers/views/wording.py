@@ -8,6 +8,7 @@ from fencepost.checkers.model.findings import Finding, FindingRecord
 from fencepost.checkers.model.values import ABORTED, COMMITTED, NONE
 from fencepost.checkers.views.run_view import RunView
 from fencepost.harness.api import split_record_id
+from fencepost.harness.api.words import enumeration, form
 
 UNKNOWN = "ended without a known outcome"
 MOST_PLACES = 6
@@ -74,7 +75,7 @@ class FindingText:
 
     def how_missing(self, partition: str, count: int = 1) -> str:
         final = self.run.overview.final_reads.get(partition)
-        verb = "was" if count == 1 else "were"
+        verb = form(count, "was", "were")
         if final and final.committed:
             return f"{verb} not returned by the complete final read"
         if final and final.uncommitted:
@@ -101,7 +102,7 @@ class FindingText:
         ops = list(dict.fromkeys(row.op for row in rows))
         shown = [self.name(op, capital=False) for op in ops[:MOST_OPERATIONS]]
         shown += [f"{len(ops) - MOST_OPERATIONS} more"] if len(ops) > MOST_OPERATIONS else []
-        return f"{', '.join(shown[:-1])} and {shown[-1]}" if len(shown) > 1 else shown[0]
+        return enumeration(shown)
 
     def first_of(self, rows: Sequence[FindingRecord], what: str) -> str:
         """` (the first of 3 such reads)`: of rows of which only the first is named; what: `reads`."""

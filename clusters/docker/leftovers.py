@@ -23,6 +23,7 @@ from docker.errors import APIError, NotFound
 from fencepost.clusters.docker import engine
 from fencepost.clusters.docker.helper_agent import LEASE_S
 from fencepost.harness.api import ClusterError
+from fencepost.harness.api.words import enumeration, plural
 from fencepost.harness.system import liveness
 
 _REMOVE_S = 30.0
@@ -44,8 +45,7 @@ class Leftover:
 
     def __str__(self) -> str:
         counts = [(len(self.containers), "container"), (len(self.networks), "network"), (len(self.volumes), "volume")]
-        parts = [f"{count} {thing}{'s' if count > 1 else ''}" for count, thing in counts if count]
-        return f"{' and '.join(filter(None, [', '.join(parts[:-1]), parts[-1]]))} of run {self.run} in Docker"
+        return f"{enumeration([plural(count, thing) for count, thing in counts if count])} of run {self.run} in Docker"
 
     def remove(self) -> None:
         """End and remove it all. Raises ClusterError for a live run, and for what could not be removed."""

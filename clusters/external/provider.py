@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost.clusters.external.options import ExternalOptions
 from fencepost.harness.api import TopicSpec
-from fencepost.harness.api.run import RunFile
+from fencepost.harness.api.run import write_left_behind
 from fencepost.harness.system.python_command import module_command
 
 if TYPE_CHECKING:
@@ -62,11 +62,9 @@ class External(ExternalOptions):
 
 
 def _report_left_behind(run_dir: Path, left: Sequence[str]) -> None:
-    import json
-
     import structlog
 
     for sentence in left:
         structlog.get_logger().warning("left behind", what=sentence)
     if left:
-        (run_dir / RunFile.LEFT_BEHIND).write_text(json.dumps({"left": list(left)}, indent=1) + "\n", encoding="utf-8")
+        write_left_behind(run_dir, left)

@@ -23,6 +23,7 @@ from fencepost.clusters.kafka.protocol import Partition, Place
 from fencepost.clusters.kafka.roles import WireRoles, ask_all
 from fencepost.clusters.kafka.transaction_admin import TransactionAdmin
 from fencepost.harness.api import ClusterError, Isolation, TopicSpec
+from fencepost.harness.api.words import plural
 
 _REQUEST_S = 5.0
 _DEADLINE_S = 60.0
@@ -142,7 +143,7 @@ class KafkaAdmin(PlacementAdmin, TransactionAdmin):
         for topic, count in topics.items():
             mine = [p for p in known.values() if p.topic == topic]
             if not mine or (count is not None and len(mine) != count):
-                problems.append(f"{topic} has {len(mine)} partitions, {count or 'some'} wanted")
+                problems.append(f"{topic} has {plural(len(mine), 'partition')}, {count or 'some'} wanted")
             problems += [f"{p.name} has leader {p.leader}, in sync {p.in_sync} of {p.replicas}" for p in mine if not _ready(p)]
         return problems
 

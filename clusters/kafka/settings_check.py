@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import Any
 from fencepost.clusters.kafka import distribution
 from fencepost.clusters.kafka.setting_definitions import Definition, Definitions, definitions
 from fencepost.harness.api import HarnessError
+from fencepost.harness.api.words import did_you_mean
 
 OWN_NAMES = re.compile(  # of plug-ins of a broker, whatever they are: no definition holds them
     r"listener\.name\..+|config\.providers.*|rsm\.config\..+|rlmm\.config\..+|client\.quota\.callback\..+"
@@ -107,9 +107,7 @@ def _unknown(name: str, kind: str, known: Sequence[Definitions]) -> str:
         instead = f"; for all topics it is {of_other.broker}" if of_other.broker else ""
         return f"is a setting of {other}s, not of {kind}s{instead}"
     names = {one for each in known for one in getattr(each, kind)}
-    near = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.6)
-    hint = f'; did you mean "{near[0]}"?' if near else ""
-    return f"Kafka {', '.join(one.version for one in known)} has no such setting of {kind}s{hint}"
+    return f"Kafka {', '.join(one.version for one in known)} has no such setting of {kind}s{did_you_mean(name, names)}"
 
 
 def _text(value: Any) -> str:

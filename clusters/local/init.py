@@ -22,9 +22,9 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from fencepost.harness.system.parent_death import KILLED, die_with, prctl
+from fencepost.harness.system.processes import ZOMBIE, process_ids, status
 
 NETWORK = "FENCEPOST_NETWORK"  # for the child, what the sandbox offers: "namespaces" or "loopback"
 SCRATCH = "FENCEPOST_SCRATCH"  # names a directory that must not outlive the sandbox: the brokers' data
@@ -148,16 +148,10 @@ def _kill_namespace() -> None:
 def descendants(root: int) -> list[int]:
     """NodeProcess ids of the children of `root`, their children, and so on (zombies that others must reap excluded)."""
     children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            fields = (entry / "stat").read_text().rpartition(")")[2].split()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        state, parent = fields[0], int(fields[1])
-        if state != "Z" or parent == root:
-            children.setdefault(parent, []).append(int(entry.name))
+    for pid in process_ids():
+        seen = status(pid)
+        if seen and (seen.state != ZOMBIE or seen.parent == root):
+            children.setdefault(seen.parent, []).append(pid)
     found, todo = [], [root]
     while todo:
         below = children.get(todo.pop(), [])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import signal
 import subprocess
-from pathlib import Path
 from typing import Protocol
 
 from fencepost.harness.api import ClusterError
+from fencepost.harness.system import processes
 
 _KILL_S = 20.0
 
@@ -62,12 +62,7 @@ class NodeProcesses:
     def state(self, node: str) -> str:
         """The kernel's letter for the process (proc(5)); empty when it is gone."""
         pid = self.pid(node)
-        if pid is None:
-            return ""
-        try:
-            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except (FileNotFoundError, ProcessLookupError):
-            return ""
+        return "" if pid is None else processes.state(pid)
 
     def names(self) -> tuple[str, ...]:
         return tuple(self._of)

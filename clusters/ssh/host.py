@@ -35,15 +35,16 @@ _SOURCES = Path(__file__).parent
 _ROOT = Path(fencepost.__file__).parents[1]
 # modules that hosts use too, standard library only
 _SHARED_MODULES = (
-    "kafka/log_segments",
-    "kafka/node_directory",
-    "fault_tools/delay_process",
-    "fault_tools/delay_program",
-    "fault_tools/disks",
-    "fault_tools/faketime",
-    "fault_tools/packet_queue",
-    "fault_tools/unsynced_data",
-    "fault_tools/probes",
+    "clusters/kafka/log_segments",
+    "clusters/kafka/node_directory",
+    "clusters/fault_tools/delay_process",
+    "clusters/fault_tools/delay_program",
+    "clusters/fault_tools/disks",
+    "clusters/fault_tools/faketime",
+    "clusters/fault_tools/packet_queue",
+    "clusters/fault_tools/unsynced_data",
+    "clusters/fault_tools/probes",
+    "harness/system/processes",
 )
 
 # Runs before our program is there: stores it from standard input unless it is there, and prints its directory. That must be ours:
@@ -343,7 +344,7 @@ def package() -> tuple[str, bytes]:
 
 
 def _program_files() -> Iterable[Path]:
-    shared = [_SOURCES.parent / f"{name}.py" for name in _SHARED_MODULES]
-    inside = {path.parent for path in shared} | {_ROOT / "fencepost", _SOURCES.parent, _SOURCES}
+    shared = [_ROOT / "fencepost" / f"{name}.py" for name in _SHARED_MODULES]
+    inside = {path.parent for path in shared} | {_ROOT / "fencepost", _ROOT / "fencepost/harness", _SOURCES.parent, _SOURCES}
     packages = {directory / "__init__.py" for directory in inside}
     return [*sorted(packages), *shared, *sorted((_SOURCES / "remote").glob("*.py"))]

@@ -6,12 +6,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 HOUR_S = 3600.0
 """An hour in seconds: the longest that an option may wait."""
@@ -61,7 +60,7 @@ def bounds_of(cls: Any) -> Mapping[str, Between]:
 @lru_cache(maxsize=500)
 def _bounds_of(cls: Any) -> Mapping[str, Between]:
     hints = get_type_hints(cls, include_extras=True)
-    found = {field.name: getattr(hints[field.name], "__metadata__", ()) for field in dataclasses.fields(cls)}
+    found = {field.name: getattr(hints[field.name], "__metadata__", ()) for field in fields(cls)}
     return {name: note for name, notes in found.items() for note in notes if isinstance(note, Between)}
 
 
@@ -75,9 +74,26 @@ def out_of_bounds(instance: Any) -> list[str]:
     ]
 
 
+def unknown_choices(instance: Any) -> list[str]:
+    """The fields of an instance that have none of the values of their `Literal`, a sentence each."""
+    cls: Any = type(instance)
+    return [
+        f'{name} = "{value}": must be one of {", ".join(map(str, choices))}'
+        for name, choices in _choices_of(cls).items()
+        for value in [getattr(instance, name)]
+        if value not in choices
+    ]
+
+
+@lru_cache(maxsize=500)
+def _choices_of(cls: Any) -> Mapping[str, tuple[Any, ...]]:
+    hints = get_type_hints(cls)
+    return {field.name: get_args(hints[field.name]) for field in fields(cls) if get_origin(hints[field.name]) is Literal}
+
+
 def demand_bounds(instance: Any) -> None:
-    """Raise ValueError with everything of an instance that lies outside its declared bounds."""
-    if wrong := out_of_bounds(instance):
+    """Raise ValueError with everything of an instance that lies outside its declared bounds, or is none of its choices."""
+    if wrong := out_of_bounds(instance) + unknown_choices(instance):
         raise ValueError("; ".join(wrong))
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from fencepost.harness.api.contract import CONTRACT_KEYS, ContractKey
 from fencepost.harness.api.errors import CampaignError
+from fencepost.harness.api.words import enumeration
 
 Mistakes = list[tuple[str, str]]  # (key, what is wrong with its value)
 MOST_IN_FLIGHT = 5  # requests of an idempotent producer: a broker remembers so many batches of it (KIP-98)
@@ -41,7 +42,7 @@ def _one_of(key: ContractKey, text: str) -> str | None:
 
 def allowed_values(key: ContractKey) -> str:
     """What a key may be, in words: `0, 1 or all`."""
-    values = f"{', '.join(key.values[:-1])} or {key.values[-1]}" if len(key.values) > 1 else key.values[0]
+    values = enumeration(key.values, "or")
     numbers = any(re.search(r"\b[A-Z]{4,}\b", value) for value in key.values)
     return values + (", or several of them with commas" if key.listed else " (a word in capitals is a whole number)" * numbers)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import secrets
 import stat
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from fencepost.harness.api.errors import UnwritableFile
 
@@ -101,3 +103,20 @@ def replacing(path: Path) -> Iterator[Path]:
     finally:
         if part.is_file():
             part.unlink()
+
+
+def write_json(path: Path, obj: Any) -> None:
+    """Write `obj` as JSON, complete or not at all: a reader never sees half a file.
+
+    Half of a surrogate pair, which UTF-8 does not hold, is written as `\\ud83d`, JSON's own escape. Raises CampaignError.
+    """
+    with replacing(path) as part, part.open("w", encoding="utf-8", errors="backslashreplace") as file:
+        json.dump(obj, file, indent=1, ensure_ascii=False, default=str)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def last_words(log: Path, lines: int = 5) -> str:
+    """The last lines of a log, for an error that quotes them. Raises OSError."""
+    return " / ".join(log.read_text(errors="replace").strip().splitlines()[-lines:]) or "none"

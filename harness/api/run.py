@@ -5,7 +5,7 @@ Everyone who judges, reports, lists, exports or removes a run takes it. What is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from fencepost.harness.api.errors import CampaignError, HistoryError
 from fencepost.harness.api.evidence import Gap, HistoryFile, Manifest
-from fencepost.harness.api.files import Checksum, checksum
+from fencepost.harness.api.files import Checksum, checksum, write_json
 from fencepost.harness.api.history import Column, demand_columns
 
 MOST_PARTITIONS = 1_000_000  # of a topic, in a plan: more than any cluster has, and few enough to be counted
@@ -223,6 +223,11 @@ _REMEDIES = {
 
 
 Receipts = Sequence[Mapping[str, Any]]
+
+
+def write_left_behind(directory: Path, sentences: Iterable[str]) -> None:
+    """Write what a run could not remove from a cluster that is not ours, a sentence each with the remedy."""
+    write_json(directory / RunFile.LEFT_BEHIND, {"left": list(sentences)})
 
 
 @dataclass(frozen=True, kw_only=True)

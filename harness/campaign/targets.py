@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fencepost.harness.api import SECOND, Scalable
+from fencepost.harness.api.words import form
 from fencepost.harness.plugins.registry import unknown
 
 
@@ -95,7 +96,7 @@ def _alone(fault: Any, target: str, there: Cast) -> str:
         ("brokers and controllers", getattr(fault, "least_servers", 1), servers),
     ):
         if has and has < wanted:
-            return f"needs {wanted} {what} or more; there {'is' if has == 1 else 'are'} {has}"
+            return f"needs {wanted} {what} or more; there {form(has, 'is', 'are')} {has}"
     return ""
 
 

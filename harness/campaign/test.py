@@ -11,7 +11,6 @@ the caller's business: `locate`.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING
 from typing import Any, get_args, get_origin
@@ -22,6 +21,7 @@ from fencepost.harness.api.bounds import plain, unusable_numbers
 from fencepost.harness.api.contract_layers import contract_mistakes
 from fencepost.harness.api.expectations import ALONE, ANYWHERE, anomaly_and_word
 from fencepost.harness.api.plans import Choice, DeclaredKey, FaultChoice, Key, Lane, Span, Tables, Test, declared
+from fencepost.harness.api.words import did_you_mean
 from fencepost.harness.campaign import targets
 from fencepost.harness.campaign.client_settings import OURS, refused_settings
 from fencepost.harness.campaign.toml import Keys
@@ -334,7 +334,7 @@ class _Rules:
     def fault(self, fault: FaultChoice, keys: Keys) -> None:
         made = self.made("nemesis", fault, keys) if fault.kind else None
         for key in () if fault.kind else fault.options:  # which options there are is not known: what may be a key misspelt
-            if difflib.get_close_matches(key, schedule_keys := [one.path[0] for one in declared(FaultChoice)], n=1):
+            if did_you_mean(key, schedule_keys := [one.path[0] for one in declared(FaultChoice)]):
                 self.wrong((*keys, key), registry.unknown("key", key, schedule_keys))
         for key, text in targets.impossible(made, targets.cast(self.provider, self.workload)) if made else ():
             self.wrong((*keys, key) if key else keys, text)

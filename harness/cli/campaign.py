@@ -10,6 +10,7 @@ import typer
 
 from fencepost.harness.api.bounds import MOST_EXACT
 from fencepost.harness.api.plans import MOST_REPEATS
+from fencepost.harness.api.words import plural
 from fencepost.harness.cli.console import (
     EXIT_CODES,
     Conf,
@@ -17,7 +18,6 @@ from fencepost.harness.cli.console import (
     Master,
     Results,
     Texts,
-    count,
     err,
     given_options,
     out,
@@ -98,7 +98,7 @@ def campaign(
         for text in unjudged_settings(found.tests):
             err().print(f"note: {text}", soft_wrap=True)
         return
-    (err() if json_ else out()).print(f"{found.name}: {count(len(plan), 'run')}  seed {found.seed}", soft_wrap=True)
+    (err() if json_ else out()).print(f"{found.name}: {plural(len(plan), 'run')}  seed {found.seed}", soft_wrap=True)
     performed = perform(plan, results, master, spark_conf, to_stderr=json_)
     if json_:
         print_json({"campaign": found.name, "seed": found.seed, **summary(performed)})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fencepost.harness.api import ClusterError
+from fencepost.harness.api.words import plural
 from fencepost.harness.cli.console import Results, print_line
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def clean(
     root, running = results_root(results), leftovers.processes()
     removed = sum([_end_sandboxes(running), _clean_docker()])
     old = leftovers.old_runs(root, runs) if runs is not None else []
-    if old and not (yes or typer.confirm(f"Remove {len(old)} runs older than {runs:g} days below {root}?")):
+    if old and not (yes or typer.confirm(f"Remove {plural(len(old), 'run')} older than {runs:g} days below {root}?")):
         old = []
     gone = {one.directory for one in old}
     data = [one for one in leftovers.data_directories(root) if one.locked not in gone]

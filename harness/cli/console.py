@@ -144,11 +144,6 @@ def _without_secret(option: str, text: str) -> str:
     return f"{key}=***" if option == "--spark-conf" and equals and _SECRET.search(key) else text
 
 
-def count(number: int, thing: str) -> str:
-    """`1 run`, `2 runs`."""
-    return f"{number} {thing}{'' if number == 1 else 's'}"
-
-
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     """Columns without lines between them."""
     from rich.table import Table

@@ -17,7 +17,8 @@ import typer
 
 from fencepost.harness.api import CampaignError, HarnessError
 from fencepost.harness.api.errors import Exit, UnwritableFile
-from fencepost.harness.cli.console import EXIT_CODES, count, err, print_json, print_line
+from fencepost.harness.api.words import plural
+from fencepost.harness.cli.console import EXIT_CODES, err, print_json, print_line
 
 COMMANDS = (  # modules of this folder, in the order in which `--help` lists them
     "run", "campaign", "list", "check", "selfcheck", "export", "report",
@@ -103,7 +104,7 @@ def _fail(lines: Sequence[str], code: Exit, as_json: bool, started: bool = False
     for line in lines:
         err().print(line, soft_wrap=True)
     if code is Exit.BAD_CAMPAIGN and not started:
-        err().print(f"{count(len(lines), 'mistake')}; nothing was started")
+        err().print(f"{plural(len(lines), 'mistake')}; nothing was started")
     raise SystemExit(int(code))
 
 

@@ -59,9 +59,9 @@ def check(
     seed: Annotated[int, typer.Option("--seed", min=0, max=MOST_EXACT, help="What the faults draw from.")] = 1,
     json_: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the answers to this file as well.")] = None,
 ) -> None:
+    from fencepost.harness.api.files import write_json
     from fencepost.harness.cli.arguments import cluster_of, faults_of
     from fencepost.harness.conformance.kit import ConformanceCheck
-    from fencepost.harness.history.run_directory import write_json
     from fencepost.harness.plugins.registry import make_importable
 
     if json_ and not json_.absolute().parent.is_dir():

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost.harness.api.errors import Exit
 from fencepost.harness.api.events import note_event
+from fencepost.harness.api.words import plural
 from fencepost.harness.cli import console
-from fencepost.harness.cli.console import Texts, count, err, out, print_line
+from fencepost.harness.cli.console import Texts, err, out, print_line
 
 if TYPE_CHECKING:
     from fencepost.harness.api.events import RunEvent
@@ -57,7 +58,7 @@ def print_outcome(results: Sequence[RunResult], plan: Sequence[PlannedRun], seed
     code = int(exit_code(results))
     if len(results) < len(plan):
         code = code or int(Exit.UNKNOWN)
-        err().print(f"stopped: {len(plan) - len(results)} of {count(len(plan), 'run')} not performed")
+        err().print(f"stopped: {len(plan) - len(results)} of {plural(len(plan), 'run')} not performed")
     if quiet:
         return code
     print_line()

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from fencepost.harness.api import CampaignError
+from fencepost.harness.api.words import unknown_word
 from fencepost.harness.conformance.client_stories import STORIES
-from fencepost.harness.conformance.kit import LOG, events_of
+from fencepost.harness.conformance.kit import LOG, events_of, log_directory
 from fencepost.harness.conformance.results import StoryResult, exit_code
 from fencepost.harness.drivers import families
 from fencepost.harness.history.run_directory import write_plan
@@ -30,15 +27,15 @@ def check(
 
     Raises CampaignError for a driver or a story that there is not, and ClusterError when there is no cluster.
     """
-    if unknown := [story for story in stories if story not in STORIES]:
-        raise CampaignError([_unknown(story) for story in unknown])
+    if mistakes := [unknown_word("story", story, [*STORIES]) for story in stories if story not in STORIES]:
+        raise CampaignError(mistakes)
     driver = families.obtain(kind, lambda text: progress({"event": "phase", "text": text}))
     options = {**CLUSTER["options"], **({"kafka": kafka} if kafka else {})}  # type: ignore[dict-item]
     plan: Any = {"cluster": {**CLUSTER, "options": options}}
     plan["conformance"] = {"command": list(driver.command), "stories": list(stories or STORIES)}
     obtain_cluster(plan, lambda text: progress({"event": "phase", "text": text}))
     results: list[StoryResult] = []
-    with _directory(results) as place:
+    with log_directory("client", lambda: not results or exit_code(results) == 1) as place:
         write_plan(place, plan)
         for event in _played(place, plan):
             progress(event)
@@ -58,21 +55,3 @@ def _played(place: Path, plan: Any) -> Iterator[dict[str, Any]]:
         assert side.stdin is not None
         side.stdin.close()
         side.wait()
-
-
-@contextmanager
-def _directory(results: Sequence[StoryResult]) -> Iterator[Path]:
-    """Where the logs go; kept unless every story passed."""
-    place = Path(tempfile.mkdtemp(prefix="fencepost-client-"))
-    try:
-        yield place
-    finally:
-        shutil.rmtree(place / "data", ignore_errors=True)
-        if results and exit_code(results) != 1:
-            shutil.rmtree(place, ignore_errors=True)
-
-
-def _unknown(story: str) -> str:
-    near = difflib.get_close_matches(story, STORIES, n=1)
-    hint = f'; did you mean "{near[0]}"?' if near else "."
-    return f'unknown story "{story}"{hint} There are: {", ".join(STORIES)}'

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fencepost.harness.api import CAPABILITIES, CallError, Client, Delivered, Isolation, Outgoing, Polled
+from fencepost.harness.api.words import plural
 from fencepost.harness.conformance.client_fixture import (
     CALL_S,
     GROUP_TOPIC,
@@ -136,7 +137,11 @@ class ClientKit(ClientFixture):
         with self._writer() as client:
             self._transaction(client, values, "abort")
             visible = [one.value for one in self._observed() if one.value in values]
-            demand(not visible, f"{len(visible)} aborted records are visible", "call the client's own abort")
+            demand(
+                not visible,
+                f"{plural(len(visible), 'aborted record is', 'aborted records are')} visible",
+                "call the client's own abort",
+            )
             after = fresh_values("after-abort", 2)
             self._missing(self._transaction(client, after), after, self._observed())
         return f"{len(values)} records are not visible, and the next transaction is"
@@ -172,7 +177,11 @@ class ClientKit(ClientFixture):
             demand(given == wanted, seen, change)
         contents = {(one.partition, one.offset): one.value for one in own}
         wrong = [one for one in found if contents[one.partition, one.offset] != one.value]
-        demand(not wrong, f"{len(wrong)} records have other bytes than were sent", "values are base64 of the very bytes")
+        demand(
+            not wrong,
+            f"{plural(len(wrong), 'record has', 'records have')} other bytes than were sent",
+            "values are base64 of the very bytes",
+        )
         return f"{len(found)} records, as the harness' own client reads them"
 
     def story_content(self) -> str:
@@ -278,7 +287,11 @@ class ClientKit(ClientFixture):
                 error = _refusal(lambda: self._transaction(first, values))
                 demand(error, "the fenced producer's transaction succeeded", "pass on what the client says")
                 visible = [one for one in self._observed() if one.value in values]
-                demand(not visible, f"{len(visible)} records of the fenced producer are visible", "commit nothing after an error")
+                demand(
+                    not visible,
+                    f"{plural(len(visible), 'record')} of the fenced producer can be read",
+                    "commit nothing after an error",
+                )
                 fatal = error.fatal or _refusal(lambda: first.abort(CALL_S), lambda: first.begin())  # type: ignore[union-attr]
                 demand(fatal, f"{error} is not fatal, and the producer goes on", "a fenced producer's errors are fatal")
                 after = fresh_values("fencing", 2)
@@ -375,7 +388,7 @@ class ClientKit(ClientFixture):
         with self._writer(name) as again:  # which ends what the killed one left open
             self._transaction(again, fresh_values("living", 1))
         visible = [one for one in self._observed() if one.value in values]
-        demand(not visible, f"{len(visible)} of its records are visible", "a transaction is committed by `commit` alone")
+        demand(not visible, f"{plural(len(visible), 'record')} of it can be read", "a transaction is committed by `commit` alone")
         return "its transaction was aborted"
 
     def story_end_of_input(self) -> str:
@@ -409,7 +422,7 @@ def _offsets(records: Sequence[Polled], partition: str) -> list[int]:
 
 
 def _short(offsets: Sequence[int]) -> str:
-    return f"{len(offsets)} records" + (f" ({offsets[0]} to {offsets[-1]})" if offsets else "")
+    return plural(len(offsets), "record") + (f" ({offsets[0]} to {offsets[-1]})" if offsets else "")
 
 
 def _frozen_for(pid: int | None, seconds: float) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import secrets
@@ -11,20 +10,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fencepost.harness.api import CampaignError, ChangesTopicSettings, ClusterError, Fault, HarnessError, Obtains, Scalable
+from fencepost.harness.api.files import last_words
 from fencepost.harness.api.plans import Choice, Test
+from fencepost.harness.api.words import unknown_word
 from fencepost.harness.conformance.results import STORIES, StoryResult, unplayed
 from fencepost.harness.history.run_directory import write_plan
 from fencepost.harness.planning.plan import make_plan
 from fencepost.harness.plugins import fault_validation, registry, validation
 from fencepost.harness.plugins.fault_validation import refused_topic_settings
 from fencepost.harness.runs import leftovers
+from fencepost.harness.system import lifeline
 from fencepost.harness.system.python_command import module_command
 
 Event = Mapping[str, Any]
@@ -63,7 +65,7 @@ class ConformanceCheck:
     ) -> None:
         self._on_event, self._seed = on_event, seed
         self._wanted = tuple(story for story in STORIES if not stories or story in stories)
-        mistakes = [_unknown_story(story) for story in stories if story not in STORIES]
+        mistakes = [unknown_word("story", story, [*STORIES]) for story in stories if story not in STORIES]
         self._faults = {_name(one): (one, _made("nemesis", one, mistakes)) for one in faults}
         self._provider = _made("cluster", cluster, mistakes)
         if not mistakes:
@@ -84,7 +86,7 @@ class ConformanceCheck:
                 unplayed(self._on_cluster, f"unavailable here, because {'; '.join(reasons[name].values())}")
             )
         if playable := [name for name, why in reasons.items() if not why]:
-            with _directory(lambda: [found[name] for name in playable]) as run_dir:
+            with log_directory("nemesis", lambda: _broken(found[name] for name in playable)) as run_dir:
                 version = self._play(playable, run_dir, found)
             found.update({name: FaultResult(name, found[name].stories, version) for name in playable})
             if run_dir.exists():
@@ -166,12 +168,6 @@ def leftovers_of(run_dir: Path) -> list[str]:
     return mine + in_docker
 
 
-def _unknown_story(story: str) -> str:
-    near = difflib.get_close_matches(story, STORIES, n=1)
-    hint = f'; did you mean "{near[0]}"?' if near else "."
-    return f'unknown story "{story}"{hint} There are: {", ".join(STORIES)}'
-
-
 def _name(choice: Choice) -> str:
     """A fault as it was asked for: `kill`, or `kill,target=leader`."""
     return ",".join([choice.kind, *(f"{key}={value}" for key, value in choice.options.items())])
@@ -218,17 +214,21 @@ def _options(choice: Choice, cls: type) -> StoryResult:
     return StoryResult("options", True, f"{refused or 'an unknown option'} is refused")
 
 
+def _broken(checked: Iterable[FaultResult]) -> bool:
+    """True when a story failed, or the cluster did not start."""
+    failed = any(story.ok is False for one in checked for story in one.stories)
+    return failed or isinstance(sys.exc_info()[1], HarnessError)
+
+
 @contextmanager
-def _directory(checked: Callable[[], list[FaultResult]]) -> Iterator[Path]:
-    """Where the cluster's logs go; kept when a story failed or the cluster did not start."""
-    place = Path(tempfile.mkdtemp(prefix="fencepost-nemesis-"))
+def log_directory(kind: str, is_of_use: Callable[[], bool]) -> Iterator[Path]:
+    """A directory for the cluster's logs, removed at the end unless they are of use. The brokers' data goes in any case."""
+    place = Path(tempfile.mkdtemp(prefix=f"fencepost-{kind}-"))
     try:
         yield place
     finally:
         shutil.rmtree(place / "data", ignore_errors=True)
-        if all(one.ok is not False for found in checked() for one in found.stories) and not isinstance(
-            sys.exc_info()[1], HarnessError
-        ):
+        if not is_of_use():
             shutil.rmtree(place, ignore_errors=True)
 
 
@@ -238,17 +238,10 @@ def _harness(run_dir: Path) -> Iterator[subprocess.Popen[bytes]]:
     argv = module_command("fencepost.harness.conformance.harness_side", str(run_dir))
     with open(run_dir / LOG, "ab") as log:
         harness = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True)
-    assert harness.stdin is not None
     try:
         yield harness
     finally:
-        with suppress(OSError):
-            harness.stdin.close()
-        try:
-            harness.wait(END_S)
-        except subprocess.TimeoutExpired:
-            harness.kill()
-            harness.wait()
+        lifeline.cut(harness, END_S)
 
 
 def events_of(harness: subprocess.Popen[bytes], run_dir: Path) -> Iterator[dict[str, Any]]:
@@ -260,5 +253,4 @@ def events_of(harness: subprocess.Popen[bytes], run_dir: Path) -> Iterator[dict[
             raise ClusterError(f"{event['text']} (logs: {run_dir})")
         yield event
     if code := harness.wait():
-        words = (run_dir / LOG).read_text(errors="replace").strip().splitlines()[-5:]
-        raise HarnessError(f"the kit ended early (exit {code}); last words in {run_dir / LOG}: {' / '.join(words) or 'none'}")
+        raise HarnessError(f"the kit ended early (exit {code}); last words in {run_dir / LOG}: {last_words(run_dir / LOG)}")

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from fencepost.harness.api import Cluster, Fault, Killable, Pausable, Receipt
+from fencepost.harness.api.words import and_more
 from fencepost.harness.conformance import effect_checks, receipt_checks, snapshot
 from fencepost.harness.conformance.deadline import CallResult
 from fencepost.harness.conformance.doubles import FixedRoles, RefusingCluster
@@ -132,7 +133,7 @@ class Kit:
             later = effect_checks.claimed(self._fixture.fault, receipt, self._fixture.observed(seen.before))
             text = f"{self._fixture.bounds.active_s:g} s after inject, with the fault said to be active"
             effect = replace(effect, flaws=tuple((f"{text}: {flaw}", change) for flaw, change in later.flaws))
-        shown = "; ".join(effect.seen[:3]) + (f" and {len(effect.seen) - 3} more" if len(effect.seen) > 3 else "")
+        shown = "; ".join(effect.seen[:3]) + and_more(len(effect.seen) - 3)
         if effect.unobservable and not effect.flaws:
             unseen = f"not observable: {', '.join(effect.unobservable)}"
             return StoryResult("effect", None, "; ".join(filter(None, [shown, unseen])), observable=False)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fencepost.harness.api import ClusterError
+from fencepost.harness.api.words import and_more
 from fencepost.harness.fetching import manifest
 from fencepost.harness.fetching.manifest import Manifest
 from fencepost.harness.system import liveness
@@ -56,8 +57,8 @@ class Store:
         if found and not damage and not anew:
             return found
         if damage and not repair:
-            more = f" and {len(damage) - 1} more" if len(damage) > 1 else ""
-            text = f"{self.title} {name} in the cache is damaged: {damage[0]}{more}. Fetch it anew: {self.command.format(name)}"
+            first = f"{damage[0]}{and_more(len(damage) - 1)}"
+            text = f"{self.title} {name} in the cache is damaged: {first}. Fetch it anew: {self.command.format(name)}"
             raise ClusterError(text)
         with self._locked(progress):
             self._remove_leftovers()
@@ -131,6 +132,11 @@ class Store:
             yield
 
     def _remove_leftovers(self) -> None:
-        """Directories of fetches that were interrupted; safe under the lock."""
-        for path in self.directory.glob(".*-*"):
+        """Remove what fetches that were interrupted have left; safe under the lock."""
+        for path in interrupted(self.directory):
             shutil.rmtree(path, ignore_errors=True)
+
+
+def interrupted(directory: Path) -> list[Path]:
+    """The directories of fetches into a store that were interrupted, or go on now."""
+    return [path for path in directory.glob(".*-*") if path.is_dir()]

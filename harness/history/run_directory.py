@@ -16,7 +16,7 @@ import msgspec
 
 from fencepost.harness.api import HarnessError
 from fencepost.harness.api.evidence import Evidence, Gap, GapKind, HistoryFile, Manifest
-from fencepost.harness.api.files import Checksum, checksum, limited, replacing
+from fencepost.harness.api.files import Checksum, checksum, limited, write_json
 from fencepost.harness.api.history import RECEIPTS
 from fencepost.harness.api.run import Plan, Problem, Receipts, Run, RunFile, table_problem
 from fencepost.harness.api.values import DAMAGE_SCHEMA
@@ -236,23 +236,6 @@ def write_manifest(directory: Path, manifest: Manifest) -> None:
     write_json(directory / RunFile.MANIFEST, msgspec.to_builtins(manifest))
 
 
-def write_left_behind(directory: Path, sentences: Iterable[str]) -> None:
-    """What a run could not remove from a cluster that is not ours, a sentence each with the remedy."""
-    write_json(directory / RunFile.LEFT_BEHIND, {"left": list(sentences)})
-
-
 def write_verdict(directory: Path, verdict: Mapping[str, Any]) -> None:
     """The verdict of a run, or of another judgement of it, into its directory."""
     write_json(directory / RunFile.VERDICT, verdict)
-
-
-def write_json(path: Path, obj: Any) -> None:
-    """Write `obj` as JSON, complete or not at all: a reader never sees half a file.
-
-    Half of a surrogate pair, which UTF-8 does not hold, is written as `\\ud83d`, JSON's own escape. Raises CampaignError.
-    """
-    with replacing(path) as part, part.open("w", encoding="utf-8", errors="backslashreplace") as file:
-        json.dump(obj, file, indent=1, ensure_ascii=False, default=str)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from fencepost.harness.api.errors import HistoryError
 from fencepost.harness.api.evidence import Evidence, Gap, GapKind, missing_evidence
 from fencepost.harness.api.run import RunFile
+from fencepost.harness.api.words import and_more, plural
 from fencepost.harness.history.merge import FAULTS_SCHEMA
 from fencepost.harness.history.run_directory import write_damage, write_plan
 from fencepost.harness.interop.adopted_plan import contract, foreign_plan
@@ -149,7 +150,7 @@ def _between(path: Path, parsed_blocks: list[ParsedBlock]) -> list[Gap]:
     missing = span - sum(one.numbered for one in numbered) - unreadable
     if missing <= 0:
         return []
-    why = f"by their indexes {missing} lines are missing between others"
+    why = f"by their indexes {plural(missing, 'line is', 'lines are')} missing between others"
     if twice := sum(one.repeated for one in numbered):  # written over them, perhaps in the middle of lines
         why = f"{why}, and {twice} have the index of another line: nobody knows which are as they were written"
         return [Gap(file=path.name, why=why, kind=GapKind.UNRELIABLE, lines=missing, evidence=WORKERS_LINE)]
@@ -166,7 +167,7 @@ def _backward(path: Path, parsed_blocks: list[ParsedBlock]) -> list[Gap]:
         last |= one.last
     if not lines:
         return []
-    more = f", nor does that of {len(lines) - 1} more" if len(lines) > 1 else ""
+    more = and_more(len(lines) - 1, ", nor does that of ")
     why = f"its index or time does not follow its process's line before{more}: lines are there twice, or in another order"
     return [Gap(file=path.name, line=min(lines), why=why, kind=GapKind.UNRELIABLE, evidence=WORKERS_LINE)]
 
@@ -187,7 +188,8 @@ def _what_else(parsed_blocks: list[ParsedBlock]) -> str:
     broken = sum(len(one.damage) for one in parsed_blocks)
     words = [f"only {', '.join(others)}"] if others else []
     if broken:
-        words.append(f"{broken} lines are not understood, the first: {next(d.why for one in parsed_blocks for d in one.damage)}")
+        first = next(gap.why for block in parsed_blocks for gap in block.damage)
+        words.append(f"{plural(broken, 'line is', 'lines are')} not understood, the first: {first}")
     return f" ({'; '.join(words)})" if words else ""
 
 

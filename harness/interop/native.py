@@ -19,6 +19,7 @@ from fencepost.harness.api.evidence import Evidence, Gap, GapKind
 from fencepost.harness.api.files import fits_in_memory, regular
 from fencepost.harness.api.history import OPERATIONS, lacking_values
 from fencepost.harness.api.run import RunFile
+from fencepost.harness.api.words import and_more
 from fencepost.harness.history import merge
 from fencepost.harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
 from fencepost.harness.history.run_directory import open_run
@@ -104,8 +105,8 @@ def _copies(source: ds.Dataset, order: pa.Array | None) -> tuple[NDArray[np.bool
     if not again.any():
         return again[:0], ""
     first, others = int(again.argmax()), int(again.sum()) - 1
-    more = f", and {others} more" if others else ""
-    return again, f"operation {op[first]} of process {process[first]} is there twice{more}; what comes first is read"
+    twice = f"operation {op[first]} of process {process[first]} is there twice{and_more(others, ', and ')}"
+    return again, f"{twice}; what comes first is read"
 
 
 def _copy_beside(path: Path, run_dir: Path, columns: Sequence[str] = (), evidence: tuple[Evidence, ...] = ()) -> list[Gap]:

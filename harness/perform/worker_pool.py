@@ -14,6 +14,7 @@ from typing import IO, Any, NoReturn
 
 from fencepost.harness.api import Cluster, ClusterError, Scalable, Spawned
 from fencepost.harness.api.clusters import second_of
+from fencepost.harness.api.files import last_words
 from fencepost.harness.perform.image_programs import ImagePrograms
 from fencepost.harness.system.python_command import module_command
 
@@ -238,5 +239,4 @@ class WorkerPool:
 
     def _failed(self, worker: Worker, what: str) -> NoReturn:
         log = self._run_dir / "logs" / f"c{worker.slot}" / "stderr.log"
-        lines = log.read_text(errors="replace").strip().splitlines()[-3:]
-        raise ClusterError(f"worker {worker.slot} {what}: {' / '.join(lines) or 'it said nothing'} ({log})")
+        raise ClusterError(f"worker {worker.slot} {what}: {last_words(log, 3)} ({log})")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import difflib
 import importlib
 import inspect
 import io
@@ -29,6 +28,7 @@ from typing import Any, get_type_hints
 from fencepost.harness.api import CampaignError
 from fencepost.harness.api.bounds import bounds_of, unusable_numbers
 from fencepost.harness.api.former_names import FORMER_PACKAGES, former_name_hint
+from fencepost.harness.api.words import unknown_word
 from fencepost.harness.plugins.type_words import in_words
 from fencepost.harness.system.package_files import CAMPAIGNS
 
@@ -203,12 +203,8 @@ def shown(value: Any) -> str:
 
 
 def unknown(what: str, word: str, choices: Iterable[str]) -> str:
-    """`unknown option "tagret"; did you mean "target"? There are: count, target`."""
-    known = sorted(choices)
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    hint = f'; did you mean "{near[0]}"?' if near else "."
-    word = word if len(word) <= 100 else f"{word[:80]}..."
-    return f'unknown {what} "{word}"{hint} There are: {", ".join(known) or "none"}'
+    """The same as `unknown_word`, with the choices in the order of their names."""
+    return unknown_word(what, word, sorted(choices))
 
 
 def renamed(name: str) -> str:

@@ -20,10 +20,11 @@ from markupsafe import Markup
 
 from fencepost.harness.api.files import replacing
 from fencepost.harness.api.run import Run, RunFile
+from fencepost.harness.api.words import plural
 from fencepost.harness.report.client_table import Promises, Row
 from fencepost.harness.report.documents import read
 from fencepost.harness.report.model import Page, page
-from fencepost.harness.report.text import coded, fenced, for_html, for_markdown, number, plural
+from fencepost.harness.report.text import coded, fenced, for_html, for_markdown, number
 
 __all__ = ["compile_templates", "render", "render_clients"]
 

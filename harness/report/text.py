@@ -58,11 +58,6 @@ def number(value: float | None) -> str:
     return NOTHING if value is None else f"{value:,}"
 
 
-def plural(count: int, one: str, many: str = "") -> str:
-    """`1 finding`, `3 findings`."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
-
-
 def at(ns: int | None, origin_ns: int) -> str:
     """A moment as seconds since the start of the run; a dash for never."""
     return NOTHING if not ns or ns < 0 else f"{(ns - origin_ns) / 1e9:,.3f} s"

@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from fencepost.harness.api.words import plural
+
 MARKERS = ("COMMIT", "ABORT")
 NAMES = {1: "TV1 (KIP-98)", 2: "TV2 (KIP-890)"}
 
@@ -26,7 +28,7 @@ def spoken(stored: Path) -> str:
     markers = table.filter(pc.is_in(table["kind"], pa.array(MARKERS))).group_by(["partition", "offset", "producer_id"])
     epochs = markers.aggregate([("producer_epoch", "max")])  # the same on every broker
     numbers = Counter(_protocols(epochs).values())
-    return ", ".join(f"{NAMES[one]}: {count} producers" for one, count in sorted(numbers.items()))
+    return ", ".join(f"{NAMES[one]}: {plural(count, 'producer')}" for one, count in sorted(numbers.items()))
 
 
 def _protocols(epochs: pa.Table) -> dict[int, int]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from fencepost.harness.api.words import form, plural
 from fencepost.harness.report.documents import ReportData
 from fencepost.harness.report.panels import faults
-from fencepost.harness.report.text import at, number, plural
+from fencepost.harness.report.text import at, number
 
 _NAMED = 3
 
@@ -41,7 +42,7 @@ def _end(run: ReportData, left: int) -> str:
     before = "the final read" if _final_read(run) else "the history ended"
     if not left:
         return f"At the end there were 0: readers had seen everything committed before {before}."
-    return f"At the end {number(left)} {'was' if left == 1 else 'were'} left{_afterwards(run)}."
+    return f"At the end {number(left)} {form(left, 'was', 'were')} left{_afterwards(run)}."
 
 
 def _afterwards(run: ReportData) -> str:

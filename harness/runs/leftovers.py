@@ -22,9 +22,11 @@ from pathlib import Path
 
 from fencepost.harness.api.run import Run
 from fencepost.harness.api.services import DockerLeftover
+from fencepost.harness.fetching.store import interrupted
 from fencepost.harness.plugins import services
 from fencepost.harness.runs import store
 from fencepost.harness.system import liveness
+from fencepost.harness.system.processes import command_line, process_ids, status
 from fencepost.harness.system.python_command import START
 
 SANDBOXES = ("fencepost.clusters.local.init", "fencepost.clusters.docker.init")  # the first processes of sandboxes
@@ -62,16 +64,14 @@ class Process:
         return float(given[0]) if given else 0.0
 
 
-def processes(proc: Path = Path("/proc")) -> list[Process]:
+def processes() -> list[Process]:
     """Every process that can be seen; none where there is no /proc."""
     found = []
-    for directory in proc.glob("[0-9]*"):
-        try:
-            words = (directory / "cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
-            parent = int((directory / "stat").read_text().rpartition(")")[2].split()[1])
-        except (FileNotFoundError, ProcessLookupError, PermissionError):
-            continue  # it ended while we looked, or is not ours
-        found.append(Process(int(directory.name), parent, tuple(words)))
+    for pid in process_ids():
+        with suppress(FileNotFoundError, ProcessLookupError, PermissionError):  # it ended while we looked, or is not ours
+            words, seen = command_line(pid), status(pid)
+            if seen:
+                found.append(Process(pid, seen.parent, words))
     return found
 
 
@@ -141,7 +141,7 @@ def data_directories(root: Path) -> list[Leftover]:
 def downloads() -> list[Leftover]:
     """Directories of downloads of Kafka; that of their parent is the lock of whoever fetches."""
     kafka = services.kafka().directory()
-    return [Leftover(path, kafka) for path in kafka.glob(".*-*") if path.is_dir()]
+    return [Leftover(path, kafka) for path in interrupted(kafka)]
 
 
 def old_runs(root: Path, days: float, now: datetime | None = None) -> list[Leftover]:

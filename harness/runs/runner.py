@@ -20,15 +20,16 @@ from typing import Any
 from fencepost.harness.api import ClusterError, HarnessError
 from fencepost.harness.api.errors import HistoryError, Interrupted
 from fencepost.harness.api.events import FailedEvent, PerformedEvent, PerformerEvent, RunEvent, note_event, phase_event
+from fencepost.harness.api.files import last_words
 from fencepost.harness.api.plans import Test
-from fencepost.harness.api.run import Run, RunFile
-from fencepost.harness.history.run_directory import open_run, read_plan, write_left_behind, write_plan, write_verdict
+from fencepost.harness.api.run import Run, RunFile, write_left_behind
+from fencepost.harness.history.run_directory import open_run, read_plan, write_plan, write_verdict
 from fencepost.harness.planning.plan import hopeless, look_up_secrets, make_plan
 from fencepost.harness.plugins import registry, services
 from fencepost.harness.plugins.check_options import load_check
 from fencepost.harness.runs import store
 from fencepost.harness.secrets import sweep
-from fencepost.harness.system import liveness
+from fencepost.harness.system import lifeline, liveness
 from fencepost.harness.system.python_command import module_command
 
 OnEvent = Callable[[RunEvent], None]
@@ -151,8 +152,8 @@ class Runner:
             raise broken(ended["text"])
 
     def _cut_off(self, run_dir: Path, code: int) -> HarnessError:
-        words = (run_dir / "logs" / "performer.log").read_text(errors="replace").strip().splitlines()[-5:]
-        text = f"performing the test ended early (exit {code}); last words in {run_dir}/logs/performer.log: {' / '.join(words)}"
+        log = run_dir / "logs" / "performer.log"
+        text = f"performing the test ended early (exit {code}); last words in {log}: {last_words(log)}"
         return Interrupted(text) if self._stopping else HarnessError(text)
 
     def request_stop(self) -> None:
@@ -172,7 +173,7 @@ class Runner:
         """Ctrl-C twice: end the sandbox at once, by the end of its lifeline; whoever supervises it takes everything along."""
         self._stopping = True
         if self._performer is not None:
-            _cut_lifeline(self._performer)
+            lifeline.cut(self._performer, LIFELINE_S)
             # for the case that it had to be killed
             shutil.rmtree(self._run_dir / "data", ignore_errors=True)
 
@@ -280,15 +281,3 @@ def _stop(spark: Any) -> None:
 def _environment(run_dir: Path) -> dict[str, str]:
     """That of a performer: a sandbox that loses its harness shall remove the brokers' data too."""
     return {**os.environ, "FENCEPOST_SCRATCH": str(run_dir.resolve() / "data")}
-
-
-def _cut_lifeline(performer: subprocess.Popen[bytes]) -> None:
-    """Close a sandbox's standard input, and kill its first process only if it takes longer than it may."""
-    assert performer.stdin is not None
-    with suppress(OSError):  # it may have ended meanwhile
-        performer.stdin.close()
-    try:
-        performer.wait(LIFELINE_S)
-    except subprocess.TimeoutExpired:
-        performer.kill()
-        performer.wait()

@@ -32,6 +32,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from types import TracebackType
 
+from fencepost.harness.system import processes
+
 LOCK = ".lock"
 PREFIX = "fencepost-"  # of temporary directories
 _READ = 64 << 10
@@ -73,11 +75,8 @@ def _namespace() -> str:
 
 def _started(pid: int) -> str:
     """When a process started, in the kernel's ticks; empty when there is none, or it is a zombie."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
-    return "" if fields[0] == "Z" else fields[19]
+    seen = processes.status(pid)
+    return seen.started if seen and seen.state != processes.ZOMBIE else ""
 
 
 # --------------------------------------------------------------------------------------------------

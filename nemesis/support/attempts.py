@@ -1,14 +1,16 @@
-"""Attempts: calls for several nodes of which some may fail, what undoes them, and the receipt when there is no target."""
+"""Attempts: calls of which some may fail, and what undoes them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
-from fencepost.harness.api import HarnessError, OverBudget, Receipt
+from fencepost.harness.api import HarnessError, OverBudget
 
+Answer = TypeVar("Answer")
 Argument = TypeVar("Argument")
+Arguments = ParamSpec("Arguments")
 
 
 def attempt_each(action: Callable[[Argument], None], arguments: Iterable[Argument]) -> list[str]:
@@ -36,7 +38,7 @@ def undo_on_error(undo: Callable[[], object]) -> Iterator[None]:
 
 
 def attempt_within_budget(action: Callable[[str], None], nodes: Iterable[str]) -> tuple[list[str], list[str]]:
-    """`attempt` with nodes, apart from those that the test's budget spared: (who was tried, the texts of what failed)."""
+    """`attempt_each` with nodes, apart from those that the test's budget spared: (who was tried, the texts of what failed)."""
     tried, problems = [], []
     for node in nodes:
         try:
@@ -50,12 +52,9 @@ def attempt_within_budget(action: Callable[[str], None], nodes: Iterable[str]) -
     return tried, problems
 
 
-def hit_evidence(targets: Sequence[str], hit: Collection[str]) -> dict[str, list[str]]:
-    """`hit` of the evidence: which targets were hurt, where that is only some of them."""
-    some = [node for node in targets if node in hit]
-    return {"hit": some} if some and len(some) < len(targets) else {}
-
-
-def no_target(role: str, error: HarnessError) -> Receipt:
-    """The receipt of a fault that found no target: nothing was hurt, and `note` says why."""
-    return Receipt(role=role, effective=False, note=f"no target: {error}")
+def answer_or(otherwise: Answer, call: Callable[Arguments, Answer], *args: Arguments.args, **kwargs: Arguments.kwargs) -> Answer:
+    """Return what a call returns, or `otherwise` where nobody answers it."""
+    try:
+        return call(*args, **kwargs)
+    except HarnessError:
+        return otherwise

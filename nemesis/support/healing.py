@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from fencepost.harness.api import Cluster, Killable, Receipt
+from fencepost.harness.api import Receipt
 
 
 def healed(
     receipt: Receipt,
     healing: Mapping[str, Any],
-    problems: Iterable[str],
+    problems: Iterable[str] = (),
     left: Iterable[str] = (),
     early: Mapping[str, str] | None = None,
 ) -> Receipt:
@@ -31,16 +31,3 @@ def healed(
         found["ended_early"] = sorted(early)
     notes = [receipt.note, *(early or {}).values(), *problems]
     return replace(receipt, healing=found, note="; ".join(dict.fromkeys(filter(None, notes))))
-
-
-def pids(cluster: Cluster, nodes: Iterable[str]) -> dict[str, int | None]:
-    """The process id of each node; nothing where the cluster cannot show them."""
-    if not isinstance(cluster, Killable) or cluster.unavailable(Killable):
-        return {}
-    return {node: cluster.pid(node) for node in nodes}
-
-
-def lives_already(receipt: Receipt, now: Mapping[str, int | None]) -> dict[str, str]:
-    """Of nodes that this fault took away, those that live when it is to be healed for the first time: another started them."""
-    alive = {} if receipt.healing else {node: pid for node, pid in now.items() if pid is not None}
-    return {node: f"{node} did not stay away: it lives already, as process {pid}" for node, pid in alive.items()}

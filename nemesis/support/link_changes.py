@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fencepost.harness.api import ClusterView, Pair, Receipt
 
 Change = tuple[str, int]  # the call that began it, and the number that it returned
+Counted = Mapping[Pair, tuple[int, int]]  # of each link: packets seen, and those of them that were dropped
 
 
 class LinkChanges:
@@ -30,6 +31,31 @@ class LinkChanges:
         """The links that are slow or lossy on purpose now."""
         with self._lock:
             return {pair for pairs in self._pairs.values() for pair in pairs}
+
+
+def begin(cluster: ClusterView, call: str, number: int, pairs: Iterable[Pair]) -> int:
+    """Note that links have been changed by `slow` or `lose`, which returned this number; the number."""
+    cluster.shared(LinkChanges).begin((call, number), pairs)
+    return number
+
+
+def end(cluster: ClusterView, call: str, number: int | None, undo: Callable[[int], Counted]) -> Counted:
+    """Undo what `begin` noted, by `unslow` or `unlose`; what that returns. Nothing when there is nothing to undo."""
+    if number is None:
+        return {}
+    counted = undo(number)
+    cluster.shared(LinkChanges).end((call, number))
+    return counted
+
+
+def is_over(receipt: Receipt, counted: Counted) -> bool:
+    """True when there is nothing more to measure: it was healed before, or was never measured."""
+    return not counted and bool(receipt.healing or "before" not in receipt.evidence)
+
+
+def as_json(counted: Counted, second: str) -> dict[str, dict[str, int]]:
+    """Counts as plain JSON: `n1>n2` -> seen, and what the second number is of."""
+    return {f"{source}>{destination}": {"seen": seen, second: some} for (source, destination), (seen, some) in counted.items()}
 
 
 def links_of(receipt: Receipt) -> list[Pair]:

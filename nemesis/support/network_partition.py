@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal
 
-from fencepost.harness.api import Cluster, HarnessError, Pair, Receipt, SecondCluster
+from fencepost.harness.api import Cluster, Pair, Partitionable, Receipt, SecondCluster
 from fencepost.harness.api.clusters import second_of
 from fencepost.nemesis.support import targets
-from fencepost.nemesis.support.attempts import attempt_each, no_target, undo_on_error
+from fencepost.nemesis.support.attempts import attempt_each, undo_on_error
 from fencepost.nemesis.support.cluster_types import PartitionableCluster
 from fencepost.nemesis.support.healing import healed
+from fencepost.nemesis.support.no_effect import NoEffect
 
 Sides = tuple[tuple[str, ...], tuple[str, ...]]
 LinkScope = Literal["servers", "clients", "all"]  # whom a node's links lead to
@@ -69,19 +70,12 @@ def links(cluster: Cluster, nodes: Sequence[str], scope: LinkScope) -> tuple[Pai
 
 
 def target_links(cluster: Cluster, target: str, scope: LinkScope, rng: Random) -> tuple[Receipt, tuple[Pair, ...]]:
-    """The links of the node that plays the role now, and the receipt so far; without links it says why nothing is done."""
-    try:
-        nodes = targets.find(target, cluster, rng)
-    except HarnessError as error:
-        return no_target(target, error), ()
+    """The links of the node that plays the role now, and the receipt so far. Raises NoEffect when there are none."""
+    nodes = targets.find(target, cluster, rng)
     receipt, pairs = Receipt(role=target, targets=nodes), links(cluster, nodes, scope)
-    return receipt if pairs else replace(receipt, effective=False, note=f"{', '.join(nodes)} has no such links"), pairs
-
-
-def check_links(scope: str) -> None:
-    """Raise ValueError when `scope` is none."""
-    if scope not in get_args(LinkScope):
-        raise ValueError(f'links = "{scope}": must be one of {", ".join(get_args(LinkScope))}')
+    if not pairs:
+        raise NoEffect(replace(receipt, effective=False, note=f"{', '.join(nodes)} has no such links"))
+    return receipt, pairs
 
 
 def cut(
@@ -115,6 +109,16 @@ def cut(
         effective=bool(were_open) and not leaks,
         note="; ".join(problems),
     )
+
+
+class PartitionFault:
+    """A fault that cuts links for as long as it lasts: what it needs, and how it is healed."""
+
+    needs: ClassVar[tuple[type, ...]] = (Partitionable,)
+
+    def heal(self, cluster: PartitionableCluster, receipt: Receipt) -> Receipt:
+        """Let the receipt's pairs talk again."""
+        return mend(cluster, receipt)
 
 
 def mend(cluster: PartitionableCluster, receipt: Receipt) -> Receipt:

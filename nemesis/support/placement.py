@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 from fencepost.harness.api import Cluster, ClusterError, ClusterView, HarnessError, Placement, Receipt, clock
-from fencepost.nemesis.support.attempts import undo_on_error
+from fencepost.harness.api.words import plural
+from fencepost.nemesis.support.attempts import answer_or, undo_on_error
 from fencepost.nemesis.support.changes import OverlappingChanges
+from fencepost.nemesis.support.healing import healed
+from fencepost.nemesis.support.no_effect import no_target_on_error
 from fencepost.nemesis.support.waiting import poll_until
 
 INTERNAL = ("__transaction_state", "__consumer_offsets")
@@ -37,11 +40,16 @@ def check(target: str, count: int = 1) -> None:
 
 
 def find(target: str, cluster: Cluster, rng: Random, count: int = 1) -> tuple[str, ...]:
-    """The partitions meant. Raises ClusterError when there are too few.
+    """The partitions meant. Raises NoEffect, a ClusterError, when there are too few.
 
     random: so many of the workload's; all: all of these; partition:orders-0: this one; internal:NAME: so many of a topic
     that is not the workload's: NAME is its name, or the end of it after the run's prefix (`connect-offsets`).
     """
+    with no_target_on_error(target):
+        return _find(target, cluster, rng, count)
+
+
+def _find(target: str, cluster: Cluster, rng: Random, count: int) -> tuple[str, ...]:
     head, _, name = target.partition(":")
     if target == "all":
         return tuple(cluster.topics)
@@ -49,7 +57,8 @@ def find(target: str, cluster: Cluster, rng: Random, count: int = 1) -> tuple[st
         return (name,)
     known = partitions_of(name, cluster) if head == "internal" else list(cluster.topics)
     if len(known) < count:
-        raise ClusterError(f"{count} partition(s) wanted, but {f'topic {name}' if name else 'the workload'} has {len(known)}")
+        where = f"topic {name}" if name else "the workload"
+        raise ClusterError(f"{plural(count, 'partition')} wanted, but {where} has {len(known)}")
     return tuple(rng.sample(known, count))
 
 
@@ -87,11 +96,12 @@ def change_leaders(cluster: ClusterView, role: str, partitions: Sequence[str], r
     """Give each partition another leader, one that is in sync. Evidence: where each is, before and during.
 
     The new leader is put first among the replicas and elected, so that Kafka's own balancing
-    (`leader.imbalance.check.interval.seconds`) does not undo it. Raises ClusterError, with nothing moved, when nobody answers.
+    (`leader.imbalance.check.interval.seconds`) does not undo it. Raises NoEffect, with nothing moved, when nobody answers.
     """
     changes = cluster.shared(PlacementChanges)
     with changes.lock:
-        before = placements_of(cluster, partitions)
+        with no_target_on_error(role):
+            before = placements_of(cluster, partitions)
         wanted = {name: chosen for name, place in before.items() if (chosen := _other_in_sync(place, rng))}
         receipt = Receipt(role=role, evidence={"before": as_json(before)})
         problems = [f"{name} has no other replica in sync" for name in partitions if name not in wanted]
@@ -110,6 +120,17 @@ def change_leaders(cluster: ClusterView, role: str, partitions: Sequence[str], r
         effective=not stayed,
         note="; ".join(problems),
     )
+
+
+class LeaderMove:
+    """A fault that moves leaders of partitions, as any cluster lets it: what it needs, and how it is healed."""
+
+    needs: ClassVar[tuple[type, ...]] = ()
+    least_brokers: ClassVar[int] = 2
+
+    def heal(self, cluster: ClusterView, receipt: Receipt) -> Receipt:
+        """Let the preferred replicas lead again."""
+        return restore_leaders(cluster, receipt)
 
 
 def restore_leaders(cluster: ClusterView, receipt: Receipt) -> Receipt:
@@ -135,7 +156,7 @@ def restore_leaders(cluster: ClusterView, receipt: Receipt) -> Receipt:
     astray = [name for name, place in wanted.items() if leader_of(after, name) not in (place.leader, place.replicas[0])]
     problems += [f"{name} is led by {leader_of(after, name) or 'nobody'} after healing" for name in astray]
     problems += overlap_notes(cluster, before)
-    return replace(receipt, healing={"after": as_json(after)}, note="; ".join(filter(None, [receipt.note, *problems])))
+    return healed(receipt, {"after": as_json(after)}, problems)
 
 
 def expected_placements(cluster: ClusterView, before: Mapping[str, Mapping[str, Any]]) -> dict[str, Placement]:
@@ -187,10 +208,7 @@ def request_orders(cluster: ClusterView, orders: Callable[[], Orders], elect: bo
 
 def known_placements(cluster: Cluster, partitions: Iterable[str]) -> dict[str, Placement]:
     """Where these partitions are; nothing when nobody answers."""
-    try:
-        return cluster.admin().placements(partitions)
-    except HarnessError:
-        return {}
+    return answer_or({}, cluster.admin().placements, partitions)
 
 
 def leader_of(seen: Mapping[str, Placement], name: str) -> str:

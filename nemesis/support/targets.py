@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 from fencepost.harness.api import SECOND, Cluster, ClusterError, ConnectDuties, RunningConnect, Scalable, SecondCluster
 from fencepost.harness.api.clusters import second_of
+from fencepost.harness.api.words import did_you_mean, form, plural
+from fencepost.nemesis.support.no_effect import no_target_on_error
 from fencepost.nemesis.support.waiting import poll_until
 
 SPELLINGS = {
@@ -47,9 +48,7 @@ def check(role: str, allowed: Sequence[str] = ANY, count: int = 1) -> None:
         return
     choices = ", ".join(SPELLINGS[choice] for choice in allowed)
     if head not in allowed:
-        near = difflib.get_close_matches(head, allowed, n=1)
-        hint = f'; did you mean "{near[0]}"?' if near else "."
-        raise ValueError(f'unknown target "{role}"{hint} Allowed: {choices}')
+        raise ValueError(f'unknown target "{role}"{did_you_mean(head, allowed) or "."} Allowed: {choices}')
     if (colon and not name) or (colon and ":" not in SPELLINGS[head]) or (head in ("broker", SECOND) and not name):
         raise ValueError(f'target "{role}" is spelled {SPELLINGS[head]}. Allowed: {choices}')
     if head == "connect-task" and name and not name.isdigit():
@@ -62,11 +61,24 @@ def check(role: str, allowed: Sequence[str] = ANY, count: int = 1) -> None:
         raise ValueError(f'count = {count} goes with the targets {", ".join(SEVERAL)} only, not with "{role}"')
 
 
+def check_names(target: str, spelling: str) -> None:
+    """Raise ValueError unless the target is `random`, `all`, or a name spelled like `topic:NAME`."""
+    head, _, name = target.partition(":")
+    named = head == spelling.partition(":")[0] and name
+    if target not in ("random", "all") and not named:
+        raise ValueError(f'unknown target "{target}". Allowed: random, all, {spelling}')
+
+
 def find(role: str, cluster: Cluster, rng: Random, count: int = 1) -> tuple[str, ...]:
     """The nodes that have `role` right now.
 
-    Raises ClusterError when no node has it, no broker answers, or there are fewer than `count` nodes.
+    Raises NoEffect, a ClusterError, when no node has it, no broker answers, or there are fewer than `count` nodes.
     """
+    with no_target_on_error(role):
+        return _find(role, cluster, rng, count)
+
+
+def _find(role: str, cluster: Cluster, rng: Random, count: int) -> tuple[str, ...]:
     head, _, name = role.partition(":")
     if head == SECOND:
         return _brokers(name, _second(cluster), rng, count)
@@ -97,8 +109,9 @@ def _second(cluster: Cluster) -> SecondCluster:
 
 
 def choose_name(role: str, names: Sequence[str], what: str, rng: Random) -> str:
-    """The id or group that `coordinator:ID` names, else one of `names`. Raises ClusterError when there is none."""
-    return role.partition(":")[2] or _choose(names, what, rng)
+    """The id or group that `coordinator:ID` names, else one of `names`. Raises NoEffect when there is none."""
+    with no_target_on_error(role):
+        return role.partition(":")[2] or _choose(names, what, rng)
 
 
 def _running(cluster: Cluster) -> list[str]:
@@ -137,7 +150,7 @@ def _connect_task(name: str, cluster: Cluster, rng: Random) -> str:
 
 def _sample(nodes: Sequence[str], count: int, what: str, rng: Random) -> tuple[str, ...]:
     if len(nodes) < count:
-        raise ClusterError(f"{count} {what}(s) wanted, but there are {len(nodes)}")
+        raise ClusterError(f"{plural(count, what)} wanted, but there {form(len(nodes), 'is', 'are')} {len(nodes)}")
     return tuple(rng.sample(list(nodes), count))
 
 

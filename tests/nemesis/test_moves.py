@@ -94,7 +94,7 @@ def test_a_leader_that_does_not_return_is_noted():
 def test_partitions_that_do_not_exist_are_no_target():
     cluster = FakeCluster()
     assert MoveLeaders(target="partition:x-9").inject(cluster, Random(1)).note == "no target: there is no partition x-9"
-    assert "3 partition(s) wanted" in MoveLeaders(count=3).inject(cluster, Random(1)).note
+    assert "3 partitions wanted" in MoveLeaders(count=3).inject(cluster, Random(1)).note
 
 
 @pytest.mark.parametrize("options", [{"target": "t-0"}, {"target": "partition:t"}, {"count": 0}, {"target": "all", "count": 2}])

@@ -28,6 +28,7 @@ from fencepost.clusters.ssh.remote import disk_mounts, host_rules
 from fencepost.clusters.ssh.remote.host_delays import HostDelays
 from fencepost.clusters.ssh.remote.host_rules import DROP, Rule, Rules
 from fencepost.clusters.ssh.remote.root_programs import ProgramError
+from fencepost.harness.system import processes
 
 SOCKET, LOG, CONFIG, DATA = "socket", "server.log", "server.properties", "data"
 CLOCK, SKEWED = "clock", "skewed"  # the clock's offset; the process id of the last broker with libfaketime
@@ -150,7 +151,7 @@ class Watcher:
             return {"pid": None, "status": None, "state": ""}
         status = self._broker.poll()
         pid = self._broker.pid if status is None else None
-        return {"pid": pid, "status": status, "state": _state(pid) if pid else ""}
+        return {"pid": pid, "status": status, "state": processes.state(pid) if pid else ""}
 
     # ---- its clock
 
@@ -264,10 +265,3 @@ def remove_clock_state(run: Path) -> None:
     """Remove what libfaketime has left of a dead broker."""
     with suppress(FileNotFoundError):
         faketime.remove_shared_memory(int((run / SKEWED).read_text()))
-
-
-def _state(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return ""

@@ -22,6 +22,7 @@ from typing import Any
 
 from fencepost.clusters.ssh.remote import disk_mounts, host_rules
 from fencepost.clusters.ssh.remote.watcher import DATA, RUN_VARIABLE, SOCKET, Watcher, remove_clock_state
+from fencepost.harness.system import processes
 
 SETTINGS, LOCK, OUTPUT = "settings.json", "lock", "watcher.log"
 NO_WATCHER = 3  # exit status of a bridge that found no watcher
@@ -113,11 +114,10 @@ def _kill_all(file: str, text: str) -> None:
 
 def _processes(file: str, wanted: bytes) -> list[int]:
     found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError):
-                if wanted in b"\0" + (entry / file).read_bytes():
-                    found.append(int(entry.name))
+    for pid in processes.process_ids():
+        with suppress(OSError):
+            if wanted in b"\0" + processes.content(pid, file):
+                found.append(pid)
     return found
 
 

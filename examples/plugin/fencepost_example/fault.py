@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar
 
 from fencepost.harness.api import Pausable, Receipt
-from fencepost.nemesis.support.attempts import attempt_each, undo_on_error
+from fencepost.nemesis.support.attempts import attempt_each
+from fencepost.nemesis.support.healing import healed
+from fencepost.nemesis.support.no_effect import catch_no_effect
+from fencepost.nemesis.support.strike import strike
 from fencepost.nemesis.support.targets import ONE_BROKER, check, find
-from fencepost.nemesis.support.waiting import poll_until
 
 FROZEN = "T"
 
@@ -28,26 +30,30 @@ class Hiccup:
         if self.seen_within_s <= 0:
             raise ValueError(f"seen_within_s = {self.seen_within_s}: must be above 0")
 
+    @catch_no_effect
     def inject(self, cluster: Any, rng: Random) -> Receipt:
         """Hurt, look whether it took hold, and say so. Every choice is drawn from `rng`."""
-        (node,) = find(self.target, cluster, rng)  # raises ClusterError when nobody plays the role
-        before = cluster.process_state(node)
-        if before in ("", FROZEN):
-            return Receipt(role=self.target, targets=(node,), effective=False, note=f"{node} was dead or frozen already")
-        with undo_on_error(lambda: attempt_each(cluster.resume, [node])):  # what is hurt when this breaks off is healed here
-            cluster.pause(node)
-            during = poll_until(lambda: cluster.process_state(node), lambda state: state == FROZEN, self.seen_within_s)
-        return Receipt(
-            role=self.target,
-            targets=(node,),
-            evidence={"before": before, "during": during},
-            effective=during == FROZEN,
-            note="" if during == FROZEN else f'{node} did not freeze (state "{during}")',
+        nodes = find(self.target, cluster, rng)  # raises NoEffect when nobody plays the role
+        struck = strike(
+            nodes,
+            cluster.pause,
+            look=cluster.process_state,
+            is_healthy=_runs,  # what was dead or frozen before is another fault's
+            is_hit=lambda _, state: state == FROZEN,
+            undo=cluster.resume,  # what is hurt when this breaks off is healed here
+            within_s=self.seen_within_s,
         )
+        problems = [f"{node} was dead or frozen already" for node in struck.unhealthy]
+        problems += [f'{node} did not freeze (state "{struck.during[node]}")' for node in struck.missed]
+        return struck.receipt(self.target, problems)
 
     def heal(self, cluster: Any, receipt: Receipt) -> Receipt:
-        """Undo what the receipt says, and no more: what was frozen before we came is another fault's."""
-        ours = [node for node in receipt.targets if receipt.evidence]
+        """Undo what the receipt says, and no more."""
+        ours = [node for node, state in receipt.evidence.get("before", {}).items() if _runs(state)]
         problems = attempt_each(cluster.resume, [node for node in ours if cluster.process_state(node) == FROZEN])
         after = {node: cluster.process_state(node) for node in ours}
-        return replace(receipt, healing={"after": after}, note="; ".join(filter(None, [receipt.note, *problems])))
+        return healed(receipt, {"after": after}, problems, left=[node for node in ours if after[node] == FROZEN])
+
+
+def _runs(state: str) -> bool:
+    return state not in ("", FROZEN)

@@ -8,9 +8,10 @@ from typing import Any
 from fencepost.harness.api.expectations import anomaly_and_word
 from fencepost.harness.api.values import Property, Verdict
 from fencepost.harness.api.verdict_document import judgement_terms
+from fencepost.harness.api.words import plural
 from fencepost.harness.report.documents import Doc, ReportData
 from fencepost.harness.report.panels import faults
-from fencepost.harness.report.text import at, duration, number, plain, plural
+from fencepost.harness.report.text import at, duration, number, plain
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -159,7 +159,7 @@ def test_unread_records_of_a_history_without_final_read_make_the_verdict_unknown
     h.poll(1, {"t-0": [5, 6]})
     document = judged(h, contract={"final_read": "false"})
     assert document["verdict"] == "unknown"
-    assert "1 promised records were returned to nobody" in document["reason"]
+    assert "1 promised record was returned to nobody" in document["reason"]
     assert document["weakened"] == [document["reason"]]
     h.poll(1, {"t-0": [7]})
     assert judged(h, contract={"final_read": "false"})["verdict"] == "valid"

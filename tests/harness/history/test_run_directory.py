@@ -11,14 +11,13 @@ import pytest
 from fencepost.harness.api import HarnessError
 from fencepost.harness.api.errors import HistoryError
 from fencepost.harness.api.evidence import Evidence, Gap, HistoryFile, Manifest, missing_evidence
-from fencepost.harness.api.run import Problem, RunFile
+from fencepost.harness.api.run import Problem, RunFile, write_left_behind
 from fencepost.harness.history.merge import FAULTS_SCHEMA
 from fencepost.harness.history.run_directory import (
     open_run,
     read_plan,
     write_damage,
     write_json,
-    write_left_behind,
     write_manifest,
     write_plan,
     write_verdict,

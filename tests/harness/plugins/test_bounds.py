@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, get_args, get_type_hints
+from typing import Annotated, Literal, get_args, get_type_hints
 
 import pytest
 
@@ -53,6 +53,16 @@ class Bounded:
             raise ValueError("too many for so short a time")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Directed:
+    """An option with a few values."""
+
+    direction: Literal["in", "out"] = "in"
+
+    def __post_init__(self):
+        demand_bounds(self)
+
+
 def test_each_option_outside_its_bounds_is_named_with_them():
     assert attempt(Bounded, {"count": 0, "share": 0, "wait_s": 1e9})[1] == [
         ("count", "must be between 1 and 5, not 0"),
@@ -71,6 +81,16 @@ def test_what_the_class_refuses_besides_is_found_too():
 def test_an_instance_made_without_the_registry_keeps_its_bounds():
     with pytest.raises(ValueError, match="count = 6: must be between 1 and 5"):
         Bounded(count=6)
+
+
+def test_an_instance_made_without_the_registry_keeps_its_choices():
+    with pytest.raises(ValueError, match='direction = "up": must be one of in, out'):
+        Directed(direction="up")
+
+
+def test_a_value_that_is_none_of_the_choices_is_named_once():
+    [(option, _)] = attempt(Directed, {"direction": "up"})[1]
+    assert option == "direction"
 
 
 def test_the_bounds_are_no_part_of_the_type():

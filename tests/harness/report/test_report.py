@@ -12,7 +12,8 @@ import pytest
 from support import report_example as example
 
 from fencepost.harness.api import HarnessError
-from fencepost.harness.history.run_directory import open_run, write_left_behind
+from fencepost.harness.api.run import write_left_behind
+from fencepost.harness.history.run_directory import open_run
 from fencepost.harness.report import render
 from fencepost.harness.report.documents import read
 from fencepost.harness.report.model import page

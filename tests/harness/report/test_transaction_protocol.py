@@ -24,9 +24,9 @@ def stored(path, *markers):
 @pytest.mark.parametrize(
     ("markers", "words"),
     [
-        ([(1, 7, 0), (3, 7, 0)], "TV1 (KIP-98): 1 producers"),
+        ([(1, 7, 0), (3, 7, 0)], "TV1 (KIP-98): 1 producer"),
         ([(1, 7, 0), (3, 7, 1), (5, 8, 0), (7, 8, 2)], "TV2 (KIP-890): 2 producers"),
-        ([(1, 7, 0), (3, 7, 1), (5, 8, 0), (7, 8, 0)], "TV1 (KIP-98): 1 producers, TV2 (KIP-890): 1 producers"),
+        ([(1, 7, 0), (3, 7, 1), (5, 8, 0), (7, 8, 0)], "TV1 (KIP-98): 1 producer, TV2 (KIP-890): 1 producer"),
         ([(1, 7, 0), (3, 8, 0)], ""),  # one marker each shows nothing
     ],
 )

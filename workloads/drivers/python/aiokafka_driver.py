@@ -96,15 +96,6 @@ class AiokafkaDriver(PythonClientDriver):
         self.limited("send_offsets", seconds(request), call, offsets, request["group"]["group_id"])
         return None
 
-    def commit(self, request: Request) -> Results:
-        self.require_delivered(request)
-        self.limited("commit", seconds(request), self.writer().commit_transaction)
-        return None
-
-    def abort(self, request: Request) -> Results:
-        self.limited("abort", seconds(request), self.writer().abort_transaction)
-        return None
-
     def assign(self, request: Request) -> Results:
         partitions = [_partition(name) for name in request["positions"]]
         self._soon(_async(self._reader().assign), partitions)

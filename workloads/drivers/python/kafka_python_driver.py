@@ -102,15 +102,6 @@ class KafkaPythonDriver(PythonClientDriver):
         self.limited("send_offsets", seconds(request), self.writer().send_offsets_to_transaction, offsets, group)
         return None
 
-    def commit(self, request: Request) -> Results:
-        self.require_delivered(request)
-        self.limited("commit", seconds(request), self.writer().commit_transaction)
-        return None
-
-    def abort(self, request: Request) -> Results:
-        self.limited("abort", seconds(request), self.writer().abort_transaction)
-        return None
-
     def assign(self, request: Request) -> Results:
         with self.failures():
             self._reader().assign([_partition(name) for name in request["positions"]])

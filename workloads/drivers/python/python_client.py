@@ -6,7 +6,7 @@ from concurrent.futures import TimeoutError
 from contextlib import contextmanager
 from typing import Any, Iterator
 
-from driver import Driver, Failure, Request, text_of
+from driver import Driver, Failure, Request, Results, seconds, text_of
 
 FENCED = ("ProducerFencedError", "ProducerFenced", "InvalidProducerEpochError", "InvalidProducerEpoch")
 FENCED += ("TransactionalIdAuthorizationFailedError", "TransactionalIdAuthorizationFailed")
@@ -67,6 +67,15 @@ class PythonClientDriver(Driver):
             self.flush(request)
         if (lost := self._given_up) is not None:
             raise Failure(**{**lost.members, "retriable": False, "abortable": not lost.members["fatal"]})
+
+    def commit(self, request: Request) -> Results:
+        self.require_delivered(request)
+        self.limited("commit", seconds(request), self.writer().commit_transaction)
+        return None
+
+    def abort(self, request: Request) -> Results:
+        self.limited("abort", seconds(request), self.writer().abort_transaction)
+        return None
 
     def abandoned(self) -> Any:
         """Forget all that is under way; the call among it that was opening a producer."""
