@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from random import Random
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from fencepost.harness.api import (
     HOUR_S,
@@ -66,6 +66,8 @@ class Pipeline:
     seek_back: whether a member reads again what it had read in a transaction that was aborted (wrong without)
     record_bytes: about the size of a record's value
     """
+
+    at_least: ClassVar[Mapping[str, int]] = {"transactions": 10}  # for its verdict to say something
 
     members: Annotated[int, Between(1, 200)] = 4
     producers_per_member: Annotated[int, Between(1, 20)] = 1

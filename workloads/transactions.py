@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from fencepost.harness.api import (
     HOUR_S,
@@ -54,6 +54,8 @@ class Transactions:
     new_ids: wrong on purpose: each process of a writer has a transactional id of its own, so that none ends what it left
     settle_s: how long after healing a last stable offset may lag; 0: the transaction timeout and ten seconds
     """
+
+    at_least: ClassVar[Mapping[str, int]] = {"transactions": 10}  # for its verdict to say something
 
     writers: Annotated[int, Between(1, 500)] = 8
     readers: Annotated[int, Between(0, 500)] = 2
