@@ -16,8 +16,10 @@ from fencepost.harness.api import (
     Operation,
     Outcome,
     PlannedOperation,
+    Reader,
     Role,
     TopicSpec,
+    Writer,
 )
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.workloads.support import outcomes
@@ -61,9 +63,9 @@ class Idempotent:
 
     def roles(self) -> tuple[Role, ...]:
         return (
-            *[Role(name="writer", polls=False)] * self.writers,
-            *[Role(name="reader")] * self.readers,
-            *[Role(name="reader", isolation=Isolation.UNCOMMITTED)] * self.uncommitted_readers,
+            *[Writer(polls=False)] * self.writers,
+            *[Reader()] * self.readers,
+            *[Reader(isolation=Isolation.UNCOMMITTED)] * self.uncommitted_readers,
         )
 
     def producer_settings(self) -> Mapping[str, Any]:

@@ -17,11 +17,14 @@ from fencepost.harness.api import (
     CallError,
     Client,
     Isolation,
+    Member,
     Operation,
     Outcome,
     PlannedOperation,
+    Reader,
     Role,
     TopicSpec,
+    Writer,
 )
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.workloads.support import outcomes
@@ -104,19 +107,17 @@ class Pipeline:
 
     def roles(self) -> tuple[Role, ...]:
         return (
-            *[Role(name="writer", transactional=True, polls=False)] * self.writers,
+            *[Writer(transactional=True, polls=False)] * self.writers,
             *[self._member_role()] * self.members,
             *[replace(self._member_role(), spare=True)] * self.spares,
-            *[Role(name="reader", isolation=Isolation.COMMITTED)] * self.readers,
-            *[Role(name="reader", topics=(INPUT,), group=GROUP, joins=False)] * self.observers,
+            *[Reader(isolation=Isolation.COMMITTED)] * self.readers,
+            *[Reader(topics=(INPUT,), group=GROUP, joins=False)] * self.observers,
         )
 
-    def _member_role(self) -> Role:
+    def _member_role(self) -> Member:
         outside = () if self.offsets == "transaction" else ("offset-commits",)
         memberless = () if self.group_metadata else ("memberless-offsets",)
-        return Role(
-            name="member",
-            transactional=True,
+        return Member(
             topics=(INPUT,),
             group=GROUP,
             static=self.static_members,

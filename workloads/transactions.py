@@ -20,8 +20,10 @@ from fencepost.harness.api import (
     Operation,
     Outcome,
     PlannedOperation,
+    Reader,
     Role,
     TopicSpec,
+    Writer,
 )
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.workloads.support.deciding import CALL_S, aborted, committed, never_begun, think
@@ -83,9 +85,9 @@ class Transactions:
 
     def roles(self) -> tuple[Role, ...]:
         return (
-            *[Role(name="writer", transactional=True, polls=self.poll_share > 0, new_ids=self.new_ids)] * self.writers,
-            *[Role(name="reader")] * self.readers,
-            *[Role(name="reader", isolation=Isolation.UNCOMMITTED)] * self.uncommitted_readers,
+            *[Writer(transactional=True, polls=self.poll_share > 0, new_ids=self.new_ids)] * self.writers,
+            *[Reader()] * self.readers,
+            *[Reader(isolation=Isolation.UNCOMMITTED)] * self.uncommitted_readers,
         )
 
     def producer_settings(self) -> Mapping[str, Any]:

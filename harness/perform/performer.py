@@ -46,8 +46,8 @@ from fencepost.harness.api.events import PerformerEvent, note_event, phase_event
 from fencepost.harness.api.evidence import HistoryFile
 from fencepost.harness.api.logs import of_second
 from fencepost.harness.api.plans import Budget, Injection
+from fencepost.harness.api.roles import changelog_of
 from fencepost.harness.api.run import Plan, RunFile
-from fencepost.harness.api.workloads import changelog_of
 from fencepost.harness.connect.worker import jar_directories
 from fencepost.harness.history.manifest import ManifestWriter
 from fencepost.harness.history.run_directory import read_plan, write_plan
