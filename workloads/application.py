@@ -26,13 +26,16 @@ from fencepost.harness.api import (
     PlannedOperation,
     Polled,
     Program,
+    ProgramInstance,
+    Reader,
     Role,
     TopicSpec,
+    Writer,
     own_group,
     record_ids,
 )
 from fencepost.harness.api.bounds import demand_bounds
-from fencepost.harness.api.workloads import changelog_of
+from fencepost.harness.api.roles import changelog_of
 from fencepost.harness.system.command_words import placeholders_in, resolved
 from fencepost.workloads.support import record_format
 from fencepost.workloads.support.inputs_and_outputs import HEADER, NAME, counting, counts_of, name_of, named, naming, templated
@@ -179,10 +182,10 @@ class Application:
             drain_s=self.drain_s,
         )
         return (
-            *[Role(name="writer", transactional=True, polls=False)] * self.writers,
-            *[Role(name="instance", polls=False, program=program)] * self.instances,
-            *[Role(name="reader", isolation=Isolation.COMMITTED)] * self.readers,
-            *[Role(name="instance", polls=False, program=program, spare=True)] * self.spares,
+            *[Writer(transactional=True, polls=False)] * self.writers,
+            *[ProgramInstance(program=program)] * self.instances,
+            *[Reader(isolation=Isolation.COMMITTED)] * self.readers,
+            *[ProgramInstance(program=program, spare=True)] * self.spares,
         )
 
     def producer_settings(self) -> Mapping[str, Any]:

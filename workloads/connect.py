@@ -19,6 +19,7 @@ from fencepost.harness.api import (
     CallError,
     Client,
     ConnectClient,
+    ConnectInstance,
     ConnectWorker,
     Isolation,
     LogEntry,
@@ -27,10 +28,12 @@ from fencepost.harness.api import (
     Outcome,
     PlannedOperation,
     Polled,
+    Reader,
     Role,
     TopicSpec,
     clock,
 )
+from fencepost.harness.api import Conductor as ConductorRole
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.harness.api.logs import of_second
 from fencepost.workloads.support import connect_records
@@ -198,15 +201,12 @@ class Connect:
         levels = self._levels * (self.workers if len(self._levels) == 1 else 1)
         lowest, cluster = min(levels, key=SUPPORT.index), SECOND if self._elsewhere else ""
         instances = [
-            Role(name="instance", polls=False, connect=self._worker(level, suffix), cluster=cluster)
+            ConnectInstance(connect=self._worker(level, suffix), cluster=cluster)
             for suffix in self._suffixes
             for level in (() if self.rest else levels)
         ]
-        conductors = [
-            Role(name="conductor", polls=False, conducts=True, connect=self._worker(lowest, suffix), rest=self.rest)
-            for suffix in self._suffixes
-        ]
-        return (*instances, *conductors, *[Role(name="reader", isolation=Isolation.COMMITTED)] * self.readers)
+        conductors = [ConductorRole(connect=self._worker(lowest, suffix), rest=self.rest) for suffix in self._suffixes]
+        return (*instances, *conductors, *[Reader(isolation=Isolation.COMMITTED)] * self.readers)
 
     def _worker(self, level: str, suffix: str) -> ConnectWorker:
         return ConnectWorker(

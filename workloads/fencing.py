@@ -16,7 +16,7 @@ from functools import partial
 from random import Random
 from typing import Annotated, Any
 
-from fencepost.harness.api import HOUR_S, Between, CallError, Client, Operation, Outcome, Outgoing, PlannedOperation, Role
+from fencepost.harness.api import HOUR_S, Between, CallError, Client, Operation, Outcome, Outgoing, PlannedOperation, Role, Writer
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.workloads.support import outcomes
 from fencepost.workloads.support.deciding import CALL_S
@@ -107,7 +107,7 @@ class Fencing(Transactions):
 
     def roles(self) -> tuple[Role, ...]:
         return tuple(
-            replace(role, polls=True, rivals=True, operator=bool(self.at_calls)) if role.transactional else role
+            replace(role, polls=True, rivals=True, operator=bool(self.at_calls)) if isinstance(role, Writer) else role
             for role in super().roles()
         )
 

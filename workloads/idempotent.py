@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from fencepost.harness.api import (
     HOUR_S,
@@ -16,8 +16,10 @@ from fencepost.harness.api import (
     Operation,
     Outcome,
     PlannedOperation,
+    Reader,
     Role,
     TopicSpec,
+    Writer,
 )
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.workloads.support import outcomes
@@ -40,6 +42,8 @@ class Idempotent:
     record_bytes: about the size of a record's value
     """
 
+    at_least: ClassVar[Mapping[str, int]] = {"records": 10}  # for its verdict to say something
+
     writers: Annotated[int, Between(1, 500)] = 8
     readers: Annotated[int, Between(0, 500)] = 2
     uncommitted_readers: Annotated[int, Between(0, 500)] = 0
@@ -59,9 +63,9 @@ class Idempotent:
 
     def roles(self) -> tuple[Role, ...]:
         return (
-            *[Role(name="writer", polls=False)] * self.writers,
-            *[Role(name="reader")] * self.readers,
-            *[Role(name="reader", isolation=Isolation.UNCOMMITTED)] * self.uncommitted_readers,
+            *[Writer(polls=False)] * self.writers,
+            *[Reader()] * self.readers,
+            *[Reader(isolation=Isolation.UNCOMMITTED)] * self.uncommitted_readers,
         )
 
     def producer_settings(self) -> Mapping[str, Any]:

@@ -15,14 +15,17 @@ from typing import Annotated, Any, Literal
 from fencepost.harness.api import (
     SECOND,
     Between,
+    ConnectInstance,
     LogEntry,
     LogRecord,
     Operation,
     Outcome,
     PlannedOperation,
     Program,
+    Reader,
     Role,
     TopicSpec,
+    Writer,
 )
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.workloads.application import Application
@@ -146,8 +149,9 @@ class Mirror:
 
     def roles(self) -> tuple[Role, ...]:
         program: Program | None = next(role.program for role in self._outside.roles() if role.program)
-        workers = (replace(role, program=program) if role.worker else role for role in self._connect.roles())
-        clients = tuple(role for role in self._outside.roles() if not role.program)
+        connect = self._connect.roles()
+        workers = (replace(role, program=program) if isinstance(role, ConnectInstance) else role for role in connect)
+        clients = tuple(role for role in self._outside.roles() if isinstance(role, (Writer, Reader)))
         readers = tuple(role for role in clients if role.polls) if self._elsewhere else ()  # of the copy
         clients = tuple(replace(role, cluster=SECOND) for role in clients) if self._elsewhere else clients
         return (*clients, *readers, *workers)

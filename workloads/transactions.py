@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from fencepost.harness.api import (
     HOUR_S,
@@ -20,8 +20,10 @@ from fencepost.harness.api import (
     Operation,
     Outcome,
     PlannedOperation,
+    Reader,
     Role,
     TopicSpec,
+    Writer,
 )
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.workloads.support.deciding import CALL_S, aborted, committed, never_begun, think
@@ -55,6 +57,8 @@ class Transactions:
     settle_s: how long after healing a last stable offset may lag; 0: the transaction timeout and ten seconds
     """
 
+    at_least: ClassVar[Mapping[str, int]] = {"transactions": 10}  # for its verdict to say something
+
     writers: Annotated[int, Between(1, 500)] = 8
     readers: Annotated[int, Between(0, 500)] = 2
     uncommitted_readers: Annotated[int, Between(0, 500)] = 1
@@ -81,9 +85,9 @@ class Transactions:
 
     def roles(self) -> tuple[Role, ...]:
         return (
-            *[Role(name="writer", transactional=True, polls=self.poll_share > 0, new_ids=self.new_ids)] * self.writers,
-            *[Role(name="reader")] * self.readers,
-            *[Role(name="reader", isolation=Isolation.UNCOMMITTED)] * self.uncommitted_readers,
+            *[Writer(transactional=True, polls=self.poll_share > 0, new_ids=self.new_ids)] * self.writers,
+            *[Reader()] * self.readers,
+            *[Reader(isolation=Isolation.UNCOMMITTED)] * self.uncommitted_readers,
         )
 
     def producer_settings(self) -> Mapping[str, Any]:

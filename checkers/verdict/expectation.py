@@ -69,6 +69,17 @@ def compare(expect: Sequence[str], tolerate: Sequence[str], judged: Sequence[Jud
     return Comparison(met, sentence, unexpected)
 
 
+def of_short_run(comparison: Comparison, expect: Sequence[str], short: str) -> Comparison:
+    """The comparison of a run that tested less than its test asks. short: why, in words; empty: it did not.
+
+    What was found stands. That nothing was found is no answer: neither `valid`, nor that an expected anomaly does not show.
+    """
+    absent = Verdict.VALID.value in expect if comparison.met else not comparison.unexpected
+    if not short or comparison.met is None or not absent:
+        return comparison
+    return replace(comparison, met=None, sentence="; ".join(filter(None, (comparison.sentence, short))))
+
+
 def _missing(name: str, judged: Iterable[JudgedProperty]) -> str:
     permitted = any(one.name == name and one.allowed and one.verdict is Property.VIOLATED for one in judged)
     return f"{name} (only as the contract allows it)" if permitted else name

@@ -32,6 +32,7 @@ from fencepost.checkers.verdict.evidence import shown
 from fencepost.checkers.verdict.present_topics import PresentTopics, present_topics
 from fencepost.checkers.verdict.progress import count_operations, progress
 from fencepost.checkers.verdict.run_checks import run_checks
+from fencepost.checkers.verdict.shortfalls import decisive, shortfalls
 from fencepost.checkers.verdict.stored_evidence import add_stored_evidence
 from fencepost.checkers.verdict.weakening import gap_sentences, weaken
 from fencepost.checkers.views.run_view import Fencing, RunView
@@ -306,7 +307,10 @@ def _document(
     expect = [expect] if isinstance(expect, str) else list(expect)
     for number, finding in enumerate(sorted((f for one in judged for f in one.findings), key=_forbidden_first), 1):
         finding.id = number
+    counted = count_operations(overview, counts, None if _receipts_lost(run) else receipts)
+    short = shortfalls(run, counted, None if _receipts_lost(run) else receipts)
     expected = expectation.compare(expect, plan.get("tolerate") or (), judged, lambda some: decide(some, unread, tail))
+    expected = expectation.of_short_run(expected, expect, decisive(short))
     listed = sorted((f for one in judged for f in one.findings[:SHOWN_PER_ANOMALY]), key=lambda f: f.id)
     unread_logs = add_stored_evidence(run, listed)
     cut_off = int(((overview.end == NONE) & (overview.process >= 0)).sum())
@@ -319,7 +323,9 @@ def _document(
         "expectation_met": expected.met,
         "expectation": expected.sentence,
         "unexpected": expected.document(),
+        "shortfalls": [one.sentence for one in short],
         "weakened": [
+            *(one.sentence for one in short),
             *weaknesses(receipts, cut_off, unread, tail),
             *gap_sentences(run.gaps, judged),
             *filter(None, [_written_late(written_late), unread_logs]),
@@ -328,7 +334,7 @@ def _document(
         "properties": [one.document() for one in judged if not one.allowed],
         "allowed": [one.document() for one in judged if one.allowed],
         "findings": [finding.document(SHOWN_PER_FINDING) for finding in listed],
-        "counts": count_operations(overview, counts, None if _receipts_lost(run) else receipts),
+        "counts": counted,
         "progress": progress(overview, receipts),
     }
 

@@ -66,21 +66,22 @@ from fencepost.harness.api.faults import ChangesTopicSettings, ClusterView, Dema
 from fencepost.harness.api.logs import LogEntry, LogRecord, ReadingLogs
 from fencepost.harness.api.record_ids import record_id, split_record_id
 from fencepost.harness.api.rights import Right
-from fencepost.harness.api.transactions import CoordinatedTransaction, ListingTransactions, OpenTransaction, TransactionListing
-from fencepost.harness.api.values import SECOND, Isolation, Outcome
-from fencepost.harness.api.workloads import (
+from fencepost.harness.api.roles import (
     ONLY_READ,
     OWN_GROUP,
-    Operation,
-    Operator,
-    PlannedOperation,
+    Conductor,
+    ConnectInstance,
+    Member,
     Program,
-    Rival,
-    Rivals,
+    ProgramInstance,
+    Reader,
     Role,
-    Workload,
+    Writer,
     own_group,
 )
+from fencepost.harness.api.transactions import CoordinatedTransaction, ListingTransactions, OpenTransaction, TransactionListing
+from fencepost.harness.api.values import SECOND, Isolation, Outcome
+from fencepost.harness.api.workloads import Operation, Operator, PlannedOperation, Rival, Rivals, Workload
 
 __all__ = [
     "CALLS",
@@ -102,9 +103,11 @@ __all__ = [
     "ClusterError",
     "ClusterProvider",
     "ClusterView",
+    "Conductor",
     "ConnectAnswer",
     "ConnectClient",
     "ConnectDuties",
+    "ConnectInstance",
     "ConnectWorker",
     "CoordinatedTransaction",
     "Delivered",
@@ -124,6 +127,7 @@ __all__ = [
     "LogRecord",
     "Losable",
     "Measurable",
+    "Member",
     "Obtains",
     "OpenTransaction",
     "Operation",
@@ -141,6 +145,8 @@ __all__ = [
     "Position",
     "Powered",
     "Program",
+    "ProgramInstance",
+    "Reader",
     "ReadingLogs",
     "Rebalance",
     "Receipt",
@@ -168,6 +174,7 @@ __all__ = [
     "Wait",
     "Wipeable",
     "Workload",
+    "Writer",
     "own_group",
     "record_id",
     "split_record_id",

@@ -112,6 +112,7 @@ class Manifest:
     slots: how many places for workers there are. complete: the run came to its end, and each file is counted; before, it lists
     what was begun. plan: a checksum of what `plan.json` says (`history.run_directory.plan_checksum`); empty in older ones.
     tables: the checksums of tables that the run itself wrote (`stored.parquet`), by file.
+    workload_s: how long the workload ran (s); None where that is not known. stopped: who ended it before its time, in words.
     """
 
     run: str
@@ -120,6 +121,8 @@ class Manifest:
     files: tuple[HistoryFile, ...]
     plan: str = ""
     tables: Mapping[str, Checksum] = field(default_factory=dict)
+    workload_s: Annotated[float, Meta(ge=0)] | None = None
+    stopped: str = ""
     schema: int = 1
 
 

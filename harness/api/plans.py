@@ -22,6 +22,7 @@ Tables = tuple[Mapping[str, Any], ...]
 PLAIN_TYPES: tuple[Any, ...] = (str, int, float, bool, tuple[str, ...])
 WHEN = ("transaction-open",)  # some client is inside a transaction
 MOST_REPEATS = 1000
+LEAST = ("faults", "transactions", "operations", "records")
 RANDOM, IN_TURN = ORDERS = ("random", "in turn")
 
 
@@ -203,6 +204,18 @@ class Test:
             option=RunOption("--budget", text="How much all faults may hurt at a time (nodes, keep_quorum)."),
         ),
     ] = Budget()
+    at_least: Annotated[
+        Mapping[str, int],
+        Key(
+            "The least that has to be performed, else it is not known whether the run is as expected: `faults` that struck, "
+            "committed `transactions`, `operations` that succeeded, `records` sent. Default: the workload's; one fault if any is "
+            "planned.",
+            choices=LEAST,
+            least=0,
+            most=MOST_EXACT,
+            option=RunOption("--at-least", text="The least to be performed (faults, transactions, operations, records)."),
+        ),
+    ] = field(default_factory=dict)
     time_s: Annotated[
         float, Key("How long the workload runs, in seconds.", above=0, most=WEEK_S, option=RunOption("--time", "-t"))
     ] = 60.0

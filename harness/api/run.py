@@ -168,6 +168,7 @@ class Plan(TypedDict, total=False):
     overridden: Mapping[str, str]
     schedule: Sequence[InjectionPlan]
     budget: Mapping[str, Any]
+    at_least: Mapping[str, int]
     unavailable: Mapping[str, str]
     machine: Mapping[str, Any]
     manifest: bool  # whether the run writes a manifest

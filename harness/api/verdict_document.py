@@ -162,6 +162,7 @@ class VerdictDocument(TypedDict, total=False):
     expectation: str
     unexpected: Sequence[UnexpectedDocument]
     judged_by: JudgedBy
+    shortfalls: Sequence[str]
     weakened: Sequence[str]
     gaps: Sequence[Gap]
     properties: Sequence[PropertyDocument]

@@ -9,104 +9,9 @@ from typing import Any, Protocol
 
 from fencepost.harness.api.clients import Client
 from fencepost.harness.api.clusters import TopicSpec
-from fencepost.harness.api.connect import ConnectWorker
 from fencepost.harness.api.record_ids import record_id
-from fencepost.harness.api.values import Isolation, Outcome
-
-ONLY_READ = ("reader", "final", "instance", "conductor")
-"""Names of roles without a producer of the harness."""
-OWN_GROUP = "FENCEPOST_GROUP"
-"""The `group` of a program that takes its consumer group from the environment variable of this name."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Program:
-    """Somebody's own program between two topics of a workload, whose instances are the processes of a role.
-
-    command: its words. image: of a container in which it runs, on a cluster in Docker; the command may be empty then. input,
-    output: the topics, by their names in the workload. group: its consumer group; `OWN_GROUP`: the one that its environment
-    names; empty: not known. outputs: records that it makes of an input, (fewest, most). ordered: it keeps the order of inputs of
-    one key. counts: its outputs say how many inputs of their key it has counted. keys: how many keys the inputs of one writer in
-    one partition share, in both cases. stores: names of its state stores, whose copies in the instances and whose changelogs
-    (`changelog_of`) are recorded at the end. transaction_timeout_s: how long a transaction of
-    it may stay open after its end. quiet_s: for how long it must have written nothing to be taken for done, where its group says
-    nothing. drain_s: how long that may take.
-    """
-
-    command: tuple[str, ...]
-    input: str
-    output: str
-    image: str = ""
-    group: str = OWN_GROUP
-    outputs: tuple[int, int] = (1, 1)
-    ordered: bool = False
-    counts: bool = False
-    keys: int = 1
-    stores: tuple[str, ...] = ()
-    transaction_timeout_s: float = 60.0
-    quiet_s: float = 60.0
-    drain_s: float = 180.0
-
-
-def own_group(prefix: str) -> str:
-    """The group that the environment of a program's instances names, in a run with this prefix."""
-    return f"{prefix}application"
-
-
-def changelog_of(group: str, store: str) -> str:
-    """The topic of a state store: as Kafka Streams names it, or after a `=` in the store's name."""
-    name, _, topic = store.partition("=")
-    return topic or f"{group}-{name}-changelog"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Role:
-    """The process of one slot: a `writer` or a `member` (producer and consumer), a `reader` or a `final` reader (consumer
-    only), an `instance` of a program, which has no client of ours, or a `conductor`, which tells Connect what to do.
-
-    polls: whether it has a consumer at all. topics: what the consumer reads; empty: every topic of the workload. group: the
-    consumer is a member of this consumer group, and subscribes to its topics; empty: it is assigned their partitions. joins:
-    whether it really does so; else it only asks for the group's offsets. static: it is a static member (KIP-345). rivals:
-    whether its operations may open rivals (`Operation.rivals`). operator: whether they may have something done from outside
-    (`Operation.operator`). new_ids: each process has a transactional id of its own, as nobody should. needs: what else its
-    client must be able to do (names of `harness.api.clients.CAPABILITIES`). program, connect: what an
-    `instance` runs; both: a worker of Connect that is judged as a program. conducts:
-    its client is one of Connect's REST interface (`ConnectClient`), and none of Kafka; connect is then what the workers are, and
-    rest where those answer that run already (empty: they are instances). spare: an
-    instance or member that only the fault `scale` starts. producers: how many a process has, each with a transactional id of its
-    own (`Operation.producers`). cluster: the Kafka cluster that its clients, or its worker of Connect, connect to: empty, the one
-    that is judged, or `SECOND`.
-    """
-
-    name: str
-    isolation: Isolation = Isolation.COMMITTED
-    transactional: bool = False
-    polls: bool = True
-    rivals: bool = False
-    operator: bool = False
-    new_ids: bool = False
-    topics: tuple[str, ...] = ()
-    group: str = ""
-    joins: bool = True
-    static: bool = False
-    needs: tuple[str, ...] = ()
-    program: Program | None = None
-    connect: ConnectWorker | None = None
-    conducts: bool = False
-    rest: tuple[str, ...] = ()
-    spare: bool = False
-    producers: int = 1
-    cluster: str = ""
-
-    @property
-    def runs(self) -> Program | ConnectWorker | None:
-        """What an instance runs; None of a role that has clients of ours."""
-        return self.worker or self.program
-
-    @property
-    def worker(self) -> ConnectWorker | None:
-        """The worker of Connect that an instance is."""
-        return None if self.conducts else self.connect
+from fencepost.harness.api.roles import Role
+from fencepost.harness.api.values import Outcome
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,7 +115,7 @@ class Workload(Protocol):
 
     def topics(self) -> dict[str, TopicSpec]: ...
     def roles(self) -> tuple[Role, ...]:
-        """One role per slot."""
+        """One role per slot: writers, members, readers, instances, conductors. Final readers are added."""
 
     def producer_settings(self) -> Mapping[str, Any]:
         """Producer settings the workload stands for (the test's own are laid over them)."""

@@ -148,8 +148,20 @@ class KeyReader:
             return {name: self.record(entry_type, entry, (*keys, name)) for name, entry in table.items()}
         if entry_type is Any:
             return table
+        if entry_type is int:
+            return {
+                name: number for name, value in table.items() if (number := self.whole((*keys, name), key, value)) is not None
+            }
         settings = {name: value for name, value in table.items() if self.is_setting((*keys, name), value)}
         return {name: as_text(value) for name, value in settings.items()} if entry_type is str else settings
+
+    def whole(self, keys: Keys, key: DeclaredKey, value: Any) -> int | None:
+        """A whole number within the bounds of its table's key; None, and a mistake, for anything else."""
+        number, wrong = registry.convert(value, int)
+        mistakes = [text for _, text in wrong] or _out_of_bounds(key.key, number)
+        for text in mistakes:
+            self.wrong(keys, text)
+        return None if mistakes else int(number)
 
     def is_setting(self, keys: Keys, value: Any) -> bool:
         if not isinstance(value, str | int | float):

@@ -101,7 +101,7 @@ def campaign(
     (err() if json_ else out()).print(f"{found.name}: {plural(len(plan), 'run')}  seed {found.seed}", soft_wrap=True)
     performed = perform(plan, results, master, spark_conf, to_stderr=json_)
     if json_:
-        print_json({"campaign": found.name, "seed": found.seed, **summary(performed)})
+        print_json({"campaign": found.name, "seed": found.seed, **summary(performed, plan)})
     raise typer.Exit(print_outcome(performed, plan, seed=found.seed, quiet=json_))
 
 

@@ -137,6 +137,8 @@ def in_words(result: RunResult) -> str:
         return f"{verdict}, as expected: {', '.join(expect)}"
     if verdict == "unknown":
         return f"unknown: {reason}" if reason else "unknown"
+    if verdict == "valid" and result.undecided:
+        return f"valid, but {result.verdict.get('expectation') or 'not known whether as expected'}"
     if verdict == "valid":
         return f"valid, but expected was: {', '.join(expect)}"
     why = str(result.verdict.get("expectation", "")) if expect != ("valid",) else ""

@@ -79,5 +79,6 @@ def outcome_text(verdict: Mapping[str, Any]) -> str:
     word, met = str(verdict["verdict"]), verdict.get("expectation_met")
     if met is None:
         undecided = "expectation_met" in verdict and word != Verdict.UNKNOWN.value
-        return f"{word}, not known whether as expected" if undecided else word
+        short = str(verdict.get("expectation") or "") if word == Verdict.VALID.value else ""
+        return f"{word}, but {short}" if short else f"{word}, not known whether as expected" if undecided else word
     return f"{word}, {'as expected' if met else 'against expectation'}"

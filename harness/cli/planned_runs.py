@@ -53,11 +53,9 @@ def perform(plan: Sequence[PlannedRun], results: Path | None, master: str, spark
 def print_outcome(results: Sequence[RunResult], plan: Sequence[PlannedRun], seed: int, quiet: bool) -> int:
     """The last lines: table, reports, how to repeat it, the seed. Returns the exit code."""
     from fencepost.harness.cli import display
-    from fencepost.harness.runs.sequence import exit_code
 
-    code = int(exit_code(results))
+    code = _exit_code(results, plan)
     if len(results) < len(plan):
-        code = code or int(Exit.UNKNOWN)
         err().print(f"stopped: {len(plan) - len(results)} of {plural(len(plan), 'run')} not performed")
     if quiet:
         return code
@@ -71,9 +69,19 @@ def print_outcome(results: Sequence[RunResult], plan: Sequence[PlannedRun], seed
     return code
 
 
-def summary(results: Sequence[RunResult]) -> dict[str, Any]:
-    """The results for machines."""
-    from fencepost.harness.cli.display import as_json
+def _exit_code(results: Sequence[RunResult], plan: Sequence[PlannedRun]) -> int:
+    """The exit code of performed runs; that of `unknown` where all are as expected and some were not performed."""
     from fencepost.harness.runs.sequence import exit_code
 
-    return {"exit": int(exit_code(results)), "runs": [as_json(result) for result in results]}
+    return int(exit_code(results)) or int(Exit.UNKNOWN if len(results) < len(plan) else Exit.VALID)
+
+
+def summary(results: Sequence[RunResult], plan: Sequence[PlannedRun]) -> dict[str, Any]:
+    """The results for machines. left_out: how many planned runs were not performed."""
+    from fencepost.harness.cli.display import as_json
+
+    return {
+        "exit": _exit_code(results, plan),
+        "left_out": len(plan) - len(results),
+        "runs": [as_json(result) for result in results],
+    }

@@ -46,7 +46,7 @@ def run(
     plan = [PlannedRun(test, seed, _repeating(context, seed))]
     found = perform(plan, results, master, spark_conf, to_stderr=json_)
     if json_:
-        print_json(found[0].verdict if found and found[0].verdict else summary(found))
+        print_json(found[0].verdict if found and found[0].verdict else summary(found, plan))
     raise typer.Exit(print_outcome(found, plan, seed=seed, quiet=json_))
 
 

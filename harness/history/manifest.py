@@ -43,6 +43,10 @@ class ManifestWriter:
             folder = self._run_dir / RunFile.LINES
             self._write(replace(self._manifest, files=tuple(_looked_at(folder, file) for file in self._manifest.files)))
 
+    def end_workload(self, seconds: float, stopped: str) -> None:
+        """Note how long the workload ran, and who ended it before its time (empty: nobody)."""
+        self._write(replace(self._manifest, workload_s=round(seconds, 3), stopped=stopped))
+
     def complete(self) -> None:
         """Count every file, after the last line and the last table were written."""
         folder, stored = self._run_dir / RunFile.LINES, self._run_dir / RunFile.STORED

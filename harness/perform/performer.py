@@ -1,8 +1,8 @@
 """Performs one test inside its cluster's sandbox: `python -m fencepost.harness.perform.performer RUN_DIR`.
 
 Everything it needs is in the run directory's plan.json, everything it leaves is in the run directory. Events go out as JSON
-lines on standard output (`harness.api.events`). `{"stop": true}` on standard input ends the workload early. The end of standard
-input means that the harness is gone: the cluster is taken down. Judging happens elsewhere, later.
+lines on standard output (`harness.api.events`). `{"stop": "Ctrl-C"}` on standard input ends the workload early. The end of
+standard input means that the harness is gone: the cluster is taken down. Judging happens elsewhere, later.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ from fencepost.harness.api.events import PerformerEvent, note_event, phase_event
 from fencepost.harness.api.evidence import HistoryFile
 from fencepost.harness.api.logs import of_second
 from fencepost.harness.api.plans import Budget, Injection
+from fencepost.harness.api.roles import changelog_of
 from fencepost.harness.api.run import Plan, RunFile
-from fencepost.harness.api.workloads import changelog_of
 from fencepost.harness.connect.worker import jar_directories
 from fencepost.harness.history.manifest import ManifestWriter
 from fencepost.harness.history.run_directory import read_plan, write_plan
@@ -96,11 +96,20 @@ UNKNOWN_END = 2**62  # of a partition whose end is unknown: no reader can reach 
 TRANSACTION_TIMEOUT_MS = 60_000  # Kafka's default
 
 
+class StopRequest:
+    """A request to end the workload before its time. by: who asked first, in words; empty while nobody has."""
+
+    by = ""
+
+    def ask(self, by: str) -> None:
+        self.by = self.by or by
+
+
 class Performance:
     """One test on a running cluster: the workload with faults, then healing and the final read."""
 
     def __init__(
-        self, plan: Mapping[str, Any], run_dir: Path, cluster: Cluster, workload: Workload, emit: Emit, stop: threading.Event
+        self, plan: Mapping[str, Any], run_dir: Path, cluster: Cluster, workload: Workload, emit: Emit, stop: StopRequest
     ) -> None:
         self._plan, self._run_dir, self._cluster = plan, run_dir, cluster
         self._emit, self._stop = emit, stop
@@ -200,8 +209,9 @@ class Performance:
         asking = looks.ask_through(runner.quiet_since) if looks else None
         self._emit(phase_event("workload", f"workload and faults for {self._plan['time_s']:g} s"))
         try:
-            while time.monotonic() - started < self._plan["time_s"] and not self._stop.is_set():
+            while time.monotonic() - started < self._plan["time_s"] and not self._stop.by:
                 self._supervise(pool, runner, started)
+            self._manifest.end_workload(time.monotonic() - started, self._stop.by)
             self._emit(phase_event("heal", "no more faults"))
             self._end_faults(pool, runner, started)
         finally:  # when this breaks off too, a fault must not outlive us
@@ -464,10 +474,10 @@ def main(argv: list[str]) -> int:
         with lock, suppress(BrokenPipeError):  # nobody reads any more
             os.write(out, json.dumps(secrets.without_secrets(event)).encode() + b"\n")
 
-    stop = threading.Event()
-    signal.signal(signal.SIGINT, lambda *_: stop.set())
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    parent_watch.start(lambda command: stop.set() if "stop" in command else None)
+    stop = StopRequest()
+    signal.signal(signal.SIGINT, lambda *_: stop.ask("SIGINT"))
+    signal.signal(signal.SIGTERM, lambda *_: stop.ask("SIGTERM"))
+    parent_watch.start(lambda command: stop.ask(command["stop"]) if "stop" in command else None)
     secrets.guard()
     _log_to(run_dir / "logs" / "harness.log")
     (run_dir / "history").mkdir(exist_ok=True)

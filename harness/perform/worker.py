@@ -35,6 +35,7 @@ from fencepost.harness.api import (
     PlannedOperation,
     Role,
 )
+from fencepost.harness.api import roles as kinds
 from fencepost.harness.api.clients import consumer_group
 from fencepost.harness.connect.rest import RestClient
 from fencepost.harness.connect.worker import addresses, transactional_ids
@@ -551,7 +552,7 @@ def roles_of(workload: Any) -> tuple[Role, ...]:
     """The workload's roles, and after them the readers of the final phase: two for each Kafka cluster that has topics."""
     clusters = sorted({"", *(spec.cluster for spec in workload.topics().values())})
     levels = (Isolation.COMMITTED, Isolation.UNCOMMITTED)
-    return (*workload.roles(), *(Role(name="final", isolation=one, cluster=cluster) for cluster in clusters for one in levels))
+    return (*workload.roles(), *(kinds.FinalReader(isolation=one, cluster=cluster) for cluster in clusters for one in levels))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from typing import Any
 from fencepost.harness import secrets
 from fencepost.harness.api import CAPABILITIES, ONLY_READ, Role, Workload
 from fencepost.harness.api.plans import Test
+from fencepost.harness.api.roles import FinalReader
 from fencepost.harness.api.run import ClientPlan, DriverPlan, ReadersPlan
 from fencepost.harness.drivers import families
 from fencepost.harness.drivers.families import Driver
@@ -77,7 +78,7 @@ def unsuited(test: Test, workload: Workload, progress: Callable[[str], None]) ->
 
     Raises CampaignError and ClusterError when they cannot be had.
     """
-    roles = (*workload.roles(), Role(name="final"))
+    roles = (*workload.roles(), FinalReader())
     producer = {**workload.producer_settings(), **test.producer}
     kinds = [test.client, test.readers or test.client]
     for kind in filter(families.is_driver, dict.fromkeys(kinds)):

@@ -66,6 +66,7 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> Plan:
         "overridden": dict(test.contract),
         "schedule": [cast(InjectionPlan, dataclasses.asdict(one)) for one in drawn],
         "budget": dataclasses.asdict(test.budget),
+        "at_least": {**({"faults": 1} if drawn else {}), **getattr(workload, "at_least", {}), **test.at_least},
         "unavailable": {name: why for fault in faults for name, why in foreseen(fault, provider).items()},
         "machine": machine(),
         "manifest": True,

@@ -34,7 +34,7 @@ KINDS: Mapping[str, Sequence[str]] = {  # heading -> modules of `harness/api`
     "Capabilities": ("capabilities",),
     "Clusters": ("clusters", "logs", "transactions"),
     "Kafka Connect": ("connect",),
-    "Workloads": ("workloads",),
+    "Workloads": ("workloads", "roles"),
     "Clients": ("clients",),
 }
 

@@ -20,16 +20,22 @@ from fencepost.harness.api import (
     ONLY_READ,
     Client,
     ClusterProvider,
+    Conductor,
+    ConnectInstance,
+    Member,
     PlannedOperation,
+    ProgramInstance,
+    Reader,
     Role,
     TopicSpec,
     Workload,
+    Writer,
 )
 from fencepost.harness.plugins import fault_validation, services
 
 PROTOCOLS: dict[str, type] = {"workload": Workload, "cluster": ClusterProvider, "client": Client}
 CONFIGURED = ("workload", "cluster")  # frozen dataclasses, whose fields are the options
-ROLES = ("writer", "member", "reader", "instance", "conductor")
+ROLES = (Writer, Member, Reader, ProgramInstance, ConnectInstance, Conductor)
 FUNCTIONS = ("txn", "send", "poll", "seek", "committed", "initialise", "rest")
 LOOKED_AT = 25  # operations of each role
 
@@ -153,10 +159,11 @@ def _wrong_topics(name: str, topics: Any) -> Iterator[str]:
 
 def _wrong_roles(name: str, roles: Any) -> Iterator[str]:
     if not isinstance(roles, tuple) or not all(isinstance(role, Role) for role in roles):
-        yield f'{name}.roles() must return a tuple of Role, one per slot: (Role(name="writer"), ...), not {roles!r}'
+        yield f"{name}.roles() must return a tuple of roles, one per slot: (Writer(), Reader(), ...), not {roles!r}"
         return
-    odd = {role.name for role in roles} - {*ROLES}
-    yield from (f'{name}.roles(): "{one}" is no role; there are {", ".join(ROLES)} (final readers are added)' for one in odd)
+    odd = {type(role).__name__ for role in roles if type(role) not in ROLES}
+    kinds = ", ".join(kind.__name__ for kind in ROLES)
+    yield from (f"{name}.roles(): {one} is no kind of role; there are {kinds} (final readers are added)" for one in odd)
     if not any(role.name == "writer" or role.connect for role in roles):
         yield f"{name}.roles(): at least one role must be a writer, or a worker of Connect"
 
@@ -206,7 +213,7 @@ def _wrong_transaction(planned: PlannedOperation, role: Role) -> Iterator[str]:
     if planned.f == "txn" and planned.intent not in ("commit", "abort"):
         yield f'plans a transaction with intent = {planned.intent!r}; it must be "commit" or "abort"'
     if planned.f == "txn" and not role.transactional:
-        yield "plans transactions; say so in its role: Role(name=..., transactional=True)"
+        yield "plans transactions; say so in its role: Writer(transactional=True)"
     if role.conducts:
         if planned.f != "rest" or not {"method", "path"} <= planned.request.keys():
             yield f"plans f = {planned.f!r} for a conductor; it asks: PlannedOperation(f='rest', mops=(), request={{...}})"

@@ -50,7 +50,7 @@ class Runner:
         self._spark_end: threading.Thread | None = None
         self._performer: subprocess.Popen[bytes] | None = None
         self._run_dir = results
-        self._stopping = False
+        self._stopping = ""  # who asked to
         self._held = (results, liveness.Hold(None))  # the run that is performed or judged
 
     # -- Spark -----------------------------------------------------------------------------------
@@ -156,22 +156,22 @@ class Runner:
         text = f"performing the test ended early (exit {code}); last words in {log}: {last_words(log)}"
         return Interrupted(text) if self._stopping else HarnessError(text)
 
-    def request_stop(self) -> None:
-        """Ctrl-C once: end the workload now, heal, read back, and return from `perform`."""
-        self._stopping = True
+    def request_stop(self, by: str) -> None:
+        """End the workload now, heal, read back, and return from `perform`. by: who asks, in words (`Ctrl-C`)."""
+        self._stopping = by
         self._send_stop()
 
     def _send_stop(self) -> None:
         if self._performer is not None and self._performer.stdin is not None:
             try:
-                self._performer.stdin.write(b'{"stop": true}\n')
+                self._performer.stdin.write(json.dumps({"stop": self._stopping}).encode() + b"\n")
                 self._performer.stdin.flush()
             except BrokenPipeError:
                 return  # it has ended by itself
 
     def kill(self) -> None:
         """Ctrl-C twice: end the sandbox at once, by the end of its lifeline; whoever supervises it takes everything along."""
-        self._stopping = True
+        self._stopping = self._stopping or "a signal"
         if self._performer is not None:
             lifeline.cut(self._performer, LIFELINE_S)
             # for the case that it had to be killed

@@ -1,6 +1,7 @@
 """One run after another: perform, judge, go on; and what Ctrl-C means. Prints nothing.
 
-Ctrl-C once ends the workload, heals, collects and judges what there is; twice leaves at once with exit code 130.
+Ctrl-C once ends the workload, heals, collects and judges what there is; twice, SIGTERM and SIGHUP leave at once with exit code
+130. A run that was stopped has tested less than its test asks, and its verdict says so (`checkers.verdict.shortfalls`).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from fencepost.harness.campaign.campaign import PlannedRun
 from fencepost.harness.history.run_directory import open_run
 
 LEFT_BY_CTRL_C = 130
+LEAVING = (signal.SIGTERM, signal.SIGHUP)  # end the process at once, as a second Ctrl-C does
 
 
 class Engine(Protocol):
@@ -47,7 +49,7 @@ class Engine(Protocol):
         last: bool = False,
         here: bool = False,
     ) -> dict[str, Any]: ...
-    def request_stop(self) -> None: ...
+    def request_stop(self, by: str) -> None: ...
     def kill(self) -> None: ...
     def close(self) -> None: ...
 
@@ -149,7 +151,7 @@ class RunSequence:
 
     @contextmanager
     def _ctrl_c(self) -> Iterator[None]:
-        before = {number: signal.signal(number, self._pressed) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: signal.signal(number, self._pressed) for number in (signal.SIGINT, *LEAVING)}
         try:
             yield
         finally:
@@ -158,7 +160,7 @@ class RunSequence:
 
     def _pressed(self, number: int, frame: FrameType | None) -> None:
         """A signal handler may not print (it may have interrupted a print), so threads do the work."""
-        self._presses += 2 if number == signal.SIGTERM else 1
+        self._presses += 2 if number in LEAVING else 1
         if self._presses == 1:
             self.stopping = True
             threading.Thread(target=self._stop, daemon=True).start()
@@ -170,7 +172,7 @@ class RunSequence:
     def _stop(self) -> None:
         text = "stopping: heal, collect, and judge what there is (Ctrl-C again leaves at once)"
         self._emit(note_event(text))
-        self._engine.request_stop()
+        self._engine.request_stop("Ctrl-C")
 
     def _die(self) -> None:
         try:

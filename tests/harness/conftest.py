@@ -11,6 +11,7 @@ THINGS = '''
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Mapping
 
+from fencepost.harness.api import Writer
 from fencepost.harness.api import Killable, Outcome, PlannedOperation, Receipt, Role, TopicSpec
 
 
@@ -56,7 +57,7 @@ class Letters:
         return {"transaction.timeout.ms": 10000, "delivery.timeout.ms": 5000}
 
     def roles(self):
-        return (Role(name="writer", transactional=True),)
+        return (Writer(transactional=True),)
 
     def topics(self):
         return {"letters": TopicSpec(partitions=1)}

@@ -87,7 +87,7 @@ class FakeEngine:
         write_plan(directory, {"run": "far", "expect": ["valid"], "fate": "valid"})
         return directory
 
-    def request_stop(self):
+    def request_stop(self, by):
         self.log.append("request_stop")
         if self.results.name != "deaf":
             self._stop.set()

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from fencepost.harness.api import Operation, Outcome, PlannedOperation, Role
+from fencepost.harness.api import Operation, Outcome, PlannedOperation, Writer
 from fencepost.workloads.fencing import (
     AGAIN,
     CELLS,
@@ -24,7 +24,7 @@ from fencepost.workloads.testing import FakeClient, error
 
 WORKLOAD = Fencing(think_ms=0, transaction_timeout_s=0.0)
 PARTITIONS = ("t-0", "t-1")
-WRITER = Role(name="writer", transactional=True, rivals=True)
+WRITER = Writer(transactional=True, rivals=True)
 
 
 class Watched(FakeClient):

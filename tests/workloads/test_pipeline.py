@@ -4,13 +4,13 @@ from random import Random
 
 import pytest
 
-from fencepost.harness.api import Operation, Outcome, PlannedOperation, Polled, Role
+from fencepost.harness.api import Member, Operation, Outcome, PlannedOperation, Polled, Reader, Writer
 from fencepost.harness.perform.worker import coordinated
 from fencepost.workloads.pipeline import Pipeline
 from fencepost.workloads.support import record_format
 from fencepost.workloads.testing.fake_client import FakeClient, error, perform
 
-MEMBER = Role(name="member", transactional=True, group="pipeline", topics=("in",))
+MEMBER = Member(group="pipeline", topics=("in",))
 PARTITIONS = ["in-0", "in-1", "out-0", "out-1"]
 
 
@@ -122,9 +122,9 @@ def test_a_member_that_cannot_seek_is_replaced():
 
 def test_writers_write_input_and_readers_read():
     workload = Pipeline()
-    first = next(workload.operations(Role(name="writer", transactional=True), PARTITIONS, Random(1)))
+    first = next(workload.operations(Writer(transactional=True), PARTITIONS, Random(1)))
     assert {mop[1].rpartition("-")[0] for mop in first.mops} == {"in"}
-    assert next(workload.operations(Role(name="reader"), PARTITIONS, Random(1))).f == "poll"
+    assert next(workload.operations(Reader(), PARTITIONS, Random(1))).f == "poll"
 
 
 def test_offsets_outside_the_transaction_need_a_client_that_can_do_that():

@@ -8,7 +8,18 @@ from dataclasses import dataclass
 from random import Random
 from typing import Annotated, Any
 
-from fencepost.harness.api import Between, CallError, Client, Operation, Outcome, PlannedOperation, Role, TopicSpec
+from fencepost.harness.api import (
+    Between,
+    CallError,
+    Client,
+    Operation,
+    Outcome,
+    PlannedOperation,
+    Reader,
+    Role,
+    TopicSpec,
+    Writer,
+)
 from fencepost.workloads.support import outcomes
 from fencepost.workloads.support.polling import note, read, reader_operations
 from fencepost.workloads.support.sending import send
@@ -33,7 +44,7 @@ class Transfer:
 
     def roles(self) -> tuple[Role, ...]:
         """One process for each. A role that uses transactions says so: its producer gets a transactional id."""
-        return (*[Role(name="writer", transactional=True)] * self.writers, *[Role(name="reader")] * self.readers)
+        return (*[Writer(transactional=True)] * self.writers, *[Reader()] * self.readers)
 
     def producer_settings(self) -> Mapping[str, Any]:
         """librdkafka refuses a message timeout above the transaction timeout."""

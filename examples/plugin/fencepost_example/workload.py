@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from fencepost.harness.api import CallError, Client, Operation, Outcome, PlannedOperation, Role, TopicSpec
+from fencepost.harness.api import CallError, Client, Operation, Outcome, PlannedOperation, Reader, Role, TopicSpec, Writer
 from fencepost.workloads.support import outcomes
 from fencepost.workloads.support.polling import note, read, reader_operations
 from fencepost.workloads.support.sending import send
@@ -33,7 +33,7 @@ class Trickle:
 
     def roles(self) -> tuple[Role, ...]:
         """One process for each; the readers of the final phase are added by the harness."""
-        return (*[Role(name="writer")] * self.writers, *[Role(name="reader")] * self.readers)
+        return (*[Writer()] * self.writers, *[Reader()] * self.readers)
 
     def producer_settings(self) -> Mapping[str, Any]:
         """What the workload stands for; the test's own settings are laid over it. The contract is derived from the sum."""

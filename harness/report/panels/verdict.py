@@ -52,6 +52,8 @@ def headline(run: ReportData) -> Headline:
     met = verdict.get("expectation_met", word == Verdict.VALID.value)
     wanted = [str(name) for name in verdict.get("expect", ())]
     tone, title, expectation = _words(word, met, wanted, properties, plain(verdict.get("expectation", "")))
+    if word == Verdict.VALID.value and met is None:
+        tone, title = "unsure", f"Valid as far as it went: {plain(verdict.get('expectation', ''))}"
     return Headline(
         tone=tone, word=word, title=title, expectation=expectation, reason=verdict.get("reason", ""), first=_first(run)
     )

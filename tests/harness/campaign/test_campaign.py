@@ -566,6 +566,17 @@ def test_an_empty_matrix_hides_no_other_mistake():
     ]
 
 
+def test_what_a_test_demands_at_least_is_a_whole_number_of_something_that_is_counted():
+    demands = "at_least = { faults = 5, transaction = 3, records = 'x', operations = -1 }"
+    with pytest.raises(CampaignError) as caught:
+        read(f'name = "c"\n[[test]]\nname = "a"\n{demands}\n')
+    unknown, text, negative = (mistake.partition("at_least.")[2] for mistake in caught.value.mistakes)
+    assert unknown.startswith('transaction: unknown key "transaction"; did you mean "transactions"?')
+    assert (text, negative) == ("records: input should be a valid integer, not 'x'", "operations: must be at least 0, not -1")
+    [test] = read('name = "c"\n[[test]]\nname = "a"\nat_least = { faults = 5 }\n').tests
+    assert test.at_least == {"faults": 5}
+
+
 @pytest.mark.parametrize("key", ['"nemesis[3].target"', '"name.x"', '"nemesis.target"', '"cluster.kafka.x"'])
 def test_a_key_of_a_matrix_that_leads_nowhere_is_a_mistake(key):
     base = BASE + 'cluster.kafka = "4.3.0"\n'

@@ -1,6 +1,6 @@
 """Offsets of partitions, each asked of the Kafka cluster that has it."""
 
-from fencepost.harness.api import Isolation, Role
+from fencepost.harness.api import Isolation, Reader
 from fencepost.harness.perform.partition_offsets import PartitionOffsets
 from fencepost.harness.perform.worker import roles_of, topics_of
 from fencepost.workloads.mirror import Mirror
@@ -37,9 +37,9 @@ def test_each_cluster_is_asked_for_its_own_partitions():
 
 
 def test_a_role_reads_the_topics_of_its_cluster():
-    assert topics_of(PLAN, Role(name="reader")) == ["out"]
-    assert topics_of(PLAN, Role(name="reader", cluster="second")) == ["in"]
-    assert topics_of(PLAN, Role(name="reader", cluster="second", topics=("out",))) == []
+    assert topics_of(PLAN, Reader()) == ["out"]
+    assert topics_of(PLAN, Reader(cluster="second")) == ["in"]
+    assert topics_of(PLAN, Reader(cluster="second", topics=("out",))) == []
 
 
 def test_each_cluster_with_topics_is_read_back_at_both_levels():

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fencepost.harness.api import ClientSettings, Role
+from fencepost.harness.api import ClientSettings, Member, Reader, Writer
 from fencepost.harness.perform.performer import Performance, receipt_text
 from fencepost.harness.perform.worker import coordinated, instances_of, name_of
 
@@ -42,7 +42,7 @@ class Leaky:
 def test_every_client_has_a_consumer_group_and_its_name_is_known_to_faults():
     """The group is the one that the client is opened with, so its coordinator is one that somebody asks."""
     plan = {"prefix": "fp-ab12-"}
-    roles = (Role(name="writer", transactional=True), Role(name="writer"), Role(name="reader"))
+    roles = (Writer(transactional=True), Writer(), Reader())
     noted = coordinated(plan, roles)
     names = [name_of(plan, slot) for slot in range(3)]
     assert noted == {
@@ -103,12 +103,12 @@ def test_without_that_secret_nothing_starts(tmp_path):
 
 def test_members_of_a_group_are_instances_and_spares_do_not_run_from_the_start():
     """Who only asks for the group's offsets is none."""
-    member = Role(name="member", transactional=True, group="g")
+    member = Member(group="g")
     roles = [
-        Role(name="writer", transactional=True),
+        Writer(transactional=True),
         member,
         replace(member, spare=True),
-        Role(name="reader", group="g", joins=False),
+        Reader(group="g", joins=False),
     ]
     assert instances_of(roles) == {"c1": True, "c2": False}
 

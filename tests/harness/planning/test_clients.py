@@ -8,8 +8,9 @@ import sys
 import pytest
 
 from fencepost.clusters.local import Local
-from fencepost.harness.api import CampaignError, Isolation, Role
+from fencepost.harness.api import CampaignError, Isolation, Writer
 from fencepost.harness.api.plans import Choice, Test
+from fencepost.harness.api.roles import FinalReader
 from fencepost.harness.planning import clients, plan
 from fencepost.harness.plugins import registry
 
@@ -49,10 +50,10 @@ def unsuited(test):
 
 
 def test_what_a_role_needs():
-    writer = Role(name="writer", transactional=True, polls=False)
+    writer = Writer(transactional=True, polls=False)
     assert clients.needed(writer, {"enable.idempotence": True}) == ["transactions"]
-    assert clients.needed(Role(name="writer"), {"enable.idempotence": True}) == ["idempotence", "assign", "isolation"]
-    assert clients.needed(Role(name="final", isolation=Isolation.UNCOMMITTED), {}) == ["assign", "isolation", "ends"]
+    assert clients.needed(Writer(), {"enable.idempotence": True}) == ["idempotence", "assign", "isolation"]
+    assert clients.needed(FinalReader(isolation=Isolation.UNCOMMITTED), {}) == ["assign", "isolation", "ends"]
 
 
 def test_what_a_client_cannot_do_and_what_it_refuses_is_said_before_the_start(driver):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fencepost.harness.api import ConnectWorker, Role
+from fencepost.harness.api import ConnectInstance, ConnectWorker
 from fencepost.harness.planning.plan import _connect_plan
 
 NOWHERE = "0.0.0"  # a version of which no jars are in the cache
@@ -12,7 +12,7 @@ NOWHERE = "0.0.0"  # a version of which no jars are in the cache
 
 def planned(*settings):
     workers = [ConnectWorker(version=NOWHERE, settings=tuple(one.items())) for one in settings]
-    return _connect_plan([Role(name="instance", connect=one) for one in workers])
+    return _connect_plan([ConnectInstance(connect=one) for one in workers])
 
 
 @pytest.mark.parametrize(

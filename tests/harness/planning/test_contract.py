@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from fencepost.harness.api import Isolation, Role
+from fencepost.harness.api import Isolation, Reader, Writer
 from fencepost.harness.api.contract import CONTRACT_KEYS
 from fencepost.harness.planning.derived_contract import derive, weakest
 
-WRITER, READER = Role(name="writer"), Role(name="reader")
+WRITER, READER = Writer(), Reader()
 
 
 def test_a_transactional_producer_is_idempotent_whatever_its_settings():
-    promised = derive([Role(name="writer", transactional=True)], {}, {}, {})
+    promised = derive([Writer(transactional=True)], {}, {}, {})
     assert (promised["transactional"], promised["idempotence"], promised["max_in_flight"]) == ("true", "true", "5")
 
 
@@ -37,8 +37,8 @@ def test_retention_is_the_age_or_the_size_beyond_which_records_are_deleted():
 
 
 def test_only_uncommitted_readers_promise_no_isolation():
-    assert derive([WRITER, Role(name="reader", isolation=Isolation.UNCOMMITTED)], {}, {}, {})["isolation"] == "read_committed"
-    assert derive([Role(name="reader", isolation=Isolation.UNCOMMITTED)], {}, {}, {})["isolation"] == "read_uncommitted"
+    assert derive([WRITER, Reader(isolation=Isolation.UNCOMMITTED)], {}, {}, {})["isolation"] == "read_committed"
+    assert derive([Reader(isolation=Isolation.UNCOMMITTED)], {}, {}, {})["isolation"] == "read_uncommitted"
 
 
 def test_every_key_of_the_contract_table_that_is_planned_is_in_every_plan():
@@ -46,7 +46,7 @@ def test_every_key_of_the_contract_table_that_is_planned_is_in_every_plan():
 
 
 def test_a_derived_value_is_one_of_the_table():
-    for roles in ([WRITER], [Role(name="writer", transactional=True)]):
+    for roles in ([WRITER], [Writer(transactional=True)]):
         for name, value in derive(roles, {}, {}, {}).items():
             values = CONTRACT_KEYS[name].values
             assert value in values or (values == ("NUMBER",) and value.isdecimal()), (name, value)
@@ -73,7 +73,7 @@ def test_the_brokers_retention_counts_where_the_topic_has_none(topic, broker, re
 def test_an_unclean_election_of_the_coordinators_topic_counts_for_transactions():
     """`__transaction_state` has the brokers' settings, whatever the workload's topics have."""
     topic, broker = {"unclean.leader.election.enable": "false"}, {"unclean.leader.election.enable": "true"}
-    transactional = derive([Role(name="writer", transactional=True)], {}, topic, broker)
+    transactional = derive([Writer(transactional=True)], {}, topic, broker)
     assert (transactional["unclean_leader_election"], transactional["unclean_coordinator"]) == ("true", "true")
     assert derive([WRITER], {}, topic, broker)["unclean_leader_election"] == "false"
 

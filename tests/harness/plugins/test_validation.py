@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from fencepost.harness.api import PlannedOperation, Role, TopicSpec
+from fencepost.harness.api import PlannedOperation, Reader, Role, TopicSpec, Writer
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.validation import breaches, flaws, guess
 from fencepost.workloads.transactions import Transactions
@@ -38,7 +38,7 @@ class Steady:
         return {"t": TopicSpec(partitions=2)}
 
     def roles(self):
-        return (Role(name="writer"),)
+        return (Writer(),)
 
     def producer_settings(self):
         return {}
@@ -62,6 +62,12 @@ def test_a_sound_workload_has_no_breaches_and_no_flaws():
     assert flaws("workload", Steady()) == []
 
 
+class Scribe(Role):
+    """A kind of role of which the harness knows nothing."""
+
+    name = "scribe"
+
+
 def endless(*planned):
     def operations(self, role, partitions, rng):
         while True:
@@ -75,9 +81,9 @@ def endless(*planned):
     [
         ({"topics": {}}, "topics() must return at least one topic"),
         ({"topics": {"t": TopicSpec(partitions=0)}}, "t needs at least one partition"),
-        ({"roles": [Role(name="writer")]}, "roles() must return a tuple of Role"),
-        ({"roles": (Role(name="reader"),)}, "at least one role must be a writer"),
-        ({"roles": (Role(name="writer"), Role(name="scribe"))}, '"scribe" is no role; there are writer, member, reader'),
+        ({"roles": [Writer()]}, "roles() must return a tuple of roles"),
+        ({"roles": (Reader(),)}, "at least one role must be a writer"),
+        ({"roles": (Writer(), Scribe())}, "Scribe is no kind of role; there are Writer, Member, Reader"),
         ({"producer_settings": None}, "producer_settings() must return a mapping"),
         ({"operations": [SEND] * 100}, "must be a generator (yield one PlannedOperation after the other), but returned list"),
         ({"operations": lambda *_: iter([SEND] * 3)}, "must never end, but ended after 3"),
@@ -87,7 +93,7 @@ def endless(*planned):
         ({"operations": endless(PlannedOperation(f="txn", mops=()))}, "plans a transaction with intent = None"),
         (
             {"operations": endless(PlannedOperation(f="txn", mops=(), intent="commit"))},
-            "say so in its role: Role(name=..., transactional",
+            "say so in its role: Writer(transactional=True)",
         ),
         ({"roles": lambda _: 1 / 0}, "roles() raised ZeroDivisionError: division by zero; it must answer without a cluster"),
     ],
@@ -107,7 +113,7 @@ def test_a_workload_that_draws_from_elsewhere_than_its_rng_is_found():
 
 
 def test_a_reader_that_writes_is_found():
-    roles = (Role(name="writer"), Role(name="reader"))
+    roles = (Writer(), Reader())
     (said,) = flaws("workload", damaged(roles=roles))
     assert 'plans f = "send" for a reader, which has no producer' in said
 

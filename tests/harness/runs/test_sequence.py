@@ -117,7 +117,7 @@ def test_spark_starts_beside_the_workload_and_only_once(tmp_path):
 
 def test_a_run_that_was_stopped_is_judged_and_the_rest_is_left(tmp_path):
     engine = FakeEngine(results=tmp_path, on_event=lambda event: None)
-    engine.request_stop()
+    engine.request_stop("Ctrl-C")
     sequence = RunSequence(engine, lambda event: None, lambda: None)
     plan = [PlannedRun(Test(name=name), 1, "") for name in ("endless", "valid")]
     [result] = sequence.run_all(plan)

@@ -1,0 +1,87 @@
+"""Planned and performed: what of a test was planned and not performed, or is less than the test demands.
+
+A run that was cut short, or whose faults struck nothing, has tested less than its test asks. What its checks found stands; that
+they found nothing says less than it seems to. So each shortfall weakens the verdict, with the numbers, and one that is decisive
+leaves open whether a run without findings is what its test expects.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fencepost.harness.api.run import Plan, Receipts, Run
+
+SHORT = 0.9  # of the planned time: less is a shortfall, since the last operations may take their time
+
+
+@dataclass(frozen=True)
+class Shortfall:
+    """What was performed beside what was planned, in words.
+
+    decisive: a run without findings is not what the test asked for.
+    """
+
+    sentence: str
+    decisive: bool = False
+
+
+def shortfalls(run: Run, counts: Mapping[str, int | None], receipts: Receipts | None) -> list[Shortfall]:
+    """The shortfalls of a run. counts: those of its verdict. receipts: None where some may be missing."""
+    struck = None if receipts is None else [one for one in receipts if one["injected_ns"] and one["effective"] is not False]
+    made = [*_time(run), *_faults(run.plan, receipts), *_partitions(run.plan, counts)]
+    return [*made, *_demands(run.plan.get("at_least") or {}, counts, None if struck is None else len(struck))]
+
+
+def _time(run: Run) -> Iterator[Shortfall]:
+    """The time of the workload. Older runs, and those of others, do not tell it."""
+    planned, manifest = float(run.plan.get("time_s") or 0.0), run.manifest
+    if manifest is None or manifest.workload_s is None:
+        return
+    spent = f"{manifest.workload_s:.0f} of {planned:g} s"
+    if manifest.stopped:
+        yield Shortfall(f"stopped by {manifest.stopped} after {spent}", decisive=True)
+    elif manifest.workload_s < SHORT * planned:
+        yield Shortfall(f"the workload ran for {spent}", decisive=True)
+
+
+def _faults(plan: Plan, receipts: Receipts | None) -> Iterator[Shortfall]:
+    """Faults of the schedule that never struck, by kind."""
+    schedule = plan.get("schedule") or ()
+    if receipts is None or not schedule:
+        return
+    begun = {one["id"] for one in receipts}
+    missed = Counter(str(one.get("kind")) for one in schedule if one.get("id") not in begun)
+    if missed:
+        kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(missed.items()))
+        yield Shortfall(f"{missed.total()} of {len(schedule)} planned faults never struck ({kinds})")
+
+
+def _partitions(plan: Plan, counts: Mapping[str, int | None]) -> Iterator[Shortfall]:
+    """Partitions of the only topic without a record; which topics of several are written to, the plan does not say."""
+    topics = plan.get("topics") or {}
+    planned, used = sum(int(topic.get("partitions") or 0) for topic in topics.values()), counts.get("partitions")
+    if len(topics) == 1 and used is not None and 0 < used < planned:
+        yield Shortfall(f"{planned - used} of {planned} partitions have no record")
+
+
+def _demands(at_least: Mapping[str, Any], counts: Mapping[str, int | None], struck: int | None) -> Iterator[Shortfall]:
+    """What the test demands at least (`at_least`), and did not get."""
+    had: Mapping[str, int | None] = {
+        "faults": struck,
+        "transactions": counts.get("committed"),
+        "operations": counts.get("ok"),
+        "records": counts.get("sent"),
+    }
+    words = {"faults": "faults that struck", "transactions": "committed transactions", "operations": "operations that succeeded"}
+    for name, least in at_least.items():
+        count = had.get(name)
+        if count is not None and count < int(least):
+            yield Shortfall(f"{count:,} {words.get(name, 'records sent')}, and the test demands {int(least):,}", decisive=True)
+
+
+def decisive(found: Sequence[Shortfall]) -> str:
+    """The decisive ones in a sentence; empty when there is none."""
+    return "; ".join(one.sentence for one in found if one.decisive)

@@ -1,0 +1,97 @@
+"""A run that tested less than its test asks: what falls short is said with its numbers, and is no success."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.histories import History
+from support.judging import judge_here
+
+from fencepost.harness.api.evidence import Manifest
+from fencepost.harness.history.run_directory import write_manifest
+
+SCHEDULE = [{"id": number, "kind": kind, "at_s": number} for number, kind in enumerate(["kill", "kill", "pause"])]
+
+
+def history():
+    """Three transactions of two records each, read back."""
+    h, offsets = History(), (0, 2, 4)
+    for offset in offsets:
+        h.txn(0, {"t-0": [offset], "t-1": [offset]})
+    h.final({"t-0": list(offsets), "t-1": list(offsets)})
+    return h.ops
+
+
+@pytest.fixture
+def judged(tmp_path):
+    """Judges a lawful run of three transactions; workload_s, stopped: of its manifest; plan: more keys of the plan."""
+
+    def judge(workload_s=40.0, stopped="", manifest=True, **plan):
+        if manifest:
+            attested = Manifest(run="r", slots=3, complete=True, files=(), workload_s=workload_s, stopped=stopped)
+            write_manifest(tmp_path, attested)
+        return judge_here(tmp_path, history(), time_s=40.0, **plan)
+
+    return judge
+
+
+def test_a_run_that_was_performed_as_planned_has_no_shortfall(judged):
+    document = judged()
+    assert (document["verdict"], document["expectation_met"], document["shortfalls"]) == ("valid", True, [])
+
+
+def test_a_run_that_was_stopped_is_not_known_to_be_as_expected(judged):
+    document = judged(5.2, "Ctrl-C")
+    assert (document["verdict"], document["expectation_met"]) == ("valid", None)
+    assert document["expectation"] == "stopped by Ctrl-C after 5 of 40 s"
+    assert document["weakened"][0] == "stopped by Ctrl-C after 5 of 40 s"
+
+
+def test_a_workload_that_ended_early_by_itself_is_one_that_was_cut_short(judged):
+    document = judged(20.0)
+    assert (document["expectation_met"], document["expectation"]) == (None, "the workload ran for 20 of 40 s")
+
+
+@pytest.mark.parametrize("known", [{"manifest": False}, {"workload_s": None}], ids=["no manifest", "an older one"])
+def test_a_run_that_does_not_tell_its_time_is_taken_at_its_word(judged, known):
+    document = judged(**known)
+    assert (document["expectation_met"], document["shortfalls"]) == (True, [])
+
+
+def test_faults_that_never_struck_are_counted_by_kind(judged):
+    document = judged(schedule=SCHEDULE, manifest=False)
+    assert "3 of 3 planned faults never struck (kill 2, pause 1)" in document["weakened"]
+    assert document["expectation_met"] is True, "nothing was demanded"
+
+
+@pytest.mark.parametrize(
+    ("at_least", "sentence"),
+    [
+        ({"transactions": 3, "operations": 3, "records": 6}, ""),
+        ({"transactions": 4}, "3 committed transactions, and the test demands 4"),
+        ({"records": 1000}, "6 records sent, and the test demands 1,000"),
+        ({"faults": 1}, "0 faults that struck, and the test demands 1"),
+    ],
+)
+def test_less_than_the_test_demands_is_no_success(judged, at_least, sentence):
+    document = judged(at_least=at_least)
+    assert (document["expectation_met"], document["expectation"]) == (True if not sentence else None, sentence)
+
+
+def test_an_expected_anomaly_that_a_short_run_does_not_show_is_neither_there_nor_absent(judged):
+    assert judged(expect=["duplicate"])["expectation_met"] is False
+    document = judged(5.0, "Ctrl-C", expect=["duplicate"])
+    assert document["expectation_met"] is None
+    assert document["expectation"] == "not found: duplicate; stopped by Ctrl-C after 5 of 40 s"
+
+
+def test_what_a_short_run_shows_stands(tmp_path):
+    write_manifest(tmp_path, Manifest(run="r", slots=3, complete=True, files=(), workload_s=5.0, stopped="Ctrl-C"))
+    h = History()
+    h.txn(0, {"t-0": [5]})
+    h.poll(1, {"t-0": [5, (6, h.v("t-0", 5))]})
+    h.final({"t-0": [5, (6, h.v("t-0", 5))]})
+    for expect, met in ((["valid"], False), (["duplicate"], True)):
+        document = judge_here(tmp_path, h.ops, time_s=40.0, expect=expect)
+        assert (document["verdict"], document["expectation_met"]) == ("invalid", met), json.dumps(document["expectation"])
