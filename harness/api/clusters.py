@@ -358,10 +358,7 @@ class RunningImages(Protocol):
 class ClusterProvider(Protocol):
     """Plug-in `fencepost.cluster`: a frozen dataclass whose fields are the options of `[test.cluster]`.
 
-    It may also have: `prefix`, with which topics, groups and transactional ids of a run then begin (the run's id follows);
-    `connection()`, as a running cluster has it, whose secrets are looked up before anything starts; `default_nemesis`, the
-    faults of `fencepost run` when none is named; and, as a running cluster may, `only_clients`: why faults can only hurt
-    clients here; `runs_images`: whether its clusters are `RunningImages`; and the methods of `JudgesSettings` and `Obtains`.
+    What it may have beyond this is in `harness.api.optional`, and in `JudgesSettings` and `Obtains`.
     """
 
     def sandbox(self, argv: Sequence[str]) -> list[str]:

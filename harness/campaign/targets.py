@@ -9,7 +9,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fencepost.harness.api import SECOND, Scalable
+from fencepost.harness.api import (
+    SECOND,
+    ChoosesClient,
+    ChoosesVersion,
+    Counted,
+    CountsBrokers,
+    CountsControllers,
+    CountsOtherThanBrokers,
+    CountsSecondBrokers,
+    ListsVersions,
+    NeedsBrokers,
+    NeedsServers,
+    OfTransactions,
+    PrefixesNames,
+    ResizesInstances,
+    Scalable,
+    Targeted,
+)
 from fencepost.harness.api.words import form
 from fencepost.harness.plugins.registry import unknown
 
@@ -40,14 +57,16 @@ class Cast:
 
 def cast(provider: Any, workload: Any) -> Cast:
     """What the cluster that `provider` makes and the workload will have; each may be None."""
-    count, versions = getattr(provider, "brokers", None), getattr(provider, "all_versions", None)
-    own_names = not getattr(provider, "prefix", "")  # else topics have others at run time
+    count = provider.brokers if isinstance(provider, CountsBrokers) else None
+    controllers = provider.controllers if isinstance(provider, CountsControllers) else 0
+    second = provider.second_brokers if isinstance(provider, CountsSecondBrokers) else 0
+    own_names = not (isinstance(provider, PrefixesNames) and provider.prefix)  # else topics have others at run time
     roles = workload.roles() if workload else ()
     return Cast(
         brokers=tuple(f"n{i + 1}" for i in range(count)) if isinstance(count, int) else None,
-        servers=count + getattr(provider, "controllers", 0) if isinstance(count, int) else None,
-        second=tuple(f"s{i + 1}" for i in range(getattr(provider, "second_brokers", 0))) if isinstance(count, int) else None,
-        versions=tuple(versions()) if callable(versions) else None,
+        servers=count + controllers if isinstance(count, int) else None,
+        second=tuple(f"s{i + 1}" for i in range(second)) if isinstance(count, int) else None,
+        versions=tuple(provider.all_versions()) if isinstance(provider, ListsVersions) else None,
         topics={name: spec.partitions for name, spec in workload.topics().items()} if workload and own_names else None,
         clients=len(roles) if workload else None,
         instances=sum(bool(role.runs or (role.group and role.joins)) for role in roles) if workload else None,
@@ -69,18 +88,20 @@ _CLIENT_ROLES = ("random", "instance", "connect-leader", "connect-task")  # of a
 
 def impossible(fault: Any, there: Cast) -> list[tuple[str, str]]:
     """What of a fault can never be found in the test: pairs of an option (empty: the fault itself) and a sentence."""
-    target, count = getattr(fault, "target", ""), getattr(fault, "count", 1)
+    target = fault.target if isinstance(fault, Targeted) else ""
+    count = fault.count if isinstance(fault, Counted) else 1
     found = [("target", _target(target, there) if isinstance(target, str) else "")]
     if isinstance(count, int) and isinstance(target, str):
         found.append(("count", _count(fault, target, count, there)))
-    client = getattr(fault, "client", "random")
+    client = fault.client if isinstance(fault, ChoosesClient) else "random"
     if isinstance(client, str) and client.partition(":")[0] not in _CLIENT_ROLES:
         found.append(("client", _target(f"client:{client}", there)))
     found.append(("client", _absent(str(client), there)))
-    if getattr(fault, "of_transactions", False) and there.transactional is False and not str(target).startswith("id:"):
+    of_transactions = isinstance(fault, OfTransactions) and fault.of_transactions
+    if of_transactions and there.transactional is False and not str(target).startswith("id:"):
         found.append(("", _NO_IDS))
     found += [("", _alone(fault, str(target), there)), *_instances(fault, there)]
-    version = getattr(fault, "version", "")
+    version = fault.version if isinstance(fault, ChoosesVersion) else ""
     if version and there.versions is not None and version not in there.versions:
         found.append(("version", f"{unknown('version', version, there.versions)}; name it in the cluster's `upgrades`"))
     return [(key, text) for key, text in found if text]
@@ -92,8 +113,8 @@ def _alone(fault: Any, target: str, there: Cast) -> str:
     brokers = len(there.second or ()) if second else None if there.brokers is None else len(there.brokers)
     servers = brokers if second else there.servers
     for what, wanted, has in (
-        ("brokers", getattr(fault, "least_brokers", 1), brokers),
-        ("brokers and controllers", getattr(fault, "least_servers", 1), servers),
+        ("brokers", fault.least_brokers if isinstance(fault, NeedsBrokers) else 1, brokers),
+        ("brokers and controllers", fault.least_servers if isinstance(fault, NeedsServers) else 1, servers),
     ):
         if has and has < wanted:
             return f"needs {wanted} {what} or more; there {form(has, 'is', 'are')} {has}"
@@ -106,7 +127,7 @@ def _instances(fault: Any, there: Cast) -> list[tuple[str, str]]:
         return []
     if not there.instances:
         return [("", _NO_INSTANCES)]
-    wanted = getattr(fault, "to", 0)
+    wanted = fault.to if isinstance(fault, ResizesInstances) else 0
     return [("to", f"there are {there.instances} instances, not {wanted}; `spares` gives more")] * (wanted > there.instances)
 
 
@@ -149,7 +170,7 @@ def _count(fault: Any, target: str, count: int, there: Cast) -> str:
     if target == "instance":
         what, most = "instances", there.instances
     elif target != "client":
-        what, most = getattr(fault, "counts", "brokers"), None
+        what, most = fault.counts if isinstance(fault, CountsOtherThanBrokers) else "brokers", None
         nodes = there.second if target.startswith(f"{SECOND}:") else there.brokers
         most = {"brokers": None if nodes is None else len(nodes), "partitions": there.partitions}.get(what)
     return f"there are {most} {what}, not {count}" if most and count > most else ""

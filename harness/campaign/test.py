@@ -16,7 +16,14 @@ from dataclasses import MISSING
 from typing import Any, get_args, get_origin
 
 from fencepost.harness import secrets
-from fencepost.harness.api import CampaignError, DemandsContract, JudgesSettings
+from fencepost.harness.api import (
+    CampaignError,
+    CountsSecondBrokers,
+    DemandsContract,
+    JudgesSettings,
+    ReportsSettings,
+    RunsImages,
+)
 from fencepost.harness.api.bounds import plain, unusable_numbers
 from fencepost.harness.api.contract_layers import contract_mistakes
 from fencepost.harness.api.expectations import ALONE, ANYWHERE, anomaly_and_word
@@ -292,13 +299,21 @@ class _Rules:
     def images(self) -> None:
         """A program in an image needs a cluster that can run images."""
         programs = [role.program for role in self.workload.roles() if role.program] if self.workload is not None else []
-        if any(one.image for one in programs) and self.provider is not None and not getattr(self.provider, "runs_images", False):
+        if (
+            any(one.image for one in programs)
+            and self.provider is not None
+            and not (isinstance(self.provider, RunsImages) and self.provider.runs_images)
+        ):
             self.wrong(("workload", "image"), 'only a cluster in Docker runs images: [test.cluster] kind = "docker"')
 
     def second_cluster(self) -> None:
         """A workload that uses a second Kafka cluster needs one."""
         parts = (*self.workload.roles(), *self.workload.topics().values()) if self.workload is not None else ()
-        if any(one.cluster for one in parts) and self.provider is not None and not getattr(self.provider, "second_brokers", 0):
+        if (
+            any(one.cluster for one in parts)
+            and self.provider is not None
+            and not (isinstance(self.provider, CountsSecondBrokers) and self.provider.second_brokers)
+        ):
             self.wrong(("cluster",), TWO_CLUSTERS)
 
     def kafka_settings(self) -> None:
@@ -325,11 +340,11 @@ class _Rules:
 
     def transaction_timeout(self) -> None:
         """Brokers refuse producers whose transactions may last longer than `transaction.max.timeout.ms`."""
-        asked, name = getattr(self.provider, "effective_settings", None), "transaction.timeout.ms"
-        if asked is None or self.workload is None or not self.transactional():
+        name = "transaction.timeout.ms"
+        if not isinstance(self.provider, ReportsSettings) or self.workload is None or not self.transactional():
             return
         wanted = as_text({**self.workload.producer_settings(), **self.test.producer}.get(name, ""))
-        most = as_text(asked().get("transaction.max.timeout.ms", MOST_TRANSACTION_MS))
+        most = as_text(self.provider.effective_settings().get("transaction.max.timeout.ms", MOST_TRANSACTION_MS))
         if wanted.isdecimal() and most.isdecimal() and int(wanted) > int(most):
             keys = ("client", "producer", name) if name in self.test.producer else ("workload",)
             self.wrong(keys, f"{name} = {wanted}: brokers refuse more than their transaction.max.timeout.ms = {most}")

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fencepost.harness.api import CampaignError
+from fencepost.harness.api import (
+    CampaignError,
+    ChoosesNemesis,
+)
 from fencepost.harness.api.contract import CONTRACT_KEYS
 from fencepost.harness.api.contract_layers import contract_mistakes
 from fencepost.harness.api.plans import Choice, Test
@@ -105,10 +108,10 @@ def spark_conf_of(texts: Sequence[str]) -> dict[str, str]:
 def _default_nemesis(cluster: str) -> tuple[str, ...]:
     """The faults of `fencepost run` when none is named: those that every cluster of ours can suffer, or the provider's own."""
     try:
-        found: tuple[str, ...] = getattr(load("cluster", cluster), "default_nemesis", DEFAULT_NEMESIS)
+        provider = load("cluster", cluster)
     except CampaignError:  # reported with the other mistakes
         return DEFAULT_NEMESIS
-    return found
+    return tuple(provider.default_nemesis) if isinstance(provider, ChoosesNemesis) else DEFAULT_NEMESIS
 
 
 def _read(one: KeyOption, value: Any, mistakes: list[str]) -> Any:

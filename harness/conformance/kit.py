@@ -16,7 +16,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fencepost.harness.api import CampaignError, ChangesTopicSettings, ClusterError, Fault, HarnessError, Obtains, Scalable
+from fencepost.harness.api import (
+    CampaignError,
+    ChangesTopicSettings,
+    ClusterError,
+    Fault,
+    HarnessError,
+    Leases,
+    Obtains,
+    Scalable,
+)
 from fencepost.harness.api.files import last_words
 from fencepost.harness.api.plans import Choice, Test
 from fencepost.harness.api.words import unknown_word
@@ -139,7 +148,8 @@ class ConformanceCheck:
         self._on_event({"event": "phase", "text": f"killing the harness while {', '.join(held)} is on"})
         harness.kill()
         harness.wait()
-        within_s = GONE_S + float(getattr(self._provider, "lease_s", 0.0))  # hosts that we only reach by wire have leases
+        lease_s = self._provider.lease_s if isinstance(self._provider, Leases) else 0.0
+        within_s = GONE_S + lease_s  # hosts that we only reach by wire have leases
         began = time.monotonic()
         while (left := leftovers_of(run_dir)) and time.monotonic() - began < within_s:
             time.sleep(0.1)

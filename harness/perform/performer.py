@@ -28,6 +28,7 @@ import structlog
 from fencepost.harness import secrets
 from fencepost.harness.api import (
     SECOND,
+    BoundsSettling,
     Cluster,
     ClusterError,
     HarnessError,
@@ -37,6 +38,8 @@ from fencepost.harness.api import (
     LogRecord,
     Outcome,
     Program,
+    RaisesEpochs,
+    ReportsSettings,
     TopicSpec,
     Workload,
 )
@@ -119,8 +122,8 @@ class Performance:
         self._slots = len(self._all_roles)
         self._manifest = ManifestWriter(run_dir, plan, self._slots)
         self._producer = plan["client"]["producer"]
-        self._settle_s = float(getattr(workload, "settle_s", 0.0))  # for last stable offsets; 0: by the timeouts
-        self._first_epoch = int(getattr(workload, "first_epoch", 0))
+        self._settle_s = workload.settle_s if isinstance(workload, BoundsSettling) else 0.0
+        self._first_epoch = workload.first_epoch if isinstance(workload, RaisesEpochs) else 0
         self._offsets = PartitionOffsets(cluster, plan)
         self._partitions = self._offsets.all
         self._instances = {slot for slot, role in enumerate(self._roles) if role.runs}
@@ -513,11 +516,10 @@ def main(argv: list[str]) -> int:
 
 def _completed(plan: Plan, run_dir: Path, cluster: Cluster, emit: Emit) -> Plan:
     """The plan with the settings of the topics as a cluster that is not ours has made them, and the contract that follows."""
-    asked = getattr(cluster, "effective_settings", None)
-    if asked is None:
+    if not isinstance(cluster, ReportsSettings):
         return plan
     try:
-        plan = complete(plan, asked())
+        plan = complete(plan, cluster.effective_settings())
     except ClusterError as error:
         emit(note_event(f"judged by Kafka's defaults where the plan says nothing: {error}"))
         return plan

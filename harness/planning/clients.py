@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fencepost.harness import secrets
-from fencepost.harness.api import CAPABILITIES, ONLY_READ, Role, Workload
+from fencepost.harness.api import CAPABILITIES, ONLY_READ, ConfiguresMembers, Role, Workload
 from fencepost.harness.api.plans import Test
 from fencepost.harness.api.roles import FinalReader
 from fencepost.harness.api.run import ClientPlan, DriverPlan, ReadersPlan
@@ -27,7 +27,7 @@ BENEATH: Mapping[str, Mapping[str, Any]] = {  # what drivers are given beneath t
 
 def member_settings(workload: Workload, test: Test) -> dict[str, Any]:
     """The settings of consumers that are members of a group of the workload, if it has any."""
-    beneath: Mapping[str, Any] = getattr(workload, "member_settings", dict)()
+    beneath = workload.member_settings() if isinstance(workload, ConfiguresMembers) else {}
     return {**beneath, **test.consumer} if any(role.group for role in workload.roles()) else {}
 
 

@@ -16,13 +16,19 @@ from fencepost.harness.api import (
     SECOND,
     CampaignError,
     ChangesTopicSettings,
+    Connects,
     ConnectWorker,
+    CountsBrokers,
+    CountsSecondBrokers,
     JudgesSettings,
     Obtains,
+    PrefixesNames,
+    ReportsSettings,
     Role,
     TopicSpec,
 )
 from fencepost.harness.api.contract_layers import overlaid_contract
+from fencepost.harness.api.optional import DemandsLeast
 from fencepost.harness.api.plans import Test, declared
 from fencepost.harness.api.run import ConnectPlan, InjectionPlan, Plan, TopicPlan
 from fencepost.harness.api.values import PLAN_SCHEMA
@@ -39,7 +45,7 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> Plan:
     provider = _instance("cluster", test.cluster.kind, test.cluster.options)
     workload = _instance("workload", test.workload.kind, test.workload.options)
     description = provider.describe()
-    wanted = getattr(provider, "prefix", "")
+    wanted = provider.prefix if isinstance(provider, PrefixesNames) else ""
     prefix = f"{wanted or 'fp-'}{run}-"  # of what runs on one cluster must not share
     topics = {prefix * bool(wanted) + name: spec for name, spec in _topics(test, provider, workload, description).items()}
     faults = [_instance("nemesis", choice.kind, choice.options) for choice in test.nemesis]
@@ -66,11 +72,16 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> Plan:
         "overridden": dict(test.contract),
         "schedule": [cast(InjectionPlan, dataclasses.asdict(one)) for one in drawn],
         "budget": dataclasses.asdict(test.budget),
-        "at_least": {**({"faults": 1} if drawn else {}), **getattr(workload, "at_least", {}), **test.at_least},
+        "at_least": {**({"faults": 1} if drawn else {}), **_demands(workload), **test.at_least},
         "unavailable": {name: why for fault in faults for name, why in foreseen(fault, provider).items()},
         "machine": machine(),
         "manifest": True,
     }
+
+
+def _demands(workload: Any) -> Mapping[str, int]:
+    """The least that a workload has to have performed, for its verdict to say something."""
+    return workload.at_least if isinstance(workload, DemandsLeast) else {}
 
 
 def connect_versions(roles: Iterable[Role]) -> list[str]:
@@ -104,7 +115,7 @@ def look_up_secrets(tests: Iterable[Test]) -> None:
     missing = []
     for test in tests:
         provider = _instance("cluster", test.cluster.kind, test.cluster.options)
-        connection = provider.connection() if hasattr(provider, "connection") else {}
+        connection = provider.connection() if isinstance(provider, Connects) else {}
         for where, settings in (("cluster", connection), ("client.producer", test.producer), ("client.consumer", test.consumer)):
             try:
                 secrets.resolve(settings)
@@ -200,7 +211,8 @@ def _promised(
 
 def _topics(test: Test, provider: Any, workload: Any, description: Mapping[str, Any]) -> dict[str, TopicPlan]:
     """The topics as they will be created, by the workload's own names of them."""
-    brokers = {"": getattr(provider, "brokers", 3), SECOND: getattr(provider, "second_brokers", 0)}
+    second = provider.second_brokers if isinstance(provider, CountsSecondBrokers) else 0
+    brokers = {"": provider.brokers if isinstance(provider, CountsBrokers) else 3, SECOND: second}
     return {name: _topic(spec, test, brokers, description) for name, spec in workload.topics().items()}
 
 
@@ -246,9 +258,9 @@ def workload_of(plan: Mapping[str, Any]) -> Any:
 
 def foreseen_contract(test: Test, provider: Any, workload: Any) -> dict[str, str] | None:
     """The contract that the plan of a test will have; None where that is known only once the cluster runs."""
-    if not (asked := getattr(provider, "effective_settings", None)):
+    if not isinstance(provider, ReportsSettings):
         return None
-    description = {"broker_settings": {name: str(value) for name, value in asked().items()}}
+    description = {"broker_settings": {name: str(value) for name, value in provider.effective_settings().items()}}
     topics = _topics(test, provider, workload, description)
     producer = {**workload.producer_settings(), **test.producer}
     return overlaid_contract(_promised(workload.roles(), producer, topics, description), test.contract)

@@ -7,7 +7,18 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any, get_type_hints
 
-from fencepost.harness.api import ChangesTopicSettings, Cluster, ClusterProvider, Fault, JudgesSettings, Receipt, Scalable
+from fencepost.harness.api import (
+    ChangesTopicSettings,
+    Cluster,
+    ClusterProvider,
+    Fault,
+    JudgesSettings,
+    Receipt,
+    Scalable,
+    Targeted,
+)
+from fencepost.harness.api.optional import only_clients_of
+from fencepost.harness.plugins.optional_names import misspelt
 
 SIGNATURES = {"inject": "(self, cluster, rng)", "heal": "(self, cluster, receipt)"}
 
@@ -20,7 +31,7 @@ def breaches(cls: Any) -> list[str]:
     found += _wrong_needs(cls)
     for method in SIGNATURES:
         found += _wrong_method(cls, method)
-    return found
+    return found + misspelt("nemesis", cls, (*SIGNATURES, "needs"))
 
 
 def lacks(fault: Fault, cluster: Cluster) -> dict[str, str]:
@@ -29,7 +40,7 @@ def lacks(fault: Fault, cluster: Cluster) -> dict[str, str]:
     for capability in fault.needs:
         if capability.__name__ not in missing and not isinstance(cluster, capability):
             missing[capability.__name__] = f"{type(cluster).__name__} is not {capability.__name__}"
-    if (reason := getattr(cluster, "only_clients", "")) and not aims_at_clients(fault):
+    if (reason := only_clients_of(cluster)) and not aims_at_clients(fault):
         missing = {capability.__name__: reason for capability in fault.needs} | missing
     return missing
 
@@ -37,13 +48,13 @@ def lacks(fault: Fault, cluster: Cluster) -> dict[str, str]:
 def foreseen(fault: Fault, provider: ClusterProvider) -> dict[str, str]:
     """Capabilities that `fault` will lack on the provider's cluster, as far as is known before it starts: name -> reason."""
     missing = unavailable([fault], provider.missing().get)
-    only = getattr(provider, "only_clients", "")
+    only = only_clients_of(provider)
     return {name: reason for name, reason in missing.items() if not (aims_at_clients(fault) and reason == only)}
 
 
 def aims_at_clients(fault: Fault) -> bool:
     """Whether its target is a client, whichever (`nemesis.support.targets`), or instances of a program."""
-    return Scalable in fault.needs or str(getattr(fault, "target", "")).partition(":")[0] == "client"
+    return Scalable in fault.needs or (isinstance(fault, Targeted) and str(fault.target).partition(":")[0] == "client")
 
 
 def unavailable(faults: Iterable[Fault], why: Callable[[type], str | None]) -> dict[str, str]:

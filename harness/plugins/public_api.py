@@ -35,6 +35,7 @@ KINDS: Mapping[str, Sequence[str]] = {  # heading -> modules of `harness/api`
     "Clusters": ("clusters", "logs", "transactions"),
     "Kafka Connect": ("connect",),
     "Workloads": ("workloads", "roles"),
+    "Optional interfaces": ("optional",),
     "Clients": ("clients",),
 }
 

@@ -32,6 +32,7 @@ from fencepost.harness.api import (
     Writer,
 )
 from fencepost.harness.plugins import fault_validation, services
+from fencepost.harness.plugins.optional_names import misspelt
 
 PROTOCOLS: dict[str, type] = {"workload": Workload, "cluster": ClusterProvider, "client": Client}
 CONFIGURED = ("workload", "cluster")  # frozen dataclasses, whose fields are the options
@@ -85,7 +86,8 @@ def _of_class(group: str, cls: Any) -> list[str]:
             f"{cls.__name__} is no {group}: it lacks {', '.join(lost)} (see {PROTOCOLS[group].__name__} in harness/api/)"
         )
     there = [name for name in names if callable(getattr(cls, name, None))]
-    return found + [text for name in there for text in _wrong_parameters(cls, name, PROTOCOLS[group])]
+    found += [text for name in there for text in _wrong_parameters(cls, name, PROTOCOLS[group])]
+    return found + misspelt(group, cls, names)
 
 
 def _wrong_capabilities(cls: type) -> str:

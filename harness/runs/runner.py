@@ -17,7 +17,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from fencepost.harness.api import ClusterError, HarnessError
+from fencepost.harness.api import (
+    ClusterError,
+    HarnessError,
+    PrefixesNames,
+)
 from fencepost.harness.api.errors import HistoryError, Interrupted
 from fencepost.harness.api.events import FailedEvent, PerformedEvent, PerformerEvent, RunEvent, note_event, phase_event
 from fencepost.harness.api.files import last_words
@@ -139,7 +143,7 @@ class Runner:
         self._performer = None
         if not ended:
             sweep(run_dir / "logs", lambda text: self._on_event(note_event(text)))
-        if not ended and hasattr(provider, "prefix"):
+        if not ended and isinstance(provider, PrefixesNames):
             write_left_behind(
                 run_dir, [f"{', '.join(plan['topics'])}: performing ended before it could remove them (kafka-topics.sh --delete)"]
             )
