@@ -17,7 +17,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -34,8 +34,6 @@ from fencepost.harness.api import (
     HarnessError,
     Isolation,
     ListingTransactions,
-    LogEntry,
-    LogRecord,
     Outcome,
     Program,
     RaisesEpochs,
@@ -49,24 +47,20 @@ from fencepost.harness.api.events import PerformerEvent, note_event, phase_event
 from fencepost.harness.api.evidence import HistoryFile
 from fencepost.harness.api.logs import of_second
 from fencepost.harness.api.plans import Budget, Injection
-from fencepost.harness.api.roles import changelog_of
 from fencepost.harness.api.run import Plan, RunFile
-from fencepost.harness.connect.worker import jar_directories
 from fencepost.harness.history.manifest import ManifestWriter
 from fencepost.harness.history.run_directory import read_plan, write_plan
 from fencepost.harness.history.writer import HistoryWriter, file_name
 from fencepost.harness.perform import parent_watch
-from fencepost.harness.perform.draining import Draining, last_inputs, task_stands_still
+from fencepost.harness.perform.connect_part import await_growth, worker_directories
 from fencepost.harness.perform.fault_runner import NOT_HEALED, FaultRunner
-from fencepost.harness.perform.image_programs import ImagePrograms
-from fencepost.harness.perform.instance import END_S, directory_of, topic_of
-from fencepost.harness.perform.instance import group_of as group_of_program
+from fencepost.harness.perform.instance import END_S, directory_of
 from fencepost.harness.perform.open_transactions import in_transaction
 from fencepost.harness.perform.operators import OperatorService
 from fencepost.harness.perform.partition_offsets import PartitionOffsets
-from fencepost.harness.perform.store_dumps import StoreDumps
+from fencepost.harness.perform.program_part import ProgramPart
 from fencepost.harness.perform.stored_records import write_stored
-from fencepost.harness.perform.topic_logs import record_logs
+from fencepost.harness.perform.topic_logs import WorkloadLogs
 from fencepost.harness.perform.transaction_looks import TransactionLooks
 from fencepost.harness.perform.worker import (
     client_factory,
@@ -94,7 +88,6 @@ LOOK_MARGIN_S = 8.0  # beyond that: a transaction that hangs must be seen to do 
 CLOCKS_S = 120.0  # so long at most is waited for what clocks that were ahead have stamped
 LOOKS_S = 14.0  # and for so long after settling, for markers that are not written
 FINAL_READ_S = 120.0
-GROWTH_S = 60.0  # for connectors to write again when all is healed
 UNKNOWN_END = 2**62  # of a partition whose end is unknown: no reader can reach it, so its final read is never called complete
 TRANSACTION_TIMEOUT_MS = 60_000  # Kafka's default
 
@@ -128,21 +121,21 @@ class Performance:
         self._partitions = self._offsets.all
         self._instances = {slot for slot, role in enumerate(self._roles) if role.runs}
         self._conductors = {slot for slot, role in enumerate(self._roles) if role.conducts}
-        self._program = next((role.program for role in self._roles if role.program), None)
-        self._connect = next((role.connect for role in self._roles if role.connect), None)
-        self._workload = workload
         self._numbers = itertools.count()  # of the harness's own operations
+        self._logs = WorkloadLogs.of(workload, plan, cluster, lambda: next(self._numbers))
+        program = next((role.program for role in self._roles if role.program), None)
+        self._program = self._part_of(program) if program else None
         self._receipts: dict[int, Mapping[str, Any]] = {}
 
     def run(self) -> None:
         """The workload with faults, then the final read. A stop shortens the first; the second always happens."""
-        directories = [*driver_directories(self._plan["client"]), *self._connect_directories()]
+        directories = [*driver_directories(self._plan["client"]), *worker_directories(self._roles, self._plan.get("connect", {}))]
         pool = WorkerPool(self._cluster, self._run_dir, self._slots, self._note, self._expect, directories)
         self._manifest.expect(
             [HistoryFile(RunFile.FAULT_LINES, role="faults"), HistoryFile("harness.jsonl", -1, "harness", "harness")]
         )
-        if self._program and self._program.image:
-            pool.programs = ImagePrograms(self._cluster, self._run_dir, self._program.image, self._program.command)
+        if self._program:
+            pool.programs = self._program.images
         self._raise_epochs()
         self._writer = self._own_writer()
         self._emit(phase_event("workload", f"{len(self._roles)} processes open their clients"))
@@ -154,10 +147,15 @@ class Performance:
             self._read_back(pool, time.monotonic_ns())
         self._manifest.complete()
 
-    def _connect_directories(self) -> list[str]:
-        """What the workers of Connect need to see."""
-        wanted = {role.worker.version: role.worker for role in self._roles if role.worker}
-        return [path for name, one in wanted.items() for path in jar_directories(one, self._plan["connect"][name])]
+    def _part_of(self, program: Program) -> ProgramPart:
+        return ProgramPart(
+            program=program,
+            plan=self._plan,
+            run_dir=self._run_dir,
+            cluster=self._cluster,
+            emit=self._emit,
+            number=lambda: next(self._numbers),
+        )
 
     def _raise_epochs(self) -> None:
         """Bring the epochs of all transactional ids to where the workload wants them."""
@@ -271,9 +269,9 @@ class Performance:
         if looks:
             looks.ask(self._offsets.at(""), lambda: healed_ns)
         if self._program:
-            self._drain(self._program, pool, writer)
+            self._end_program(self._program, pool, writer)
         elif self._instances:
-            self._await_growth(pool)
+            await_growth(self._offsets, pool.tend, self._emit)
         self._end_instances(pool)
         self._emit(phase_event("settle", "waiting for replicas, then for the last stable offsets"))
         self._manifest.look()
@@ -298,65 +296,19 @@ class Performance:
             if not worker.done.wait(FINAL_READ_S + STOP_MARGIN_S) or worker.final != Outcome.OK.value:
                 self._emit(note_event(f"final reader {worker.slot} did not reach every end: the final read is incomplete"))
             end(worker)
-        for problem in self._record_logs(writer):
+        for problem in self._logs.record(writer):
             self._note(problem)
         writer.close()
         for problem in write_stored(self._cluster, self._plan["run"], self._run_dir):
             self._emit(note_event(problem))
 
-    def _drain(self, program: Program, pool: WorkerPool, writer: HistoryWriter) -> None:
-        """Let the application catch up with its input, record whether it has, and end its instances."""
-        self._emit(phase_event("drain", f"waiting until the application has caught up, at most {program.drain_s:g} s"))
-        own = set(partitions_of(self._plan, [topic_of(self._plan, program.input)]))
-        last = {name: offset for name, offset in last_inputs(self._run_dir / "history").items() if name in own}
-        outputs = partitions_of(self._plan, [topic_of(self._plan, program.output)])
-        group = group_of_program(self._plan, program)
-        number = next(self._numbers)
-        writer.invoke(-1, number, "drain", {})
-        history = self._run_dir / "history"
-        done, value = Draining(
-            program, group, last, outputs, self._cluster.admin, pool.tend, lambda: task_stands_still(history)
-        ).wait()
-        writer.complete(Outcome.OK if done else Outcome.INFO, -1, number, "drain", value, errors=[])
-        if not done:
-            self._emit(note_event(f"the application had not caught up with its input after {program.drain_s:g} s"))
-
-        if program.stores:
-            self._dump_stores(program, pool, writer)
-
-    def _dump_stores(self, program: Program, pool: WorkerPool, writer: HistoryWriter) -> None:
-        """Ask the instances for what their state stores hold, and record it."""
-        self._emit(phase_event("drain", "the instances dump their state stores"))
-        group = group_of_program(self._plan, program)
-        topics = {store.partition("=")[0]: changelog_of(group, store) for store in program.stores}
-        directories = {f"c{slot}": directory_of(self._run_dir, slot) for slot in pool.running(self._instances)}
-        dumps = StoreDumps(self._cluster, topics, directories, pool.tend)
-        for problem in dumps.record(self._entry_of(), writer, lambda: next(self._numbers)):
-            self._note(problem)
-
-    def _entry_of(self) -> Callable[[LogRecord], LogEntry | None]:
-        """What a record of the workload's logs is: of a connector's by the run's prefix, of a changelog by the run."""
-        place, workload = self._plan["prefix" if self._connect else "run"], self._workload
-        return lambda record: workload.entry(record, place)  # type: ignore[attr-defined]
-
-    def _record_logs(self, writer: HistoryWriter) -> Iterator[str]:
-        """Record what the leaders have of the topics that the workload names; yields what could not be read."""
-        if self._connect or (self._program and self._program.stores):
-            topics = self._workload.logs(self._plan["prefix"])  # type: ignore[attr-defined]
-            yield from record_logs(self._cluster, topics, self._entry_of(), writer, lambda: next(self._numbers))
-
-    def _await_growth(self, pool: WorkerPool) -> None:
-        """Let the connectors write something after the last fault, so that what a fault has delayed is seen."""
-        self._emit(phase_event("drain", f"waiting until the connectors write again, at most {GROWTH_S:g} s"))
-        deadline, before = time.monotonic() + GROWTH_S, self._ends()
-        while self._ends() == before and time.monotonic() < deadline:
-            pool.tend()
-            time.sleep(PROGRESS_EVERY_S)
-        if time.monotonic() >= deadline:
-            self._emit(note_event(f"no connector has written a record in {GROWTH_S:g} s after the last fault"))
-
-    def _ends(self) -> dict[str, int]:
-        return self._offsets.ends(Isolation.COMMITTED)
+    def _end_program(self, program: ProgramPart, pool: WorkerPool, writer: HistoryWriter) -> None:
+        """Let the program catch up with its input, and record what its stores hold."""
+        program.drain(pool.tend, writer)
+        if program.program.stores:
+            running = pool.running(self._instances)
+            for problem in program.dump_stores(running, pool.tend, self._logs.entry_of(), writer):
+                self._note(problem)
 
     def _end_instances(self, pool: WorkerPool) -> None:
         if self._conductors:
@@ -427,8 +379,8 @@ class Performance:
     def _group_offsets(self, writer: HistoryWriter) -> None:
         """Record what the groups of the workload have committed, once every transaction is decided."""
         groups = {group_of(self._plan, role): topics_of(self._plan, role) for role in self._roles if role.group}
-        if self._program and (own := group_of_program(self._plan, self._program)):
-            groups[own] = [topic_of(self._plan, self._program.input)]
+        if self._program and (own := self._program.group):
+            groups[own] = [self._program.input]
         for group, topics in groups.items():
             number = next(self._numbers)
             writer.invoke(-1, number, "group-offsets", {})

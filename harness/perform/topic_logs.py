@@ -5,10 +5,21 @@ Each partition is an operation `read-log` of the harness (docs/connect.md). The 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from fencepost.harness.api import Cluster, ClusterError, LogEntry, LogRecord, Outcome, ReadingLogs
+from fencepost.harness.api import (
+    Cluster,
+    ClusterError,
+    HarnessError,
+    LogEntry,
+    LogRecord,
+    Outcome,
+    ReadingLogs,
+    ReadsBack,
+    Workload,
+)
 from fencepost.harness.api.clusters import second_of
 from fencepost.harness.api.logs import cluster_and_name, of_second
 from fencepost.harness.history.writer import HistoryWriter
@@ -16,6 +27,48 @@ from fencepost.harness.history.writer import HistoryWriter
 FUNCTION = "read-log"
 MARKERS = ("COMMIT", "ABORT", "control")
 EntryOf = Callable[[LogRecord], LogEntry | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkloadLogs:
+    """The topics that a workload has read at the end, if it has any: logs of connectors, changelogs of a program's stores.
+
+    place: the run's prefix for workers of Connect, the run for a program. number: of the harness's next operation.
+    """
+
+    workload: Workload
+    wanted: bool
+    prefix: str
+    place: str
+    cluster: Cluster
+    number: Callable[[], int]
+
+    @classmethod
+    def of(cls, workload: Workload, plan: Mapping[str, Any], cluster: Cluster, number: Callable[[], int]) -> WorkloadLogs:
+        """The logs that the roles of a workload make of interest."""
+        connect = any(role.connect for role in workload.roles())
+        stores = any(role.program.stores for role in workload.roles() if role.program)
+        prefix, place = plan.get("prefix", ""), plan["prefix" if connect else "run"]
+        return cls(workload=workload, wanted=connect or stores, prefix=prefix, place=place, cluster=cluster, number=number)
+
+    @property
+    def _readable(self) -> ReadsBack:
+        if not isinstance(self.workload, ReadsBack):
+            raise HarnessError(
+                f"{type(self.workload).__name__} lacks logs and entry (harness.api.ReadsBack), and its roles need them"
+            )
+        return self.workload
+
+    def entry_of(self) -> EntryOf:
+        """The meaning of a record of these topics."""
+        workload, place = self._readable, self.place
+        return lambda record: workload.entry(record, place)
+
+    def record(self, writer: HistoryWriter) -> Iterator[str]:
+        """Record what the leaders have of the topics; yields what could not be read."""
+        if self.wanted:
+            topics = self._readable.logs(self.prefix)
+            yield from record_logs(self.cluster, topics, self.entry_of(), writer, self.number)
 
 
 def record_logs(
