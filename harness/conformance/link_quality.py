@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
 from fencepost.harness.api import Cluster, Losable, PacketTimes, Pair, Slowable
+from fencepost.harness.api.declarations import Change
 from fencepost.harness.conformance import snapshot
-from fencepost.harness.conformance.call_record import Change
 
 PACKETS, SIZE, HEADERS = 10, 1400, 28  # datagrams over a link; bytes of one that tells the bandwidth
 LEAST_MS = 2.0  # less than this is what a busy machine does to any packet
@@ -58,7 +58,7 @@ def settles_at_once(cluster: Any) -> bool:
 
 def measure(cluster: Cluster, change: Change, before: Quality) -> Measured:
     """Whether a change that `slow`, `lose` or `throttle` began shows now."""
-    return {"slow": _slow, "lose": _lossy, "throttle": _throttled}[change.call](cluster, change, before)
+    return MEASURED[change.call](cluster, change, before)
 
 
 def _slow(cluster: Any, change: Change, before: Quality) -> Measured:
@@ -128,3 +128,6 @@ def _throttled(cluster: Any, change: Change, _: Quality) -> Measured:
 def _pairs(arguments: Mapping[str, Any]) -> list[Pair]:
     pairs: Iterable[Pair] = arguments.get("pairs", ())
     return [(source, destination) for source, destination in pairs]
+
+
+MEASURED: Mapping[str, Callable[[Any, Change, Quality], Measured]] = {"slow": _slow, "lose": _lossy, "throttle": _throttled}
