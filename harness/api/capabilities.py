@@ -24,6 +24,27 @@ from fencepost.harness.api.effects import (
 from fencepost.harness.api.observation import UNKNOWN, Argument, Subjects, as_it_is, shown_by, shows, undone_by, unobservable
 from fencepost.harness.api.rights import Right
 
+__all__ = [
+    "Authorizing",
+    "Fillable",
+    "HeldBack",
+    "Killable",
+    "Losable",
+    "Measurable",
+    "PacketTimes",
+    "Pair",
+    "Partitionable",
+    "Pausable",
+    "Powered",
+    "Scalable",
+    "Skewable",
+    "Slowable",
+    "Stoppable",
+    "Throttleable",
+    "Upgradable",
+    "Wipeable",
+]
+
 Pair = tuple[str, str]  # (source node, destination node): packets from source are dropped on arrival at destination
 FROZEN = "T"  # the kernel's letter for a process that SIGSTOP has stopped
 NO_BYTES = 64 << 10  # so few free bytes of a disk, or stored ones, are none
