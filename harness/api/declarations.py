@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from inspect import signature
 from typing import Any
 
 from fencepost.harness.api.capabilities import CAPABILITIES
@@ -88,6 +89,22 @@ class Declarations:
 def declarations(needs: Iterable[type] = ()) -> Declarations:
     """Declarations of these capabilities, which a fault needs, and of fencepost's own, which prevail where both have a call."""
     return _declarations((*(need for need in needs if need not in OWN), *OWN))
+
+
+def mistakes(interface: type) -> list[str]:
+    """What the calls of an interface declare and nobody knows, a sentence each."""
+    declared, found = declarations([interface]), []
+    for name in calls_of([interface]):
+        shown, undo = declared.shown_by.get(name, ()), declared.undone_by.get(name)
+        parameters = signature(declared.calls[name]).parameters
+        found += [
+            f'{name} is shown by "{one.aspect}", which no look shows' for one in shown if one.aspect not in declared.aspects
+        ]
+        becomes = [one.becomes.name for one in shown if isinstance(one.becomes, Argument)]
+        found += [f"{name} has no argument {one}, which its aspect becomes" for one in becomes if one not in parameters]
+        undoing = [undo.call] if undo else [declared.ends[name]] if name in declared.ends else []
+        found += [f"{name} is undone by {one}, which is no call" for one in undoing if one not in declared.calls]
+    return [f"{interface.__name__}.{text}" for text in found]
 
 
 @cache

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from inspect import signature
+from inspect import isfunction, signature
 from typing import Any, TypeVar
 
 Call = TypeVar("Call", bound=Callable[..., Any])
@@ -159,15 +159,20 @@ def undone_by(call_name: str, **arguments: Any) -> Callable[[Call], Call]:
 
 
 def aspects_of(interfaces: Iterable[type]) -> dict[str, Aspect]:
-    """The aspects that calls of interfaces show, those that they inherit included: name -> aspect."""
-    bases = dict.fromkeys(base for interface in interfaces for base in reversed(interface.__mro__))
+    """The aspects that calls of interfaces show, inherited calls included: name -> aspect. The last of a name prevails."""
     return {
-        one["name"]: Aspect(call=name, interface=base, **one)
-        for base in bases
+        one["name"]: Aspect(call=name, interface=_checkable(base, interface), **one)
+        for interface in interfaces
+        for base in reversed(interface.__mro__)
         for name, call in vars(base).items()
-        if callable(call)
-        for one in getattr(call, "__dict__", {}).get("shows", ())
+        if isfunction(call)
+        for one in vars(call).get("shows", ())
     }
+
+
+def _checkable(base: type, interface: type) -> type:
+    """The base that has the call, if a cluster can be asked whether it has that capability."""
+    return base if getattr(base, "_is_runtime_protocol", False) else interface
 
 
 def names_of(subjects: Any) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, get_type_hints
 
 from fencepost.harness.api import ChangesTopicSettings, Cluster, ClusterProvider, Fault, JudgesSettings, Receipt, Scalable
+from fencepost.harness.api.declarations import mistakes
 
 SIGNATURES = {"inject": "(self, cluster, rng)", "heal": "(self, cluster, receipt)"}
 
@@ -75,7 +76,10 @@ def _wrong_needs(cls: type) -> list[str]:
     needs = getattr(cls, "needs", None)
     if not isinstance(needs, tuple) or not all(isinstance(one, type) for one in needs):
         return [f"{cls.__name__}.needs must be a tuple of capabilities: `needs: ClassVar[tuple[type, ...]] = (Killable,)`"]
-    return [f"{cls.__name__}.needs: {one.__name__} must be @runtime_checkable" for one in needs if not _is_runtime_checkable(one)]
+    unchecked = [
+        f"{cls.__name__}.needs: {one.__name__} must be @runtime_checkable" for one in needs if not _is_runtime_checkable(one)
+    ]
+    return [*unchecked, *(f"{cls.__name__}.needs: {text}" for need in needs for text in mistakes(need))]
 
 
 def _is_runtime_checkable(capability: type) -> bool:

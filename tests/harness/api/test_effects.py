@@ -10,9 +10,9 @@ import pytest
 from fencepost.harness import api
 from fencepost.harness.api import Admin
 from fencepost.harness.api.capabilities import CAPABILITIES
-from fencepost.harness.api.declarations import declarations
+from fencepost.harness.api.declarations import declarations, mistakes
 from fencepost.harness.api.effects import Effect, calls_of, effects_of, ends_of
-from fencepost.harness.api.observation import ABSENT, UNKNOWN, Argument
+from fencepost.harness.api.observation import ABSENT, UNKNOWN
 from fencepost.harness.conformance.link_quality import MEASURED
 
 DECLARING = (*CAPABILITIES, Admin)
@@ -70,12 +70,13 @@ def test_a_call_of_several_capabilities_has_one_effect():
 @pytest.mark.parametrize("call", sorted(name for name, effect in DECLARED.effects.items() if effect.hurts))
 def test_what_hurts_says_what_shows_it_and_what_undoes_it(call):
     assert call in DECLARED.shown_by or call in MEASURED, f"decorate {call} with shown_by, or unobservable"
-    for shown in DECLARED.shown_by.get(call, ()):
-        assert shown.aspect in DECLARED.aspects
-        if isinstance(shown.becomes, Argument):
-            assert shown.becomes.name in inspect.signature(DECLARED.calls[call]).parameters
     if DECLARED.effects[call] in (Effect.HURTS_NODE, Effect.CUTS_LINKS):
         assert call in DECLARED.undone_by, f"decorate {call} with undone_by"
+
+
+@pytest.mark.parametrize("interface", DECLARING, ids=in_words)
+def test_declarations_name_what_is_there(interface):
+    assert mistakes(interface) == []
 
 
 @pytest.mark.parametrize(("call", "undo"), DECLARED.undone_by.items(), ids=str)

@@ -20,6 +20,7 @@ from fencepost.harness.conformance import snapshot
 from fencepost.harness.conformance.fixture import Bounds
 from fencepost.harness.conformance.stories import ON_CLUSTER, Kit
 from fencepost.harness.perform.budget import Ledger
+from fencepost.harness.plugins.fault_validation import breaches
 from fencepost.nemesis.support import targets
 from fencepost.nemesis.support.attempts import no_target, undo_on_error
 from fencepost.nemesis.testing import FakeCluster
@@ -270,3 +271,40 @@ def test_the_budget_counts_its_nodes():
         ledger.view(2, "stop-cleaner", needs=(Cleanable,)).stop_cleaner("n2")
     view.start_cleaner("n1")
     assert ledger.view(3, "kill").kill("n2") is None
+
+
+@runtime_checkable
+class Misspelt(Protocol):
+    """Its declarations name what is not there."""
+
+    @undone_by("start_claener")
+    @shown_by("log claener")
+    @hurts_node
+    def stop_cleaner(self, node: str) -> None: ...
+
+    @shown_by("log cleaner", becomes=Argument("kbits"))
+    @changes_until("unlimit")
+    def limit(self, nodes: Iterable[str], kbit_s: int) -> int: ...
+
+    @shows("log cleaner", Subjects.BROKERS)
+    @looks
+    def cleaner(self, node: str) -> str: ...
+
+
+def test_declarations_that_name_nothing_are_named_when_the_fault_is_loaded():
+    cls = dataclass(frozen=True, kw_only=True)(type("Odd", (StopCleaner,), {"needs": (Misspelt,)}))
+    assert breaches(cls) == [
+        'Odd.needs: Misspelt.stop_cleaner is shown by "log claener", which no look shows',
+        "Odd.needs: Misspelt.stop_cleaner is undone by start_claener, which is no call",
+        "Odd.needs: Misspelt.limit has no argument kbits, which its aspect becomes",
+        "Odd.needs: Misspelt.limit is undone by unlimit, which is no call",
+    ]
+    assert breaches(StopCleaner) == []
+
+
+def test_a_call_without_a_derivable_answer_says_what_it_lacks():
+    cluster = FakeCluster(capabilities=(Misspelt,))
+    with pytest.raises(NotImplementedError, match="no stop_cleaner: declare what its look answers then"):
+        cluster.stop_cleaner("n1")
+    with pytest.raises(NotImplementedError, match="no cleaner: declare the aspect that it shows, and what is `whole` there"):
+        cluster.cleaner("n1")
