@@ -6,7 +6,7 @@ Every call declares what it does to the cluster (`harness.api.effects`), how tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -21,7 +21,17 @@ from fencepost.harness.api.effects import (
     prepares,
     restores_node,
 )
-from fencepost.harness.api.observation import UNKNOWN, Argument, Subjects, as_it_is, shown_by, shows, undone_by, unobservable
+from fencepost.harness.api.observation import (
+    UNKNOWN,
+    Argument,
+    Subjects,
+    as_it_is,
+    counted_by,
+    shown_by,
+    shows,
+    undone_by,
+    unobservable,
+)
 from fencepost.harness.api.rights import Right
 
 __all__ = [
@@ -49,6 +59,7 @@ Pair = tuple[str, str]  # (source node, destination node): packets from source a
 FROZEN = "T"  # the kernel's letter for a process that SIGSTOP has stopped
 NO_BYTES = 64 << 10  # so few free bytes of a disk, or stored ones, are none
 CLOCK_TOLERANCE_S = 2.0  # a clock that is read over the network is known to about a second
+LEAST_DELAY_MS = 2.0  # less than this is what a busy machine does to any packet, and to any write
 PacketTimes = list[float | None]  # milliseconds that each of some packets took, in sending order; None: it has not arrived
 
 
@@ -247,10 +258,21 @@ class HeldBack:
     longest_ms: float = 0.0
 
 
+def _held_back(answer: Mapping[str, HeldBack], arguments: Mapping[str, Any]) -> tuple[bool, str]:
+    """Whether writes waited, and half of the delay that was asked for at least."""
+    delay_ms = float(arguments.get("delay_ms", 0.0))
+    least_ms = max(LEAST_DELAY_MS, delay_ms / 2) if delay_ms or not arguments.get("mb_s") else 0.0
+    held = [one for one in answer.values() if one.operations]
+    longest_ms = max((one.longest_ms for one in held), default=0.0)
+    text = f"{sum(one.operations for one in held)} writes waited up to {longest_ms:g} ms"
+    return bool(held) and longest_ms >= least_ms, text
+
+
 @runtime_checkable
 class Throttleable(Protocol):
     """Nodes whose disks can be made slow."""
 
+    @counted_by("held_back", shows=_held_back)
     @changes_until("unthrottle")
     def throttle(self, nodes: Iterable[str], delay_ms: float = 0.0, mb_s: float = 0.0) -> int:
         """From now on hold back what these nodes write and sync, beside what holds it back already; a number for `unthrottle`.

@@ -11,7 +11,7 @@ from typing import Any
 from fencepost.harness.api.capabilities import CAPABILITIES
 from fencepost.harness.api.clusters import Admin
 from fencepost.harness.api.effects import Effect, calls_of, effects_of, ends_of
-from fencepost.harness.api.observation import CHANGED, Argument, Aspect, ShownBy, UndoneBy, aspects_of, names_of
+from fencepost.harness.api.observation import CHANGED, Argument, Aspect, CountedBy, ShownBy, UndoneBy, aspects_of, names_of
 
 OWN = (*CAPABILITIES, Admin)
 
@@ -37,7 +37,8 @@ class Declarations:
     """Declarations of some interfaces, by the names of their calls.
 
     effects: what a call does. ends: the call that ends what a call with a number began. undone_by: the call that undoes a call.
-    shown_by: the aspects in which a call shows; empty: nothing shows it. aspects: by their names.
+    shown_by: the aspects in which a call shows; empty: nothing shows it. counted_by: the look that counts what a call does that
+    returns a number. aspects: by their names.
     """
 
     calls: Mapping[str, Callable[..., Any]]
@@ -45,6 +46,7 @@ class Declarations:
     ends: Mapping[str, str]
     undone_by: Mapping[str, UndoneBy]
     shown_by: Mapping[str, tuple[ShownBy, ...]]
+    counted_by: Mapping[str, CountedBy]
     aspects: Mapping[str, Aspect]
 
     def is_shown(self, call: str) -> bool:
@@ -102,6 +104,8 @@ def mistakes(interface: type) -> list[str]:
         ]
         becomes = [one.becomes.name for one in shown if isinstance(one.becomes, Argument)]
         found += [f"{name} has no argument {one}, which its aspect becomes" for one in becomes if one not in parameters]
+        counting = [declared.counted_by[name].look] if name in declared.counted_by else []
+        found += [f"{name} is counted by {one}, which is no call" for one in counting if one not in declared.calls]
         undoing = [undo.call] if undo else [declared.ends[name]] if name in declared.ends else []
         found += [f"{name} is undone by {one}, which is no call" for one in undoing if one not in declared.calls]
     return [f"{interface.__name__}.{text}" for text in found]
@@ -110,11 +114,16 @@ def mistakes(interface: type) -> list[str]:
 @cache
 def _declarations(interfaces: tuple[type, ...]) -> Declarations:
     calls = calls_of(interfaces)
+
+    def each(key: str) -> dict[str, Any]:
+        return {name: vars(call)[key] for name, call in calls.items() if key in vars(call)}
+
     return Declarations(
         calls,
         effects_of(interfaces),
         ends_of(interfaces),
-        {name: vars(call)["undone_by"] for name, call in calls.items() if "undone_by" in vars(call)},
-        {name: vars(call)["shown_by"] for name, call in calls.items() if "shown_by" in vars(call)},
+        each("undone_by"),
+        each("shown_by"),
+        each("counted_by"),
         aspects_of(interfaces),
     )

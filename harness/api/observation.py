@@ -76,6 +76,24 @@ class UndoneBy:
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
+def is_there(answer: Any, arguments: Mapping[str, Any]) -> tuple[bool, str]:
+    """Whether an answer is more than nothing, and the answer in words."""
+    return bool(answer), str(answer)
+
+
+@dataclass(frozen=True)
+class CountedBy:
+    """A look that takes the number of a change, and counts what the change has done so far.
+
+    shows: whether such an answer shows the effect of a call with these arguments, and the answer in words
+    becomes: an answer about a change in force, for the cluster in memory
+    """
+
+    look: str
+    shows: Callable[[Any, Mapping[str, Any]], tuple[bool, str]] = is_there
+    becomes: Any = ABSENT
+
+
 def known(answer: Any) -> Any:
     """An answer as a state; None: nobody knows."""
     return UNKNOWN if answer is None else answer
@@ -146,6 +164,18 @@ def unobservable(call: Call) -> Call:
     """No look shows the effect of the call."""
     vars(call)["shown_by"] = ()
     return call
+
+
+def counted_by(
+    look: str, shows: Callable[[Any, Mapping[str, Any]], tuple[bool, str]] = is_there, becomes: Any = ABSENT
+) -> Callable[[Call], Call]:
+    """The call returns a number, and the look of this name counts what the change has done (`CountedBy`)."""
+
+    def declare(call: Call) -> Call:
+        vars(call)["counted_by"] = CountedBy(look, shows, becomes)
+        return call
+
+    return declare
 
 
 def undone_by(call_name: str, **arguments: Any) -> Callable[[Call], Call]:

@@ -17,11 +17,12 @@ from fencepost.harness.api.declarations import Change, declarations
 from fencepost.harness.api.observation import ABSENT, CHANGED, UNKNOWN, Aspect
 from fencepost.harness.conformance import snapshot
 from fencepost.harness.conformance.call_record import CallRecord
-from fencepost.harness.conformance.link_quality import MEASURED, Measured
+from fencepost.harness.conformance.link_quality import PROBED, Measured, is_measured
 from fencepost.harness.conformance.receipt_checks import Flaw
 from fencepost.harness.conformance.snapshot import Snapshot
 
 Comparison = Iterator[tuple[str, Any, Any]]  # what, as the evidence says, as the kit saw
+MEASURED = (*PROBED, *declarations().counted_by)  # calls of fencepost's whose effect is measured
 ASPECTS = declarations().shown_by  # call of fencepost's -> where it shows; nothing: it cannot be observed
 UNDO_LATER = "leave it in force until heal: a fault is active from the end of inject to the beginning of heal"
 NAME_HURT = "name in targets what was hurt; where only some were, name these in hit, and say in note why not the others"
@@ -89,7 +90,7 @@ def _without_calls(fault: Fault, receipt: Receipt, seen: Observations) -> Effect
 
 def _observable(change: Change, seen: Observations) -> bool | None:
     """False when the kit cannot observe this kind of change here; None when it is measured."""
-    if change.call in MEASURED:
+    if is_measured(change.call, seen.record.declared):
         return None if any(one == change and measured.shows is not None for one, measured in seen.measured) else False
     return any(aspect in seen.before.seen for aspect, _ in seen.aspects(change))
 

@@ -15,7 +15,7 @@ from fencepost.harness.conformance.call_record import CallRecord, RecordingClust
 from fencepost.harness.conformance.deadline import CallResult, call_within
 from fencepost.harness.conformance.doubles import HostedCluster
 from fencepost.harness.conformance.effect_checks import Observations
-from fencepost.harness.conformance.link_quality import MEASURED, Measured, Quality, measure, quality, settles_at_once
+from fencepost.harness.conformance.link_quality import PROBED, Measured, Quality, is_measured, measure, quality, settles_at_once
 from fencepost.harness.conformance.receipt_checks import Flaw
 from fencepost.harness.conformance.results import StoryResult
 from fencepost.harness.conformance.snapshot import Snapshot, take
@@ -96,18 +96,18 @@ class Fixture:
     def observed(self, before: Snapshot) -> Observations:
         """What the kit sees now of the last strike."""
         during = self.take()
-        changes = [one for one in self._record.in_force if one.call in MEASURED]
+        changes = [one for one in self._record.in_force if is_measured(one.call, self._declared)]
         return Observations(self._record, before, during, tuple((one, self._measured(one)) for one in changes))
 
     def _measured(self, change: Change) -> Measured:
         try:
-            return measure(self.cluster, change, self._normal_quality)
+            return measure(self.cluster, change, self._normal_quality, self._declared)
         except (HarnessError, OSError) as error:
             return Measured(None, f"nobody could look: {error}")
 
     def still_measured(self, seen: Observations) -> list[Flaw]:
         """Changes that were measured while the fault was active, and still show."""
-        shown = [(one, self._measured(one)) for one, measured in seen.measured if measured.shows and one.call != "throttle"]
+        shown = [(one, self._measured(one)) for one, measured in seen.measured if measured.shows and one.call in PROBED]
         change = "undo all of it in heal, and do not return before it is undone"
         return [(f"after healing {one} still shows: {now.text}", change) for one, now in shown if now.shows]
 

@@ -29,6 +29,7 @@ class DeclaredState:
     def __init__(self, cluster: Any, done: Callable[[str, Any], None], capabilities: Iterable[type]) -> None:
         self._cluster, self._done, self._declared = cluster, done, declarations(capabilities)
         self._aspects = {one.call: one for one in self._declared.aspects.values() if one.look is None}
+        self._counting = {one.look for one in self._declared.counted_by.values()}
         self._numbers = 0
         self.answers: dict[str, dict[str, Any]] = {}
         self.in_force: list[Change] = []
@@ -51,11 +52,14 @@ class DeclaredState:
         """Undo what this call undoes, without making it."""
         self.in_force = [one for one in self.in_force if not self._declared.undoes(name, arguments, one)]
 
-    def _act(self, name: str, arguments: dict[str, Any]) -> int | None:
+    def _act(self, name: str, arguments: dict[str, Any]) -> Any:
         """Undo what the call undoes, or begin what it begins. A stubborn node can be healed, and not hurt."""
         first = next(iter(arguments.values()), "")
         self._done(name, first)
+        ended = [one for one in self.in_force if self._declared.undoes(name, arguments, one)]
         self.undo(name, **arguments)
+        if ended and ended[0].call in self._declared.counted_by:
+            return self._count(ended[0].call)
         if not self._declared.effects[name].hurts or self._declared.undoes_its_own(name, arguments):
             return None
         if any(self._declared.answer_after(one, arguments) is CHANGED for one in self._declared.shown_by.get(name, ())):
@@ -66,6 +70,9 @@ class DeclaredState:
         return number
 
     def _look(self, name: str, arguments: dict[str, Any]) -> Any:
+        if name in self._counting:
+            begun = [one for one in self.in_force if one.number == next(iter(arguments.values()))]
+            return self._count(begun[0].call) if begun else None
         aspect = self._aspects.get(name)
         if aspect is None or aspect.whole is ABSENT:
             raise NotImplementedError(UNDERIVED.format(name=name, missing="the aspect that it shows, and what is `whole` there"))
@@ -82,6 +89,13 @@ class DeclaredState:
                 if shown.aspect == aspect.name:
                     return self._declared.answer_after(shown, change.arguments)
         return self.answers.get(aspect.name, {}).get(subject, aspect.whole)
+
+    def _count(self, call: str) -> Any:
+        """What a change in force has done so far."""
+        becomes = self._declared.counted_by[call].becomes
+        if becomes is ABSENT:
+            raise NotImplementedError(UNDERIVED.format(name=call, missing="what counts it (`becomes`)"))
+        return becomes
 
     def _next_number(self) -> int:
         self._numbers += 1

@@ -13,7 +13,7 @@ from fencepost.harness.api.capabilities import CAPABILITIES
 from fencepost.harness.api.declarations import declarations, mistakes
 from fencepost.harness.api.effects import Effect, calls_of, effects_of, ends_of
 from fencepost.harness.api.observation import ABSENT, UNKNOWN
-from fencepost.harness.conformance.link_quality import MEASURED
+from fencepost.harness.conformance.effect_checks import MEASURED
 
 DECLARING = (*CAPABILITIES, Admin)
 CALLS = [(interface, name) for interface in DECLARING for name in calls_of([interface])]

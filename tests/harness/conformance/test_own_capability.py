@@ -14,7 +14,7 @@ import pytest
 
 from fencepost.harness.api import Cluster, HarnessError, OverBudget, Receipt
 from fencepost.harness.api.effects import changes_until, ends_change, hurts_node, looks, restores_node
-from fencepost.harness.api.observation import Argument, Subjects, shown_by, shows, undone_by
+from fencepost.harness.api.observation import Argument, Subjects, counted_by, shown_by, shows, undone_by
 from fencepost.harness.api.plans import Budget
 from fencepost.harness.conformance import snapshot
 from fencepost.harness.conformance.fixture import Bounds
@@ -56,8 +56,27 @@ class Cleanable(Protocol):
     def replication_rates(self, nodes: Iterable[str]) -> dict[str, int]: ...
 
 
+@runtime_checkable
+class Proxied(Protocol):
+    """Brokers behind a proxy that can delay requests, and counts those that it has delayed."""
+
+    @counted_by("delayed_requests", becomes=3)
+    @changes_until("undelay_requests")
+    def delay_requests(self, nodes: Iterable[str], delay_ms: float) -> int: ...
+
+    @ends_change
+    def undelay_requests(self, number: int) -> int | None: ...
+
+    @looks
+    def delayed_requests(self, number: int) -> int | None: ...
+
+
 class CleanableCluster(Cluster, Cleanable, Protocol):
     """A cluster whose log cleaners can be stopped."""
+
+
+class ProxiedCluster(Cluster, Proxied, Protocol):
+    """A cluster whose requests can be delayed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,8 +129,28 @@ class LimitReplication:
         return replace(receipt, healing={"after": cluster.replication_rates(receipt.targets)})
 
 
+@dataclass(frozen=True, kw_only=True)
+class DelayRequests:
+    """Delays the requests to a broker."""
+
+    needs: ClassVar[tuple[type, ...]] = (Proxied,)
+
+    def inject(self, cluster: ProxiedCluster, rng: Random) -> Receipt:
+        node = rng.choice(sorted(cluster.brokers))
+        number = cluster.delay_requests([node], 100.0)
+        with undo_on_error(lambda: cluster.undelay_requests(number)):
+            during = cluster.delayed_requests(number)
+        evidence = {"before": 0, "during": during, "number": number}
+        return Receipt(targets=(node,), evidence=evidence, effective=bool(during))
+
+    def heal(self, cluster: ProxiedCluster, receipt: Receipt) -> Receipt:
+        if "number" in receipt.evidence:
+            cluster.undelay_requests(receipt.evidence["number"])
+        return replace(receipt, healing={"after": 0})
+
+
 def fake() -> FakeCluster:
-    return FakeCluster(clients=3, capabilities=(Cleanable,))
+    return FakeCluster(clients=3, capabilities=(Cleanable, Proxied))
 
 
 def played(fault, cluster=None):
@@ -174,6 +213,7 @@ def test_a_snapshot_shows_what_calls_declare():
     [
         (StopCleaner(), "log cleaner of n2: running -> stopped"),
         (LimitReplication(), "replication rate of n2: 0 -> 64"),
+        (DelayRequests(), "delay_requests n2: 3"),
     ],
     ids=lambda value: type(value).__name__ if hasattr(value, "inject") else "",
 )
@@ -237,6 +277,7 @@ def test_a_lie_about_the_effect_is_found(inject, seen):
     [
         (StopCleaner(), "after healing log cleaner of n2: running -> stopped"),
         (LimitReplication(), "after healing replication rate of n2: 0 -> 64"),
+        (DelayRequests(), "after healing what it began by delay_requests goes on"),
     ],
     ids=lambda value: type(value).__name__ if hasattr(value, "inject") else "",
 )
@@ -246,6 +287,14 @@ def test_a_heal_that_does_nothing_is_found_and_the_kit_heals_instead(fault, left
     assert stories["heal"].ok is False
     assert left in stories["heal"].seen
     assert cluster.whole()
+
+
+def test_a_change_that_counts_nothing_is_no_effect():
+    cluster = fake()
+    cluster.stubborn |= {*cluster.brokers}
+    boast = liar(DelayRequests(), lambda self, cluster, rng: replace(DelayRequests.inject(self, cluster, rng), effective=True))
+    found = played(boast, cluster)["effect"]
+    assert (found.ok, found.seen) == (False, "effective is True, but the kit sees nothing of delay_requests n2 (None)")
 
 
 def leaves_it(self, cluster, rng):
