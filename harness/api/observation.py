@@ -8,7 +8,7 @@ kit's snapshots and effect checks, and the cluster in memory that faults are tes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from inspect import isfunction, signature
 from typing import Any, TypeVar
@@ -136,7 +136,7 @@ class Aspect:
     @property
     def takes_several(self) -> bool:
         """Whether the call that looks takes several subjects, and answers with a mapping of them."""
-        parameters = list(signature(vars(self.interface)[self.call]).parameters.values())[1:]
+        parameters = list(signature(getattr(self.interface, self.call)).parameters.values())[1:]
         return bool(parameters) and parameters[0].annotation not in (str, "str")
 
 
@@ -144,7 +144,8 @@ def shows(name: str, subjects: Subjects = Subjects.ALL, **fields: Any) -> Callab
     """The call looks at an aspect of this name; `fields` are those of `Aspect`."""
 
     def declare(call: Call) -> Call:
-        vars(call).setdefault("shows", []).insert(0, {"name": name, "subjects": subjects, **fields})
+        aspect = Aspect(name=name, call=call.__name__, interface=object, subjects=subjects, **fields)
+        vars(call)["shows"] = (aspect, *vars(call).get("shows", ()))
         return call
 
     return declare
@@ -191,10 +192,10 @@ def undone_by(call_name: str, **arguments: Any) -> Callable[[Call], Call]:
 def aspects_of(interfaces: Iterable[type]) -> dict[str, Aspect]:
     """The aspects that calls of interfaces show, inherited calls included: name -> aspect. The last of a name prevails."""
     return {
-        one["name"]: Aspect(call=name, interface=_checkable(base, interface), **one)
+        one.name: replace(one, interface=_checkable(base, interface))
         for interface in interfaces
         for base in reversed(interface.__mro__)
-        for name, call in vars(base).items()
+        for call in vars(base).values()
         if isfunction(call)
         for one in vars(call).get("shows", ())
     }

@@ -13,7 +13,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 import pytest
 
 from fencepost.harness.api import Cluster, HarnessError, OverBudget, Receipt
-from fencepost.harness.api.effects import changes_until, ends_change, hurts_node, looks, restores_node
+from fencepost.harness.api.effects import changes, changes_until, ends_change, hurts_node, looks, restores_node
 from fencepost.harness.api.observation import Argument, Subjects, counted_by, shown_by, shows, undone_by
 from fencepost.harness.api.plans import Budget
 from fencepost.harness.conformance import snapshot
@@ -357,3 +357,29 @@ def test_a_call_without_a_derivable_answer_says_what_it_lacks():
         cluster.stop_cleaner("n1")
     with pytest.raises(NotImplementedError, match="no cleaner: declare the aspect that it shows, and what is `whole` there"):
         cluster.cleaner("n1")
+
+
+class Wiped(Protocol):
+    """A base of a capability that no cluster can be asked about."""
+
+    @shown_by("tombstones", becomes=0)
+    @changes
+    def purge(self, node: str) -> None: ...
+
+    @shows("tombstones", Subjects.BROKERS, whole=9, restored=False)
+    @looks
+    def tombstones(self, nodes: Iterable[str]) -> dict[str, int]: ...
+
+
+@runtime_checkable
+class Purgeable(Wiped, Protocol):
+    """The capability; its calls are inherited."""
+
+
+def test_declarations_are_inherited():
+    cluster = FakeCluster(capabilities=(Purgeable,))
+    before = snapshot.take(cluster, needs=(Purgeable,))
+    cluster.purge("n3")
+    now = snapshot.take(cluster, needs=(Purgeable,))
+    assert snapshot.changes(before, now) == ["tombstones of n3: 9 -> 0"]
+    assert snapshot.hurt(now, before) == []
