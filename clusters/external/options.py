@@ -8,35 +8,27 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
 from fencepost.harness.api import (
-    Authorizing,
     Between,
     CampaignError,
-    Fillable,
     Killable,
     ListingTransactions,
     Losable,
+    Measurable,
     Partitionable,
     Pausable,
-    Powered,
     Scalable,
-    Skewable,
     Slowable,
-    Stoppable,
-    Throttleable,
-    Upgradable,
-    Wipeable,
 )
 from fencepost.harness.api.bounds import out_of_bounds
+from fencepost.harness.api.capabilities import CAPABILITIES
 from fencepost.harness.secrets import mistakes
 
 NOT_OURS = "fencepost does not run these brokers and cannot hurt them; a fault of your own can (nemesis/README.md)"
 SHARED_NETWORK = "clients reach these brokers over this machine's own network, which fencepost does not cut"
 CLIENT_CAPABILITIES: tuple[type, ...] = (Killable, Pausable, Scalable)  # what can be done to clients
 NETWORK_CAPABILITIES: tuple[type, ...] = (Partitionable, Losable, Slowable)
-BROKER_CAPABILITIES: tuple[type, ...] = (
-    *(Stoppable, Upgradable, Wipeable, Powered, Fillable, Throttleable, Skewable),
-    Authorizing,
-    ListingTransactions,
+BROKER_CAPABILITIES: tuple[type, ...] = tuple(
+    one for one in (*CAPABILITIES, ListingTransactions) if one not in (*CLIENT_CAPABILITIES, *NETWORK_CAPABILITIES, Measurable)
 )
 _ADDRESS = re.compile(r"[^\s,:]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}")
 _PREFIX = re.compile(r"[A-Za-z0-9._-]{1,100}")

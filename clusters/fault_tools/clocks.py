@@ -73,17 +73,25 @@ def measured_offset_s(address: Address, log: Callable[[], str]) -> float | None:
 
 
 def _single_offset_s(address: Address, log: Callable[[], str]) -> float | None:
-    """The offset by one request: too large by the time that the broker takes to log it."""
+    """The offset by one request: too large by the time that the broker takes to log it.
+
+    The system may give the request the port of an earlier one, whose line is in the log already.
+    """
     with suppress(OSError), socket.create_connection(address, timeout=_ANSWER_WITHIN_S) as connection:
-        mark, sent_s = f":{connection.getsockname()[1]}", time.time()
+        mark = f":{connection.getsockname()[1]}"
+        earlier, sent_s = set(_lines_with(mark, log)), time.time()
         connection.sendall(_TOO_LONG)
         deadline = time.monotonic() + _ANSWER_WITHIN_S
         while time.monotonic() < deadline:
-            for line in reversed(log().splitlines()):
-                if mark in line and (logged := _date(line)) is not None:
+            for line in reversed(_lines_with(mark, log)):
+                if line not in earlier and (logged := _date(line)) is not None:
                     return round(logged - sent_s, 3)
             time.sleep(_POLL_S)
     return None
+
+
+def _lines_with(mark: str, log: Callable[[], str]) -> list[str]:
+    return [line for line in log().splitlines() if mark in line]
 
 
 def _date(line: str) -> float | None:

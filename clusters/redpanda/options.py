@@ -9,19 +9,29 @@ from typing import Annotated, Any, ClassVar
 from fencepost.clusters.kafka.options import THROTTLE_ONLY_LOCAL
 from fencepost.clusters.redpanda.settings import properties
 from fencepost.harness.api import (
-    Authorizing,
     Between,
     CampaignError,
     Fillable,
+    Killable,
+    Losable,
+    Measurable,
+    Partitionable,
+    Pausable,
     Powered,
+    Scalable,
     Skewable,
+    Slowable,
+    Stoppable,
     Throttleable,
     Upgradable,
     Wipeable,
 )
 from fencepost.harness.api.bounds import out_of_bounds
+from fencepost.harness.api.capabilities import CAPABILITIES
 
 LEAST_MB, MOST_MB = 512, 1 << 17
+AVAILABLE = (Killable, Stoppable, Pausable, Scalable, Partitionable, Measurable, Losable, Slowable)
+UNKNOWN = "how Redpanda does this is not known here"
 _OTHERS_MB = 256  # of a container's memory: for what is not the broker's own
 
 
@@ -61,12 +71,13 @@ class RedpandaOptions:
         return properties(self.brokers, self.settings)
 
     def missing(self) -> dict[type, str]:
+        unknown = dict.fromkeys((one for one in CAPABILITIES if one not in AVAILABLE), UNKNOWN)
         return {
+            **unknown,
             Upgradable: "Redpanda is not changed in the middle of a run",
             Wipeable: "every broker of Redpanda is one of its controllers, and a controller must not forget",
             Fillable: "how Redpanda does without room on its disk is not known here",
             Throttleable: THROTTLE_ONLY_LOCAL,
-            Authorizing: "what Redpanda's clients may do is not known here",
             Skewable: "how Redpanda tells its time is not known here",
             Powered: "what Redpanda has synced, and where it notes it, is not known here",
         }

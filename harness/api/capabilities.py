@@ -1,13 +1,14 @@
 """Capabilities: what can be done to a cluster beyond `Cluster`. A fault names those it needs; a cluster has those it can offer.
 
-Every call declares what it does to the cluster (`harness.api.effects`); the budget of faults and the conformance kit read it.
+Every call declares what it does to the cluster (`harness.api.effects`), how that is observed, and which call undoes it
+(`harness.api.observation`). The budget of faults, the conformance kit and the cluster in memory take what they know from here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from fencepost.harness.api.effects import (
     changes,
@@ -20,28 +21,92 @@ from fencepost.harness.api.effects import (
     prepares,
     restores_node,
 )
+from fencepost.harness.api.observation import (
+    UNKNOWN,
+    Argument,
+    Subjects,
+    as_it_is,
+    counted_by,
+    shown_by,
+    shows,
+    undone_by,
+    unobservable,
+)
 from fencepost.harness.api.rights import Right
+
+__all__ = [
+    "Authorizing",
+    "Fillable",
+    "HeldBack",
+    "Killable",
+    "Losable",
+    "Measurable",
+    "PacketTimes",
+    "Pair",
+    "Partitionable",
+    "Pausable",
+    "Powered",
+    "Scalable",
+    "Skewable",
+    "Slowable",
+    "Stoppable",
+    "Throttleable",
+    "Upgradable",
+    "Wipeable",
+]
 
 Pair = tuple[str, str]
 """A link in one direction: source node and destination node. Packets from source are dropped on arrival at destination."""
+FROZEN = "T"  # the kernel's letter for a process that SIGSTOP has stopped
+NO_BYTES = 64 << 10  # so few free bytes of a disk, or stored ones, are none
+CLOCK_TOLERANCE_S = 2.0  # a clock that is read over the network is known to about a second
+LEAST_DELAY_MS = 2.0  # less than this is what a busy machine does to any packet, and to any write
 PacketTimes = list[float | None]
 """Milliseconds that each of some packets took, in sending order; None: it has not arrived."""
+
+
+def _process_state(letter: str) -> str:
+    """`T` frozen, `gone`, or `awake`: a process that runs and a process that waits are the same here."""
+    return FROZEN if letter == FROZEN else "awake" if letter else "gone"
+
+
+def _data(stored_bytes: int) -> str:
+    return "none" if stored_bytes <= NO_BYTES else "there"
+
+
+def _disk(free_bytes: int) -> str:
+    return "full" if free_bytes <= NO_BYTES else "has room"
+
+
+def _clock(ahead_s: float | None) -> Any:
+    return UNKNOWN if ahead_s is None else "right" if abs(ahead_s) <= CLOCK_TOLERANCE_S else "ahead" if ahead_s > 0 else "behind"
+
+
+def _rights(cluster: Any) -> dict[str, tuple[str, ...]]:
+    """What clients may do and may not, of each name and of every one (`*`), by all brokers that answer."""
+    known = {right for rights in cluster.rights().values() for right in rights}
+    names = sorted({"*", *Subjects.TOPICS.of(cluster), *cluster.transactional_ids, *cluster.groups})
+    return {name: tuple(str(right) for right in sorted(known) if right.name == name) for name in names}
 
 
 @runtime_checkable
 class Killable(Protocol):
     """Nodes that can be killed (SIGKILL) and started again."""
 
+    @undone_by("start")
+    @shown_by("process", becomes=None)
     @hurts_node
     def kill(self, node: str) -> None: ...
     @restores_node
     def start(self, node: str) -> None:
         """Start a dead node; nothing if it runs. A client node is replaced by the harness instead, so nothing here."""
 
+    @shows("process", Subjects.NODES, state=as_it_is, restored=False, hurts_node=True)
     @looks
     def pid(self, node: str) -> int | None:
         """The node's process id while it lives, else None."""
 
+    @shows("answers", Subjects.SERVERS, restored=False, drifts=True)
     @looks
     def answers(self, node: str) -> bool:
         """Whether a broker answers a Kafka request right now (a client: whether it lives)."""
@@ -51,6 +116,8 @@ class Killable(Protocol):
 class Powered(Killable, Protocol):
     """Nodes that can lose what they had not fsynced, as when their power fails."""
 
+    @undone_by("start")
+    @unobservable
     @hurts_node
     def lose_unsynced(self, node: str) -> dict[str, tuple[int, int]]:
         """Throw away what a dead broker had written and not fsynced.
@@ -63,6 +130,8 @@ class Powered(Killable, Protocol):
 class Stoppable(Protocol):
     """Nodes that can be shut down (SIGTERM) and started again. A broker hands leadership over first (controlled shutdown)."""
 
+    @undone_by("start")
+    @shown_by("process", becomes=None)
     @hurts_node
     def stop(self, node: str) -> None:
         """Send SIGTERM and return at once; nothing if the node is dead. A frozen one begins to end when it thaws."""
@@ -89,6 +158,7 @@ class Stoppable(Protocol):
 class Upgradable(Protocol):
     """Nodes whose version of Kafka can be changed while they are down."""
 
+    @shows("version", Subjects.SERVERS, restored=False, drifts=True)
     @looks
     def version(self, node: str) -> str:
         """The version that the node's next start runs; the one it runs already, unless `use_version` came after its start."""
@@ -102,10 +172,13 @@ class Upgradable(Protocol):
 class Wipeable(Protocol):
     """Brokers whose data can be removed while they are down, as if they had got a new disk."""
 
+    @undone_by("start")
+    @shown_by("data", becomes=0)
     @hurts_node
     def wipe(self, node: str) -> None:
         """Remove all that a dead broker holds. Raises ClusterError while it lives, or when it votes in the quorum."""
 
+    @shows("data", Subjects.BROKERS, state=_data, whole=1_000_000, restored=False)
     @looks
     def stored_bytes(self, node: str) -> int:
         """Bytes of what a broker holds, besides its ids. Raises ClusterError when nobody can look."""
@@ -115,10 +188,13 @@ class Wipeable(Protocol):
 class Pausable(Protocol):
     """Nodes that can be frozen (SIGSTOP) and thawed (SIGCONT)."""
 
+    @undone_by("resume")
+    @shown_by("state", becomes="T")
     @hurts_node
     def pause(self, node: str) -> None: ...
     @restores_node
     def resume(self, node: str) -> None: ...
+    @shows("state", Subjects.NODES, state=_process_state, restored=False, hurts_node=True)
     @looks
     def process_state(self, node: str) -> str:
         """The kernel's letter for the process (R, S, D, T, Z; empty: gone). T is frozen."""
@@ -132,6 +208,8 @@ class Scalable(Protocol):
     def instances(self) -> dict[str, bool]:
         """The nodes of all instances, and whether each is to run; empty where there are none."""
 
+    @undone_by("recall")
+    @shown_by("process", becomes=None)
     @hurts_node
     def retire(self, node: str) -> None:
         """Have an instance end in order (a program by SIGTERM), and start no other in its place; done a moment later."""
@@ -153,6 +231,8 @@ class Scalable(Protocol):
 class Fillable(Killable, Protocol):
     """Nodes whose disks can be filled."""
 
+    @undone_by("clear_disk")
+    @shown_by("disk", becomes=0)
     @hurts_node
     def fill_disk(self, node: str) -> None:
         """Fill the disk of the node's data."""
@@ -161,6 +241,7 @@ class Fillable(Killable, Protocol):
     def clear_disk(self, node: str) -> None:
         """Give back what `fill_disk` took; nothing if it took nothing."""
 
+    @shows("disk", Subjects.SERVERS, state=_disk, whole=1_000_000, hurts_node=True)
     @looks
     def disk_free(self, node: str) -> int:
         """Bytes that are free there."""
@@ -179,10 +260,21 @@ class HeldBack:
     longest_ms: float = 0.0
 
 
+def _held_back(answer: Mapping[str, HeldBack], arguments: Mapping[str, Any]) -> tuple[bool, str]:
+    """Whether writes waited, and half of the delay that was asked for at least."""
+    delay_ms = float(arguments.get("delay_ms", 0.0))
+    least_ms = max(LEAST_DELAY_MS, delay_ms / 2) if delay_ms or not arguments.get("mb_s") else 0.0
+    held = [one for one in answer.values() if one.operations]
+    longest_ms = max((one.longest_ms for one in held), default=0.0)
+    text = f"{sum(one.operations for one in held)} writes waited up to {longest_ms:g} ms"
+    return bool(held) and longest_ms >= least_ms, text
+
+
 @runtime_checkable
 class Throttleable(Protocol):
     """Nodes whose disks can be made slow."""
 
+    @counted_by("held_back", shows=_held_back)
     @changes_until("unthrottle")
     def throttle(self, nodes: Iterable[str], delay_ms: float = 0.0, mb_s: float = 0.0) -> int:
         """From now on hold back what these nodes write and sync, beside what holds it back already; a number for `unthrottle`.
@@ -211,10 +303,13 @@ class Throttleable(Protocol):
 class Skewable(Protocol):
     """Nodes whose wall clocks can be set."""
 
+    @undone_by("skew", ahead_s=0.0)
+    @shown_by("clock", becomes=Argument("ahead_s"))
     @changes
     def skew(self, node: str, ahead_s: float) -> None:
         """Set a broker's wall clock so many seconds ahead of ours (behind, if negative); 0 sets it right."""
 
+    @shows("clock", Subjects.SERVERS, state=_clock, whole=0.0, down=None, hurts_node=True)
     @looks
     def clock_ahead(self, node: str) -> float | None:
         """How many seconds a broker's wall clock is ahead of ours, as it reports it; None when it does not answer."""
@@ -224,6 +319,8 @@ class Skewable(Protocol):
 class Partitionable(Protocol):
     """Nodes whose network can be cut, pair by pair and direction by direction."""
 
+    @undone_by("undrop")
+    @shown_by("network", becomes=False)
     @cuts_links
     def drop(self, pairs: Iterable[Pair]) -> None:
         """From now on drop every packet of each pair (adds to what is dropped already)."""
@@ -232,6 +329,7 @@ class Partitionable(Protocol):
     def undrop(self, pairs: Iterable[Pair]) -> None:
         """Let these pairs talk again; a pair that is not dropped is left alone."""
 
+    @shows("network", Subjects.LINKS, restored=False)
     @looks
     def probe(self, pairs: Iterable[Pair]) -> dict[Pair, bool]:
         """Send one datagram per pair; whether it arrived."""
@@ -283,10 +381,12 @@ class Slowable(Measurable, Protocol):
 class Authorizing(Protocol):
     """A cluster with an authorizer, where clients are a principal with rights of their own."""
 
+    @shows("rights", look=_rights)
     @looks
     def rights(self) -> dict[str, tuple[Right, ...]]:
         """The clients' rights as each broker that answers has them: brokers learn of changes one by one."""
 
+    @shown_by("rights")
     @changes_until("regrant")
     def revoke(self, names: Iterable[str], operation: str, resource: str) -> int:
         """Take from the clients the right to `operation` on these (`*`: every one); a number for `regrant`.

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Protocol, runtime_checkable
 
+from fencepost.harness.api import admin_aspects
 from fencepost.harness.api.effects import changes, looks, prepares
 from fencepost.harness.api.logs import LogRecord
+from fencepost.harness.api.observation import Subjects, shown_by, shows, undone_by, unobservable
 from fencepost.harness.api.values import Isolation
 
 
@@ -97,34 +99,46 @@ class Admin(Protocol):
 
     # The rest arranges the cluster anew, for faults. Each asks once, takes a few seconds at most, and raises ClusterError.
 
+    @shows("leader", look=admin_aspects.leaders, restored=False, drifts=True)
+    @shows("replicas", look=admin_aspects.replicas)
+    @shows("order of replicas", look=admin_aspects.order_of_replicas, drifts=True)
     @looks
     def placements(self, partitions: Iterable[str] | None = None) -> dict[str, Placement]:
         """Where each of these partitions is (None: of all there are, Kafka's own too); one that does not exist is left out."""
 
+    @shows("service", look=admin_aspects.service, drifts=True)
     @looks
     def in_service(self) -> tuple[str, ...]:
         """Brokers that all brokers that answer have for a part of the cluster."""
 
+    @shown_by("leader")
+    @shown_by("replicas")
     @changes
     def reassign(self, replicas: Mapping[str, Sequence[str]]) -> None:
         """Begin to move partitions to these nodes, the preferred leader first; `placements` shows how far it is."""
 
+    @shown_by("leader")
     @changes
     def elect(self, partitions: Iterable[str]) -> None:
         """Let the preferred replica of each lead, now."""
 
+    @undone_by("start")
+    @shown_by("service", becomes="out")
     @changes
     def unregister(self, node: str) -> None:
         """Strike a broker that is away off the cluster's list; it joins anew when it starts."""
 
+    @shows("settings", Subjects.TOPICS)
     @looks
     def topic_settings(self, topic: str) -> dict[str, str]:
         """A topic's own settings, without what it inherits."""
 
+    @shown_by("settings")
     @changes
     def set_topic_settings(self, topic: str, settings: Mapping[str, str | None]) -> None:
         """Change a topic's own settings; None takes one away."""
 
+    @shows("level", state=admin_aspects.features)
     @looks
     def features(self) -> dict[str, dict[str, int]]:
         """Node -> the cluster's features (`transaction.version`) and their levels, as each broker that answers has them.
@@ -132,14 +146,17 @@ class Admin(Protocol):
         A feature that a broker knows and the cluster does not use is at level 0.
         """
 
+    @shown_by("level")
     @changes
     def set_feature(self, name: str, level: int) -> None:
         """Raise or lower a feature of the whole cluster (KIP-584); brokers learn of it one by one, as `features` shows."""
 
+    @shown_by("id of topic")
     @changes
     def delete_topic(self, name: str) -> None:
         """Delete a topic; one that is not there is no error. Brokers learn of it one by one. Raises ClusterError."""
 
+    @shows("id of topic", Subjects.TOPICS, state=admin_aspects.topic_id, restored=False)
     @looks
     def topic_ids(self, topic: str) -> dict[str, str]:
         """Node -> a topic's id (KIP-516) as each broker that answers has it; empty: of a broker that knows no such topic.
@@ -160,6 +177,13 @@ class Admin(Protocol):
 
     # What operators see of transactions, and do to them.
 
+    @shows(
+        "producer id and epoch",
+        Subjects.TRANSACTIONAL_IDS,
+        state=admin_aspects.producer_epoch,
+        restored=False,
+        drifts=True,
+    )
     @looks
     def transactions(self, transactional_ids: Iterable[str]) -> dict[str, TransactionState]:
         """What the coordinators know of these ids, without those of which they know nothing. Raises ClusterError."""
@@ -168,6 +192,7 @@ class Admin(Protocol):
     def producers(self, partitions: Iterable[str]) -> dict[str, tuple[ActiveProducer, ...]]:
         """The producers that each partition's leader remembers. Raises ClusterError."""
 
+    @shown_by("producer id and epoch")
     @changes
     def fence_producer(self, transactional_id: str) -> tuple[int, int]:
         """Fence every producer with this id, as `Admin.fenceProducers` of the Java client; the new producer id and epoch.
@@ -179,10 +204,12 @@ class Admin(Protocol):
     def raise_epoch(self, transactional_id: str, epoch: int) -> None:
         """Fence again and again until the epoch is this one, or a later one; some milliseconds for each. Raises ClusterError."""
 
+    @unobservable
     @changes
     def end_transaction(self, transactional_id: str, producer_id: int, epoch: int, commit: bool) -> None:
         """Commit or abort the open transaction of a producer, in its stead. Raises ClusterError, and is silent, as above."""
 
+    @unobservable
     @changes
     def abort_on_partition(self, partition: str, producer: ActiveProducer) -> None:
         """Write an abort marker into one partition, as `kafka-transactions.sh abort`; the coordinator does not learn of it."""

@@ -1,6 +1,7 @@
 """What a call does to a cluster. Every call of a capability and of `Admin` declares it, with one of these decorators.
 
-The budget of faults, the views that faults act through, and the conformance kit take what they know of calls from here.
+The budget of faults, the views that faults act through, and the conformance kit take what they know of calls from here. What
+shows an effect, and what undoes it, is declared by `harness.api.observation`.
 """
 
 from __future__ import annotations

@@ -11,40 +11,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fencepost.harness.api import Fault, Receipt
-from fencepost.harness.api.capabilities import CAPABILITIES
+from fencepost.harness.api.admin_aspects import levels
+from fencepost.harness.api.capabilities import CAPABILITIES, NO_BYTES
+from fencepost.harness.api.declarations import Change, declarations
+from fencepost.harness.api.observation import ABSENT, CHANGED, UNKNOWN, Aspect
 from fencepost.harness.conformance import snapshot
-from fencepost.harness.conformance.call_record import CallRecord, Change
-from fencepost.harness.conformance.link_quality import Measured
+from fencepost.harness.conformance.call_record import CallRecord
+from fencepost.harness.conformance.link_quality import PROBED, Measured, is_measured
 from fencepost.harness.conformance.receipt_checks import Flaw
 from fencepost.harness.conformance.snapshot import Snapshot
 
 Comparison = Iterator[tuple[str, Any, Any]]  # what, as the evidence says, as the kit saw
-Aspect = tuple[str, Any]  # of a snapshot, and the state that shows the call
-CHANGED = object()  # any state but the one before
-ASPECTS: dict[str, tuple[Aspect, ...]] = {  # call -> where it shows; nothing: it cannot be observed
-    "kill": ((snapshot.PROCESS, None),),
-    "stop": ((snapshot.PROCESS, None),),
-    "retire": ((snapshot.PROCESS, None),),
-    "pause": ((snapshot.STATE, snapshot.FROZEN),),
-    "fill_disk": ((snapshot.DISK, "full"),),
-    "wipe": ((snapshot.DATA, "none"),),
-    "drop": ((snapshot.NETWORK, False),),
-    "skew": ((snapshot.CLOCK, CHANGED),),
-    "reassign": ((snapshot.LEADER, CHANGED), (snapshot.REPLICAS, CHANGED)),
-    "elect": ((snapshot.LEADER, CHANGED),),
-    "unregister": ((snapshot.SERVICE, "out"),),
-    "set_topic_settings": ((snapshot.SETTINGS, CHANGED),),
-    "set_feature": ((snapshot.FEATURES, CHANGED),),
-    "revoke": ((snapshot.RIGHTS, CHANGED),),
-    "lose_unsynced": (),
-    "fence_producer": ((snapshot.EPOCH, CHANGED),),
-    "delete_topic": ((snapshot.TOPIC, CHANGED),),
-    "end_transaction": (),
-    "abort_on_partition": (),
-}
-_ENDING = ("kill", "stop", "retire")
-_OF_NODES = (*_ENDING, "pause", "fill_disk", "skew")
-MEASURED = ("slow", "lose", "throttle")
+MEASURED = (*PROBED, *declarations().counted_by)  # calls of fencepost's whose effect is measured
+ASPECTS = declarations().shown_by  # call of fencepost's -> where it shows; nothing: it cannot be observed
 UNDO_LATER = "leave it in force until heal: a fault is active from the end of inject to the beginning of heal"
 NAME_HURT = "name in targets what was hurt; where only some were, name these in hit, and say in note why not the others"
 LOOK = "look whether it took hold, put what was seen into evidence, and set effective by that"
@@ -58,6 +37,12 @@ class Observations:
     before: Snapshot
     during: Snapshot
     measured: tuple[tuple[Change, Measured], ...] = ()
+
+    def aspects(self, change: Change) -> list[tuple[str, Any]]:
+        """The aspects in which a change shows, and its state there (CHANGED: any but the one before)."""
+        declared = self.record.declared
+        shown = [one for one in declared.shown_by.get(change.call, ()) if one.aspect in declared.aspects]
+        return [(one.aspect, declared.state_after(one, change.arguments)) for one in shown]
 
 
 @dataclass(frozen=True)
@@ -92,7 +77,7 @@ def _without_calls(fault: Fault, receipt: Receipt, seen: Observations) -> Effect
         undone = ", ".join(dict.fromkeys(str(one) for one in seen.record.undone[:4]))
         again = "".join(f"; {node} lives, as process {pid}, which evidence does not have" for node, pid in restarted.items())
         return Effect((("effective is True, but inject undid by itself what it had done: " + undone + again, UNDO_LATER),))
-    if changes := snapshot.changes(seen.before, seen.during, but=snapshot.BY_THEMSELVES):
+    if changes := snapshot.changes(seen.before, seen.during, but=seen.before.drifting):
         return Effect(seen=tuple(changes))
     if fault.needs and all(need in CAPABILITIES for need in fault.needs):
         needs = ", ".join(need.__name__ for need in fault.needs)
@@ -105,15 +90,15 @@ def _without_calls(fault: Fault, receipt: Receipt, seen: Observations) -> Effect
 
 def _observable(change: Change, seen: Observations) -> bool | None:
     """False when the kit cannot observe this kind of change here; None when it is measured."""
-    if change.call in MEASURED:
+    if is_measured(change.call, seen.record.declared):
         return None if any(one == change and measured.shows is not None for one, measured in seen.measured) else False
-    return any(aspect in seen.before.seen for aspect, _ in ASPECTS.get(change.call, ()))
+    return any(aspect in seen.before.seen for aspect, _ in seen.aspects(change))
 
 
 def _shown(change: Change, seen: Observations) -> Iterator[str]:
     """What the kit saw of a change, in words; nothing when it does not show."""
     yield from (f"{one}: {measured.text}" for one, measured in seen.measured if one == change and measured.shows)
-    for aspect, state in ASPECTS.get(change.call, ()):
+    for aspect, state in seen.aspects(change):
         before, during = seen.before.of(aspect), seen.during.of(aspect)
         for subject in _subjects(change, before):
             now = during.get(subject, before[subject])
@@ -151,7 +136,7 @@ def _spared(receipt: Receipt, seen: Observations) -> Iterator[Flaw]:
     Those in `hit` were hurt; without it all targets were, unless a note says why not.
     """
     calls = seen.record.in_force
-    if not calls or not all(one.call in _OF_NODES and _observable(one, seen) for one in calls):
+    if not calls or not all(seen.record.declared.hurts_nodes(one.call) and _observable(one, seen) for one in calls):
         return
     hit = receipt.evidence.get("hit")
     named = hit if isinstance(hit, list | tuple) else () if receipt.note else receipt.targets
@@ -183,7 +168,7 @@ def _of_the_targets(receipt: Receipt, during: Mapping[str, Any], seen: Observati
     if isinstance(there := during.get("in_service"), list | tuple) and service:
         yield "in_service", tuple(sorted(there)), tuple(sorted(node for node, state in service.items() if state == "in"))
     if type(held := during.get("bytes")) is int and len(receipt.targets) == 1 and receipt.targets[0] in data:
-        yield f"data of {receipt.targets[0]}", "none" if held <= snapshot.EMPTY_BYTES else "there", data[receipt.targets[0]]
+        yield f"data of {receipt.targets[0]}", "none" if held <= NO_BYTES else "there", data[receipt.targets[0]]
 
 
 def _process(node: str, was: Any, now: Any, seen: Observations) -> Comparison:
@@ -191,12 +176,13 @@ def _process(node: str, was: Any, now: Any, seen: Observations) -> Comparison:
     pid = seen.before.of(snapshot.PROCESS).get(node)
     if pid is None or not (now is None or type(now) is int):
         return
+    ending = seen.record.declared.calls_shown_in(snapshot.PROCESS)
     if was == pid:
         yield snapshot.PROCESS, now, seen.during.of(snapshot.PROCESS).get(node)
     elif (
         now is None
         and type(was) is int
-        and any(one.call in _ENDING and node in one.subject.split(", ") for one in seen.record.in_force)
+        and any(one.call in ending and node in one.subject.split(", ") for one in seen.record.in_force)
     ):
         yield f"{snapshot.PROCESS} before", was, pid
 
@@ -227,7 +213,7 @@ def _feature(name: str, was: Any, now: Any, seen: Observations) -> Comparison:
     """A feature's level: broker -> level."""
     saw = seen.during.of(snapshot.FEATURES).get(name)
     if saw is not None and isinstance(now, Mapping):
-        yield snapshot.FEATURES, snapshot.features({name: level} for level in now.values()).get(name), saw
+        yield snapshot.FEATURES, levels({name: level} for level in now.values()).get(name), saw
 
 
 def _epoch(name: str, was: Any, now: Any, seen: Observations) -> Comparison:
@@ -245,8 +231,24 @@ def _topic_id(topic: str, was: Any, now: Any, seen: Observations) -> Comparison:
         yield snapshot.TOPIC, " ".join(sorted(set(ids.values()))) if all(ids.values()) else "gone", saw
 
 
+def _answer(subject: str, was: Any, now: Any, seen: Observations) -> Comparison:
+    """Answers of the looks that show the calls in force, where the one before has the state that the kit saw before."""
+    aspects = dict.fromkeys(aspect for one in seen.record.in_force for aspect, _ in seen.aspects(one))
+    for aspect in (seen.before.aspects[name] for name in aspects if name in seen.before.seen):
+        before, during = seen.before.of(aspect.name), seen.during.of(aspect.name)
+        if aspect.whole is not ABSENT and subject in before and subject in during and _state_of(aspect, was) == before[subject]:
+            yield aspect.name, _state_of(aspect, now), during[subject]
+
+
+def _state_of(aspect: Aspect, answer: Any) -> Any:
+    """The state that an answer stands for; UNKNOWN: it is no answer of this look."""
+    if type(answer) is not type(aspect.whole):
+        return UNKNOWN
+    return aspect.state(answer)
+
+
 _COMPARED: tuple[Callable[[str, Any, Any, Observations], Comparison], ...] = (
-    *(_process, _state, _leader, _settings, _feature, _epoch, _topic_id),
+    *(_process, _state, _leader, _settings, _feature, _epoch, _topic_id, _answer),
 )
 
 

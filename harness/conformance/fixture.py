@@ -9,12 +9,13 @@ from random import Random
 from typing import Any
 
 from fencepost.harness.api import Cluster, Fault, HarnessError, Losable, Receipt, SharedState, Slowable, clock
+from fencepost.harness.api.declarations import Change, declarations
 from fencepost.harness.conformance import snapshot
-from fencepost.harness.conformance.call_record import ENDS, CallRecord, Change, RecordingCluster
+from fencepost.harness.conformance.call_record import CallRecord, RecordingCluster
 from fencepost.harness.conformance.deadline import CallResult, call_within
 from fencepost.harness.conformance.doubles import HostedCluster
-from fencepost.harness.conformance.effect_checks import MEASURED, Observations
-from fencepost.harness.conformance.link_quality import Measured, Quality, measure, quality, settles_at_once
+from fencepost.harness.conformance.effect_checks import Observations
+from fencepost.harness.conformance.link_quality import PROBED, Measured, Quality, is_measured, measure, quality, settles_at_once
 from fencepost.harness.conformance.receipt_checks import Flaw
 from fencepost.harness.conformance.results import StoryResult
 from fencepost.harness.conformance.snapshot import Snapshot, take
@@ -74,34 +75,39 @@ class Fixture:
     ) -> None:
         self.cluster, self.fault, self.bounds = cluster, fault, bounds
         self._seed, self._tend, self._alive = seed, tend, alive
-        self._normal = take(cluster)
+        self._declared = declarations(fault.needs)
+        self._normal = self.take()
         self._shared = SharedState()
         self._normal_quality = quality(cluster) if {Slowable, Losable} & {*fault.needs} else Quality()
-        self._record = CallRecord()
+        self._record = CallRecord(self._declared)
         self._records: list[CallRecord] = []  # of strikes whose changes may still be on
+
+    def take(self, *wanted: str) -> Snapshot:
+        """Look at everything that the cluster can show, or only at what is wanted."""
+        return take(self.cluster, *wanted, needs=self.fault.needs)
 
     def strike(self, cluster: Any) -> CallResult:
         """Inject, from the seed; `cluster` is the real one or a double."""
-        self._record = CallRecord()
+        self._record = CallRecord(self._declared)
         self._records.append(self._record)
         view = HostedCluster(RecordingCluster(cluster, self.fault.needs, self._record), self._shared)
         return self._called(lambda: self.fault.inject(view, Random(self._seed)), self.bounds.inject_s)
 
     def observed(self, before: Snapshot) -> Observations:
         """What the kit sees now of the last strike."""
-        during = take(self.cluster)
-        changes = [one for one in self._record.in_force if one.call in MEASURED]
+        during = self.take()
+        changes = [one for one in self._record.in_force if is_measured(one.call, self._declared)]
         return Observations(self._record, before, during, tuple((one, self._measured(one)) for one in changes))
 
     def _measured(self, change: Change) -> Measured:
         try:
-            return measure(self.cluster, change, self._normal_quality)
+            return measure(self.cluster, change, self._normal_quality, self._declared)
         except (HarnessError, OSError) as error:
             return Measured(None, f"nobody could look: {error}")
 
     def still_measured(self, seen: Observations) -> list[Flaw]:
         """Changes that were measured while the fault was active, and still show."""
-        shown = [(one, self._measured(one)) for one, measured in seen.measured if measured.shows and one.call != "throttle"]
+        shown = [(one, self._measured(one)) for one, measured in seen.measured if measured.shows and one.call in PROBED]
         change = "undo all of it in heal, and do not return before it is undone"
         return [(f"after healing {one} still shows: {now.text}", change) for one, now in shown if now.shows]
 
@@ -142,7 +148,7 @@ class Fixture:
     def hurt(self) -> list[str]:
         """What is hurt right now, in words."""
         self._tend()
-        seen = take(self.cluster, *(one for one in self._normal.seen if one not in snapshot.SHOWN_ONLY))
+        seen = self.take(*self._normal.decisive)
         if found := [*snapshot.hurt(seen, self._normal), *self._lagging()]:
             return found
         self._normal = snapshot.extended(self._normal, seen)
@@ -154,7 +160,7 @@ class Fixture:
         found = []
         for call, number in (one for record in self._records for one in record.begun):
             try:
-                if getattr(cluster, ENDS[call])(number):
+                if getattr(cluster, self._declared.ends[call])(number):
                     found.append(f"what it began by {call} goes on")
             except HarnessError as error:
                 found.append(f"nobody says whether what it began by {call} has ended: {error}")
@@ -204,14 +210,14 @@ class Fixture:
     def _restore_topics(self) -> None:
         """Create topics again that are gone."""
         admin, settings, orders = self.cluster.admin(), self._normal.of(snapshot.SETTINGS), self._normal.of(snapshot.ORDER)
-        for topic in take(self.cluster, snapshot.TOPIC).of(snapshot.TOPIC):
+        for topic in self.take(snapshot.TOPIC).of(snapshot.TOPIC):
             if not any(admin.topic_ids(topic).values()):
                 mine = [f"{topic}-{number}" for number in range(sum(name.rpartition("-")[0] == topic for name in orders))]
                 admin.create_placed_topic(topic, [orders[name] for name in mine], settings.get(topic, {}))
 
     def _restore_placements_and_settings(self) -> None:
         """Restore replicas and topic settings, which `cluster.heal` leaves alone."""
-        admin, now = self.cluster.admin(), take(self.cluster, snapshot.ORDER, snapshot.SETTINGS)
+        admin, now = self.cluster.admin(), self.take(snapshot.ORDER, snapshot.SETTINGS)
         orders, settings = self._normal.of(snapshot.ORDER), self._normal.of(snapshot.SETTINGS)
         for topic, own in now.of(snapshot.SETTINGS).items():
             wanted = {**dict.fromkeys(own), **settings.get(topic, own)}
@@ -221,7 +227,7 @@ class Fixture:
             admin.reassign(moved)
 
     def _restore_features(self) -> None:
-        admin, now = self.cluster.admin(), take(self.cluster, snapshot.FEATURES).of(snapshot.FEATURES)
+        admin, now = self.cluster.admin(), self.take(snapshot.FEATURES).of(snapshot.FEATURES)
         for name, level in self._normal.of(snapshot.FEATURES).items():
             if now.get(name, level) != level:
                 admin.set_feature(name, int(level))
@@ -232,10 +238,10 @@ class Fixture:
             raise HarnessError(f"the cluster is not whole {when}: {'; '.join(text for text, _ in left)}")
 
     def state(self, node: str) -> str:
-        return str(take(self.cluster, snapshot.STATE).of(snapshot.STATE).get(node))
+        return str(self.take(snapshot.STATE).of(snapshot.STATE).get(node))
 
     def connected(self, pair: tuple[str, str]) -> bool:
-        return bool(take(self.cluster, snapshot.NETWORK).of(snapshot.NETWORK).get(">".join(pair)))
+        return bool(self.take(snapshot.NETWORK).of(snapshot.NETWORK).get(">".join(pair)))
 
 
 def require_returned(answer: CallResult, story: str) -> None:

@@ -1,23 +1,24 @@
-"""Changes of links and disks that no snapshot shows, measured by the kit itself: slow, narrow and lossy links, slow disks."""
+"""Changes that no snapshot shows, measured by the kit: slow, narrow and lossy links, and what a cluster counts of a change."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
 from fencepost.harness.api import Cluster, Losable, PacketTimes, Pair, Slowable
+from fencepost.harness.api.capabilities import LEAST_DELAY_MS
+from fencepost.harness.api.declarations import Change, Declarations
+from fencepost.harness.api.observation import CountedBy
 from fencepost.harness.conformance import snapshot
-from fencepost.harness.conformance.call_record import Change
 
 PACKETS, SIZE, HEADERS = 10, 1400, 28  # datagrams over a link; bytes of one that tells the bandwidth
-LEAST_MS = 2.0  # less than this is what a busy machine does to any packet
 LIMITED, LESS = 0.7, 1.3  # of the distance of datagrams at the limit; times the distance before
 SPREAD_MS = 300.0  # how long the datagrams that tell the bandwidth take at the limit
 LOSSES, FEWEST_LOSSES, MOST_PACKETS = 10, 3, 500
-WRITES_WITHIN_S, LOOK_EVERY_S = 6.0, 0.1
+COUNTED_WITHIN_S, LOOK_EVERY_S = 6.0, 0.1
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,16 @@ def settles_at_once(cluster: Any) -> bool:
     return bool(getattr(cluster, "settles_at_once", False))
 
 
-def measure(cluster: Cluster, change: Change, before: Quality) -> Measured:
-    """Whether a change that `slow`, `lose` or `throttle` began shows now."""
-    return {"slow": _slow, "lose": _lossy, "throttle": _throttled}[change.call](cluster, change, before)
+def is_measured(call: str, declared: Declarations) -> bool:
+    """Whether the kit measures what this call changes."""
+    return call in PROBED or call in declared.counted_by
+
+
+def measure(cluster: Cluster, change: Change, before: Quality, declared: Declarations) -> Measured:
+    """Whether a change that is measured shows now."""
+    if change.call in PROBED:
+        return PROBED[change.call](cluster, change, before)
+    return _counted(cluster, change, declared.counted_by[change.call])
 
 
 def _slow(cluster: Any, change: Change, before: Quality) -> Measured:
@@ -74,7 +82,7 @@ def _delayed(cluster: Any, pairs: list[Pair], delay_ms: float, jitter_ms: float,
     more = [ms - before.took_ms.get(pair, 0.0) for pair, ms in took.items()]
     if not more:
         return Measured(None, "no datagram arrived over these links")
-    least = max(LEAST_MS, (delay_ms - jitter_ms) / 2)
+    least = max(LEAST_DELAY_MS, (delay_ms - jitter_ms) / 2)
     return Measured(median(more) >= least, f"datagrams take {median(more):.1f} ms more than before")
 
 
@@ -111,20 +119,19 @@ def _lossy(cluster: Any, change: Change, before: Quality) -> Measured:
     return Measured(lost > max(before.lost, share / 4), f"{lost:.1%} of datagrams are lost")
 
 
-def _throttled(cluster: Any, change: Change, _: Quality) -> Measured:
-    """A broker that writes nothing is not held back, so it gets some time to write."""
-    delay_ms = float(change.arguments.get("delay_ms", 0.0))
-    least_ms = max(LEAST_MS, delay_ms / 2) if delay_ms or not change.arguments.get("mb_s") else 0.0
-    deadline = time.monotonic() + (0.0 if settles_at_once(cluster) else WRITES_WITHIN_S)
+def _counted(cluster: Any, change: Change, counted: CountedBy) -> Measured:
+    """What does nothing meanwhile (a broker that writes nothing) is not counted, so it gets some time."""
+    deadline = time.monotonic() + (0.0 if settles_at_once(cluster) else COUNTED_WITHIN_S)
     while True:
-        held = [one for one in cluster.held_back(change.number).values() if one.operations]
-        longest_ms = max((one.longest_ms for one in held), default=0.0)
-        shows = bool(held) and longest_ms >= least_ms
+        shows, text = counted.shows(getattr(cluster, counted.look)(change.number), change.arguments)
         if shows or time.monotonic() >= deadline:
-            return Measured(shows, f"{sum(one.operations for one in held)} writes waited up to {longest_ms:g} ms")
+            return Measured(shows, text)
         time.sleep(LOOK_EVERY_S)
 
 
 def _pairs(arguments: Mapping[str, Any]) -> list[Pair]:
     pairs: Iterable[Pair] = arguments.get("pairs", ())
     return [(source, destination) for source, destination in pairs]
+
+
+PROBED: Mapping[str, Callable[[Any, Change, Quality], Measured]] = {"slow": _slow, "lose": _lossy}

@@ -85,7 +85,7 @@ def unproven_healing(receipt: Receipt, asked: Receipt) -> list[Flaw]:
 def false_claims(receipt: Receipt, before: Snapshot, during: Snapshot) -> list[Flaw]:
     """What the receipt says and the snapshots contradict."""
     if receipt.effective is False:
-        hurt = snapshot.changes(before, during, but=snapshot.BY_THEMSELVES)
+        hurt = snapshot.changes(before, during, but=before.drifting)
         text = f"it says that nothing was hurt, but: {'; '.join(hurt)}"
         return [(text, "set effective to True, and targets to what was hurt")] if hurt else []
     silent = sorted(snapshot.nodes_hurt(before, during) - {*receipt.targets})

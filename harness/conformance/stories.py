@@ -28,7 +28,6 @@ from fencepost.harness.conformance.fixture import (
 )
 from fencepost.harness.conformance.receipt_checks import Flaw
 from fencepost.harness.conformance.results import STORIES, StoryResult, result_of, targets_in_words, unplayed
-from fencepost.harness.conformance.snapshot import take
 from fencepost.harness.plugins.fault_validation import lacks
 
 ON_CLUSTER = tuple(STORIES)[2:-1]
@@ -84,7 +83,7 @@ class Kit:
 
     # -- a whole cluster -------------------------------------------------------------------------
     def _stories(self) -> Iterator[StoryResult]:
-        before, self._began_ns = take(self._cluster), time.monotonic_ns()
+        before, self._began_ns = self._fixture.take(), time.monotonic_ns()
         answer = self._fixture.strike(self._fixed_roles)
         seen = self._fixture.observed(before)
         yield self._inject_result(answer)
@@ -147,7 +146,7 @@ class Kit:
             flaws = [
                 *receipt_checks.unproven_healing(answer.value, receipt),
                 *receipt_checks.untimely("healed_ns", answer.value.healed_ns, self._began_ns, time.monotonic_ns()),
-                *effect_checks.other_processes(receipt, answer.value, seen.before, take(self._cluster, snapshot.PROCESS)),
+                *effect_checks.other_processes(receipt, answer.value, seen.before, self._fixture.take(snapshot.PROCESS)),
                 *self._fixture.still_measured(seen),
                 *self._fixture.remaining_damage(),
                 *self._fixture.workload_stopped(),
@@ -156,12 +155,12 @@ class Kit:
         require_returned(answer, "heal")
         if flaws:
             self._fixture.restore("heal")
-        before = take(self._cluster)
+        before = self._fixture.take()
         healed = replace(receipt, healing=answer.value.healing) if isinstance(answer.value, Receipt) else receipt
         again = self._fixture.heal(healed)
         flaws = self._fixture.heal_flaws(again)
         if not flaws:
-            changed = snapshot.changes(before, take(self._cluster), but=(snapshot.ANSWERS, snapshot.LEADER, snapshot.SERVICE))
+            changed = snapshot.changes(before, self._fixture.take(), but=(snapshot.ANSWERS, snapshot.LEADER, snapshot.SERVICE))
             flaws = [(f"healing again changed: {text}", "undo only what is still hurt") for text in changed]
         yield result_of("heal twice", flaws or self._fixture.remaining_damage(), "nothing changed")
         self._fixture.restore("heal twice", again)
@@ -196,7 +195,7 @@ class Kit:
         """
         cluster: Any = self._cluster
         free = [node for node in self._cluster.brokers if node not in receipt.targets]
-        open_now = [pair for pair, arrived in take(cluster, snapshot.NETWORK).of(snapshot.NETWORK).items() if arrived]
+        open_now = [pair for pair, arrived in self._fixture.take(snapshot.NETWORK).of(snapshot.NETWORK).items() if arrived]
         apart = [(pair.split(">")[0], pair.split(">")[1]) for pair in open_now]
         servers = {*cluster.brokers, *cluster.controllers}
         pair = next((pair for pair in reversed(apart) if pair not in receipt.pairs and servers.issuperset(pair)), None)
@@ -240,9 +239,9 @@ class Kit:
         node = next((node for node in first.targets if node in cluster.brokers), cluster.brokers[0])
         getattr(cluster, hurt)(node)
         self._fixture.wait(
-            lambda: snapshot.down(take(cluster, snapshot.PROCESS, snapshot.STATE), node), self._fixture.bounds.heal_s
+            lambda: snapshot.down(self._fixture.take(snapshot.PROCESS, snapshot.STATE), node), self._fixture.bounds.heal_s
         )
-        before = take(cluster)
+        before = self._fixture.take()
         answer = self._fixture.strike(self._fixed_roles)
         flaws, seen = _flaws_on_a_hurt_target(answer, self._fixture.fault, self._fixture.observed(before))
         require_returned(answer, story)
@@ -250,7 +249,7 @@ class Kit:
         healed = self._fixture.heal(receipt)
         flaws += self._fixture.heal_flaws(healed)
         require_returned(healed, story)
-        if take(cluster, snapshot.PROCESS).of(snapshot.PROCESS).get(node) is not None or undo == "start":
+        if self._fixture.take(snapshot.PROCESS).of(snapshot.PROCESS).get(node) is not None or undo == "start":
             getattr(cluster, undo)(node)
         flaws += self._fixture.remaining_damage()
         self._fixture.restore(story)

@@ -16,13 +16,12 @@ from functools import partial
 from typing import Any
 
 from fencepost.harness.api import Admin, Cluster, ClusterError, OverBudget, Pair, SharedState
-from fencepost.harness.api.capabilities import CAPABILITIES
 from fencepost.harness.api.clusters import second_of
+from fencepost.harness.api.declarations import declarations
 from fencepost.harness.api.effects import Effect, effects_of
 from fencepost.harness.api.faults import State
 from fencepost.harness.api.plans import Budget
 
-_CALLS = effects_of(CAPABILITIES)
 _ADMIN_CALLS = effects_of([Admin])
 _CHANGES = (Effect.CHANGES, Effect.PREPARES)
 
@@ -60,9 +59,9 @@ class Ledger:
         self.shared = SharedState()  # of all faults whose views are made here
         self.over = False  # no fault may begin to hurt anything any more
 
-    def view(self, id_: int, what: str, strikes: bool = False) -> View:
-        """The cluster as the fault with this id may use it, to strike or to heal."""
-        return View(self._cluster, self, id_, what, strikes)
+    def view(self, id_: int, what: str, strikes: bool = False, needs: Iterable[type] = ()) -> View:
+        """The cluster as the fault with this id, which needs these capabilities, may use it, to strike or to heal."""
+        return View(self._cluster, self, id_, what, strikes, needs)
 
     def take(self, id_: int, what: str, nodes: Iterable[str] = (), pairs: Iterable[Pair] = ()) -> None:
         """Enter what a fault is about to hurt. Raises OverBudget, and enters nothing, when it is too much."""
@@ -194,11 +193,12 @@ class View:
     strikes: it is for injecting, so it is of no use any more once the faults are over, but for undoing what was done by it.
     """
 
-    def __init__(self, cluster: Any, ledger: Ledger, id_: int, what: str, strikes: bool) -> None:
+    def __init__(self, cluster: Any, ledger: Ledger, id_: int, what: str, strikes: bool, needs: Iterable[type] = ()) -> None:
         self._cluster, self._ledger, self._id, self._what, self._strikes = cluster, ledger, id_, what, strikes
+        self._effects = declarations(needs).effects
 
     def __getattr__(self, name: str) -> Any:
-        call, effect = getattr(self._cluster, name), _CALLS.get(name)
+        call, effect = getattr(self._cluster, name), self._effects.get(name)
         if effect in _CHANGES:
             return partial(self._change, call)
         entered: dict[Effect | None, Callable[..., Any]] = {
@@ -215,13 +215,13 @@ class View:
     def admin(self) -> Any:
         return AdminView(self._cluster.admin(), self._change)
 
-    def _hurt(self, call: Callable[[str], Any], node: str) -> Any:
+    def _hurt(self, call: Callable[..., Any], node: str, *arguments: Any, **named: Any) -> Any:
         self._refuse_if_over()
         self._ledger.take(self._id, self._what, [node])
-        return call(node)
+        return call(node, *arguments, **named)
 
-    def _restore(self, call: Callable[[str], Any], node: str) -> Any:
-        done = call(node)
+    def _restore(self, call: Callable[..., Any], node: str, *arguments: Any, **named: Any) -> Any:
+        done = call(node, *arguments, **named)
         self._ledger.give_back(self._id, node)
         return done
 

@@ -271,8 +271,8 @@ class FaultRunner:
 
     def _inject(self, injection: Injection, before: Reachability | None, more: Mapping[str, Any] | None = None) -> None:
         """Strike. When the fault raises, it may have hurt something all the same, so it is asked to heal at once."""
-        view: Any = self._ledger.view(injection.id, injection.kind, strikes=True)
         fault, blank, began_ns = self._faults[injection.id], self._blank(injection, ""), self._clock()
+        view: Any = self._ledger.view(injection.id, injection.kind, strikes=True, needs=fault.needs)
         done, problem = _receipt_of("inject", lambda: fault.inject(view, Random(injection.seed)))
         receipt = replace(done or blank, id=injection.id, kind=injection.kind, planned_ns=blank.planned_ns)
         receipt = replace(receipt, evidence={**receipt.evidence, **more}) if more else receipt
@@ -312,7 +312,7 @@ class FaultRunner:
                 return
             del self._held[id_]
         was, cut = held.receipt, self._ledger.cut(besides=id_)
-        view: Any = self._ledger.view(id_, was.kind)
+        view: Any = self._ledger.view(id_, was.kind, needs=held.fault.needs)
         asked = replace(was, pairs=tuple(pair for pair in was.pairs if pair not in cut))
         done, problem = _receipt_of("heal", lambda: held.fault.heal(view, asked))
         healed, failed = _merged(was, done or was), problem or self._left(id_, done)

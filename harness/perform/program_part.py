@@ -9,7 +9,7 @@ from typing import Any
 
 from fencepost.harness.api import Cluster, Outcome, Program
 from fencepost.harness.api.events import PerformerEvent, note_event, phase_event
-from fencepost.harness.api.workloads import changelog_of
+from fencepost.harness.api.roles import changelog_of
 from fencepost.harness.history.writer import HistoryWriter
 from fencepost.harness.perform.draining import Draining, last_inputs, task_stands_still
 from fencepost.harness.perform.image_programs import ImagePrograms

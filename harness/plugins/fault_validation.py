@@ -17,6 +17,7 @@ from fencepost.harness.api import (
     Scalable,
     Targeted,
 )
+from fencepost.harness.api.declarations import mistakes
 from fencepost.harness.api.optional import only_clients_of
 from fencepost.harness.plugins.optional_names import misspelt
 
@@ -86,7 +87,10 @@ def _wrong_needs(cls: type) -> list[str]:
     needs = getattr(cls, "needs", None)
     if not isinstance(needs, tuple) or not all(isinstance(one, type) for one in needs):
         return [f"{cls.__name__}.needs must be a tuple of capabilities: `needs: ClassVar[tuple[type, ...]] = (Killable,)`"]
-    return [f"{cls.__name__}.needs: {one.__name__} must be @runtime_checkable" for one in needs if not _is_runtime_checkable(one)]
+    unchecked = [
+        f"{cls.__name__}.needs: {one.__name__} must be @runtime_checkable" for one in needs if not _is_runtime_checkable(one)
+    ]
+    return [*unchecked, *(f"{cls.__name__}.needs: {text}" for need in needs for text in mistakes(need))]
 
 
 def _is_runtime_checkable(capability: type) -> bool:

@@ -65,9 +65,19 @@ def section() -> str:
 
 
 def public_names(module: str) -> list[PublicName]:
-    """The names of a module's `__all__`, in its order."""
-    (exported,) = (node.value for node in _statements(module) if "__all__" in _assigned(node) and isinstance(node, ast.Assign))
-    return [_defined(module, name) for name in ast.literal_eval(exported)]
+    """The names of a module's `__all__`, in its order; those of another module that it adds come last."""
+    return [_defined(module, name) for name in _exported(module)]
+
+
+def _exported(module: str) -> list[str]:
+    """`__all__ = [...]` of a module, with each `__all__ += other.__all__`."""
+    names: list[str] = []
+    for node in _statements(module):
+        if isinstance(node, ast.Assign) and "__all__" in _assigned(node):
+            names += ast.literal_eval(node.value)
+        elif isinstance(node, ast.AugAssign) and isinstance(node.value, ast.Attribute) and isinstance(node.value.value, ast.Name):
+            names += _exported(f"{module}.{node.value.value.id}")
+    return names
 
 
 def _kind(one: PublicName) -> str:
@@ -83,13 +93,19 @@ def _defined(module: str, name: str) -> PublicName:
     """A name where it is defined: imports are followed. Raises LookupError."""
     body = _statements(module)
     for node, below in zip(body, [*body[1:], None], strict=True):
-        if isinstance(node, ast.ImportFrom) and node.module and name in {alias.name for alias in node.names}:
+        if isinstance(node, ast.ImportFrom) and node.module and _imports(node, name):
             return _defined(node.module, name)
         if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == name:
             return PublicName(name, module, ast.get_docstring(node) or "")
         if name in _assigned(node):
             return PublicName(name, module, _text(below))
     raise LookupError(f"{module}: defines no {name}")
+
+
+def _imports(node: ast.ImportFrom, name: str) -> bool:
+    """Whether an import brings a name, by itself or with all that its module exports."""
+    names = {alias.name for alias in node.names}
+    return name in names or ("*" in names and name in _exported(node.module or ""))
 
 
 def _assigned(node: ast.stmt) -> list[str]:

@@ -1,4 +1,7 @@
-"""Clusters that can be hurt in a certain way, as types for the faults' signatures."""
+"""Clusters that can be hurt in a certain way, as types for the faults' signatures.
+
+A fault that brings a capability of its own has the type beside it.
+"""
 
 from __future__ import annotations
 

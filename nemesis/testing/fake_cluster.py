@@ -10,7 +10,9 @@ import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from fencepost.harness.api import ClusterError, Isolation, SharedState, TopicSpec, Wipeable
+from fencepost.harness.api import Admin, ClusterError, Isolation, ListingTransactions, SharedState, TopicSpec, Wipeable
+from fencepost.harness.api.capabilities import CAPABILITIES
+from fencepost.harness.api.effects import calls_of
 from fencepost.nemesis.testing.fake_environment import FakeEnvironment
 from fencepost.nemesis.testing.fake_partitions import FakePartitions
 from fencepost.nemesis.testing.fake_rights import FakeRights
@@ -50,6 +52,7 @@ class FakeCluster(FakeEnvironment):
 
     brokers, controllers, clients: how many; `n1`..., `k1`... (none: the brokers control), `c0`...
     second_brokers: of a second Kafka cluster, `s1`...
+    capabilities: those of a plug-in, beside fencepost's own; their calls do what they declare (`harness.api.observation`).
     topics: partitions of the workload; the leader of one is the first replica, counted from its number, that is awake.
     Knobs that may be changed at any time:
     stubborn: nodes on which kill, stop, pause and start have no effect; leaky: pairs to which nothing can be done;
@@ -72,6 +75,7 @@ class FakeCluster(FakeEnvironment):
         transactional_ids: Sequence[str] = ("tx-0",),
         groups: Sequence[str] = ("g-0",),
         second_brokers: int = 0,
+        capabilities: Sequence[type] = (),
     ) -> None:
         self.brokers = tuple(f"n{number}" for number in range(1, brokers + 1))
         self.controllers = tuple(f"k{number}" for number in range(1, controllers + 1)) or self.brokers
@@ -79,7 +83,7 @@ class FakeCluster(FakeEnvironment):
         self.topics, self.transactional_ids, self.groups = tuple(topics), tuple(transactional_ids), tuple(groups)
         self.kafka_version = "fake"
         self.shared = SharedState().get
-        super().__init__()
+        super().__init__(capabilities)
         self.mute_for: dict[str, int] = {}
         self.missing: dict[type, str] = {} if controllers else {Wipeable: "a combined controller's disk holds its vote"}
         self.upgrades: set[str] = {"newer"}
@@ -90,25 +94,21 @@ class FakeCluster(FakeEnvironment):
         self._frozen: set[str] = set()
         self._instances = dict.fromkeys(self.clients, True)
         self._settings = {client: {"support": "disabled"} for client in self.clients}
-        self._wiped: set[str] = set()
         self._next_pid = FIRST_PID
         self._partitions = FakePartitions(self.brokers, lambda: self.topics, self.awake, self._done)
-        self.placements, self.in_service = self._partitions.placements, self._partitions.in_service
-        self.reassign, self.elect = self._partitions.reassign, self._partitions.elect
-        self.topic_settings, self.set_topic_settings = self._partitions.topic_settings, self._partitions.set_topic_settings
-        self.topic_ids, self.create_placed_topic = self._partitions.topic_ids, self._partitions.create_placed_topic
-        self.add_partitions = self._partitions.add_partitions
-        self.features, self.set_feature = self._partitions.features, self._partitions.set_feature
         self.coordinated = FakeTransactions(self._done)
-        self.transactions, self.producers = self.coordinated.transactions, self.coordinated.producers
-        self.fence_producer, self.end_transaction = self.coordinated.fence_producer, self.coordinated.end_transaction
-        self.raise_epoch, self.transaction_listing = self.coordinated.raise_epoch, self.coordinated.transaction_listing
-        self.abort_on_partition = self.coordinated.abort_on_partition
         self.client_rights = FakeRights(self.brokers, self.awake, self._done)
-        self.rights, self.revoke, self.regrant = self.client_rights.rights, self.client_rights.revoke, self.client_rights.regrant
+        self._take_calls((*CAPABILITIES, ListingTransactions, Admin, *capabilities))
         self.second = FakeSecond(second_brokers, self.awake) if second_brokers else None
         for node in (*self.servers, *self.clients):
             self._start_process(node)
+
+    def _take_calls(self, interfaces: Sequence[type]) -> None:
+        """Calls that have no method here are those of a part, or else do what they declare."""
+        for name in (name for name in calls_of(interfaces) if not hasattr(self, name)):
+            parts = (self._partitions, self.coordinated, self.client_rights)
+            part = next((part for part in parts if hasattr(part, name)), None)
+            setattr(self, name, getattr(part, name) if part else self.declared.call(name))
 
     @property
     def servers(self) -> tuple[str, ...]:
@@ -148,19 +148,10 @@ class FakeCluster(FakeEnvironment):
 
     def wipe(self, node: str) -> None:
         """Raises ClusterError while it lives, or when it is a controller."""
-        self._done("wipe", node)
         if self.pid(node) is not None or node in self.controllers:
+            self._done("wipe", node)
             raise ClusterError(f"{node} {'votes in the quorum' if node in self.controllers else 'lives'}")
-        if node not in self.stubborn:
-            self._wiped.add(node)
-
-    def stored_bytes(self, node: str) -> int:
-        """A million, or nothing between `wipe` and the next start."""
-        self._require_known(node)
-        return 0 if node in self._wiped else 1_000_000
-
-    def unregister(self, node: str) -> None:
-        self._partitions.unregister(node)
+        self.declared.call("wipe")(node)
 
     def start(self, node: str) -> None:
         """Under a new process id. Nothing when it runs; nothing for a client (see `replace`)."""
@@ -339,7 +330,7 @@ class FakeCluster(FakeEnvironment):
     def _start_process(self, node: str) -> None:
         self._next_pid += 1
         self._partitions.unregistered.discard(node)
-        self._wiped.discard(node)
+        self.declared.undo("start", node=node)
         self._pids[node] = self._next_pid
 
     def _led(self, partition: str) -> str:

@@ -6,19 +6,19 @@ from abc import abstractmethod
 from collections.abc import Iterable
 
 from fencepost.harness.api import ClusterError, HeldBack
+from fencepost.nemesis.testing.declared_state import DeclaredState
 from fencepost.nemesis.testing.fake_links import FakeLinks
 
 
 class FakeEnvironment(FakeLinks):
-    """`FakeLinks`, `Powered`, `Fillable`, `Throttleable` and `Skewable`."""
+    """`FakeLinks`, `Powered`, `Fillable` and `Throttleable`, beside what capabilities declare by themselves (`declared`)."""
 
-    def __init__(self) -> None:
+    def __init__(self, capabilities: Iterable[type] = ()) -> None:
         super().__init__()
         self.stubborn: set[str] = set()
-        self.disks: dict[str, int] = {}
+        self.declared = DeclaredState(self, self._done, capabilities)
+        self.disks: dict[str, int] = self.declared.answers.setdefault("disk", {})
         self.unsynced: dict[str, dict[str, tuple[int, int]]] = {}
-        self._full: dict[str, int] = {}
-        self._ahead: dict[str, float] = {}
         self._throttled: dict[int, tuple[float, dict[str, HeldBack]]] = {}  # delay, and what was held back of each node
 
     @abstractmethod
@@ -33,22 +33,12 @@ class FakeEnvironment(FakeLinks):
 
     def fill_disk(self, node: str) -> None:
         """A broker that is awake ends, as it does when it has no other log directory."""
-        self._done("fill_disk", node)
-        if node not in self.stubborn:
-            self._full[node] = self.disk_free(node)
-            if self.awake(node):
-                self._end(node, 1)
-
-    def clear_disk(self, node: str) -> None:
-        self._done("clear_disk", node)
-        self._full.pop(node, None)
-
-    def disk_free(self, node: str) -> int:
-        self._require_known(node)
-        return 0 if node in self._full else self.disks.get(node, 1_000_000)
+        self.declared.call("fill_disk")(node)
+        if node not in self.stubborn and self.awake(node):
+            self._end(node, 1)
 
     def disk_complaint(self, node: str) -> str:
-        return "No space left on device" if node in self._full else ""
+        return "" if self.declared.call("disk_free")(node) else "No space left on device"
 
     def throttle(self, nodes: Iterable[str], delay_ms: float = 0.0, mb_s: float = 0.0) -> int:
         self._numbers += 1
@@ -81,16 +71,6 @@ class FakeEnvironment(FakeLinks):
         delays = [delay_ms for delay_ms, held in self._throttled.values() if node in held and node not in self.stubborn]
         return 1.0 + sum(delays) if self.awake(node) else 0.0
 
-    def skew(self, node: str, ahead_s: float) -> None:
-        self._done("skew", node)
-        self._require_known(node)
-        if node not in self.stubborn or not ahead_s:
-            self._ahead[node] = ahead_s
-
-    def clock_ahead(self, node: str) -> float | None:
-        """None while it is dead or frozen."""
-        return self._ahead.get(node, 0.0) if self.awake(node) else None
-
     def lose_unsynced(self, node: str) -> dict[str, tuple[int, int]]:
         """Raises ClusterError when it is alive."""
         self._done("lose_unsynced", node)
@@ -99,11 +79,10 @@ class FakeEnvironment(FakeLinks):
         return self.unsynced.pop(node, {})
 
     def environment_whole(self) -> bool:
-        """Whether no link is hurt, no disk full or slow, and no clock wrong."""
-        return self.links_whole() and not self._full and not self._throttled and not any(self._ahead.values())
+        """Whether no link is hurt, no disk slow, and nothing in force of what capabilities declare by themselves."""
+        return self.links_whole() and not self._throttled and not self.declared.in_force
 
     def mend_environment(self) -> None:
         self.mend_links()
-        self._full.clear()
         self._throttled.clear()
-        self._ahead.clear()
+        self.declared.in_force.clear()

@@ -58,28 +58,51 @@ def log_line(connection, ahead_s):
     return f"{date}Z [x] [WARN] Unexpected error from /10.73.0.1 {channel}; closing connection"
 
 
-def test_the_clock_offset_comes_from_the_log_line_about_our_connection(broker, connections):
+def logged(connections, text):
+    """A log that has the line about a connection when its request has come: not at the first look, before the request."""
+    looked = set()
+
     def log():
+        before = len(connections) not in looked
+        looked.add(len(connections))
+        return "" if before else text()
+
+    return log
+
+
+def test_the_line_of_an_earlier_request_from_the_same_port_is_not_taken(broker, connections):
+    """It was logged 7 s ago, before the clock was set, and is still the only such line at the first look after the request."""
+    looks = []
+
+    def log():
+        looks.append(None)
+        late = len(looks) % 3 == 0
+        return "\n".join([log_line(connections[-1], -7), *([log_line(connections[-1], 60)] if late else [])])
+
+    assert clocks.measured_offset_s(broker, log) == pytest.approx(60, abs=0.01)
+
+
+def test_the_clock_offset_comes_from_the_log_line_about_our_connection(broker, connections):
+    def text():
         return (
             f"2020-01-01T00:00:00.000 [x] [INFO] another line\n{log_line(connections[-1], 3600)}\n\tat some.stack(Trace.java:1)"
         )
 
-    assert clocks.measured_offset_s(broker, log) == pytest.approx(3600, abs=0.01)
+    assert clocks.measured_offset_s(broker, logged(connections, text)) == pytest.approx(3600, abs=0.01)
 
 
 def test_a_broker_that_logs_late_is_asked_again(broker, connections):
     """Twice it is busy, and writes seconds after the request."""
     late = {1: 2.3, 2: 1.2}
     assert clocks.measured_offset_s(
-        broker, lambda: log_line(connections[-1], 60 + late.get(len(connections), 0))
+        broker, logged(connections, lambda: log_line(connections[-1], 60 + late.get(len(connections), 0)))
     ) == pytest.approx(60, abs=0.01)
     assert len(connections) == 4
 
 
 def test_a_broker_that_always_logs_late_is_asked_five_times(broker, connections):
-    assert clocks.measured_offset_s(broker, lambda: log_line(connections[-1], 60 + 9 - len(connections))) == pytest.approx(
-        64, abs=0.01
-    )
+    log = logged(connections, lambda: log_line(connections[-1], 60 + 9 - len(connections)))
+    assert clocks.measured_offset_s(broker, log) == pytest.approx(64, abs=0.01)
     assert len(connections) == 5
 
 

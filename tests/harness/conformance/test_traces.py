@@ -57,6 +57,7 @@ def idle(cls):
         ("topic-settings", "settings of t: none -> segment.bytes = 1048576, segment.ms = 1000"),
         ("transaction-version", "level of transaction.version: 2 -> 1"),
         ("delete-topic", "nobody tells replicas of t-0"),
+        ("revoke-acl", "rights of "),
         ("reassign", "replicas of t-1: n1 n2 n3 -> "),
         ("move-leaders", "order of replicas of t-1: n2 n3 n1 -> "),
         ("move-coordinator", "order of replicas of __transaction_state-"),

@@ -19,6 +19,9 @@ ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "plugin"
 GUIDE = (ROOT / "docs" / "plugins.md").read_text()
 
+OWN_CAPABILITY = (ROOT / "tests" / "harness" / "conformance" / "test_own_capability.py").read_text()
+CAPABILITY = "@runtime_checkable\n" + OWN_CAPABILITY.partition("@runtime_checkable\n")[2].partition("\n\n\n")[0] + "\n"
+
 
 def blocks(language):
     return re.findall(rf"^```{language}\n(.*?)^```$", GUIDE, re.DOTALL | re.MULTILINE)
@@ -33,7 +36,7 @@ def test_every_module_of_the_example_and_every_test_of_it_is_shown_as_it_is():
     """`tests/e2e/test_example_plugin.py` runs them: the code on the page is the code that passes."""
     files = [*EXAMPLE.glob("fencepost_example/[a-z]*.py"), *EXAMPLE.glob("tests/*.py")]
     assert len(files) == 10
-    assert sorted(blocks("python")) == sorted(path.read_text() for path in files)
+    assert sorted(blocks("python")) == sorted([*(path.read_text() for path in files), CAPABILITY])
     assert (EXAMPLE / "pyproject.toml").read_text() in blocks("toml")
 
 
