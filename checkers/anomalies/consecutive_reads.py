@@ -34,10 +34,12 @@ MOST_MISSING = 100  # records that one skip lists
 
 @dataclass(frozen=True)
 class ReadPairs:
-    """Consecutive reads of one process, as positions in `Reads`. before: NONE stands for the start of the log.
+    """Consecutive reads of one process, as positions in `Reads`.
 
-    same_operation: whether one operation returned both. unknown: how many pairs across operations, and how many inside one, were
-    left out because nobody knows where the consumer stood.
+    before: NONE stands for the start of the log.
+    same_operation: True if one operation returned both.
+    unknown: how many pairs across operations, and how many inside one, were left out because nobody knows where the consumer
+        stood.
     """
 
     before: Any
@@ -51,7 +53,11 @@ class ReadPairs:
 
 @dataclass(frozen=True)
 class Skips:
-    """Pairs that pass over records. missing: the sends passed over, pair after pair; counts: how many by each pair."""
+    """Pairs that pass over records.
+
+    missing: the sends passed over, pair after pair.
+    counts: how many by each pair.
+    """
 
     pairs: ReadPairs
     missing: Any
@@ -60,10 +66,13 @@ class Skips:
 
 @dataclass
 class ConsecutiveReads:
-    """What all consecutive reads of one partition amount to. Numbers come in twos: across operations, and inside one.
+    """All consecutive reads of one partition, summed up. Numbers come in twos: across operations, and inside one.
 
-    pairs: how many were looked at; continued: without those from the start of the log; unknown: as of `ReadPairs`.
-    skips, returns: pairs that pass over records; that go back, or to the same record again. A part for every few million pairs.
+    pairs: how many were looked at.
+    continued: without those from the start of the log.
+    unknown: as of `ReadPairs`.
+    skips: pairs that pass over records, a part for every few million pairs.
+    returns: pairs that go back, or to the same record again, in parts likewise.
     """
 
     pairs: Ints
@@ -76,24 +85,24 @@ class ConsecutiveReads:
 def consecutive_reads(log: PartitionLog) -> ConsecutiveReads:
     """Every read with the one that its process had before it."""
     count, continued, unknown = (np.zeros(2, dtype=np.int64) for _ in range(3))
-    found = ConsecutiveReads(count, continued, unknown, [], [])
+    total = ConsecutiveReads(count, continued, unknown, [], [])
     required: dict[bool, _RequiredRecords] = {}  # by isolation level, made for the levels that occur
     ranks = log.arrays.kept(_ranks(log))
     for pairs in _pairs(log):
         continues = pairs.before != NONE
-        found.unknown += pairs.unknown
-        found.pairs += np.bincount(pairs.same_operation, minlength=2)
-        found.continued += np.bincount(pairs.same_operation[continues], minlength=2)
+        total.unknown += pairs.unknown
+        total.pairs += np.bincount(pairs.same_operation, minlength=2)
+        total.continued += np.bincount(pairs.same_operation[continues], minlength=2)
         back = continues & (log.reads.offset[pairs.after] <= log.reads.offset[pairs.before])
-        found.returns.append(pairs.pick(back))
+        total.returns.append(pairs.pick(back))
         level = log.reads.committed[pairs.after]
         for committed in (False, True):
             if not (level == committed).any():
                 continue
             if committed not in required:
                 required[committed] = _RequiredRecords(log, ranks, committed)
-            found.skips.append(required[committed].skips(pairs.pick(level == committed)))
-    return found
+            total.skips.append(required[committed].skips(pairs.pick(level == committed)))
+    return total
 
 
 # --------------------------------------------------------------------------------------------------
@@ -139,7 +148,7 @@ def _pairs(log: PartitionLog) -> Iterator[ReadPairs]:
 
 
 def _sought_to_start(log: PartitionLog, process: Ints, first: Ints, last: Ints) -> Bools:
-    """Whether each process went back to the log's start between two operations, so that it goes on from there."""
+    """True for each process that went back to the log's start between two operations, so that it goes on from there."""
     if not isinstance(log.resets, Positions):
         return np.zeros(len(process), dtype=np.bool_)
     return log.resets.from_start(log.partition, process, first, last)
@@ -218,7 +227,7 @@ def _as_16_bits(process: Any) -> Any:
 
 
 def _changes(values: Any) -> Bools:
-    """Where a value differs from the one before it; the first one does."""
+    """True for a value that differs from the one before it; the first one does."""
     return np.r_[True, values[1:] != values[:-1]] if len(values) else np.zeros(0, dtype=np.bool_)
 
 
