@@ -120,7 +120,9 @@ def _wr(log: PartitionLog, part: slice, edge_filter: EdgeFilter | None) -> Edges
 
 
 def _over(log: PartitionLog, which: Any) -> Ints:
-    """When the operations of some sends were surely over: the completion of an ok one; anything else may act later, so never."""
+    """The time at which the operations of some sends were surely over: the completion of an ok one; anything else may act later,
+    so never.
+    """
     over = log.sends.over[which]
     return np.where(over != NONE, np.maximum(over, log.sends.began[which]), FOREVER)
 
@@ -155,7 +157,7 @@ def _edges(source: Any, target: Any, kind: Any, low: Ints, high: Ints) -> Edges:
 # Times
 # --------------------------------------------------------------------------------------------------
 def _first_returned(log: PartitionLog) -> Ints:
-    """When each send was first returned to anybody, FOREVER for never."""
+    """The time at which each send was first returned to anybody, FOREVER for never."""
     first = np.full(len(log.sends), FOREVER)
     for part in slices(len(log.reads)):
         known = part.start + np.flatnonzero((log.reads.send[part] >= 0) & (log.reads.ended[part] != NONE))
