@@ -61,7 +61,11 @@ def _reads_of(findings: Sequence[Finding], evidence: str, run: RunView) -> pd.Da
 def _places(
     batches: Iterable[pa.RecordBatch], identities: pa.Array, final: bool, levels: Sequence[str | None] | None
 ) -> Iterator[set[tuple[str, int, int]]]:
-    """Where readers got some records, in batches of `LOOKED_AT`: `COLUMNS`. final: in final reads only. levels: of isolation."""
+    """Places at which readers got some records, in batches of `LOOKED_AT`: `COLUMNS`.
+
+    final: in final reads only.
+    levels: of isolation; None: any.
+    """
     for batch in batches:
         which = pc.fill_null(pc.or_(batch.column("final"), not final), not final)
         if levels is not None:
