@@ -87,7 +87,7 @@ def consecutive_reads(log: PartitionLog) -> ConsecutiveReads:
     count, continued, unknown = (np.zeros(2, dtype=np.int64) for _ in range(3))
     total = ConsecutiveReads(count, continued, unknown, [], [])
     required: dict[bool, _RequiredRecords] = {}  # by isolation level, made for the levels that occur
-    ranks = log.arrays.kept(_ranks(log))
+    ranks = log.arrays.stored(_ranks(log))
     for pairs in _pairs(log):
         continues = pairs.before != NONE
         total.unknown += pairs.unknown
@@ -170,8 +170,8 @@ def _in_order_of_return(log: PartitionLog) -> Iterator[Any]:
     Whole processes at a time, so that a sort needs little memory: many small processes go together until they have `SLICE` reads,
     a larger one goes alone. The three stable sorts by one key each, the last key first, are a sort by all three keys.
     """
-    process = log.arrays.kept(_as_16_bits(log.reads.process))
-    by_process = log.arrays.kept(_by_process(process, log.reads.arrival.dtype))
+    process = log.arrays.stored(_as_16_bits(log.reads.process))
+    by_process = log.arrays.stored(_by_process(process, log.reads.arrival.dtype))
     starts = np.flatnonzero(_changes(process[by_process])).tolist()
     group = 0  # where the small processes begin that were not yielded yet
     for start, stop in pairwise([*starts, len(by_process)]):
@@ -272,8 +272,8 @@ class _RequiredRecords:
             which = part.start + np.flatnonzero(required[log.reads.send[part]] & (log.reads.offset[part] != NONE))
             send_at[self._rank[which]] = log.reads.send[which]
         self._required = send_at != NONE
-        self._sends = log.arrays.kept(send_at[self._required])
-        self._count = log.arrays.kept(np.cumsum(self._required, dtype=self._rank.dtype))
+        self._sends = log.arrays.stored(send_at[self._required])
+        self._count = log.arrays.stored(np.cumsum(self._required, dtype=self._rank.dtype))
 
     def skips(self, pairs: ReadPairs) -> Skips:
         """Those of some pairs that pass over such records."""

@@ -79,8 +79,8 @@ def real_time_inversion(log: PartitionLog) -> CheckResult:
     if not len(sent):
         return CheckResult(0)
     began = log.arrays.taken(log.sends.began, sent)
-    process = log.arrays.kept(record_ids.process_of(log.sends.v[sent]))
-    ended = log.arrays.kept(np.where(log.sends.ended[sent] != NONE, log.sends.ended[sent], FOREVER))
+    process = log.arrays.stored(record_ids.process_of(log.sends.v[sent]))
+    ended = log.arrays.stored(np.where(log.sends.ended[sent] != NONE, log.sends.ended[sent], FOREVER))
     compared = int((began > ended.min()).sum())
     low, high = _inverted(began, ended, process)
     if not len(low):

@@ -57,8 +57,8 @@ def gather(log: PartitionLog, brief: EdgeFilter | None = None) -> PartitionMessa
     the latest commit among what it got here).
     """
     edges = ((EDGES, encode(vars(some).values())) for some in partition_edges(log, brief) if len(some))
-    first, records = log.arrays.kept(_first_returned(log)), log.shared(committed_records)
-    passed = log.arrays.kept(first_passed(log, records))
+    first, records = log.arrays.stored(_first_returned(log)), log.shared(committed_records)
+    passed = log.arrays.stored(first_passed(log, records))
     lists = (EDGES, encode(passed_records(log, brief, partial(_over, log), passed).columns()))
     latest = _latest(log, first, brief)
     passed_or_returned = first.copy()

@@ -29,7 +29,8 @@ CHANGED = {"type": pa.string(), "detail": pa.string()}  # columns of operations 
 class HistoryRows:
     """A history taken apart.
 
-    table: its columns as they were read, without `mops`. ops: a row per operation (`OPS`), in the order of the history.
+    table: its columns as they were read, without `mops`.
+    ops: a row per operation (`OPS`), in the order of the history.
     mops: op (position in `ops`), at (where in the operation; inserted ones lie between), kind, partition and `NUMBERS`.
     """
 
@@ -73,7 +74,7 @@ class HistoryRows:
         return ops.assign(txn=txn, status=status, committed=level, fine=ops["type"] == "ok")
 
     def shared(self, make: Callable[[HistoryRows], Made]) -> Made:
-        """What a function makes of this history: computed once, and shared by the damages that need it."""
+        """The value that a function makes of this history: computed once, and shared by the damages that need it."""
         if make not in self._made:
             self._made[make] = make(self)
         return self._made[make]  # type: ignore[no-any-return]

@@ -27,6 +27,6 @@ def holding_reads(offset: Ints, v: Ints, read_offset: Ints, read_v: Callable[[In
     held = read_v(at)
     older = (record_ids.process_of(held) == record_ids.process_of(v[which])) & (held < v[which])
     older &= read_send[at] >= 0
-    found = np.full(len(offset), NO_READ, dtype=np.int64)
-    found[which[older][::-1]] = at[older][::-1]  # of several values for one place the last one stays
-    return found
+    positions = np.full(len(offset), NO_READ, dtype=np.int64)
+    positions[which[older][::-1]] = at[older][::-1]  # of several values for one place the last one stays
+    return positions
