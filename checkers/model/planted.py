@@ -13,7 +13,7 @@ COMMITTED_TXN = "needs a committed transaction, all of it read back at read_comm
 
 @dataclass(frozen=True)
 class DamagedHistory:
-    """A damaged history.
+    """A damaged history, and what the damage was done to.
 
     what: what was done, in words.
     records: the records it was done to (identities).
