@@ -95,9 +95,12 @@ def _proven(ops: Any, run: RunView) -> set[int]:
 def inconsistent_offset(log: PartitionLog) -> CheckResult:
     """Two different records at one offset of one partition.
 
-    Reads and acknowledgements are both evidence, except the acknowledgement of a lost write, whose offset was naturally given
-    away again, and that of a swallowed one (`swallowed-write`). Where there are only acknowledgements, those of transactions that
-    are not known to have committed prove nothing.
+    A record is at an offset by
+
+    1. a read;
+    2. an acknowledgement, except that of a lost write, whose offset was given away again, and that of a swallowed one
+       (`swallowed-write`). Where there are only acknowledgements, those of transactions that are not known to have committed
+       prove nothing.
 
     compared: offsets with at least one read. One cause: neighbouring offsets, as after a truncation.
 

@@ -61,9 +61,10 @@ def _explain_ownership(finding: Finding, text: FindingText) -> str:
 def double_ownership(run: RunView) -> CheckResult:
     """Two members commit work of one partition in overlapping generations of the group.
 
-    One member commits offsets of a partition twice without a rebalance that assigned it the partition in between, and another
-    member commits one between the two: began after the first had ended, ended before the second began. The generation in a
-    transaction's group metadata fences whoever has lost the partition (KIP-447).
+    1. One member commits offsets of the partition twice, and no rebalance in between assigned it the partition.
+    2. Another member commits an offset of it between the two: began after the first had ended, ended before the second began.
+
+    The generation in a transaction's group metadata fences whoever has lost the partition (KIP-447).
 
     compared: pairs of commits of a member in a partition that follow each other without an assignment in between. One cause:
     the pair.

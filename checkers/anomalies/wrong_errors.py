@@ -143,8 +143,11 @@ def wrong_error(run: RunView) -> CheckResult:
     """An error of another class than KIP-98 demands in its situation: retriable where it has to be fatal, or the reverse.
 
     The situations are rows of a table (`checkers.anomalies.error_table`), which the report shows with how often each was met and
-    violated. What the class is, the client says: fatal, retriable, or abortable. That a transaction had timed out is told by its
-    age, that an instance was fenced, or cannot have been, by the `initialise` operations of its transactional id.
+    violated. Known of an answer is
+
+    1. its class, by the client: fatal, retriable, or abortable;
+    2. that its transaction had timed out, by the transaction's age;
+    3. that its instance was fenced, or cannot have been, by the `initialise` operations of its transactional id.
 
     compared: answers of calls in a situation of the table. One cause: the row of the table.
 

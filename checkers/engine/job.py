@@ -277,7 +277,8 @@ def _judged(
 ) -> Iterator[PartitionResult | ExecutorMessage]:
     """Unpack one partition, and run every check and gatherer on it.
 
-    threads: for a large one, of which a machine judges one. folder: for its arrays (None: the temporary directory).
+    threads: for a large one, of which a machine judges one.
+    folder: for its arrays (None: the temporary directory).
     """
     size = parts.size if isinstance(parts, PackedParts) else 0
     large, files = is_large(size), ArrayFiles(folder)

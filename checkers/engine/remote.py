@@ -163,8 +163,10 @@ def bring(
 ) -> None:
     """Write what a report shows of a history elsewhere: `operations.parquet`, and the original values if it has any.
 
-    light: columns that all operations get. shown: from all indices to the positions of the operations that get the other columns
-    as well (null elsewhere). records: identities whose values are wanted besides those of the operations shown.
+    light: columns that all operations get.
+    shown: from all indices to the positions of the operations that get the other columns as well (null elsewhere).
+    records: identities whose values are wanted besides those of the operations shown.
+
     Raises HistoryError when the history cannot be read.
     """
     try:

@@ -121,7 +121,8 @@ class Positions(Resets):
 def positions(overview: Overview, history: Source, contract: Mapping[str, str], incomplete: bool = False) -> Positions:
     """The positions of a history's consumers.
 
-    contract: `consumption` and `aborted_polls` count. incomplete: polls may be missing in the history.
+    contract: `consumption` and `aborted_polls` count.
+    incomplete: polls may be missing in the history.
     """
     subscribed, recorded = contract["consumption"] == "subscribed", contract["consumption"] == "recorded"
     replaced = contract["aborted_polls"] == "rewound"  # Jepsen's client: a new one after every operation without known outcome
@@ -209,9 +210,11 @@ class _Tracks:
 def _tracks(rows: Sequence[Mapping[str, Any]], subscribed: bool, replaced: bool, recorded: bool = False) -> _Tracks:
     """Follow every consumer through its operations, in order.
 
-    replaced: as in `_rows`. subscribed: a consumer is a member of a group until it is assigned partitions. Where assignments are
-    recorded at all, a consumer that has none reads nothing. recorded: a consumer is a member from its `subscribe` on, and else
-    assigned, without a word of it, all that there is.
+    subscribed: a consumer is a member of a group until it is assigned partitions.
+    replaced: as in `_rows`.
+    recorded: a consumer is a member from its `subscribe` on, and else assigned, without a word of it, all that there is.
+
+    Where assignments are recorded at all, a consumer that has none reads nothing.
     """
     tracks, consumers = _Tracks(), dict[int, _Consumer]()
     nothing: list[str] | None = [] if not recorded and any(row["f"] in ("assign", "subscribe") for row in rows) else None

@@ -110,9 +110,12 @@ def selfcheck(
 ) -> list[SelfcheckRow]:
     """Judge a clean history, then the same history with each damage in turn; nothing is written into its directory.
 
-    run: a run whose history is merged, or None for a generated lawful one. spark: a session, or what makes one: called when a
-    history is long, or a check asks for Spark's tables; this process judges short histories by itself. checks: instead of the
-    installed ones. damages: instead of those that the checks declare.
+    run: a run whose history is merged, or None for a generated lawful one.
+    spark: a session, or what makes one: called when a history is long, or a check asks for Spark's tables; this process judges
+        short histories by itself.
+    checks: instead of the installed ones.
+    damages: instead of those that the checks declare.
+
     The same seed plants the same damages. Raises HistoryError when the run has no readable history.
     """
     with liveness.temporary_directory("selfcheck") as temporary:

@@ -77,9 +77,12 @@ def judge(
 ) -> dict[str, Any]:
     """Judge a run whose history is merged; write `anomalies.parquet`, and return the verdict's document.
 
-    contract: laid over the plan's own. spark: a session to use, or what waits for one (called late); else one is started on
-    this machine. here: this process judges a short history, and no session is called for unless a check asks for Spark's tables.
-    checks: instead of the installed ones. more: checks beside those (import path -> check, or why there is none).
+    spark: a session to use, or what waits for one (called late); else one is started on this machine.
+    here: this process judges a short history, and no session is called for unless a check asks for Spark's tables.
+    contract: laid over the plan's own.
+    checks: instead of the installed ones.
+    more: checks beside those (import path -> check, or why there is none).
+
     Raises HistoryError when there is no readable history or plan, CampaignError for a contract that no client keeps.
     """
     begun = time.monotonic()

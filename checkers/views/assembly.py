@@ -158,8 +158,11 @@ def _with_places(sent: Columns, read: Columns) -> Any:
 def _sends_of_reads(sends: Sends, lookup: tuple[int, Any], v: Ints, order: Any, offset: Ints, threads: int) -> Any:
     """The send of each read, NONE for none: the one that was acknowledged where the read found it, or else by a search.
 
-    lookup: see `_by_offset`. v: identities of reads, as they came; order: their positions by offset. Nearly every record lies
-    where its acknowledgement says, and to look there costs a sixth of a search.
+    lookup: see `_by_offset`.
+    v: identities of reads, as they came.
+    order: their positions by offset.
+
+    Nearly every record lies where its acknowledgement says, and to look there costs a sixth of a search.
     """
     if not len(sends):
         return np.full(len(v), NONE, dtype=position_type(0))
