@@ -270,7 +270,7 @@ def _keyed(program: Application) -> pd.DataFrame:
 
 
 def _inverted(some: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """Of the outputs of one key in one partition, in the order of offsets: each that lies too early, with what comes too late."""
+    """Outputs of one key in one partition, in the order of offsets: each that lies too early, with what comes too late."""
     values = some["input"].to_numpy()
     highest = np.maximum.accumulate(values)
     late = highest > values
@@ -430,7 +430,7 @@ def _counted(program: Application) -> pd.DataFrame | None:
 
 
 def _breaks(some: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """Of the outputs of one key, by their counts: those that follow each other with another difference than one."""
+    """Outputs of one key, by their counts, that follow each other with another difference than one."""
     counts = some["count"].to_numpy()
     for at in np.flatnonzero(np.diff(counts, prepend=0) != 1):
         rows = some.iloc[max(0, at - 1) : at + 1]

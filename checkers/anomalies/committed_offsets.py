@@ -274,7 +274,7 @@ def _below(later: pd.DataFrame, offsets: pd.DataFrame, role: str) -> CheckResult
 
 
 def _highest_before(offsets: pd.DataFrame, times: Ints) -> tuple[Ints, Ints]:
-    """For each time: the highest offset that an operation which had ended by then committed, and the position of that operation
+    """The highest offset, for each time, that an operation which had ended by then committed, and the position of that operation
     (NONE: none had ended).
     """
     if offsets.empty:

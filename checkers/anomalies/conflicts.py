@@ -56,7 +56,7 @@ def _explain_inconsistent(finding: Finding, text: FindingText) -> str:
 
 
 def _resolve_inconsistent(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
-    """Of offsets that nobody read, keep those of two records that surely are in the log."""
+    """Keep, of offsets that nobody read, those of two records that surely are in the log."""
     place = [rows["partition"], rows["offset"]]
     read = rows["role"].eq("read").groupby(place).transform("any")
     sent = rows["op"].to_numpy()

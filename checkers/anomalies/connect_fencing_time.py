@@ -102,7 +102,7 @@ def _reasons(tasks: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _given_up(log: ConnectLog, pending: Pending, answers: Iterable[States]) -> Iterator[float]:
-    """After how many ms at most tasks have failed, since the configurations, or since the leader gave up before.
+    """The time (ms) after which tasks have failed at the latest, since the configurations, or since the leader gave up before.
 
     The tasks of a round fail one after the other: they count once, until somebody asks for a restart.
     """

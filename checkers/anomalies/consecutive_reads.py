@@ -209,7 +209,7 @@ def _sorted_by(key: Any, order: Any) -> Any:
 
 
 def _with_place(log: PartitionLog, order: Any) -> Any:
-    """Those reads that have a place in the version order of their own isolation level."""
+    """Reads that have a place in the version order of their own isolation level."""
     return np.concatenate([order[:0], *(_those_with_place(log, order[part]) for part in slices(len(order)))])
 
 
@@ -232,7 +232,8 @@ def _changes(values: Any) -> Bools:
 
 
 def _last_read_of_ok_operation(log: PartitionLog, order: Any, new_operation: Bools, new_process: Bools) -> Any:
-    """For the first read of each operation: the last read of the process's last operation that ended ok (NONE: there is none).
+    """The predecessor of the first read of each operation: the last read of the process's last operation that ended ok (NONE:
+    there is none).
 
     A client that seeks back after a failed operation goes on where the last good one ended. Arrays have an entry per operation;
     a running maximum over the numbers of the ok ones tells the last ok one so far, and is NONE or too low where that belongs to
@@ -276,7 +277,7 @@ class _RequiredRecords:
         self._count = log.arrays.stored(np.cumsum(self._required, dtype=self._rank.dtype))
 
     def skips(self, pairs: ReadPairs) -> Skips:
-        """Those of some pairs that pass over such records."""
+        """Pairs among some that pass over such records."""
         start = np.where(pairs.before != NONE, self._count[self._rank[pairs.before]], 0)
         rank = self._rank[pairs.after]
         stop = self._count[rank] - self._required[rank]

@@ -94,7 +94,7 @@ def _earlier(all_instances: Any, instance: int, others: Any) -> Any:
 
 
 def _explain(finding: Finding, text: FindingText) -> str:
-    """In words for the first place; of a marker, and of a record that this run did not send, nobody is named who wrote it."""
+    """Words for the first place; of a marker, and of a record that this run did not send, nobody is named who wrote it."""
     rows, first = text.run.shared(stored_epochs), finding.rows[0]
     log = rows[(rows["partition"] == first.partition) & (rows["offset"] <= first.offset)]
     here = log[(log["offset"] == first.offset) & (log["v"] == first.v)].iloc[0]
@@ -156,8 +156,8 @@ def epoch_regression(run: RunView) -> CheckResult:
 
 
 def _nearest(rows: pd.DataFrame, wrong: pd.DataFrame, last: int) -> pd.Series:
-    """For markers, and records without identity: the last operation known to have written with the same producer id before, in
-    the same log; else any one of that producer id; else the run's last one, for logs are read after it.
+    """The operation for markers, and records without identity: the last one known to have written with the same producer id
+    before, in the same log; else any one of that producer id; else the run's last one, for logs are read after it.
     """
     known = rows["op"].where(rows["op"] != NONE)
     near = known.groupby([rows["partition"], rows["producer_id"]]).ffill()

@@ -175,7 +175,7 @@ def _explain_write(finding: Finding, text: FindingText) -> str:
 
 
 def _included(finding: Finding, text: FindingText) -> dict[str, Any]:
-    """With the anomaly of which the same transaction would be a finding if it had sent its records earlier."""
+    """Add the anomaly of which the same transaction would be a finding if it had sent its records earlier."""
     committed = text.decided(finding.rows[0].op) != NONE
     return {**_with_fencing(finding, text), **({"includes": ["zombie-commit"]} if committed else {})}
 

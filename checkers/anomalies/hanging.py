@@ -54,7 +54,7 @@ Facts = dict[str, list[tuple[int, int]]]  # partition -> (offset, before when)
 
 
 def _result(run: RunView, compared: int, rows: dict[str, Any]) -> CheckResult:
-    """With what was missing where nothing was compared."""
+    """The result of a check, with what was missing where nothing was compared."""
     if rows and run.clocks is None:
         return CheckResult(compared, unknown=NO_RECEIPTS.format(count=len(rows["op"])))
     listed = run.shared(has_questions)
@@ -300,7 +300,7 @@ def _without_records(transaction: CoordinatedTransaction, seen: Sighting, last: 
 
 
 def open_facts(run: RunView) -> Facts:
-    """By partition the offsets from which transactions are open by two answers, and before when nobody may have read beyond."""
+    """Offsets, by partition, from which transactions are open by two answers, and before when nobody may have read beyond."""
     facts: Facts = {}
     for transaction, seen in run.shared(reported_open).items():
         facts.setdefault(transaction.partition, []).append((transaction.offset, seen.last.begin))
@@ -308,7 +308,7 @@ def open_facts(run: RunView) -> Facts:
 
 
 def reads_above(log: PartitionLog, brief: Mapping[str, Sequence[tuple[int, int]]] | None = None) -> PartitionMessages:
-    """Of each open transaction of a partition the first read at read_committed above it, if that was before it was named."""
+    """The first read at read_committed above each open transaction of a partition, if that was before it was named."""
     facts = (brief or {}).get(log.partition, ())
     reads = log.reads
     which = np.flatnonzero(reads.judged & log.shared(placed_reads) & (reads.ended != NONE)) if facts else np.empty(0, np.int64)

@@ -96,7 +96,7 @@ def lso_overrun(log: PartitionLog) -> CheckResult:
 
 
 def _overruns(log: PartitionLog, opened: _Opened, part: slice) -> tuple[int, Ints, Ints]:
-    """Of some reads: how many were compared; those found (positions), and of each the send (position) that it passed."""
+    """The number of reads compared; those that overrun (positions), and of each the send (position) that it passed."""
     reads = _sound_reads(log, part)
     below = opened.last_below(log.reads.offset[part])[reads - part.start]
     reads, below = reads[below >= 0], below[below >= 0]
@@ -140,7 +140,7 @@ class _Opened:
         return cls(sends, log.place[sends], np.maximum.accumulate(number, out=number), log.sends.op[sends])
 
     def last_below(self, offset: Ints) -> Ints:
-        """For each of some offsets, which rise: the last send (as a number among these) below it, NONE for none."""
+        """The last send (as a number among these) below each of some offsets, which rise; NONE for none."""
         start, stop = np.searchsorted(self.place, offset[[0, -1]], side="left")
         first_above = np.searchsorted(offset, self.place[start:stop], side="right")  # of each send: both are sorted by place
         return np.asarray(start + np.cumsum(np.bincount(first_above, minlength=len(offset))) - 1)
@@ -159,7 +159,7 @@ class _Opened:
         return low, wrote
 
     def own_below(self, log: PartitionLog, reads: Ints) -> Ints:
-        """For each read the lowest record of its own operation, if that lies below it (NONE: none does)."""
+        """The lowest record of each read's own operation, if that lies below it (NONE: none does)."""
         reader = log.reads.op[reads]
         own = np.full(len(reads), NONE, dtype=np.int64)
         low, wrote = self._wrote

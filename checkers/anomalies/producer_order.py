@@ -166,7 +166,7 @@ def _numbered(groups: Ints) -> tuple[Ints, Ints]:
 
 
 def _running_highest(values: Ints, number: Ints) -> Ints:
-    """For each position, where the highest value of its group so far stands (the first of equal ones). The groups' numbers rise.
+    """The place of the highest value so far of each position's group (the first of equal ones). The groups' numbers rise.
 
     Every value is lifted above all of the groups before its own, so that one running maximum serves all groups.
     """

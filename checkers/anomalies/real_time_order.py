@@ -109,7 +109,7 @@ def _inverted(began: Ints, ended: Ints, process: Ints) -> tuple[Ints, Ints]:
 
 
 def _first_acknowledged_above(ended: Ints) -> Any:
-    """For each position, the one among the higher positions with the smallest time (`len(ended)`: none has a time).
+    """The position with the smallest time among those above each position (`len(ended)`: none has a time).
 
     Of [5, 3, 9, 4] the minima of the suffixes are [3, 3, 4, 4], and each suffix has its minimum nearest at [1, 1, 3, 3]. What
     lies strictly above a position is the next suffix: [1, 3, 3, none].

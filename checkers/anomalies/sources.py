@@ -273,7 +273,7 @@ _WRITTEN = ["number", "producer_id", "producer_epoch"]
 
 
 def _torn(records: pd.DataFrame, stored: pd.DataFrame) -> Iterable[tuple[pd.DataFrame, pd.DataFrame]]:
-    """Of the records of one source those that are not in the transaction of their stored offset, with that."""
+    """Records of one source that are not in the transaction of their stored offset, with that."""
     if stored.empty:
         yield records, stored
         return
@@ -401,7 +401,7 @@ def _stored(run: RunView) -> tuple[SourceLog | None, CheckResult]:
 
 
 def _in_parts(log: SourceLog, rows: pd.DataFrame) -> pd.DataFrame:
-    """Without the sources that have records of which it is not known whether they came before an alteration."""
+    """Drop the sources that have records of which it is not known whether they came before an alteration."""
     return rows[~rows["name"].isin(log.partial)] if log.partial else rows
 
 

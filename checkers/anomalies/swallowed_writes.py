@@ -57,7 +57,7 @@ def _included(finding: Finding, text: FindingText) -> dict[str, Any]:
 
 
 def _resolve_swallowed(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
-    """With the other records of the same transactions that a read_committed reader got: of these, the transaction is torn."""
+    """Add the other records of the same transactions that a read_committed reader got: of these, the transaction is torn."""
     swallowed = rows[rows["role"] == "missing"]
     sends = run.sends_of(swallowed["op"].unique())
     sends = sends[run.transactional(sends["op"].to_numpy()) & ~sends["v"].isin(swallowed["v"])]

@@ -243,7 +243,7 @@ def _resolve_torn(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
 
 
 def _may_be_torn(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
-    """Without operations of unknown outcome of which only one side was reported: of these every covered record is."""
+    """Drop operations of unknown outcome of which only one side was reported: of these every covered record is."""
     roles = rows.groupby("op")["role"].nunique()
     status = run.status(roles.index.to_numpy())
     return rows[rows["op"].isin(roles.index[(roles > 1) | (status != INFO)])]

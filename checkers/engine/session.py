@@ -112,7 +112,7 @@ def _new_context(settings: SparkConf, scratch: liveness.TemporaryPlace) -> Spark
 
 
 def _end(scratch: liveness.TemporaryPlace) -> None:
-    """At the end of the process: nothing is written into the directory any more when it is removed."""
+    """Stop Spark at the end of the process, so that nothing is written into the directory any more when it is removed."""
     with suppress(Exception):  # the JVM may be gone
         if SparkContext._active_spark_context is not None:
             SparkContext._active_spark_context.stop()

@@ -175,13 +175,13 @@ def _firsts(log: PartitionLog, first: Ints) -> dict[str, Any]:
 
 
 def _early(log: PartitionLog, first: Ints, part: slice) -> Any:
-    """Those of some sends that were returned when their operations were not surely over."""
+    """Sends of a part that were returned when their operations were not surely over."""
     returned = part.start + np.flatnonzero(first[part] != FOREVER)
     return returned[first[returned] <= _over(log, returned)]
 
 
 def _latest(log: PartitionLog, first: Ints, edge_filter: EdgeFilter | None) -> dict[str, Any]:
-    """For each reader the latest commit among the records that it got here: a call of commit, else the first return.
+    """The latest commit for each reader among the records that it got here: a call of commit, else the first return.
 
     `latest` has an entry for every history index between the lowest and the highest reader, as `last_reads` has.
     """

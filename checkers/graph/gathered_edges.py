@@ -117,7 +117,9 @@ class SparkEdges:
             place.remove()
 
     def share(self, arrays: NamedArrays) -> SharedArrays:
-        """On one machine in memory once, for all processes; on a cluster a copy for each Python worker (Spark's broadcast)."""
+        """Share: on one machine in memory once, for all processes; on a cluster a copy for each Python worker (Spark's
+        broadcast).
+        """
         context = self._edges.context
         if not context.master.startswith("local"):
             return context.broadcast(dict(arrays))  # type: ignore[no-any-return]

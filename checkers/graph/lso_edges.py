@@ -23,7 +23,7 @@ def passing_readers(lists: PassedRecords) -> Ints:
 
 
 def backward_ranges(lists: PassedRecords, orders: OperationOrder) -> tuple[Ints, Ints]:
-    """From each reader that some writer below it outranks: its rank, and that of the highest such writer."""
+    """The rank of each reader that some writer below it outranks, and that of the highest such writer."""
     if not len(lists.writer):
         return lists.writer, lists.writer
     ranks = orders.by_point

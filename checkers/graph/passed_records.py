@@ -41,12 +41,12 @@ class PassedRecords:
 
     @classmethod
     def of_rows(cls, part: Mapping[str, Any]) -> PassedRecords:
-        """From the columns of a message."""
+        """Make the lists from the columns of a message."""
         wrote = part["target"] == NONE
         return cls(part["source"][wrote], part["low"][wrote], part["target"][~wrote], part["high"][~wrote])
 
     def columns(self) -> Iterator[Ints]:
-        """As columns of edges (`checkers.graph.edges.EDGE_COLUMNS`), one by one: a writer has no target, a reader no source."""
+        """Columns of edges (`checkers.graph.edges.EDGE_COLUMNS`), one by one: a writer has no target, a reader no source."""
         no_writer, no_reader = np.full(len(self.reader), NONE), np.full(len(self.writer), NONE)
         yield np.r_[self.writer, no_writer]
         yield np.r_[no_reader, self.reader]
@@ -109,7 +109,7 @@ def first_of_each(values: Any) -> Any:
 
 
 def last_reads(log: PartitionLog, which: Bools) -> tuple[int, Any]:
-    """Of some reads the lowest reader (history index), and of each from there on the position of its last one by offset (NONE:
+    """The lowest reader of some reads (history index), and of each from there on the position of its last one by offset (NONE:
     it has none).
     """
     op = log.reads.op

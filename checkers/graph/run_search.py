@@ -98,7 +98,9 @@ def _compared(layer: Layer, counts: Mapping[int, int]) -> int:
 
 
 def _count(kind: int, order: int) -> int:
-    """Beside the kinds of edges: those that lead to an operation that writes (NO_ORDER), to a process that does (BY_PROCESS)."""
+    """Key of a count: of the edges of a kind, or of those that lead to an operation that writes (NO_ORDER) or to a process that
+    does (BY_PROCESS).
+    """
     return kind if order == BY_TIME else 10 * (1 + order) + kind
 
 

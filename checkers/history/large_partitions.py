@@ -29,7 +29,7 @@ def is_large(size: int) -> bool:
 
 @contextmanager
 def large_partition_lock(size: int) -> Iterator[None]:
-    """For a partition of so many bytes: wait until no other large one is judged on this machine.
+    """Wait, with a large partition of so many bytes, until no other is judged on this machine.
 
     The lock is the kernel's (`flock`), which frees it when a worker dies.
     """

@@ -71,7 +71,7 @@ class Overview:
 
     @cached_property
     def writing_processes(self) -> Any:
-        """Those of which an operation may write, in order."""
+        """Processes of which an operation may write, in order."""
         return np.unique(self.process[self.txn | self.send])
 
     @cached_property

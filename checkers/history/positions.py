@@ -47,7 +47,7 @@ class Spans:
 
     @classmethod
     def of(cls, spans: Iterable[tuple[int, int, int]]) -> Spans:
-        """From (process, first operation, last operation)."""
+        """Make stretches from (process, first operation, last operation)."""
         keys = np.array(sorted((_key(process, first), _key(process, last)) for process, first, last in spans), dtype=np.int64)
         return cls(*keys.reshape(-1, 2).T)
 
@@ -83,7 +83,7 @@ class Positions(Resets):
         return bool(len(self.members.first))
 
     def between(self, partition: str, process: Ints, first: Ints, last: Ints) -> Bools:
-        """As `Resets.between`; a member of a group also must have owned the partition throughout."""
+        """Same as `Resets.between`; a member of a group also must have owned the partition throughout."""
         reset = super().between(partition, process, first, last)
         if not self.any_group:
             return reset

@@ -47,7 +47,7 @@ class ArrayFiles(Arrays):
         self._lock = Lock()
 
     def stored(self, values: Any) -> Any:
-        """As `Arrays.stored`. What lies in a file already is returned as it is."""
+        """Same as `Arrays.stored`. What lies in a file already is returned as it is."""
         if type(values) is tuple:
             return tuple(map(self.stored, values))
         if not isinstance(values, np.ndarray) or values.nbytes < SMALL or _is_mapped(values):
@@ -57,7 +57,7 @@ class ArrayFiles(Arrays):
         return values
 
     def taken(self, values: Any, positions: Any) -> Any:
-        """As `Arrays.taken`, some of them at a time."""
+        """Same as `Arrays.taken`, some of them at a time."""
         if len(positions) * values.itemsize >= SMALL:
             with suppress(OSError):
                 parts = np.array_split(positions, -(-len(positions) * values.itemsize // MOST_AT_ONCE))
@@ -88,7 +88,7 @@ class ArrayFiles(Arrays):
 
     @contextmanager
     def dropping_pages(self) -> Iterator[None]:
-        """For the length of a block all pages are dropped a few times a second, so that only those in use are mapped."""
+        """Drop all pages a few times a second for the length of a block, so that only those in use are mapped."""
         over = Event()
 
         def run() -> None:

@@ -147,7 +147,7 @@ class Application:
 
     @cached_property
     def count_at(self) -> dict[tuple[str, int], int]:
-        """The same by (partition, offset)."""
+        """Counts of `counted` by (partition, offset)."""
         return {(row.partition, row.offset): int(row.count) for row in self.counted.itertuples(index=False, name="Count")}
 
     @cached_property
@@ -173,7 +173,7 @@ class Application:
         return parts.groupby(["partition", "process", "number"]).ngroup()
 
     def senders(self, v: Ints) -> pd.DataFrame:
-        """Of identities those that an operation of this run sent: `v`, `partition`, `op`."""
+        """Identities among some that an operation of this run sent: `v`, `partition`, `op`."""
         rows = self.run.senders(v[v >= 0])
         return pd.DataFrame(list(rows), columns=["v", "partition", "op"]).astype({"v": np.int64, "op": np.int64})
 

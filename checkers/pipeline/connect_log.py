@@ -229,7 +229,7 @@ class ConnectLog:
 
     @cached_property
     def _of_ids(self) -> list[list[Entry]]:
-        """The same by transactional id. An id is two where two Kafka clusters have it."""
+        """Entries of the coordinators by transactional id. An id is two where two Kafka clusters have it."""
         entries: dict[tuple[str, bool], list[Entry]] = defaultdict(list)
         for entry in entries_in(self._transitions):
             if isinstance(entry.name, str):
@@ -247,7 +247,7 @@ class ConnectLog:
 
     @cached_property
     def tasks(self) -> list[Session]:
-        """Those of the connector's tasks, at the Kafka cluster of its records: who is fenced elsewhere is not fenced."""
+        """Sessions of the connector's tasks, at the Kafka cluster of its records: who is fenced elsewhere is not fenced."""
         return [
             session for session in self.sessions if not session.is_leader and session.start.partition.startswith(COORDINATORS)
         ]
@@ -382,7 +382,7 @@ class ConnectLog:
     # ---- times ------------------------------------------------------------------------------------------
     @cached_property
     def slack_ms(self) -> int | None:
-        """By how much timestamps of two logs may be wrong against each other; None: nobody knows.
+        """The time (ms) by which timestamps of two logs may be wrong against each other; None: nobody knows.
 
         A marker lies between the decision of its transaction and its completion. How far markers are outside is how much two
         clocks have disagreed.
@@ -402,7 +402,7 @@ class ConnectLog:
 
     @cached_property
     def _completions(self) -> dict[tuple[int, int], tuple[list[int], list[int]]]:
-        """By producer and epoch: when its transactions were decided, in order, and when each was complete (ms)."""
+        """Transactions by producer and epoch: when they were decided, in order, and when each was complete (ms)."""
         by_producer: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
         for rows in self._of_ids:
             decisions = (entry for entry in rows if PREPARE_COMMIT <= entry.number <= COMPLETE_ABORT)

@@ -49,13 +49,13 @@ class TopicDeletions:
 
     @cached_property
     def of_records(self) -> Sequence[Deletion]:
-        """Those of target topics."""
+        """Deletions of target topics."""
         topics = {_topic(name) for name in self._log.targets}
         return [deletion for deletion in self._known if deletion.topic in topics] if RECORDS in self._named else []
 
     @cached_property
     def of_offsets(self) -> Sequence[Deletion]:
-        """Those of topics with stored offsets that tasks read."""
+        """Deletions of topics with stored offsets that tasks read."""
         if not self._known or OFFSETS not in self._named:
             return []
         topics, targets = set(self._offsets_topic.values()), {_topic(name) for name in self._log.targets}
@@ -144,8 +144,9 @@ class TopicDeletions:
         return names.map({name: len(self._of(name)) for name in names.unique()}).astype(np.int64)
 
     def incarnations(self, records: pd.DataFrame) -> pd.Series:
-        """Of records the incarnation (0, 1, ...) of the topic with their offsets in which their whole committed transaction
-        surely was; NONE: it is not known."""
+        """The incarnation (0, 1, ...) of the topic with its offsets, for each record, in which its whole committed
+        transaction surely was; NONE: it is not known.
+        """
         numbers = pd.Series(NONE, index=records.index, dtype=np.int64)
         for name, rows in records[records["ended"] == COMMITTED].groupby("name"):
             began = [deletion.began_ms - self._slack_ms for deletion in self._of(name)]
@@ -157,7 +158,7 @@ class TopicDeletions:
 
     @cached_property
     def judged_offsets(self) -> pd.Series:
-        """Of the records in the leaders' logs: whether their stored offset surely lies in the present offsets topic."""
+        """True for each record of the leaders' logs whose stored offset surely lies in the present offsets topic."""
         records = self._log.records
         every = pd.Series(True, index=records.index)
         return self.incarnations(records) == self._restarts(records["name"]) if self.of_offsets else every

@@ -77,7 +77,7 @@ class Sighting:
 
     @property
     def lasted_ns(self) -> int:
-        """For how long, of the time in which no fault was active any more."""
+        """The time for which it lasted, of that in which no fault was active any more (ns)."""
         return self.last.begin - max(self.first.end, self.last.quiet_since + QUIET_NS)
 
 
@@ -144,11 +144,11 @@ def sightings(shown: Iterable[tuple[State, Listing]]) -> dict[State, list[Listin
 
 
 def longest(some: Sequence[Listing]) -> Sighting:
-    """Of the answers that show a state the first, and that up to which it had lasted longest without a fault."""
+    """The first of the answers that show a state, and that up to which it had lasted longest without a fault."""
     return max((Sighting(some[0], listing) for listing in some), key=lambda seen: seen.lasted_ns)
 
 
 def confirmed(some: Sequence[Listing]) -> Sighting | None:
-    """Of the answers that show a state the first, and the last at rest that another one confirmed with no fault in between."""
+    """The first of the answers that show a state, and the last at rest that another one confirmed with no fault in between."""
     pairs = [listing for listing, after in pairwise(some) if listing.quiet and after.quiet_since <= listing.begin]
     return Sighting(some[0], pairs[-1]) if pairs else None

@@ -124,7 +124,7 @@ def _with_transactions(stored: pd.DataFrame) -> pd.DataFrame:
 
 
 def _transactions(partition: Any, producer: Any, marks: Any, times: Any) -> Any:
-    """Of entries, by offset in each partition, the number of the transaction of each, how and when it ended, and when the one
+    """Transactions of entries, by offset in each partition: the number of each entry's, how and when it ended, and when the one
     before it did. marks: what a marker says; 0: no marker."""
     order = np.lexsort((producer, partition))
     marks, times, places = marks[order], times[order], np.stack([partition, producer])[:, order]

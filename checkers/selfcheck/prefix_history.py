@@ -50,7 +50,7 @@ def _forward(table: pa.Table, by: int) -> pa.Table:
 
 
 def _like(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """With the columns of another history; those that it lacks, and lists of another type, are null."""
+    """The history with the columns of another history; those that it lacks, and lists of another type, are null."""
     same = {
         field.name for field in schema if field.name in table.column_names and table.schema.field(field.name).type == field.type
     }

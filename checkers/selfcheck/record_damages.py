@@ -70,7 +70,7 @@ def repeat(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
 
 
 def append(rows: HistoryRows, partition: str, v: int, offset: int) -> HistoryRows:
-    """With one more record at the end of a partition, returned to every reader that reads last."""
+    """The history with one more record at the end of a partition, returned to every reader that reads last."""
     polls = rows.last_polls()
     polls = polls[polls["partition"] == partition]
     return rows.with_reads(polls.assign(at=polls["at"] + 0.5, v=v, offset=offset))

@@ -163,7 +163,7 @@ class ScheduledHistory:
             self.operations[f"{reader}2"].overrides = {**final, "f": "final-read", "detail": ends}
 
     def rows(self, like: pa.Schema) -> HistoryRows:
-        """As a history with these columns."""
+        """The schedule as a history with these columns."""
         operations = sorted(
             self.operations.values(), key=lambda operation: (operation.begin, operation.process, operation.number)
         )

@@ -1,4 +1,4 @@
-"""From findings to a verdict (docs/run-directory.md has the document's shape)."""
+"""Decision: from findings to a verdict (docs/run-directory.md has the document's shape)."""
 
 from __future__ import annotations
 

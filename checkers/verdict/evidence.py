@@ -31,7 +31,7 @@ COLUMNS, LOOKED_AT = ("partition", "offset", "v"), ("isolation", "final", "mops"
 
 
 def shown(check: Check[Any], findings: Sequence[Finding], evidence: str, run: RunView) -> list[bool]:
-    """Of each finding, whether the evidence shows it by itself. Raises what the reading of the history raises."""
+    """True for each finding that the evidence shows by itself. Raises what the reading of the history raises."""
     if evidence == DELETIONS:
         deletions = run.shared(TopicDeletions)
         return [not deletions.explains(check.name, finding.rows) for finding in findings]

@@ -1,4 +1,4 @@
-"""From a run's directory to its verdict. Every finding is written down; a check that fails stops no other."""
+"""The judge: from a run's directory to its verdict. Every finding is written down; a check that fails stops no other."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def _fencing_s(plan: Plan) -> float | None:
 
 
 def _spans(receipts: Receipts) -> list[tuple[int, int | None]]:
-    """From when to when each fault was active (ns)."""
+    """Spans in which each fault was active (ns)."""
     return [(int(receipt["injected_ns"]), receipt["healed_ns"]) for receipt in receipts if receipt["injected_ns"]]
 
 

@@ -120,7 +120,7 @@ def _order(columns: Columns, by: str) -> Any:
 
 
 def _in_order(sides: Sequence[tuple[Columns, list[str], Any]], arrays: Arrays, threads: int) -> list[dict[str, Any]]:
-    """Of each side some columns at its positions; each is a task of its own, for whichever thread is free."""
+    """Columns of each side at its positions; each is a task of its own, for whichever thread is free."""
     tasks = [partial(_taken, columns, name, positions, arrays) for columns, names, positions in sides for name in names]
     taken = iter(results(tasks, threads))
     return [{name: next(taken) for name in names} for _, names, _ in sides]

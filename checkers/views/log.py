@@ -221,7 +221,7 @@ class PartitionLog:
         return low, _once(high, low)
 
     def _placed(self, which: Bools, part: slice) -> tuple[Any, Ints]:
-        """Of some reads those wanted whose send and offset are known: the position of the send, and the offset."""
+        """Wanted reads among some whose send and offset are known: the position of the send, and the offset."""
         send, offset = self.reads.send[part], self.reads.offset[part]
         wanted = which[part] & (send >= 0) & (offset != NONE)
         return (send, offset) if wanted.all() else (send[wanted], offset[wanted])

@@ -197,7 +197,7 @@ class RunView:
 
     @cached_property
     def origins(self) -> dict[int, tuple[str, int]]:
-        """Of the `unsent` identities those that this run sent elsewhere: identity -> (partition, operation)."""
+        """Identities among `unsent` that this run sent elsewhere: identity -> (partition, operation)."""
         wanted = self.unsent[self.unsent >= 0]
         return {int(v): (partition, int(op)) for v, partition, op in self.senders(wanted)}
 
