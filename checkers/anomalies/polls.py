@@ -1,7 +1,7 @@
 """Order and completeness of reads from poll to poll: no record skipped, no step back (Jepsen's Kafka workload).
 
-Each docstring is the definition of its anomaly. How the
-reads of a process are compared: `checkers.anomalies.consecutive_reads`.
+Each docstring is the definition of its anomaly. How the reads of a process are compared:
+`checkers.anomalies.consecutive_reads`.
 """
 
 from __future__ import annotations
@@ -120,9 +120,13 @@ def _two(text: FindingText, first: int, last: int) -> str:
 def poll_skip(log: PartitionLog) -> CheckResult:
     """From one operation to the next, the reads of a process skip a record that it had to be given.
 
-    That is a record between the two in the version order, visible at the reader's isolation level and in the log for ever
-    because others got it (`checkers.views.versions.due`); a record that nobody got at all is `lost-write`'s. A process that
-    begins at the log's start, or sought back to it, must not skip the first records either.
+    It had to be given a record that
+
+    1. lies between the two reads in the version order, or, where the process begins at the log's start or sought back to it,
+       below its first read;
+    2. is visible at the reader's isolation level;
+    3. is in the log for ever because others got it (`checkers.views.versions.due`). A record that nobody got at all is
+       `lost-write`'s.
 
     compared: reads that continue an earlier operation of the same process, or begin at the log's start. One cause: the skip.
 
