@@ -1,12 +1,12 @@
-"""What a check is: one anomaly, one function, found through the entry-point group `fencepost.checker`.
+"""A check: one anomaly, one function, looked up through the entry-point group `fencepost.checker`.
 
 To add an anomaly: write one function, decorate it, and name it in an entry point::
 
     @partition_check("empty-offset")
     def empty_offset(log: PartitionLog) -> CheckResult:
         '''A record at offset 0. (The docstring of a check is the definition of its anomaly.)'''
-        found = log.reads.offset == 0
-        return CheckResult(len(found), read_rows(log, found, log.reads.op))
+        first = log.reads.offset == 0
+        return CheckResult(len(first), read_rows(log, first, log.reads.op))
 
 Two kinds exist. A `partition` check sees one Kafka partition at a time as numpy arrays (`PartitionLog`) and runs inside the one
 Spark job that every partition check shares. A `run` check sees the whole run (`RunView`: Spark tables, final reads, settling).

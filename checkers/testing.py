@@ -62,7 +62,7 @@ class PartitionBuilder:
 
 
 def found(result: CheckResult) -> list[tuple[str, int, int]]:
-    """What a check found, as (role, record, offset), sorted."""
+    """The findings of a check, as (role, record, offset), sorted."""
     rows = result.rows
     if not rows:
         return []

@@ -86,9 +86,9 @@ def explain_too_few(finding: Finding, text: FindingText) -> str:
     what, verb = ("Input record", " lies") if len(inputs) == 1 else (f"{len(inputs)} input records,", ", lie")
     where = f"{what} {text.places(inputs)}"
     where += f"{verb} below the offset that the group {group} committed" if group else ""
-    found = f"only {len(outputs)} of {program.fewest * len(inputs)} outputs" if outputs else "no output"
+    amount = f"only {len(outputs)} of {program.fewest * len(inputs)} outputs" if outputs else "no output"
     link = ", but" if group else ": the program had caught up, but"
-    return f"{where}{link} the complete read_committed final read has {found} of {form(len(inputs), 'it', 'them')}."
+    return f"{where}{link} the complete read_committed final read has {amount} of {form(len(inputs), 'it', 'them')}."
 
 
 def _rows(program: Application, which: Bools, role: str) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def _explain_phantom(finding: Finding, text: FindingText) -> str:
 
 
 def _how_read(inputs: Sequence[FindingRecord], text: FindingText) -> str:
-    """What the program has read, where it made outputs of inputs that are not visible; as the rest of a sentence."""
+    """Words for what the program has read, where it made outputs of inputs that are not visible; the rest of a sentence."""
     if all(text.aborted(row.op) for row in inputs):
         return ", so the program read what was aborted"
     if all(text.transactional(row.op) for row in inputs):
@@ -185,16 +185,16 @@ def phantom_output(run: RunView) -> CheckResult:
     senders = program.senders(read.loc[unseen, "v"].to_numpy()).drop_duplicates("v").set_index("v")
     bad = unseen & ~read["v"].isin(_innocent(program, senders)).to_numpy()
     cause = senders["op"].reindex(read["v"], fill_value=NONE).to_numpy(copy=True)
-    nobody = bad & (cause == NONE)
-    cause[nobody] = -2 - stretches(nobody, read["partition"])
+    unnamed = bad & (cause == NONE)
+    cause[unnamed] = -2 - stretches(unnamed, read["partition"])
     read = read.assign(cause=cause, time=read["ended"])
-    found = read[bad]
-    sent = senders[senders.index.isin(found["v"])].reset_index()
-    if found.empty:
+    phantoms = read[bad]
+    sent = senders[senders.index.isin(phantoms["v"])].reset_index()
+    if phantoms.empty:
         return CheckResult(len(read))
     when = run.overview.time[run.overview.at(sent["op"].to_numpy())]
     sent = sent.assign(cause=sent["op"], offset=NONE, time=when)
-    return CheckResult(len(read), join_rows(rows_of(found, "read"), rows_of(sent, "sent")))
+    return CheckResult(len(read), join_rows(rows_of(phantoms, "read"), rows_of(sent, "sent")))
 
 
 def _innocent(program: Application, senders: pd.DataFrame) -> Any:
@@ -255,11 +255,11 @@ def output_order(run: RunView) -> CheckResult:
     if not program.ordered:
         return CheckResult(0, lacking=UNORDERED)
     table = _keyed(program)
-    compared, found = 0, []
+    compared, inverted = 0, []
     for _, some in table.groupby(["partition", "key"], sort=True):
         compared += len(some) - 1
-        found += list(_inverted(some))
-    rows = [rows_of(one.assign(cause=-2 - number), "read") for number, one in enumerate(found)]
+        inverted += list(_inverted(some))
+    rows = [rows_of(outputs.assign(cause=-2 - number), "read") for number, outputs in enumerate(inverted)]
     return CheckResult(compared, join_rows(*rows) if rows else {})
 
 
@@ -271,7 +271,7 @@ def _keyed(program: Application) -> pd.DataFrame:
 
 
 def _inverted(some: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """Of the outputs of one key in one partition, in the order of offsets: each that lies too early, with what comes too late."""
+    """Outputs of one key in one partition, in the order of offsets: each that lies too early, with what comes too late."""
     values = some["input"].to_numpy()
     highest = np.maximum.accumulate(values)
     late = highest > values
@@ -338,8 +338,8 @@ def vanished_output(run: RunView) -> CheckResult:
     gone = ~pd.MultiIndex.from_frame(got[["partition", "offset", "v"]]).isin(there)
     if not gone.any():
         return CheckResult(len(got))
-    found = got[gone].assign(cause=-2 - stretches(gone, got["partition"]))
-    return CheckResult(len(got), rows_of(found.assign(time=found["ended"]), "read"))
+    vanished = got[gone].assign(cause=-2 - stretches(gone, got["partition"]))
+    return CheckResult(len(got), rows_of(vanished.assign(time=vanished["ended"]), "read"))
 
 
 def _explain_state(finding: Finding, text: FindingText) -> str:
@@ -410,28 +410,28 @@ def torn_state(run: RunView) -> CheckResult:
         return CheckResult(0, lacking=UNCOUNTED)
     if not program.output_read_back:
         return CheckResult(0, lacking=NOT_READ_BACK)
-    said = _counted(program)
-    if said is None:
+    counted = _counted(program)
+    if counted is None:
         return CheckResult(0, lacking=UNNAMED)
-    found = []
-    for _, some in said.groupby("key", sort=True):
-        found += list(_breaks(some))
-    rows = [rows_of(one.assign(cause=-2 - number), "read") for number, one in enumerate(found)]
-    return CheckResult(len(said), join_rows(*rows) if rows else {})
+    breaks = []
+    for _, some in counted.groupby("key", sort=True):
+        breaks += list(_breaks(some))
+    rows = [rows_of(outputs.assign(cause=-2 - number), "read") for number, outputs in enumerate(breaks)]
+    return CheckResult(len(counted), join_rows(*rows) if rows else {})
 
 
 def _counted(program: Application) -> pd.DataFrame | None:
     """The first output of each input with its `count` and `key`, by these; None where an output tells no input or no count."""
     inputs = program.inputs
     known = pd.DataFrame({"v": inputs["v"], "key": program.keys(inputs)})
-    said = program.final.merge(known, on="v", how="left").merge(program.counted, on=["partition", "offset"], how="left")
-    if said[["key", "count"]].isna().any(axis=None):
+    counted = program.final.merge(known, on="v", how="left").merge(program.counted, on=["partition", "offset"], how="left")
+    if counted[["key", "count"]].isna().any(axis=None):
         return None
-    return said.drop_duplicates("v").sort_values(["key", "count", "partition", "offset"])
+    return counted.drop_duplicates("v").sort_values(["key", "count", "partition", "offset"])
 
 
 def _breaks(some: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """Of the outputs of one key, by their counts: those that follow each other with another difference than one."""
+    """Outputs of one key, by their counts, that follow each other with another difference than one."""
     counts = some["count"].to_numpy()
     for at in np.flatnonzero(np.diff(counts, prepend=0) != 1):
         rows = some.iloc[max(0, at - 1) : at + 1]

@@ -45,13 +45,13 @@ def _explain_torn(finding: Finding, text: FindingText) -> str:
     who = f"{text.name(row.op)} {text.outcome(row.op)}"
     if behind:
         committed = text.run.shared(Pipeline).chains.committed
-        none = [one for one in behind if one.partition not in committed]
-        below = [one for one in behind if one.partition in committed]
+        none = [record for record in behind if record.partition not in committed]
+        below = [record for record in behind if record.partition in committed]
         how = [f"the group has no offset at the end where it committed one, {text.places(none)}"] * bool(none)
         how += [f"the group's offsets at the end lie below those that it committed, {text.places(below)}"] * bool(below)
         return f"{who}, but {', and '.join(how)}."
-    if told := finding.records("read"):
-        return f"{who}, but {text.process(told[0].op)} was told the group's offset {row.place}, which only it was to commit."
+    if answers := finding.records("read"):
+        return f"{who}, but {text.process(answers[0].op)} was told the group's offset {row.place}, which only it was to commit."
     return f"{who}, but the group's offset at the end, {row.place}, is one that only it was to commit."
 
 
@@ -81,9 +81,10 @@ def _explain_torn(finding: Finding, text: FindingText) -> str:
 def torn_offset(run: RunView) -> CheckResult:
     """A transaction's outputs are committed and the offsets in it are not, or the other way round.
 
-    Not: the group has none at the end, or one below that of a committed transaction, and no transaction that began after that one
-    has committed the lower one (`offset-regression`). The other way round: it, or an offset that a member was told by the group,
-    is one that only transactions which did not commit were to commit.
+    1. The transaction is committed, and at the end the group has no offset, or a lower one than the transaction's; no transaction
+       that began after it has committed the lower one (`offset-regression`).
+    2. Only transactions that did not commit were to commit an offset, and it is the group's at the end, or the group's offset
+       that a member was told.
 
     compared: offsets of transactions in partitions whose group offset at the end is known, and offsets that members were told.
     One cause: the transaction.
@@ -126,7 +127,7 @@ def torn_offset(run: RunView) -> CheckResult:
 
 
 def _lowered_later(offsets: pd.DataFrame, at_end: pd.Series) -> pd.Series:
-    """Whether a transaction that began after each one had ended has committed the group's offset at the end."""
+    """True for each offset where a transaction that began after its own had ended has committed the group's offset at the end."""
     known = (offsets["fate"] == COMMITTED) & (offsets["ended"] != NONE)
     last = offsets[known & (offsets["offset"] == at_end)].groupby("partition")["began"].max()
     return known & (offsets["ended"] < offsets["partition"].map(last).fillna(NONE))
@@ -202,10 +203,10 @@ def offset_regression(run: RunView) -> CheckResult:
 
 
 def _explain_stale(finding: Finding, text: FindingText) -> str:
-    told, earlier = finding.records("missing")[0], finding.records("read")[0]
-    what = f"{told.place}" if told.offset != NONE else f"of {told.partition}: none"
+    answer, earlier = finding.records("missing")[0], finding.records("read")[0]
+    what = f"{answer.place}" if answer.offset != NONE else f"of {answer.partition}: none"
     return (
-        f"{text.process(told.op).capitalize()} asked for the group's offset after {text.name(earlier.op, capital=False)} had "
+        f"{text.process(answer.op).capitalize()} asked for the group's offset after {text.name(earlier.op, capital=False)} had "
         f"committed {earlier.place}, and was told {what}."
     )
 
@@ -259,21 +260,21 @@ def known_commits(pipeline: Pipeline) -> pd.DataFrame:
 
 def _below(later: pd.DataFrame, offsets: pd.DataFrame, role: str) -> CheckResult:
     """Offsets that are lower than one which had been committed before their operation began."""
-    compared, found = 0, []
+    compared, parts = 0, []
     for partition, some in later.groupby("partition", sort=True):
         before = offsets[offsets["partition"] == partition]
         highest, position = _highest_before(before, some["began"].to_numpy())
         compared += int((position >= 0).sum())
         back = (position >= 0) & (highest > some["offset"].to_numpy())
         cause = {"cause": some["op"].to_numpy()[back]}
-        found += [rows_of(as_rows(some[back]).assign(**cause), role)]
-        found += [rows_of(as_rows(before.iloc[position[back]]).assign(**cause), "read")]
-    found = [rows for rows in found if len(rows["op"])]
-    return CheckResult(compared, join_rows(*found) if found else {})
+        parts += [rows_of(as_rows(some[back]).assign(**cause), role)]
+        parts += [rows_of(as_rows(before.iloc[position[back]]).assign(**cause), "read")]
+    parts = [rows for rows in parts if len(rows["op"])]
+    return CheckResult(compared, join_rows(*parts) if parts else {})
 
 
 def _highest_before(offsets: pd.DataFrame, times: Ints) -> tuple[Ints, Ints]:
-    """For each time: the highest offset that an operation which had ended by then committed, and the position of that operation
+    """The highest offset, for each time, that an operation which had ended by then committed, and the position of that operation
     (NONE: none had ended).
     """
     if offsets.empty:
@@ -287,10 +288,10 @@ def _highest_before(offsets: pd.DataFrame, times: Ints) -> tuple[Ints, Ints]:
 
 
 def _explain_dirty(finding: Finding, text: FindingText) -> str:
-    told, sent = finding.records("read"), finding.records("sent")[0]
-    where = f"{told[0].place}{text.first_of(told, 'answers')}"
+    answers, sent = finding.records("read"), finding.records("sent")[0]
+    where = f"{answers[0].place}{text.first_of(answers, 'answers')}"
     return (
-        f"{text.process(told[0].op).capitalize()} was told the group's offset {where}, before "
+        f"{text.process(answers[0].op).capitalize()} was told the group's offset {where}, before "
         f"{text.name(sent.op, capital=False)}, which was to commit it, had asked to commit."
     )
 
@@ -339,20 +340,20 @@ def dirty_offset(run: RunView) -> CheckResult:
     if pipeline.looks.empty or pipeline.chains.offsets.empty:
         return CheckResult(0)
     at = overview.at(pipeline.offsets["op"].to_numpy())
-    asked = np.where(
+    called = np.where(
         overview.end[at] == NONE, NONE, np.where(overview.decided[at] == NONE, np.iinfo(np.int64).max, overview.decided[at])
     )
-    commits = pipeline.offsets.assign(asked=asked)[overview.status[at] != ABORTED]
+    commits = pipeline.offsets.assign(called=called)[overview.status[at] != ABORTED]
     pairs = pipeline.looks.merge(commits, on=["partition", "offset"], suffixes=("", "_by"))
     pairs = pairs[pairs["began_by"] <= pairs["ended"]]
-    first = pairs.sort_values("asked").drop_duplicates(["op", "partition"])
-    return CheckResult(len(first), _dirty_rows(first[first["asked"] > first["ended"]]))
+    first = pairs.sort_values("called").drop_duplicates(["op", "partition"])
+    return CheckResult(len(first), _dirty_rows(first[first["called"] > first["ended"]]))
 
 
 def _dirty_rows(early: pd.DataFrame) -> dict[str, np.ndarray]:
-    """Rows of questions that were answered too early, each with the transaction that was the first to ask."""
+    """Rows of answers that came too early, each with the transaction that was the first to call commit."""
     if early.empty:
         return {}
-    told = early.assign(cause=early["op_by"], v=NONE, time=early["ended"])
-    sent = told.assign(op=told["op_by"]).drop_duplicates(["op", "partition"])
-    return join_rows(rows_of(told, "read"), rows_of(sent, "sent"))
+    answers = early.assign(cause=early["op_by"], v=NONE, time=early["ended"])
+    sent = answers.assign(op=answers["op_by"]).drop_duplicates(["op", "partition"])
+    return join_rows(rows_of(answers, "read"), rows_of(sent, "sent"))

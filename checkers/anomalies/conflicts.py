@@ -32,13 +32,13 @@ from fencepost.harness.api.evidence import Gap
 
 
 def two_at_one_offset(finding: Finding, reads: pd.DataFrame) -> bool:
-    """Whether two records of the finding were read at one of its offsets."""
+    """True if two records of the finding were read at one of its offsets."""
     at = reads[reads["offset"].isin({row.offset for row in finding.rows}) & reads["v"].isin({row.v for row in finding.rows})]
     return bool((at.groupby(["partition", "offset"])["v"].nunique() > 1).any())
 
 
 def _acknowledged_only(gap: Gap, finding: Finding, contract: Mapping[str, str]) -> bool:
-    """Where two readers got different records at one offset, no lost acknowledgement explains it."""
+    """True unless two readers got different records at one offset: no lost acknowledgement explains that."""
     read = {(row.offset, row.v) for row in finding.records("read")}
     return len(read) == len({offset for offset, _ in read})
 
@@ -56,7 +56,7 @@ def _explain_inconsistent(finding: Finding, text: FindingText) -> str:
 
 
 def _resolve_inconsistent(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
-    """Of offsets that nobody read, keep those of two records that surely are in the log."""
+    """Keep, of offsets that nobody read, those of two records that surely are in the log."""
     place = [rows["partition"], rows["offset"]]
     read = rows["role"].eq("read").groupby(place).transform("any")
     sent = rows["op"].to_numpy()
@@ -95,9 +95,12 @@ def _proven(ops: Any, run: RunView) -> set[int]:
 def inconsistent_offset(log: PartitionLog) -> CheckResult:
     """Two different records at one offset of one partition.
 
-    Reads and acknowledgements are both evidence, except the acknowledgement of a lost write, whose offset was naturally given
-    away again, and that of a swallowed one (`swallowed-write`). Where there are only acknowledgements, those of transactions that
-    are not known to have committed prove nothing.
+    A record is at an offset by
+
+    1. a read;
+    2. an acknowledgement, except that of a lost write, whose offset was given away again, and that of a swallowed one
+       (`swallowed-write`). Where there are only acknowledgements, those of transactions that are not known to have committed
+       prove nothing.
 
     compared: offsets with at least one read. One cause: neighbouring offsets, as after a truncation.
 
@@ -127,7 +130,7 @@ def inconsistent_offset(log: PartitionLog) -> CheckResult:
     read = np.isin(reads.offset, disputed)
     read[read] &= first_of_each(reads.offset[read], reads.identities(read))
     sent = believed & np.isin(sends.offset, disputed)
-    read_cause, sent_cause = (stretch_numbers(disputed, undisputed, one.offset) for one in (reads, sends))
+    read_cause, sent_cause = (stretch_numbers(disputed, undisputed, records.offset) for records in (reads, sends))
     acknowledged = send_rows(log, sent, sent_cause, "sent")
     acknowledged["offset"] = sends.offset[sent]
     return CheckResult(compared, join_rows(read_rows(log, read, read_cause), acknowledged))
@@ -144,10 +147,10 @@ def _disputed(log: PartitionLog, believed: Ints) -> Ints:
     offset, v = (log.arrays.taken(values, believed) for values in (log.sends.offset, log.sends.v))
     disputed = []
     for part in slices(len(reads) - 1):
-        one, next_one = slice(part.start, part.stop), slice(part.start + 1, part.stop + 1)
-        same = np.flatnonzero((reads.offset[one] == reads.offset[next_one]) & (reads.offset[one] != NONE))
+        before, after = slice(part.start, part.stop), slice(part.start + 1, part.stop + 1)
+        same = np.flatnonzero((reads.offset[before] == reads.offset[after]) & (reads.offset[before] != NONE))
         differ = reads.identities(part.start + same) != reads.identities(part.start + same + 1)
-        disputed.append(reads.offset[one][same[differ]])
+        disputed.append(reads.offset[before][same[differ]])
     for part in slices(len(believed) if len(reads) else 0):
         first_read = np.minimum(np.searchsorted(reads.offset, offset[part]), len(reads) - 1)  # at this offset, or above it
         differ = (reads.offset[first_read] == offset[part]) & (reads.identities(first_read) != v[part])

@@ -1,4 +1,4 @@
-"""How long leaders of Connect try to fence the older tasks of a connector, and whether they give up in time.
+"""Time for which leaders of Connect try to fence the older tasks of a connector, and the bound by which they must give up.
 
 KIP-618 ("Cannot fence out producers during rebalance") has the leader block a rebalance for half the session timeout at most.
 Every release fences outside of rebalances, when a worker that starts a task asks for it, and gives up by other timeouts. The row
@@ -43,8 +43,12 @@ class Pending:
 
 @dataclass(frozen=True)
 class States:
-    """What an answer says of tasks, by their numbers. at: when it came. reasons: of those whose fencing has failed. still: those
-    that wait for none."""
+    """States of a connector's tasks, by their numbers, as an answer says them.
+
+    at: when it came (ms by the wall clock).
+    reasons: by task whose fencing has failed, the reason.
+    still: tasks that wait for no fencing.
+    """
 
     at: float
     reasons: Mapping[str, str]
@@ -53,9 +57,9 @@ class States:
 
 def pending_generations(log: ConnectLog) -> Iterator[Pending]:
     """The configurations that need a round of fencing: all after a task-count record, but one task after one."""
-    for connector in dict.fromkeys(one.connector for one in log.task_counts):
+    for connector in dict.fromkeys(count.connector for count in log.task_counts):
         steps: list[Generation | TaskCount] = [*log.generations, *log.task_counts]
-        mine = sorted((one for one in steps if one.connector == connector), key=lambda one: one.entry.offset)
+        mine = sorted((change for change in steps if change.connector == connector), key=lambda change: change.entry.offset)
         before: TaskCount | None = None
         for step, after in pairwise([*mine, None]):
             if isinstance(step, TaskCount):
@@ -73,11 +77,11 @@ def given_up_in_time(run: RunView, log: ConnectLog) -> Occasions:
     if run.fencing_s is None or log.slack_ms is None or log.compacted or len(log.groups) != 1 or log.wall_ms(0) is None:
         return Occasions()
     bound, rounds, answers = 1000 * run.fencing_s, list(pending_generations(log)), list(_answers(log))
-    took = [one for each in rounds for one in _given_up(log, each, answers)]
+    took = [ms for each in rounds for ms in _given_up(log, each, answers)]
     late = {each.generation: fence for each in rounds for fence in _endless(run, log, each, answers, bound + log.slack_ms)}
     longest = f", here after {max(took) / 1000:.1f} s at most" if took else ""
     entries = [[(generation.entry, "read"), (fence.start, "sent")] for generation, fence in late.items()]
-    return Occasions(sum(one <= bound for one in took), entries, measured=f"by these settings after {run.fencing_s:g} s{longest}")
+    return Occasions(sum(ms <= bound for ms in took), entries, measured=f"by these settings after {run.fencing_s:g} s{longest}")
 
 
 # --------------------------------------------------------------------------------------------------
@@ -88,25 +92,25 @@ def _answers(log: ConnectLog) -> Iterator[States]:
     for request in log.requests:
         answer, at = request.get("answer"), log.wall_ms(request["end"])
         if request.get("method") == "GET" and isinstance(answer, dict) and "tasks" in answer and at is not None:
-            tasks = [one for one in answer["tasks"] or () if isinstance(one, dict)]
-            yield States(at, _reasons(tasks), frozenset(str(one.get("id")) for one in tasks if one.get("state") in STILL))
+            tasks = [task for task in answer["tasks"] or () if isinstance(task, dict)]
+            yield States(at, _reasons(tasks), frozenset(str(task.get("id")) for task in tasks if task.get("state") in STILL))
 
 
 def _reasons(tasks: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    failed = {str(one.get("id")): str(one.get("trace")) for one in tasks if one.get("state") == "FAILED"}
+    failed = {str(task.get("id")): str(task.get("trace")) for task in tasks if task.get("state") == "FAILED"}
     return {task: trace for task, trace in failed.items() if FENCING.search(trace) and not SUPERSEDED.search(trace)}
 
 
 def _given_up(log: ConnectLog, pending: Pending, answers: Iterable[States]) -> Iterator[float]:
-    """After how many ms at most tasks have failed, since the configurations, or since the leader gave up before.
+    """The time (ms) after which tasks have failed at the latest, since the configurations, or since the leader gave up before.
 
     The tasks of a round fail one after the other: they count once, until somebody asks for a restart.
     """
     restarts = list(_requests(log, "POST"))
     begun, last, before = pending.since, -math.inf, set[tuple[str, str]]()
-    for answer in (one for one in answers if pending.since <= one.at <= pending.until):
+    for answer in (states for states in answers if pending.since <= states.at <= pending.until):
         failed = set(answer.reasons.items())
-        if failed - before and (last == -math.inf or any(last < one < answer.at for one in restarts)):
+        if failed - before and (last == -math.inf or any(last < restart < answer.at for restart in restarts)):
             yield answer.at - begun
         if failed - before:
             last = answer.at
@@ -115,9 +119,9 @@ def _given_up(log: ConnectLog, pending: Pending, answers: Iterable[States]) -> I
 
 
 def _requests(log: ConnectLog, *methods: str) -> Iterator[float]:
-    """When requests of these kinds ended."""
-    ends = (log.wall_ms(one["end"]) for one in log.requests if one.get("method") in methods and one["end"])
-    return (one for one in ends if one is not None)
+    """Times at which requests of these kinds ended."""
+    ends = (log.wall_ms(request["end"]) for request in log.requests if request.get("method") in methods and request["end"])
+    return (end for end in ends if end is not None)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -128,7 +132,7 @@ def _endless(run: RunView, log: ConnectLog, pending: Pending, answers: Sequence[
     if run.faults is None or not answers:
         return
     end = min(pending.until, answers[-1].at)
-    turns = sorted(one for one in _turns(run, log, pending.generation) if pending.since < one < end)
+    turns = sorted(turn for turn in _turns(run, log, pending.generation) if pending.since < turn < end)
     tasks = [str(task) for task in range(pending.generation.tasks)]
     breaks = {task: [*_faults(run, log), *_restarts(log, task)] for task in tasks}
     for begin, until in pairwise([pending.since, *turns, end]):
@@ -139,9 +143,9 @@ def _endless(run: RunView, log: ConnectLog, pending: Pending, answers: Sequence[
 
 
 def _turns(run: RunView, log: ConnectLog, generation: Generation) -> Iterator[float]:
-    """When a round may have ended, or another begun."""
+    """Times at which a round may have ended, or another begun."""
     group = generation.connector.partition("/")[0]
-    yield from (one.start.timestamp for one in log.leaders if one.transactional_id == f"{LEADER}{group}")
+    yield from (leader.start.timestamp for leader in log.leaders if leader.transactional_id == f"{LEADER}{group}")
     yield from _requests(log, "PUT", "DELETE", "PATCH")
     lives = run.history.of_kind(("f", "time"), "instance")["time"].to_pylist()
     yield from (at for at in map(log.wall_ms, lives) if at is not None)
@@ -149,9 +153,11 @@ def _turns(run: RunView, log: ConnectLog, generation: Generation) -> Iterator[fl
 
 def _fences(log: ConnectLog, generation: Generation, span: Span) -> list[Session]:
     """The producers of a connector's tasks that a leader has initialised within a time, in order."""
-    mine = [one for one in log.tasks if log.task_of(one.transactional_id)[0] == generation.connector]
-    found = [one for one in mine if one.start.number in FENCING_TIMEOUTS and span[0] <= one.start.timestamp <= span[1]]
-    return sorted(found, key=lambda one: one.start.timestamp)
+    mine = [session for session in log.tasks if log.task_of(session.transactional_id)[0] == generation.connector]
+    fences = [
+        session for session in mine if session.start.number in FENCING_TIMEOUTS and span[0] <= session.start.timestamp <= span[1]
+    ]
+    return sorted(fences, key=lambda session: session.start.timestamp)
 
 
 def _waits(task: str, answers: Iterable[States], span: Span) -> Iterator[Span]:
@@ -168,12 +174,12 @@ def _waits(task: str, answers: Iterable[States], span: Span) -> Iterator[Span]:
 
 
 def _restarts(log: ConnectLog, task: str) -> Iterator[Span]:
-    """When a task may have been restarted on request: the answer says which ones are, where there is one."""
+    """Times at which a task may have been restarted on request: the answer says which tasks are, where there is an answer."""
     for request in log.requests:
         answer, at = request.get("answer"), log.wall_ms(request["end"])
         listed = answer.get("tasks") if isinstance(answer, dict) else None
-        others = [one for one in listed or () if one.get("state") != "RESTARTING"]
-        if request.get("method") == "POST" and at is not None and task not in {str(one.get("id")) for one in others}:
+        others = [other for other in listed or () if other.get("state") != "RESTARTING"]
+        if request.get("method") == "POST" and at is not None and task not in {str(other.get("id")) for other in others}:
             yield at, at
 
 

@@ -1,4 +1,4 @@
-"""How often a run has met and violated KIP-618's promises about tasks: starts, fencing, transactional ids, answers by REST."""
+"""Occasions of KIP-618's promises about tasks, met and violated: starts, fencing, transactional ids, answers by REST."""
 
 from __future__ import annotations
 
@@ -25,8 +25,14 @@ FENCING, DENIED = re.compile("zombie fencing|fenceZombie"), "AuthorizationExcept
 
 @dataclass
 class Occasions:
-    """How a promise was kept. entries, requests: what shows each violation. elsewhere: violations that are no findings here, as
-    another check finds them, or they harm no record. measured: what the table says besides, in words."""
+    """Occasions of a promise: how often it was met, and what violated it.
+
+    met: how often.
+    entries: of each violation that logs show, the entries that show it, with their roles.
+    requests: answers that show a violation.
+    elsewhere: violations that are no findings here, as another check finds them, or they harm no record.
+    measured: what the table says besides, in words.
+    """
 
     met: int = 0
     entries: list[list[tuple[Entry, str]]] = field(default_factory=list)
@@ -44,15 +50,15 @@ class Occasions:
 # --------------------------------------------------------------------------------------------------
 def started(run: RunView, log: ConnectLog) -> Occasions:
     """Tasks that wrote; without a task-count record before, they are `unfenced-start`."""
-    judged = [one for one in run.shared(starts) if one.session.wrote and not log.compacted]
-    return Occasions(sum(one.count is not None for one in judged), elsewhere=sum(one.count is None for one in judged))
+    judged = [start for start in run.shared(starts) if start.session.wrote and not log.compacted]
+    return Occasions(sum(start.count is not None for start in judged), elsewhere=sum(start.count is None for start in judged))
 
 
 def given_up(run: RunView, log: ConnectLog) -> Occasions:
     """Producers of tasks that were made when newer configurations were there, and no task-count record yet."""
-    late = [one for one in run.shared(starts) if one.count is None and one.session.start.number in log.timeouts]
+    late = [start for start in run.shared(starts) if start.count is None and start.session.start.number in log.timeouts]
     late = [] if log.compacted else late
-    return Occasions(sum(not one.session.wrote for one in late), elsewhere=sum(one.session.wrote for one in late))
+    return Occasions(sum(not start.session.wrote for start in late), elsewhere=sum(start.session.wrote for start in late))
 
 
 def fenced(run: RunView, log: ConnectLog) -> Occasions:
@@ -75,10 +81,10 @@ def fenced(run: RunView, log: ConnectLog) -> Occasions:
 
 
 def _initialised(log: ConnectLog, connector: str, number: int, span: tuple[int, int]) -> bool:
-    """Whether a producer of a task was initialised within a time (ms)."""
+    """True if a producer of a task was initialised within a time (ms)."""
     return any(
-        log.task_of(one.transactional_id) == (connector, number) and span[0] <= one.start.timestamp <= span[1]
-        for one in log.tasks
+        log.task_of(session.transactional_id) == (connector, number) and span[0] <= session.start.timestamp <= span[1]
+        for session in log.tasks
     )
 
 
@@ -94,13 +100,23 @@ def single(run: RunView, log: ConnectLog) -> Occasions:
         return answer  # the fencing of an operator, or before offsets are altered, looks like a leader's
     for before, count in log_rounds(log):
         span = pending(log, before, count)[0].since - slack, count.since + slack
-        known = [one for one in log.generations if one.connector == count.connector and one.since <= span[1]]
-        if before is None or not fencing_skipped(log, before, count) or max(one.tasks for one in known) > 1:
+        known = [
+            generation
+            for generation in log.generations
+            if generation.connector == count.connector and generation.since <= span[1]
+        ]
+        if before is None or not fencing_skipped(log, before, count) or max(generation.tasks for generation in known) > 1:
             continue
-        fences = [one for one in log.tasks if log.task_of(one.transactional_id)[0] == count.connector and not one.wrote]
-        fences = [one for one in fences if span[0] < one.start.timestamp < span[1] and one.start.number not in log.timeouts]
+        fences = [
+            session for session in log.tasks if log.task_of(session.transactional_id)[0] == count.connector and not session.wrote
+        ]
+        fences = [
+            session
+            for session in fences
+            if span[0] < session.start.timestamp < span[1] and session.start.number not in log.timeouts
+        ]
         answer.met += not fences
-        answer.entries += [[(count.entry, "read"), *((one.start, "sent") for one in fences)]] if fences else []
+        answer.entries += [[(count.entry, "read"), *((session.start, "sent") for session in fences)]] if fences else []
     return answer
 
 
@@ -108,7 +124,7 @@ def dethroned(run: RunView, log: ConnectLog) -> Occasions:
     """Leaders that another has followed; what they write after it is `config-topic-writer`."""
     wrong = run.shared(config_topic_writer.function)
     late = len(set(wrong.rows["cause"][wrong.rows["role"] == "read"])) if wrong.count else 0
-    return Occasions(max(0, sum(one.after is not None for one in log.leaders) - late), elsewhere=late)
+    return Occasions(max(0, sum(leader.after is not None for leader in log.leaders) - late), elsewhere=late)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -124,11 +140,11 @@ def named(run: RunView, log: ConnectLog) -> Occasions:
     fits = np.array([at != NONE and log.task_of(log.sessions[at].transactional_id)[1] != NONE for at in sessions], dtype=np.bool_)
     wrong = table[~fits].drop_duplicates("producer_id")
     good = {log.sessions[at].transactional_id for at in sessions[fits]}
-    return Occasions(len(good), [[(one, "sent")] for one in entries_in(wrong)])
+    return Occasions(len(good), [[(entry, "sent")] for entry in entries_in(wrong)])
 
 
 def apart(run: RunView, log: ConnectLog) -> Occasions:
-    """Where there are several Connect clusters: tasks that wrote, each in the topics of its own cluster alone."""
+    """Tasks that wrote, each in the topics of its own cluster alone, where there are several Connect clusters."""
     if len(log.groups) < 2 or log.compacted:
         return Occasions()
     table = log.stored[(log.stored["kind"] == "record") & (log.stored["ended"] == COMMITTED)]
@@ -138,7 +154,7 @@ def apart(run: RunView, log: ConnectLog) -> Occasions:
     table = table.assign(task=names, group=[log.task_of(name)[0].partition("/")[0] for name in names])
     owners = table.groupby("topic")["group"].agg(lambda groups: groups.value_counts().idxmax())
     strange = table[table["group"] != table["topic"].map(owners)].drop_duplicates("task")
-    return Occasions(table["task"].nunique() - len(strange), [[(one, "sent")] for one in entries_in(strange)])
+    return Occasions(table["task"].nunique() - len(strange), [[(entry, "sent")] for entry in entries_in(strange)])
 
 
 # --------------------------------------------------------------------------------------------------
@@ -161,7 +177,7 @@ def clear(run: RunView, log: ConnectLog) -> Occasions:
     """Tasks that have failed, each with a reason: those whose fencing was given up, and those without any reason."""
     failed = list(_failed_tasks(log))
     return Occasions(
-        sum(bool(FENCING.search(trace)) for *_, trace in failed), requests=[one for one, _, trace in failed if not trace]
+        sum(bool(FENCING.search(trace)) for *_, trace in failed), requests=[request for request, _, trace in failed if not trace]
     )
 
 
@@ -171,26 +187,29 @@ def denied(run: RunView, log: ConnectLog) -> Occasions:
 
 def empty_aborted(run: RunView, log: ConnectLog) -> Occasions:
     """Producers of tasks that have asked to abort a transaction without a record, and gone on; tasks that have failed for it."""
-    most = max((_before_empty(_configured(one)) for one in log.requests), default=0)
+    most = max((_before_empty(_configured(request)) for request in log.requests), default=0)
     if not most or log.compacted:
         return Occasions()
     table = log.stored[(log.stored["kind"] == "record") & (log.stored["ended"] == COMMITTED)]
     sessions = log.sessions_of(table)
     written = np.bincount(sessions[sessions != NONE])
-    return Occasions(int((written > most).sum()), requests=[one for one, _, trace in _failed_tasks(log) if EMPTY.search(trace)])
+    return Occasions(
+        int((written > most).sum()), requests=[request for request, _, trace in _failed_tasks(log) if EMPTY.search(trace)]
+    )
 
 
 def _before_empty(config: Mapping[str, str]) -> int:
-    """How many records at most a session of the numbered source writes before it asks for such an abort; 0: it never does."""
+    """The most records that a session of the numbered source writes before it asks for such an abort; 0: it never does."""
     every, size = config.get("abort.empty.every", "0"), config.get("transaction.records", "10")
-    asked = config.get("connector.class") == NUMBERED and every.isdecimal() and size.isdecimal() and int(every) > 0
-    return (int(every) + 2) * int(size) if asked else 0
+    aborts = config.get("connector.class") == NUMBERED and every.isdecimal() and size.isdecimal() and int(every) > 0
+    return (int(every) + 2) * int(size) if aborts else 0
 
 
 def restart_refused(run: RunView, log: ConnectLog) -> Occasions:
-    answers = [one["answer"] for one in log.requests if _of_task(one) and isinstance(one.get("answer"), dict)]
-    refused = [one for one in answers if one.get("error_code") in REFUSED]  # a worker that is not yet there has no such code
-    return Occasions(sum(not BROKEN.search(str(one.get("message"))) for one in refused))
+    answers = [request["answer"] for request in log.requests if _of_task(request) and isinstance(request.get("answer"), dict)]
+    # A worker that is not yet there has no such code.
+    refused = [answer for answer in answers if answer.get("error_code") in REFUSED]
+    return Occasions(sum(not BROKEN.search(str(answer.get("message"))) for answer in refused))
 
 
 def _of_task(request: Mapping[str, Any]) -> bool:
@@ -198,8 +217,11 @@ def _of_task(request: Mapping[str, Any]) -> bool:
     return request.get("method") == "POST" and ((path.endswith("/restart") and "/tasks/" in path) or "includeTasks=true" in path)
 
 
-def preflight(key: str, value: str, told: str) -> Callable[[RunView, ConnectLog], Occasions]:
-    """Configurations that a connector says it cannot keep: refused with 400. told: the numbered source's key for what it says."""
+def preflight(key: str, value: str, claim: str) -> Callable[[RunView, ConnectLog], Occasions]:
+    """Configurations that a connector says it cannot keep: refused with 400.
+
+    claim: the numbered source's key for what it says.
+    """
 
     def occasions(run: RunView, log: ConnectLog) -> Occasions:
         answer = Occasions()
@@ -207,7 +229,7 @@ def preflight(key: str, value: str, told: str) -> Callable[[RunView, ConnectLog]
             config = _configured(request)
             if config.get(key, "").lower() != value or config.get("connector.class") != NUMBERED:
                 continue
-            if config.get(told, "supported") != "supported":
+            if config.get(claim, "supported") != "supported":
                 answer.met += request.get("status") == 400
                 answer.requests += [request] if request.get("status") in (200, 201) else []
         return answer
@@ -221,4 +243,4 @@ def _configured(request: Mapping[str, Any]) -> Mapping[str, str]:
     if not isinstance(body, dict) or request.get("method") not in ("PUT", "POST"):
         return {}
     config = body if path.endswith("/config") else body.get("config")
-    return {str(key): str(one) for key, one in config.items()} if isinstance(config, dict) else {}
+    return {str(key): str(setting) for key, setting in config.items()} if isinstance(config, dict) else {}

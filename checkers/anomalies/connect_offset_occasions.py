@@ -1,4 +1,4 @@
-"""How often a run has met and violated KIP-618's promises about stored offsets."""
+"""Occasions of KIP-618's promises about stored offsets, met and violated."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _after_abort(rows: Sequence[Entry], sessions: Sequence[int]) -> Iterator[tup
 
 
 def copied(run: RunView, log: ConnectLog) -> Occasions:
-    """What the workers' topic gets of a connector with an offsets topic of its own was committed there. No task reads it."""
+    """Offsets in the workers' topic, of a connector with an offsets topic of its own: committed there. No task reads them."""
     stored = log.stored[log.stored["kind"] == "offset"]
     shared = of_workers(log.stored["partition"])[stored.index]
     own, copies = stored[~shared], stored[shared & (stored["ended"] == PLAIN)]
@@ -56,13 +56,13 @@ def copied(run: RunView, log: ConnectLog) -> Occasions:
     fate: dict[tuple[str, int], set[int]] = defaultdict(set)
     for entry in entries_in(own):
         fate[entry.name, entry.number].add(entry.ended)
-    judged = [(one, fate.get((one.name, one.number), set())) for one in entries_in(copies)]
+    judged = [(copy, fate.get((copy.name, copy.number), set())) for copy in entries_in(copies)]
     wrong = sum(ends == {ABORTED} for _, ends in judged)
     return Occasions(sum(COMMITTED in ends for _, ends in judged), elsewhere=wrong)
 
 
 def stored_there(run: RunView, log: ConnectLog) -> Occasions:
-    """Where the records go to another Kafka cluster than the workers': offsets that are committed on that of the records."""
+    """Offsets that are committed on the Kafka cluster of the records, where that is another one than the workers'."""
     if not in_second(log.configuration["partition"]).any():
         return Occasions()
     mine = (log.stored["kind"] == "offset") & (log.stored["ended"] == COMMITTED) & ~in_second(log.stored["partition"])
@@ -96,9 +96,9 @@ def altered(run: RunView, log: ConnectLog) -> Occasions:
     source, answer = run.shared(SourceLog), Occasions()
     if not source.altered or source.unordered or run.shared(TopicDeletions).there_are:
         return answer
-    asked = source.alterations["certain"]
+    certain = source.alterations["certain"]
     stored = log.stored[(log.stored["kind"] == "offset") & (log.stored["ended"] == COMMITTED)]
-    stored = stored.assign(certain=asked.reindex(stored.index), session=log.sessions_of(stored))
+    stored = stored.assign(certain=certain.reindex(stored.index), session=log.sessions_of(stored))
     for (_, name), rows in stored.groupby(["partition", "name"]):
         origin = log.first_records.get((name, *entries_in(rows.iloc[:1])[0].producer))
         for alteration, following in _following(rows):

@@ -33,7 +33,11 @@ NO_OCCASION = "no promise of KIP-618 had an occasion"
 
 @dataclass(frozen=True)
 class Promise:
-    """One row. calls: where it is seen. source: the section of KIP-618, or another KIP, or what Kafka has mended as a bug."""
+    """A row of the table.
+
+    calls: where it is seen.
+    source: the section of KIP-618, or another KIP, or what Kafka has mended as a bug.
+    """
 
     situation: str
     calls: str
@@ -191,32 +195,32 @@ def judged(run: RunView) -> list[tuple[Promise, Occasions]]:
     """Every row with its occasions."""
     log = run.shared(ConnectLog)
     blind = bool(log.unknown or log.lacking)
-    asked = {seen.clear, seen.denied, seen.restart_refused}
+    by_answers = {seen.clear, seen.denied, seen.restart_refused}
     return [
-        (one, Occasions() if blind and one.occasions not in asked and one.calls != "configure" else one.occasions(run, log))
-        for one in PROMISES
+        (row, Occasions() if blind and row.occasions not in by_answers and row.calls != "configure" else row.occasions(run, log))
+        for row in PROMISES
     ]
 
 
-def _row(promise: Promise, found: Occasions) -> dict[str, Any]:
-    demanded = f"{promise.demanded} ({found.measured})" if found.measured else promise.demanded
+def _row(promise: Promise, occasions: Occasions) -> dict[str, Any]:
+    demanded = f"{promise.demanded} ({occasions.measured})" if occasions.measured else promise.demanded
     words = {"situation": promise.situation, "calls": promise.calls, "demanded": demanded}
-    return {**words, "source": promise.place, "met": found.met, "violated": found.violated}
+    return {**words, "source": promise.place, "met": occasions.met, "violated": occasions.violated}
 
 
 def _explain(finding: Finding, text: FindingText) -> str:
-    wrong = [(one, found) for one, found in text.run.shared(judged) if found.entries or found.requests]
-    promise = next(one for one, found in wrong if _has(found, finding))
+    wrong = [(row, occasions) for row, occasions in text.run.shared(judged) if occasions.entries or occasions.requests]
+    promise = next(row for row, occasions in wrong if _has(occasions, finding))
     places = [row for row in finding.rows if row.offset != NONE]
     where = f"By {text.places(places)}" if places else f"By an answer to {text.process(finding.operations[0])}"
     return f"{where}, {promise.situation}, where this is demanded: {promise.demanded} ({promise.place})."
 
 
-def _has(found: Occasions, finding: Finding) -> bool:
+def _has(occasions: Occasions, finding: Finding) -> bool:
     places = {(row.partition, row.offset) for row in finding.rows}
     if places == {("", NONE)}:
-        return any(one["op"] in finding.operations for one in found.requests)
-    return any({(one.partition, one.offset) for one, _ in cause} == places for cause in found.entries)
+        return any(request["op"] in finding.operations for request in occasions.requests)
+    return any({(entry.partition, entry.offset) for entry, _ in cause} == places for cause in occasions.entries)
 
 
 @run_check(
@@ -267,11 +271,11 @@ def connect_promise(run: RunView) -> CheckResult:
     if log is None:
         return CheckResult(0)
     rows = run.shared(judged)
-    table = tuple(_row(promise, found) for promise, found in rows)
-    compared = sum(found.met + found.violated for _, found in rows)
-    parts = [finding_rows(log, [cause for _, found in rows for cause in found.entries])]
-    parts.append(_request_rows([one for _, found in rows for one in found.requests]))
-    parts = [one for one in parts if one]
+    table = tuple(_row(promise, occasions) for promise, occasions in rows)
+    compared = sum(occasions.met + occasions.violated for _, occasions in rows)
+    parts = [finding_rows(log, [cause for _, occasions in rows for cause in occasions.entries])]
+    parts.append(_request_rows([request for _, occasions in rows for request in occasions.requests]))
+    parts = [part for part in parts if part]
     return CheckResult(compared, join_rows(*parts) if parts else {}, "" if compared else log.lacking, table=table)
 
 
@@ -279,7 +283,14 @@ def _request_rows(requests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Rows for violations that an answer shows; their causes are not those of `finding_rows`."""
     if not requests:
         return {}
-    ops = np.array([one["op"] for one in requests], dtype=np.int64)
+    ops = np.array([request["op"] for request in requests], dtype=np.int64)
     none = np.full(len(ops), NONE, dtype=np.int64)
     words = {"partition": np.full(len(ops), "", dtype=object), "role": np.full(len(ops), "read", dtype=object)}
-    return {**words, "cause": ops, "op": ops, "v": none, "offset": none, "time": np.array([one["end"] for one in requests])}
+    return {
+        **words,
+        "cause": ops,
+        "op": ops,
+        "v": none,
+        "offset": none,
+        "time": np.array([request["end"] for request in requests]),
+    }

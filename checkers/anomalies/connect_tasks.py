@@ -60,7 +60,7 @@ SESSION_KEY = "session-key"
 
 
 def _judged(run: RunView) -> tuple[ConnectLog | None, CheckResult]:
-    """What tasks and leaders did; None where it cannot be judged, and the answer then."""
+    """The log of what tasks and leaders did; None where it cannot be judged, and the answer then."""
     log = connect_log(run)
     if log is None:
         return None, CheckResult(0)
@@ -83,7 +83,7 @@ def _of_tasks(run: RunView) -> tuple[ConnectLog | None, CheckResult]:
 # --------------------------------------------------------------------------------------------------
 def _explain_zombie(finding: Finding, text: FindingText) -> str:
     log = text.run.shared(ConnectLog)
-    session = next(one for one, cause in log.run.shared(_zombies)[1] if _same(cause, finding))
+    session = next(zombie for zombie, cause in log.run.shared(_zombies)[1] if _same(cause, finding))
     fence, wrote = finding.records("read")[0], finding.records("sent")
     producer, epoch = session.start.producer
     who = f"The producer {producer_text(producer)} of {session.transactional_id} that was initialised in epoch {epoch}"
@@ -93,34 +93,34 @@ def _explain_zombie(finding: Finding, text: FindingText) -> str:
 
 
 def _same(cause: Cause, finding: Finding) -> bool:
-    return {(one.partition, one.offset) for one, _ in cause} == {(row.partition, row.offset) for row in finding.rows}
+    return {(entry.partition, entry.offset) for entry, _ in cause} == {(row.partition, row.offset) for row in finding.rows}
 
 
 def _zombies(run: RunView) -> tuple[int, list[tuple[Session, Cause]]]:
-    """How many sessions of tasks were superseded, and of those that went on: what they committed, and what had fenced them."""
+    """The number of superseded sessions of tasks, and of those that went on: what they committed, and what had fenced them."""
     log = run.shared(ConnectLog)
-    found = [*_decided_late(log), *_written_late(log), *_never_fenced(log)]
+    superseded = [*_decided_late(log), *_written_late(log), *_never_fenced(log)]
     first: dict[Session, Cause] = {}
-    for session, cause in found:
+    for session, cause in superseded:
         first.setdefault(session, cause)
-    return sum(one.wrote and one.after is not None for one in log.tasks), list(first.items())
+    return sum(task.wrote and task.after is not None for task in log.tasks), list(first.items())
 
 
 def _decided_late(log: ConnectLog) -> Iterator[tuple[Session, Cause]]:
     """Transactions of an earlier session that a coordinator commits after the start of the next one."""
     for session in log.tasks:
-        late = [one for one in session.stale if one.number in (PREPARE_COMMIT, COMPLETE_COMMIT)]
-        for producer in dict.fromkeys(one.producer for one in late):
+        late = [entry for entry in session.stale if entry.number in (PREPARE_COMMIT, COMPLETE_COMMIT)]
+        for producer in dict.fromkeys(entry.producer for entry in late):
             zombie = log.session_of(*producer) or session
-            yield zombie, [(session.start, "read"), *((one, "sent") for one in late if one.producer == producer)]
+            yield zombie, [(session.start, "read"), *((entry, "sent") for entry in late if entry.producer == producer)]
 
 
 def _written_late(log: ConnectLog) -> Iterator[tuple[Session, Cause]]:
     """Committed records that lie in their partition after what a later session of their task has there."""
-    tasks = {one.transactional_id: number for number, one in enumerate(log.sessions) if not one.is_leader}
-    if len(tasks) == sum(not one.is_leader for one in log.sessions):
+    tasks = {owner.transactional_id: number for number, owner in enumerate(log.sessions) if not owner.is_leader}
+    if len(tasks) == sum(not owner.is_leader for owner in log.sessions):
         return  # no task has a later session
-    of_session = np.array([tasks.get(one.transactional_id, NONE) for one in log.sessions], dtype=np.int64)
+    of_session = np.array([tasks.get(owner.transactional_id, NONE) for owner in log.sessions], dtype=np.int64)
     table = log.stored[log.stored["kind"].isin(("record", "offset", "COMMIT", "ABORT")) & (log.stored["producer_id"] >= 0)]
     table = table.assign(session=log.sessions_of(table))
     table = table[np.append(of_session, NONE)[table["session"]] != NONE]
@@ -130,7 +130,10 @@ def _written_late(log: ConnectLog) -> Iterator[tuple[Session, Cause]]:
     late = table[(session < newest) & (table["ended"] == COMMITTED) & table["kind"].isin(("record", "offset"))]
     for (partition, at), rows in late.groupby(["partition", "session"]):
         newer = table[(table["partition"] == partition) & (table["session"] == rows["newest"].iloc[0])].iloc[:1]
-        yield log.sessions[at], [*((one, "read") for one in entries_in(newer)), *((one, "sent") for one in entries_in(rows))]
+        yield (
+            log.sessions[at],
+            [*((entry, "read") for entry in entries_in(newer)), *((entry, "sent") for entry in entries_in(rows))],
+        )
 
 
 def _highest_so_far(values: Ints, partition: Ints, task: Ints) -> Ints:
@@ -139,9 +142,9 @@ def _highest_so_far(values: Ints, partition: Ints, task: Ints) -> Ints:
     places = np.stack([partition, task])[:, order]
     first = np.r_[True, (places[:, 1:] != places[:, :-1]).any(axis=0)][: len(order)]
     above = np.cumsum(first) * (values.max(initial=0) + 1)  # a group's values are above those of the groups before it
-    found = np.empty(len(order), dtype=np.int64)
-    found[order] = np.maximum.accumulate(values[order] + above) - above
-    return found
+    highest = np.empty(len(order), dtype=np.int64)
+    highest[order] = np.maximum.accumulate(values[order] + above) - above
+    return highest
 
 
 def _never_fenced(log: ConnectLog) -> Iterator[tuple[Session, Cause]]:
@@ -154,17 +157,17 @@ def _never_fenced(log: ConnectLog) -> Iterator[tuple[Session, Cause]]:
         connector = count.connector
         if before is None or fencing_skipped(log, before, count):
             continue
-        generation = next(one for one in reversed(log.generations) if one.connector == connector and _is_before(one, count))
+        generation = next(step for step in reversed(log.generations) if step.connector == connector and _is_before(step, count))
         for session in log.tasks:
             if log.task_of(session.transactional_id)[0] != connector or session.start.timestamp + slack >= generation.since:
                 continue
             late = [
-                one.began
-                for one in session.transactions
-                if one.began and one.committed and one.began.timestamp > count.since + slack
+                transaction.began
+                for transaction in session.transactions
+                if transaction.began and transaction.committed and transaction.began.timestamp > count.since + slack
             ]
             if late:
-                yield session, [(count.entry, "read"), *((one, "sent") for one in late)]
+                yield session, [(count.entry, "read"), *((entry, "sent") for entry in late)]
 
 
 def _is_before(generation: Generation, count: TaskCount) -> bool:
@@ -173,24 +176,28 @@ def _is_before(generation: Generation, count: TaskCount) -> bool:
 
 def log_rounds(log: ConnectLog) -> list[tuple[TaskCount | None, TaskCount]]:
     """The task-count records that follow configurations of their connector, each with the record before it."""
-    found: list[tuple[TaskCount | None, TaskCount]] = []
-    for connector in dict.fromkeys(one.connector for one in log.task_counts):
-        mine = [one for one in log.task_counts if one.connector == connector]
+    rounds: list[tuple[TaskCount | None, TaskCount]] = []
+    for connector in dict.fromkeys(record.connector for record in log.task_counts):
+        mine = [record for record in log.task_counts if record.connector == connector]
         for before, count in pairwise([None, *mine]):
             assert count is not None
             if pending(log, before, count):
-                found.append((before, count))
-    return found
+                rounds.append((before, count))
+    return rounds
 
 
 def pending(log: ConnectLog, before: TaskCount | None, count: TaskCount) -> list[Generation]:
     """The configurations between two task-count records of a connector."""
     start = before.entry.offset if before else NONE
-    return [one for one in log.generations if one.connector == count.connector and start < one.entry.offset < count.entry.offset]
+    return [
+        generation
+        for generation in log.generations
+        if generation.connector == count.connector and start < generation.entry.offset < count.entry.offset
+    ]
 
 
 def fencing_skipped(log: ConnectLog, before: TaskCount, count: TaskCount) -> bool:
-    """Whether no fencing is needed: one task before and after, which fences the older one itself."""
+    """True if no fencing is needed: one task before and after, which fences the older one itself."""
     return before.tasks == 1 and pending(log, before, count)[-1].tasks == 1
 
 
@@ -210,12 +217,18 @@ def fencing_skipped(log: ConnectLog, before: TaskCount, count: TaskCount) -> boo
     needs=f"{NOT_READ}, or no producer of a task was followed by another",
 )
 def zombie_task(run: RunView) -> CheckResult:
-    """A task has committed something although it was fenced, by another producer with its transactional id or by a generation.
+    """A task that commits something although it was fenced, by another producer with its transactional id or by a generation.
 
-    By one log: its coordinator decides on a commit of the older producer after the newer one was initialised; or a committed
-    record or offset of the older one lies in a partition after what the newer one, or its fencing, has left there. Across logs:
-    after a task-count record, a transaction of a producer that was initialised before the configurations it belongs to, and that
-    nobody has fenced: judged where timestamps differ by more than clocks may be wrong.
+    By one log:
+
+    1. its coordinator decides on a commit of the older producer after the newer one was initialised;
+    2. a committed record or offset of the older producer lies in a partition after what the newer one, or its fencing, left
+       there.
+
+    Across logs, where timestamps differ by more than clocks may be wrong:
+
+    3. a transaction begins after a task-count record, of a producer that was initialised before the configurations to which that
+       record belongs, and that nobody has fenced.
 
     compared: producers of tasks that wrote, and that another one with their transactional id followed. One cause: the older
     producer.
@@ -239,8 +252,8 @@ def zombie_task(run: RunView) -> CheckResult:
     log, answer = _of_tasks(run)
     if log is None:
         return answer
-    compared, found = run.shared(_zombies)
-    return CheckResult(max(compared, len(found)), finding_rows(log, (cause for _, cause in found)))
+    compared, zombies = run.shared(_zombies)
+    return CheckResult(max(compared, len(zombies)), finding_rows(log, (cause for _, cause in zombies)))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -268,22 +281,22 @@ def starts(run: RunView) -> list[Start]:
     slack = log.slack_ms
     if slack is None:
         return []
-    found = []
-    for session in (one for one in log.tasks if id(one) not in altering):
+    started = []
+    for session in (task for task in log.tasks if id(task) not in altering):
         now, connector = session.start.timestamp, log.task_of(session.transactional_id)[0]
-        known = [one for one in log.generations if one.connector == connector and one.tasks > 0]
-        known = [one for one in known if one.until is not None and one.until + slack < now]
+        known = [generation for generation in log.generations if generation.connector == connector and generation.tasks > 0]
+        known = [generation for generation in known if generation.until is not None and generation.until + slack < now]
         if known and not log.may_continue(session):
-            counts = [one for one in log.fenced_after(known[-1]) if one.since <= now + slack]
-            found.append(Start(session, known[-1], counts[0] if counts else None))
-    return found
+            counts = [count for count in log.fenced_after(known[-1]) if count.since <= now + slack]
+            started.append(Start(session, known[-1], counts[0] if counts else None))
+    return started
 
 
 def _explain_unfenced(finding: Finding, text: FindingText) -> str:
     log = text.run.shared(ConnectLog)
     generation, start = finding.records("read")[0], finding.records("sent")[0]
-    session = next(one for one in log.tasks if (one.start.partition, one.start.offset) == (start.partition, start.offset))
-    later = next((one.entry.place for one in log.task_counts if one.entry.offset > generation.offset), "")
+    session = next(task for task in log.tasks if (task.start.partition, task.start.offset) == (start.partition, start.offset))
+    later = next((record.entry.place for record in log.task_counts if record.entry.offset > generation.offset), "")
     count = f"the first one is {later}, written later" if later else "there is none"
     return (
         f"The producer of {session.transactional_id} was initialised at {start.place} and wrote, when the configurations "
@@ -312,12 +325,16 @@ def _explain_unfenced(finding: Finding, text: FindingText) -> str:
     needs=f"{NOT_READ}, or no task surely started after its configuration",
 )
 def unfenced_start(run: RunView) -> CheckResult:
-    """A task starts and writes when new configurations are there, and no task-count record after them.
+    """A task that starts and writes when new configurations are there, and no task-count record after them.
 
-    After its producer is made a worker reads the configuration topic to its end, and gives up where newer configurations are:
-    so whoever writes has those that were there before. Surely there: its transaction was complete before the producer was
-    initialised, by more than clocks may be wrong. A record that may have been there counts. Configurations without tasks (of a
-    connector that is stopped) start none. Not judged: a producer that may be an older one with a new epoch (KIP-360).
+    When its producer is initialised, a worker reads the configuration topic to its end, and gives up where newer configurations
+    are: so a task that writes has those that were there before.
+
+    1. Configurations are there if their transaction was complete before the producer was initialised, by more than clocks may be
+       wrong. Configurations without tasks (of a connector that is stopped) start none.
+    2. A task-count record counts if it may have been there.
+
+    Not judged: a producer that may be an older one with a new epoch (KIP-360).
 
     compared: producers of tasks that wrote, and were made when configurations were surely there. One cause: the producer.
 
@@ -342,8 +359,8 @@ def unfenced_start(run: RunView) -> CheckResult:
         return answer
     if log.slack_ms is None:
         return CheckResult(0, lacking=CLOCKS)
-    judged = [one for one in run.shared(starts) if one.session.wrote]
-    causes = [[(one.generation.entry, "read"), (one.session.start, "sent")] for one in judged if one.count is None]
+    judged = [start for start in run.shared(starts) if start.session.wrote]
+    causes = [[(start.generation.entry, "read"), (start.session.start, "sent")] for start in judged if start.count is None]
     return CheckResult(len(judged), finding_rows(log, causes))
 
 
@@ -382,12 +399,16 @@ def _explain_writer(finding: Finding, text: FindingText) -> str:
     needs=f"{NOT_READ}, or {NOT_WHOLE}",
 )
 def config_topic_writer(run: RunView) -> CheckResult:
-    """What only the leader writes to the configuration topic was committed by another: outside transactions, by a leader that
-    was dethroned, or by a producer that is no leader's.
+    """A committed entry of the configuration topic that only the leader may write, and that another has written.
+
+    Another writes
+
+    1. outside transactions;
+    2. as a leader that was superseded: in the order of this log, a later leader's producer has a record or a marker before;
+    3. as no leader: no producer with the leaders' transactional id had the entry's producer id.
 
     Only the leader writes configurations, task-count records, restarts and session keys. States (pause, resume, stop) and levels
-    of loggers are written by any worker, outside transactions. Dethroned, in the order of this log: a later leader's producer has
-    a record or a marker before. No leader's: none with the leaders' transactional id had the producer's id.
+    of loggers are written by any worker, outside transactions.
 
     compared: committed entries of the leader's kinds. One cause: a producer.
 
@@ -417,10 +438,10 @@ def config_topic_writer(run: RunView) -> CheckResult:
 def _writers(log: ConnectLog, table: pd.DataFrame, own: pd.Series) -> Iterator[Cause]:
     """The entries of a configuration topic that no leader of its workers, or a dethroned one, has written: by producer."""
     group = group_of_workers(str(table["partition"].iloc[0]))
-    leaders = [one for one in log.leaders if one.transactional_id == f"{LEADER}{group}"]
+    leaders = [leader for leader in log.leaders if leader.transactional_id == f"{LEADER}{group}"]
     place = {id(session): number for number, session in enumerate(leaders)}
     newest: tuple[int, Entry] | None = None
-    found: dict[tuple[str, int, int], list[tuple[Entry, str]]] = {}
+    causes: dict[tuple[str, int, int], list[tuple[Entry, str]]] = {}
     inside, mine = table["transactional"].to_numpy(), own.to_numpy()
     for at, entry in enumerate(entries_in(table)):
         session = log.session_of(*entry.producer) if inside[at] else None
@@ -430,9 +451,9 @@ def _writers(log: ConnectLog, table: pd.DataFrame, own: pd.Series) -> Iterator[C
         if not mine[at]:
             continue
         if not inside[at]:
-            found.setdefault(("outside", *entry.producer), []).append((entry, "sent"))
+            causes.setdefault(("outside", *entry.producer), []).append((entry, "sent"))
         elif number == NONE and leaders and not log.compacted:
-            found.setdefault(("strange", *entry.producer), []).append((entry, "sent"))
+            causes.setdefault(("strange", *entry.producer), []).append((entry, "sent"))
         elif newest is not None and NONE != number < newest[0]:
-            found.setdefault(("dethroned", *entry.producer), [(newest[1], "read")]).append((entry, "sent"))
-    yield from found.values()
+            causes.setdefault(("dethroned", *entry.producer), [(newest[1], "read")]).append((entry, "sent"))
+    yield from causes.values()

@@ -34,10 +34,12 @@ MOST_MISSING = 100  # records that one skip lists
 
 @dataclass(frozen=True)
 class ReadPairs:
-    """Consecutive reads of one process, as positions in `Reads`. before: NONE stands for the start of the log.
+    """Consecutive reads of one process, as positions in `Reads`.
 
-    same_operation: whether one operation returned both. unknown: how many pairs across operations, and how many inside one, were
-    left out because nobody knows where the consumer stood.
+    before: NONE stands for the start of the log.
+    same_operation: True if one operation returned both.
+    unknown: how many pairs across operations, and how many inside one, were left out because nobody knows where the consumer
+        stood.
     """
 
     before: Any
@@ -51,7 +53,11 @@ class ReadPairs:
 
 @dataclass(frozen=True)
 class Skips:
-    """Pairs that pass over records. missing: the sends passed over, pair after pair; counts: how many by each pair."""
+    """Pairs that pass over records.
+
+    missing: the sends passed over, pair after pair.
+    counts: how many by each pair.
+    """
 
     pairs: ReadPairs
     missing: Any
@@ -60,10 +66,13 @@ class Skips:
 
 @dataclass
 class ConsecutiveReads:
-    """What all consecutive reads of one partition amount to. Numbers come in twos: across operations, and inside one.
+    """All consecutive reads of one partition, summed up. Numbers come in twos: across operations, and inside one.
 
-    pairs: how many were looked at; continued: without those from the start of the log; unknown: as of `ReadPairs`.
-    skips, returns: pairs that pass over records; that go back, or to the same record again. A part for every few million pairs.
+    pairs: how many were looked at.
+    continued: without those from the start of the log.
+    unknown: as of `ReadPairs`.
+    skips: pairs that pass over records, a part for every few million pairs.
+    returns: pairs that go back, or to the same record again, in parts likewise.
     """
 
     pairs: Ints
@@ -76,24 +85,24 @@ class ConsecutiveReads:
 def consecutive_reads(log: PartitionLog) -> ConsecutiveReads:
     """Every read with the one that its process had before it."""
     count, continued, unknown = (np.zeros(2, dtype=np.int64) for _ in range(3))
-    found = ConsecutiveReads(count, continued, unknown, [], [])
+    total = ConsecutiveReads(count, continued, unknown, [], [])
     required: dict[bool, _RequiredRecords] = {}  # by isolation level, made for the levels that occur
-    ranks = log.arrays.kept(_ranks(log))
+    ranks = log.arrays.stored(_ranks(log))
     for pairs in _pairs(log):
         continues = pairs.before != NONE
-        found.unknown += pairs.unknown
-        found.pairs += np.bincount(pairs.same_operation, minlength=2)
-        found.continued += np.bincount(pairs.same_operation[continues], minlength=2)
+        total.unknown += pairs.unknown
+        total.pairs += np.bincount(pairs.same_operation, minlength=2)
+        total.continued += np.bincount(pairs.same_operation[continues], minlength=2)
         back = continues & (log.reads.offset[pairs.after] <= log.reads.offset[pairs.before])
-        found.returns.append(pairs.pick(back))
+        total.returns.append(pairs.pick(back))
         level = log.reads.committed[pairs.after]
         for committed in (False, True):
             if not (level == committed).any():
                 continue
             if committed not in required:
                 required[committed] = _RequiredRecords(log, ranks, committed)
-            found.skips.append(required[committed].skips(pairs.pick(level == committed)))
-    return found
+            total.skips.append(required[committed].skips(pairs.pick(level == committed)))
+    return total
 
 
 # --------------------------------------------------------------------------------------------------
@@ -139,7 +148,7 @@ def _pairs(log: PartitionLog) -> Iterator[ReadPairs]:
 
 
 def _sought_to_start(log: PartitionLog, process: Ints, first: Ints, last: Ints) -> Bools:
-    """Whether each process went back to the log's start between two operations, so that it goes on from there."""
+    """True for each process that went back to the log's start between two operations, so that it goes on from there."""
     if not isinstance(log.resets, Positions):
         return np.zeros(len(process), dtype=np.bool_)
     return log.resets.from_start(log.partition, process, first, last)
@@ -161,8 +170,8 @@ def _in_order_of_return(log: PartitionLog) -> Iterator[Any]:
     Whole processes at a time, so that a sort needs little memory: many small processes go together until they have `SLICE` reads,
     a larger one goes alone. The three stable sorts by one key each, the last key first, are a sort by all three keys.
     """
-    process = log.arrays.kept(_as_16_bits(log.reads.process))
-    by_process = log.arrays.kept(_by_process(process, log.reads.arrival.dtype))
+    process = log.arrays.stored(_as_16_bits(log.reads.process))
+    by_process = log.arrays.stored(_by_process(process, log.reads.arrival.dtype))
     starts = np.flatnonzero(_changes(process[by_process])).tolist()
     group = 0  # where the small processes begin that were not yielded yet
     for start, stop in pairwise([*starts, len(by_process)]):
@@ -200,7 +209,7 @@ def _sorted_by(key: Any, order: Any) -> Any:
 
 
 def _with_place(log: PartitionLog, order: Any) -> Any:
-    """Those reads that have a place in the version order of their own isolation level."""
+    """Reads that have a place in the version order of their own isolation level."""
     return np.concatenate([order[:0], *(_those_with_place(log, order[part]) for part in slices(len(order)))])
 
 
@@ -218,12 +227,13 @@ def _as_16_bits(process: Any) -> Any:
 
 
 def _changes(values: Any) -> Bools:
-    """Where a value differs from the one before it; the first one does."""
+    """True for a value that differs from the one before it; the first one does."""
     return np.r_[True, values[1:] != values[:-1]] if len(values) else np.zeros(0, dtype=np.bool_)
 
 
 def _last_read_of_ok_operation(log: PartitionLog, order: Any, new_operation: Bools, new_process: Bools) -> Any:
-    """For the first read of each operation: the last read of the process's last operation that ended ok (NONE: there is none).
+    """The predecessor of the first read of each operation: the last read of the process's last operation that ended ok (NONE:
+    there is none).
 
     A client that seeks back after a failed operation goes on where the last good one ended. Arrays have an entry per operation;
     a running maximum over the numbers of the ok ones tells the last ok one so far, and is NONE or too low where that belongs to
@@ -263,11 +273,11 @@ class _RequiredRecords:
             which = part.start + np.flatnonzero(required[log.reads.send[part]] & (log.reads.offset[part] != NONE))
             send_at[self._rank[which]] = log.reads.send[which]
         self._required = send_at != NONE
-        self._sends = log.arrays.kept(send_at[self._required])
-        self._count = log.arrays.kept(np.cumsum(self._required, dtype=self._rank.dtype))
+        self._sends = log.arrays.stored(send_at[self._required])
+        self._count = log.arrays.stored(np.cumsum(self._required, dtype=self._rank.dtype))
 
     def skips(self, pairs: ReadPairs) -> Skips:
-        """Those of some pairs that pass over such records."""
+        """Pairs among some that pass over such records."""
         start = np.where(pairs.before != NONE, self._count[self._rank[pairs.before]], 0)
         rank = self._rank[pairs.after]
         stop = self._count[rank] - self._required[rank]

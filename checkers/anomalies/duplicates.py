@@ -24,7 +24,7 @@ from fencepost.checkers.views.wording import FindingText
 
 
 def one_at_two_offsets(finding: Finding, reads: pd.DataFrame) -> bool:
-    """Whether a record of the finding was read at two offsets."""
+    """True if a record of the finding was read at two offsets."""
     own = reads[reads["offset"] != NONE]
     own = own[own["v"].isin({row.v for row in finding.rows})]
     return bool((own.groupby(["partition", "v"])["offset"].nunique() > 1).any())
@@ -70,10 +70,12 @@ def _explain_duplicate(finding: Finding, text: FindingText) -> str:
 def duplicate(log: PartitionLog) -> CheckResult:
     """One sent record at two or more offsets of its partition, both visible at the isolation level in use.
 
-    A record sent in a transaction counts where read_committed returned it, and where anybody got it if the workload reads at
-    read_uncommitted; one sent outside transactions where anybody got it. The same offset read by many readers is one place. An
-    acknowledgement tells of a place too, when the operation did not fail and nobody read another record there
-    (`inconsistent-offset` has that).
+    A place of the record is
+
+    1. an offset at which it was read: at read_committed; at any isolation level if the record was sent outside transactions, or
+       the workload reads at read_uncommitted. The same offset read by many readers is one place.
+    2. the offset of its acknowledgement, if the operation did not fail and nobody read another record there
+       (`inconsistent-offset`).
 
     compared: records read at least once. One cause: the operation that sent them.
 

@@ -33,8 +33,12 @@ NO_LOGS = "what the brokers' logs hold was not kept (no stored.parquet), so nobo
 
 
 def stored_epochs(run: RunView) -> pd.DataFrame:
-    """What idempotent producers wrote (`COLUMNS`; v: NONE where unknown), once for all replicas that agree, in log order; op: the
-    history index of the operation that sent the record, of others NONE. Raises OSError and ArrowException for a damaged table."""
+    """Records and markers of idempotent producers (`COLUMNS`; v: NONE where unknown), once for all replicas that agree, in log
+    order.
+
+    op: the history index of the operation that sent the record, of others NONE. Raises OSError and ArrowException for a damaged
+    table.
+    """
     assert run.stored is not None
     if problem := table_problem(run.stored, STORED, run.stored_checksum):
         raise OSError(problem.reason)
@@ -56,41 +60,41 @@ def _operations(run: RunView, v: Any) -> Any:
 
 
 def backwards_in_a_log(rows: pd.DataFrame) -> tuple[int, pd.DataFrame]:
-    """How many rows of a log follow one of the same producer id, and those whose epoch is below that of an earlier one."""
+    """The number of rows that follow another of their producer id in a log, and those whose epoch is below an earlier one's."""
     of_producer = rows.groupby(["partition", "producer_id"], sort=False)["producer_epoch"]
     before = of_producer.cummax().groupby([rows["partition"], rows["producer_id"]], sort=False).shift()
     return int(before.notna().sum()), rows[before.notna() & (rows["producer_epoch"] < before)]
 
 
 def backwards_between_instances(run: RunView, rows: pd.DataFrame) -> tuple[int, pd.DataFrame]:
-    """How many instances wrote with the producer id of one that had initialised before they began to, and the first record of
-    each whose epoch is not above that one's.
+    """The number of instances that wrote with the producer id of one that had initialised before they began to, and the first
+    record of each whose epoch is not above that one's.
     """
-    found, overview = run.shared(instances), run.overview
+    all_instances, overview = run.shared(instances), run.overview
     known = rows[rows["op"] != NONE]
     op = known["op"].to_numpy()
-    own = found.at(overview.process[overview.at(op)], op)
+    own = all_instances.at(overview.process[overview.at(op)], op)
     known = known.assign(instance=own)[own != NONE]
     lowest = known.loc[known.groupby(["producer_id", "instance"])["producer_epoch"].idxmin()]
     highest = known.groupby(["producer_id", "instance"])["producer_epoch"].max()
     compared, wrong = 0, []
     for label, row in lowest.iterrows():
         others = highest.loc[row["producer_id"]]
-        earlier = _earlier(found, int(row["instance"]), others.index.to_numpy())
+        earlier = _earlier(all_instances, int(row["instance"]), others.index.to_numpy())
         compared += bool(earlier.any())
         if earlier.any() and others[earlier].max() >= row["producer_epoch"]:
             wrong.append(label)
     return compared, lowest.loc[wrong]
 
 
-def _earlier(found: Any, instance: int, others: Any) -> Any:
-    """Which instances of the same transactional id had initialised before one began to."""
-    same = (found.ident[others] == found.ident[instance]) & (found.ready[others] != NONE)
-    return same & (found.ready[others] <= found.began[instance])
+def _earlier(all_instances: Any, instance: int, others: Any) -> Any:
+    """True for each instance of the same transactional id that had initialised before this one began to."""
+    same = (all_instances.ident[others] == all_instances.ident[instance]) & (all_instances.ready[others] != NONE)
+    return same & (all_instances.ready[others] <= all_instances.began[instance])
 
 
 def _explain(finding: Finding, text: FindingText) -> str:
-    """In words for the first place; of a marker, and of a record that this run did not send, nobody is named who wrote it."""
+    """Words for the first place; of a marker, and of a record that this run did not send, nobody is named who wrote it."""
     rows, first = text.run.shared(stored_epochs), finding.rows[0]
     log = rows[(rows["partition"] == first.partition) & (rows["offset"] <= first.offset)]
     here = log[(log["offset"] == first.offset) & (log["v"] == first.v)].iloc[0]
@@ -122,9 +126,11 @@ def _explain(finding: Finding, text: FindingText) -> str:
     needs="no producer id has two records in a log, or two instances",
 )
 def epoch_regression(run: RunView) -> CheckResult:
-    """The epoch of a producer id goes back: in the log of a partition, a record or marker has a lower epoch than an earlier
-    one; or an instance of a transactional id writes with an epoch that is not above those of an instance that had initialised
-    before.
+    """The epoch of a producer id goes back.
+
+    1. In the log of a partition, a record or marker has a lower epoch than an earlier one of the same producer id.
+    2. An instance of a transactional id writes with an epoch that is not above those of an instance with the same producer id
+       that had initialised before.
 
     Clients do not say their epochs: the log segments do, which are read at the end of a run (`stored.parquet`). Where the cluster
     shows none, it is not exercised. Another producer id begins anew.
@@ -150,8 +156,8 @@ def epoch_regression(run: RunView) -> CheckResult:
 
 
 def _nearest(rows: pd.DataFrame, wrong: pd.DataFrame, last: int) -> pd.Series:
-    """For markers, and records without identity: the last operation known to have written with the same producer id before, in
-    the same log; else any one of that producer id; else the run's last one, for logs are read after it.
+    """The operation for markers, and records without identity: the last one known to have written with the same producer id
+    before, in the same log; else any one of that producer id; else the run's last one, for logs are read after it.
     """
     known = rows["op"].where(rows["op"] != NONE)
     near = known.groupby([rows["partition"], rows["producer_id"]]).ffill()

@@ -20,10 +20,12 @@ TIMED = (*DECIDING, "initialise")
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """How one call ended: an error with its flags, or ok (of a whole transaction: call `commit`, no name).
+    """The end of one call: an error with its flags, or ok (of a whole transaction: call `commit`, no name).
 
-    fenced: another instance had fenced the caller. undisturbed: nothing known can have fenced it. timed_out: its transaction was
-    older than transaction.timeout.ms. after_fatal: an earlier call of the same instance had a fatal error.
+    fenced: another instance had fenced the caller.
+    undisturbed: nothing known can have fenced it.
+    timed_out: its transaction was older than transaction.timeout.ms.
+    after_fatal: an earlier call of the same instance had a fatal error.
     """
 
     op: int
@@ -50,12 +52,12 @@ class Answer:
 
     @property
     def fencing(self) -> bool:
-        """Whether it says that the producer was fenced, or that its epoch is too old."""
+        """True if it says that the producer was fenced, or that its epoch is too old."""
         return self.code in FENCED_CODES or self.plain_name in ("FENCED", "PRODUCERFENCED", "INVALIDPRODUCEREPOCH")
 
     @property
     def final(self) -> bool:
-        """Whether it says that the producer is of no use any more; librdkafka's `_FATAL` has no flag."""
+        """True if it says that the producer is of no use any more; librdkafka's `_FATAL` has no flag."""
         return self.fatal or self.name in ("_FATAL", "_STATE")
 
     @property
@@ -65,7 +67,7 @@ class Answer:
         return next((word for word, is_set in flags.items() if is_set), "of no class")
 
     def named(self, *names: str) -> bool:
-        """Whether it has one of these names of Kafka's, in any client's spelling."""
+        """True if it has one of these names of Kafka's, in any client's spelling."""
         return any(self.plain_name == name.replace("_", "") for name in names)
 
 

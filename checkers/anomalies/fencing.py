@@ -46,7 +46,7 @@ NO_ZOMBIE = "no instance of a transactional id did anything after it had been fe
 # --------------------------------------------------------------------------------------------------
 @cache
 def no_zombies() -> pd.DataFrame:
-    """What `zombie_records` and `visible_zombies` give where no instance was fenced."""
+    """The empty answer of `zombie_records` and `visible_zombies`, where no instance was fenced."""
     sends = no_sends()
     numbers = {name: np.empty(0, dtype=np.int64) for name in ("fenced", "fenced_by", "decided", "status")}
     flags = {name: np.empty(0, dtype=np.bool_) for name in ("late", "wrote")}
@@ -100,7 +100,7 @@ def _fencing_of(finding: Finding, text: FindingText, before: str) -> str:
 
 
 def _fencer(fenced_by: int, text: FindingText) -> str:
-    """Who had fenced somebody: the process of an operation, or an operator."""
+    """Words for who fenced an instance: the process of an operation, or an operator."""
     return "an operator" if fenced_by == NONE else text.process(fenced_by)
 
 
@@ -134,13 +134,14 @@ def _explain_commit(finding: Finding, text: FindingText) -> str:
     needs=NO_ZOMBIE,
 )
 def zombie_commit(run: RunView) -> CheckResult:
-    """A transaction whose commit was called after another instance of its transactional id had finished initialising, and that
-    readers at read_committed see all the same.
+    """A transaction visible at read_committed whose commit was called after another instance of its id had finished initialising.
 
-    The other instance began to initialise after this one had initialised, in another process. What counts is that records are
-    visible, whether commit returned ok or nobody knows how it ended. If none is visible, and commit returned ok, it is
-    `false-ack`; if a visible one was sent after the fencing, it is `zombie-write`; if the transaction surely failed,
-    `aborted-read`.
+    The other instance, in another process, began to initialise after this one had initialised. Visible records count, whether
+    commit returned ok or nobody knows how it ended. Not a zombie commit:
+
+    1. no record is visible, and commit returned ok: `false-ack`;
+    2. a visible record was sent after the fencing: `zombie-write`;
+    3. the transaction surely failed: `aborted-read`.
 
     compared: transactions of fenced instances whose commit was called after the fencing. One cause: the transaction.
 
@@ -174,7 +175,7 @@ def _explain_write(finding: Finding, text: FindingText) -> str:
 
 
 def _included(finding: Finding, text: FindingText) -> dict[str, Any]:
-    """With the anomaly of which the same transaction would be a finding if it had sent its records earlier."""
+    """Add the anomaly of which the same transaction would be a finding if it had sent its records earlier."""
     committed = text.decided(finding.rows[0].op) != NONE
     return {**_with_fencing(finding, text), **({"includes": ["zombie-commit"]} if committed else {})}
 
@@ -232,10 +233,10 @@ def zombie_write(run: RunView) -> CheckResult:
 # --------------------------------------------------------------------------------------------------
 def _explain_false(finding: Finding, text: FindingText) -> str:
     op, places = finding.rows[0].op, text.places(finding.rows)
-    found = text.run.shared(fenced_operations).set_index("op")
+    fenced = text.run.shared(fenced_operations).set_index("op")
     how = f"Commit returned ok for {text.name(op, capital=False)}, but nothing of it ({places}) is visible"
     if op in text.run.shared(fenced_commits):
-        row = found.loc[op]
+        row = fenced.loc[op]
         ms = (int(row["decided"]) - int(row["fenced"])) / 1e6
         return f"{how}: {_fencer(int(row['fenced_by']), text)} had fenced it {ms:.1f} ms before its commit was called."
     return f"{how}: the log holds it as aborted."
@@ -275,10 +276,14 @@ def _resolve_false(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
 def false_ack(log: PartitionLog) -> CheckResult:
     """A transaction whose commit returned ok, and which was never committed: no read_committed reader got any of its records.
 
-    That they were not lost after a commit is shown by one of two things: a complete read_uncommitted final read returned one of
-    them, which a complete read_committed one did not return, so that the log holds it as aborted; or another instance of the
-    transactional id had finished initialising before commit was called. Without either it is `lost-write`; it is never both. A
-    transaction of which some records are visible is `torn-transaction`'s or, after a fencing, `zombie-commit`'s.
+    Its records were not lost after a commit, by either of
+
+    1. a complete read_uncommitted final read returned one of them, and a complete read_committed one did not: the log holds it as
+       aborted;
+    2. another instance of the transactional id had finished initialising before commit was called.
+
+    Without either it is `lost-write`; it is never both. A transaction of which some records are visible is `torn-transaction`'s
+    or, after a fencing, `zombie-commit`'s.
 
     compared: records of transactions whose commit returned ok that were returned, or had to be. One cause: the transaction.
 

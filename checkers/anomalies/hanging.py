@@ -54,19 +54,19 @@ Facts = dict[str, list[tuple[int, int]]]  # partition -> (offset, before when)
 
 
 def _result(run: RunView, compared: int, rows: dict[str, Any]) -> CheckResult:
-    """With what was missing where nothing was compared."""
+    """The result of a check, with what was missing where nothing was compared."""
     if rows and run.clocks is None:
         return CheckResult(compared, unknown=NO_RECEIPTS.format(count=len(rows["op"])))
-    asked = run.shared(has_questions)
-    silent = asked and not run.shared(listings)
-    return CheckResult(compared, rows, "" if asked else NO_LISTING, unknown=NO_ANSWER if silent else "")
+    listed = run.shared(has_questions)
+    silent = listed and not run.shared(listings)
+    return CheckResult(compared, rows, "" if listed else NO_LISTING, unknown=NO_ANSWER if silent else "")
 
 
-def _rows(found: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
+def _rows(entries: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
     """Rows of a result, given as (partition, cause, op, v, offset, time, role)."""
-    if not found:
+    if not entries:
         return {}
-    partition, cause, op, v, offset, time, role = zip(*found, strict=True)
+    partition, cause, op, v, offset, time, role = zip(*entries, strict=True)
     numbers = {"cause": cause, "op": op, "v": v, "offset": offset, "time": time}
     texts = {name: np.array(values, dtype=object) for name, values in (("partition", partition), ("role", role))}
     return {name: np.array(values, dtype=np.int64) for name, values in numbers.items()} | texts
@@ -77,7 +77,10 @@ def _rows(found: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
 # --------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Hanging:
-    """A transaction that hangs. where: (partition, offset of its first record there, NONE where it is not known)."""
+    """A transaction that hangs.
+
+    where: partitions, each with the offset of its first record there (NONE: not known).
+    """
 
     producer_id: int
     sighting: Sighting
@@ -93,60 +96,64 @@ class Hanging:
 
 def hanging_transactions(run: RunView) -> list[Hanging]:
     """All of a run, by their coordinators' answers and by those of partitions' leaders."""
-    found = run.shared(listings)
-    return [*_unended(found), *_unknown_to_coordinators(found)]
+    answers = run.shared(listings)
+    return [*_unended(answers), *_unknown_to_coordinators(answers)]
 
 
-def _unended(found: Sequence[Listing]) -> Iterator[Hanging]:
+def _unended(answers: Sequence[Listing]) -> Iterator[Hanging]:
     """Transactions that their own coordinator keeps for longer than it may."""
-    shown = [(_state(one), one, listing) for listing in found for one in listing.coordinated if one.under_way]
-    latest = {state: one for state, one, _ in shown}
+    shown = [(_state(row), row, listing) for listing in answers for row in listing.coordinated if row.under_way]
+    latest = {state: row for state, row, _ in shown}
     for state, some in sightings((state, listing) for state, _, listing in shown).items():
-        one, sighting = latest[state], longest(some)
-        if sighting.lasted_ns > _bound_s(one) * SECOND:
-            yield Hanging(one.producer_id, sighting, _places(one, sighting.last), _reason(one))
+        transaction, sighting = latest[state], longest(some)
+        if sighting.lasted_ns > _bound_s(transaction) * SECOND:
+            yield Hanging(transaction.producer_id, sighting, _places(transaction, sighting.last), _reason(transaction))
 
 
-def _state(one: CoordinatedTransaction) -> tuple[Any, ...]:
-    """What stays the same as long as a transaction is in one state."""
-    return one.transactional_id, one.producer_id, one.state, one.started_ms
+def _state(transaction: CoordinatedTransaction) -> tuple[Any, ...]:
+    """The key that stays the same as long as a transaction is in one state."""
+    return transaction.transactional_id, transaction.producer_id, transaction.state, transaction.started_ms
 
 
-def _bound_s(one: CoordinatedTransaction) -> float:
-    return one.timeout_ms / 1000 + ABORT_S if one.state == "Ongoing" else MARKERS_S
+def _bound_s(transaction: CoordinatedTransaction) -> float:
+    return transaction.timeout_ms / 1000 + ABORT_S if transaction.state == "Ongoing" else MARKERS_S
 
 
-def _reason(one: CoordinatedTransaction) -> str:
-    limit = f"its timeout is {one.timeout_ms / 1000:g} s" if one.state == "Ongoing" else "its markers should be written at once"
-    return f"of {one.transactional_id} is {one.state} at its coordinator, and {limit}"
+def _reason(transaction: CoordinatedTransaction) -> str:
+    timeout, markers = f"its timeout is {transaction.timeout_ms / 1000:g} s", "its markers should be written at once"
+    limit = timeout if transaction.state == "Ongoing" else markers
+    return f"of {transaction.transactional_id} is {transaction.state} at its coordinator, and {limit}"
 
 
-def _places(one: CoordinatedTransaction, listing: Listing) -> tuple[tuple[str, int], ...]:
+def _places(transaction: CoordinatedTransaction, listing: Listing) -> tuple[tuple[str, int], ...]:
     """The partitions of a transaction, with its first offset in those where it has records."""
-    opened = {other.partition: other.offset for other in listing.opened if other.producer_id == one.producer_id}
-    return tuple((name, opened.get(name, NONE)) for name in sorted({*one.partitions, *opened})) or (("", NONE),)
+    opened = {other.partition: other.offset for other in listing.opened if other.producer_id == transaction.producer_id}
+    return tuple((name, opened.get(name, NONE)) for name in sorted({*transaction.partitions, *opened})) or (("", NONE),)
 
 
-def _unknown_to_coordinators(found: Sequence[Listing]) -> Iterator[Hanging]:
+def _unknown_to_coordinators(answers: Sequence[Listing]) -> Iterator[Hanging]:
     """Transactions that are open on a partition, and not for their coordinator: nobody will write their marker."""
     opened: set[OpenTransaction] = set()
     shown: list[tuple[OpenTransaction, Listing]] = []
-    for listing in found:  # open before the coordinators were asked, and still so after that
-        shown += [(one, listing) for one in listing.opened if one in opened and not listing.coordinator_knows(one)]
+    for listing in answers:  # open before the coordinators were asked, and still so after that
+        shown += [(row, listing) for row in listing.opened if row in opened and not listing.coordinator_knows(row)]
         opened = {*opened, *listing.opened}
-    for one, some in sightings(shown).items():
+    for transaction, some in sightings(shown).items():
         if (sighting := longest(some)).lasted_ns > MARKERS_S * SECOND:
-            why = f"of producer id {one.producer_id} is open on {one.partition}, and its coordinator knows of none there"
-            yield Hanging(one.producer_id, sighting, ((one.partition, one.offset),), why)
+            where = f"of producer id {transaction.producer_id} is open on {transaction.partition}"
+            why = f"{where}, and its coordinator knows of none there"
+            yield Hanging(transaction.producer_id, sighting, ((transaction.partition, transaction.offset),), why)
 
 
 def _explain_hanging(finding: Finding, text: FindingText) -> str:
     rows = {(row.op, row.partition, row.offset) for row in finding.rows}
     mine = [
-        one for one in text.run.shared(hanging_transactions) if {(one.sighting.last.op, *place) for place in one.where} & rows
+        hanging
+        for hanging in text.run.shared(hanging_transactions)
+        if {(hanging.sighting.last.op, *place) for place in hanging.where} & rows
     ]
-    seconds = max(one.sighting.lasted_ns for one in mine) / SECOND
-    reasons = "; ".join(dict.fromkeys(one.why for one in mine))
+    seconds = max(hanging.sighting.lasted_ns for hanging in mine) / SECOND
+    reasons = "; ".join(dict.fromkeys(hanging.why for hanging in mine))
     return f"The transaction {reasons}: so it was for {seconds:.0f} s in which no fault was active, by all answers from then on."
 
 
@@ -167,13 +174,18 @@ def _explain_hanging(finding: Finding, text: FindingText) -> str:
     damages=(HANG, OVERDUE),
 )
 def hanging_transaction(run: RunView) -> CheckResult:
-    """A transaction that its coordinator has `Ongoing` for longer than its timeout, or in another state before its end for longer
-    than markers take; or that is open on a partition while its coordinator knows of none there (KAFKA-14402), for as long.
+    """A transaction that stays open for longer than its timeout, or the writing of its markers, allows.
+
+    Open is
+
+    1. a transaction that its coordinator has `Ongoing`: 10 s beyond its timeout at most;
+    2. a transaction that its coordinator has in another state before its end: 10 s at most, in which its markers are written;
+    3. a transaction that a partition has open while its coordinator knows of none there (KAFKA-14402): 10 s at most.
 
     Judged by the answers to ListTransactions, DescribeTransactions and DescribeProducers (KIP-664), as `kafka-transactions.sh
-    find-hanging` does. The same transaction is named by two answers of all brokers; only the time in between counts in which no
-    fault was active: from 3 s after the last one. Beyond its timeout, and for markers, a transaction has 10 s. A fault that set a
-    broker's clock ahead is over when true time has reached what the clock showed: coordinators stamp transactions by it.
+    find-hanging` does. Two answers of all brokers name the same transaction. Of the time in between only that counts in which no
+    fault was active: from 3 s after the last fault. A fault that set a broker's clock ahead is over when true time has reached
+    what the clock showed: coordinators stamp transactions by it.
 
     compared: transactions under way, and those open on partitions, that answers name. One cause: the producer id.
 
@@ -189,10 +201,10 @@ def hanging_transaction(run: RunView) -> CheckResult:
 
     Slow twin: `hanging_transactions` in tests/support/hanging_reference.py.
     """
-    found = run.shared(listings)
-    coordinated = {_state(one) for listing in found for one in listing.coordinated if one.under_way}
-    opened = {one for listing in found for one in listing.opened}
-    rows = sorted({row for one in run.shared(hanging_transactions) for row in one.rows})
+    answers = run.shared(listings)
+    coordinated = {_state(transaction) for listing in answers for transaction in listing.coordinated if transaction.under_way}
+    opened = {transaction for listing in answers for transaction in listing.opened}
+    rows = sorted({row for hanging in run.shared(hanging_transactions) for row in hanging.rows})
     return _result(run, len(coordinated) + len(opened), _rows(rows))
 
 
@@ -201,27 +213,36 @@ def hanging_transaction(run: RunView) -> CheckResult:
 # --------------------------------------------------------------------------------------------------
 def _confirmed(shown: Iterable[tuple[State, Listing]]) -> dict[State, Sighting]:
     """States that two answers show which were given at rest, with no fault between them."""
-    found = {state: confirmed(some) for state, some in sightings(shown).items()}
-    return {state: seen for state, seen in found.items() if seen is not None}
+    by_state = {state: confirmed(some) for state, some in sightings(shown).items()}
+    return {state: seen for state, seen in by_state.items() if seen is not None}
 
 
 def reported_ongoing(run: RunView) -> list[tuple[CoordinatedTransaction, Sighting]]:
     """Transactions that coordinators have `Ongoing`."""
-    found = run.shared(listings)
-    shown = [(_state(one), one, listing) for listing in found for one in listing.coordinated if one.state == "Ongoing"]
-    latest = {state: one for state, one, _ in shown}
+    answers = run.shared(listings)
+    shown = [
+        (_state(transaction), transaction, listing)
+        for listing in answers
+        for transaction in listing.coordinated
+        if transaction.state == "Ongoing"
+    ]
+    latest = {state: transaction for state, transaction, _ in shown}
     return [(latest[state], seen) for state, seen in _confirmed((state, listing) for state, _, listing in shown).items()]
 
 
 def reported_open(run: RunView) -> dict[OpenTransaction, Sighting]:
     """Transactions that leaders have open."""
-    return _confirmed((one, listing) for listing in run.shared(listings) for one in listing.opened)
+    return _confirmed((transaction, listing) for listing in run.shared(listings) for transaction in listing.opened)
 
 
 @dataclass(frozen=True)
 class Transactions:
-    """The transactions of one transactional id: history index, process, begin, end (NONE: no completion), and whether commit
-    returned ok.
+    """The transactions of one transactional id, as columns.
+
+    op: history index.
+    begin: ns.
+    end: ns; NONE: no completion.
+    committed: commit returned ok.
     """
 
     op: Any
@@ -231,7 +252,7 @@ class Transactions:
     committed: Any
 
     def open_since(self, until: int, after: int) -> bool:
-        """Whether one that began up to a time may still be open at a later one.
+        """True if a transaction that began up to a time may still be open at a later one.
 
         It may not if its commit returned ok before, or that of one that began after it had ended; if it never ended, that of
         another process which began later and had fenced it.
@@ -265,41 +286,41 @@ def transactions_by_id(run: RunView) -> dict[str, Transactions]:
 def _decided(run: RunView) -> Iterator[tuple[CoordinatedTransaction, Sighting, int]]:
     """Transactions that are `Ongoing` by two answers although all of their id were over; and the last committed one of these."""
     known = run.shared(transactions_by_id)
-    for one, seen in run.shared(reported_ongoing):
-        mine = known.get(one.transactional_id)
+    for transaction, seen in run.shared(reported_ongoing):
+        mine = known.get(transaction.transactional_id)
         if mine is not None and not mine.open_since(seen.first.end, seen.last.begin):
-            yield one, seen, mine.last_committed(seen.last.begin)
+            yield transaction, seen, mine.last_committed(seen.last.begin)
 
 
-def _without_records(one: CoordinatedTransaction, seen: Sighting, last: int) -> Iterator[tuple[Any, ...]]:
+def _without_records(transaction: CoordinatedTransaction, seen: Sighting, last: int) -> Iterator[tuple[Any, ...]]:
     """Rows for an `Ongoing` transaction whose id's last committed one (NONE: there is none) sent nothing."""
     op, role = (seen.last.op, "missing") if last == NONE else (last, "sent")
-    for partition, offset in _places(one, seen.last):
-        yield partition, one.producer_id, op, NONE, offset, seen.last.begin, role
+    for partition, offset in _places(transaction, seen.last):
+        yield partition, transaction.producer_id, op, NONE, offset, seen.last.begin, role
 
 
 def open_facts(run: RunView) -> Facts:
-    """Where transactions are open by two answers, and before when nobody may have read beyond."""
+    """Offsets, by partition, from which transactions are open by two answers, and before when nobody may have read beyond."""
     facts: Facts = {}
-    for one, seen in run.shared(reported_open).items():
-        facts.setdefault(one.partition, []).append((one.offset, seen.last.begin))
+    for transaction, seen in run.shared(reported_open).items():
+        facts.setdefault(transaction.partition, []).append((transaction.offset, seen.last.begin))
     return facts
 
 
 def reads_above(log: PartitionLog, brief: Mapping[str, Sequence[tuple[int, int]]] | None = None) -> PartitionMessages:
-    """Of each open transaction of a partition the first read at read_committed above it, if that was before it was named."""
+    """The first read at read_committed above each open transaction of a partition, if that was before it was named."""
     facts = (brief or {}).get(log.partition, ())
     reads = log.reads
     which = np.flatnonzero(reads.judged & log.shared(placed_reads) & (reads.ended != NONE)) if facts else np.empty(0, np.int64)
-    found = []
+    first_reads = []
     for offset, before in facts:
         above = which[np.searchsorted(reads.offset[which], offset, side="right") :]
         if len(above) and reads.ended[first := above[reads.ended[above].argmin()]] < before:
             op, when = int(reads.op[first]), int(reads.ended[first])
-            found.append((log.partition, offset, op, int(reads.identities([first])[0]), int(reads.offset[first]), when))
-    if not found:
+            first_reads.append((log.partition, offset, op, int(reads.identities([first])[0]), int(reads.offset[first]), when))
+    if not first_reads:
         return PartitionMessages()
-    columns = zip(("partition", "open", "op", "v", "offset", "ended"), zip(*found, strict=True), strict=True)
+    columns = zip(("partition", "open", "op", "v", "offset", "ended"), zip(*first_reads, strict=True), strict=True)
     return PartitionMessages(to_driver=[(PASSED, to_message(pa.table({name: list(values) for name, values in columns})))])
 
 
@@ -313,18 +334,18 @@ def _passed(run: RunView) -> dict[tuple[str, int], dict[str, Any]]:
 def _explain_misreported(finding: Finding, text: FindingText) -> str:
     if sent := finding.records("sent"):
         name, op = text.name(sent[0].op), sent[0].op
-        one, seen = next((one, seen) for one, seen, last in _decided(text.run) if last == op)
-        said = f"coordinators answered afterwards, twice, that {one.transactional_id} is `Ongoing`"
-        return f"{name} {text.outcome(op)}, and yet {said}{_when_it_began(one, seen, text.ended(op))}."
+        transaction, seen = next((row, sighting) for row, sighting, last in _decided(text.run) if last == op)
+        answered = f"coordinators answered afterwards, twice, that {transaction.transactional_id} is `Ongoing`"
+        return f"{name} {text.outcome(op)}, and yet {answered}{_when_it_began(transaction, seen, text.ended(op))}."
     if above := finding.records("read"):
         got, where = above[0], finding.records("missing")[0].place
         return f"{text.name(got.op)} read {got.place}; leaders answered afterwards, twice, that a transaction is open at {where}."
     return "Coordinators answered, twice, that a transaction is `Ongoing` that nobody had begun."
 
 
-def _when_it_began(one: CoordinatedTransaction, seen: Sighting, committed: int) -> str:
-    """Whether that is the transaction whose commit had returned, or another one, by the coordinator's clock."""
-    began = seen.last.began(one)
+def _when_it_began(transaction: CoordinatedTransaction, seen: Sighting, committed: int) -> str:
+    """Words that say, by the coordinator's clock, if that is the transaction whose commit had returned, or another one."""
+    began = seen.last.began(transaction)
     if began is None:
         return ""
     seconds = (began - committed) / SECOND
@@ -357,16 +378,17 @@ def _when_it_began(one: CoordinatedTransaction, seen: Sighting, committed: int) 
     needs="no transaction of the history was open for longer than a second, as two answers without a fault between them say",
 )
 def misreported_transaction(run: RunView) -> CheckResult:
-    """An answer that contradicts the history: a transactional id is `Ongoing` although the commit of its last transaction had
-    returned ok; or a transaction is open from an offset on beyond which a read_committed reader had read before.
+    """An answer of coordinators or leaders, about a transaction that is open, which contradicts the history.
 
-    What is `Ongoing` is that last transaction, or one that nobody began: with the first transaction protocol, an
-    AddPartitionsToTxn that arrives after the end of its transaction opens another one, until its timeout (KIP-890).
+    1. A transactional id is `Ongoing`, although the commit of its last transaction had returned ok. What is `Ongoing` is that
+       transaction, or one that nobody began: with the first transaction protocol, an AddPartitionsToTxn that arrives after the
+       end of its transaction opens another one, until its timeout (KIP-890).
+    2. A transaction is open from an offset on beyond which a read_committed reader had read before: such a reader gets nothing
+       above the last stable offset, which never falls.
 
     Two answers of all brokers name the same transaction, a second or so apart, 3 s or longer after the last fault: a coordinator
     or leader that was frozen answers once from what it knew. A transaction of unknown outcome, or one that was aborted, may be
-    open until the next one of its transactional id has committed. No reader at read_committed gets anything above the last stable
-    offset, which never falls.
+    open until the next one of its transactional id has committed.
 
     compared: transactions that two such answers name `Ongoing` or open. One cause: the producer id.
 
@@ -386,14 +408,14 @@ def misreported_transaction(run: RunView) -> CheckResult:
     if not ongoing and not opened:
         return _result(run, 0, {})
     known = run.shared(transactions_by_id)
-    found: list[tuple[Any, ...]] = []
-    for one, seen, last in _decided(run):
+    entries: list[tuple[Any, ...]] = []
+    for transaction, seen, last in _decided(run):
         sends = run.sends_of(np.array([last])).itertuples() if last != NONE else ()
-        rows = [(row.partition, one.producer_id, last, row.v, row.offset, seen.last.begin, "sent") for row in sends]
-        found += rows or list(_without_records(one, seen, last))
+        rows = [(row.partition, transaction.producer_id, last, row.v, row.offset, seen.last.begin, "sent") for row in sends]
+        entries += rows or list(_without_records(transaction, seen, last))
     for place, seen in opened.items():
         if row := passed.get((place.partition, place.offset)):
-            found.append((place.partition, place.producer_id, seen.last.op, NONE, place.offset, seen.last.begin, "missing"))
-            found.append((place.partition, place.producer_id, row["op"], row["v"], row["offset"], seen.last.begin, "read"))
-    compared = sum(one.transactional_id in known for one, _ in ongoing) + len(opened)
-    return _result(run, compared, _rows(found))
+            entries.append((place.partition, place.producer_id, seen.last.op, NONE, place.offset, seen.last.begin, "missing"))
+            entries.append((place.partition, place.producer_id, row["op"], row["v"], row["offset"], seen.last.begin, "read"))
+    compared = sum(reported.transactional_id in known for reported, _ in ongoing) + len(opened)
+    return _result(run, compared, _rows(entries))

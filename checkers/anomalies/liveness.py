@@ -1,4 +1,4 @@
-"""What must happen in the end (KIP-98, KIP-890: no transaction may hang and hide what follows)."""
+"""Liveness: what must happen in the end (KIP-98, KIP-890: no transaction may hang and hide what follows)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ UNSETTLED = (
 
 
 def _too_early(run: RunView) -> bool:
-    """Whether a coordinator may still wait, for true time to reach what a clock that was ahead has stamped, and the timeout."""
+    """True if a coordinator may still wait, for true time to reach what a clock that was ahead has stamped, and the timeout."""
     if run.clocks is None:
         return True
     over = max((clock.over_ns for clock in run.clocks), default=0)

@@ -32,7 +32,7 @@ from fencepost.harness.api.words import and_more
 
 
 def got_before(finding: Finding, reads: pd.DataFrame) -> bool:
-    """Whether somebody got a record that is missing now."""
+    """True if somebody got a record that is missing now."""
     return bool(reads["v"].isin({row.v for row in finding.records("missing")}).any())
 
 
@@ -66,10 +66,10 @@ def _resolve_lost(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
     rows = passed_in_time(rows)
     committed = ~undecided | rows["op"].isin(rows.loc[rows["role"] == PROOF, "op"])
     judged, there = committed & (rows["role"] != UNREAD), ~rows["v"].isin(run.misplaced)
-    kept = rows[judged & (rows["role"] == "missing") & there]
-    kept.attrs["compared"] = int((undecided & judged).sum())
-    kept.attrs["unread"] = int((committed & ~judged & there).sum())
-    return kept
+    lost = rows[judged & (rows["role"] == "missing") & there]
+    lost.attrs["compared"] = int((undecided & judged).sum())
+    lost.attrs["unread"] = int((committed & ~judged & there).sum())
+    return lost
 
 
 @partition_check(
@@ -173,7 +173,7 @@ def lost_write(log: PartitionLog) -> CheckResult:
 
 
 def _perhaps_hidden(log: PartitionLog) -> str:
-    """Why nothing is known of some promises, in words: they lie above the end of a final read that may have been a stable one."""
+    """Words for why nothing is known of some promises: they lie above the end of a final read that may have been a stable one."""
     if not log.final.unsettled:
         return ""
     above = np.unique(log.place[log.promised & ~log.covered & ~log.swallowed])

@@ -66,9 +66,12 @@ def lso_overrun(log: PartitionLog) -> CheckResult:
     """A record returned to a reader judged by read_committed, although below it lies one of a transaction that was still open.
 
     A read_committed reader gets nothing at or above the last stable offset, and no open transaction has a record below that.
-    Open is a transaction until commit is first called, and to itself as long as it polls. Only transactions that committed count
-    (ok, or a read_committed reader got the record): others may have been aborted by their timeout before the client asked. So
-    does only a record at one place that is not lost, and a read of such a record that was decided itself.
+    Compared are
+
+    1. transactions that committed (ok, or a read_committed reader got the record): others may have been aborted by their timeout
+       before the client asked. A transaction is open until commit is first called, and to itself as long as it polls.
+    2. records of these at one place only, and not lost;
+    3. reads of records that are at one place, not lost, and were decided when they were read.
 
     compared: reads above a record of such a transaction. One cause: the open transaction.
 
@@ -93,15 +96,15 @@ def lso_overrun(log: PartitionLog) -> CheckResult:
 
 
 def _overruns(log: PartitionLog, opened: _Opened, part: slice) -> tuple[int, Ints, Ints]:
-    """Of some reads: how many were compared; those found (positions), and of each the send (position) that it passed."""
+    """The number of reads compared; those that overrun (positions), and of each the send (position) that it passed."""
     reads = _sound_reads(log, part)
     below = opened.last_below(log.reads.offset[part])[reads - part.start]
     reads, below = reads[below >= 0], below[below >= 0]
     last = opened.latest[below]  # of all below, the one that was decided last
     over = log.sends.decided[opened.sends[last]] > log.reads.ended[reads]
     writer = np.where(over, opened.sends[last], opened.own_below(log, reads))
-    found = writer != NONE
-    return len(reads), reads[found], writer[found]
+    overrun = writer != NONE
+    return len(reads), reads[overrun], writer[overrun]
 
 
 def _sound_reads(log: PartitionLog, part: slice) -> Ints:
@@ -119,7 +122,8 @@ def _sound_reads(log: PartitionLog, part: slice) -> Ints:
 class _Opened:
     """Sends of transactions that committed, by place: positions in `Sends`.
 
-    latest: for each, where among them the one stands that was decided last of all up to it. op: its operation.
+    latest: for each, where among them the one stands that was decided last of all up to it.
+    op: its operation.
     """
 
     sends: Any
@@ -136,7 +140,7 @@ class _Opened:
         return cls(sends, log.place[sends], np.maximum.accumulate(number, out=number), log.sends.op[sends])
 
     def last_below(self, offset: Ints) -> Ints:
-        """For each of some offsets, which rise: the last send (as a number among these) below it, NONE for none."""
+        """The last send (as a number among these) below each of some offsets, which rise; NONE for none."""
         start, stop = np.searchsorted(self.place, offset[[0, -1]], side="left")
         first_above = np.searchsorted(offset, self.place[start:stop], side="right")  # of each send: both are sorted by place
         return np.asarray(start + np.cumsum(np.bincount(first_above, minlength=len(offset))) - 1)
@@ -155,7 +159,7 @@ class _Opened:
         return low, wrote
 
     def own_below(self, log: PartitionLog, reads: Ints) -> Ints:
-        """For each read the lowest record of its own operation, if that lies below it (NONE: none does)."""
+        """The lowest record of each read's own operation, if that lies below it (NONE: none does)."""
         reader = log.reads.op[reads]
         own = np.full(len(reads), NONE, dtype=np.int64)
         low, wrote = self._wrote

@@ -1,4 +1,4 @@
-"""Who owns a partition of a pipeline's input (KIP-447): one member of the group at a time.
+"""Ownership of a partition of a pipeline's input (KIP-447): one member of the group at a time.
 
 The docstring is the definition of the anomaly.
 """
@@ -61,9 +61,10 @@ def _explain_ownership(finding: Finding, text: FindingText) -> str:
 def double_ownership(run: RunView) -> CheckResult:
     """Two members commit work of one partition in overlapping generations of the group.
 
-    One member commits offsets of a partition twice without a rebalance that assigned it the partition in between, and another
-    member commits one between the two: began after the first had ended, ended before the second began. The generation in a
-    transaction's group metadata fences whoever has lost the partition (KIP-447).
+    1. One member commits offsets of the partition twice, and no rebalance in between assigned it the partition.
+    2. Another member commits an offset of it between the two: began after the first had ended, ended before the second began.
+
+    The generation in a transaction's group metadata fences whoever has lost the partition (KIP-447).
 
     compared: pairs of commits of a member in a partition that follow each other without an assignment in between. One cause:
     the pair.
@@ -86,12 +87,12 @@ def double_ownership(run: RunView) -> CheckResult:
         return CheckResult(0)
     offsets = known_commits(pipeline)
     assigned = _assignments(run) if len(offsets) else {}
-    compared, found = 0, []
+    compared, parts = 0, []
     for partition, some in offsets.groupby("partition", sort=True):
         pairs = _pairs(some, assigned.get(str(partition), {}))
         compared += len(pairs)
-        found += list(_between(some, pairs))
-    return CheckResult(compared, join_rows(*found) if found else {})
+        parts += list(_between(some, pairs))
+    return CheckResult(compared, join_rows(*parts) if parts else {})
 
 
 def _pairs(some: pd.DataFrame, assigned: dict[int, Ints]) -> pd.DataFrame:
@@ -101,14 +102,14 @@ def _pairs(some: pd.DataFrame, assigned: dict[int, Ints]) -> pd.DataFrame:
     table = table[table["first"] >= 0]
     op, before = table["op"].to_numpy(), some["op"].to_numpy()[table["first"].to_numpy()]
     anew = [
-        bool(np.searchsorted(assigned[process], one, "right") > np.searchsorted(assigned[process], other, "right"))
-        for process, one, other in zip(table["process"], op, before, strict=True)
+        bool(np.searchsorted(assigned[process], later, "right") > np.searchsorted(assigned[process], earlier, "right"))
+        for process, later, earlier in zip(table["process"], op, before, strict=True)
         if process in assigned
     ]
     known = table["process"].isin(list(assigned)).to_numpy()
-    kept = np.ones(len(table), dtype=np.bool_)
-    kept[known] = ~np.array(anew, dtype=np.bool_)
-    return table.loc[kept, ["first", "second"]]
+    unbroken = np.ones(len(table), dtype=np.bool_)
+    unbroken[known] = ~np.array(anew, dtype=np.bool_)
+    return table.loc[unbroken, ["first", "second"]]
 
 
 def _between(some: pd.DataFrame, pairs: pd.DataFrame) -> Iterator[dict[str, Any]]:
@@ -117,23 +118,23 @@ def _between(some: pd.DataFrame, pairs: pd.DataFrame) -> Iterator[dict[str, Any]
     by_start = some.sort_values("began")
     began, ended, process = (by_start[name].to_numpy() for name in ("began", "ended", "process"))
     for first, second in pairs.itertuples(index=False):
-        one, two = some.iloc[first], some.iloc[second]
-        reach = slice(int(np.searchsorted(began, one["ended"], "right")), int(np.searchsorted(began, two["began"])))
-        inside: Bools = (ended[reach] < two["began"]) & (process[reach] != one["process"])
+        earlier, later = some.iloc[first], some.iloc[second]
+        reach = slice(int(np.searchsorted(began, earlier["ended"], "right")), int(np.searchsorted(began, later["began"])))
+        inside: Bools = (ended[reach] < later["began"]) & (process[reach] != earlier["process"])
         if inside.any():
             other = by_start.iloc[[reach.start + int(inside.argmax())]]
             sent = some.iloc[[first, second]]
-            yield rows_of(as_rows(sent).assign(cause=two["op"]), "sent")
-            yield rows_of(as_rows(other).assign(cause=two["op"]), "read")
+            yield rows_of(as_rows(sent).assign(cause=later["op"]), "sent")
+            yield rows_of(as_rows(other).assign(cause=later["op"]), "read")
 
 
 def _assignments(run: RunView) -> dict[str, dict[int, Ints]]:
     """partition -> process -> the operations (history indices) in which a rebalance assigned it the partition."""
     condition = ds.field("detail").is_valid() & pc.is_in(ds.field("f"), pa.array(["poll", "txn", "seek"]))
-    found: dict[str, dict[int, list[int]]] = {}
+    assigned: dict[str, dict[int, list[int]]] = {}
     rows = run.history.select(("index", "process", "f", "detail"), condition).sort_by("index").to_pylist()
     for row in rows:
         for kind, partitions in json.loads(row["detail"]).get("rebalances", ()):
             for partition in partitions if kind == "assigned" else ():
-                found.setdefault(partition, {}).setdefault(row["process"], []).append(row["index"])
-    return {name: {who: np.array(ops) for who, ops in processes.items()} for name, processes in found.items()}
+                assigned.setdefault(partition, {}).setdefault(row["process"], []).append(row["index"])
+    return {name: {who: np.array(ops) for who, ops in processes.items()} for name, processes in assigned.items()}

@@ -34,9 +34,7 @@ _REREAD = "outputs and offsets are committed together; after an abort a member r
 
 NOT_READ_BACK = "not every partition was read back by a complete final read"
 NONE_BELOW = "no input record that a read_committed reader got lies below the group's offsets at the end"
-NOBODY_KNOWS = (
-    "what lies below the group's offsets was to be dropped by transactions of which nobody knows whether they committed"
-)
+UNDECIDED = "what lies below the group's offsets was to be dropped by transactions of which nobody knows whether they committed"
 
 
 def _explain_reprocessed(finding: Finding, text: FindingText) -> str:
@@ -81,8 +79,9 @@ def reprocessed(run: RunView) -> CheckResult:
     """An input record has visible outputs from two transactions; of a program of somebody's own: more outputs than it declares.
 
     A group's offset is committed with the outputs, and a member reads on from it: whoever processes a record again has not seen
-    that commit, or was fenced (KIP-447). What one transaction makes of a record twice is the pipeline's own affair. A program is
-    judged from outside: by the outputs that name the record in complete read_committed final reads.
+    that commit, or was fenced (KIP-447). What one transaction makes of a record twice is the pipeline's own affair.
+
+    A program is judged from outside: by the outputs that name the record in complete read_committed final reads.
 
     compared: input records with a visible output. One cause: the later transaction; of a program: the stretch of neighbours.
 
@@ -164,10 +163,13 @@ def _explain_unprocessed(finding: Finding, text: FindingText) -> str:
 def unprocessed(run: RunView) -> CheckResult:
     """An input record below the group's committed offset that no committed transaction has processed.
 
-    Processed: some transaction has all of its outputs visible, or was to make none of it and is committed. A transaction of
-    unknown outcome that was to make nothing of it may have done so: then nobody knows. Of a program of somebody's own: a record
-    of which fewer outputs are there than it declares, below its group's offset, or, where its group is not known, once it had
-    caught up.
+    A record is processed if some transaction
+
+    1. has all of its outputs of the record visible;
+    2. or was to make nothing of it, and is committed. If the outcome of that transaction is unknown, the record is not judged.
+
+    Of a program of somebody's own: a record of which fewer outputs are there than it declares, below its group's offset, or,
+    where its group is not known, once it had caught up.
 
     compared: visible input records below the group's offsets at the end, as far as somebody knows. One cause: the transactions
     that tried; without any, the stretch of neighbours in the partition.
@@ -198,7 +200,7 @@ def unprocessed(run: RunView) -> CheckResult:
     inputs = inputs[~inputs["v"].isin(unknown)]
     gone = inputs[~inputs["v"].isin(done)]
     if gone.empty:
-        return CheckResult(len(inputs), lacking=NOBODY_KNOWS)
+        return CheckResult(len(inputs), lacking=UNDECIDED)
     tried = pipeline.records[pipeline.records["v"].isin(gone["v"])].drop_duplicates(["op", "v"])
     last = tried.groupby("v")["op"].max().reindex(gone["v"])
     cause = np.where(last.isna(), -2 - _stretches(gone, inputs), last.fillna(0)).astype(np.int64)

@@ -1,7 +1,7 @@
-"""What a consumer must never do from poll to poll: skip a record, or go back (Jepsen's Kafka workload).
+"""Order and completeness of reads from poll to poll: no record skipped, no step back (Jepsen's Kafka workload).
 
-Each docstring is the definition of its anomaly. How the
-reads of a process are compared: `checkers.anomalies.consecutive_reads`.
+Each docstring is the definition of its anomaly. How the reads of a process are compared:
+`checkers.anomalies.consecutive_reads`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fencepost.checkers.selfcheck.read_damages import REPEAT_INSIDE, SKIP_BETWEE
 from fencepost.checkers.views.log import PartitionLog
 from fencepost.checkers.views.wording import FindingText
 
-_KEPT = Rule(
+_SUBSCRIBED = Rule(
     FORBIDDEN,
     "what one poll returns of a partition is in order and without a gap, and so is what a member of a group gets of a partition "
     "that it keeps between two rebalances; what lies across a rebalance, or where none is recorded, is not judged (KIP-429)",
@@ -55,14 +55,14 @@ def _pair_rows(log: PartitionLog, pairs: ReadPairs) -> dict[str, Any]:
 
 def _skips(log: PartitionLog, same_operation: bool) -> CheckResult:
     """Skips inside operations, or from one operation to the next."""
-    found = log.shared(consecutive_reads)
-    rows = [row for part in found.skips for row in _skip_rows(log, part, part.pairs.same_operation == same_operation)]
-    return CheckResult(int(found.pairs[int(same_operation)]), join_rows(*rows) if rows else {}, _lacking(found, same_operation))
+    reads = log.shared(consecutive_reads)
+    rows = [row for part in reads.skips for row in _skip_rows(log, part, part.pairs.same_operation == same_operation)]
+    return CheckResult(int(reads.pairs[int(same_operation)]), join_rows(*rows) if rows else {}, _lacking(reads, same_operation))
 
 
-def _lacking(found: ConsecutiveReads, same_operation: bool) -> str:
-    """Why there was nothing to compare, when it was not for want of reads."""
-    return UNKNOWN_POSITION if found.unknown[int(same_operation)] else ""
+def _lacking(reads: ConsecutiveReads, same_operation: bool) -> str:
+    """The reason why there was nothing to compare, when it was not for want of reads."""
+    return UNKNOWN_POSITION if reads.unknown[int(same_operation)] else ""
 
 
 def _skip_rows(log: PartitionLog, part: Skips, wanted: Bools) -> Iterator[dict[str, Any]]:
@@ -79,12 +79,12 @@ def _skip_rows(log: PartitionLog, part: Skips, wanted: Bools) -> Iterator[dict[s
 
 def _returns(log: PartitionLog, same_operation: bool) -> CheckResult:
     """Pairs that go back, or to the same record again."""
-    found = log.shared(consecutive_reads)
+    reads = log.shared(consecutive_reads)
     rows = [
-        _pair_rows(log, part.pick(wanted)) for part in found.returns if (wanted := part.same_operation == same_operation).any()
+        _pair_rows(log, part.pick(wanted)) for part in reads.returns if (wanted := part.same_operation == same_operation).any()
     ]
-    compared = int(found.continued[int(same_operation)])
-    return CheckResult(compared, join_rows(*rows) if rows else {}, _lacking(found, same_operation))
+    compared = int(reads.continued[int(same_operation)])
+    return CheckResult(compared, join_rows(*rows) if rows else {}, _lacking(reads, same_operation))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ def _two(text: FindingText, first: int, last: int) -> str:
 @partition_check(
     "poll-skip",
     promise=COMPLETE,
-    rules=(UNLESS_PRODUCER, COMPACTED, RETAINED, *TRUNCATED, ABORTED_IN_PART, _KEPT, Rule(FORBIDDEN, _IN_ORDER)),
+    rules=(UNLESS_PRODUCER, COMPACTED, RETAINED, *TRUNCATED, ABORTED_IN_PART, _SUBSCRIBED, Rule(FORBIDDEN, _IN_ORDER)),
     evidence=ACROSS,
     damages=(SKIP_BETWEEN,),
     explain=_explain_skip,
@@ -120,9 +120,13 @@ def _two(text: FindingText, first: int, last: int) -> str:
 def poll_skip(log: PartitionLog) -> CheckResult:
     """From one operation to the next, the reads of a process skip a record that it had to be given.
 
-    That is a record between the two in the version order, visible at the reader's isolation level and in the log for ever
-    because others got it (`checkers.views.versions.due`); a record that nobody got at all is `lost-write`'s. A process that
-    begins at the log's start, or sought back to it, must not skip the first records either.
+    It had to be given a record that
+
+    1. lies between the two reads in the version order, or, where the process begins at the log's start or sought back to it,
+       below its first read;
+    2. is visible at the reader's isolation level;
+    3. is in the log for ever because others got it (`checkers.views.versions.due`). A record that nobody got at all is
+       `lost-write`'s.
 
     compared: reads that continue an earlier operation of the same process, or begin at the log's start. One cause: the skip.
 
@@ -146,7 +150,7 @@ def poll_skip(log: PartitionLog) -> CheckResult:
 @partition_check(
     "int-poll-skip",
     promise=COMPLETE,
-    rules=(UNLESS_PRODUCER, COMPACTED, RETAINED, *TRUNCATED, ABORTED_IN_PART, _KEPT, Rule(FORBIDDEN, _IN_ORDER)),
+    rules=(UNLESS_PRODUCER, COMPACTED, RETAINED, *TRUNCATED, ABORTED_IN_PART, _SUBSCRIBED, Rule(FORBIDDEN, _IN_ORDER)),
     evidence=INSIDE,
     damages=(SKIP_INSIDE,),
     explain=_explain_skip,
@@ -190,7 +194,7 @@ def _explain_return(finding: Finding, text: FindingText) -> str:
     "nonmonotonic-poll",
     promise=COMPLETE,
     attribution=Attribution.PAIR,
-    rules=(UNLESS_PRODUCER, *TRUNCATED, _KEPT, Rule(FORBIDDEN, _IN_ORDER)),
+    rules=(UNLESS_PRODUCER, *TRUNCATED, _SUBSCRIBED, Rule(FORBIDDEN, _IN_ORDER)),
     evidence=ACROSS,
     damages=(STEP_BACK,),
     explain=_explain_return,
@@ -224,7 +228,7 @@ def nonmonotonic_poll(log: PartitionLog) -> CheckResult:
     "int-nonmonotonic-poll",
     promise=COMPLETE,
     attribution=Attribution.PAIR,
-    rules=(UNLESS_PRODUCER, *TRUNCATED, _KEPT, Rule(FORBIDDEN, _IN_ORDER)),
+    rules=(UNLESS_PRODUCER, *TRUNCATED, _SUBSCRIBED, Rule(FORBIDDEN, _IN_ORDER)),
     evidence=INSIDE,
     damages=(REPEAT_INSIDE,),
     explain=_explain_return,

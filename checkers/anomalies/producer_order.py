@@ -31,10 +31,10 @@ from fencepost.harness.api import record_ids
 
 
 def stored_backwards(finding: Finding, reads: pd.DataFrame) -> bool:
-    """Whether the first record of the finding's two, in the order of the calls, was read above the second."""
+    """True if the first record of the finding's two, in the order of the calls, was read above the second."""
     first, second = sorted({row.v for row in finding.rows})[:1], sorted({row.v for row in finding.rows})[-1:]
     placed = reads[reads["offset"] != NONE]
-    low, high = (placed.loc[placed["v"].isin(one), "offset"] for one in (second, first))
+    low, high = (placed.loc[placed["v"].isin(ids), "offset"] for ids in (second, first))
     return bool(len(low) and len(high) and high.min() > low.min())
 
 
@@ -79,10 +79,15 @@ def _explain_inversion(finding: Finding, text: FindingText) -> str:
 def order_inversion(log: PartitionLog) -> CheckResult:
     """Two sends of one process to one partition that are stored the other way round.
 
-    Under idempotence (so in transactions too) sends keep the order of their calls even when in flight together (KIP-98:
-    sequence numbers); else only a send that was acknowledged before the other began has a claim. A process is one producer
-    instance: its successor after a crash is another process and is not compared with it. Places come from acknowledgements
-    and from reads; a record at several places counts at the lowest. A lost record has no place (`lost-write` has it).
+    A send has to lie above
+
+    1. under idempotence, so in transactions too, each send that was called before it, also one in flight together with it
+       (KIP-98: sequence numbers);
+    2. else each send that was acknowledged before it was called.
+
+    A process is one producer instance: its successor after a crash is another process and is not compared with it. Places come
+    from acknowledgements and from reads; a record at several places counts at the lowest. A lost record has no place
+    (`lost-write`).
 
     compared: sends with a predecessor of known place. One cause: the send that lies too low, with the highest predecessor.
 
@@ -103,7 +108,7 @@ def order_inversion(log: PartitionLog) -> CheckResult:
     known = np.flatnonzero((log.place != NONE) & ~(log.promised & judged & ~returned)).astype(position_type(len(log.sends)))
     inversions = [_inverted(log, some) for some in _whole_processes(log, known)]
     compared = sum(count for _, _, count in inversions)
-    low, high = (np.concatenate([known[:0], *(one[side] for one in inversions)]) for side in (0, 1))
+    low, high = (np.concatenate([known[:0], *(inversion[side] for inversion in inversions)]) for side in (0, 1))
     if not len(low):
         return CheckResult(compared)
     rows = pair_rows(log, np.r_[low, high], np.r_[low, low])
@@ -161,7 +166,7 @@ def _numbered(groups: Ints) -> tuple[Ints, Ints]:
 
 
 def _running_highest(values: Ints, number: Ints) -> Ints:
-    """For each position, where the highest value of its group so far stands (the first of equal ones). The groups' numbers rise.
+    """The place of the highest value so far of each position's group (the first of equal ones). The groups' numbers rise.
 
     Every value is lifted above all of the groups before its own, so that one running maximum serves all groups.
     """

@@ -79,8 +79,8 @@ def real_time_inversion(log: PartitionLog) -> CheckResult:
     if not len(sent):
         return CheckResult(0)
     began = log.arrays.taken(log.sends.began, sent)
-    process = log.arrays.kept(record_ids.process_of(log.sends.v[sent]))
-    ended = log.arrays.kept(np.where(log.sends.ended[sent] != NONE, log.sends.ended[sent], FOREVER))
+    process = log.arrays.stored(record_ids.process_of(log.sends.v[sent]))
+    ended = log.arrays.stored(np.where(log.sends.ended[sent] != NONE, log.sends.ended[sent], FOREVER))
     compared = int((began > ended.min()).sum())
     low, high = _inverted(began, ended, process)
     if not len(low):
@@ -109,7 +109,7 @@ def _inverted(began: Ints, ended: Ints, process: Ints) -> tuple[Ints, Ints]:
 
 
 def _first_acknowledged_above(ended: Ints) -> Any:
-    """For each position, the one among the higher positions with the smallest time (`len(ended)`: none has a time).
+    """The position with the smallest time among those above each position (`len(ended)`: none has a time).
 
     Of [5, 3, 9, 4] the minima of the suffixes are [3, 3, 4, 4], and each suffix has its minimum nearest at [1, 1, 3, 3]. What
     lies strictly above a position is the next suffix: [1, 3, 3, none].

@@ -104,21 +104,21 @@ def source_duplicate(run: RunView) -> CheckResult:
     if unclear := deletions.unclear(OFFSETS):
         return CheckResult(0, unknown=unclear)
     compared = len(_in_parts(log, log.visible))
-    found = _in_parts(log, deletions.repeated).sort_values(["part", "number", "partition", "offset"])
-    if found.empty:
+    repeated = _in_parts(log, deletions.repeated).sort_values(["part", "number", "partition", "offset"])
+    if repeated.empty:
         return CheckResult(compared)
-    found = found.assign(cause=_runs(found), v=NONE, time=found["end"])
-    return CheckResult(compared, rows_of(found, "read"))
+    repeated = repeated.assign(cause=_runs(repeated), v=NONE, time=repeated["end"])
+    return CheckResult(compared, rows_of(repeated, "read"))
 
 
 def _explain_loss(finding: Finding, text: FindingText) -> str:
     log = text.run.shared(SourceLog)
-    known = sorted((log.at(row) for row in finding.rows), key=lambda one: one.number)
+    known = sorted((log.at(row) for row in finding.rows), key=lambda entry: entry.number)
     below, above = known[0], known[-1]
     first, last = below.number + (below.kind == "record"), above.number - (above.kind == "record")
     what = f"Record {first}" if first == last else f"Records {first} to {last}"
     read, stored = (
-        [f"{one.number} at {one.place}" for one in (below, above) if one.kind == kind] for kind in ("record", "offset")
+        [f"{entry.number} at {entry.place}" for entry in (below, above) if entry.kind == kind] for kind in ("record", "offset")
     )
     seen = [f"the complete read_committed final read has {' and '.join(read)}"] * bool(read)
     seen += [f"the stored offset{'s' * (len(stored) > 1)} {' and '.join(stored)}"] * bool(stored)
@@ -171,7 +171,7 @@ def source_loss(run: RunView) -> CheckResult:
     if log.strange or (unclear := deletions.unclear(RECORDS)):
         return CheckResult(0, lacking=log.strange, unknown="" if log.strange else unclear)
     columns = ["part", "name", "number", "partition", "offset", "op", "end"]
-    records, stored = (_in_parts(log, one)[columns] for one in (log.visible, log.offsets))
+    records, stored = (_in_parts(log, table)[columns] for table in (log.visible, log.offsets))
     last = stored.sort_values("number").drop_duplicates("part", keep="last")
     beyond = last[last["number"] > last["part"].map(records.groupby("part")["number"].max())]
     marks = deletions.marks[columns] if deletions.floors else beyond.iloc[:0]
@@ -230,13 +230,18 @@ def _explain_torn(finding: Finding, text: FindingText) -> str:
     needs=f"{NO_CONNECTOR}, or {NOT_STORED}",
 )
 def source_offset_torn(run: RunView) -> CheckResult:
-    """Records of a source are committed without their stored offset, or in another transaction than that, or in none.
+    """A committed record of a source that is not in the transaction of its stored offset.
 
-    The records up to a stored offset, from the one before on, are those of its transaction: they have its producer's id and
-    epoch, and no transaction has records of two such stretches of a source. Where an offset is stored several times, as after
-    an abort, the records are of one of these transactions. Where the stored offset goes back, which is
-    `source-offset-regression`, a record is judged by the offsets before that, and by those after it: it is torn by neither alone.
-    Where the topic with the offsets was deleted, records are judged whose transaction surely began when it was there again.
+    The stored offset of a record is the lowest one of its source that is not below the record's position. The record is torn if
+
+    1. no committed offset of the source reaches so far;
+    2. it is in no transaction, or in one with another producer id or epoch than its stored offset has; where that offset is
+       stored several times, as after an abort, than each of them has;
+    3. its transaction also has records that belong to a later stored offset of the source.
+
+    Where the stored offset goes back (`source-offset-regression`), a record is torn only if it is torn by the offsets before that
+    step and by those after it. Where the topic with the offsets was deleted, only records are judged whose transaction surely
+    began when it was there again.
 
     compared: committed records. One cause: a stretch between two stored offsets.
 
@@ -257,19 +262,19 @@ def source_offset_torn(run: RunView) -> CheckResult:
         return CheckResult(0, unknown=unclear)
     stored = log.offsets[log.offsets["number"] >= 0]
     records = log.records[log.records["ended"].isin((PLAIN, COMMITTED)) & deletions.judged_offsets]
-    found, compared = [], 0
+    torn, compared = [], 0
     for (name, part), some in records.groupby(["name", "part"], sort=True):
         compared += len(some)
         unknown = log.altered and not part  # it has no stored offset of its own
-        found += list(_torn(some, stored[stored["name"] == name] if unknown else stored[stored["part"] == part]))
-    return CheckResult(compared, join_rows(*_numbered(found)) if found else {})
+        torn += list(_torn(some, stored[stored["name"] == name] if unknown else stored[stored["part"] == part]))
+    return CheckResult(compared, join_rows(*_numbered(torn)) if torn else {})
 
 
 _WRITTEN = ["number", "producer_id", "producer_epoch"]
 
 
 def _torn(records: pd.DataFrame, stored: pd.DataFrame) -> Iterable[tuple[pd.DataFrame, pd.DataFrame]]:
-    """Of the records of one source those that are not in the transaction of their stored offset, with that."""
+    """Records of one source that are not in the transaction of their stored offset, with that."""
     if stored.empty:
         yield records, stored
         return
@@ -286,8 +291,9 @@ def _ends(stored: pd.DataFrame) -> pd.DataFrame:
 
 
 def _apart(records: pd.DataFrame, stored: pd.DataFrame) -> tuple[Bools, Ints]:
-    """Which records are not in the transaction of the lowest of some stored offsets that reaches so far; and the place of that
-    among `_ends`."""
+    """True for each record that is not in the transaction of the lowest of some stored offsets that reaches so far; and the place
+    of that among `_ends`.
+    """
     numbers = _ends(stored)["number"].to_numpy()
     place = np.searchsorted(numbers, records["number"].to_numpy())
     own = numbers[np.minimum(place, len(numbers) - 1)]
@@ -305,15 +311,15 @@ def _stretches_of(stored: pd.DataFrame) -> Iterable[tuple[Any, pd.DataFrame]]:
     return ordered.groupby(back.cumsum().to_numpy()) if back.any() else ()
 
 
-def _numbered(found: list[tuple[pd.DataFrame, pd.DataFrame]]) -> Iterable[dict[str, Any]]:
-    for number, (records, stored) in enumerate(found):
+def _numbered(torn: list[tuple[pd.DataFrame, pd.DataFrame]]) -> Iterable[dict[str, Any]]:
+    for number, (records, stored) in enumerate(torn):
         for rows, role in ((records, "read"), (stored, "sent")):
             yield rows_of(rows.assign(cause=-2 - number, v=NONE, time=records["end"].max()), role)
 
 
 def _explain_regression(finding: Finding, text: FindingText) -> str:
     log = text.run.shared(SourceLog)
-    high, low = sorted((log.at(row) for row in finding.rows), key=lambda one: -one.number)
+    high, low = sorted((log.at(row) for row in finding.rows), key=lambda entry: -entry.number)
     return (
         f"The stored offset of source {high.name} goes back: {high.number} is committed at {high.place}, "
         f"and {low.number} after it, at {low.place}."
@@ -376,7 +382,7 @@ def _before(stored: pd.DataFrame, at: int, number: int) -> int:
 # Shared
 # --------------------------------------------------------------------------------------------------
 def _judged(run: RunView) -> tuple[SourceLog | None, CheckResult]:
-    """What a connector wrote; None where nothing can be compared, and the answer then."""
+    """The log of what a connector wrote; None where nothing can be compared, and the answer then."""
     if not has_connector(run):
         return None, CheckResult(0)
     log = run.shared(SourceLog)
@@ -396,7 +402,7 @@ def _stored(run: RunView) -> tuple[SourceLog | None, CheckResult]:
 
 
 def _in_parts(log: SourceLog, rows: pd.DataFrame) -> pd.DataFrame:
-    """Without the sources that have records of which it is not known whether they came before an alteration."""
+    """Drop the sources that have records of which it is not known whether they came before an alteration."""
     return rows[~rows["name"].isin(log.partial)] if log.partial else rows
 
 
@@ -411,12 +417,12 @@ def _runs(rows: pd.DataFrame) -> Ints:
 def _span(log: SourceLog, rows: Iterable[FindingRecord]) -> tuple[str, int, int]:
     """The source of some records, and their first and last position."""
     known = [log.at(row) for row in rows]
-    numbers = [one.number for one in known]
+    numbers = [entry.number for entry in known]
     return known[0].name, min(numbers), max(numbers)
 
 
 def _listed(log: SourceLog, rows: Iterable[FindingRecord]) -> str:
     """`3 at t-0@5 and 3 at t-1@9`, at most six of them."""
-    known = sorted((log.at(row) for row in rows), key=lambda one: (one.number, one.place))
-    words = [f"{one.number} at {one.place}" for one in known[:6]]
+    known = sorted((log.at(row) for row in rows), key=lambda entry: (entry.number, entry.place))
+    words = [f"{entry.number} at {entry.place}" for entry in known[:6]]
     return (" and ".join(words) if len(words) < 3 else ", ".join(words)) + and_more(len(known) - len(words), ", and ")

@@ -53,13 +53,17 @@ def _explain_stale(finding: Finding, text: FindingText) -> str:
     needs="no read_committed reader got a record before a complete read_committed final read",
 )
 def stale_read(log: PartitionLog) -> CheckResult:
-    """A complete read_committed final read lacks a record that another read_committed reader got before it began; outside
-    transactions also one that a read_uncommitted reader got: both read up to the high watermark.
+    """A complete read_committed final read lacks a record that another reader got before it began.
 
-    It jumped over the record, or ended below it: what was visible once is not any more. For readers of the main phase nobody
-    knows the end of the log that they should have seen; theirs is `poll-skip`. Records of aborted transactions, and of
-    transactions for which commit was never called, are `aborted-read`'s and `dirty-read`'s. What a read_uncommitted reader got
-    may be hidden in a partition whose last stable offset is stuck: there it counts below the end of the final read.
+    The other reader is
+
+    1. a read_committed one;
+    2. for a record sent outside transactions, also a read_uncommitted one: both read up to the high watermark. In a partition
+       whose last stable offset is stuck, such a record counts below the end of the final read, as it may be hidden above.
+
+    The final read jumped over the record, or ended below it: what was visible once is not any more. For readers of the main phase
+    nobody knows the end of the log that they should have seen; theirs is `poll-skip`. Records of aborted transactions, and of
+    transactions for which commit was never called, are `aborted-read`'s and `dirty-read`'s.
 
     compared: records that somebody got before such a final read began. One cause: the final read.
 
@@ -81,7 +85,11 @@ def stale_read(log: PartitionLog) -> CheckResult:
 
 
 def _stale(log: PartitionLog, process: int, final: int, began: int) -> CheckResult:
-    """What one final read lacks. final: its operation; began: when its process began its first operation (ns)."""
+    """The answer about one final read.
+
+    final: its operation (history index).
+    began: when its process began its first operation (ns).
+    """
     reads, sends = log.reads, log.sends
     earlier = reads_before(log, process, began)
     known = got_by(log, earlier)

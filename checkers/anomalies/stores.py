@@ -51,7 +51,7 @@ FOREIGN = "the stores have no keys of inputs that were read back, below offsets 
 def _explain_divergence(finding: Finding, text: FindingText) -> str:
     stores = text.run.shared(StateStores)
     mine = finding.records("read")[0].op
-    copy = next(one for one in stores.copies if one.rows["op"].iloc[0] == mine)
+    copy = next(candidate for candidate in stores.copies if candidate.rows["op"].iloc[0] == mine)
     pairs = _differences(stores, copy)
     first = pairs.iloc[0]
     there = "nothing" if pd.isna(first["offset"]) else _worded(first["kind"], first["number"])
@@ -66,7 +66,7 @@ def _explain_divergence(finding: Finding, text: FindingText) -> str:
 
 
 def _worded(kind: str, number: float) -> str:
-    """What a stored value says."""
+    """Words for a stored value."""
     if kind == COUNTED:
         return f"the count {int(number)}"
     if kind == LAST:
@@ -122,8 +122,8 @@ def store_divergence(run: RunView) -> CheckResult:
     if not fit:
         return CheckResult(0, lacking=next(iter(why.values()), "") or stores.problem or NO_STORE)
     compared = sum(len(_pairs(stores, copy)) for copy in fit)
-    found = [(copy, pairs) for copy in fit if len(pairs := _differences(stores, copy))]
-    rows = [part for number, one in enumerate(found) for part in _divergence_rows(-2 - number, *one)]
+    diverging = [(copy, pairs) for copy in fit if len(pairs := _differences(stores, copy))]
+    rows = [part for number, divergence in enumerate(diverging) for part in _divergence_rows(-2 - number, *divergence)]
     return CheckResult(compared, join_rows(*rows) if rows else {})
 
 
@@ -157,13 +157,13 @@ def _divergence_rows(cause: int, copy: StoreCopy, pairs: pd.DataFrame) -> Iterat
 # --------------------------------------------------------------------------------------------------
 def _explain_wrong(finding: Finding, text: FindingText) -> str:
     judged = text.run.shared(WrongState)
-    said, last = finding.records("read"), [*finding.records("sent"), *finding.records("missing")]
-    row = judged.at(said[0]) if said else judged.of_input(last[0])
+    read, last = finding.records("read"), [*finding.records("sent"), *finding.records("missing")]
+    row = judged.at(read[0]) if read else judged.of_input(last[0])
     inputs = "no visible input has this key" if not last else _inputs_worded(row, last[0].place)
-    if not said:
+    if not read:
         return f"The changelog {row['topic']} has nothing of the key {row['name']}, but {inputs}."
     value = _worded(row["kind"], row["number"])
-    return f"The last committed record of the key {row['name']} in the changelog, {said[0].place}, has {value}, but {inputs}."
+    return f"The last committed record of the key {row['name']} in the changelog, {read[0].place}, has {value}, but {inputs}."
 
 
 def _inputs_worded(row: pd.Series, place: str) -> str:
@@ -235,29 +235,32 @@ def wrong_state(run: RunView) -> CheckResult:
 
 def _wrong_rows(wrong: pd.DataFrame) -> Iterator[dict[str, object]]:
     wrong = wrong.assign(cause=-2 - np.arange(len(wrong)), time=wrong["end"])
-    said = wrong[wrong["offset"] != NONE]
-    yield rows_of(said.assign(v=NONE), "read")
+    recorded = wrong[wrong["offset"] != NONE]
+    yield rows_of(recorded.assign(v=NONE), "read")
     last = wrong[wrong["input"] != NONE].assign(partition=lambda rows: rows["home"], offset=lambda rows: rows["input"])
-    for role, rows in (("sent", last[last["cause"].isin(said["cause"])]), ("missing", last[~last["cause"].isin(said["cause"])])):
+    for role, rows in (
+        ("sent", last[last["cause"].isin(recorded["cause"])]),
+        ("missing", last[~last["cause"].isin(recorded["cause"])]),
+    ):
         yield rows_of(rows, role)
 
 
 class WrongState:
-    """What the changelogs say of each key, beside what its inputs make of it. Made once for a run (`RunView.shared`)."""
+    """A row for each key of the changelogs, beside what its inputs make of it. Made once for a run (`RunView.shared`)."""
 
     def __init__(self, run: RunView) -> None:
         self.stores, self.program = run.shared(StateStores), run.shared(Application)
         logs = list(self.stores.logs.values())
-        self.said = pd.concat([self.stores.values(log) for log in logs]) if logs else pd.DataFrame()
+        self.stored = pd.concat([self.stores.values(log) for log in logs]) if logs else pd.DataFrame()
         self.lacking = self._lacking()
         self.table = pd.DataFrame() if self.lacking else self._table()
 
     def _lacking(self) -> str:
-        if self.said.empty:
+        if self.stored.empty:
             return NO_CHANGELOG
         if self.stores.opaque:
             return OPAQUE
-        return (UNSAID if not self.said["kind"].isin((COUNTED, LAST)).any() else "") or (NOT_DONE if self._inputs.empty else "")
+        return (UNSAID if not self.stored["kind"].isin((COUNTED, LAST)).any() else "") or (NOT_DONE if self._inputs.empty else "")
 
     @property
     def _inputs(self) -> pd.DataFrame:
@@ -266,14 +269,14 @@ class WrongState:
         v = inputs["v"].to_numpy()
         number = record_ids.key_number_of(v, int(self.program.outputs.declared.get("keys", 1)))
         parts = zip(inputs["partition"], record_ids.process_of(v), number, strict=True)
-        return inputs.assign(name=["/".join(map(str, one)) for one in parts])
+        return inputs.assign(name=["/".join(map(str, key)) for key in parts])
 
     def _table(self) -> pd.DataFrame:
         """A row for each key of each changelog: `topic`, `name`, the last record's `partition`, `offset` (NONE: there is none),
         `kind`, `number`, `op`, `end`; `inputs`, the `home`, offset (`input`) and `v` of the last one; whether it is `wrong`."""
         expected = _by_key(self._inputs)
-        said = self.said.assign(topic=self.said["partition"].str.rpartition("-")[0])
-        tables = [_beside(topic, rows, expected) for topic, rows in said.groupby("topic", sort=True)]
+        stored = self.stored.assign(topic=self.stored["partition"].str.rpartition("-")[0])
+        tables = [_beside(topic, rows, expected) for topic, rows in stored.groupby("topic", sort=True)]
         table = pd.concat(tables, ignore_index=True)
         table = table[table["name"].str.rsplit("/", n=2).str[0].isin(self._judged) & (table["kind"] != STRANGE)]
         undecided = set().union(*(self.stores.undecided(log) for log in self.stores.logs.values()))
@@ -298,7 +301,7 @@ class WrongState:
 
 
 def _by_key(inputs: pd.DataFrame) -> pd.DataFrame:
-    """How many inputs each key has, and its last one."""
+    """The number of inputs of each key, and its last one."""
     last = inputs.drop_duplicates("name", keep="last").rename(columns={"partition": "home", "offset": "input"})
     return last.assign(inputs=last["name"].map(inputs["name"].value_counts()))
 
@@ -307,9 +310,9 @@ _ABSENT = {"partition": "", "offset": NONE, "kind": REMOVED, "number": NONE, "op
 _NO_INPUT = {"home": "", "input": NONE, "v": NONE, "inputs": 0}
 
 
-def _beside(topic: str, said: pd.DataFrame, expected: pd.DataFrame) -> pd.DataFrame:
-    """What one changelog says of each key beside its inputs."""
-    both = said.drop(columns="topic").merge(expected, on="name", how="outer").fillna({**_ABSENT, **_NO_INPUT})
+def _beside(topic: str, stored: pd.DataFrame, expected: pd.DataFrame) -> pd.DataFrame:
+    """The rows of one changelog, a key each, beside its inputs."""
+    both = stored.drop(columns="topic").merge(expected, on="name", how="outer").fillna({**_ABSENT, **_NO_INPUT})
     numbers = dict.fromkeys(("offset", "number", "op", "end", "input", "v", "inputs"), np.int64)
     return both.astype(numbers).assign(topic=topic)
 

@@ -57,7 +57,7 @@ def _included(finding: Finding, text: FindingText) -> dict[str, Any]:
 
 
 def _resolve_swallowed(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
-    """With the other records of the same transactions that a read_committed reader got: of these, the transaction is torn."""
+    """Add the other records of the same transactions that a read_committed reader got: of these, the transaction is torn."""
     swallowed = rows[rows["role"] == "missing"]
     sends = run.sends_of(swallowed["op"].unique())
     sends = sends[run.transactional(sends["op"].to_numpy()) & ~sends["v"].isin(swallowed["v"])]
@@ -92,13 +92,17 @@ def _resolve_swallowed(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
 def swallowed_write(log: PartitionLog) -> CheckResult:
     """A record that nobody got, acknowledged at an offset that holds another record, which the same producer had sent before.
 
-    So a broker answers a retry: with the offset of what it has already. It took the record for a retry of the older one, since
-    it came with the same sequence numbers, and wrote nothing (KIP-98). The outcome of the operation does not matter: the
-    acknowledgement is wrong in any case. After a loss it is the other way round: the offset holds a record that was sent *later*
-    (`lost-write`). Two records at one offset, by different producers or by what readers got, are `inconsistent-offset`.
+    A broker answers a retry with the offset of the record that it has already. It took this record for a retry of the older one,
+    which had the same sequence numbers, and appended nothing (KIP-98). The acknowledgement is wrong whatever the outcome of the
+    operation.
 
-    The same record is not reported again as `lost-write`, as the missing part of a `torn-transaction`, or as one of two records
-    of an `inconsistent-offset`; `includes` names which of these it would be. It has no place in the version order.
+    Not swallowed:
+
+    1. a record whose offset holds one that was sent *later*: it was lost, and its offset given away again (`lost-write`);
+    2. two records at one offset that have different producers, or that both were read (`inconsistent-offset`).
+
+    A swallowed record has no place in the version order. It is not reported again as `lost-write`, as the missing part of a
+    `torn-transaction`, or as one of two records of an `inconsistent-offset`; `includes` names which of these it would be.
 
     compared: acknowledged records that somebody got, and swallowed ones. One cause: the operation that sent the record.
 
@@ -120,8 +124,8 @@ def swallowed_write(log: PartitionLog) -> CheckResult:
     if not len(swallowed):
         return CheckResult(compared)
     older, op = reads.send[read], sends.op[swallowed]
-    one = {"cause": op, "op": op, "v": sends.v[swallowed], "offset": sends.offset[swallowed], "time": sends.ended[swallowed]}
+    missing = {"cause": op, "op": op, "v": sends.v[swallowed], "offset": sends.offset[swallowed], "time": sends.ended[swallowed]}
     other = {"cause": op, "op": sends.op[older], "v": sends.v[older], "offset": reads.offset[read], "time": sends.began[older]}
     witness = {**other, "op": reads.op[read], "time": reads.ended[read]}
-    roles = (("missing", one), ("sent", other), ("read", witness))
+    roles = (("missing", missing), ("sent", other), ("read", witness))
     return CheckResult(compared, join_rows(*(rows | {"role": np.full(len(op), role, dtype=object)} for role, rows in roles)))

@@ -104,7 +104,7 @@ def aborted_read(log: PartitionLog) -> CheckResult:
 
 
 def _within_reach(log: PartitionLog, sends: Bools, reads: Bools) -> int:
-    """How many of some sends some reads could have returned: by time, and by place where that is known.
+    """The number of some sends that some reads could have returned: by time, and by place where that is known.
 
     Reads are sorted by offset, so what was returned last at or above a place is a running maximum from the highest offset down.
     """
@@ -185,7 +185,7 @@ def dirty_read(log: PartitionLog) -> CheckResult:
 
 
 def _dirty(log: PartitionLog, part: slice) -> tuple[Bools, int]:
-    """Which of some reads are dirty, and how many were compared."""
+    """True for each of some reads that is dirty, and how many were compared."""
     sends, dirty = log.sends, ~log.unsent_reads[part]  # those whose send did not fail; at the end, of these, the dirty ones
     dirty[dirty] &= sends.status[log.reads.send[part][dirty]] != ABORTED
     writer = log.reads.send[part][dirty]  # from here on arrays have an entry for each read in the mask
@@ -243,7 +243,7 @@ def _resolve_torn(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
 
 
 def _may_be_torn(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
-    """Without operations of unknown outcome of which only one side was reported: of these every covered record is."""
+    """Drop operations of unknown outcome of which only one side was reported: of these every covered record is."""
     roles = rows.groupby("op")["role"].nunique()
     status = run.status(roles.index.to_numpy())
     return rows[rows["op"].isin(roles.index[(roles > 1) | (status != INFO)])]
@@ -281,12 +281,19 @@ def _may_be_torn(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
 def torn_transaction(log: PartitionLog) -> CheckResult:
     """Read_committed readers get some but not all records of one transaction, whatever its outcome was.
 
-    A completed read_committed final read shows what it returned, and misses what it did not; in a partition whose last stable
-    offset is stuck it says that of what lies below. In a partition without such a read a record is missing by the rules of
-    `lost-write`, else shown if any read_committed reader got it. A record counts as missing even without acknowledgement: commit
-    follows only after every acknowledgement, so a transaction of which anything is visible must show everything that it tried to
-    send (KAFKA-17754: a late EndTxn commits what happened to be in the log). Sends that never began are not records of the
-    transaction, unless it ended ok or has no completion; nor is what `swallowed-write` has found.
+    A record of the transaction is shown or missing
+
+    1. in a partition with a completed read_committed final read: shown if that read returned it, else missing. If the last stable
+       offset of the partition is stuck, only records below it are judged so.
+    2. in another partition: missing by the rules of `lost-write`; else shown if any read_committed reader got it.
+
+    A record counts as missing even without acknowledgement: commit follows only after every acknowledgement, so a transaction of
+    which anything is visible must show everything that it tried to send (KAFKA-17754: a late EndTxn commits what is in the log).
+
+    Not records of the transaction:
+
+    1. a send that never began, unless the transaction ended ok or has no completion;
+    2. a record that is `swallowed-write`'s.
 
     compared: transactions with two or more records that completed read_committed final reads had to show. One cause: the
     transaction.

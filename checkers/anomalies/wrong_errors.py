@@ -34,18 +34,18 @@ CLASSED = ("initialise", "begin", "send", "flush", "send_offsets", "commit", "ab
 
 
 def answers(run: RunView) -> list[Answer]:
-    """How the calls of transactional producers ended: all errors, and the transactions of known instances that ended ok."""
-    found = run.shared(instances)
-    errors, known = pc.list_value_length(ds.field("errors")) > 0, ds.field("process").isin(found.process)
+    """The ends of calls of transactional producers: all errors, and the transactions of known instances that ended ok."""
+    all_instances = run.shared(instances)
+    errors, known = pc.list_value_length(ds.field("errors")) > 0, ds.field("process").isin(all_instances.process)
     kind = ds.field("f").isin(["txn", "initialise"]) & ds.field("transactional_id").is_valid()
     table = run.history.select((*COLUMNS, "transactional_id"), kind & (errors | known))
     rows = table.sort_by("index").to_pylist()
-    at = found.at(*(np.array([row[name] for row in rows], dtype=np.int64) for name in ("process", "index")))
+    at = all_instances.at(*(np.array([row[name] for row in rows], dtype=np.int64) for name in ("process", "index")))
     made, broken = [], set[tuple[int, int]]()  # broken: instances (process, position) with a fatal error
     for row, own in zip(rows, at.tolist(), strict=True):
         instance = (row["process"], own)
-        for one in _answers_of(row, run.transaction_timeout_s):
-            placed = _placed(one, found, own, instance in broken)
+        for answer in _answers_of(row, run.transaction_timeout_s):
+            placed = _placed(answer, all_instances, own, instance in broken)
             made.append(placed)
             if placed.final and own != NONE:
                 broken.add(instance)
@@ -72,18 +72,18 @@ def _answers_of(row: Mapping[str, Any], timeout_s: float) -> Iterator[Answer]:
         yield Answer(op=row["index"], call="commit", time=row["end"] or row["time"])
 
 
-def _placed(answer: Answer, found: Instances, own: int, broken: bool) -> Answer:
+def _placed(answer: Answer, all_instances: Instances, own: int, broken: bool) -> Answer:
     """An answer with what is known of its instance (position; NONE: nothing)."""
     if own == NONE or answer.call == "initialise":
         return answer
-    fenced, undisturbed = answer.time > found.fenced[own], answer.time < found.disturbed[own]
+    fenced, undisturbed = answer.time > all_instances.fenced[own], answer.time < all_instances.disturbed[own]
     return replace(answer, fenced=bool(fenced), undisturbed=bool(undisturbed), after_fatal=broken)
 
 
 def compared(run: RunView) -> list[tuple[int, Answer, bool]]:
     """Every answer with each row of the table (its number) that is about it, and whether it is as demanded."""
     given = run.shared(answers)
-    return [(row, one, demand.met(one)) for one in given for row, demand in enumerate(TABLE) if demand.applies(one)]
+    return [(row, answer, demand.met(answer)) for answer in given for row, demand in enumerate(TABLE) if demand.applies(answer)]
 
 
 def _table(pairs: Sequence[tuple[int, Answer, bool]]) -> tuple[dict[str, Any], ...]:
@@ -103,8 +103,8 @@ def _table(pairs: Sequence[tuple[int, Answer, bool]]) -> tuple[dict[str, Any], .
 
 
 def _explain(finding: Finding, text: FindingText) -> str:
-    of_row = [(row, one) for row, one, met in text.run.shared(compared) if not met and one.op in finding.operations]
-    row, first = next((row, one) for row, one in of_row if _cause_holds(row, of_row, finding))
+    of_row = [(row, case) for row, case, met in text.run.shared(compared) if not met and case.op in finding.operations]
+    row, first = next((row, case) for row, case in of_row if _cause_holds(row, of_row, finding))
     demand = TABLE[row]
     answer = "returned ok" if first.ok else f"raised {first.name} ({first.flag})"
     more = text.first_of(finding.rows, "answers")
@@ -115,8 +115,8 @@ def _explain(finding: Finding, text: FindingText) -> str:
 
 
 def _cause_holds(row: int, of_row: Sequence[tuple[int, Answer]], finding: Finding) -> bool:
-    """Whether all operations of a finding violate one row."""
-    return set(finding.operations) <= {one.op for number, one in of_row if number == row}
+    """True if all operations of a finding violate one row."""
+    return set(finding.operations) <= {answer.op for number, answer in of_row if number == row}
 
 
 @run_check(
@@ -143,8 +143,11 @@ def wrong_error(run: RunView) -> CheckResult:
     """An error of another class than KIP-98 demands in its situation: retriable where it has to be fatal, or the reverse.
 
     The situations are rows of a table (`checkers.anomalies.error_table`), which the report shows with how often each was met and
-    violated. What the class is, the client says: fatal, retriable, or abortable. That a transaction had timed out is told by its
-    age, that an instance was fenced, or cannot have been, by the `initialise` operations of its transactional id.
+    violated. Known of an answer is
+
+    1. its class, by the client: fatal, retriable, or abortable;
+    2. that its transaction had timed out, by the transaction's age;
+    3. that its instance was fenced, or cannot have been, by the `initialise` operations of its transactional id.
 
     compared: answers of calls in a situation of the table. One cause: the row of the table.
 
@@ -163,7 +166,7 @@ def wrong_error(run: RunView) -> CheckResult:
     Slow twin: `wrong_errors` in tests/support/fencing_reference.py.
     """
     pairs = run.shared(compared)
-    wrong = [(row, one.op, one.time) for row, one, met in pairs if not met]
+    wrong = [(row, answer.op, answer.time) for row, answer, met in pairs if not met]
     if not wrong:
         return CheckResult(len(pairs), table=_table(pairs))
     violations = pd.DataFrame(wrong, columns=["cause", "op", "time"], dtype=np.int64).drop_duplicates(["cause", "op"])

@@ -31,8 +31,9 @@ _LOSSES = (  # settings under which records can be cut off that were acknowledge
 def cut_off(consequence: str, unless: str = "", **when: str) -> tuple[Rule, ...]:
     """Rules: allowed where a log may be cut off (unclean elections, power failures).
 
-    consequence: what follows for the anomaly, in words. unless: evidence that the setting leaves intact (`Rule.unless`). when:
-    further conditions.
+    consequence: what follows for the anomaly, in words.
+    unless: evidence that the setting leaves intact (`Rule.unless`).
+    when: further conditions.
     """
     return tuple(Rule(ALLOWED, f"{how}: {consequence}", {**setting, **when}, unless=unless) for setting, how in _LOSSES)
 

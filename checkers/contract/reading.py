@@ -1,4 +1,4 @@
-"""What a contract says about how logs are to be read."""
+"""Settings of reading: how logs are to be read under a contract."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fencepost.checkers.model.values import Settings
 
 
 def settings(contract: Mapping[str, str]) -> Settings:
-    """How logs are to be read under a full contract.
+    """The settings of reading under a full contract.
 
     `readers = "all"` (or `judge_uncommitted_readers = "true"`) judges every non-final reader as read_committed. Final
     read_uncommitted reads never are: they are the witness of what the log holds, aborted records included.

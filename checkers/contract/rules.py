@@ -42,7 +42,7 @@ class Rule:
     unless: str = ""
 
     def holds(self, contract: Mapping[str, str]) -> bool:
-        """Whether all conditions hold under a full contract."""
+        """True if all conditions hold under a full contract."""
         return all(_is(contract.get(key, ""), value) for key, value in self.when.items())
 
 

@@ -43,8 +43,8 @@ def _cache() -> Path:
 
 def _java() -> Path | None:
     home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=str(Path(home) / "bin") if home else None)
-    return Path(found).resolve() if found else None
+    java = shutil.which("java", path=str(Path(home) / "bin") if home else None)
+    return Path(java).resolve() if java else None
 
 
 def _adopt(archive: Path) -> None:

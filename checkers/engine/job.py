@@ -75,10 +75,13 @@ class Counts:
 
 @dataclass(frozen=True)
 class JobResult:
-    """What the one job found.
+    """Results of the one job.
 
-    results: by check. unsent: identities that were read in a partition to which nobody sent them. unseen: how many records were
-    unseen at each of the moments (`checkers.views.unseen`). written_late: partitions whose final read does not count.
+    results: by check.
+    counts: sends and reads of all partitions.
+    unsent: identities that were read in a partition to which nobody sent them.
+    unseen: how many records were unseen at each of the moments (`checkers.views.unseen`).
+    written_late: partitions whose final read does not count.
     """
 
     results: dict[str, CombinedResult]
@@ -102,10 +105,15 @@ class PackedResult:
 
 @dataclass(frozen=True)
 class PartitionResult:
-    """What leaves the worker that judged a partition.
+    """Results that leave the worker which judged a partition.
 
-    results: by check. unsent: identities that nobody sent to it. unseen: records at each of the moments. to_driver: what run
-    checks gathered for the driver. gather_error: what a gatherer raised. written_late: its final read does not count.
+    results: by check.
+    counts: its sends and reads.
+    unsent: identities that nobody sent to it.
+    unseen: records at each of the moments.
+    to_driver: what run checks gathered for the driver.
+    gather_error: what a gatherer raised.
+    written_late: its final read does not count.
     """
 
     partition: str
@@ -140,26 +148,26 @@ def run_partition_checks(
     groups = _scanned_here(history) if gathered.short else None
     if groups is None:
         judge = partial(judge, threads=_threads(spark()))
-        found = gathered.of_job(partial(_scanned_and_judged, spark(), history, judge), _shared_place(spark()))
-        made = list(map(_from_file, found))
+        files = gathered.of_job(partial(_scanned_and_judged, spark(), history, judge), _shared_place(spark()))
+        made = list(map(_from_file, files))
     elif here:
-        made = [one for group in groups.items() for one in judge(*group)]
+        made = [result for group in groups.items() for result in judge(*group)]
     else:
         made = _judged_in_tasks(spark(), groups, judge).collect()
-    results = sorted((one for one in made if isinstance(one, PartitionResult)), key=lambda one: one.partition)
-    gathered.collected = [one for one in made if isinstance(one, ExecutorMessage)]  # of a short history
-    gathered.to_driver = [message for one in results for message in one.to_driver]
-    gathered.partitions = [one.partition for one in results]
-    gathered.error = next((one.gather_error for one in results if one.gather_error), "")
-    unsent = np.concatenate([np.empty(0, dtype=np.int64), *(one.unsent for one in results)])
-    counts = Counts(*map(sum, zip(*(astuple(one.counts) for one in results), strict=True)))
+    results = sorted((result for result in made if isinstance(result, PartitionResult)), key=lambda result: result.partition)
+    gathered.collected = [sent for sent in made if isinstance(sent, ExecutorMessage)]  # of a short history
+    gathered.to_driver = [message for result in results for message in result.to_driver]
+    gathered.partitions = [result.partition for result in results]
+    gathered.error = next((result.gather_error for result in results if result.gather_error), "")
+    unsent = np.concatenate([np.empty(0, dtype=np.int64), *(result.unsent for result in results)])
+    counts = Counts(*map(sum, zip(*(astuple(result.counts) for result in results), strict=True)))
     combined = {check.name: _combined(check.name, results) for check in checks}
-    late = [one.partition for one in results if one.written_late]
-    return JobResult(combined, counts, unsent, total_unseen(moments, [one.unseen for one in results]), late)
+    late = [result.partition for result in results if result.written_late]
+    return JobResult(combined, counts, unsent, total_unseen(moments, [result.unseen for result in results]), late)
 
 
 def _shared_place(spark: SparkSession) -> liveness.TemporaryPlace | None:
-    """Where the executors put packed parts and messages, on the disk that Spark uses; None where they share no disk."""
+    """The folder for the executors' packed parts and messages, on the disk that Spark uses; None where they share no disk."""
     context = spark.sparkContext
     if not context.master.startswith("local"):
         return None
@@ -182,13 +190,13 @@ def _packed_into(folder: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[tu
     return stored(folder, pack(batches))
 
 
-def _in_file(folder: Path, one: Any) -> Any:
+def _in_file(folder: Path, outcome: Any) -> Any:
     """A partition's result in a file; a message as it is."""
-    return stored_message(folder, pickle.dumps(one)) if isinstance(one, PartitionResult) else one
+    return stored_message(folder, pickle.dumps(outcome)) if isinstance(outcome, PartitionResult) else outcome
 
 
-def _from_file(one: Any) -> Any:
-    return pickle.loads(one.read()) if isinstance(one, StoredMessage) else one
+def _from_file(outcome: Any) -> Any:
+    return pickle.loads(outcome.read()) if isinstance(outcome, StoredMessage) else outcome
 
 
 def _scanned_here(history: Source) -> Mapping[str, Sequence[PackedPart]] | None:
@@ -229,13 +237,13 @@ def _bucket_results(
 
 
 def _combined(name: str, partitions: Sequence[PartitionResult]) -> CombinedResult:
-    results = [(one.partition, one.results[name]) for one in partitions]
-    frames = [_rows(partition, one.rows) for partition, one in results if one.rows]
+    results = [(judged.partition, judged.results[name]) for judged in partitions]
+    frames = [_rows(partition, result.rows) for partition, result in results if result.rows]
     rows = pd.concat(frames, ignore_index=True) if frames else no_rows()
-    lacking = "; ".join(sorted({one.lacking for _, one in results} - {""}))
-    error = next((one.error for _, one in results if one.error), "")
-    compared = sum(one.compared for _, one in results) + several_records.count(one.several for _, one in results)
-    return CombinedResult(rows, compared, lacking, error, sum(one.more for _, one in results))
+    lacking = "; ".join(sorted({result.lacking for _, result in results} - {""}))
+    error = next((result.error for _, result in results if result.error), "")
+    compared = sum(result.compared for _, result in results) + several_records.count(result.several for _, result in results)
+    return CombinedResult(rows, compared, lacking, error, sum(result.more for _, result in results))
 
 
 def _rows(partition: str, packed: bytes) -> pd.DataFrame:
@@ -269,7 +277,8 @@ def _judged(
 ) -> Iterator[PartitionResult | ExecutorMessage]:
     """Unpack one partition, and run every check and gatherer on it.
 
-    threads: for a large one, of which a machine judges one. folder: for its arrays (None: the temporary directory).
+    threads: for a large one, of which a machine judges one.
+    folder: for its arrays (None: the temporary directory).
     """
     size = parts.size if isinstance(parts, PackedParts) else 0
     large, files = is_large(size), ArrayFiles(folder)
@@ -283,17 +292,17 @@ def _judged(
         questions: list[Callable[[], Any]] = [partial(gather_messages, gatherers, log, folder), partial(unseen_at, log, moments)]
         questions += _questions(checks, log)
         if large:
-            questions[:RELEASED] = [partial(_released, one) for one in questions[:RELEASED]]
+            questions[:RELEASED] = [partial(_released, question) for question in questions[:RELEASED]]
         gathered, unseen, *answers = in_threads(questions, threads)
-        found = {name: result for some in answers for name, result in some.items()}
-        results = {check.name: found[check.name] for check in checks}
+        by_name = {name: result for some in answers for name, result in some.items()}
+        results = {check.name: by_name[check.name] for check in checks}
         unsent = np.unique(log.reads.unsent_v)
         yield PartitionResult(partition, results, _counted(log), unsent, unseen, gathered.to_driver, gathered.error, late)
         yield from gathered.on_executors
 
 
 def _threads(spark: SparkSession) -> int:
-    """How many threads may judge a large partition: of this machine's executors, whose other tasks wait meanwhile."""
+    """The number of threads that may judge a large partition: of this machine's executors, whose other tasks wait meanwhile."""
     context = spark.sparkContext
     return min(MOST_THREADS, context.defaultParallelism) if context.master.startswith("local") else 1
 

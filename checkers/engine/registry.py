@@ -73,8 +73,8 @@ def with_more(
 
     Their modules may lie where no executor of Spark finds them, so they are sent along with their code.
     """
-    wrong = {path: [one] if isinstance(one, str) else breaches(one) for path, one in more.items()}
-    sound: dict[str, Check[Any]] = {one.name: one for path, one in more.items() if not wrong[path]}
+    wrong = {path: [candidate] if isinstance(candidate, str) else breaches(candidate) for path, candidate in more.items()}
+    sound: dict[str, Check[Any]] = {candidate.name: candidate for path, candidate in more.items() if not wrong[path]}
     for check in sound.values():
         register_pickle_by_value(sys.modules[check.function.__module__])
     others = [check for check in checks if check.name not in sound]

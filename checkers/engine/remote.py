@@ -58,7 +58,7 @@ _INSTEAD = "copy anything but a run's directory or a Parquet history (docs/histo
 
 
 def contents(spark: SparkSession, history: str) -> tuple[dict[str, int], list[str]]:
-    """How many operations of each f a history has, and the partitions in it."""
+    """The number of operations of each f in a history, and the partitions in it."""
     table = spark.read.parquet(history)
     functions = {row["f"]: row["count"] for row in table.groupBy("f").count().collect()}
     partitions = table.select(F.explode("mops.partition").alias("partition")).distinct().collect()
@@ -103,11 +103,11 @@ OPTIONAL = {column.name for column in OPERATIONS if column.optional}
 
 def _check_schema(spark: SparkSession, history: str, schema: pa.Schema) -> None:
     """Raises HistoryError for a column that is not there or of another type."""
-    found = {field.name: field.dataType.simpleString() for field in spark.read.parquet(history).schema}
+    types = {field.name: field.dataType.simpleString() for field in spark.read.parquet(history).schema}
     wrong = [
-        f"{field.name} is {found.get(field.name, 'not there')}, not {field.dataType.simpleString()}"
+        f"{field.name} is {types.get(field.name, 'not there')}, not {field.dataType.simpleString()}"
         for field in from_arrow_schema(schema)
-        if found.get(field.name) != field.dataType.simpleString() and not (field.name in OPTIONAL and field.name not in found)
+        if types.get(field.name) != field.dataType.simpleString() and not (field.name in OPTIONAL and field.name not in types)
     ]
     if wrong:
         raise HistoryError(f"{history}: is no history in our format ({'; '.join(wrong)}); {_INSTEAD}")
@@ -163,8 +163,10 @@ def bring(
 ) -> None:
     """Write what a report shows of a history elsewhere: `operations.parquet`, and the original values if it has any.
 
-    light: columns that all operations get. shown: from all indices to the positions of the operations that get the other columns
-    as well (null elsewhere). records: identities whose values are wanted besides those of the operations shown.
+    light: columns that all operations get.
+    shown: from all indices to the positions of the operations that get the other columns as well (null elsewhere).
+    records: identities whose values are wanted besides those of the operations shown.
+
     Raises HistoryError when the history cannot be read.
     """
     try:

@@ -112,7 +112,7 @@ def _new_context(settings: SparkConf, scratch: liveness.TemporaryPlace) -> Spark
 
 
 def _end(scratch: liveness.TemporaryPlace) -> None:
-    """At the end of the process: nothing is written into the directory any more when it is removed."""
+    """Stop Spark at the end of the process, so that nothing is written into the directory any more when it is removed."""
     with suppress(Exception):  # the JVM may be gone
         if SparkContext._active_spark_context is not None:
             SparkContext._active_spark_context.stop()
@@ -155,7 +155,7 @@ def _own_interpreter(scratch: Path) -> str:
 
 def _with_retry(master: str) -> str:
     """A local master that repeats a failed task once. By default it gives up at once, even if the kernel only killed a worker."""
-    return re.sub(r"^local(?:\[([^,\]]+)\])?$", lambda found: f"local[{found[1] or 1},2]", master)
+    return re.sub(r"^local(?:\[([^,\]]+)\])?$", lambda match: f"local[{match[1] or 1},2]", master)
 
 
 @contextmanager
@@ -164,8 +164,8 @@ def _own_environment() -> Iterator[None]:
     before = java_gateway.Popen
 
     def started(*argv: Any, env: Mapping[str, str], **options: Any) -> Any:
-        kept = environment_without_secrets()
-        ours = {name: value for name, value in env.items() if name in kept or name not in os.environ}
+        allowed = environment_without_secrets()
+        ours = {name: value for name, value in env.items() if name in allowed or name not in os.environ}
         return before(*argv, env={**ours, **_safe_path(env.get("PYTHONPATH", ""))}, **options)
 
     java_gateway.Popen = started

@@ -1,4 +1,4 @@
-"""What a check of a plug-in must be (`checkers.api.Check`), looked at when it is loaded; nothing of it is run."""
+"""Validation of a plug-in's check (`checkers.api.Check`) when it is loaded; nothing of it is run."""
 
 from __future__ import annotations
 
@@ -32,34 +32,34 @@ def breaches(check: Any) -> list[str]:
     if not isinstance(check, Check):
         name = getattr(check, "__name__", None) or repr(check)
         return [f'{name} is a {type(check).__name__}, not a check; put @partition_check("my-anomaly") over the function']
-    found = [] if check.name.strip() else ['the check has no name: @partition_check("my-anomaly")']
+    problems = [] if check.name.strip() else ['the check has no name: @partition_check("my-anomaly")']
     if check.scope not in SCOPES:
-        return [*found, f'{check.name}: scope = "{check.scope}"; it must be one of {", ".join(SCOPES)}']
+        return [*problems, f'{check.name}: scope = "{check.scope}"; it must be one of {", ".join(SCOPES)}']
     argument = SCOPES[check.scope] + (", options" if check.options else "")
     if check.options is not None and not _has_defaults(check.options):
-        found.append(f"{check.name}: options must be a frozen dataclass with a default for each field")
-    found += _callable(check.name, "the function", check.function, f"({argument})")
+        problems.append(f"{check.name}: options must be a frozen dataclass with a default for each field")
+    problems += _callable(check.name, "the function", check.function, f"({argument})")
     if not check.definition:
-        found.append(f"{check.name}: its function needs a docstring, which is the definition of the anomaly in every report")
+        problems.append(f"{check.name}: its function needs a docstring, which is the definition of the anomaly in every report")
     if not check.needs.strip():
-        found.append(
+        problems.append(
             f'{check.name}: needs must say what has to be there before anything can be compared: needs="no ... was read"'
         )
     for step, shape in STEPS.items():
         if getattr(check, step) is not None:
-            found += _callable(check.name, step, getattr(check, step), shape)
+            problems += _callable(check.name, step, getattr(check, step), shape)
     if not all(isinstance(damage, PlantedDamage) and check.name in damage.expects for damage in check.damages):
-        found.append(
+        problems.append(
             f"{check.name}: damages must be PlantedDamage (`checkers.model.planted`), each of which expects {check.name}"
         )
-    found += _declared(check)
+    problems += _declared(check)
     if check.gather is not None and check.scope != "run":
-        found.append(f"{check.name}: gather belongs to run checks; a partition check sees its partition already")
-    return found
+        problems.append(f"{check.name}: gather belongs to run checks; a partition check sees its partition already")
+    return problems
 
 
 def _declared(check: Check[Any]) -> Iterator[str]:
-    """What is wrong with the rules, the evidence and the promise that a check declares."""
+    """Faults of the rules, the evidence and the promise that a check declares."""
     if not isinstance(check.promise, str):
         yield f"{check.name}: promise must be a text: the promise that the anomaly breaks, in words"
     if not isinstance(check.evidence, Needs) or not all(isinstance(kind, Evidence) for kind in _kinds(check.evidence)):
@@ -98,11 +98,11 @@ def _has_defaults(cls: Any) -> bool:
     if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
         return False
     missing = dataclasses.MISSING
-    return all(one.default is not missing or one.default_factory is not missing for one in dataclasses.fields(cls))
+    return all(field.default is not missing or field.default_factory is not missing for field in dataclasses.fields(cls))
 
 
 def _callable(name: str, what: str, function: Any, shape: str) -> list[str]:
-    """Whether a function takes as many arguments as `shape` has."""
+    """The fault of a function that does not take as many arguments as `shape` has; empty when it does."""
     if not callable(function):
         return [f"{name}: {what} must be a function {shape}, not {function!r}"]
     try:

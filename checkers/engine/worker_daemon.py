@@ -24,8 +24,8 @@ YOUNG_OBJECTS = 50_000  # made before Python looks for garbage among them (700 b
 
 def without_zips(path: Sequence[str]) -> list[str]:
     """A search path without the zip files that lie in the PySpark it leads to anyway."""
-    found = PathFinder.find_spec("pyspark", [entry for entry in path if not entry.endswith(".zip")])
-    zips = Path(found.origin).parent / "python" / "lib" if found and found.origin else None
+    spec = PathFinder.find_spec("pyspark", [entry for entry in path if not entry.endswith(".zip")])
+    zips = Path(spec.origin).parent / "python" / "lib" if spec and spec.origin else None
     return [entry for entry in path if Path(entry).parent != zips]
 
 

@@ -25,8 +25,10 @@ STRETCHES, STRETCH = 8, 500  # how many, and how many operations long
 
 @dataclass(frozen=True)
 class EdgeFilter:
-    """read_only: processes that write nothing. last_write_began: when the last operation of any other process began (ns).
+    """Edges that the partitions of a long history may leave out.
 
+    read_only: processes that write nothing.
+    last_write_began: when the last operation of any other process began (ns).
     stretches: ranges of history indices in which cycles with rw edges are looked for.
     """
 
@@ -35,14 +37,14 @@ class EdgeFilter:
     stretches: SpanSet
 
     def in_one_stretch(self, source: Any, target: Any) -> Bools:
-        """Whether two operations lie in one stretch; both by history index."""
-        found = np.zeros(len(source), dtype=np.bool_)
-        found[self.stretches.around(source, target)[0]] = True
-        return found
+        """True for each two operations that lie in one stretch; both by history index."""
+        inside = np.zeros(len(source), dtype=np.bool_)
+        inside[self.stretches.around(source, target)[0]] = True
+        return inside
 
 
 def edge_filter_for(view: Overview, forbidden: Collection[str]) -> EdgeFilter | None:
-    """What may be left out of a history; None: nothing, because it is short, or every class with rw edges must be searched."""
+    """The filter for a history; None: nothing may be left out, as it is short, or every class with rw edges must be searched."""
     anti = {layer.name for layer in LAYERS if layer.family in (ANTI, ANTI_TIME)}
     if len(view) <= LONG or anti & set(forbidden):
         return None

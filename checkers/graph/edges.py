@@ -57,8 +57,8 @@ def gather(log: PartitionLog, brief: EdgeFilter | None = None) -> PartitionMessa
     the latest commit among what it got here).
     """
     edges = ((EDGES, encode(vars(some).values())) for some in partition_edges(log, brief) if len(some))
-    first, records = log.arrays.kept(_first_returned(log)), log.shared(committed_records)
-    passed = log.arrays.kept(first_passed(log, records))
+    first, records = log.arrays.stored(_first_returned(log)), log.shared(committed_records)
+    passed = log.arrays.stored(first_passed(log, records))
     lists = (EDGES, encode(passed_records(log, brief, partial(_over, log), passed).columns()))
     latest = _latest(log, first, brief)
     passed_or_returned = first.copy()
@@ -120,7 +120,9 @@ def _wr(log: PartitionLog, part: slice, edge_filter: EdgeFilter | None) -> Edges
 
 
 def _over(log: PartitionLog, which: Any) -> Ints:
-    """When the operations of some sends were surely over: the completion of an ok one; anything else may act later, so never."""
+    """The time at which the operations of some sends were surely over: the completion of an ok one; anything else may act later,
+    so never.
+    """
     over = log.sends.over[which]
     return np.where(over != NONE, np.maximum(over, log.sends.began[which]), FOREVER)
 
@@ -155,7 +157,7 @@ def _edges(source: Any, target: Any, kind: Any, low: Ints, high: Ints) -> Edges:
 # Times
 # --------------------------------------------------------------------------------------------------
 def _first_returned(log: PartitionLog) -> Ints:
-    """When each send was first returned to anybody, FOREVER for never."""
+    """The time at which each send was first returned to anybody, FOREVER for never."""
     first = np.full(len(log.sends), FOREVER)
     for part in slices(len(log.reads)):
         known = part.start + np.flatnonzero((log.reads.send[part] >= 0) & (log.reads.ended[part] != NONE))
@@ -173,13 +175,13 @@ def _firsts(log: PartitionLog, first: Ints) -> dict[str, Any]:
 
 
 def _early(log: PartitionLog, first: Ints, part: slice) -> Any:
-    """Those of some sends that were returned when their operations were not surely over."""
+    """Sends of a part that were returned when their operations were not surely over."""
     returned = part.start + np.flatnonzero(first[part] != FOREVER)
     return returned[first[returned] <= _over(log, returned)]
 
 
 def _latest(log: PartitionLog, first: Ints, edge_filter: EdgeFilter | None) -> dict[str, Any]:
-    """For each reader the latest commit among the records that it got here: a call of commit, else the first return.
+    """The latest commit for each reader among the records that it got here: a call of commit, else the first return.
 
     `latest` has an entry for every history index between the lowest and the highest reader, as `last_reads` has.
     """

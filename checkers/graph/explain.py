@@ -28,8 +28,8 @@ def sentence(cycle: Sequence[Edge], partitions: Sequence[str], finding: Finding,
     steps = [
         f"{names[e.source]} before {names[e.target]}, because {because(e, names, partitions, place_names, text)}" for e in cycle
     ]
-    asked = {e.target for e in cycle if _of_group(e, partitions) and e.kind == WR and not text.transactional(e.target)}
-    who = [f"{name} is {text.question(op) if op in asked else text.name(op, capital=False)}" for op, name in names.items()]
+    questions = {e.target for e in cycle if _of_group(e, partitions) and e.kind == WR and not text.transactional(e.target)}
+    who = [f"{name} is {text.question(op) if op in questions else text.name(op, capital=False)}" for op, name in names.items()]
     return f"{'; '.join(steps)}. ({', '.join(who)}.)"
 
 
@@ -43,40 +43,40 @@ def _places(finding: Finding) -> Places:
 
 
 def because(edge: Edge, names: dict[int, str], partitions: Sequence[str], place_names: Places, text: FindingText) -> str:
-    """Why an edge's source comes before its target."""
-    one, two = names[edge.source], names[edge.target]
+    """The reason why an edge's source comes before its target, in words."""
+    source, target = names[edge.source], names[edge.target]
     view = text.run.overview
     if edge.kind == PROCESS:
-        return f"process {view.process[view.at(edge.source)]} ended {one} before it began {two}"
+        return f"process {view.process[view.at(edge.source)]} ended {source} before it began {target}"
     if edge.kind == REALTIME:
         apart = (int(view.time[view.at(edge.target)]) - int(view.end[view.at(edge.source)])) / 1e6
-        return f"{one} had ended {apart:.1f} ms before {two} began"
+        return f"{source} had ended {apart:.1f} ms before {target} began"
     low, high = (place_names[partition_of(partitions[edge.place]), offset] for offset in (edge.low, edge.high))
     if _of_group(edge, partitions):
-        return _because_of_offset(edge, (one, two), (low, high), text)
+        return _because_of_offset(edge, (source, target), (low, high), text)
     if edge.kind == WW:
-        return f"{one} wrote {low} right before {two}'s {high}"
+        return f"{source} wrote {low} right before {target}'s {high}"
     if edge.kind == LSO:
-        return f"{two} read {high} past {one}'s {low}, which it may only after {one} was decided"
+        return f"{target} read {high} past {source}'s {low}, which it may only after {source} was decided"
     if edge.kind == RW:
-        return f"{one} read up to {low} and not the next record, {two}'s {high}"
-    return f"{two} read {one}'s {low}"
+        return f"{source} read up to {low} and not the next record, {target}'s {high}"
+    return f"{target} read {source}'s {low}"
 
 
 def _of_group(edge: Edge, partitions: Sequence[str]) -> bool:
-    """Whether an edge is one through a group's committed offset."""
+    """True if an edge is one through a group's committed offset."""
     return edge.place != NONE and partitions[edge.place].startswith(PLACE)
 
 
 def _because_of_offset(edge: Edge, names: tuple[str, str], places: tuple[str, str], text: FindingText) -> str:
-    (one, two), (low, high) = names, places
+    (source, target), (low, high) = names, places
     if edge.kind == WW:
-        return f"{two} processed the records from {one}'s offset of the group on, {low}, and committed {high}"
+        return f"{target} processed the records from {source}'s offset of the group on, {low}, and committed {high}"
     if edge.kind == RW:
-        return f"{one} fetched the group's offset {low} and not the next one, {two}'s {high}"
+        return f"{source} fetched the group's offset {low} and not the next one, {target}'s {high}"
     if text.transactional(edge.target):
-        return f"{two} processed the records from {one}'s offset of the group on, {low}"
-    return f"{two} fetched {one}'s offset of the group, {low}"
+        return f"{target} processed the records from {source}'s offset of the group on, {low}"
+    return f"{target} fetched {source}'s offset of the group, {low}"
 
 
 def drawing(cycle: Sequence[Edge], partitions: Sequence[str], finding: Finding, text: FindingText) -> dict[str, Any]:

@@ -31,9 +31,10 @@ class SharedArrays(Protocol):
 
 
 class GatheredEdges(Protocol):
-    """What the partitions gathered. A context: at its end what was shared is freed.
+    """Edges and messages that the partitions gathered. A context: at its end what was shared is freed.
 
-    partitions: their names. to_driver: named messages that went to the driver. Edges are (partition, message).
+    partitions: their names.
+    to_driver: named messages that went to the driver. Edges are (partition, message).
     """
 
     partitions: list[str]
@@ -59,7 +60,7 @@ def gathered_edges(gathered: GatheredMessages, more: Sequence[Message], more_to_
     places = [*gathered.partitions, *(place for place, _ in more)]
     to_driver = [*gathered.to_driver, *more_to_driver]
     if gathered.short:
-        messages = [(one.partition, one.content) for one in gathered.collected if one.name == EDGES]
+        messages = [(sent.partition, sent.content) for sent in gathered.collected if sent.name == EDGES]
         return DriverEdges(places, [*messages, *more], to_driver)
     if gathered.on_executors is None:
         raise RuntimeError("the partitions kept no edges; the graph checks were not asked together with the partition checks")
@@ -104,7 +105,7 @@ class SparkEdges:
         self, partitions: list[str], messages: RDD[ExecutorMessage], to_driver: list[tuple[str, bytes]], more: Sequence[Message]
     ) -> None:
         self.partitions, self.to_driver = partitions, to_driver
-        edges = messages.filter(lambda one: one.name == EDGES).map(lambda one: (one.partition, one.content))
+        edges = messages.filter(lambda sent: sent.name == EDGES).map(lambda sent: (sent.partition, sent.content))
         self._edges = edges.union(edges.context.parallelize(list(more), 1)) if more else edges
         self._shared: list[liveness.TemporaryPlace] = []
 
@@ -112,11 +113,13 @@ class SparkEdges:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for one in self._shared:
-            one.remove()
+        for place in self._shared:
+            place.remove()
 
     def share(self, arrays: NamedArrays) -> SharedArrays:
-        """On one machine in memory once, for all processes; on a cluster a copy for each Python worker (Spark's broadcast)."""
+        """Share: on one machine in memory once, for all processes; on a cluster a copy for each Python worker (Spark's
+        broadcast).
+        """
         context = self._edges.context
         if not context.master.startswith("local"):
             return context.broadcast(dict(arrays))  # type: ignore[no-any-return]

@@ -35,7 +35,11 @@ def partition_of(place: str) -> str:
 
 
 class OffsetEdge(NamedTuple):
-    """An edge by history indices; low, high: the offsets of the group behind it (wr: one)."""
+    """An edge through a group's offset: operations by history index.
+
+    low: the lower offset of the group behind it.
+    high: the higher offset (wr: the same).
+    """
 
     source: int
     target: int
@@ -46,7 +50,7 @@ class OffsetEdge(NamedTuple):
 
 @dataclass(frozen=True)
 class Commit:
-    """What a transaction did in a partition: the offset that it commits, the first input that it processed (NONE: none)."""
+    """A transaction's part in a partition: the offset that it commits, the first input that it processed (NONE: none)."""
 
     op: int
     offset: int
@@ -58,7 +62,11 @@ class Commit:
 
 @dataclass(frozen=True)
 class GroupPartition:
-    """All that was done to a group's offset of one partition. fetched: (operation, offset, when it had ended)."""
+    """All that was done to a group's offset of one partition.
+
+    commits: transactions that were to commit one.
+    fetched: (operation, offset, when it had ended).
+    """
 
     commits: list[Commit] = field(default_factory=list)
     fetched: list[tuple[int, int, int]] = field(default_factory=list)
@@ -66,42 +74,42 @@ class GroupPartition:
     @cached_property
     def writers(self) -> dict[int, Commit]:
         """Offset -> the transaction that may have committed it, where there is only one."""
-        found: dict[int, list[Commit]] = {}
-        for one in self.commits:
-            if one.status != ABORTED:
-                found.setdefault(one.offset, []).append(one)
-        return {offset: some[0] for offset, some in found.items() if len(some) == 1}
+        by_offset: dict[int, list[Commit]] = {}
+        for commit in self.commits:
+            if commit.status != ABORTED:
+                by_offset.setdefault(commit.offset, []).append(commit)
+        return {offset: some[0] for offset, some in by_offset.items() if len(some) == 1}
 
     @cached_property
     def committed(self) -> list[int]:
         """The offsets of transactions that surely committed, rising; also those that are nobody's."""
-        return sorted({one.offset for one in self.commits if one.status == COMMITTED})
+        return sorted({commit.offset for commit in self.commits if commit.status == COMMITTED})
 
     @cached_property
     def before(self) -> dict[int, Commit]:
         """Operation -> the committed transaction at whose offset its inputs begin, as far as that may have been."""
-        found = {}
-        for one in self.commits:
-            at = int(np.searchsorted(self.committed, one.first, side="right")) - 1
-            writer = self.writers.get(self.committed[at]) if at >= 0 and one.first != NONE else None
-            if writer and writer.op != one.op and (one.ended == NONE or writer.began < one.ended):
-                found[one.op] = writer
-        return found
+        predecessors = {}
+        for commit in self.commits:
+            at = int(np.searchsorted(self.committed, commit.first, side="right")) - 1
+            writer = self.writers.get(self.committed[at]) if at >= 0 and commit.first != NONE else None
+            if writer and writer.op != commit.op and (commit.ended == NONE or writer.began < commit.ended):
+                predecessors[commit.op] = writer
+        return predecessors
 
     @cached_property
     def after(self) -> dict[int, Commit]:
         """Operation -> the one committed transaction that began at its offset."""
-        found: dict[int, list[Commit]] = {}
-        for one in self.commits:
-            if one.status == COMMITTED and one.op in self.before:
-                found.setdefault(self.before[one.op].op, []).append(one)
-        return {op: some[0] for op, some in found.items() if len(some) == 1}
+        successors: dict[int, list[Commit]] = {}
+        for commit in self.commits:
+            if commit.status == COMMITTED and commit.op in self.before:
+                successors.setdefault(self.before[commit.op].op, []).append(commit)
+        return {op: some[0] for op, some in successors.items() if len(some) == 1}
 
     def edges(self) -> Iterator[OffsetEdge]:
         for op, writer in self.before.items():
             yield OffsetEdge(writer.op, op, WR, writer.offset, writer.offset)
-        for op, one in self.after.items():
-            yield OffsetEdge(op, one.op, WW, self.before[one.op].offset, one.offset)
+        for op, commit in self.after.items():
+            yield OffsetEdge(op, commit.op, WW, self.before[commit.op].offset, commit.offset)
         for op, offset, ended in self.fetched:
             fetched = self.writers.get(offset)
             if fetched is None or fetched.began >= ended:
@@ -112,30 +120,30 @@ class GroupPartition:
 
     def first_reads(self) -> dict[int, int]:
         """Operation -> when its offset was first known to somebody."""
-        found: dict[int, int] = {}
-        began = {one.op: one.began for one in self.commits}
+        first: dict[int, int] = {}
+        began = {commit.op: commit.began for commit in self.commits}
         known = [(writer.op, began[op]) for op, writer in self.before.items()]
         known += [(self.writers[offset].op, ended) for _, offset, ended in self.fetched if offset in self.writers]
         for op, time in known:
-            found[op] = min(time, found.get(op, time))
-        return found
+            first[op] = min(time, first.get(op, time))
+        return first
 
 
 def group_partitions(run: RunView) -> dict[str, GroupPartition]:
     """Partition -> what was done to the group's offset of it; nothing where the history has no members of groups."""
     if not has_members(run):
         return {}
-    found: dict[str, GroupPartition] = {}
-    for partition, one in _commits(run):
-        found.setdefault(partition, GroupPartition()).commits.append(one)
+    partitions: dict[str, GroupPartition] = {}
+    for partition, commit in _commits(run):
+        partitions.setdefault(partition, GroupPartition()).commits.append(commit)
     for partition, fetched in _fetched(run):
-        if partition in found:
-            found[partition].fetched.append(fetched)
-    return found
+        if partition in partitions:
+            partitions[partition].fetched.append(fetched)
+    return partitions
 
 
 def _commits(run: RunView) -> Iterator[tuple[str, Commit]]:
-    """Where records may be gone, no input says where its transaction began."""
+    """Commits of every transaction in every partition. Where records may be gone, no input says where a transaction began."""
     chains, overview = chains_of(run), run.overview
     first = {} if run.deletes else chains.records.groupby(["op", "partition"])["offset"].min().to_dict()
     firsts: Mapping[tuple[int, str], int] = first
@@ -147,8 +155,8 @@ def _commits(run: RunView) -> Iterator[tuple[str, Commit]]:
 
 
 def _fetched(run: RunView) -> Iterator[tuple[str, tuple[int, int, int]]]:
-    asked = run.history.of_kind(("index", "f", "type", "end", "detail"), *FETCHES)
-    for row in asked.sort_by("index").to_pylist():
+    rows = run.history.of_kind(("index", "f", "type", "end", "detail"), *FETCHES)
+    for row in rows.sort_by("index").to_pylist():
         if row["type"] == "ok" and row["detail"]:
             for partition, offset in json.loads(row["detail"])["offsets"].items():
                 if offset is not None:
@@ -158,10 +166,10 @@ def _fetched(run: RunView) -> Iterator[tuple[str, tuple[int, int, int]]]:
 def edge_messages(run: RunView) -> tuple[list[tuple[str, bytes]], list[tuple[str, bytes]]]:
     """The edges as messages, each with its place; and when operations were first read, as messages for the driver."""
     edges, firsts = [], []
-    for partition, one in sorted(run.shared(group_partitions).items()):
-        if found := sorted(set(one.edges())):
-            edges.append((PLACE + partition, encode(_columns(found).values())))
-            reads = one.first_reads()
+    for partition, group_partition in sorted(run.shared(group_partitions).items()):
+        if own := sorted(set(group_partition.edges())):
+            edges.append((PLACE + partition, encode(_columns(own).values())))
+            reads = group_partition.first_reads()
             firsts.append((FIRSTS, encode([np.array(list(reads)), np.array(list(reads.values()))])))
     return edges, firsts
 

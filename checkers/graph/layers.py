@@ -24,8 +24,10 @@ ONE, SEVERAL = 1, 2
 class Layer:
     """One class of cycles.
 
-    kinds: the edges between records it may use. must_read: at least one wr edge. anti: exactly how many rw edges (SEVERAL:
-    two or more). order: NO_ORDER; BY_PROCESS: at least one process edge; BY_TIME: at least one realtime edge.
+    kinds: the edges between records it may use.
+    must_read: at least one wr edge.
+    anti: exactly how many rw edges (SEVERAL: two or more).
+    order: NO_ORDER; BY_PROCESS: at least one process edge; BY_TIME: at least one realtime edge.
     """
 
     name: str

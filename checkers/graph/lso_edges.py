@@ -23,7 +23,7 @@ def passing_readers(lists: PassedRecords) -> Ints:
 
 
 def backward_ranges(lists: PassedRecords, orders: OperationOrder) -> tuple[Ints, Ints]:
-    """From each reader that some writer below it outranks: its rank, and that of the highest such writer."""
+    """The rank of each reader that some writer below it outranks, and that of the highest such writer."""
     if not len(lists.writer):
         return lists.writer, lists.writer
     ranks = orders.by_point
@@ -37,13 +37,13 @@ def backward_ranges(lists: PassedRecords, orders: OperationOrder) -> tuple[Ints,
 def edges_between(lists: PassedRecords, orders: OperationOrder, ranks: Any, spans: SpanSet) -> tuple[Ints, Ints, Ints]:
     """The edges with both ends in one span: positions of writers and of readers, and the span."""
     span_of_writer, span_of_reader = (spans.of(ranks[orders.at(ops)]) for ops in (lists.writer, lists.reader))
-    found = [(np.empty(0, dtype=np.int64),) * 3]
+    pairs = [(np.empty(0, dtype=np.int64),) * 3]
     for reader in np.flatnonzero(span_of_reader != NONE).tolist():
         below = int(np.searchsorted(lists.place, lists.highest[reader], side="left"))
         same = np.flatnonzero(span_of_writer[:below] == span_of_reader[reader])
         op = lists.reader[reader]
         open_then = orders.end[orders.at(lists.writer[same])] >= orders.begin[orders.at(op)]
         same = same[open_then & (lists.writer[same] != op)]
-        found.append((same, np.full(len(same), reader), np.full(len(same), span_of_reader[reader])))
-    writers, readers, span = (np.concatenate(part) for part in zip(*found, strict=True))
+        pairs.append((same, np.full(len(same), reader), np.full(len(same), span_of_reader[reader])))
+    writers, readers, span = (np.concatenate(part) for part in zip(*pairs, strict=True))
     return writers, readers, span

@@ -22,10 +22,13 @@ from fencepost.checkers.model.values import FOREVER, NONE
 class OperationOrder:
     """The operations of a run as arrays in order of history index: their ranks, and what realtime and process edges need.
 
-    index: history indices; empty when operations are numbered without a gap, so that an index is a position. by_point,
-    by_reading_point: rank of each operation in the order of points, and in that of reading points (`checkers.graph.spans`).
-    begin, end: when it began and was surely over (ns). writes: 2 for an operation that writes, 1 for another of a process
-    that does, 0 for the others. edge_filter: what the partitions left out.
+    index: history indices; empty when operations are numbered without a gap, so that an index is a position.
+    by_point: rank of each operation in the order of points (`checkers.graph.spans`).
+    by_reading_point: rank of each operation in the order of reading points.
+    begin: when it began (ns).
+    end: when it was surely over (ns).
+    writes: 2 for an operation that writes, 1 for another of a process that does, 0 for the others.
+    edge_filter: what the partitions left out.
     """
 
     index: Any
@@ -46,7 +49,7 @@ class OperationOrder:
         return self.by_reading_point if family == ANTI else self.by_point
 
     def searched(self, family: str, part: Mapping[str, Any]) -> Any:
-        """Which edges count for a family, as positions. `wanted` is a table by kind, looked up for all edges at once."""
+        """Edges that count for a family, as positions. `wanted` is a table by kind, looked up for all edges at once."""
         wanted = np.zeros(1 + RW, dtype=np.bool_)
         wanted[list(DATA[family])] = True
         which = wanted[part["kind"]]

@@ -28,7 +28,11 @@ from fencepost.checkers.views.versions import committed_records, placed_reads
 
 @dataclass(frozen=True)
 class PassedRecords:
-    """Both lists of one partition. place: the lowest of each writer, rising; highest: of each reader."""
+    """Both lists of one partition.
+
+    place: the lowest of each writer, rising.
+    highest: of each reader.
+    """
 
     writer: Ints
     place: Ints
@@ -37,12 +41,12 @@ class PassedRecords:
 
     @classmethod
     def of_rows(cls, part: Mapping[str, Any]) -> PassedRecords:
-        """From the columns of a message."""
+        """Make the lists from the columns of a message."""
         wrote = part["target"] == NONE
         return cls(part["source"][wrote], part["low"][wrote], part["target"][~wrote], part["high"][~wrote])
 
     def columns(self) -> Iterator[Ints]:
-        """As columns of edges (`checkers.graph.edges.EDGE_COLUMNS`), one by one: a writer has no target, a reader no source."""
+        """Columns of edges (`checkers.graph.edges.EDGE_COLUMNS`), one by one: a writer has no target, a reader no source."""
         no_writer, no_reader = np.full(len(self.reader), NONE), np.full(len(self.writer), NONE)
         yield np.r_[self.writer, no_writer]
         yield np.r_[no_reader, self.reader]
@@ -52,7 +56,7 @@ class PassedRecords:
 
 
 def first_passed(log: PartitionLog, records: Ints) -> Ints:
-    """When a judged reader first got anything above some sends (positions, by place); FOREVER: never.
+    """The time at which a judged reader first got anything above some sends (positions, by place); FOREVER: never.
 
     Reads are sorted by offset, so that is a running minimum from the highest offset down: some millions of reads at a time, and
     with each the records between the last offset of the reads below and its own.
@@ -71,7 +75,10 @@ def first_passed(log: PartitionLog, records: Ints) -> Ints:
 def passed_records(
     log: PartitionLog, edge_filter: EdgeFilter | None, over: Callable[[Ints], Ints], passed: Ints
 ) -> PassedRecords:
-    """What a partition hands out. over: when some sends were surely over; passed: when each of the `committed_records` first was.
+    """The two lists that a partition hands out.
+
+    over: when some sends were surely over.
+    passed: when each of the `committed_records` was first passed.
 
     With a filter the readers of processes that never write stay only if somebody began to write after they read; if there are
     no others, so do only the transactions that were passed before they were surely over.
@@ -91,7 +98,9 @@ def passed_records(
 
 
 def first_of_each(values: Any) -> Any:
-    """Where each of the different values lies first, in order; they span little more than there are of them, as indices do."""
+    """Positions at which each of the different values lies first, in order; they span little more than there are of them, as
+    indices do.
+    """
     low = int(values.min(initial=np.iinfo(values.dtype).max))
     first = np.empty(max(0, int(values.max(initial=-1)) - low + 1), dtype=position_type(len(values)))
     at = np.arange(len(values), dtype=first.dtype)
@@ -100,7 +109,7 @@ def first_of_each(values: Any) -> Any:
 
 
 def last_reads(log: PartitionLog, which: Bools) -> tuple[int, Any]:
-    """Of some reads the lowest reader (history index), and of each from there on the position of its last one by offset (NONE:
+    """The lowest reader of some reads (history index), and of each from there on the position of its last one by offset (NONE:
     it has none).
     """
     op = log.reads.op

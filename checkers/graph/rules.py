@@ -1,4 +1,4 @@
-"""When a class of cycles is forbidden (`checkers.contract.rules`): the rules of each layer, which its check has too."""
+"""Rules of each class of cycles: when it is forbidden (`checkers.contract.rules`). Its check has the same."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def rules_of(layer: Layer) -> tuple[Rule, ...]:
 
 
 def is_permitted(layer: Layer) -> bool:
-    """Whether Kafka permits such cycles: all but those of reads at read_committed."""
+    """True if Kafka permits such cycles: all but those of reads at read_committed."""
     return layer.family != READS
 
 

@@ -81,7 +81,7 @@ def cycles_among(edges: GatheredEdges, view: Overview, forbidden: Collection[str
     view.arrays.drop_pages()
     spans, counts = _spans(edges, shared)
     cycles = Cycles({layer.name: LayerAnswer(_compared(layer, counts)) for layer in LAYERS}, edges.partitions)
-    cycles.sizes = {family: sorted(map(int, one.sizes), reverse=True)[:20] for family, one in spans.items()}
+    cycles.sizes = {family: sorted(map(int, span_set.sizes), reverse=True)[:20] for family, span_set in spans.items()}
     for tasks in rounds(spans, cycles, forbidden):
         _search(edges, tasks, shared, cycles)
     mark_unknown(spans, cycles, edge_filter)
@@ -98,7 +98,9 @@ def _compared(layer: Layer, counts: Mapping[int, int]) -> int:
 
 
 def _count(kind: int, order: int) -> int:
-    """Beside the kinds of edges: those that lead to an operation that writes (NO_ORDER), to a process that does (BY_PROCESS)."""
+    """Key of a count: of the edges of a kind, or of those that lead to an operation that writes (NO_ORDER) or to a process that
+    does (BY_PROCESS).
+    """
     return kind if order == BY_TIME else 10 * (1 + order) + kind
 
 
@@ -157,12 +159,12 @@ def _count_batch(counts: Mapping[int, int]) -> pa.RecordBatch:
 
 
 def _holds_lists(part: Mapping[str, Any]) -> bool:
-    """Whether a message has the lists of `checkers.graph.passed_records`: they are its only rows."""
+    """True if a message has the lists of `checkers.graph.passed_records`: they are its only rows."""
     return bool(len(part["kind"]) and part["kind"][0] == LSO)
 
 
 def _counts(orders: OperationOrder, part: Mapping[str, Any]) -> dict[int, int]:
-    """How many edges there are of each kind, and how many of those lead on."""
+    """The number of edges of each kind, and of those that lead on."""
     counts = dict(enumerate(np.bincount(part["kind"], minlength=1 + RW).tolist()))
     for kind in (WR, DIRTY_WR):
         counts |= _leading(orders, kind, part["target"][part["kind"] == kind])
@@ -170,16 +172,16 @@ def _counts(orders: OperationOrder, part: Mapping[str, Any]) -> dict[int, int]:
 
 
 def _leading(orders: OperationOrder, kind: int, readers: Ints) -> dict[int, int]:
-    """How many edges of a kind lead to these readers, and how many of those lead on."""
+    """The number of edges of a kind that lead to these readers, and of those that lead on."""
     writes = orders.writes[orders.at(readers)]
     return {kind: len(readers), **{_count(kind, order): int((writes >= 2 - order).sum()) for order in (NO_ORDER, BY_PROCESS)}}
 
 
 def _batch(schema: pa.Schema, count: int, **columns: Any) -> pa.RecordBatch:
     arrays = []
-    for one in schema:
-        value = columns[one.name]
-        arrays.append(pa.repeat(pa.scalar(value, one.type), count) if isinstance(value, int) else pa.array(value, one.type))
+    for field in schema:
+        value = columns[field.name]
+        arrays.append(pa.repeat(pa.scalar(value, field.type), count) if isinstance(value, int) else pa.array(value, field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -196,15 +198,15 @@ def _search(edges: GatheredEdges, tasks: Sequence[SearchTask], shared: SharedOrd
     table = edges.grouped(inside, EDGES_INSIDE, _search_bucket(tasks, shared), LAYER_CYCLE, int(buckets[-1]))
     best: dict[str, BestCycle] = {}
     for row in table.to_pylist():
-        found = best.setdefault(row["layer"], BestCycle())
-        found.unfinished += row["unfinished"]
+        shortest = best.setdefault(row["layer"], BestCycle())
+        shortest.unfinished += row["unfinished"]
         if row["cycle"]:
-            found.offer(tuple(Edge(*step) for step in json.loads(row["cycle"])))
-    for name, found in best.items():
+            shortest.offer(tuple(Edge(*step) for step in json.loads(row["cycle"])))
+    for name, shortest in best.items():
         answer = cycles.layers[name]
-        answer.cycle = answer.cycle or found.cycle
-        if found.unfinished and not answer.cycle:
-            answer.unknown = f"{found.unfinished} search(es) among tangled operations were given up"
+        answer.cycle = answer.cycle or shortest.cycle
+        if shortest.unfinished and not answer.cycle:
+            answer.unknown = f"{shortest.unfinished} search(es) among tangled operations were given up"
 
 
 def _edges_inside(tasks: Sequence[SearchTask], buckets: Ints, places: Mapping[str, int], shared: SharedOrder) -> Job:
@@ -251,21 +253,23 @@ def _search_bucket(tasks: Sequence[SearchTask], shared: SharedOrder) -> Callable
         rows = {name: group[name].to_numpy() for name in EDGES_INSIDE.names}
         order = np.lexsort((rows["high"], rows["low"], rows["place"], rows["span"], rows["task"]))
         rows = {name: values[order] for name, values in rows.items()}
-        found: dict[str, BestCycle] = {}
+        best: dict[str, BestCycle] = {}
         for task in np.unique(rows["task"]):
             of_task = slice(*np.searchsorted(rows["task"], [task, task + 1]))
-            _search_task(tasks[int(task)], {name: values[of_task] for name, values in rows.items()}, orders, found)
-        answers = [(name, one.unfinished, json.dumps(one.cycle) if one.cycle else "") for name, one in found.items()]
+            _search_task(tasks[int(task)], {name: values[of_task] for name, values in rows.items()}, orders, best)
+        answers = [
+            (name, shortest.unfinished, json.dumps(shortest.cycle) if shortest.cycle else "") for name, shortest in best.items()
+        ]
         return pa.Table.from_pylist([dict(zip(LAYER_CYCLE.names, answer, strict=True)) for answer in answers], schema=LAYER_CYCLE)
 
     return job
 
 
-def _search_task(task: SearchTask, rows: dict[str, Any], orders: OperationOrder, found: dict[str, BestCycle]) -> None:
+def _search_task(task: SearchTask, rows: dict[str, Any], orders: OperationOrder, best: dict[str, BestCycle]) -> None:
     """Every layer in every span, until its cycle is short enough. Rows are sorted by span; `bounds` are where a span begins."""
     for layer in task.layers:
         which = _trimmed(layer, rows, orders)
-        answer = found.setdefault(layer.name, BestCycle())
+        answer = best.setdefault(layer.name, BestCycle())
         bounds = [*np.flatnonzero(np.diff(rows["span"][which], prepend=NONE)).tolist(), len(which)]
         for start, stop in pairwise(bounds):
             some = which[start:stop]

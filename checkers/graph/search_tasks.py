@@ -1,4 +1,4 @@
-"""What is searched in which order, what is left out, and what that leaves unknown; and the answer of each layer."""
+"""Order of the search: what is searched when, what is left out, and what that leaves unknown; and the answer of each layer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAMED = "a contract with `cycles` naming the class has all searched"
 
 @dataclass
 class LayerAnswer:
-    """What is known of one layer: its shortest cycle, how many edges were looked at, and why it cannot be answered."""
+    """The answer about one layer: its shortest cycle, how many edges were looked at, and why it cannot be answered."""
 
     compared: int = 0
     cycle: tuple[Edge, ...] = ()
@@ -42,7 +42,10 @@ class Cycles:
 
 @dataclass(frozen=True)
 class SearchTask:
-    """SpanSet to search for the layers of a family. rank_family: the family whose ranks `spans` are ranges of."""
+    """Spans to search for the layers of a family.
+
+    rank_family: the family whose ranks `spans` are ranges of.
+    """
 
     family: str
     rank_family: str
@@ -76,7 +79,7 @@ def rounds(spans: Mapping[str, SpanSet], cycles: Cycles, forbidden: Collection[s
 def _second_round(
     rest: Sequence[tuple[str, SpanSet, tuple[Layer, ...]]], cycles: Cycles, forbidden: Collection[str]
 ) -> Iterator[SearchTask]:
-    """What the first round left out, for the layers that must have it; in the others' answers, how much was not searched."""
+    """The rest of the first round, for the layers that must have it; in the others' answers, how much was not searched."""
     for family, spans, layers in rest:
         left = int(spans.sizes.sum())
         if not left:

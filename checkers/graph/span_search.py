@@ -45,7 +45,7 @@ class Edge(NamedTuple):
 
 
 class OperationInterval(NamedTuple):
-    """When an operation began and was surely over (FOREVER: never), and its process."""
+    """The interval of an operation: when it began and was surely over (FOREVER: never), and its process."""
 
     begin: int
     end: int
@@ -56,8 +56,9 @@ class OperationInterval(NamedTuple):
 class BestCycle:
     """The shortest cycle of a layer so far.
 
-    unfinished: how many searches gave up before they were through. effort: steps made since there is a cycle. detours: steps
-    that all detours together may still make.
+    unfinished: how many searches gave up before they were through.
+    effort: steps made since there is a cycle.
+    detours: steps that all detours together may still make.
     """
 
     cycle: tuple[Edge, ...] = ()
@@ -67,7 +68,7 @@ class BestCycle:
 
     @property
     def good_enough(self) -> bool:
-        """Whether there can be no shorter cycle, or none was found with much effort."""
+        """True if there can be no shorter cycle, or none was found with much effort."""
         return bool(self.cycle) and (len(self.cycle) == 2 or self.effort > ENOUGH)
 
     def count_step(self) -> None:
@@ -87,9 +88,9 @@ def _from_lowest(cycle: tuple[Edge, ...]) -> tuple[Edge, ...]:
 
 
 def search_span(
-    layer: Layer, edges: Sequence[Edge], ranks: Mapping[int, int], intervals: Mapping[int, OperationInterval], found: BestCycle
+    layer: Layer, edges: Sequence[Edge], ranks: Mapping[int, int], intervals: Mapping[int, OperationInterval], best: BestCycle
 ) -> None:
-    """Look for a shorter cycle of the layer than `found` holds, among these edges of one span."""
+    """Look for a shorter cycle of the layer than `best` holds, among these edges of one span."""
     usable = [edge for edge in edges if edge.kind in layer.kinds]
     for operations in _components(layer, usable, intervals):
         inside = [edge for edge in usable if edge.source in operations and edge.target in operations]
@@ -97,13 +98,13 @@ def search_span(
             component = _Component(layer, inside, intervals)
             backward = (edge for edge in component.distinct if ranks[edge.source] > ranks[edge.target])
             for start in sorted(backward, key=lambda edge: (-edge.kind, edge)):  # rw first: they are few
-                if found.good_enough:
+                if best.good_enough:
                     return
-                component.search_from(start, found)
+                component.search_from(start, best)
 
 
 def _may_hold_cycle(layer: Layer, edges: Sequence[Edge]) -> bool:
-    """Whether there are as many rw edges, and a wr edge, as a cycle of the layer must use."""
+    """True if there are as many rw edges, and a wr edge, as a cycle of the layer must use."""
     anti = sum(edge.kind == RW for edge in edges)
     reads = any(edge.kind not in (WW, RW) for edge in edges)
     return anti >= layer.anti and (reads or not layer.must_read)
@@ -163,7 +164,10 @@ def _first_after(begins: Sequence[int], end: int, order: int) -> int:
 # Walks
 # --------------------------------------------------------------------------------------------------
 class _Onward:
-    """The edges from an operation, each with the state after it. places: by target, where they stand in the list."""
+    """The edges from an operation, each with the state after it.
+
+    places: by target, where they stand in the list.
+    """
 
     def __init__(self, edges: list[tuple[Edge, int]]) -> None:
         self.edges = edges
@@ -202,7 +206,7 @@ class _Component:
         self.place_on = {(timeline, op): at for timeline, (members, _) in self.timelines.items() for at, op in enumerate(members)}
 
     def state_after(self, state: int, kind: int) -> int | None:
-        """What a walk has used after one more edge; None when the layer does not allow that many."""
+        """The state of a walk after one more edge: what it has used; None when the layer does not allow that many."""
         if kind == RW:
             count = min(state // COUNT + 1, SEVERAL)
             return None if self.layer.anti == 1 and state >= COUNT else count * COUNT | state % COUNT
@@ -211,7 +215,7 @@ class _Component:
         return state | READ if kind not in (WW, PROCESS, REALTIME) else state
 
     def is_cycle(self, state: int) -> bool:
-        """Whether a closed walk that used this is a cycle of the layer."""
+        """True if a closed walk that used this is a cycle of the layer."""
         read, ordered, anti = state & READ, state & ORDERED, state // COUNT
         return bool((read or not self.layer.must_read) and (ordered or not self.layer.order) and anti == self.layer.anti)
 
@@ -224,7 +228,7 @@ class _Component:
     def timeline_of(self, op: int, order: int) -> tuple[int, int]:
         return order, self.intervals[op].process if order == BY_PROCESS else -1
 
-    def search_from(self, start: Edge, found: BestCycle) -> None:
+    def search_from(self, start: Edge, best: BestCycle) -> None:
         """Breadth first from the head of a backward edge to its tail: the shortest closed walk through the edge.
 
         A state is an operation and what was used up to it; each is entered once, from the state that reached it first.
@@ -241,24 +245,24 @@ class _Component:
         queue, left = deque([origin]), BUDGET
         while queue:
             here = queue.popleft()
-            if found.cycle and depth[here] + 1 >= len(found.cycle):
+            if best.cycle and depth[here] + 1 >= len(best.cycle):
                 return
             for edge, state in self._edges_onward(*here, unreached):
                 left -= 1
-                found.count_step()
+                best.count_step()
                 if edge.target == goal and self.is_cycle(state):
                     walk = (start, *_path(parents, here), edge)
                     if len({step.source for step in walk}) == len(walk):
-                        found.offer(walk)
+                        best.offer(walk)
                     else:
-                        self.detour(start, len(walk), found)
+                        self.detour(start, len(walk), best)
                     return
                 there = (edge.target, state)
                 if edge.target != goal and there not in parents:
                     parents[there], depth[there] = (here, edge), depth[here] + 1
                     queue.append(there)
-            if left < 0 or found.good_enough:
-                found.unfinished += left < 0
+            if left < 0 or best.good_enough:
+                best.unfinished += left < 0
                 return
 
     def _edges_onward(self, op: int, state: int, unreached: dict[tuple[tuple[int, int], int], int]) -> Iterator[tuple[Edge, int]]:
@@ -279,70 +283,70 @@ class _Component:
             for other in others:
                 yield Edge(op, other, kind), after
 
-    def detour(self, start: Edge, shortest: int, found: BestCycle) -> None:
+    def detour(self, start: Edge, shortest: int, best: BestCycle) -> None:
         """The shortest closed walk visits an operation twice: look for a cycle that does not, in rising length, within bounds."""
-        allowed = min(DETOUR_BUDGET, found.detours)
+        allowed = min(DETOUR_BUDGET, best.detours)
         budget = [allowed]  # steps left, counted down by the recursion
         first = self.state_after(0, start.kind)
         members = len({op for edge in self.edges for op in (edge.source, edge.target)})
         for length in range(shortest, min(DETOUR_LENGTH, members) + 1):
-            if found.cycle and length >= len(found.cycle):
+            if best.cycle and length >= len(best.cycle):
                 return
-            if first is not None and self._simple_cycle([start], first, {start.source, start.target}, length, budget, found):
+            if first is not None and self._simple_cycle([start], first, {start.source, start.target}, length, budget, best):
                 return
             if budget[0] < 0:
                 break
-        found.detours -= allowed - max(0, budget[0])
-        found.unfinished += int(budget[0] < 0 or members > DETOUR_LENGTH)
+        best.detours -= allowed - max(0, budget[0])
+        best.unfinished += int(budget[0] < 0 or members > DETOUR_LENGTH)
 
     def _simple_cycle(
-        self, walk: list[Edge], state: int, seen: set[int], length: int, budget: list[int], found: BestCycle
+        self, walk: list[Edge], state: int, seen: set[int], length: int, budget: list[int], best: BestCycle
     ) -> bool:
         """Depth first: whether a walk can be closed within so many edges, without a second visit anywhere. Keeps the cycle.
 
         walk, seen: as they were given when it cannot.
         """
         goal, onward = walk[0].source, self._all_onward(walk[-1].target, state)
-        last, shorter = len(walk) + 1 == length, found.cycle
+        last, shorter = len(walk) + 1 == length, best.cycle
         if last and not shorter:
-            return self._closed(walk, onward, budget, found)
+            return self._closed(walk, onward, budget, best)
         for edge, after in onward.edges:
             budget[0] -= 1
             if shorter:
-                found.count_step()
-            if budget[0] < 0 or (shorter and found.good_enough):
+                best.count_step()
+            if budget[0] < 0 or (shorter and best.good_enough):
                 return False
             target = edge.target
             if target == goal and self.is_cycle(after):
-                found.offer((*walk, edge))
+                best.offer((*walk, edge))
                 return True
             if last or target in seen:
                 continue
             walk.append(edge)
             seen.add(target)
-            if self._simple_cycle(walk, after, seen, length, budget, found):
+            if self._simple_cycle(walk, after, seen, length, budget, best):
                 return True
             walk.pop()
             seen.remove(target)
         return False
 
-    def _closed(self, walk: Sequence[Edge], onward: _Onward, budget: list[int], found: BestCycle) -> bool:
-        """Whether an edge closes a walk, at the cost of looking at one after the other: the last step, as most steps are."""
+    def _closed(self, walk: Sequence[Edge], onward: _Onward, budget: list[int], best: BestCycle) -> bool:
+        """True if an edge closes a walk, at the cost of looking at one after the other: the last step, as most steps are."""
         for at in onward.places.get(walk[0].source, ()):
             edge, after = onward.edges[at]
             if at < budget[0] and self.is_cycle(after):
                 budget[0] -= at + 1
-                found.offer((*walk, edge))
+                best.offer((*walk, edge))
                 return True
         budget[0] = max(-1, budget[0] - len(onward.edges))
         return False
 
     def _all_onward(self, op: int, state: int) -> _Onward:
         """Every edge from an operation, listed once: a detour comes by again and again."""
-        found = self.onward.get((op, state))
-        if found is None:
-            found = self.onward[op, state] = _Onward(list(self._edges_onward(op, state, {})))
-        return found
+        onward = self.onward.get((op, state))
+        if onward is None:
+            onward = self.onward[op, state] = _Onward(list(self._edges_onward(op, state, {})))
+        return onward
 
 
 def _path(parents: Mapping[tuple[int, int], tuple[tuple[int, int], Edge] | None], state: tuple[int, int]) -> list[Edge]:

@@ -1,4 +1,4 @@
-"""Where cycles can lie: every operation gets one point in its own interval, and only edges that go back can close a cycle.
+"""Spans in which cycles can lie: every operation gets one point in its own interval, only edges that go back can close a cycle.
 
 docs/graphs.md has the proof. All arrays are small beside the records: one number per operation.
 """
@@ -32,14 +32,14 @@ class SpanSet:
         return np.asarray(self.high - self.low + 1)
 
     def of(self, ranks: Ints) -> Ints:
-        """Which span each rank lies in, NONE for none: the last one that begins at or below it, unless that ends below it."""
+        """The span in which each rank lies, NONE for none: the last one that begins at or below it, unless that ends below it."""
         if not len(self.low):
             return np.full(len(ranks), NONE, dtype=np.int64)
         at = np.searchsorted(self.low, ranks, side="right") - 1
         return np.where((at >= 0) & (ranks <= self.high[at]), at, NONE)
 
     def around(self, source: Any, target: Any) -> tuple[Any, Ints]:
-        """Which pairs of ranks lie in one span, as positions, and which span that is."""
+        """Pairs of ranks that lie in one span, as positions, and which span that is."""
         span = self.of(source)
         some = np.flatnonzero(span != NONE)  # mostly few, so that the others' second ranks need not be looked up
         span = span[some]
@@ -74,7 +74,9 @@ def merge_all(parts: Sequence[SpanSet]) -> SpanSet:
 # Points
 # --------------------------------------------------------------------------------------------------
 def ends(view: Overview, part: slice = slice(None)) -> Ints:
-    """When each operation (of a part) was surely over: the completion of an ok one; anything else may act later, so never."""
+    """The time at which each operation (of a part) was surely over: the completion of an ok one; anything else may act later, so
+    never.
+    """
     end = view.end[part]
     return np.where(view.ok[part] & (end != NONE), np.maximum(end, view.time[part]), FOREVER)
 

@@ -23,13 +23,13 @@ LARGE = 64 << 20  # bytes of packed rows; unpacked and sorted they need about fi
 
 
 def is_large(size: int) -> bool:
-    """Whether a partition of so many bytes is judged alone on its machine."""
+    """True if a partition of so many bytes is judged alone on its machine."""
     return size >= LARGE
 
 
 @contextmanager
 def large_partition_lock(size: int) -> Iterator[None]:
-    """For a partition of so many bytes: wait until no other large one is judged on this machine.
+    """Wait, with a large partition of so many bytes, until no other is judged on this machine.
 
     The lock is the kernel's (`flock`), which frees it when a worker dies.
     """
@@ -68,7 +68,7 @@ class PackedParts:
         self.size += part.size
         self._parts.append(part)
         if self.size >= LARGE and isinstance(part, PackedPart):
-            self._parts = [self._stored(one) if isinstance(one, PackedPart) else one for one in self._parts]
+            self._parts = [self._stored(piece) if isinstance(piece, PackedPart) else piece for piece in self._parts]
 
     def take(self, arrays: ArrayFiles) -> list[PackedPart]:
         """All parts, once; those in files as views of these, which `arrays` maps. Raises OSError."""

@@ -26,7 +26,7 @@ def records_of(source: Source, ops: Iterable[int]) -> pa.Table:
 def returned(
     batches: Iterable[pa.RecordBatch], identities: pa.Array, isolation: str, unnamed: bool
 ) -> Iterator[set[tuple[str, int]]]:
-    """Which of some records the operations of an isolation level got, in batches of `READ_COLUMNS`: (partition, identity).
+    """Records among some that the operations of an isolation level got, in batches of `READ_COLUMNS`: (partition, identity).
 
     unnamed: operations whose level is not known count too.
     """

@@ -61,7 +61,7 @@ class Overview:
 
     @cached_property
     def dense(self) -> bool:
-        """Whether operations are numbered without a gap from 0, so that an index is a position."""
+        """True if operations are numbered without a gap from 0, so that an index is a position."""
         return not len(self) or (self.index[0] == 0 and int(self.index[-1]) == len(self) - 1)
 
     @cached_property
@@ -71,12 +71,12 @@ class Overview:
 
     @cached_property
     def writing_processes(self) -> Any:
-        """Those of which an operation may write, in order."""
+        """Processes of which an operation may write, in order."""
         return np.unique(self.process[self.txn | self.send])
 
     @cached_property
     def last_write_began(self) -> int:
-        """When the last operation of such a process began."""
+        """The time at which the last operation of such a process began."""
         return int(self.time[among(self.process, self.writing_processes)].max(initial=0))
 
     def at(self, index: Any) -> Any:
@@ -90,9 +90,9 @@ def read_overview(history: Source | Path, isolation: str = COMMITTED_LEVEL) -> O
     isolation: the level of readers whose own is not known.
     """
     source = LocalSource(history) if isinstance(history, Path) else history
-    found = build_overview(*source.batches(COLUMNS, TEXTS), isolation)
+    overview = build_overview(*source.batches(COLUMNS, TEXTS), isolation)
     pa.default_memory_pool().release_unused()
-    return found
+    return overview
 
 
 def build_overview(count: int, batches: Iterable[pa.RecordBatch], isolation: str = COMMITTED_LEVEL) -> Overview:
@@ -116,15 +116,15 @@ def build_overview(count: int, batches: Iterable[pa.RecordBatch], isolation: str
     begun = _begun(finals, settling, settled[-1]["time"] if settled else FOREVER, columns)
     final_reads = {partition: replace(final, begun=begun[partition]) for partition, final in final_reads.items()}
     arrays = ArrayFiles()
-    kept = {name: arrays.kept(columns.pop(name)) for name in list(columns)}
-    return Overview(**kept, **settling, arrays=arrays, final_reads=final_reads, resets=_resets(assigned))
+    stored = {name: arrays.stored(columns.pop(name)) for name in list(columns)}
+    return Overview(**stored, **settling, arrays=arrays, final_reads=final_reads, resets=_resets(assigned))
 
 
 _FLAGS = ("ok", "failed", "txn", "send", "main", "writer")
 
 
 def _outcomes(batch: pa.RecordBatch, process: Any) -> dict[str, Any]:
-    """How some operations ended and what they are, from their texts."""
+    """Outcomes and kinds of some operations, from their texts."""
 
     def has(column: str, word: str) -> Bools:
         texts = batch.column(column)
@@ -174,12 +174,13 @@ def _resets(rows: list[dict[str, Any]]) -> Resets:
 
 
 def _first_times(rows: list[dict[str, Any]], numbers: dict[str, Any]) -> dict[int, int]:
-    """When each process that made a final read began its first operation."""
+    """The time at which each process that made a final read began its first operation."""
     return {process: int(numbers["time"][numbers["process"] == process].min()) for process in {row["process"] for row in rows}}
 
 
 def _begun(finals: list[dict[str, Any]], settling: dict[str, Any], settled_ns: int, columns: dict[str, Any]) -> dict[str, int]:
-    """When the final phase of each partition began: with the first operation of one of its final readers, or with settling.
+    """The time at which the final phase of each partition began: with the first operation of one of its final readers, or
+    settling.
 
     The end up to which its readers read is measured then.
     """
@@ -215,7 +216,7 @@ def _settling(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def _final_reads(
     rows: list[dict[str, Any]], settled: dict[str, tuple[int, int]], first: dict[int, int], isolation: str
 ) -> dict[str, FinalRead]:
-    """Which final reads of each partition were complete: returned ok, and went up to the end offset or beyond."""
+    """The complete final reads of each partition: returned ok, and went up to the end offset or beyond."""
     complete: dict[str, dict[bool, dict[int, int]]] = {}
     reader: dict[int, tuple[int, int, int]] = {}
     for row in rows:

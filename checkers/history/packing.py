@@ -67,8 +67,8 @@ def _run(values: Any, least: int, greatest: int) -> Run:
 
 
 def _values(content: bytes | memoryview, start: int, rows: int, least: int, width: int) -> Ints:
-    found = np.full(rows, least) if not width else np.frombuffer(content, TYPES[width], rows, start).astype(np.int64)
-    return np.add(found, least, out=found) if width and least else found
+    values = np.full(rows, least) if not width else np.frombuffer(content, TYPES[width], rows, start).astype(np.int64)
+    return np.add(values, least, out=values) if width and least else values
 
 
 def _aligned(size: int) -> int:

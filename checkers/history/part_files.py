@@ -15,7 +15,7 @@ from fencepost.checkers.history.scan import NamedPart, PackedPart
 
 
 class StoredPart(NamedTuple):
-    """Where a packed part lies: a file, where in it, and how many bytes `shared` and `own` have, one after the other."""
+    """The place of a packed part: a file, where in it, and how many bytes `shared` and `own` have, one after the other."""
 
     side: int
     path: str
@@ -30,7 +30,7 @@ class StoredPart(NamedTuple):
 
 
 class StoredMessage(NamedTuple):
-    """Where a message lies: a file, where in it, and how many bytes it has."""
+    """The place of a message: a file, where in it, and how many bytes it has."""
 
     path: str
     start: int

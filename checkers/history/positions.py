@@ -47,12 +47,12 @@ class Spans:
 
     @classmethod
     def of(cls, spans: Iterable[tuple[int, int, int]]) -> Spans:
-        """From (process, first operation, last operation)."""
+        """Make stretches from (process, first operation, last operation)."""
         keys = np.array(sorted((_key(process, first), _key(process, last)) for process, first, last in spans), dtype=np.int64)
         return cls(*keys.reshape(-1, 2).T)
 
     def hold(self, process: Ints, first: Ints, last: Ints) -> Bools:
-        """Whether one stretch has both operations of a process."""
+        """True where one stretch has both operations of a process."""
         if not len(self.first):
             return np.zeros(len(process), dtype=np.bool_)
         start, stop = _key(process, first), _key(process, last)
@@ -64,7 +64,8 @@ class Spans:
 class Positions(Resets):
     """Resets, and what else is known of positions.
 
-    members: when a process was a member of a group. owned: partition -> when such a member surely owned it.
+    members: when a process was a member of a group.
+    owned: partition -> when such a member surely owned it.
     split_polls: partition -> operations of members that got records of it in several polls.
     starts: partition -> assignments that surely moved a process to its start.
     incomplete: partitions of which some poll may have returned records that the history lacks (None: any).
@@ -78,11 +79,11 @@ class Positions(Resets):
 
     @property
     def any_group(self) -> bool:
-        """Whether anybody was a member of a group."""
+        """True if anybody was a member of a group."""
         return bool(len(self.members.first))
 
     def between(self, partition: str, process: Ints, first: Ints, last: Ints) -> Bools:
-        """As `Resets.between`; a member of a group also must have owned the partition throughout."""
+        """Same as `Resets.between`; a member of a group also must have owned the partition throughout."""
         reset = super().between(partition, process, first, last)
         if not self.any_group:
             return reset
@@ -90,7 +91,10 @@ class Positions(Resets):
         return reset | (member & ~self.owned.get(partition, Spans()).hold(process, first, last))
 
     def rebalance_between(self, partition: str, process: Ints, op: Ints, several: Bools) -> Bools:
-        """Whether a rebalance may lie between two reads of one operation. several: they surely come from two polls."""
+        """True where a rebalance may lie between two reads of one operation.
+
+        several: they surely come from two polls.
+        """
         if not self.any_group:
             return np.zeros(len(process), dtype=np.bool_)
         split = several | np.isin(_key(process, op), self.split_polls.get(partition, _empty()))
@@ -98,12 +102,13 @@ class Positions(Resets):
         return np.asarray(split & member & ~self.owned.get(partition, Spans()).hold(process, op, op))
 
     def may_lack_reads(self, partition: str) -> bool:
-        """Whether the history may lack records that were read from a partition."""
+        """True if the history may lack records that were read from a partition."""
         return self.incomplete is None or partition in self.incomplete
 
     def from_start(self, partition: str, process: Ints, first: Ints, last: Ints) -> Bools:
-        """Whether a process went back to the partition's start between two operations (NONE: ever before), and was not assigned
-        anew since."""
+        """True where a process went back to the partition's start between two operations (NONE: ever before), and stayed assigned
+        since.
+        """
         starts = self.starts.get(partition, _empty())
         if not len(starts):
             return np.zeros(len(process), dtype=np.bool_)
@@ -116,7 +121,8 @@ class Positions(Resets):
 def positions(overview: Overview, history: Source, contract: Mapping[str, str], incomplete: bool = False) -> Positions:
     """The positions of a history's consumers.
 
-    contract: `consumption` and `aborted_polls` count. incomplete: polls may be missing in the history.
+    contract: `consumption` and `aborted_polls` count.
+    incomplete: polls may be missing in the history.
     """
     subscribed, recorded = contract["consumption"] == "subscribed", contract["consumption"] == "recorded"
     replaced = contract["aborted_polls"] == "rewound"  # Jepsen's client: a new one after every operation without known outcome
@@ -153,10 +159,10 @@ def _rows(history: Source, every: bool, replaced: bool) -> list[dict[str, Any]]:
 
 def _parsed(detail: str | None) -> dict[str, Any]:
     try:
-        found = json.loads(detail) if detail else {}
+        parsed = json.loads(detail) if detail else {}
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return parsed if isinstance(parsed, dict) else {}
 
 
 # --------------------------------------------------------------------------------------------------
@@ -164,9 +170,11 @@ def _parsed(detail: str | None) -> dict[str, Any]:
 # --------------------------------------------------------------------------------------------------
 @dataclass
 class _Consumer:
-    """group: since which operation it is a member of a group (None: it is none). owned: partitions, and since which operation.
+    """A consumer while its operations are followed.
 
+    group: since which operation it is a member of a group (None: it is none).
     assigned: what it may read (None: anything).
+    owned: partitions, and since which operation.
     """
 
     group: int | None
@@ -176,7 +184,7 @@ class _Consumer:
 
 @dataclass
 class _Tracks:
-    """What is known of the consumers after all operations: lists of (process, operation, ...) and of keys.
+    """The state of the consumers after all operations: lists of (process, operation, ...) and of keys.
 
     unknown: operations after which a process's position is unknown. The others are as in `Positions`.
     """
@@ -202,9 +210,11 @@ class _Tracks:
 def _tracks(rows: Sequence[Mapping[str, Any]], subscribed: bool, replaced: bool, recorded: bool = False) -> _Tracks:
     """Follow every consumer through its operations, in order.
 
-    replaced: as in `_rows`. subscribed: a consumer is a member of a group until it is assigned partitions. Where assignments are
-    recorded at all, a consumer that has none reads nothing. recorded: a consumer is a member from its `subscribe` on, and else
-    assigned, without a word of it, all that there is.
+    subscribed: a consumer is a member of a group until it is assigned partitions.
+    replaced: as in `_rows`.
+    recorded: a consumer is a member from its `subscribe` on, and else assigned, without a word of it, all that there is.
+
+    Where assignments are recorded at all, a consumer that has none reads nothing.
     """
     tracks, consumers = _Tracks(), dict[int, _Consumer]()
     nothing: list[str] | None = [] if not recorded and any(row["f"] in ("assign", "subscribe") for row in rows) else None

@@ -75,11 +75,11 @@ def _packed(batch: pa.RecordBatch) -> Iterator[NamedPart]:
 
 
 def _operations(batch: pa.RecordBatch) -> dict[str, Any]:
-    """What is known of each operation as numbers; `flags` instead of texts."""
+    """The columns of each operation that are numbers; `flags` instead of texts."""
     end = _numbers(batch.column("end"))
-    found = {"op": _numbers(batch.column("index")), "process": _numbers(batch.column("process"))}
+    numbers = {"op": _numbers(batch.column("index")), "process": _numbers(batch.column("process"))}
     over = np.where(_has(batch.column("type"), "ok"), end, NONE)
-    return {**found, "decided": _numbers(batch.column("decided")), "over": over, "flags": _flags(batch)}
+    return {**numbers, "decided": _numbers(batch.column("decided")), "over": over, "flags": _flags(batch)}
 
 
 def _flags(batch: pa.RecordBatch) -> Any:
@@ -97,7 +97,7 @@ def _flags(batch: pa.RecordBatch) -> Any:
 
 
 def _has(texts: pa.Array, word: str) -> Bools:
-    """Where some texts, dictionary-encoded or not, are a word."""
+    """True where some texts, dictionary-encoded or not, are a word."""
     coded = _coded(texts)
     return np.asarray(pc.fill_null(pc.equal(coded.indices, coded.dictionary.index(word)), False))
 

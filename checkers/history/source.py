@@ -50,13 +50,13 @@ class Source(Protocol):
         """A row per operation."""
 
     def has(self, column: str) -> bool:
-        """Whether the history has a column that may be absent."""
+        """True if the history has a column that may be absent."""
 
     def map_batches(self, spark: SparkSession, columns: Sequence[str], job: Job) -> RDD[Any]:
-        """What a job makes of some columns, on Spark's executors, about `MOPS_PER_BATCH` micro-operations at a time."""
+        """The results of a job over some columns, on Spark's executors, about `MOPS_PER_BATCH` micro-operations at a time."""
 
     def batches(self, columns: Sequence[str], texts: Sequence[str] = ()) -> tuple[int, Iterator[pa.RecordBatch]]:
-        """How many operations there are, and some of their columns, `texts` dictionary-encoded; in any order."""
+        """The number of operations, and some of their columns, `texts` dictionary-encoded; in any order."""
 
     def select(self, columns: Sequence[str], condition: pc.Expression) -> pa.Table:
         """Some columns of the operations for which a condition (on the same columns) holds."""
@@ -77,7 +77,7 @@ def source_of(run: Run, spark: Callable[[], SparkSession]) -> Source:
 
 
 def last_cause(error: Exception) -> str:
-    """Why something did not work: the last cause in the JVM's text, or else its first line."""
+    """The reason why something did not work: the last cause in the JVM's text, or else its first line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("Caused by:")]
     return (causes or lines or [""])[-1 if causes else 0].removeprefix("Caused by: ")[:300]
@@ -173,7 +173,7 @@ class SmallFile:
 
     @cached_property
     def kinds(self) -> frozenset[str]:
-        """What the operations' `f` are: of most kinds there is none in most histories."""
+        """The values of the operations' `f`: of most kinds there is none in most histories."""
         return frozenset(self.columns(["f"])["f"].unique().to_pylist())
 
     def columns(self, names: Sequence[str], texts: Sequence[str] = ()) -> pa.Table:
@@ -200,7 +200,7 @@ def _tasks(metadata: pq.FileMetaData, most: int) -> list[list[int]]:
 
 
 def _mop_count(metadata: pq.FileMetaData, group: int) -> int:
-    """How many micro-operations a row group holds, or a little more."""
+    """The number of micro-operations that a row group holds, or a little more."""
     columns = metadata.row_group(group)
     sizes = [columns.column(number).num_values for number in range(columns.num_columns)]
     return max(sizes, default=0)
@@ -223,7 +223,7 @@ def _read_group(file: pq.ParquetFile, group: int, columns: Sequence[str]) -> Ite
 
 
 def _may_hold(group: pq.RowGroupMetaData, wanted: Ints) -> bool:
-    """Whether the statistics of a row group allow that one of these sorted indices is in it."""
+    """True if the statistics of a row group allow that one of these sorted indices is in it."""
     columns = (group.column(number) for number in range(group.num_columns))
     known = next((column.statistics for column in columns if column.path_in_schema == "index"), None)
     if known is None or not known.has_min_max:
@@ -261,7 +261,7 @@ class SparkSource:
 
     def map_batches(self, spark: SparkSession, columns: Sequence[str], job: Job) -> RDD[Any]:
         def made(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return (pa.RecordBatch.from_pydict({"made": [pickle.dumps(one)]}) for one in job(batches))
+            return (pa.RecordBatch.from_pydict({"made": [pickle.dumps(result)]}) for result in job(batches))
 
         return self._table.select(*columns).mapInArrow(made, "made binary").rdd.map(lambda row: pickle.loads(row[0]))
 
@@ -284,8 +284,8 @@ class SparkSource:
 
     def original_values(self, identities: Ints) -> dict[int, str]:
         named = self.spark.read.parquet(f"{self.url.rpartition('/')[0]}/{RunFile.VALUES}").select("v", "value")
-        found = self._among(named, "v", identities)
-        return _value_names(whole_table(_collected(found)[1], found))
+        rows = self._among(named, "v", identities)
+        return _value_names(whole_table(_collected(rows)[1], rows))
 
     def _among(self, table: DataFrame, column: str, wanted: Ints) -> DataFrame:
         """The rows in which a number is one of those wanted."""
@@ -296,7 +296,7 @@ class SparkSource:
 def _collected(
     table: DataFrame, condition: pc.Expression | None = None, texts: Sequence[str] = ()
 ) -> tuple[int, Iterator[pa.RecordBatch]]:
-    """How many rows of a table meet a condition, and these rows."""
+    """The number of rows of a table that meet a condition, and these rows."""
     packed = table.mapInArrow(_packer(condition, tuple(texts)), _MESSAGE_COLUMNS).toArrow()
     messages = (message.as_buffer() for chunk in packed["message"].chunks for message in chunk)
     return pc.sum(packed["rows"]).as_py() or 0, (batch for message in messages for batch in pa.ipc.open_stream(message))
@@ -315,8 +315,8 @@ def _packer(condition: pc.Expression | None, texts: Sequence[str]) -> Job:
 
 def whole_table(batches: Iterable[pa.RecordBatch], like: DataFrame) -> pa.Table:
     """Batches as one table; with the columns of `like` when there is none."""
-    found = list(batches)
-    return pa.Table.from_batches(found) if found else to_arrow_schema(like.schema).empty_table()
+    collected = list(batches)
+    return pa.Table.from_batches(collected) if collected else to_arrow_schema(like.schema).empty_table()
 
 
 def message(rows: pa.RecordBatch) -> bytes:
@@ -337,5 +337,5 @@ def to_message(table: pa.Table) -> bytes:
 
 
 def from_message(stream: bytes) -> pa.Table:
-    """What `to_message` wrote."""
+    """The table that `to_message` wrote."""
     return pa.ipc.open_stream(stream).read_all()

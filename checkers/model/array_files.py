@@ -24,9 +24,9 @@ DROP_EVERY_S = 0.15
 
 
 class Arrays:
-    """Where arrays are kept that nobody changes any more: in memory."""
+    """Arrays that nobody changes any more, in memory."""
 
-    def kept(self, values: Any) -> Any:
+    def stored(self, values: Any) -> Any:
         """An array with the same values, or of a tuple each member."""
         return values
 
@@ -36,7 +36,7 @@ class Arrays:
 
 
 class ArrayFiles(Arrays):
-    """Files without names, each with one array; a file ends with its array. What is kept is read-only.
+    """Files without names, each with one array; a file ends with its array. A stored array is read-only.
 
     folder: where they lie (None: the temporary directory). A small array stays in memory, and one for which the disk has no room.
     """
@@ -46,10 +46,10 @@ class ArrayFiles(Arrays):
         self._maps: WeakSet[mmap.mmap] = WeakSet()
         self._lock = Lock()
 
-    def kept(self, values: Any) -> Any:
-        """As `Arrays.kept`. What lies in a file already is returned as it is."""
+    def stored(self, values: Any) -> Any:
+        """Same as `Arrays.stored`. What lies in a file already is returned as it is."""
         if type(values) is tuple:
-            return tuple(map(self.kept, values))
+            return tuple(map(self.stored, values))
         if not isinstance(values, np.ndarray) or values.nbytes < SMALL or _is_mapped(values):
             return values
         with suppress(OSError):
@@ -57,7 +57,7 @@ class ArrayFiles(Arrays):
         return values
 
     def taken(self, values: Any, positions: Any) -> Any:
-        """As `Arrays.taken`, some of them at a time."""
+        """Same as `Arrays.taken`, some of them at a time."""
         if len(positions) * values.itemsize >= SMALL:
             with suppress(OSError):
                 parts = np.array_split(positions, -(-len(positions) * values.itemsize // MOST_AT_ONCE))
@@ -88,7 +88,7 @@ class ArrayFiles(Arrays):
 
     @contextmanager
     def dropping_pages(self) -> Iterator[None]:
-        """For the length of a block all pages are dropped a few times a second, so that only those in use are mapped."""
+        """Drop all pages a few times a second for the length of a block, so that only those in use are mapped."""
         over = Event()
 
         def run() -> None:

@@ -14,7 +14,7 @@ MOST_IN_TABLE = 1 << 16
 
 
 def among(values: Any, few: Any) -> Bools:
-    """Whether values are among a few numbers, as `np.isin` says, in a fifth of its time where these lie close together.
+    """True for each value that is among a few numbers, as `np.isin` says, in a fifth of its time where these lie close together.
 
     A table has an entry for each number from the least of them to the greatest, and one before and after for all others.
     """

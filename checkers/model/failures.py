@@ -1,4 +1,4 @@
-"""What a check raised, in one line for its author: the error, and where in the check's own file it came from."""
+"""A check's error in one line for its author: the error, and where in the check's own file it came from."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def described(error: BaseException, function: Callable[..., Any] | None = None) 
     """
     frames = traceback.extract_tb(error.__traceback__)
     own = getattr(getattr(function, "__code__", None), "co_filename", "")
-    frame = next((one for one in reversed(frames) if one.filename == own), frames[-1] if frames else None)
+    frame = next((entry for entry in reversed(frames) if entry.filename == own), frames[-1] if frames else None)
     text = " ".join(f"{type(error).__name__}: {error}".split())
     if frame is None:
         return text

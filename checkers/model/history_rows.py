@@ -29,7 +29,8 @@ CHANGED = {"type": pa.string(), "detail": pa.string()}  # columns of operations 
 class HistoryRows:
     """A history taken apart.
 
-    table: its columns as they were read, without `mops`. ops: a row per operation (`OPS`), in the order of the history.
+    table: its columns as they were read, without `mops`.
+    ops: a row per operation (`OPS`), in the order of the history.
     mops: op (position in `ops`), at (where in the operation; inserted ones lie between), kind, partition and `NUMBERS`.
     """
 
@@ -73,7 +74,7 @@ class HistoryRows:
         return ops.assign(txn=txn, status=status, committed=level, fine=ops["type"] == "ok")
 
     def shared(self, make: Callable[[HistoryRows], Made]) -> Made:
-        """What a function makes of this history: computed once, and shared by the damages that need it."""
+        """The value that a function makes of this history: computed once, and shared by the damages that need it."""
         if make not in self._made:
             self._made[make] = make(self)
         return self._made[make]  # type: ignore[no-any-return]
@@ -121,31 +122,31 @@ class HistoryRows:
 
     # ---- changing ----
     def without(self, labels: Any) -> HistoryRows:
-        """Without these micro-operations (labels of `mops`)."""
+        """The history without these micro-operations (labels of `mops`)."""
         return replace(self, mops=self.mops.drop(index=labels))
 
     def only(self, partitions: Collection[str]) -> HistoryRows:
-        """Without the records of all other partitions; the operations stay."""
+        """The history without the records of all other partitions; the operations stay."""
         return replace(self, mops=self.mops[self.mops["partition"].isin(partitions)])
 
     def unread(self, records: Any) -> HistoryRows:
-        """These records are returned to nobody."""
+        """The history in which these records are returned to nobody."""
         gone = (self.mops["kind"] == 1) & self.mops["v"].isin(records)
         return replace(self, mops=self.mops[~gone])
 
     def with_values(self, labels: Any, column: str, values: Any) -> HistoryRows:
-        """With other values in one column of some micro-operations."""
+        """The history with other values in one column of some micro-operations."""
         mops = self.mops.copy()
         mops.loc[labels, column] = values
         return replace(self, mops=mops)
 
     def with_reads(self, added: pd.DataFrame) -> HistoryRows:
-        """With more reads: op, at, partition, v, offset, ended."""
+        """The history with more reads: op, at, partition, v, offset, ended."""
         new = added.assign(kind=1, began=NONE)[self.mops.columns]
         return replace(self, mops=pd.concat([self.mops, new], ignore_index=True))
 
     def with_operation(self, position: int, changes: Mapping[str, Any]) -> HistoryRows:
-        """With an operation changed (columns of `CHANGED`)."""
+        """The history with an operation changed (columns of `CHANGED`)."""
         ops = self.ops.copy()
         for name, value in changes.items():
             ops.loc[position, name] = value

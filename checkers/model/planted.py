@@ -13,8 +13,11 @@ COMMITTED_TXN = "needs a committed transaction, all of it read back at read_comm
 
 @dataclass(frozen=True)
 class DamagedHistory:
-    """A damaged history: what was done, in words, and the records and partitions it was done to.
+    """A damaged history, and what the damage was done to.
 
+    what: what was done, in words.
+    records: the records it was done to (identities).
+    partitions: the partitions it was done to.
     own_partitions: `partitions` and their processes are new, so that whatever is found in them comes from the damage.
     """
 
@@ -33,9 +36,10 @@ class PlantedDamage:
     """One way to spoil a history.
 
     plant: the damaged history, or None where this one has no place for it; decided by the random numbers alone.
-    expects: anomalies that must be found (those whose checks are installed). accompanying: others that the damage brings with
-    it by nature, so that they are no false alarm. needs: what a history must have for it, in words. cycle: the class of cycles
-    that is forbidden for this damage, so that the whole history is searched for it.
+    expects: anomalies that must be found (those whose checks are installed).
+    accompanying: others that the damage brings with it by nature, so that they are no false alarm.
+    needs: what a history must have for it, in words.
+    cycle: the class of cycles that is forbidden for this damage, so that the whole history is searched for it.
     """
 
     name: str

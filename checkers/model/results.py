@@ -1,4 +1,4 @@
-"""What a check returns."""
+"""Results of a check."""
 
 from __future__ import annotations
 

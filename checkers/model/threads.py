@@ -13,10 +13,12 @@ Made = TypeVar("Made")
 
 
 def results(functions: Sequence[Callable[[], Made]], threads: int) -> list[Made]:
-    """What functions return, in their order; they are begun in this order, so the longest should come first.
+    """The values that functions return, in their order.
 
-    threads: how many run at once; 1: one after the other, in this thread. Raises what the first of them in order raised, once
-    all have ended.
+    They are begun in this order, so the longest should come first. Raises what the first of them in order raised, once all have
+    ended.
+
+    threads: how many run at once; 1: one after the other, in this thread.
     """
     if threads == 1:
         return [function() for function in functions]

@@ -24,9 +24,10 @@ _INDEX_BITS = 40  # of an operation's history index, beside its process
 
 @dataclass(frozen=True)
 class FinalRead:
-    """How the final reads of one partition ended.
+    """The end of the final reads of one partition.
 
-    committed, uncommitted: processes whose final read at that isolation level was complete (position >= end).
+    committed: processes whose read_committed final read was complete (position >= end).
+    uncommitted: processes whose read_uncommitted final read was complete.
     reach: how far the complete read_committed reads went (the lowest `end` among them, an offset).
     stalled: the last stable offset was below the high watermark, so that read_committed could not see everything.
     unsettled: nobody knows whether it was: neither offset was looked up, and no read_uncommitted final read was complete.
@@ -49,7 +50,9 @@ class FinalRead:
 class Resets:
     """Operations that assigned a consumer anew (`assign`, `subscribe`), so that its position after them is unknown.
 
-    process, op: who and when (history index). unaffected: partition -> positions in both arrays of those that did not move it.
+    process: whose.
+    op: history index.
+    unaffected: partition -> positions in both arrays of those that did not move it.
     """
 
     process: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -57,7 +60,7 @@ class Resets:
     unaffected: Mapping[str, list[int]] = field(default_factory=dict)
 
     def between(self, partition: str, process: Ints, first: Ints, last: Ints) -> Bools:
-        """Whether each process was assigned a partition anew between two operations (history indices; NONE: ever before)."""
+        """True for each process that was assigned a partition anew between two operations (indices; NONE: ever before)."""
         if not len(self.op):
             return np.zeros(len(process), dtype=np.bool_)
         moving = np.delete(self.process << _INDEX_BITS | self.op, self.unaffected.get(partition, []))
@@ -68,7 +71,7 @@ class Resets:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the contract says about how a log is to be read; a check never looks at the contract itself.
+    """The contract as far as it says how a log is to be read; a check never looks at the contract itself.
 
     all_readers: every non-final reader is judged as read_committed, whatever it is.
     read_uncommitted: the workload reads at read_uncommitted, so that what such readers get is what it sees; readers whose own

@@ -1,4 +1,4 @@
-"""What somebody's own program made of its input, as seen from outside: which input each of its outputs names.
+"""Outputs of somebody's own program, as seen from outside: which input each of them names.
 
 The inputs are records of this run. What the program declares, and whether it had caught up, says the harness's `drain` operation.
 """
@@ -31,9 +31,12 @@ INPUTS = "inputs of a program"
 
 @dataclass(frozen=True)
 class Outputs:
-    """records: what read_committed readers got, a row for each time: `op`, `partition`, `offset`, `v` of the input that it
-    names (NONE: none), `ended`, and whether the operation is one of a `final` reader. declared: the value of the `drain`
-    operation; drain: that operation (history index, NONE: there is none), and when it ended (ns).
+    """Outputs of a program of somebody's own.
+
+    records: what read_committed readers got, a row for each time: `op`, `partition`, `offset`, `v` of the input that it names
+        (NONE: none), `ended`, and whether the operation is one of a `final` reader.
+    declared: the value of the `drain` operation.
+    drain: that operation (history index, NONE: there is none), and when it ended (ns).
     """
 
     records: pd.DataFrame
@@ -42,7 +45,7 @@ class Outputs:
 
 
 def has_application(run: RunView) -> bool:
-    """Whether the history is one of a program of somebody's own."""
+    """True if the history is one of a program of somebody's own."""
     return run.history.has("outputs") and outputs_of(run).drain[0] != NONE
 
 
@@ -74,7 +77,7 @@ def _no_records() -> pd.DataFrame:
 def _flat(batch: pa.RecordBatch, run: RunView) -> pd.DataFrame:
     """The outputs that one batch of operations read at read_committed."""
     lists = batch.column("outputs")
-    rows = dict(zip((one.name for one in lists.type.value_type), lists.flatten().flatten(), strict=True))
+    rows = dict(zip((field.name for field in lists.type.value_type), lists.flatten().flatten(), strict=True))
     parents = pc.list_parent_indices(lists)
     rows["op"] = batch.column("index").take(parents).cast(pa.int64())
     rows["final"] = pc.fill_null(batch.column("final").take(parents), False)
@@ -93,15 +96,15 @@ def input_places(log: PartitionLog, brief: bool = False) -> PartitionMessages:
 
 
 def _gathered(run: RunView) -> pd.DataFrame:
-    """What `input_places` gave of each partition: `v`, `partition`, `offset`."""
+    """Rows that `input_places` gave of each partition: `v`, `partition`, `offset`."""
     if run.gathered.error:
         raise RuntimeError(run.gathered.error)  # nobody knows which inputs are visible
-    found = [_no_records()[["v", "partition", "offset"]]]
+    tables = [_no_records()[["v", "partition", "offset"]]]
     for name, message in run.gathered.to_driver:
         if name == INPUTS:
             table = from_message(message)
-            found.append(table.to_pandas().assign(partition=table.schema.metadata[b"partition"].decode()))
-    return pd.concat(found)
+            tables.append(table.to_pandas().assign(partition=table.schema.metadata[b"partition"].decode()))
+    return pd.concat(tables)
 
 
 class Application:
@@ -131,12 +134,12 @@ class Application:
         """The outputs in the complete read_committed final reads, each once, by partition and offset."""
         records = self.outputs.records
         whole = self.read_back(self.written)
-        found = records[records["final"] & records["partition"].isin(whole)]
-        return found.drop_duplicates(["partition", "offset"]).sort_values(["partition", "offset"], ignore_index=True)
+        rows = records[records["final"] & records["partition"].isin(whole)]
+        return rows.drop_duplicates(["partition", "offset"]).sort_values(["partition", "offset"], ignore_index=True)
 
     @cached_property
     def counted(self) -> pd.DataFrame:
-        """What committed outputs say of the program's state: `partition`, `offset`, `count`, each once."""
+        """The program's state as committed outputs say it: `partition`, `offset`, `count`, each once."""
         rows = self.run.history.select(("index", "counts"), pc.list_value_length(ds.field("counts")) > 0)
         structs = [row for batch in rows.to_batches() for row in batch.column("counts").flatten().to_pylist()]
         table = pd.DataFrame(structs, columns=["partition", "offset", "count"])
@@ -144,12 +147,12 @@ class Application:
 
     @cached_property
     def count_at(self) -> dict[tuple[str, int], int]:
-        """The same by (partition, offset)."""
-        return {(one.partition, one.offset): int(one.count) for one in self.counted.itertuples(index=False, name="Said")}
+        """Counts of `counted` by (partition, offset)."""
+        return {(row.partition, row.offset): int(row.count) for row in self.counted.itertuples(index=False, name="Count")}
 
     @cached_property
     def output_read_back(self) -> bool:
-        """Whether every partition of the output was read back."""
+        """True if every partition of the output was read back."""
         return self.read_back(self.written) == self.written
 
     @cached_property
@@ -170,9 +173,9 @@ class Application:
         return parts.groupby(["partition", "process", "number"]).ngroup()
 
     def senders(self, v: Ints) -> pd.DataFrame:
-        """Of identities those that an operation of this run sent: `v`, `partition`, `op`."""
-        found = self.run.senders(v[v >= 0])
-        return pd.DataFrame(list(found), columns=["v", "partition", "op"]).astype({"v": np.int64, "op": np.int64})
+        """Identities among some that an operation of this run sent: `v`, `partition`, `op`."""
+        rows = self.run.senders(v[v >= 0])
+        return pd.DataFrame(list(rows), columns=["v", "partition", "op"]).astype({"v": np.int64, "op": np.int64})
 
 
 def stretches(chosen: Bools, partitions: Any) -> Ints:

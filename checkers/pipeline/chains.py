@@ -28,12 +28,12 @@ NO_OFFSETS = "nobody looked at the group's offsets at the end (no `group-offsets
 
 
 def has_members(run: RunView) -> bool:
-    """Whether consumers, or a program, may be members of a group; else a long history is not searched for what they did."""
+    """True if consumers, or a program, may be members of a group; else a long history is not searched for what they did."""
     return run.contract["consumption"] != "assigned" or run.contract["application"] != "none"
 
 
 def has_chains(run: RunView) -> bool:
-    """Whether the history is one of a pipeline."""
+    """True if the history is one of a pipeline."""
     return run.history.has("chains") and len(chains_of(run).records) > 0
 
 
@@ -53,11 +53,13 @@ def places_of_records(log: PartitionLog, brief: bool = False) -> PartitionMessag
 
 @dataclass(frozen=True)
 class Chains:
-    """What the operations of a pipeline processed and committed.
+    """The records that the operations of a pipeline processed, and the offsets that they committed.
 
     records: `op` (history index), the input's `partition`, `offset` and `v`, and an `output` that was made of it (NONE: none was
-    to be made); a row for each output. offsets: `op`, `partition`, and the `offset` that it commits for the group. committed: the
-    group's offset of each partition at the end, where it is known; uncommitted: partitions of which it had none then;
+        to be made); a row for each output.
+    offsets: `op`, `partition`, and the `offset` that it commits for the group.
+    committed: the group's offset of each partition at the end, where it is known.
+    uncommitted: partitions of which the group had no offset then.
     committed_at: the operation that looked, and when (ns).
     """
 
@@ -76,12 +78,12 @@ def chains_of(run: RunView) -> Chains:
 def _read(run: RunView) -> Chains:
     if not (has_members(run) and run.history.has("chains")):
         return Chains(_no_records(), _no_offsets())
-    found = {"chains": [_no_records()], "offsets": [_no_offsets()]}
-    for batch in run.history.batches(("index", *found))[1]:
-        for column, parts in found.items():
+    tables = {"chains": [_no_records()], "offsets": [_no_offsets()]}
+    for batch in run.history.batches(("index", *tables))[1]:
+        for column, parts in tables.items():
             if len(batch.column(column).flatten()):
                 parts.append(_flat(batch, column))
-    records, offsets = (pd.concat(parts, ignore_index=True) if parts[1:] else parts[0] for parts in found.values())
+    records, offsets = (pd.concat(parts, ignore_index=True) if parts[1:] else parts[0] for parts in tables.values())
     return Chains(records, offsets, *_committed_offsets(run))
 
 
@@ -104,23 +106,23 @@ def _no_offsets() -> pd.DataFrame:
 def _flat(batch: pa.RecordBatch, column: str) -> pd.DataFrame:
     """The structs of a list column as rows, each with its operation."""
     lists = batch.column(column)
-    rows = dict(zip((one.name for one in lists.type.value_type), lists.flatten().flatten(), strict=True))
+    rows = dict(zip((member.name for member in lists.type.value_type), lists.flatten().flatten(), strict=True))
     rows["op"] = batch.column("index").take(pc.list_parent_indices(lists))
-    filled = {name: one if pa.types.is_string(one.type) else pc.fill_null(one, NONE) for name, one in rows.items()}
+    filled = {name: values if pa.types.is_string(values.type) else pc.fill_null(values, NONE) for name, values in rows.items()}
     return pa.table(filled).to_pandas()
 
 
 def _committed_offsets(run: RunView) -> tuple[dict[str, int], list[str], tuple[int, int]]:
     """The group's offsets as they were at the end, the partitions of which it had none, and who looked when."""
-    found: dict[str, int | None] = {}
+    offsets: dict[str, int | None] = {}
     at = (NONE, NONE)
     looks = run.history.of_kind(("index", "f", "type", "end", "detail"), "group-offsets")
     for row in looks.sort_by("index").to_pylist():
         if row["type"] == "ok" and row["detail"]:
-            found |= json.loads(row["detail"])["offsets"]
+            offsets |= json.loads(row["detail"])["offsets"]
             at = (row["index"], row["end"])
-    known = {partition: int(offset) for partition, offset in found.items() if offset is not None}
-    return known, [partition for partition, offset in found.items() if offset is None], at
+    known = {partition: int(offset) for partition, offset in offsets.items() if offset is not None}
+    return known, [partition for partition, offset in offsets.items() if offset is None], at
 
 
 class Pipeline:
@@ -133,7 +135,7 @@ class Pipeline:
 
     @cached_property
     def _places(self) -> pd.DataFrame:
-        """Where each gathered record is, by its identity, and whether it is `visible`, or `hidden`."""
+        """The place of each gathered record, by its identity, and whether it is `visible`, or `hidden`."""
         tables = [from_message(message) for name, message in self.run.gathered.to_driver if name == PLACES]
         partitions = [table.schema.metadata[b"partition"].decode() for table in tables]
         places = [table.to_pandas().assign(partition=name) for name, table in zip(partitions, tables, strict=True)]
@@ -153,7 +155,7 @@ class Pipeline:
         return outputs.assign(v=outputs["output"], partition=partition, offset=offset)
 
     def is_visible(self, v: Any) -> Bools:
-        """Which of these records a read_committed reader got."""
+        """True for each of these records that a read_committed reader got."""
         return np.asarray(pd.Index(v).isin(self.visible.index))
 
     def read_back(self, partitions: Iterable[str]) -> set[str]:
@@ -163,7 +165,7 @@ class Pipeline:
 
     @cached_property
     def all_read_back(self) -> bool:
-        """Whether every partition of inputs and outputs was read back, and deletes none: what is not visible is not there."""
+        """True if every partition of inputs and outputs was read back, and deletes none: what is not visible is not there."""
         if self.run.deletes:
             return False
         records = self.chains.records
@@ -210,14 +212,14 @@ class Pipeline:
         columns = ("index", "f", "type", "time", "end", "detail")
         rows = self.run.history.of_kind(columns, "committed").sort_by("index").to_pylist()
         known = [(row, json.loads(row["detail"])["offsets"]) for row in rows if row["type"] == "ok" and row["detail"]]
-        found = [
+        answers = [
             (row["index"], partition, NONE if offset is None else offset, row["time"], row["end"])
             for row, offsets in known
             for partition, offset in offsets.items()
         ]
         return (
-            pd.DataFrame(found, columns=LOOKS).astype({name: "int64" for name in LOOKS if name != "partition"})
-            if found
+            pd.DataFrame(answers, columns=LOOKS).astype({name: "int64" for name in LOOKS if name != "partition"})
+            if answers
             else _no_looks()
         )
 

@@ -1,4 +1,4 @@
-"""What the leaders of Connect and a connector's tasks did, by the coordinators' log and the configuration topic (KIP-618).
+"""The log of Connect's leaders and a connector's tasks, by the coordinators' log and the configuration topic (KIP-618).
 
 Orders of two entries in one log are certain. Between two logs there are only timestamps: those of the coordinators' entries and
 of markers, which brokers give, never those of records, which a producer may give long before it sends them. `slack_ms` is by how
@@ -69,7 +69,12 @@ def entries_in(table: pd.DataFrame) -> list[Entry]:
 
 @dataclass(eq=False)
 class Transaction:
-    """A transaction as its coordinator had it; None: never. began: its first partition was added."""
+    """A transaction as its coordinator had it; None: never.
+
+    began: its first partition was added.
+    decided: its commit or abort was prepared.
+    completed: it was complete.
+    """
 
     began: Entry | None
     decided: Entry | None = None
@@ -84,8 +89,12 @@ class Transaction:
 class Session:
     """A producer from its initialisation to the next one with its transactional id.
 
-    number: 0, 1, ... among those of its id. stale: entries after its start that are of an earlier session. whole: every decision
-    follows what it decides. before, after: the sessions next to it.
+    number: 0, 1, ... among those of its id.
+    before: the session before it.
+    after: the session that followed.
+    stale: entries after its start that are of an earlier session.
+    whole: every decision follows what it decides.
+    ids: the producer ids that it had.
     """
 
     transactional_id: str
@@ -104,7 +113,7 @@ class Session:
 
     @property
     def wrote(self) -> bool:
-        return any(one.began for one in self.transactions)
+        return any(transaction.began for transaction in self.transactions)
 
     def add(self, entry: Entry) -> None:
         """The next entry of the coordinator that is of this session."""
@@ -125,7 +134,7 @@ class Session:
         self.ids.add(entry.producer_id)
 
     def precedes(self, entry: Entry) -> bool:
-        """Whether an entry after this session's start is of an earlier one."""
+        """True if an entry after this session's start is of an earlier one."""
         if entry.producer_id in self.ids:
             return entry.producer_id == self.start.producer_id and entry.producer_epoch < self.start.producer_epoch
         earlier = self.before
@@ -138,26 +147,31 @@ class Session:
 
 def sessions_in(rows: Sequence[Entry]) -> list[Session]:
     """The sessions of one transactional id, from its coordinator's entries in order."""
-    found: list[Session] = []
+    sessions: list[Session] = []
     for entry in rows:
-        last = found[-1] if found else None
+        last = sessions[-1] if sessions else None
         if entry.kind == "initialised":
-            found.append(Session(entry.name, len(found), entry, last, ids={entry.producer_id}))
+            sessions.append(Session(entry.name, len(sessions), entry, last, ids={entry.producer_id}))
             if last:
-                last.after = found[-1]
+                last.after = sessions[-1]
         elif last is None:  # its beginning is missing
-            found.append(Session(entry.name, 0, entry, whole=False, ids={entry.producer_id}))
+            sessions.append(Session(entry.name, 0, entry, whole=False, ids={entry.producer_id}))
         elif last.precedes(entry):
             last.stale.append(entry)
         else:
             last.add(entry)
-    return found
+    return sessions
 
 
 @dataclass(frozen=True, eq=False)
 class Generation:
-    """A set of task configurations. connector: its name after the group of its workers and a slash. tasks: how many. since,
-    until: when every reader of the topic surely could not, and surely could, read it (ms; until None: not known)."""
+    """A set of task configurations.
+
+    connector: its name after the group of its workers and a slash.
+    tasks: how many.
+    since: up to then surely no reader of the topic could read it (ms).
+    until: from then on surely every reader of the topic could (ms; None: not known).
+    """
 
     connector: str
     tasks: int
@@ -168,7 +182,11 @@ class Generation:
 
 @dataclass(frozen=True, eq=False)
 class TaskCount:
-    """A task-count record. tasks: how many producers the next round is to fence. since: before, nobody could read it (ms)."""
+    """A task-count record.
+
+    tasks: how many producers the next round is to fence.
+    since: before, nobody could read it (ms).
+    """
 
     connector: str
     tasks: int
@@ -177,7 +195,7 @@ class TaskCount:
 
 
 class ConnectLog:
-    """What leaders and tasks did. Made once for all checks of a run (`RunView.shared`)."""
+    """The log of leaders and tasks. Made once for all checks of a run (`RunView.shared`)."""
 
     def __init__(self, run: RunView) -> None:
         self.run = run
@@ -186,20 +204,20 @@ class ConnectLog:
     # ---- whether there is enough to judge --------------------------------------------------------
     @cached_property
     def lacking(self) -> str:
-        """Why nothing can be compared; empty when something can."""
+        """The reason why nothing can be compared; empty when something can."""
         if self.configuration.empty:
             return NOT_READ
         return "" if all(_from_beginning(rows) for _, rows in self.configuration.groupby("partition")) else NOT_WHOLE
 
     @cached_property
     def unknown(self) -> str:
-        """Why no answer can be given: a log that could not be read."""
+        """The reason why no answer can be given: a log that could not be read."""
         return unread_logs(self.run)
 
     @cached_property
     def compacted(self) -> bool:
-        """Whether the coordinators' log has lost entries."""
-        return any(not one.whole for one in self.sessions)
+        """True if the coordinators' log has lost entries."""
+        return any(not session.whole for session in self.sessions)
 
     # ---- the coordinators' log ---------------------------------------------------------------------
     @cached_property
@@ -211,31 +229,33 @@ class ConnectLog:
 
     @cached_property
     def _of_ids(self) -> list[list[Entry]]:
-        """The same by transactional id. An id is two where two Kafka clusters have it."""
-        found: dict[tuple[str, bool], list[Entry]] = defaultdict(list)
+        """Entries of the coordinators by transactional id. An id is two where two Kafka clusters have it."""
+        entries: dict[tuple[str, bool], list[Entry]] = defaultdict(list)
         for entry in entries_in(self._transitions):
             if isinstance(entry.name, str):
-                found[entry.name, entry.partition.startswith(f"{SECOND}/")].append(entry)
-        return [found[one] for one in sorted(found)]
+                entries[entry.name, entry.partition.startswith(f"{SECOND}/")].append(entry)
+        return [entries[key] for key in sorted(entries)]
 
     @cached_property
     def sessions(self) -> list[Session]:
         """Every session of every transactional id, those of one id in their order."""
-        return [one for rows in self._of_ids for one in sessions_in(rows)]
+        return [session for rows in self._of_ids for session in sessions_in(rows)]
 
     @cached_property
     def leaders(self) -> list[Session]:
-        return [one for one in self.sessions if one.is_leader]
+        return [session for session in self.sessions if session.is_leader]
 
     @cached_property
     def tasks(self) -> list[Session]:
-        """Those of the connector's tasks, at the Kafka cluster of its records: who is fenced elsewhere is not fenced."""
-        return [one for one in self.sessions if not one.is_leader and one.start.partition.startswith(COORDINATORS)]
+        """Sessions of the connector's tasks, at the Kafka cluster of its records: who is fenced elsewhere is not fenced."""
+        return [
+            session for session in self.sessions if not session.is_leader and session.start.partition.startswith(COORDINATORS)
+        ]
 
     @cached_property
     def groups(self) -> list[str]:
         """The groups of the workers, one for each Connect cluster, by their leaders' transactional ids."""
-        return list(dict.fromkeys(one.transactional_id.removeprefix(LEADER) for one in self.leaders))
+        return list(dict.fromkeys(leader.transactional_id.removeprefix(LEADER) for leader in self.leaders))
 
     def task_of(self, transactional_id: str) -> tuple[str, int]:
         """Connector and number of the task with a transactional id; number NONE: it is not named as KIP-618 says."""
@@ -248,29 +268,40 @@ class ConnectLog:
     @cached_property
     def timeouts(self) -> frozenset[int]:
         """The timeouts (ms) of the tasks' producers, without those that a fencing may have."""
-        return frozenset(one.start.number for one in self.tasks if one.wrote) - set(FENCING_TIMEOUTS)
+        return frozenset(session.start.number for session in self.tasks if session.wrote) - set(FENCING_TIMEOUTS)
 
     @cached_property
     def bumping(self) -> bool:
-        """Whether every commit raises the producer's epoch: transaction protocol v2 (KIP-890)."""
-        ended = [one for session in self.sessions for one in session.transactions if one.committed and one.began]
-        return all(one.decided and one.began and one.decided.producer_epoch > one.began.producer_epoch for one in ended)
+        """True if every commit raises the producer's epoch: transaction protocol v2 (KIP-890)."""
+        ended = [
+            transaction
+            for session in self.sessions
+            for transaction in session.transactions
+            if transaction.committed and transaction.began
+        ]
+        return all(
+            transaction.decided and transaction.began and transaction.decided.producer_epoch > transaction.began.producer_epoch
+            for transaction in ended
+        )
 
     def may_continue(self, session: Session) -> bool:
-        """Whether a session may be of the same producer as the one before: after an abort a producer may raise its own epoch
-        (KIP-360), which the second protocol of transactions leaves to the coordinator."""
+        """True if a session may be of the same producer as the one before.
+
+        After an abort a producer may raise its own epoch (KIP-360), which the second protocol of transactions leaves to the
+        coordinator.
+        """
         last = session.before.transactions[-1] if session.before and session.before.transactions else None
         return last is not None and not last.committed and not self.bumping
 
     @cached_property
     def _starts(self) -> Mapping[int, tuple[list[int], list[int]]]:
         """Producer id -> the epochs from which on its entries are of sessions, and these by their positions."""
-        found: dict[int, dict[int, int]] = defaultdict(dict)
+        starts: dict[int, dict[int, int]] = defaultdict(dict)
         for at, session in enumerate(self.sessions):
-            found[session.start.producer_id][session.start.producer_epoch] = at
+            starts[session.start.producer_id][session.start.producer_epoch] = at
             for number in session.ids - {session.start.producer_id}:  # its epochs gave out in the middle
-                found[number].setdefault(0, at)
-        return {number: (sorted(epochs), [epochs[one] for one in sorted(epochs)]) for number, epochs in found.items()}
+                starts[number].setdefault(0, at)
+        return {number: (sorted(epochs), [epochs[epoch] for epoch in sorted(epochs)]) for number, epochs in starts.items()}
 
     def session_of(self, producer_id: int, epoch: int) -> Session | None:
         """The session in which a producer wrote with an epoch."""
@@ -280,13 +311,13 @@ class ConnectLog:
 
     def sessions_of(self, rows: pd.DataFrame) -> Ints:
         """The position among `sessions` of each entry's; NONE: of none."""
-        found = np.full(len(rows), NONE, dtype=np.int64)
+        positions = np.full(len(rows), NONE, dtype=np.int64)
         ids, epochs = rows["producer_id"].to_numpy(), rows["producer_epoch"].to_numpy()
         for number, (starts, places) in self._starts.items():
             mine = np.flatnonzero(ids == number)
             at = np.searchsorted(starts, epochs[mine], side="right") - 1
-            found[mine] = np.where(at >= 0, np.asarray(places)[np.maximum(at, 0)], NONE)
-        return found
+            positions[mine] = np.where(at >= 0, np.asarray(places)[np.maximum(at, 0)], NONE)
+        return positions
 
     def of_entries(self, rows: pd.DataFrame) -> set[int]:
         """`id` of the sessions that wrote some entries."""
@@ -306,21 +337,21 @@ class ConnectLog:
         in sync have the marker. A leader's transactions are all in this topic, so their order tells which is which.
         """
         complete: dict[tuple[int, int], list[Entry]] = defaultdict(list)
-        for one in (txn.completed for session in self.leaders for txn in session.transactions):
-            if one:
-                complete[one.producer].append(one)
+        for completion in (txn.completed for session in self.leaders for txn in session.transactions):
+            if completion:
+                complete[completion.producer].append(completion)
         seen: dict[tuple[int, int], int] = defaultdict(int)
         pending: dict[int, list[Entry]] = defaultdict(list)
-        found: dict[str, tuple[int, int | None]] = {}
+        visible: dict[str, tuple[int, int | None]] = {}
         for entry in entries_in(self.configuration):
             if entry.kind not in MARKERS:
                 pending[entry.producer_id].append(entry)
                 continue
             number, ends = seen[entry.producer], complete[entry.producer]
             until = ends[number].timestamp if number < len(ends) else None
-            found |= {one.place: (entry.timestamp, until) for one in pending.pop(entry.producer_id, ())}
+            visible |= {pending_entry.place: (entry.timestamp, until) for pending_entry in pending.pop(entry.producer_id, ())}
             seen[entry.producer] += 1
-        return found
+        return visible
 
     def _effective(self, kind: str) -> Iterator[tuple[Entry, int, int | None]]:
         """Entries of a kind that readers of the topic get, with since when, and when surely."""
@@ -331,24 +362,27 @@ class ConnectLog:
 
     @cached_property
     def generations(self) -> list[Generation]:
-        return [Generation(_connector(one), one.number, one, since, until) for one, since, until in self._effective("generation")]
+        return [
+            Generation(_connector(entry), entry.number, entry, since, until)
+            for entry, since, until in self._effective("generation")
+        ]
 
     @cached_property
     def task_counts(self) -> list[TaskCount]:
-        return [TaskCount(_connector(one), one.number, one, since) for one, since, _ in self._effective("task-count")]
+        return [TaskCount(_connector(entry), entry.number, entry, since) for entry, since, _ in self._effective("task-count")]
 
     def fenced_after(self, generation: Generation) -> list[TaskCount]:
         """The task-count records of its connector after a generation."""
         return [
-            one
-            for one in self.task_counts
-            if one.connector == generation.connector and one.entry.offset > generation.entry.offset
+            count
+            for count in self.task_counts
+            if count.connector == generation.connector and count.entry.offset > generation.entry.offset
         ]
 
     # ---- times ------------------------------------------------------------------------------------------
     @cached_property
     def slack_ms(self) -> int | None:
-        """By how much timestamps of two logs may be wrong against each other; None: nobody knows.
+        """The time (ms) by which timestamps of two logs may be wrong against each other; None: nobody knows.
 
         A marker lies between the decision of its transaction and its completion. How far markers are outside is how much two
         clocks have disagreed.
@@ -359,31 +393,34 @@ class ConnectLog:
 
     @cached_property
     def _contradiction_ms(self) -> int:
-        """How far the marker that is farthest outside lies from the nearest transaction of its producer and epoch."""
+        """The time (ms) between the marker that is farthest outside and the nearest transaction of its producer and epoch."""
         marks = self.stored[self.stored["kind"].isin(tuple(MARKERS))]
         columns = (marks[name].tolist() for name in ("producer_id", "producer_epoch", "timestamp"))
         spans = self._completions
-        known = (one for one in zip(*columns, strict=True) if one[:2] in spans)
+        known = (marker for marker in zip(*columns, strict=True) if marker[:2] in spans)
         return max([0, *(_outside(at, *spans[number, epoch]) for number, epoch, at in known)])
 
     @cached_property
     def _completions(self) -> dict[tuple[int, int], tuple[list[int], list[int]]]:
-        """By producer and epoch: when its transactions were decided, in order, and when each was complete (ms)."""
-        found: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+        """Transactions by producer and epoch: when they were decided, in order, and when each was complete (ms)."""
+        by_producer: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
         for rows in self._of_ids:
-            decisions = (one for one in rows if PREPARE_COMMIT <= one.number <= COMPLETE_ABORT)
-            for one, following in pairwise(decisions):
-                if one.producer == following.producer and following.number == one.number + 2:
-                    found[one.producer].append((one.timestamp, following.timestamp))
-        ordered = {producer: sorted(spans) for producer, spans in found.items()}
-        return {producer: ([one for one, _ in spans], [one for _, one in spans]) for producer, spans in ordered.items()}
+            decisions = (entry for entry in rows if PREPARE_COMMIT <= entry.number <= COMPLETE_ABORT)
+            for decision, following in pairwise(decisions):
+                if decision.producer == following.producer and following.number == decision.number + 2:
+                    by_producer[decision.producer].append((decision.timestamp, following.timestamp))
+        ordered = {producer: sorted(spans) for producer, spans in by_producer.items()}
+        return {
+            producer: ([decided for decided, _ in spans], [completed for _, completed in spans])
+            for producer, spans in ordered.items()
+        }
 
     @cached_property
     def first_records(self) -> dict[tuple[str, int, int], Entry]:
         """The lowest position of a source among the committed records that a producer wrote in an epoch."""
         table = self.stored[(self.stored["kind"] == "record") & (self.stored["ended"] == COMMITTED)].sort_values("number")
         table = table.drop_duplicates(["name", "producer_id", "producer_epoch"])
-        return {(one.name, *one.producer): one for one in entries_in(table)}
+        return {(entry.name, *entry.producer): entry for entry in entries_in(table)}
 
     @cached_property
     def _epoch_ns(self) -> int | None:
@@ -393,11 +430,11 @@ class ConnectLog:
         return int((known["end"] - known["timestamp"] * 1_000_000).min()) if len(known) else None
 
     def wall_ms(self, moment_ns: int) -> float | None:
-        """When something of CLOCK_MONOTONIC was by the brokers' clocks, about; None: nobody knows."""
+        """The time of a CLOCK_MONOTONIC moment by the brokers' clocks, about (ms); None: nobody knows."""
         return None if self._epoch_ns is None else (moment_ns - self._epoch_ns) / 1e6
 
     def moment(self, entry: Entry) -> int:
-        """When an entry was written, about (CLOCK_MONOTONIC ns); when it was read, where nobody knows."""
+        """The time at which an entry was written, about (CLOCK_MONOTONIC ns); when it was read, where nobody knows."""
         return entry.end if self._epoch_ns is None else max(0, entry.timestamp * 1_000_000 + self._epoch_ns)
 
     # ---- requests ----------------------------------------------------------------------------------------
@@ -405,12 +442,12 @@ class ConnectLog:
     def requests(self) -> list[dict[str, Any]]:
         """Requests to Connect in order: `method`, `path`, `body`, `status`, `answer`, and `op`, `end`, the operation's."""
         columns = ("index", "f", "end", "detail")
-        asked = self.run.history.of_kind(columns, "rest").sort_by("index").to_pylist()
-        return [{**document(one["detail"]), "op": one["index"], "end": one["end"] or 0} for one in asked]
+        rows = self.run.history.of_kind(columns, "rest").sort_by("index").to_pylist()
+        return [{**document(row["detail"]), "op": row["index"], "end": row["end"] or 0} for row in rows]
 
 
 def _outside(at: int, decided: Sequence[int], completed: Sequence[int]) -> int:
-    """How far a time is from the nearest transaction, before its decision or after its completion (ms)."""
+    """The time (ms) from a moment to the nearest transaction, before its decision or after its completion."""
     last, following = bisect_right(decided, at) - 1, bisect_left(decided, at)
     after = [at - completed[last]] if last >= 0 else []
     ahead = [decided[following] - at] if following < len(decided) else []
@@ -418,7 +455,7 @@ def _outside(at: int, decided: Sequence[int], completed: Sequence[int]) -> int:
 
 
 def _from_beginning(rows: pd.DataFrame) -> bool:
-    """Whether a partition was read from its first entry on, without a hole."""
+    """True if a partition was read from its first entry on, without a hole."""
     offsets = rows["offset"].to_numpy()
     return bool(len(offsets) and offsets[0] == 0 and (np.diff(offsets) == 1).all())
 
@@ -440,14 +477,14 @@ Cause = Sequence[tuple[Entry, str]]  # entries and their roles
 def finding_rows(log: ConnectLog, causes: Iterable[Cause]) -> dict[str, Any]:
     """Rows of a check's result: a finding for each cause."""
     rows = [
-        {"partition": one.partition, "cause": -2 - number, "op": one.op, "v": NONE, "offset": one.offset}
-        | {"time": log.moment(one), "role": role}
+        {"partition": entry.partition, "cause": -2 - number, "op": entry.op, "v": NONE, "offset": entry.offset}
+        | {"time": log.moment(entry), "role": role}
         for number, cause in enumerate(causes)
-        for one, role in dict.fromkeys(cause)
+        for entry, role in dict.fromkeys(cause)
     ]
     return {name: np.array([row[name] for row in rows]) for name in rows[0]} if rows else {}
 
 
 def connect_log(run: RunView) -> ConnectLog | None:
-    """What leaders and tasks did; None: no connector was run."""
+    """The log of leaders and tasks; None: no connector was run."""
     return run.shared(ConnectLog) if has_connector(run) else None

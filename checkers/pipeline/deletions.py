@@ -49,17 +49,19 @@ class TopicDeletions:
 
     @cached_property
     def of_records(self) -> Sequence[Deletion]:
-        """Those of target topics."""
+        """Deletions of target topics."""
         topics = {_topic(name) for name in self._log.targets}
-        return [one for one in self._known if one.topic in topics] if RECORDS in self._named else []
+        return [deletion for deletion in self._known if deletion.topic in topics] if RECORDS in self._named else []
 
     @cached_property
     def of_offsets(self) -> Sequence[Deletion]:
-        """Those of topics with stored offsets that tasks read."""
+        """Deletions of topics with stored offsets that tasks read."""
         if not self._known or OFFSETS not in self._named:
             return []
         topics, targets = set(self._offsets_topic.values()), {_topic(name) for name in self._log.targets}
-        return [one for one in self._known if one.topic in topics or (not topics and one.topic not in targets)]
+        return [
+            deletion for deletion in self._known if deletion.topic in topics or (not topics and deletion.topic not in targets)
+        ]
 
     @cached_property
     def _offsets_topic(self) -> dict[str, str]:
@@ -69,16 +71,18 @@ class TopicDeletions:
 
     def _of(self, name: str) -> Sequence[Deletion]:
         """The deletions of a source's offsets; of one that has none stored, all."""
-        return [one for one in self.of_offsets if self._offsets_topic.get(name, one.topic) == one.topic]
+        return [deletion for deletion in self.of_offsets if self._offsets_topic.get(name, deletion.topic) == deletion.topic]
 
     @cached_property
     def there_are(self) -> bool:
-        """Whether a topic was deleted, or may have been."""
+        """True if a topic was deleted, or may have been."""
         return bool(self._named) and (self._run.deletions is None or bool(self._known))
 
     # ---- whether incarnations can be told apart --------------------------------------------------
     def unclear(self, kind: str) -> str:
-        """Why nothing can be said where topics of a kind (RECORDS, OFFSETS) were deleted; empty when it can, or none was."""
+        """The reason why nothing can be said where topics of a kind (RECORDS, OFFSETS) were deleted; empty when it can, or none
+        was.
+        """
         if kind not in self._named:
             return ""
         if self._run.deletions is None:
@@ -91,7 +95,7 @@ class TopicDeletions:
             return CLOCKS
         if self._log.altered:
             return ALTERED
-        if unseen := [one.topic for one in deleted if one.known_ms is None]:
+        if unseen := [deletion.topic for deletion in deleted if deletion.known_ms is None]:
             return f"when every broker knew {unseen[0]}, which was deleted and created again, is not known"
         outside = (self._log.offsets["ended"] == PLAIN).any()
         return unread_logs(self._run) or self._log.opaque or (OUTSIDE if outside else "")
@@ -104,12 +108,14 @@ class TopicDeletions:
         It is the first offset that was committed when every broker knew the new topic: what is above was sent in later
         transactions. NEVER: there is no such offset.
         """
-        found: dict[str, float] = {}
-        for topic in dict.fromkeys(one.topic for one in self.of_records):
+        highest: dict[str, float] = {}
+        for topic in dict.fromkeys(deletion.topic for deletion in self.of_records):
             rows = self._log.visible["partition"].map(_topic) == topic
             names = set(self._log.visible["name"][rows])
-            found |= dict.fromkeys(names, NEVER) | self._first_after(names, _known_again(self.of_records, topic) + self._slack_ms)
-        return found
+            highest |= dict.fromkeys(names, NEVER) | self._first_after(
+                names, _known_again(self.of_records, topic) + self._slack_ms
+            )
+        return highest
 
     def _first_after(self, names: Iterable[str], since_ms: float) -> dict[str, float]:
         return dict(self._floor_offsets(names, since_ms).set_index("name")["number"].astype(float))
@@ -129,29 +135,30 @@ class TopicDeletions:
         return pd.concat([first, floor]).drop_duplicates(["name", "number"])
 
     def may_have_lain_there(self, name: str, number: int) -> bool:
-        """Whether a position may have lain in a deleted target topic."""
+        """True if a position may have lain in a deleted target topic."""
         return number <= self.floors.get(name, NONE)
 
     # ---- offsets ---------------------------------------------------------------------------------
     def _restarts(self, names: pd.Series) -> pd.Series:
-        """How often a task may have begun again for want of a source's offsets: once for each deletion."""
+        """The number of times that a task may have begun again for want of a source's offsets: once for each deletion."""
         return names.map({name: len(self._of(name)) for name in names.unique()}).astype(np.int64)
 
     def incarnations(self, records: pd.DataFrame) -> pd.Series:
-        """Of records the incarnation (0, 1, ...) of the topic with their offsets in which their whole committed transaction
-        surely was; NONE: it is not known."""
-        found = pd.Series(NONE, index=records.index, dtype=np.int64)
+        """The incarnation (0, 1, ...) of the topic with its offsets, for each record, in which its whole committed
+        transaction surely was; NONE: it is not known.
+        """
+        numbers = pd.Series(NONE, index=records.index, dtype=np.int64)
         for name, rows in records[records["ended"] == COMMITTED].groupby("name"):
-            began = [one.began_ms - self._slack_ms for one in self._of(name)]
-            known = [NEVER if one.known_ms is None else one.known_ms + self._slack_ms for one in self._of(name)]
+            began = [deletion.began_ms - self._slack_ms for deletion in self._of(name)]
+            known = [NEVER if deletion.known_ms is None else deletion.known_ms + self._slack_ms for deletion in self._of(name)]
             after = np.searchsorted(np.maximum.accumulate(np.asarray(known, dtype=float)), rows["before_ms"], side="left")
             until = np.searchsorted(np.asarray(began, dtype=float), rows["ended_ms"], side="right")
-            found[rows.index] = np.where(after == until, after, NONE)
-        return found
+            numbers[rows.index] = np.where(after == until, after, NONE)
+        return numbers
 
     @cached_property
     def judged_offsets(self) -> pd.Series:
-        """Of the records in the leaders' logs: whether their stored offset surely lies in the present offsets topic."""
+        """True for each record of the leaders' logs whose stored offset surely lies in the present offsets topic."""
         records = self._log.records
         every = pd.Series(True, index=records.index)
         return self.incarnations(records) == self._restarts(records["name"]) if self.of_offsets else every
@@ -164,16 +171,16 @@ class TopicDeletions:
         the topic; two in one incarnation, or more than there were incarnations, are not explained.
         """
         visible, places = self._log.visible, ["partition", "offset"]
-        found = visible[visible.duplicated(["part", "number"], keep=False)]
-        if not self.of_offsets or found.empty:
-            return found.assign(certain=True)
+        copies = visible[visible.duplicated(["part", "number"], keep=False)]
+        if not self.of_offsets or copies.empty:
+            return copies.assign(certain=True)
         records = self._log.records
         known = records[places].assign(incarnation=self.incarnations(records))
-        found = found.merge(known, on=places, how="left").fillna({"incarnation": NONE})
-        same = found.duplicated(["part", "number", "incarnation"], keep=False) & (found["incarnation"] != NONE)
-        groups = [found["part"], found["number"]]
-        many = found.groupby(groups)["offset"].transform("size") > 1 + self._restarts(found["name"])
-        return found.assign(certain=same.groupby(groups).transform("any") | many)
+        copies = copies.merge(known, on=places, how="left").fillna({"incarnation": NONE})
+        same = copies.duplicated(["part", "number", "incarnation"], keep=False) & (copies["incarnation"] != NONE)
+        groups = [copies["part"], copies["number"]]
+        many = copies.groupby(groups)["offset"].transform("size") > 1 + self._restarts(copies["name"])
+        return copies.assign(certain=same.groupby(groups).transform("any") | many)
 
     @cached_property
     def _certain(self) -> set[tuple[str, int]]:
@@ -182,16 +189,16 @@ class TopicDeletions:
 
     # ---- findings ----------------------------------------------------------------------------------
     def explains(self, anomaly: str, rows: Sequence[FindingRecord]) -> bool:
-        """Whether a deletion explains a finding of a check of sources."""
+        """True if a deletion explains a finding of a check of sources."""
         if anomaly == "source-duplicate":
             return not any((row.partition, row.offset) in self._certain for row in rows)
         known = [self._log.at(row) for row in rows if anomaly == "source-loss" or row.role == "read"]
-        return all(self.may_have_lain_there(one.name, one.number) for one in known)
+        return all(self.may_have_lain_there(entry.name, entry.number) for entry in known)
 
 
 def _known_again(deleted: Sequence[Deletion], topic: str) -> float:
-    """When every broker knew the topic after its last deletion (ms)."""
-    last = [one for one in deleted if one.topic == topic][-1]
+    """The time from which on every broker knew the topic after its last deletion (ms)."""
+    last = [deletion for deletion in deleted if deletion.topic == topic][-1]
     return NEVER if last.known_ms is None else last.known_ms
 
 

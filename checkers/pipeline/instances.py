@@ -31,11 +31,15 @@ def _empty() -> Ints:
 class Instances:
     """Instances in order of (process, `initialise`); times in ns.
 
-    process: whose. op: its `initialise` (history index). began, ready: when that was called, and when it had ended ok (NONE: it
-    did not). fenced: from when on it is fenced (FOREVER: never). fenced_by: the operation that fenced it (NONE: none, or an
-    operator). disturbed: before that nothing known can have fenced it: the first call of an `initialise` under its id, or of an
-    operator's, that was not over when its own began, or of which nobody knows whether it ever takes effect (FOREVER: none; its
-    own beginning where nobody knows what operators did).
+    process: whose.
+    op: its `initialise` (history index).
+    began: when that was called.
+    ready: when that had ended ok (NONE: it did not).
+    fenced: from when on it is fenced (FOREVER: never).
+    fenced_by: the operation that fenced it (NONE: none, or an operator).
+    disturbed: before that nothing known can have fenced it: the first call of an `initialise` under its id, or of an operator's,
+        that was not over when its own began, or of which nobody knows whether it ever takes effect (FOREVER: none; its own
+        beginning where nobody knows what operators did).
     """
 
     process: Ints = field(default_factory=_empty)
@@ -53,9 +57,9 @@ class Instances:
     def at(self, process: Ints, op: Ints) -> Ints:
         """The instances (positions) of operations by process and history index; NONE where the process has none by then."""
         keys = self.process << _INDEX_BITS | self.op
-        found = np.searchsorted(keys, process.astype(np.int64) << _INDEX_BITS | op) - 1
-        same = (found >= 0) & (self.process[np.maximum(found, 0)] == process) if len(self) else np.zeros(len(op), np.bool_)
-        return np.where(same, found, NONE)
+        last = np.searchsorted(keys, process.astype(np.int64) << _INDEX_BITS | op) - 1
+        same = (last >= 0) & (self.process[np.maximum(last, 0)] == process) if len(self) else np.zeros(len(op), np.bool_)
+        return np.where(same, last, NONE)
 
 
 def instances(run: RunView) -> Instances:
@@ -83,9 +87,11 @@ def instances(run: RunView) -> Instances:
 
 
 def _by_operators(run: RunView, names: Mapping[str, int]) -> list[tuple[int, int, int]]:
-    """What operators fenced: the id's number, when they began to, and when they had surely done so (FOREVER: unknown)."""
-    known = [one for one in run.fencings or () if one.transactional_id in names]
-    return [(names[one.transactional_id], one.began, FOREVER if one.ended is None else one.ended) for one in known]
+    """Fencings by operators: the id's number, when they began to, and when they had surely done so (FOREVER: unknown)."""
+    known = [fencing for fencing in run.fencings or () if fencing.transactional_id in names]
+    return [
+        (names[fencing.transactional_id], fencing.began, FOREVER if fencing.ended is None else fencing.ended) for fencing in known
+    ]
 
 
 def _add_operators(fencing: dict[str, Ints], known: dict[str, Ints], over: Ints, fenced_by: tuple[int, int, int]) -> None:
@@ -114,24 +120,24 @@ def _fencing(known: dict[str, Ints], over: Ints) -> dict[str, Ints]:
 
 
 def _surely_later(known: dict[str, Ints], over: Ints, at: int, others: Ints) -> Bools:
-    """Which instances of other processes initialised after one was over, and ended ok."""
+    """True for each instance of another process that initialised after this one was over, and ended ok."""
     foreign = known["process"][others] != known["process"][at]
     return np.asarray(foreign & (known["ready"][others] != NONE) & (known["began"][others] >= over[at]))
 
 
 def fenced_operations(run: RunView) -> pd.DataFrame:
     """Transactions of instances that were fenced before they ended: op, fenced (when, ns), fenced_by, decided, status."""
-    overview, found = run.overview, run.shared(instances)
-    if (found.fenced == FOREVER).all():
+    overview, all_instances = run.overview, run.shared(instances)
+    if (all_instances.fenced == FOREVER).all():
         return _no_operations()
-    at = np.flatnonzero(overview.txn & np.isin(overview.process, found.process))
+    at = np.flatnonzero(overview.txn & np.isin(overview.process, all_instances.process))
     op = overview.index[at].astype(np.int64)
-    own = found.at(overview.process[at], op)
+    own = all_instances.at(overview.process[at], op)
     at, op, own = at[own != NONE], op[own != NONE], own[own != NONE]
-    late = (overview.end[at] == NONE) | (np.maximum(overview.end[at], overview.decided[at]) > found.fenced[own])
-    columns = {"fenced": found.fenced[own], "fenced_by": found.fenced_by[own]}
+    late = (overview.end[at] == NONE) | (np.maximum(overview.end[at], overview.decided[at]) > all_instances.fenced[own])
+    columns = {"fenced": all_instances.fenced[own], "fenced_by": all_instances.fenced_by[own]}
     columns |= {"decided": overview.decided[at], "status": overview.status[at]}
-    return pd.DataFrame({"op": op, **columns})[late & (found.fenced[own] != FOREVER)]
+    return pd.DataFrame({"op": op, **columns})[late & (all_instances.fenced[own] != FOREVER)]
 
 
 @cache

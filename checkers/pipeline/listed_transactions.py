@@ -1,4 +1,4 @@
-"""What coordinators and leaders answered when they were asked which transactions are under way (KIP-664; `list-transactions`).
+"""Answers of coordinators and leaders to the question which transactions are under way (KIP-664; `list-transactions`).
 
 An answer counts where every broker gave it, a while after the last fault: a coordinator or leader that was frozen or cut off
 answers from what it knew. Two answers that name the same transaction say that it was open from the one to the other.
@@ -33,10 +33,13 @@ NO_ANSWER = "no question which transactions are open was answered by every broke
 
 @dataclass(frozen=True)
 class Listing:
-    """One answer of all brokers. op: history index; begin, end, quiet_since: ns (no fault was active from then on).
+    """One answer of all brokers.
 
-    asked_ms: `begin` by the wall clock of who asked, ms since 1970; None: not recorded. The coordinators were asked before the
-    leaders.
+    op: history index.
+    begin: when the coordinators were asked (ns); the leaders were asked after them.
+    end: when the last broker had answered (ns).
+    quiet_since: from then on no fault was active (ns).
+    begin_ms: `begin` by the wall clock of who asked, ms since 1970; None: not recorded.
     """
 
     op: int
@@ -45,20 +48,24 @@ class Listing:
     quiet_since: int
     coordinated: tuple[CoordinatedTransaction, ...]
     opened: tuple[OpenTransaction, ...]
-    asked_ms: int | None = None
+    begin_ms: int | None = None
 
     @property
     def quiet(self) -> bool:
         return self.begin - self.quiet_since >= QUIET_NS
 
-    def began(self, one: CoordinatedTransaction) -> int | None:
-        """When a transaction began, ns, if its coordinator's wall clock is right; None: not known."""
-        return None if self.asked_ms is None or one.started_ms < 0 else self.begin + (one.started_ms - self.asked_ms) * 1_000_000
+    def began(self, transaction: CoordinatedTransaction) -> int | None:
+        """The time at which a transaction began, ns, if its coordinator's wall clock is right; None: not known."""
+        return (
+            None
+            if self.begin_ms is None or transaction.started_ms < 0
+            else self.begin + (transaction.started_ms - self.begin_ms) * 1_000_000
+        )
 
-    def coordinator_knows(self, one: OpenTransaction) -> bool:
-        """Whether the transaction is under way for its coordinator too, in this partition as long as it is not being ended."""
-        mine = [other for other in self.coordinated if other.producer_id == one.producer_id and other.under_way]
-        return any(other.state != "Ongoing" or one.partition in other.partitions for other in mine)
+    def coordinator_knows(self, transaction: OpenTransaction) -> bool:
+        """True if the transaction is under way for its coordinator too, in this partition as long as it is not being ended."""
+        mine = [other for other in self.coordinated if other.producer_id == transaction.producer_id and other.under_way]
+        return any(other.state != "Ongoing" or transaction.partition in other.partitions for other in mine)
 
 
 @dataclass(frozen=True)
@@ -70,28 +77,28 @@ class Sighting:
 
     @property
     def lasted_ns(self) -> int:
-        """For how long, of the time in which no fault was active any more."""
+        """The time for which it lasted, of that in which no fault was active any more (ns)."""
         return self.last.begin - max(self.first.end, self.last.quiet_since + QUIET_NS)
 
 
 def listings(run: RunView) -> list[Listing]:
     """The whole answers of a run, in order. What is not as documented is none."""
     rows = run.history.of_kind(COLUMNS, "list-transactions").sort_by("index").to_pylist()
-    found = [_listing(row) for row in rows if row["type"] == "ok" and row["detail"] and row["end"] is not None]
-    return [_after_clocks(one, run.clocks or ()) for one in found if one is not None]
+    answers = [_listing(row) for row in rows if row["type"] == "ok" and row["detail"] and row["end"] is not None]
+    return [_after_clocks(answer, run.clocks or ()) for answer in answers if answer is not None]
 
 
-def _after_clocks(one: Listing, clocks: Sequence[ClockAhead]) -> Listing:
+def _after_clocks(answer: Listing, clocks: Sequence[ClockAhead]) -> Listing:
     """An answer whose quiet time begins when no clock that was ahead before has an effect any more."""
-    over = max((clock.over_ns for clock in clocks if clock.injected_ns <= one.begin), default=0)
-    return replace(one, quiet_since=max(one.quiet_since, over))
+    over = max((clock.over_ns for clock in clocks if clock.injected_ns <= answer.begin), default=0)
+    return replace(answer, quiet_since=max(answer.quiet_since, over))
 
 
 class _Answer(msgspec.Struct):
     transactions: tuple[CoordinatedTransaction, ...]
     open: tuple[OpenTransaction, ...]
     quiet_s: float
-    asked_ms: int | None = None
+    begin_ms: int | None = msgspec.field(default=None, name="asked_ms")
 
 
 def _listing(row: Mapping[str, Any]) -> Listing | None:
@@ -100,11 +107,11 @@ def _listing(row: Mapping[str, Any]) -> Listing | None:
     except ValueError:
         return None
     quiet_since = row["time"] - round(answer.quiet_s * SECOND)
-    return Listing(row["index"], row["time"], row["end"], quiet_since, answer.transactions, answer.open, answer.asked_ms)
+    return Listing(row["index"], row["time"], row["end"], quiet_since, answer.transactions, answer.open, answer.begin_ms)
 
 
 def has_questions(run: RunView) -> bool:
-    """Whether anybody asked, whatever the answers."""
+    """True if anybody asked, whatever the answers."""
     return bool(run.history.of_kind(("index", "f"), "list-transactions").num_rows)
 
 
@@ -130,18 +137,18 @@ class _Ended(msgspec.Struct):
 
 def sightings(shown: Iterable[tuple[State, Listing]]) -> dict[State, list[Listing]]:
     """The answers that show each state, in order."""
-    found: dict[State, list[Listing]] = {}
+    by_state: dict[State, list[Listing]] = {}
     for state, listing in shown:
-        found.setdefault(state, []).append(listing)
-    return found
+        by_state.setdefault(state, []).append(listing)
+    return by_state
 
 
 def longest(some: Sequence[Listing]) -> Sighting:
-    """Of the answers that show a state the first, and that up to which it had lasted longest without a fault."""
-    return max((Sighting(some[0], one) for one in some), key=lambda seen: seen.lasted_ns)
+    """The first of the answers that show a state, and that up to which it had lasted longest without a fault."""
+    return max((Sighting(some[0], listing) for listing in some), key=lambda seen: seen.lasted_ns)
 
 
 def confirmed(some: Sequence[Listing]) -> Sighting | None:
-    """Of the answers that show a state the first, and the last at rest that another one confirmed with no fault in between."""
-    pairs = [one for one, after in pairwise(some) if one.quiet and after.quiet_since <= one.begin]
+    """The first of the answers that show a state, and the last at rest that another one confirmed with no fault in between."""
+    pairs = [listing for listing, after in pairwise(some) if listing.quiet and after.quiet_since <= listing.begin]
     return Sighting(some[0], pairs[-1]) if pairs else None

@@ -1,4 +1,4 @@
-"""What lies in the topics of a source connector, as readers got it and as the leaders have it (docs/connect.md)."""
+"""Entries of the topics of a source connector, as readers got them and as the leaders have them (docs/connect.md)."""
 
 from __future__ import annotations
 
@@ -34,11 +34,14 @@ _TYPES |= dict.fromkeys(_NUMBERS, pa.int64()) | dict.fromkeys(_FLAGS, pa.bool_()
 
 @dataclass(frozen=True)
 class Entries:
-    """read: what readers got, a row for each time: `partition`, `offset`, `kind`, `name`, `number`, `op`, `end` (ns), `final`,
-    `isolation`. stored: what the leaders have, by partition and offset: these columns, `timestamp` (ms), `producer_id`,
-    `producer_epoch`, `transactional`, and for what is in a transaction `txn` (a number, the same for all of the transaction's
-    entries in a partition; NONE outside), `ended` (PLAIN, OPEN, ABORTED, COMMITTED), and when (ms, NONE: never) the marker of
-    the transaction was written there, `ended_ms`, and that of the producer's transaction before, `before_ms`.
+    """Entries of a connector's topics, as two tables.
+
+    read: what readers got, a row for each time: `partition`, `offset`, `kind`, `name`, `number`, `op`, `end` (ns), `final`,
+        `isolation`.
+    stored: what the leaders have, by partition and offset: these columns, `timestamp` (ms), `producer_id`, `producer_epoch`,
+        `transactional`, and for what is in a transaction `txn` (a number, the same for all of the transaction's entries in a
+        partition; NONE outside), `ended` (PLAIN, OPEN, ABORTED, COMMITTED), and when (ms, NONE: never) the marker of the
+        transaction was written there, `ended_ms`, and that of the producer's transaction before, `before_ms`.
     """
 
     read: pd.DataFrame
@@ -46,7 +49,7 @@ class Entries:
 
 
 def has_connector(run: RunView) -> bool:
-    """Whether the history is one of a source connector."""
+    """True if the history is one of a source connector."""
     return run.contract["connect"] != "none" and run.history.has("entries")
 
 
@@ -58,15 +61,15 @@ def entries_of(run: RunView) -> Entries:
 def _read(run: RunView) -> Entries:
     columns = ("index", "f", "end", "isolation", "final", "entries")
     flat = [_flat(batch, run) for batch in run.history.batches(columns)[1]]
-    found = pd.concat(flat, ignore_index=True) if flat else _flat_of({})
-    stored = found[found["f"] == "read-log"].drop_duplicates(["partition", "offset"])
+    entries = pd.concat(flat, ignore_index=True) if flat else _flat_of({})
+    stored = entries[entries["f"] == "read-log"].drop_duplicates(["partition", "offset"])
     stored = stored.sort_values(["partition", "offset"], ignore_index=True)
-    return Entries(found[found["f"] != "read-log"].reset_index(drop=True), _with_transactions(stored))
+    return Entries(entries[entries["f"] != "read-log"].reset_index(drop=True), _with_transactions(stored))
 
 
 def _flat(batch: pa.RecordBatch, run: RunView) -> pd.DataFrame:
     lists = batch.column("entries")
-    rows = dict(zip((one.name for one in lists.type.value_type), lists.flatten().flatten(), strict=True))
+    rows = dict(zip((field.name for field in lists.type.value_type), lists.flatten().flatten(), strict=True))
     parents = pc.list_parent_indices(lists)
     rows["op"], rows["end"], rows["f"], rows["final"] = (
         batch.column(name).take(parents) for name in ("index", "end", "f", "final")
@@ -91,12 +94,12 @@ def _values(name: str, column: pa.Array) -> Any:
 
 
 def in_second(partitions: pd.Series) -> pd.Series:
-    """Which of these partitions are of the second Kafka cluster."""
+    """True for each of these partitions that is of the second Kafka cluster."""
     return partitions.astype(object).str.startswith(f"{SECOND}/").fillna(False).astype(bool)
 
 
 def of_workers(partitions: pd.Series) -> pd.Series:
-    """Which of these partitions are of the workers' offsets topic.
+    """True for each of these partitions that is of the workers' offsets topic.
 
     Where the workers are on the second Kafka cluster, the first one may have an offsets topic of the same name: the connector's.
     """
@@ -116,12 +119,12 @@ def _with_transactions(stored: pd.DataFrame) -> pd.DataFrame:
     marks = sum((kind == name).to_numpy() * ended for name, ended in MARKERS.items())
     places = pd.factorize(stored["partition"])[0], stored["producer_id"].to_numpy()
     inside = stored["transactional"].to_numpy() & (marks == 0) & (kind != "control").to_numpy()
-    found = zip(outside.items(), _transactions(*places, marks, stored["timestamp"].to_numpy()), strict=True)
-    return stored.assign(**{name: np.where(inside, values, none) for (name, none), values in found})
+    columns = zip(outside.items(), _transactions(*places, marks, stored["timestamp"].to_numpy()), strict=True)
+    return stored.assign(**{name: np.where(inside, values, none) for (name, none), values in columns})
 
 
 def _transactions(partition: Any, producer: Any, marks: Any, times: Any) -> Any:
-    """Of entries, by offset in each partition, the number of the transaction of each, how and when it ended, and when the one
+    """Transactions of entries, by offset in each partition: the number of each entry's, how and when it ended, and when the one
     before it did. marks: what a marker says; 0: no marker."""
     order = np.lexsort((producer, partition))
     marks, times, places = marks[order], times[order], np.stack([partition, producer])[:, order]
@@ -131,15 +134,18 @@ def _transactions(partition: Any, producer: Any, marks: Any, times: Any) -> Any:
     last = np.roll(first, -1)  # of each transaction, where its marker is if it has one
     ended_ms = np.where(marks[last] > 0, times[last], NONE)
     of_each = np.where(marks[last] > 0, marks[last], OPEN), ended_ms, np.where(other[first], NONE, np.roll(ended_ms, 1))
-    found = np.empty((4, len(order)), dtype=np.int64)
+    columns = np.empty((4, len(order)), dtype=np.int64)
     number = np.cumsum(first) - 1
-    found[:, order] = number, *(values[number] for values in of_each)
-    return found
+    columns[:, order] = number, *(values[number] for values in of_each)
+    return columns
 
 
 @dataclass(frozen=True)
 class Known:
-    """An entry in words. place: `t-0@17`."""
+    """An entry in words.
+
+    place: `t-0@17`.
+    """
 
     kind: str
     name: str
@@ -149,16 +155,16 @@ class Known:
 
 def _strange_one(entries: pd.DataFrame) -> str:
     """The first that does not tell its position: where it is, and why."""
-    found = entries[entries["kind"] == STRANGE].head(1)
+    first = entries[entries["kind"] == STRANGE].head(1)
     return "".join(
-        f"{row.partition}@{row.offset}: {row.name}" for row in found[["partition", "offset", "name"]].itertuples(index=False)
+        f"{row.partition}@{row.offset}: {row.name}" for row in first[["partition", "offset", "name"]].itertuples(index=False)
     )
 
 
 def unread_logs(run: RunView) -> str:
-    """Why no answer can be given by the leaders' logs: some of them could not be read; empty when all were."""
-    asked = run.history.of_kind(("f", "type"), "read-log").to_pylist()
-    broken = sum(one["type"] != "ok" for one in asked)
+    """The reason why no answer can be given by the leaders' logs: some of them could not be read; empty when all were."""
+    rows = run.history.of_kind(("f", "type"), "read-log").to_pylist()
+    broken = sum(row["type"] != "ok" for row in rows)
     return f"{broken} of the leaders' logs could not be read" if broken else ""
 
 
@@ -177,44 +183,46 @@ class SourceLog:
 
     @cached_property
     def read_back(self) -> bool:
-        """Whether every partition of the target has a complete read_committed final read."""
+        """True if every partition of the target has a complete read_committed final read."""
         finals = self.run.overview.final_reads
-        return bool(finals) and all(one.committed and not one.stalled for one in finals.values())
+        return bool(finals) and all(final.committed and not final.stalled for final in finals.values())
 
     @cached_property
     def visible(self) -> pd.DataFrame:
         """The records that the read_committed final read got, each once, by partition and offset, with `part` (`parts`)."""
         read = self.entries.read
         chosen = read["final"] & (read["isolation"] == Isolation.COMMITTED.value) & (read["kind"] == "record")
-        found = read[chosen].drop_duplicates(["partition", "offset"]).sort_values(["partition", "offset"], ignore_index=True)
+        records = read[chosen].drop_duplicates(["partition", "offset"]).sort_values(["partition", "offset"], ignore_index=True)
         if not self.altered:
-            return found.assign(part=found["name"])
+            return records.assign(part=records["name"])
         places = ["partition", "offset"]
-        return found.merge(self.records[[*places, "part"]], on=places, how="left").assign(part=lambda one: one["part"].fillna(""))
+        return records.merge(self.records[[*places, "part"]], on=places, how="left").assign(
+            part=lambda rows: rows["part"].fillna("")
+        )
 
     @cached_property
     def records(self) -> pd.DataFrame:
         """The records of the target as the leaders have them, with `part`."""
-        found = self.stored[(self.stored["kind"] == "record") & self.stored["partition"].isin(self.targets)]
-        return found.assign(part=self._parts(found) if self.altered else found["name"])
+        records = self.stored[(self.stored["kind"] == "record") & self.stored["partition"].isin(self.targets)]
+        return records.assign(part=self._parts(records) if self.altered else records["name"])
 
     # ---- offsets that were altered or reset on request (KIP-875) ---------------------------------
     @cached_property
     def _requests(self) -> pd.DataFrame:
         """`name`, `number` of each offset that somebody has asked to store (-1, of any name: to remove all; UNSAID: the history
         does not say which), and whether that is `certain`: answered with a success."""
-        asked = self.run.history.of_kind(("f", "type", "detail"), "rest").to_pylist()
-        found = []
-        for one in (one for one in asked if one["type"] != "fail"):
-            request = document(one["detail"])
+        rows = self.run.history.of_kind(("f", "type", "detail"), "rest").to_pylist()
+        requests = []
+        for row in (each for each in rows if each["type"] != "fail"):
+            request = document(row["detail"])
             if str(request.get("path")).endswith("/offsets") and request.get("method") in CHANGING:
                 entries = request.get("altered") or [["", NONE if request["method"] == "DELETE" else UNSAID]]
-                found += [(str(name), int(number), one["type"] == "ok") for name, number in entries]
-        return pd.DataFrame(found, columns=["name", "number", "certain"])
+                requests += [(str(name), int(number), row["type"] == "ok") for name, number in entries]
+        return pd.DataFrame(requests, columns=["name", "number", "certain"])
 
     @cached_property
     def altered(self) -> bool:
-        """Whether somebody may have altered or reset the connector's offsets."""
+        """True if somebody may have altered or reset the connector's offsets."""
         return len(self._requests) > 0
 
     @cached_property
@@ -225,17 +233,17 @@ class SourceLog:
         """
         if not self.altered:
             return self.stored.iloc[:0].assign(certain=True)
-        found = self.stored[self.stored["kind"] == "offset"]
-        found = found.assign(asked=np.where(found["number"] < 0, "", found["name"]))
+        stored = self.stored[self.stored["kind"] == "offset"]
+        stored = stored.assign(requested=np.where(stored["number"] < 0, "", stored["name"]))
         certain = self._requests.groupby(["name", "number"])["certain"].all()
-        found = found.join(certain, on=["asked", "number"])
+        stored = stored.join(certain, on=["requested", "number"])
         records = self.stored[self.stored["kind"] == "record"]
-        wrote = pd.MultiIndex.from_frame(found[_PRODUCER]).isin(pd.MultiIndex.from_frame(records[_PRODUCER]))
-        return found[found["certain"].notna() & ~wrote]
+        wrote = pd.MultiIndex.from_frame(stored[_PRODUCER]).isin(pd.MultiIndex.from_frame(records[_PRODUCER]))
+        return stored[stored["certain"].notna() & ~wrote]
 
     @cached_property
     def unordered(self) -> bool:
-        """Whether it is not known which records came before an alteration: not all is in transactions and one offsets topic."""
+        """True if it is not known which records came before an alteration: not all is in transactions and one offsets topic."""
         if not self.altered:
             return False
         if (self._requests["number"] == UNSAID).any():
@@ -252,8 +260,8 @@ class SourceLog:
         stored = self.offsets[["name", *_PRODUCER, "number", "part"]].sort_values("number", kind="stable")
         stored = stored.drop_duplicates(["name", *_PRODUCER, "number"])
         mine = records[["name", *_PRODUCER, "number"]].reset_index().sort_values("number", kind="stable")
-        found = pd.merge_asof(mine, stored, on="number", by=["name", *_PRODUCER], direction="forward").set_index("index")["part"]
-        return found.reindex(records.index).fillna("")
+        parts = pd.merge_asof(mine, stored, on="number", by=["name", *_PRODUCER], direction="forward").set_index("index")["part"]
+        return parts.reindex(records.index).fillna("")
 
     @cached_property
     def partial(self) -> frozenset[str]:
@@ -262,7 +270,7 @@ class SourceLog:
 
     @cached_property
     def opaque(self) -> str:
-        """Why the leaders' logs do not show every record and every stored offset; empty when they do."""
+        """The reason why the leaders' logs do not show every record and every stored offset; empty when they do."""
         mine = self.stored["partition"].isin(self.targets) | self.stored["kind"].isin(("offset", STRANGE))
         logs = self.stored[self.stored["partition"].isin(self.stored["partition"][mine].unique())]
         if example := _strange_one(logs):
@@ -291,7 +299,7 @@ class SourceLog:
         }
 
     def at(self, row: FindingRecord) -> Known:
-        """What the record of a finding says."""
+        """The entry of a finding's record, in words."""
         return self._places[row.partition, row.offset]
 
     def transaction(self, row: FindingRecord) -> str:
@@ -309,25 +317,25 @@ class SourceLog:
         """
         shared = of_workers(self.stored["partition"])
         chosen = (self.stored["kind"] == "offset") & self.stored["ended"].isin((PLAIN, COMMITTED))
-        found, shared = self.stored[chosen], shared[chosen]
-        return found if shared.all() else found[~shared | (found["ended"] == COMMITTED)]
+        offsets, shared = self.stored[chosen], shared[chosen]
+        return offsets if shared.all() else offsets[~shared | (offsets["ended"] == COMMITTED)]
 
     @cached_property
     def offsets(self) -> pd.DataFrame:
         """The committed offsets that tasks have stored, with `part`."""
-        found = self._committed
+        offsets = self._committed
         if not self.altered:
-            return found.assign(part=found["name"])
-        found = found.sort_values(["partition", "offset"])
-        asked = found.index.isin(self.alterations.index)
-        before = pd.Series(asked, index=found.index).groupby(found["name"]).cumsum()
-        return found.assign(part=found["name"] + "#" + before.astype(str))[~asked]
+            return offsets.assign(part=offsets["name"])
+        offsets = offsets.sort_values(["partition", "offset"])
+        altered = offsets.index.isin(self.alterations.index)
+        before = pd.Series(altered, index=offsets.index).groupby(offsets["name"]).cumsum()
+        return offsets.assign(part=offsets["name"] + "#" + before.astype(str))[~altered]
 
 
 def document(detail: str | None) -> dict[str, Any]:
     """A request and its answer, as an operation `rest` has them; empty where it has none."""
     try:
-        found = json.loads(detail or "{}")
+        parsed = json.loads(detail or "{}")
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return parsed if isinstance(parsed, dict) else {}

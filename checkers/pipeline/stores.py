@@ -26,10 +26,12 @@ _COLUMNS = ["partition", "offset", "kind", "name", "number", "op", "end"]
 
 @dataclass(frozen=True)
 class StoreCopy:
-    """What an instance has of one partition of a store.
+    """The copy that an instance has of one partition of a store.
 
-    partition: `c2:CHANGELOG-0`. position: the end of what it has of the changelog; NONE: not known. rows: the row about the copy,
-    then its keys: `partition`, `offset` (number of the row), `kind`, `name` (the key), `number`, `op`, `end`.
+    partition: `c2:CHANGELOG-0`.
+    position: the end of what it has of the changelog; NONE: not known.
+    rows: the row about the copy, then its keys: `partition`, `offset` (number of the row), `kind`, `name` (the key), `number`,
+        `op`, `end`.
     """
 
     partition: str
@@ -51,7 +53,7 @@ class StoreCopy:
 
 
 def has_stores(run: RunView) -> bool:
-    """Whether the history has stores or changelogs of a program of somebody's own."""
+    """True if the history has stores or changelogs of a program of somebody's own."""
     return run.contract["application"] != "none" and run.contract["connect"] == "none" and run.history.has("entries")
 
 
@@ -65,18 +67,18 @@ class StateStores:
 
     @cached_property
     def copies(self) -> list[StoreCopy]:
-        found = self._read[self._read["f"] == READ_STORE]
-        return [_copy(rows[_COLUMNS]) for _, rows in found.groupby("op", sort=True)]
+        dumped = self._read[self._read["f"] == READ_STORE]
+        return [_copy(rows[_COLUMNS]) for _, rows in dumped.groupby("op", sort=True)]
 
     @cached_property
     def problem(self) -> str:
-        """Why the copies of some instance are not known; empty when all are."""
-        asked = self.run.history.of_kind(("f", "type", "detail"), READ_STORE).to_pylist()
-        failed = [json.loads(one["detail"] or "{}") for one in asked if one["type"] != "ok"]
-        return "; ".join(f"{one.get('node', 'an instance')}: {one.get('problem', 'nobody knows')}" for one in failed)
+        """The reason why the copies of some instance are not known; empty when all are."""
+        rows = self.run.history.of_kind(("f", "type", "detail"), READ_STORE).to_pylist()
+        failed = [json.loads(row["detail"] or "{}") for row in rows if row["type"] != "ok"]
+        return "; ".join(f"{failure.get('node', 'an instance')}: {failure.get('problem', 'nobody knows')}" for failure in failed)
 
     def incomparable(self, copy: StoreCopy) -> str:
-        """Why a copy cannot be compared with its changelog; empty when it can."""
+        """The reason why a copy cannot be compared with its changelog; empty when it can."""
         log = self.logs.get(copy.changelog)
         if copy.position == NONE:
             return "a copy moved while it was dumped, or does not tell its position"
@@ -100,7 +102,7 @@ class StateStores:
 
     @cached_property
     def opaque(self) -> bool:
-        """Whether a changelog has records that cannot be read here."""
+        """True if a changelog has records that cannot be read here."""
         known = {*VALUES, *MARKERS, "control"}
         return any(not set(log["kind"]) <= known for log in self.logs.values())
 

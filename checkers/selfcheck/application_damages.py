@@ -70,11 +70,11 @@ def swap_outputs(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     fit = fit[fit["later"] > fit["place"]]
     if fit.empty or not _declared(rows).get("ordered"):
         return None
-    one = pick(fit.astype({"next_v": "int64", "next_offset": "int64"}), rng)
+    output = pick(fit.astype({"next_v": "int64", "next_offset": "int64"}), rng)
     outputs = structs_of(rows, OUTPUTS)
-    outputs["v"] = outputs["v"].replace({one["v"]: one["next_v"], one["next_v"]: one["v"]})
-    what = f"the outputs at {one['partition']}@{one['offset']} and @{one['next_offset']} change places"
-    return _damaged(rows, outputs, what, one["v"])
+    outputs["v"] = outputs["v"].replace({output["v"]: output["next_v"], output["next_v"]: output["v"]})
+    what = f"the outputs at {output['partition']}@{output['offset']} and @{output['next_offset']} change places"
+    return _damaged(rows, outputs, what, output["v"])
 
 
 def count_more(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
@@ -85,12 +85,12 @@ def count_more(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     if final.empty or not _declared(rows).get("counts"):
         return None
     final = final.assign(key=_keys(rows, final))
-    one = pick(final, rng)
-    mine = final[(final["of"] == one["of"]) & (final["key"] == one["key"]) & (final["count"] >= one["count"])]
+    output = pick(final, rng)
+    mine = final[(final["of"] == output["of"]) & (final["key"] == output["key"]) & (final["count"] >= output["count"])]
     more = pd.MultiIndex.from_frame(counts[["partition", "offset"]]).isin(pd.MultiIndex.from_frame(mine[["partition", "offset"]]))
-    what = f"the output at {one['partition']}@{one['offset']} and the later ones of its key count one input more"
+    what = f"the output at {output['partition']}@{output['offset']} and the later ones of its key count one input more"
     return DamagedHistory(
-        with_structs(rows, COUNTS, counts.assign(count=counts["count"] + more)), what, frozenset([int(one["v"])])
+        with_structs(rows, COUNTS, counts.assign(count=counts["count"] + more)), what, frozenset([int(output["v"])])
     )
 
 
@@ -106,10 +106,10 @@ def alter_store(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     fit = fit[fit["partition"].str.partition(":")[2].isin(logged)]
     if fit.empty:
         return None
-    one = pick(fit.reset_index(), rng)
-    entries.loc[one["index"], "number"] = int(one["number"]) + 1
-    what = f"the row of the key {one['name']} in the copy {one['partition']} has another value"
-    return _damaged_entries(rows, entries, what, one["partition"])
+    row = pick(fit.reset_index(), rng)
+    entries.loc[row["index"], "number"] = int(row["number"]) + 1
+    what = f"the row of the key {row['name']} in the copy {row['partition']} has another value"
+    return _damaged_entries(rows, entries, what, row["partition"])
 
 
 def count_in_changelog(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
@@ -121,10 +121,10 @@ def count_in_changelog(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     fit = fit[fit["name"].str.rpartition("/")[0].str.rpartition("/")[0].isin(set(_inputs(rows)["partition"]))]
     if fit.empty:
         return None
-    one = pick(fit, rng)
-    mine = (entries["kind"] == "counted") & (entries["name"] == one["name"])
+    entry = pick(fit, rng)
+    mine = (entries["kind"] == "counted") & (entries["name"] == entry["name"])
     entries["number"] = entries["number"] + mine
-    what = f"stores and changelogs count one input more of the key {one['name']}"
+    what = f"stores and changelogs count one input more of the key {entry['name']}"
     return _damaged_entries(rows, entries, what, *set(entries.loc[mine, "partition"]))
 
 
@@ -146,7 +146,7 @@ def show_output(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
 
 
 def _declared(rows: HistoryRows) -> Mapping[str, Any]:
-    """What the program declares; empty where there is none."""
+    """The program's declaration; empty where there is none."""
     drains = rows.ops[(rows.ops["f"] == "drain") & rows.ops["detail"].notna()]
     return json.loads(drains["detail"].iloc[-1]) if len(drains) else {}
 

@@ -32,10 +32,10 @@ def write_outside(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     fit = entries[(entries["kind"] == "connector") & entries["transactional"].eq(True)]
     if fit.empty:
         return None
-    one = pick(fit.reset_index(), rng)
-    entries.loc[one["index"], ["producer_id", "producer_epoch"]] = -1
-    entries.loc[one["index"], "transactional"] = False
-    return _damaged(rows, entries, f"{one['partition']}@{one['offset']} was written outside transactions", one["partition"])
+    entry = pick(fit.reset_index(), rng)
+    entries.loc[entry["index"], ["producer_id", "producer_epoch"]] = -1
+    entries.loc[entry["index"], "transactional"] = False
+    return _damaged(rows, entries, f"{entry['partition']}@{entry['offset']} was written outside transactions", entry["partition"])
 
 
 def haunt(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
@@ -53,10 +53,10 @@ def haunt(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     fit = fit[fit["offset"] < fit.groupby(["partition", "producer_id"])["offset"].transform("max")]  # a marker surely follows
     if fit.empty:
         return None
-    one = pick(fit, rng)
-    entries.loc[one["index"], "producer_epoch"] = one["start"] - 1
-    what = f"{one['partition']}@{one['offset']} is of the producer before, in epoch {one['start'] - 1}"
-    return _damaged(rows, entries, what, one["partition"])
+    record = pick(fit, rng)
+    entries.loc[record["index"], "producer_epoch"] = record["start"] - 1
+    what = f"{record['partition']}@{record['offset']} is of the producer before, in epoch {record['start'] - 1}"
+    return _damaged(rows, entries, what, record["partition"])
 
 
 def rename_id(rows: HistoryRows, rng: Random) -> DamagedHistory | None:

@@ -39,9 +39,9 @@ def read_each_other(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     if not len(pairs):
         return None
     chosen = int(pairs[rng.randrange(len(pairs))])
-    one, two = txns.iloc[chosen], txns.iloc[chosen + 1]
-    what = f"transactions {one['op']} and {two['op']} poll each other's records"
-    return DamagedHistory(with_polls(rows, (one, two), (two, one)), what, frozenset([one["v"], two["v"]]))
+    first, second = txns.iloc[chosen], txns.iloc[chosen + 1]
+    what = f"transactions {first['op']} and {second['op']} poll each other's records"
+    return DamagedHistory(with_polls(rows, (first, second), (second, first)), what, frozenset([first["v"], second["v"]]))
 
 
 def read_own_future(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
@@ -51,9 +51,9 @@ def read_own_future(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     if not len(pairs):
         return None
     chosen = int(pairs[rng.randrange(len(pairs))])
-    one, two = txns.iloc[chosen], txns.iloc[chosen + 1]
-    what = f"transaction {one['op']} polls a record of {two['op']}, which its own process began later"
-    return DamagedHistory(with_polls(rows, (one, two)), what, frozenset([two["v"]]))
+    first, second = txns.iloc[chosen], txns.iloc[chosen + 1]
+    what = f"transaction {first['op']} polls a record of {second['op']}, which its own process began later"
+    return DamagedHistory(with_polls(rows, (first, second)), what, frozenset([second["v"]]))
 
 
 def read_future(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
@@ -61,13 +61,13 @@ def read_future(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     txns = _writers(rows)
     if not len(txns):
         return None
-    one = pick(txns.iloc[: max(1, len(txns) // 2)], rng)
-    later = txns[(txns["time"] > one["end"]) & (txns["process"] != one["process"])]
+    first = pick(txns.iloc[: max(1, len(txns) // 2)], rng)
+    later = txns[(txns["time"] > first["end"]) & (txns["process"] != first["process"])]
     if not len(later):
         return None
-    two = later.iloc[0]
-    what = f"transaction {one['op']} polls a record of {two['op']}, which began after it had ended"
-    return DamagedHistory(with_polls(rows, (one, two)), what, frozenset([two["v"]]))
+    second = later.iloc[0]
+    what = f"transaction {first['op']} polls a record of {second['op']}, which began after it had ended"
+    return DamagedHistory(with_polls(rows, (first, second)), what, frozenset([second["v"]]))
 
 
 # --------------------------------------------------------------------------------------------------

@@ -22,8 +22,9 @@ TIMEOUT_MS = 6_000
 class Answers:
     """The same answer a few times after two committed transactions of an id (the topic's name).
 
-    times_s: when, in seconds after the transactions. ongoing: whether the coordinator has the id `Ongoing`. opened: at
-    which offset a transaction is open, counted from the end of the log; None: none is.
+    times_s: when, in seconds after the transactions.
+    ongoing: True if the coordinator has the id `Ongoing`.
+    opened: at which offset a transaction is open, counted from the end of the log; None: none is.
     """
 
     times_s: tuple[float, ...]
@@ -33,7 +34,7 @@ class Answers:
 
     def __call__(self, rows: HistoryRows, rng: Random) -> DamagedHistory:
         carried = scheduled_history(COMMIT, rows)
-        last = max(one.end for one in carried.operations.values())
+        last = max(operation.end for operation in carried.operations.values())
         for number, at in enumerate(last + round(time_s * SECOND) for time_s in self.times_s):
             carried.answer(number, at, at + TICK, self._value(carried, (at - last) / SECOND))
         records = frozenset(v for log in carried.logs.values() for _, v in log)

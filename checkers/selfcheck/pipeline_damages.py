@@ -29,8 +29,8 @@ def leave_out(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
         return None
     gone = pick(fit, rng)
     what = f"no transaction processed {gone['partition']}@{gone['offset']}"
-    kept = structs_of(rows, "chains")
-    return DamagedHistory(with_structs(rows, "chains", kept[kept["v"] != gone["v"]]), what, frozenset([int(gone["v"])]))
+    structs = structs_of(rows, "chains")
+    return DamagedHistory(with_structs(rows, "chains", structs[structs["v"] != gone["v"]]), what, frozenset([int(gone["v"])]))
 
 
 def process_twice(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
@@ -79,15 +79,17 @@ def tell_old(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """A member is told that the group has no offset in a partition in which a transaction had committed one."""
     offsets, ops = _known(rows, "offsets"), rows.ops
     looks = ops.index[(ops["f"] == "committed") & (ops["type"] == "ok")]
-    fit = [(look, one) for look in looks for one in offsets.itertuples() if one.end < ops.loc[look, "time"]]
+    fit = [(look, offset) for look in looks for offset in offsets.itertuples() if offset.end < ops.loc[look, "time"]]
     if not fit:
         return None
-    position, one = fit[rng.randrange(len(fit))]
+    position, committed = fit[rng.randrange(len(fit))]
     detail = json.loads(ops.loc[position, "detail"])
-    detail["offsets"][one.partition] = None
+    detail["offsets"][committed.partition] = None
     changed = rows.with_operation(int(position), {"detail": json.dumps(detail)})
-    what = f"a member is told no offset of {one.partition}, after transaction {one.op} had committed {one.offset}"
-    return DamagedHistory(changed, what, partitions=frozenset([one.partition]))
+    what = (
+        f"a member is told no offset of {committed.partition}, after transaction {committed.op} had committed {committed.offset}"
+    )
+    return DamagedHistory(changed, what, partitions=frozenset([committed.partition]))
 
 
 def tell_early(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
@@ -97,19 +99,19 @@ def tell_early(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     decided = ops["decided"].to_numpy()[offsets["op"].to_numpy(dtype="int64")] if len(offsets) else []
     looks = ops.index[(ops["f"] == "committed") & (ops["type"] == "ok")]
     fit = [
-        (look, one)
+        (look, offset)
         for look in looks
-        for one, at in zip(offsets.itertuples(), decided, strict=True)
-        if one.time <= ops.loc[look, "end"] < at
+        for offset, at in zip(offsets.itertuples(), decided, strict=True)
+        if offset.time <= ops.loc[look, "end"] < at
     ]
     if not fit:
         return None
-    position, one = fit[rng.randrange(len(fit))]
+    position, committed = fit[rng.randrange(len(fit))]
     detail = json.loads(ops.loc[position, "detail"])
-    detail["offsets"][one.partition] = int(one.offset)
+    detail["offsets"][committed.partition] = int(committed.offset)
     changed = rows.with_operation(int(position), {"detail": json.dumps(detail)})
-    what = f"a member is told {one.partition}@{one.offset} before transaction {one.op} asks to commit it"
-    return DamagedHistory(changed, what, partitions=frozenset([one.partition]))
+    what = f"a member is told {committed.partition}@{committed.offset} before transaction {committed.op} asks to commit it"
+    return DamagedHistory(changed, what, partitions=frozenset([committed.partition]))
 
 
 def share(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
@@ -129,14 +131,14 @@ def share(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     pair, other = spots[0]
     added = pd.DataFrame([{"op": other.op, "partition": pair.partition, "offset": pair.offset}])
     flat = structs_of(rows, "offsets")
-    kept = flat[(flat["op"] != other.op) | (flat["partition"] != pair.partition)]
+    others = flat[(flat["op"] != other.op) | (flat["partition"] != pair.partition)]
     what = f"transaction {other.op} commits {pair.partition}@{pair.offset} between two commits of another member"
-    changed = with_structs(rows, "offsets", pd.concat([kept, added]))
+    changed = with_structs(rows, "offsets", pd.concat([others, added]))
     return DamagedHistory(changed, what, partitions=frozenset([pair.partition]))
 
 
 def _rebalanced(rows: HistoryRows, first: int, last: int) -> bool:
-    """Whether anybody's partitions moved after one operation and up to another."""
+    """True if anybody's partitions moved after one operation and up to another."""
     return bool(rows.ops["detail"].iloc[first + 1 : last + 1].str.contains("assigned", na=False).any())
 
 
@@ -161,15 +163,15 @@ def _successors(rows: HistoryRows) -> list[tuple[int, int]]:
     unique = ~every.duplicated(["partition", "offset"], keep=False)
     alone = set(zip(every["partition"][unique], every["offset"][unique], strict=True))
     firsts = _known(rows, "chains").groupby(["op", "partition"])["offset"].min().to_dict()
-    found = []
+    pairs = []
     for partition, some in known.groupby("partition"):
         commits = [
-            Commit(one.op, one.offset, firsts.get((one.op, partition), NONE), COMMITTED, one.time, one.end)
-            for one in some.itertuples()
+            Commit(row.op, row.offset, firsts.get((row.op, partition), NONE), COMMITTED, row.time, row.end)
+            for row in some.itertuples()
         ]
         before = GroupPartition(commits).before
-        found += [(first.op, op) for op, first in before.items() if (partition, first.offset) in alone]
-    return found
+        pairs += [(first.op, op) for op, first in before.items() if (partition, first.offset) in alone]
+    return pairs
 
 
 # --------------------------------------------------------------------------------------------------
@@ -214,8 +216,8 @@ def with_structs(rows: HistoryRows, column: str, flat: pd.DataFrame) -> HistoryR
     """The history with another content of a list column; flat: as `structs_of` gives it."""
     kind = rows.table.schema.field(column).type.value_type
     flat = flat.sort_values("op", kind="stable")
-    absent = {one.name: (flat[one.name] == NONE).to_numpy() if one.name == "output" else None for one in kind}
-    arrays = [pa.array(flat[one.name], one.type, mask=absent[one.name]) for one in kind]
+    absent = {field.name: (flat[field.name] == NONE).to_numpy() if field.name == "output" else None for field in kind}
+    arrays = [pa.array(flat[field.name], field.type, mask=absent[field.name]) for field in kind]
     counts = flat["op"].value_counts().reindex(range(len(rows.ops)), fill_value=0).sort_index()
     bounds = pa.array([0, *counts.cumsum().tolist()], pa.int32())
     lists = pa.ListArray.from_arrays(bounds, pa.StructArray.from_arrays(arrays, fields=list(kind)))

@@ -42,16 +42,22 @@ def _forward(table: pa.Table, by: int) -> pa.Table:
         table = table.set_column(table.column_names.index(name), name, pc.add(table[name], by))
     if "errors" not in table.column_names:
         return table
-    errors = [[{**one, "time": one["time"] and one["time"] + by} for one in some or ()] for some in table["errors"].to_pylist()]
+    errors = [
+        [{**error, "time": error["time"] and error["time"] + by} for error in some or ()] for some in table["errors"].to_pylist()
+    ]
     moved = pa.array(errors, table.schema.field("errors").type)
     return table.set_column(table.column_names.index("errors"), "errors", moved)
 
 
 def _like(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """With the columns of another history; those that it lacks, and lists of another type, are null."""
-    same = {one.name for one in schema if one.name in table.column_names and table.schema.field(one.name).type == one.type}
+    """The history with the columns of another history; those that it lacks, and lists of another type, are null."""
+    same = {
+        field.name for field in schema if field.name in table.column_names and table.schema.field(field.name).type == field.type
+    }
     known = same | {name for name in table.column_names if not pa.types.is_nested(table.schema.field(name).type)}
-    columns = [table[one.name].cast(one.type) if one.name in known else pa.nulls(len(table), one.type) for one in schema]
+    columns = [
+        table[field.name].cast(field.type) if field.name in known else pa.nulls(len(table), field.type) for field in schema
+    ]
     return pa.table(columns, schema=schema)
 
 

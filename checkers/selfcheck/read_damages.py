@@ -63,9 +63,9 @@ def step_back(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     if not len(where):
         return None
     chosen = int(where[rng.randrange(len(where))])
-    one, next_one = reads.iloc[chosen - 1], reads.iloc[chosen]
-    again = pd.DataFrame([{**one, "op": next_one["op"], "at": next_one["at"] - 0.5, "ended": next_one["ended"]}])
-    return DamagedHistory(rows.with_reads(again), *_seen(one, "gets a second time, in its next poll,"))
+    read, next_read = reads.iloc[chosen - 1], reads.iloc[chosen]
+    again = pd.DataFrame([{**read, "op": next_read["op"], "at": next_read["at"] - 0.5, "ended": next_read["ended"]}])
+    return DamagedHistory(rows.with_reads(again), *_seen(read, "gets a second time, in its next poll,"))
 
 
 def repeat_inside(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
@@ -74,9 +74,9 @@ def repeat_inside(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     fit = reads[reads["good"] & ~reads["opens"] & ~reads["closes"]]
     if not len(fit):
         return None
-    one = pick(fit, rng)
-    again = pd.DataFrame([{**one, "at": one["at"] + 0.5}])
-    return DamagedHistory(rows.with_reads(again), *_seen(one, "gets twice in one poll"))
+    read = pick(fit, rng)
+    again = pd.DataFrame([{**read, "at": read["at"] + 0.5}])
+    return DamagedHistory(rows.with_reads(again), *_seen(read, "gets twice in one poll"))
 
 
 def forget(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
@@ -103,11 +103,13 @@ def invert(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     return next((exchange(rows, *two) for two in neighbours if not _passes_its_own(rows, *two)), None)
 
 
-def _passes_its_own(rows: HistoryRows, one: pd.Series, two: pd.Series) -> bool:
-    """Whether one of the producers has another record between the two, which its own would overtake."""
+def _passes_its_own(rows: HistoryRows, first: pd.Series, second: pd.Series) -> bool:
+    """True if one of the producers has another record between the two, which its own would overtake."""
     sends = rows.sends
-    between = (sends["partition"] == one["partition"]) & sends["offset"].between(one["place"], two["place"], inclusive="neither")
-    return bool((between & sends["process"].isin([one["process"], two["process"]])).any())
+    between = (sends["partition"] == first["partition"]) & sends["offset"].between(
+        first["place"], second["place"], inclusive="neither"
+    )
+    return bool((between & sends["process"].isin([first["process"], second["process"]])).any())
 
 
 # --------------------------------------------------------------------------------------------------

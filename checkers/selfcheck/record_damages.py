@@ -70,7 +70,7 @@ def repeat(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
 
 
 def append(rows: HistoryRows, partition: str, v: int, offset: int) -> HistoryRows:
-    """With one more record at the end of a partition, returned to every reader that reads last."""
+    """The history with one more record at the end of a partition, returned to every reader that reads last."""
     polls = rows.last_polls()
     polls = polls[polls["partition"] == partition]
     return rows.with_reads(polls.assign(at=polls["at"] + 0.5, v=v, offset=offset))
@@ -102,8 +102,10 @@ def _swap(rows: HistoryRows, rng: Random, same_operation: bool) -> DamagedHistor
 
 
 def none_early(rows: HistoryRows, sent: pd.DataFrame) -> Any:
-    """Whether no read of a record or of the next one becomes too early when they change places: each came when both were sent,
-    and at read_committed when both were decided."""
+    """True for each record of which no read, nor any of the next record, becomes too early when the two change places.
+
+    Each read came when both were sent, and at read_committed when both were decided.
+    """
     fits = np.ones(len(sent), dtype=np.bool_)
     for reads, limit in ((rows.reads, "began"), (rows.reads[rows.reads["committed"]], "decided")):
         seen = sent["v"].map(reads.groupby("v")["ended"].min())
@@ -111,17 +113,17 @@ def none_early(rows: HistoryRows, sent: pd.DataFrame) -> Any:
     return fits
 
 
-def exchange(rows: HistoryRows, one: Any, two: Any) -> DamagedHistory:
+def exchange(rows: HistoryRows, first: Any, second: Any) -> DamagedHistory:
     """Two records of one partition change places, in the acknowledgements and in every read."""
     mops = rows.mops
-    here = mops["partition"] == one["partition"]
+    here = mops["partition"] == first["partition"]
     swapped = rows
-    for a, b in ((one, two), (two, one)):
+    for a, b in ((first, second), (second, first)):
         sent = mops.index[here & (mops["kind"] == 0) & (mops["v"] == a["v"])]
         read = mops.index[here & (mops["kind"] == 1) & (mops["v"] == a["v"])]
         swapped = swapped.with_values(sent, "offset", b["place"]).with_values(read, "v", b["v"])
-    what = f"the records at {one['partition']}@{one['place']} and {two['place']} have changed places"
-    return DamagedHistory(swapped, what, frozenset([int(one["v"]), int(two["v"])]))
+    what = f"the records at {first['partition']}@{first['place']} and {second['place']} have changed places"
+    return DamagedHistory(swapped, what, frozenset([int(first["v"]), int(second["v"])]))
 
 
 def move(rows: HistoryRows, rng: Random) -> DamagedHistory | None:

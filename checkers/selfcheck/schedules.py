@@ -140,7 +140,7 @@ class ScheduledHistory:
             mop["ended"] = now
 
     def answer(self, number: int, begin: int, end: int, value: Mapping[str, Any]) -> None:
-        """What coordinators and leaders answered, with the number of the harness's operation."""
+        """Add the answer of coordinators and leaders, with the number of the harness's operation."""
         mine = {"process": NONE, "slot": NONE, "node": "harness", "isolation": None, "role": "harness"}
         overrides = {**mine, "f": "list-transactions", "detail": json.dumps(value)}
         self.operations[f"answer {number}"] = _Operation(NONE, number, begin, end=end, overrides=overrides)
@@ -163,13 +163,15 @@ class ScheduledHistory:
             self.operations[f"{reader}2"].overrides = {**final, "f": "final-read", "detail": ends}
 
     def rows(self, like: pa.Schema) -> HistoryRows:
-        """As a history with these columns."""
-        operations = sorted(self.operations.values(), key=lambda one: (one.begin, one.process, one.number))
-        contested = any(one.overrides.get("f") == "initialise" for one in operations)
+        """The schedule as a history with these columns."""
+        operations = sorted(
+            self.operations.values(), key=lambda operation: (operation.begin, operation.process, operation.number)
+        )
+        contested = any(operation.overrides.get("f") == "initialise" for operation in operations)
         ident = {"transactional_id": self.topic if contested else None}
-        made = [{name: _known(name, value) for name, value in {**one.row(), **ident}.items()} for one in operations]
+        made = [{name: _known(name, value) for name, value in {**operation.row(), **ident}.items()} for operation in operations]
         table = pa.Table.from_pylist([{**row, "index": at} for at, row in enumerate(made)], schema=like)
-        mops = pd.DataFrame([{"op": at, **mop} for at, one in enumerate(operations) for mop in one.mops])
+        mops = pd.DataFrame([{"op": at, **mop} for at, operation in enumerate(operations) for mop in operation.mops])
         return rows_of(table, mops.assign(at=[float(at) for at in range(len(mops))]))
 
 

@@ -41,12 +41,12 @@ class Judgement:
     @cached_property
     def properties(self) -> dict[str, Mapping[str, Any]]:
         """Every anomaly's answer by name, forbidden or allowed; the forbidden one where it has both."""
-        return {one["name"]: one for one in (*self.document["allowed"], *self.document["properties"])}
+        return {answer["name"]: answer for answer in (*self.document["allowed"], *self.document["properties"])}
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """How many findings there are of each anomaly that was found."""
-        return {name: int(one["count"]) for name, one in self.properties.items() if one["verdict"] == "violated"}
+        """The number of findings of each anomaly that was found."""
+        return {name: int(answer["count"]) for name, answer in self.properties.items() if answer["verdict"] == "violated"}
 
     def touching(self, damaged: DamagedHistory) -> set[str]:
         """Anomalies with a finding about what was damaged, and not about something else."""
@@ -95,7 +95,7 @@ class Checker:
         return Judgement(document, pq.read_table(self.run.path(RunFile.ANOMALIES)).to_pylist())
 
     def unjudged(self, name: str) -> str:
-        """Why the contract has nothing judged of an anomaly; empty when it has."""
+        """The reason why the contract has nothing judged of an anomaly; empty when it has."""
         decided = rule_for(next(check.rules for check in self.looked_for if check.name == name), self.full)
         return decided.reason if decided.judged == INAPPLICABLE else ""
 
@@ -110,9 +110,12 @@ def selfcheck(
 ) -> list[SelfcheckRow]:
     """Judge a clean history, then the same history with each damage in turn; nothing is written into its directory.
 
-    run: a run whose history is merged, or None for a generated lawful one. spark: a session, or what makes one: called when a
-    history is long, or a check asks for Spark's tables; this process judges short histories by itself. checks: instead of the
-    installed ones. damages: instead of those that the checks declare.
+    run: a run whose history is merged, or None for a generated lawful one.
+    spark: a session, or what makes one: called when a history is long, or a check asks for Spark's tables; this process judges
+        short histories by itself.
+    checks: instead of the installed ones.
+    damages: instead of those that the checks declare.
+
     The same seed plants the same damages. Raises HistoryError when the run has no readable history.
     """
     with liveness.temporary_directory("selfcheck") as temporary:
@@ -139,7 +142,7 @@ def _copy(run: Run | None, folder: Path, seed: int) -> Run:
 
 @dataclass(frozen=True)
 class CleanHistory:
-    """Where damages are planted: a clean history, another one that comes after it if any, and the judgement of both."""
+    """The place of damages: a clean history, another one that comes after it if any, and the judgement of both."""
 
     rows: HistoryRows
     then: HistoryRows | None
@@ -175,7 +178,7 @@ def _rows(checker: Checker, seed: int, damages: Sequence[PlantedDamage]) -> Iter
 
 
 def _undamaged(document: Mapping[str, Any]) -> SelfcheckRow:
-    wrong = tuple(one["name"] for one in document["properties"] if one["verdict"] == "violated")
+    wrong = tuple(answer["name"] for answer in document["properties"] if answer["verdict"] == "violated")
     note = document["reason"] if wrong else f"{document['verdict']}: {document['reason']}"
     return SelfcheckRow("none", (), wrong, not wrong, note)
 
@@ -184,11 +187,11 @@ def _row(
     checker: Checker, damage: PlantedDamage, own: CleanHistory, small: Callable[[], CleanHistory], draw: str
 ) -> SelfcheckRow:
     """Plant a damage in the history, or, where that has no place for it or shows nothing there, in a small one before it."""
-    asked = tuple(name for name in damage.expects if name in checker.names)
-    expected = tuple(name for name in asked if not checker.unjudged(name))
+    named = tuple(name for name in damage.expects if name in checker.names)
+    expected = tuple(name for name in named if not checker.unjudged(name))
     if not expected:
-        reasons = "; ".join(f"{name}: {checker.unjudged(name)}" for name in asked)
-        return SelfcheckRow(damage.name, asked, (), None, f"not judged under this contract ({reasons})")
+        reasons = "; ".join(f"{name}: {checker.unjudged(name)}" for name in named)
+        return SelfcheckRow(damage.name, named, (), None, f"not judged under this contract ({reasons})")
     damaged = own.plant(damage, draw)
     row = _compared(checker, damage, expected, damaged, own.clean) if damaged else None
     if row is not None and row.ok is not None:
@@ -204,7 +207,7 @@ def _row(
 def _compared(
     checker: Checker, damage: PlantedDamage, expected: tuple[str, ...], damaged: DamagedHistory, clean: Judgement
 ) -> SelfcheckRow:
-    """What was demanded beside what came. ok is None when what was missed was not compared at all."""
+    """The demanded findings beside those that came. ok is None when what was missed was not compared at all."""
     after = checker.judge_rows(damaged.rows, damage.cycle)
     touched = after.touching(damaged)
     notes = [damaged.what]
@@ -218,8 +221,8 @@ def _compared(
         missed = [name for name in expected if name not in touched]
     elif damage.cycle in clean.counts and not missed:
         notes.append("the history has one too; this one is shown")
-    found = {name for name, count in after.counts.items() if count > clean.counts.get(name, 0)} | (touched & set(expected))
-    forbidden = {one["name"] for one in after.document["properties"]} & found
+    shown = {name for name, count in after.counts.items() if count > clean.counts.get(name, 0)} | (touched & set(expected))
+    forbidden = {answer["name"] for answer in after.document["properties"]} & shown
     lawful = {*damage.expects, *damage.accompanying}
     lawful |= set() if lawful & checker.chains else checker.chains
     alarms = sorted((forbidden | touched if damaged.own_partitions else forbidden) - lawful)
@@ -229,12 +232,12 @@ def _compared(
     return SelfcheckRow(
         damage.name,
         expected,
-        tuple(sorted(found)),
+        tuple(sorted(shown)),
         None if silent and not damaged.own_partitions else not (missed or alarms),
         "; ".join(notes),
     )
 
 
 def _size(answer: Judgement, name: str) -> int:
-    """How many operations are on the cycle of a class."""
-    return next(len(one["operations"]) for one in answer.findings if one["anomaly"] == name)
+    """The number of operations on the cycle of a class."""
+    return next(len(finding["operations"]) for finding in answer.findings if finding["anomaly"] == name)

@@ -1,4 +1,4 @@
-"""From findings to a verdict (docs/run-directory.md has the document's shape)."""
+"""Decision: from findings to a verdict (docs/run-directory.md has the document's shape)."""
 
 from __future__ import annotations
 
@@ -78,45 +78,45 @@ def decide(judged: Iterable[JudgedProperty], unread: Sequence[str] = (), unseen:
     unread: partitions that should have been read to their end and were not; then nothing is known of what was lost there.
     unseen: promised records that nobody got by the end of a history without a final phase; they may be lost or late.
     """
-    forbidden = [one for one in judged if not one.allowed]
-    violated = [one for one in forbidden if one.verdict is Property.VIOLATED]
+    forbidden = [prop for prop in judged if not prop.allowed]
+    violated = [prop for prop in forbidden if prop.verdict is Property.VIOLATED]
     if violated:
-        return Verdict.INVALID, "; ".join(_counted(one) for one in violated)
-    unknown = [one for one in forbidden if one.verdict is Property.UNKNOWN]
+        return Verdict.INVALID, "; ".join(_counted(prop) for prop in violated)
+    unknown = [prop for prop in forbidden if prop.verdict is Property.UNKNOWN]
     if unknown:
         return Verdict.UNKNOWN, "; ".join(_unjudged(unknown))
-    if not any(one.compared for one in forbidden if one.promise != LIVE):
+    if not any(prop.compared for prop in forbidden if prop.promise != LIVE):
         return Verdict.UNKNOWN, "nothing was compared: the history shows nothing that could be right or wrong"
-    idle = [one for one in forbidden if one.rule.essential and one.verdict is Property.NOT_EXERCISED]
-    lacking = [f"{one.name} was not exercised: {one.reason}" for one in idle]
+    idle = [prop for prop in forbidden if prop.rule.essential and prop.verdict is Property.NOT_EXERCISED]
+    lacking = [f"{prop.name} was not exercised: {prop.reason}" for prop in idle]
     if unread:
         lacking.append(f"nothing is known of losses in {', '.join(unread)}: no complete read_committed final read")
     if lacking:
         return Verdict.UNKNOWN, "; ".join(lacking)
     if unseen:
         return Verdict.UNKNOWN, f"{plural(unseen, 'promised record was', 'promised records were')} {UNSEEN}"
-    held = sum(one.verdict is Property.HELD for one in forbidden)
+    held = sum(prop.verdict is Property.HELD for prop in forbidden)
     return Verdict.VALID, f"{held} properties held, none was violated"
 
 
 def _unjudged(unknown: Sequence[JudgedProperty]) -> Iterator[str]:
-    """Why properties could not be judged; those for which the same is missing together, the essential ones first."""
+    """Reasons why properties could not be judged; those for which the same is missing together, the essential ones first."""
     by_gaps: dict[tuple[Gap, ...], list[str]] = {}
-    for one in sorted(unknown, key=lambda one: not one.rule.essential):
-        by_gaps.setdefault(tuple(one.gaps), []).append(one.name)
-    yield from (f"{one.name} could not be judged: {one.reason}" for one in unknown if not one.gaps)
+    for prop in sorted(unknown, key=lambda each: not each.rule.essential):
+        by_gaps.setdefault(tuple(prop.gaps), []).append(prop.name)
+    yield from (f"{each.name} could not be judged: {each.reason}" for each in unknown if not each.gaps)
     for gaps, names in by_gaps.items():
         if gaps:
             named = f"{', '.join(names[:NAMED])}{and_more(len(names) - NAMED)}"
             yield f"{named} could not be judged for what the history lacks: {gaps[0]}{and_more(len(gaps) - 1, '; and ')}"
 
 
-def _counted(one: JudgedProperty) -> str:
-    return f"{one.name} ({plural(len(one.findings), 'finding')})"
+def _counted(prop: JudgedProperty) -> str:
+    return f"{prop.name} ({plural(len(prop.findings), 'finding')})"
 
 
 def weaknesses(receipts: Sequence[Mapping[str, Any]], cut_off: int, unread: Sequence[str], unseen: int = 0) -> list[str]:
-    """What makes the verdict say less than it seems to."""
+    """Reasons why the verdict says less than it seems to."""
     idle = sum(receipt["effective"] is False for receipt in receipts)
     doubtful = sum(receipt["effective"] is None for receipt in receipts)
     reasons = [

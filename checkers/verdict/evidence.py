@@ -31,7 +31,7 @@ COLUMNS, LOOKED_AT = ("partition", "offset", "v"), ("isolation", "final", "mops"
 
 
 def shown(check: Check[Any], findings: Sequence[Finding], evidence: str, run: RunView) -> list[bool]:
-    """Of each finding, whether the evidence shows it by itself. Raises what the reading of the history raises."""
+    """True for each finding that the evidence shows by itself. Raises what the reading of the history raises."""
     if evidence == DELETIONS:
         deletions = run.shared(TopicDeletions)
         return [not deletions.explains(check.name, finding.rows) for finding in findings]
@@ -61,7 +61,11 @@ def _reads_of(findings: Sequence[Finding], evidence: str, run: RunView) -> pd.Da
 def _places(
     batches: Iterable[pa.RecordBatch], identities: pa.Array, final: bool, levels: Sequence[str | None] | None
 ) -> Iterator[set[tuple[str, int, int]]]:
-    """Where readers got some records, in batches of `LOOKED_AT`: `COLUMNS`. final: in final reads only. levels: of isolation."""
+    """Places at which readers got some records, in batches of `LOOKED_AT`: `COLUMNS`.
+
+    final: in final reads only.
+    levels: of isolation; None: any.
+    """
     for batch in batches:
         which = pc.fill_null(pc.or_(batch.column("final"), not final), not final)
         if levels is not None:

@@ -1,4 +1,4 @@
-"""Whether a run showed what its test expects, and nothing else that is forbidden.
+"""Comparison of a run with its test's expectation: everything expected was shown, and nothing else that is forbidden.
 
 What is expected is bound to its cause: a consequence counts as expected where it is about the same records, those that the same
 transaction sent to the same partition. Everything else that is forbidden is unexpected; what nobody could judge may be.
@@ -26,9 +26,11 @@ Decide = Callable[[Sequence[JudgedProperty]], tuple[Verdict, str]]
 
 @dataclass(frozen=True)
 class Comparison:
-    """What was found beside what was expected. unexpected: forbidden findings that nothing expected explains, by anomaly.
+    """The findings beside what the test expects.
 
     met: None where nobody knows: nothing unexpected was found, and not everything could be judged.
+    sentence: the comparison in words.
+    unexpected: forbidden findings that nothing expected explains, by anomaly.
     """
 
     met: bool | None
@@ -38,7 +40,7 @@ class Comparison:
     def document(self) -> list[dict[str, object]]:
         """`unexpected` as in `verdict.json`."""
         return [
-            {"name": name, "count": len(some), "findings": [one.id for one in some[:NAMED]]}
+            {"name": name, "count": len(some), "findings": [finding.id for finding in some[:NAMED]]}
             for name, some in self.unexpected.items()
         ]
 
@@ -50,15 +52,15 @@ def compare(expect: Sequence[str], tolerate: Sequence[str], judged: Sequence[Jud
     check broke, nobody knows what else there is.
     """
     wanted = dict(anomaly_and_word(text) for text in expect) or {Verdict.VALID.value: ""}
-    violated = {one.name: list(one.findings) for one in judged if not one.allowed and one.verdict is Property.VIOLATED}
+    violated = {prop.name: list(prop.findings) for prop in judged if not prop.allowed and prop.verdict is Property.VIOLATED}
     if Verdict.VALID.value in wanted:
         verdict, reason = decide(judged)
         return Comparison(_MET[verdict], "" if verdict is Verdict.VALID else reason, violated)
     missing = [name for name in wanted if name not in violated]
     unexpected = _unexpected(
-        wanted, dict(anomaly_and_word(text) for text in tolerate), violated, {one.name: one for one in judged}
+        wanted, dict(anomaly_and_word(text) for text in tolerate), violated, {prop.name: prop for prop in judged}
     )
-    rest = [_without(one, wanted, unexpected.get(one.name, ())) for one in judged]
+    rest = [_without(prop, wanted, unexpected.get(prop.name, ())) for prop in judged]
     verdict, reason = decide(rest)
     parts = [f"not found: {', '.join(_missing(name, judged) for name in missing)}"] if missing else []
     parts += [f"not expected: {', '.join(_named(*pair) for pair in unexpected.items())}"] if unexpected else []
@@ -81,23 +83,23 @@ def of_short_run(comparison: Comparison, expect: Sequence[str], short: str) -> C
 
 
 def _missing(name: str, judged: Iterable[JudgedProperty]) -> str:
-    permitted = any(one.name == name and one.allowed and one.verdict is Property.VIOLATED for one in judged)
+    permitted = any(prop.name == name and prop.allowed and prop.verdict is Property.VIOLATED for prop in judged)
     return f"{name} (only as the contract allows it)" if permitted else name
 
 
 def _named(name: str, findings: Sequence[Finding]) -> str:
-    numbers = ", ".join(f"#{one.id}" for one in findings[:NAMED])
+    numbers = ", ".join(f"#{finding.id}" for finding in findings[:NAMED])
     return f"{name} ({numbers}{and_more(len(findings) - NAMED)})"
 
 
-def _without(one: JudgedProperty, wanted: Collection[str], unexpected: Sequence[Finding]) -> JudgedProperty:
+def _without(prop: JudgedProperty, wanted: Collection[str], unexpected: Sequence[Finding]) -> JudgedProperty:
     """A property without the findings that were expected. What was not exercised takes nothing from what was shown."""
-    if one.verdict is Property.NOT_EXERCISED:
-        return replace(one, verdict=Property.HELD, compared=1)
-    if one.verdict is not Property.VIOLATED or one.allowed or unexpected:
-        return one
-    incomplete = one.reason and one.name not in wanted
-    return replace(one, findings=[], verdict=Property.UNKNOWN if incomplete else Property.HELD)
+    if prop.verdict is Property.NOT_EXERCISED:
+        return replace(prop, verdict=Property.HELD, compared=1)
+    if prop.verdict is not Property.VIOLATED or prop.allowed or unexpected:
+        return prop
+    incomplete = prop.reason and prop.name not in wanted
+    return replace(prop, findings=[], verdict=Property.UNKNOWN if incomplete else Property.HELD)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -113,25 +115,27 @@ def _unexpected(
     places = {name: _places(violated.get(name, ())) for name in wanted}
     follows = {name: word != ALONE for name, word in wanted.items()}
     rest = {name: list(some) for name, some in violated.items() if name not in wanted and tolerated.get(name) != ANYWHERE}
-    consequences = {name: one.consequences for name, one in properties.items()}
+    consequences = {name: prop.consequences for name, prop in properties.items()}
     explained = True
     while explained:  # what follows from a consequence is a consequence
         explained = False
         for name, findings in rest.items():
             causes = [cause for cause in places if name in tolerated or (follows[cause] and name in consequences.get(cause, ()))]
             bound = [
-                one for one in findings if any(_is_about(one, properties[name].attribution, places[cause]) for cause in causes)
+                finding
+                for finding in findings
+                if any(_is_about(finding, properties[name].attribution, places[cause]) for cause in causes)
             ]
             if bound:
                 explained = True
-                rest[name] = [one for one in findings if one not in bound]
+                rest[name] = [finding for finding in findings if finding not in bound]
                 places[name] = places.get(name, set()) | _places(bound)
                 follows.setdefault(name, name not in tolerated)
     return {name: findings for name, findings in rest.items() if findings}
 
 
 def _places(findings: Iterable[Finding]) -> set[Place]:
-    """Who sent the records of some findings, and where to."""
+    """Senders of the records of some findings, and where to."""
     return {_place(row) for finding in findings for row in finding.rows if row.v >= 0}
 
 
@@ -140,7 +144,7 @@ def _place(row: FindingRecord) -> Place:
 
 
 def _is_about(finding: Finding, attribution: Attribution, places: Collection[Place]) -> bool:
-    """Whether a finding is about records that were sent to these places, all that is wrong with it (`Attribution`)."""
+    """True if a finding is about records that were sent to these places, all that is wrong with it (`Attribution`)."""
     if attribution is Attribution.PARTITION:
         return {row.partition for row in finding.rows} <= {partition for partition, _ in places}
     missing = finding.records("missing")

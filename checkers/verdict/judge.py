@@ -1,4 +1,4 @@
-"""From a run's directory to its verdict. Every finding is written down; a check that fails stops no other."""
+"""The judge: from a run's directory to its verdict. Every finding is written down; a check that fails stops no other."""
 
 from __future__ import annotations
 
@@ -79,9 +79,12 @@ def judge(
 ) -> dict[str, Any]:
     """Judge a run whose history is merged; write `anomalies.parquet`, and return the verdict's document.
 
-    contract: laid over the plan's own. spark: a session to use, or what waits for one (called late); else one is started on
-    this machine. here: this process judges a short history, and no session is called for unless a check asks for Spark's tables.
-    checks: instead of the installed ones. more: checks beside those (import path -> check, or why there is none).
+    spark: a session to use, or what waits for one (called late); else one is started on this machine.
+    here: this process judges a short history, and no session is called for unless a check asks for Spark's tables.
+    contract: laid over the plan's own.
+    checks: instead of the installed ones.
+    more: checks beside those (import path -> check, or why there is none).
+
     Raises HistoryError when there is no readable history or plan, CampaignError for a contract that no client keeps.
     """
     begun = time.monotonic()
@@ -89,8 +92,8 @@ def judge(
     run.demand_readable(RunFile.PLAN)
     run.demand_readable(RunFile.DAMAGE)
     full = overlaid_contract(_promised(run), contract or {})
-    found, broken = (list(checks), []) if checks is not None else installed_checks()
-    found, broken = with_more(found, broken, more or {})
+    installed, broken = (list(checks), []) if checks is not None else installed_checks()
+    installed, broken = with_more(installed, broken, more or {})
     history = source_of(run, session)
     overview = _overview(run, history, full["isolation"])
     receipts = run.known_receipts()
@@ -114,11 +117,11 @@ def judge(
         fencing_s=_fencing_s(run.plan),
         here=here and not run.is_remote,
     )
-    job = run_checks(view, found)
-    judged = [one for check in found for one in _judged(check, job.results[check.name], view, receipts)]
+    job = run_checks(view, installed)
+    judged = [prop for check in installed for prop in _judged(check, job.results[check.name], view, receipts)]
     view.release()
-    judged += [judge_property(one.name, rule_for((), full), 0, [], error=one.reason) for one in broken]
-    judged = [present.judged(weaken(one, run.gaps, full)) for one in judged]
+    judged += [judge_property(unusable.name, rule_for((), full), 0, [], error=unusable.reason) for unusable in broken]
+    judged = [present.judged(weaken(prop, run.gaps, full)) for prop in judged]
     unread = _unread(run.plan, overview, view.gathered.partitions) if full["final_read"] == "true" else []
     tail = _unread_promises(job) if full["final_read"] != "true" else 0
     document = _document(run, overview, job.counts, judged, unread, tail, job.written_late)
@@ -154,33 +157,33 @@ def _timeout_s(plan: Plan) -> float:
 
 
 def _fencing_s(plan: Plan) -> float | None:
-    """How long a round of fencing by a leader of Connect may take, by the settings of its workers; None: nobody knows."""
-    found = [one.get("fencing_s") for one in (plan.get("connect") or {}).values()]
-    known = [one for one in found if one is not None]
-    return max(known) if known and len(known) == len(found) else None
+    """The longest time (s) for a round of fencing by a leader of Connect, by its workers' settings; None: nobody knows."""
+    limits = [settings.get("fencing_s") for settings in (plan.get("connect") or {}).values()]
+    known = [limit for limit in limits if limit is not None]
+    return max(known) if known and len(known) == len(limits) else None
 
 
 def _spans(receipts: Receipts) -> list[tuple[int, int | None]]:
-    """From when to when each fault was active (ns)."""
-    return [(int(one["injected_ns"]), one["healed_ns"]) for one in receipts if one["injected_ns"]]
+    """Spans in which each fault was active (ns)."""
+    return [(int(receipt["injected_ns"]), receipt["healed_ns"]) for receipt in receipts if receipt["injected_ns"]]
 
 
 def _faults_unknown(run: Run) -> bool:
-    """Whether there may have been faults of which no receipt tells."""
+    """True if there may have been faults of which no receipt tells."""
     return _receipts_lost(run) or (isinstance(run.receipts, Problem) and bool(run.plan.get("schedule")))
 
 
 def _fencings(receipts: Receipts) -> list[Fencing]:
-    """What operators fenced, by the evidence of faults (docs/history.md); what is no such evidence is left out."""
-    calls = [one for receipt in receipts for one in _calls_of(receipt)]
-    return [Fencing(str(one["transactional_id"]), one["began_ns"], whole_number(one.get("ended_ns"))) for one in calls]
+    """Fencings by operators, by the evidence of faults (docs/history.md); what is no such evidence is left out."""
+    calls = [call for receipt in receipts for call in _calls_of(receipt)]
+    return [Fencing(str(call["transactional_id"]), call["began_ns"], whole_number(call.get("ended_ns"))) for call in calls]
 
 
 def _calls_of(receipt: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     evidence = receipt.get("evidence")
-    found = evidence.get("fencings") if isinstance(evidence, Mapping) else None
-    calls = [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
-    return [one for one in calls if whole_number(one.get("began_ns")) is not None and "transactional_id" in one]
+    fencings = evidence.get("fencings") if isinstance(evidence, Mapping) else None
+    calls = [call for call in fencings if isinstance(call, Mapping)] if isinstance(fencings, list) else []
+    return [call for call in calls if whole_number(call.get("began_ns")) is not None and "transactional_id" in call]
 
 
 def _present(
@@ -193,7 +196,7 @@ def _present(
 
 
 def _overview(run: Run, history: Source, isolation: str) -> Overview:
-    """What the columns with one value per operation say, while those of records are looked through for what is missing."""
+    """The columns with one value per operation, read while those of records are looked through for what is missing."""
     try:
         tasks: list[Callable[[], Any]] = [partial(read_overview, history, isolation)]
         if not run.is_remote:
@@ -233,7 +236,7 @@ def _judged(check: Check[Any], result: CombinedResult, run: RunView, receipts: R
     lacking = result.lacking or check.needs
     reason = error or (f"{result.more} more were found; only examples are kept" if result.more else "")
     binding, others = (
-        [one for one, is_certain in zip(findings, certain, strict=True) if is_certain is kind] for kind in (True, False)
+        [each for each, is_certain in zip(findings, certain, strict=True) if is_certain is kind] for kind in (True, False)
     )
     apart = bool(binding) or rule.unless == DELETIONS
     parts = [(strict, binding)] * apart + [(rule, others)] * bool(others or not apart)
@@ -305,13 +308,13 @@ def _document(
     verdict, reason = decide(judged, unread, tail)
     expect = plan.get("expect") or ["valid"]
     expect = [expect] if isinstance(expect, str) else list(expect)
-    for number, finding in enumerate(sorted((f for one in judged for f in one.findings), key=_forbidden_first), 1):
+    for number, finding in enumerate(sorted((f for prop in judged for f in prop.findings), key=_forbidden_first), 1):
         finding.id = number
     counted = count_operations(overview, counts, None if _receipts_lost(run) else receipts)
     short = shortfalls(run, counted, None if _receipts_lost(run) else receipts)
     expected = expectation.compare(expect, plan.get("tolerate") or (), judged, lambda some: decide(some, unread, tail))
     expected = expectation.of_short_run(expected, expect, decisive(short))
-    listed = sorted((f for one in judged for f in one.findings[:SHOWN_PER_ANOMALY]), key=lambda f: f.id)
+    listed = sorted((f for prop in judged for f in prop.findings[:SHOWN_PER_ANOMALY]), key=lambda f: f.id)
     unread_logs = add_stored_evidence(run, listed)
     cut_off = int(((overview.end == NONE) & (overview.process >= 0)).sum())
     return {
@@ -331,8 +334,8 @@ def _document(
             *filter(None, [_written_late(written_late), unread_logs]),
         ],
         "gaps": [gap.document() for gap in run.gaps[:SHOWN_GAPS]],
-        "properties": [one.document() for one in judged if not one.allowed],
-        "allowed": [one.document() for one in judged if one.allowed],
+        "properties": [prop.document() for prop in judged if not prop.allowed],
+        "allowed": [prop.document() for prop in judged if prop.allowed],
         "findings": [finding.document(SHOWN_PER_FINDING) for finding in listed],
         "counts": counted,
         "progress": progress(overview, receipts),
@@ -340,14 +343,14 @@ def _document(
 
 
 def _written_late(partitions: Sequence[str]) -> str:
-    """Why the final read of some partitions does not count; empty when there is none."""
+    """The reason why the final read of some partitions does not count; empty when there is none."""
     if not partitions:
         return ""
     return f"somebody still wrote to {', '.join(partitions)} when the final phase began: its final read does not count"
 
 
 def _receipts_lost(run: Run) -> bool:
-    """Whether there may have been more faults than receipts."""
+    """True if there may have been more faults than receipts."""
     return any(Evidence.RECEIPTS in gap.evidence for gap in run.gaps)
 
 
@@ -366,7 +369,7 @@ def _unread(plan: Plan, overview: Overview, seen: Sequence[str]) -> list[str]:
 
 
 def _unread_promises(job: JobResult) -> int:
-    """How many promises nobody got by the end of a history without a final phase, those of undecided transactions included."""
+    """The number of promises that nobody got by the end of a history without a final phase, undecided transactions' included."""
     last = job.unseen[-1][1] if job.unseen else 0
     return last + sum(result.unread for result in job.results.values())
 
@@ -375,7 +378,7 @@ def _unread_promises(job: JobResult) -> int:
 # Writing
 # --------------------------------------------------------------------------------------------------
 def _write_anomalies(run: Run, judged: Sequence[JudgedProperty]) -> None:
-    rows = sorted((finding.document() for one in judged for finding in one.findings), key=lambda row: row["id"])
+    rows = sorted((finding.document() for prop in judged for finding in prop.findings), key=lambda row: row["id"])
     with replacing(run.path(RunFile.ANOMALIES)) as part:
         part.write_bytes(_anomalies(rows) if rows else _no_anomalies())
 
@@ -388,5 +391,5 @@ def _anomalies(rows: list[dict[str, Any]]) -> bytes:
 
 @cache
 def _no_anomalies() -> bytes:
-    """What most runs have: made once in a process."""
+    """The empty file that most runs have: made once in a process."""
     return _anomalies([])

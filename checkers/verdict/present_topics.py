@@ -35,18 +35,22 @@ ELSEWHERE = "a topic was deleted, and its history lies on another file system: b
 
 @dataclass(frozen=True)
 class PresentTopics:
-    """What is judged of a run. note: what is left out; unknown: why nothing can be judged. Both are empty where all is."""
+    """The judged part of a run.
+
+    note: what is left out.
+    unknown: why nothing can be judged. Both are empty where all is.
+    """
 
     history: Source
     contract: dict[str, str]
     note: str = ""
     unknown: str = ""
 
-    def judged(self, one: JudgedProperty) -> JudgedProperty:
+    def judged(self, prop: JudgedProperty) -> JudgedProperty:
         """A property's answer, as far as it stands."""
-        if not self.unknown or one.verdict is Property.NOT_EXERCISED:
-            return one
-        return replace(one, verdict=Property.UNKNOWN, findings=[], reason=self.unknown)
+        if not self.unknown or prop.verdict is Property.NOT_EXERCISED:
+            return prop
+        return replace(prop, verdict=Property.UNKNOWN, findings=[], reason=self.unknown)
 
 
 def present_topics(
@@ -65,7 +69,7 @@ def present_topics(
         return whole
     assert isinstance(history, LocalSource)
     assert deletions is not None
-    since = {one.topic: FOREVER if one.known_ns is None else one.known_ns for one in deletions}
+    since = {deletion.topic: FOREVER if deletion.known_ns is None else deletion.known_ns for deletion in deletions}
     left_out = _without(history.path, overview, since, target)
     topics = ", ".join(sorted(since))
     note = f"{topics} was deleted: {left_out} sends and reads of what was sent before every broker knew it again are not compared"
@@ -89,8 +93,8 @@ def _without(path: Path, overview: Overview, since: Mapping[str, int], target: P
         for group in range(file.metadata.num_row_groups):
             table = file.read_row_group(group).combine_chunks()
             for batch in table.to_batches():
-                kept, dropped = _present(batch, keys, times, since)
-                writer.write_batch(_without_listings(kept, first if FOREVER not in since.values() else FOREVER))
+                present, dropped = _present(batch, keys, times, since)
+                writer.write_batch(_without_listings(present, first if FOREVER not in since.values() else FOREVER))
                 count += dropped
     return count
 
@@ -110,12 +114,12 @@ def _present(batch: pa.RecordBatch, keys: Ints, times: Ints, since: Mapping[str,
     early = _early(flat, keys, times, since)
     counts = np.bincount(parents[~early], minlength=len(batch))
     offsets = pa.array(np.append(0, np.cumsum(counts)), pa.int32())
-    kept = pa.ListArray.from_arrays(offsets, flat.filter(pa.array(~early)), type=mops.type, mask=mops.is_null())
-    return batch.set_column(batch.schema.get_field_index("mops"), batch.schema.field("mops"), kept), int(early.sum())
+    lists = pa.ListArray.from_arrays(offsets, flat.filter(pa.array(~early)), type=mops.type, mask=mops.is_null())
+    return batch.set_column(batch.schema.get_field_index("mops"), batch.schema.field("mops"), lists), int(early.sum())
 
 
 def _early(mops: pa.StructArray, keys: Ints, times: Ints, since: Mapping[str, int]) -> Bools:
-    """Which records were sent by operations that began before their topic was known again."""
+    """True for each record that was sent by an operation that began before its topic was known again."""
     partition = pc.struct_field(mops, "partition").dictionary_encode()
     known = [since.get(str(name).rpartition("-")[0], -1) for name in partition.dictionary.to_pylist()]
     codes = pc.fill_null(partition.indices, len(known)).to_numpy(zero_copy_only=False)

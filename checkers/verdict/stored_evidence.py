@@ -1,4 +1,4 @@
-"""What the brokers' logs hold around a finding (`stored.parquet`): shown beside it, and never a reason for a verdict."""
+"""Entries of the brokers' logs around a finding (`stored.parquet`): shown beside it, and never a reason for a verdict."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _SAME_IN = [column.name for column in STORED if column.name != "node"]
 
 
 class StoredRecords:
-    """The rows of some partitions, by partition; within each in the order of offsets. nodes: the brokers that were read."""
+    """The rows of some partitions, by partition; within each in the order of offsets.
+
+    nodes: the brokers that were read.
+    """
 
     def __init__(self, table: pa.Table) -> None:
         self.nodes: list[str] = sorted(table["node"].unique().to_pylist())
@@ -73,10 +76,10 @@ def add_stored_evidence(run: Run, findings: Sequence[Finding]) -> str:
     A run whose cluster showed no logs has no table; then nothing is added. Findings of cycles have no place of their own.
     """
     path = run.path(RunFile.STORED)
-    wanted = [one for one in findings if one.forbidden and "cycle" not in one.detail]
+    wanted = [candidate for candidate in findings if candidate.forbidden and "cycle" not in candidate.detail]
     if not wanted or not os.path.lexists(path):
         return ""
-    partitions = sorted({row.partition for one in wanted for row in one.rows})
+    partitions = sorted({row.partition for candidate in wanted for row in candidate.rows})
     if problem := run.table_problem(RunFile.STORED, STORED):
         return f"{problem}: no finding shows what the brokers' logs hold"
     try:

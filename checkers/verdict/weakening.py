@@ -23,31 +23,31 @@ NAMED = 3  # gaps or lines that a sentence names
 # --------------------------------------------------------------------------------------------------
 # Weakening
 # --------------------------------------------------------------------------------------------------
-def weaken(one: JudgedProperty, gaps: Sequence[Gap], contract: Mapping[str, str]) -> JudgedProperty:
+def weaken(prop: JudgedProperty, gaps: Sequence[Gap], contract: Mapping[str, str]) -> JudgedProperty:
     """A property's answer, as far as it stands without what the gaps have taken. contract: a full one."""
-    if one.rule.judged == INAPPLICABLE:
-        return one
-    needs = one.needs
+    if prop.rule.judged == INAPPLICABLE:
+        return prop
+    needs = prop.needs
     unreliable = [gap for gap in gaps if gap.kind is GapKind.UNRELIABLE]
     doubting = unreliable or [gap for gap in gaps if set(gap.evidence) & set(needs.presence)]
-    explained = (bool(unreliable) or any(needs.explains(gap, finding, contract) for gap in doubting) for finding in one.findings)
-    proven = [finding for finding, why in zip(one.findings, explained, strict=True) if not why]
-    doubtful = len(one.findings) - len(proven)
+    explained = (bool(unreliable) or any(needs.explains(gap, finding, contract) for gap in doubting) for finding in prop.findings)
+    proven = [finding for finding, why in zip(prop.findings, explained, strict=True) if not why]
+    doubtful = len(prop.findings) - len(proven)
     if doubtful:
         count = f"{plural(doubtful, 'finding proves', 'findings prove')} nothing"
         doubtful_for = "what is there may have been changed" if unreliable else needs.doubtful
-        reason = "; ".join(filter(None, (one.reason, f"{count}, for {doubtful_for} ({_named(doubting)})")))
+        reason = "; ".join(filter(None, (prop.reason, f"{count}, for {doubtful_for} ({_named(doubting)})")))
         verdict = Property.VIOLATED if proven else Property.UNKNOWN
-        return replace(one, verdict=verdict, findings=proven, reason=reason, gaps=doubting)
+        return replace(prop, verdict=verdict, findings=proven, reason=reason, gaps=doubting)
     hiding = [gap for gap in gaps if gap.kind is not GapKind.UNATTESTED and set(gap.evidence) & set(needs.absence)]
-    if not hiding or one.findings or one.verdict is Property.UNKNOWN or _never_exercised(one, contract):
-        return one
-    return replace(one, verdict=Property.UNKNOWN, reason=f"{needs.hidden} ({_named(hiding)})", gaps=hiding)
+    if not hiding or prop.findings or prop.verdict is Property.UNKNOWN or _never_exercised(prop, contract):
+        return prop
+    return replace(prop, verdict=Property.UNKNOWN, reason=f"{needs.hidden} ({_named(hiding)})", gaps=hiding)
 
 
-def _never_exercised(one: JudgedProperty, contract: Mapping[str, str]) -> bool:
-    """Whether an anomaly of final reads had no chance to show in a history that has none by its nature."""
-    finals_only = one.verdict is Property.NOT_EXERCISED and Evidence.FINAL_COMMITTED in one.needs.presence
+def _never_exercised(prop: JudgedProperty, contract: Mapping[str, str]) -> bool:
+    """True if an anomaly of final reads had no chance to show in a history that has none by its nature."""
+    finals_only = prop.verdict is Property.NOT_EXERCISED and Evidence.FINAL_COMMITTED in prop.needs.presence
     return finals_only and contract["final_read"] == "false"
 
 
@@ -59,13 +59,15 @@ def _named(gaps: Sequence[object]) -> str:
 # In words
 # --------------------------------------------------------------------------------------------------
 def gap_sentences(gaps: Iterable[Gap], judged: Sequence[JudgedProperty]) -> list[str]:
-    """What is missing, a sentence for each file, with the properties that are unknown for it."""
+    """Sentences about what is missing, one for each file, with the properties that are unknown for it."""
     by_file = groupby(sorted(gaps, key=lambda gap: (gap.file, gap.line)), key=lambda gap: gap.file)
     return [_sentence(list(group), judged) for _, group in by_file]
 
 
 def _sentence(gaps: Sequence[Gap], judged: Sequence[JudgedProperty]) -> str:
-    unknown = [one.name for one in judged if one.verdict is Property.UNKNOWN and not one.allowed and set(gaps) & set(one.gaps)]
+    unknown = [
+        prop.name for prop in judged if prop.verdict is Property.UNKNOWN and not prop.allowed and set(gaps) & set(prop.gaps)
+    ]
     parts = [_named(gaps)]
     if any(Evidence.RECEIPTS in gap.evidence for gap in gaps):
         parts.append("what the faults did is not wholly known")

@@ -42,7 +42,7 @@ def unpack_log(
     """Packed parts back to one partition's sorted arrays."""
     sent, read = results([partial(Unpacked, parts, SENDS), partial(Unpacked, parts, READS)], threads)
     if read.least("offset") < 0 and (places := _with_places(sent, read)) is not None:
-        read.replace("offset", arrays.kept(places))
+        read.replace("offset", arrays.stored(places))
     return sorted_log(partition, sent, read, final, settings, resets or Resets(), threads, arrays)
 
 
@@ -73,26 +73,26 @@ def sorted_log(
     arrival, calls = results([partial(_order, read, "offset"), partial(_order, sent, "v")], threads)
     own = [name for name in read if name != "v"]  # a read's identity is that of its send
     back, out = _in_order([(read, own, arrival), (sent, list(sent), calls)], arrays, threads)
-    kept, flags = arrays.kept, back.pop("flags")
+    stored, flags = arrays.stored, back.pop("flags")
     uncommitted = UNCOMMITTED | UNNAMED if settings.read_uncommitted else UNCOMMITTED
     tasks: list[Callable[[], Any]] = [
         partial(_sends_and_lookup, out, arrays),
         partial(read.__getitem__, "v"),
-        lambda: kept((flags & uncommitted) == 0),
-        lambda: kept((flags & FINAL) > 0),
-        lambda: kept(flags & 3),
+        lambda: stored((flags & uncommitted) == 0),
+        lambda: stored((flags & FINAL) > 0),
+        lambda: stored(flags & 3),
     ]
     (sends, lookup), v, committed, last, status = results(tasks, threads)
-    send = kept(_found(sends, lookup, v, arrival, back["offset"], threads))
+    send = stored(_sends_of_reads(sends, lookup, v, arrival, back["offset"], threads))
     unsent = np.flatnonzero(send < 0)
     reads = Reads(
         **back,
         committed=committed,
-        judged=kept(committed | ~last) if settings.all_readers else committed,
+        judged=stored(committed | ~last) if settings.all_readers else committed,
         final=last,
         send=send,
         status=status,
-        arrival=kept(arrival),
+        arrival=stored(arrival),
         sent_v=sends.v,
         unsent=unsent,
         unsent_v=v[arrival[unsent]],
@@ -102,13 +102,13 @@ def sorted_log(
 
 def _sends_and_lookup(columns: dict[str, Any], arrays: Arrays) -> tuple[Sends, tuple[int, Any]]:
     """The sends, of sorted columns, and which of them lies where (`_by_offset`)."""
-    kept, flags = arrays.kept, columns.pop("flags")
+    stored, flags = arrays.stored, columns.pop("flags")
     sends = Sends(
         **{name: columns.pop(name) for name in ("op", "v", "began", "ended", "decided", "over")},
         offset=_at_least_none(columns.pop("offset"), arrays),
-        status=kept(flags & 3),
-        txn=kept((flags & TXN) > 0),
-        finished=kept((flags & FINISHED) > 0),
+        status=stored(flags & 3),
+        txn=stored((flags & TXN) > 0),
+        finished=stored((flags & FINISHED) > 0),
     )
     return sends, _by_offset(sends)
 
@@ -120,10 +120,10 @@ def _order(columns: Columns, by: str) -> Any:
 
 
 def _in_order(sides: Sequence[tuple[Columns, list[str], Any]], arrays: Arrays, threads: int) -> list[dict[str, Any]]:
-    """Of each side some columns at its positions; each is a task of its own, for whichever thread is free."""
+    """Columns of each side at its positions; each is a task of its own, for whichever thread is free."""
     tasks = [partial(_taken, columns, name, positions, arrays) for columns, names, positions in sides for name in names]
-    found = iter(results(tasks, threads))
-    return [{name: next(found) for name in names} for _, names, _ in sides]
+    taken = iter(results(tasks, threads))
+    return [{name: next(taken) for name in names} for _, names, _ in sides]
 
 
 def _taken(columns: Columns, name: str, positions: Any, arrays: Arrays) -> Any:
@@ -132,7 +132,7 @@ def _taken(columns: Columns, name: str, positions: Any, arrays: Arrays) -> Any:
 
 def _at_least_none(offset: Ints, arrays: Arrays) -> Ints:
     """Offsets, of which librdkafka marks unknown ones with other negative numbers."""
-    return offset if int(offset.min(initial=NONE)) == NONE else arrays.kept(np.maximum(offset, NONE))
+    return offset if int(offset.min(initial=NONE)) == NONE else arrays.stored(np.maximum(offset, NONE))
 
 
 def _with_places(sent: Columns, read: Columns) -> Any:
@@ -155,25 +155,28 @@ def _with_places(sent: Columns, read: Columns) -> Any:
     return offset
 
 
-def _found(sends: Sends, lookup: tuple[int, Any], v: Ints, order: Any, offset: Ints, threads: int) -> Any:
+def _sends_of_reads(sends: Sends, lookup: tuple[int, Any], v: Ints, order: Any, offset: Ints, threads: int) -> Any:
     """The send of each read, NONE for none: the one that was acknowledged where the read found it, or else by a search.
 
-    lookup: see `_by_offset`. v: identities of reads, as they came; order: their positions by offset. Nearly every record lies
-    where its acknowledgement says, and to look there costs a sixth of a search.
+    lookup: see `_by_offset`.
+    v: identities of reads, as they came.
+    order: their positions by offset.
+
+    Nearly every record lies where its acknowledgement says, and to look there costs a sixth of a search.
     """
     if not len(sends):
         return np.full(len(v), NONE, dtype=position_type(0))
-    found = np.empty(len(v), dtype=position_type(len(sends)))
+    positions = np.empty(len(v), dtype=position_type(len(sends)))
     low, there = lookup
 
     def find(part: slice) -> None:
         at, wanted = there[np.clip(offset[part], low, low + len(there) - 1) - low], v[order[part]]
         elsewhere = np.flatnonzero(sends.v[at] != wanted)
         at[elsewhere] = positions_in(sends.v, wanted[elsewhere])
-        found[part] = at
+        positions[part] = at
 
     results([partial(find, part) for part in slices(len(v))], threads)
-    return found
+    return positions
 
 
 def _by_offset(sends: Sends) -> tuple[int, Any]:

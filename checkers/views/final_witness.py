@@ -52,19 +52,21 @@ def final_witness(log: PartitionLog) -> tuple[Bools, Bools, str]:
 
 
 def may_lack_reads(log: PartitionLog) -> bool:
-    """Whether the history may lack records that were read from the partition."""
+    """True if the history may lack records that were read from the partition."""
     return isinstance(log.resets, Positions) and log.resets.may_lack_reads(log.partition)
 
 
 def appended_by(log: PartitionLog) -> Ints:
-    """When each send was surely in the log, if it ever was: at its acknowledgement, or when its operation had ended ok."""
+    """The time at which each send was surely in the log, if ever: its acknowledgement, or the ok end of its operation."""
     acknowledged, over = (np.where(time != NONE, time, FOREVER) for time in (log.sends.ended, log.sends.over))
     return np.minimum(acknowledged, over)
 
 
 def last_sent(log: PartitionLog) -> int:
-    """When the last-sent of the records that were read was sent: it lies above all that were in the log by then (NONE: nobody
-    knows). Where the history may lack reads, only what some consumer came to from the partition's start counts.
+    """The time at which the last-sent of the records that were read was sent (NONE: nobody knows).
+
+    It lies above all that were in the log by then. Where the history may lack reads, only what some consumer came to from the
+    partition's start counts.
     """
     read = log.seen_by(log.shared(passed_from_start)) if may_lack_reads(log) else log.seen
     return int(log.sends.began[read].max(initial=NONE))

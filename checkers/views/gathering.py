@@ -1,4 +1,4 @@
-"""What run checks take from every partition while the one job has it in hand, so that they need no pass of their own."""
+"""Messages that run checks take from every partition while the one job has it in hand, so that they need no pass of their own."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ExecutorMessage:
 
 @dataclass
 class PartitionGathered:
-    """What all gatherers made of one partition, and what one of them raised."""
+    """The messages that all gatherers made of one partition, and what one of them raised."""
 
     on_executors: list[ExecutorMessage] = field(default_factory=list)
     to_driver: list[tuple[str, bytes]] = field(default_factory=list)
@@ -56,18 +56,18 @@ class PartitionGathered:
 
 def gather_messages(gatherers: Sequence[Gatherer], log: PartitionLog, folder: Path | None = None) -> PartitionGathered:
     """The messages of all gatherers. folder: where those that stay on the executors are written as they come (None: nowhere)."""
-    found = PartitionGathered()
+    gathered = PartitionGathered()
     for gatherer in gatherers:
         try:
             messages = gatherer(log)
             for name, message in messages.on_executors:
                 place = stored_message(folder, message) if folder else message
-                found.on_executors.append(ExecutorMessage(log.partition, name, place))
+                gathered.on_executors.append(ExecutorMessage(log.partition, name, place))
         except Exception as raised:  # noqa: BLE001 - a check that fails is unknown and takes no other answer with it
-            found.error = f"{type(raised).__name__}: {raised}"
+            gathered.error = f"{type(raised).__name__}: {raised}"
             continue
-        found.to_driver.extend(messages.to_driver)
-    return found
+        gathered.to_driver.extend(messages.to_driver)
+    return gathered
 
 
 class GatheredMessages:
@@ -76,7 +76,8 @@ class GatheredMessages:
     short: the history is short, and all messages come to the driver.
     on_executors: of a long history, the messages that stay there; None until the partitions were judged.
     collected: of a short one, the same messages.
-    to_driver: the few messages that come along in any case, as (name, message). partitions: all that were judged.
+    to_driver: the few messages that come along in any case, as (name, message).
+    partitions: all that were judged.
     error: what a gatherer raised.
     """
 
@@ -102,13 +103,13 @@ class GatheredMessages:
             return list(judged.collect())
         if place is not None:
             made = judged.collect()
-            messages = [one for one in made if isinstance(one, ExecutorMessage)]
+            messages = [result for result in made if isinstance(result, ExecutorMessage)]
             self.on_executors = judged.context.parallelize(messages, max(1, min(len(messages), judged.getNumPartitions())))
-            return [one for one in made if not isinstance(one, ExecutorMessage)]
+            return [result for result in made if not isinstance(result, ExecutorMessage)]
         judged = judged.persist(StorageLevel.DISK_ONLY)
         self._release = judged.unpersist
-        self.on_executors = judged.filter(lambda one: isinstance(one, ExecutorMessage))
-        return list(judged.filter(lambda one: not isinstance(one, ExecutorMessage)).collect())
+        self.on_executors = judged.filter(lambda result: isinstance(result, ExecutorMessage))
+        return list(judged.filter(lambda result: not isinstance(result, ExecutorMessage)).collect())
 
     def release(self) -> None:
         """Free the executors' disks."""

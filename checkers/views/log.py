@@ -39,9 +39,16 @@ def slices(count: int) -> Iterator[slice]:
 class Sends:
     """Records sent to the partition, sorted by `v` (so by process, operation and sequence).
 
-    op: history index; offset: where it was acknowledged; began, ended: call and acknowledgement (ns); decided: first call of
-    commit (ns); over: when the operation ended ok (ns); status: COMMITTED, ABORTED or INFO; txn: sent in a transaction; finished:
-    the operation has a completion.
+    op: history index.
+    v: identity of the record.
+    offset: where it was acknowledged (NONE: not).
+    began: call (ns).
+    ended: acknowledgement (ns).
+    decided: first call of commit (ns).
+    over: when the operation ended ok (ns).
+    status: COMMITTED, ABORTED or INFO.
+    txn: sent in a transaction.
+    finished: the operation has a completion.
     """
 
     op: Any  # 32 bits where that is enough, here and below
@@ -63,10 +70,15 @@ class Sends:
 class Reads:
     """Records returned by polls, sorted by offset.
 
-    send: position in `Sends` of the record, NONE when it was not sent to this partition. sent_v: the identities of `Sends`;
-    unsent, unsent_v: the reads without a send (positions, rising), and their identities. committed: the reader is
-    read_committed. judged: the contract judges it as read_committed. final: a reader of the final phase. status: what became of
-    the operation that polled. arrival: a number that grows from record to record of one operation, as they were returned.
+    committed: the reader is read_committed.
+    judged: the contract judges it as read_committed.
+    final: a reader of the final phase.
+    send: position in `Sends` of the record, NONE when it was not sent to this partition.
+    status: what became of the operation that polled.
+    arrival: a number that grows from record to record of one operation, as they were returned.
+    sent_v: the identities of `Sends`.
+    unsent: the reads without a send (positions, rising).
+    unsent_v: the identities of these.
     """
 
     op: Any
@@ -94,12 +106,12 @@ class Reads:
     def identities(self, which: Any) -> Ints:
         """The identities of some records (a mask, positions or a slice)."""
         send = self.send[which]
-        found = self.sent_v[send] if len(self.sent_v) else np.full(len(send), NONE, dtype=np.int64)
+        v = self.sent_v[send] if len(self.sent_v) else np.full(len(send), NONE, dtype=np.int64)
         if len(self.unsent):
-            nobody = np.flatnonzero(send < 0)
-            positions = np.arange(len(self))[which][nobody]
-            found[nobody] = self.unsent_v[np.searchsorted(self.unsent, positions)]
-        return found
+            unsent = np.flatnonzero(send < 0)
+            positions = np.arange(len(self))[which][unsent]
+            v[unsent] = self.unsent_v[np.searchsorted(self.unsent, positions)]
+        return v
 
 
 def _once(values: Ints, others: Ints) -> Ints:
@@ -123,7 +135,10 @@ class shared_property(Generic[Made]):
 
 @dataclass(frozen=True)
 class PartitionLog:
-    """All that the history knows of one partition (`topic-number`). arrays: where those are kept that several checks need."""
+    """All that the history knows of one partition (`topic-number`).
+
+    arrays: where those lie that several checks need.
+    """
 
     partition: str
     sends: Sends
@@ -136,19 +151,19 @@ class PartitionLog:
     _locks: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def shared(self, make: Callable[[PartitionLog], Made]) -> Made:
-        """What a function makes of this log: computed once, for the first check that needs it, and shared by all.
+        """The value that a function makes of this log: computed once, for the first check that needs it, and shared by all.
 
         A check in another thread that needs it meanwhile waits. A function may use what others make, but not in a circle.
         """
         if make not in self._made:
             with self._locks.setdefault(make, RLock()):
                 if make not in self._made:
-                    self._made[make] = self.arrays.kept(make(self))
+                    self._made[make] = self.arrays.stored(make(self))
         return self._made[make]  # type: ignore[no-any-return]
 
     @property
     def written_late(self) -> bool:
-        """Whether somebody still wrote when the final phase had begun."""
+        """True if somebody still wrote when the final phase had begun."""
         times = (self.sends.began, self.sends.ended, self.sends.over)
         return max((int(time.max(initial=NONE)) for time in times), default=NONE) > self.final.begun
 
@@ -206,7 +221,7 @@ class PartitionLog:
         return low, _once(high, low)
 
     def _placed(self, which: Bools, part: slice) -> tuple[Any, Ints]:
-        """Of some reads those wanted whose send and offset are known: the position of the send, and the offset."""
+        """Wanted reads among some whose send and offset are known: the position of the send, and the offset."""
         send, offset = self.reads.send[part], self.reads.offset[part]
         wanted = which[part] & (send >= 0) & (offset != NONE)
         return (send, offset) if wanted.all() else (send[wanted], offset[wanted])
@@ -235,7 +250,7 @@ class PartitionLog:
 
     @shared_property
     def place(self) -> Ints:
-        """Where each send lies: the lowest offset that an acknowledgement or a reader gave for it (NONE: unknown, or nowhere)."""
+        """The place of each send: the lowest offset that its acknowledgement or a reader gave (NONE: unknown, or nowhere)."""
         read, _ = self.places_read
         both = np.where(read == NONE, self.sends.offset, read)
         place = np.where((self.sends.offset != NONE) & (self.sends.offset < both), self.sends.offset, both)

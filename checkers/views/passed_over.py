@@ -16,8 +16,10 @@ from fencepost.checkers.views.log import PartitionLog
 class Steps:
     """Reads in the order in which each process got them, each with the step that led to it.
 
-    order: positions of the reads. low: where the consumer was before, an offset (NONE: at the partition's start). sure: it went
-    on from there. start: it went on from the partition's start.
+    order: positions of the reads.
+    low: where the consumer was before, an offset (NONE: at the partition's start).
+    sure: it went on from there.
+    start: it went on from the partition's start.
     """
 
     order: Ints
@@ -46,9 +48,9 @@ def passed_from_start(log: PartitionLog) -> Bools:
     steps, count = log.shared(_steps), np.arange(len(log.reads))
     last_start = np.maximum.accumulate(np.where(steps.start, count, NONE))
     last_gap = np.maximum.accumulate(np.where(steps.sure, NONE, count))
-    found = np.zeros(len(log.reads), dtype=np.bool_)
-    found[steps.order[last_start > last_gap]] = True
-    return found
+    passed = np.zeros(len(log.reads), dtype=np.bool_)
+    passed[steps.order[last_start > last_gap]] = True
+    return passed
 
 
 def _steps(log: PartitionLog) -> Steps:

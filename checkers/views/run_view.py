@@ -49,19 +49,21 @@ class RunView:
     """All that is known of a run: its Spark tables (made on first use, then shared) and its overview.
 
     missing: kinds of evidence that the history lacks in part, or may lack.
-    stored: the table of what the brokers' logs hold (docs/history.md); there may be none. stored_checksum: of the table as it was
-    written, if that is known. transaction_timeout_s: the producers'.
-    fencings: what operators did to transactional ids; None: nobody knows. clocks: those that faults had set ahead, likewise.
-    clock_error_s: by how much faults made a clock wrong, at most; None: nobody knows. deletions: the topics that faults deleted,
-    likewise.
-    faults: from when to when each one was active (ns; until None: to the end); None: nobody knows. fencing_s: how long a round
-    of fencing by the leader of Connect's workers may take, by their settings; None: nobody knows.
+    stored: the table of what the brokers' logs hold (docs/history.md); there may be none.
+    stored_checksum: of the table as it was written, if that is known.
+    transaction_timeout_s: the producers'.
+    fencings: what operators did to transactional ids; None: nobody knows.
+    clocks: those that faults had set ahead; None: nobody knows.
+    clock_error_s: by how much faults made a clock wrong, at most; None: nobody knows.
+    deletions: the topics that faults deleted; None: nobody knows.
+    faults: from when to when each one was active (ns; until None: to the end); None: nobody knows.
+    fencing_s: how long a round of fencing by the leader of Connect's workers may take, by their settings; None: nobody knows.
     unsent: identities that were read in partitions to which they were not sent; known once the partition checks ran.
-    gathered: what run checks gathered of each partition, likewise.
+    gathered: what run checks gathered of each partition; known once the partition checks ran.
     original_values: identity -> the value it stands for, of records in findings of a history from elsewhere; known once all
         checks ran.
-    session: makes, or waits for, the Spark session. here: this process judges a short history, and no session is made
-        unless a check asks for `spark` or one of its tables.
+    session: makes, or waits for, the Spark session.
+    here: this process judges a short history, and no session is made unless a check asks for `spark` or one of its tables.
     """
 
     def __init__(
@@ -97,7 +99,7 @@ class RunView:
         self._made: dict[Any, Any] = {}
 
     def shared(self, make: Callable[[RunView], Made]) -> Made:
-        """What a function makes of this run: computed once, for the first check that needs it, and shared by all."""
+        """The value that a function makes of this run: computed once, for the first check that needs it, and shared by all."""
         if make not in self._made:
             self._made[make] = make(self)
         return self._made[make]  # type: ignore[no-any-return]
@@ -145,7 +147,7 @@ class RunView:
 
     @property
     def deletes(self) -> bool:
-        """Whether topics delete records (compaction, retention), so that an absent one proves nothing."""
+        """True if topics delete records (compaction, retention), so that an absent one proves nothing."""
         return self.contract["compaction"] != "false" or self.contract["retention"] != "none"
 
     # ---- operations ----
@@ -157,7 +159,7 @@ class RunView:
         return self.overview.txn[self.overview.at(ops)]
 
     def finished(self, ops: Ints) -> Any:
-        """Whether operations have a completion."""
+        """True for each operation that has a completion."""
         return self.overview.end[self.overview.at(ops)] != NONE
 
     def sends_of(self, ops: Any) -> pd.DataFrame:
@@ -168,7 +170,7 @@ class RunView:
         return sent.filter(pc.equal(sent["kind"], 0)).drop_columns(["kind"]).to_pandas()
 
     def covered(self, partitions: pd.Series, offsets: Ints) -> Bools:
-        """Whether a complete read_committed final read surely had to return what was acknowledged at these offsets."""
+        """True where a complete read_committed final read surely had to return what was acknowledged at these offsets."""
         finals = self.overview.final_reads
         answer = np.zeros(len(partitions), dtype=np.bool_)
         for partition in partitions.unique():
@@ -180,7 +182,7 @@ class RunView:
 
     # ---- records ----
     def got_at_read_committed(self, sends: pd.DataFrame) -> Bools:
-        """Which of a few sends (`partition`, `v`) a read_committed reader got in their partition."""
+        """True for each of a few sends (`partition`, `v`) that a read_committed reader got in their partition."""
         if sends.empty:
             return np.zeros(0, dtype=np.bool_)
         level, identities = Isolation.COMMITTED.value, pa.array(sends["v"].unique())
@@ -195,7 +197,7 @@ class RunView:
 
     @cached_property
     def origins(self) -> dict[int, tuple[str, int]]:
-        """Of the `unsent` identities those that this run sent elsewhere: identity -> (partition, operation)."""
+        """Identities among `unsent` that this run sent elsewhere: identity -> (partition, operation)."""
         wanted = self.unsent[self.unsent >= 0]
         return {int(v): (partition, int(op)) for v, partition, op in self.senders(wanted)}
 
@@ -205,7 +207,7 @@ class RunView:
         return set(self.origins)
 
     def senders(self, identities: Ints) -> Any:
-        """Who sent some records of this run: (identity, partition, operation) of those that were sent."""
+        """Senders of some records of this run: (identity, partition, operation) of those that were sent."""
         identities = np.unique(identities)
         overview = self.overview
         keys = record_ids.operation_key(overview.process.astype(np.int64), overview.op & MAX_OP)
@@ -221,8 +223,8 @@ class RunView:
 
         When that cannot be read, sentences lack the values, and nothing else is lost.
         """
-        found = [part for part in rows if len(part)]
-        op, v = (np.concatenate([np.empty(0, dtype=np.int64), *(part[name] for part in found)]) for name in ("op", "v"))
+        parts = [part for part in rows if len(part)]
+        op, v = (np.concatenate([np.empty(0, dtype=np.int64), *(part[name] for part in parts)]) for name in ("op", "v"))
         with suppress(*READ_ERRORS):
             self.original_values = self.history.original_values(np.unique(v))
         with suppress(*READ_ERRORS):
@@ -231,18 +233,18 @@ class RunView:
                 self._unreadable |= _unreadable_reasons(batch)
 
     def unreadable(self, op: int, partition: str, offset: int) -> str:
-        """Why a record is unreadable, in words; empty when the history does not say."""
+        """The reason why a record is unreadable, in words; empty when the history does not say."""
         return self._unreadable.get((op, partition, offset), "")
 
 
 @cache
 def no_sends() -> pd.DataFrame:
-    """What `RunView.sends_of` no operation gives."""
+    """The answer of `RunView.sends_of` for no operation."""
     return MOPS.empty_table().drop_columns(["kind"]).to_pandas()
 
 
 def _unreadable_reasons(batch: pa.RecordBatch) -> dict[tuple[int, str, int], str]:
-    """Why records are unreadable: (operation, partition, offset) -> words, from the column `strange`."""
+    """Reasons why records are unreadable: (operation, partition, offset) -> words, from the column `strange`."""
     return {
         (row["index"], odd["partition"], odd["offset"]): f"{odd['why']} (it begins with {odd['raw']!r})"
         for row in batch.to_pylist()

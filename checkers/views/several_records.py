@@ -28,8 +28,8 @@ def packed(ops: Any) -> bytes:
 
 
 def count(messages: Iterable[bytes]) -> int:
-    """How many operations have two or more records over all partitions."""
-    parts = [from_message(one).to_pylist()[0] for one in messages if one]
+    """The number of operations that have two or more records over all partitions."""
+    parts = [from_message(stream).to_pylist()[0] for stream in messages if stream]
     if not parts:
         return 0
     size = max(part["low"] + 8 * len(part["some"]) for part in parts)

@@ -14,11 +14,16 @@ NO_READ = -1
 
 
 def holding_reads(offset: Ints, v: Ints, read_offset: Ints, read_v: Callable[[Ints], Ints], read_send: Any) -> Ints:
-    """For each of some records the first read, at the offset of its acknowledgement, of one that its producer sent before it.
+    """The first read, for each of some records, at the offset of its acknowledgement of a record that its producer sent before
+    it.
 
-    offset, v: where each record was acknowledged, and its identity. read_offset (sorted): what was read of the partition; read_v:
-    the identities of some reads; read_send: negative where nobody sent that record to it. Returns positions of reads, NO_READ
-    where there is none.
+    offset: where each record was acknowledged.
+    v: its identity.
+    read_offset: what was read of the partition, sorted.
+    read_v: the identities of some reads.
+    read_send: negative where nobody sent that record to the partition.
+
+    Returns positions of reads, NO_READ where there is none.
     """
     first = np.searchsorted(read_offset, offset, side="left")
     count = np.searchsorted(read_offset, offset, side="right") - first
@@ -27,6 +32,6 @@ def holding_reads(offset: Ints, v: Ints, read_offset: Ints, read_v: Callable[[In
     held = read_v(at)
     older = (record_ids.process_of(held) == record_ids.process_of(v[which])) & (held < v[which])
     older &= read_send[at] >= 0
-    found = np.full(len(offset), NO_READ, dtype=np.int64)
-    found[which[older][::-1]] = at[older][::-1]  # of several values for one place the last one stays
-    return found
+    positions = np.full(len(offset), NO_READ, dtype=np.int64)
+    positions[which[older][::-1]] = at[older][::-1]  # of several values for one place the last one stays
+    return positions

@@ -41,7 +41,7 @@ def undecided_rows(log: PartitionLog, undecided: Bools, promised: Bools, judged:
 
 
 def _first_read(log: PartitionLog, which: Bools) -> Ints:
-    """When some sends were first returned at read_committed (others: FOREVER)."""
+    """The time at which each of some sends was first returned at read_committed (others: FOREVER)."""
     reads, first = log.reads, np.full(len(log.sends), FOREVER)
     for part in slices(len(reads) if which.any() else 0):
         known = part.start + np.flatnonzero(reads.committed[part] & (reads.send[part] >= 0) & (reads.ended[part] != NONE))

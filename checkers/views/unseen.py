@@ -1,4 +1,4 @@
-"""How far the readers of the main phase were behind: what was committed and not yet returned to any of them, over time."""
+"""Lag of the readers of the main phase: what was committed and not yet returned to any of them, over time."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def moments(overview: Overview) -> Ints:
 
 
 def unseen_at(log: PartitionLog, times: Ints) -> Ints:
-    """How many promised records of one partition were unseen at each of these sorted times.
+    """The number of promised records of one partition that were unseen at each of these sorted times.
 
     A record is unseen from its acknowledgement (without one, from the end of its committed transaction), in a transaction from
-    the first call of commit if that came later, until a
-    reader of the main phase, at whatever isolation level, got it for the first time.
+    the first call of commit if that came later, until a reader of the main phase, at whatever isolation level, got it for the
+    first time.
     """
     if not len(times):
         return np.empty(0, dtype=np.int64)
@@ -40,7 +40,7 @@ def unseen_at(log: PartitionLog, times: Ints) -> Ints:
 
 
 def _first_read(log: PartitionLog) -> Ints:
-    """When each send was first returned to a reader of the main phase (FOREVER: to none)."""
+    """The time at which each send was first returned to a reader of the main phase (FOREVER: to none)."""
     reads = log.reads
     which = ~reads.final & (reads.send >= 0) & (reads.ended != NONE)
     first = np.full(len(log.sends), FOREVER, dtype=np.int64)
@@ -49,11 +49,11 @@ def _first_read(log: PartitionLog) -> Ints:
 
 
 def _count_until(happened: Ints, times: Ints) -> Ints:
-    """How many of these events had happened by each time."""
+    """The number of these events that had happened by each time."""
     bins = np.bincount(np.searchsorted(times, happened), minlength=len(times) + 1)
     return np.asarray(np.cumsum(bins)[: len(times)], dtype=np.int64)
 
 
 def total_unseen(times: Ints, unseen: Sequence[Ints]) -> list[list[int]]:
     """`[[time_ns, count], ...]` over all partitions; unseen: what `unseen_at` says of each partition."""
-    return [list(one) for one in zip(times.tolist(), sum(unseen, np.zeros(len(times), dtype=np.int64)).tolist(), strict=True)]
+    return [list(pair) for pair in zip(times.tolist(), sum(unseen, np.zeros(len(times), dtype=np.int64)).tolist(), strict=True)]

@@ -94,7 +94,7 @@ def due(log: PartitionLog, committed: bool) -> Bools:
 
 
 def stretch_numbers(places: Ints, between: Ints, wanted: Ints) -> Ints:
-    """For each wanted place, the number of the stretch it lies in.
+    """The number of the stretch in which each wanted place lies.
 
     A stretch is a run of `places` (sorted, distinct) that no value of `between` (sorted) parts. Two neighbouring places are
     parted where more values of `between` lie below the upper one than up to and with the lower one; the number of a place is

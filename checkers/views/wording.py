@@ -36,7 +36,7 @@ class FindingText:
         return f"question {self.run.overview.op[self._at(op)]} of {self.process(op)}"
 
     def transactional(self, op: int) -> bool:
-        """Whether an operation is a transaction."""
+        """True if an operation is a transaction."""
         return bool(self.run.overview.txn[self._at(op)])
 
     def process(self, op: int) -> str:
@@ -50,7 +50,7 @@ class FindingText:
         return int(self.run.overview.end[self._at(op)])
 
     def outcome(self, op: int) -> str:
-        """How an operation ended, as the rest of a sentence whose subject is the operation."""
+        """The end of an operation, as the rest of a sentence whose subject is the operation."""
         overview, at = self.run.overview, self._at(op)
         if not overview.txn[at]:
             return {COMMITTED: "was acknowledged", ABORTED: "surely failed"}.get(int(overview.status[at]), UNKNOWN)
@@ -61,15 +61,15 @@ class FindingText:
         return UNKNOWN
 
     def aborted(self, op: int) -> bool:
-        """Whether an operation is a transaction that surely failed."""
+        """True if an operation is a transaction that surely failed."""
         return self.outcome(op) == "was surely aborted"
 
     def proven(self, op: int) -> str:
-        """Why what is missing of an operation was promised, where its own outcome does not say so."""
+        """The reason why what is missing of an operation was promised, where its own outcome does not say so."""
         return "" if self.promised(op) else ", and committed, for a read_committed reader got a record of it"
 
     def promised(self, op: int) -> bool:
-        """Whether what an operation sent, and got acknowledged, is a promise in any case."""
+        """True if what an operation sent, and got acknowledged, is a promise in any case."""
         at = self._at(op)
         return bool(self.run.overview.status[at] == COMMITTED or not self.run.overview.txn[at])
 
@@ -113,7 +113,7 @@ class FindingText:
         return f", and its records at {self.places(read)} were read" if read else ""
 
     def writer(self, row: FindingRecord, capital: bool = False) -> str:
-        """Who sent a record, from the identity it carries."""
+        """The sender of a record, from the identity it carries."""
         if row.v < 0:
             return f"{'A' if capital else 'a'} record that {'nobody sent' if row.value else 'is not readable'}{row.value_note}"
         process, op, seq = split_record_id(row.v)

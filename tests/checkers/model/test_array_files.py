@@ -42,8 +42,8 @@ def test_an_array_in_a_file_has_the_same_values_and_is_read_only(arrays, kind, m
     values = np.random.default_rng(1).integers(0, 2, 5000).astype(kind)
     positions = np.argsort(values, kind="stable")
     for found, wanted in (
-        (arrays.kept(values), values),
-        (arrays.kept(values[::2]), values[::2]),
+        (arrays.stored(values), values),
+        (arrays.stored(values[::2]), values[::2]),
         (arrays.taken(values, positions), values[positions]),
     ):
         assert found.dtype == wanted.dtype
@@ -55,26 +55,26 @@ def test_an_array_in_a_file_has_the_same_values_and_is_read_only(arrays, kind, m
 
 def test_of_a_tuple_each_large_array_goes_to_a_file(arrays):
     large, small = np.arange(LARGE), np.arange(10)
-    kept = arrays.kept((large, small, 7, None))
-    assert isinstance(kept, tuple)
-    assert np.array_equal(kept[0], large)
-    assert kept[0] is not large
-    assert kept[1] is small
-    assert kept[2:] == (7, None)
+    stored = arrays.stored((large, small, 7, None))
+    assert isinstance(stored, tuple)
+    assert np.array_equal(stored[0], large)
+    assert stored[0] is not large
+    assert stored[1] is small
+    assert stored[2:] == (7, None)
 
 
 def test_what_lies_in_a_file_is_not_written_again(arrays):
-    kept = arrays.kept(np.arange(LARGE))
-    assert arrays.kept(kept) is kept
-    part = kept[5:]
-    assert arrays.kept(part) is part
+    stored = arrays.stored(np.arange(LARGE))
+    assert arrays.stored(stored) is stored
+    part = stored[5:]
+    assert arrays.stored(part) is part
 
 
 def test_no_file_has_a_name_and_none_outlives_its_array(arrays, tmp_path):
     before = len(os.listdir("/proc/self/fd"))
-    kept = [arrays.kept(np.arange(LARGE)) for _ in range(3)]
+    stored = [arrays.stored(np.arange(LARGE)) for _ in range(3)]
     assert not list(tmp_path.iterdir())
-    del kept
+    del stored
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -83,40 +83,40 @@ def test_an_array_for_which_the_disk_has_no_room_stays_in_memory(arrays):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (SMALL, before[1]))  # a real write fails, as on a full disk
     try:
-        assert arrays.kept(values) is values
+        assert arrays.stored(values) is values
         assert np.array_equal(arrays.taken(values, values[::-1]), values[::-1])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert ArrayFiles(arrays.folder / "gone").kept(values) is values
-    assert arrays.kept(values) is not values
+    assert ArrayFiles(arrays.folder / "gone").stored(values) is values
+    assert arrays.stored(values) is not values
 
 
 def test_dropped_pages_are_no_memory_of_the_process_and_have_the_same_values(arrays):
     values = np.arange(8 * LARGE)
-    kept = arrays.kept(values)
-    assert int(kept.sum()) == int(values.sum())
-    assert resident(kept) == values.nbytes >> 10
+    stored = arrays.stored(values)
+    assert int(stored.sum()) == int(values.sum())
+    assert resident(stored) == values.nbytes >> 10
     arrays.drop_pages()
-    assert resident(kept) == 0
-    assert np.array_equal(kept, values)
+    assert resident(stored) == 0
+    assert np.array_equal(stored, values)
 
 
 def test_pages_are_dropped_again_and_again_for_the_length_of_a_block(arrays, monkeypatch):
     monkeypatch.setattr(array_files, "DROP_EVERY_S", 0.01)
-    kept = arrays.kept(np.arange(LARGE))
+    stored = arrays.stored(np.arange(LARGE))
     with arrays.dropping_pages():
         for _ in range(2):
-            assert kept.any()
+            assert stored.any()
             deadline = time.monotonic() + 20
-            while resident(kept) and time.monotonic() < deadline:
+            while resident(stored) and time.monotonic() < deadline:
                 time.sleep(0.002)
-            assert resident(kept) == 0
-    assert int(kept.sum()) > 0
+            assert resident(stored) == 0
+    assert int(stored.sum()) > 0
     time.sleep(0.05)
-    assert resident(kept) > 0
+    assert resident(stored) > 0
 
 
 def test_arrays_in_memory_are_themselves():
     values = np.arange(LARGE)
-    assert Arrays().kept(values) is values
+    assert Arrays().stored(values) is values
     assert Arrays().taken(values, [2, 1]).tolist() == [2, 1]
