@@ -50,7 +50,7 @@ def test_check_and_slow_twin_find_in_the_docstrings_example_what_it_says(tmp_pat
     ops = sorted(example.ops, key=lambda op: op["time"])
     judge_here(tmp_path, ops, CONTRACT, CHECKS)
     findings = [one for one in pq.read_table(tmp_path / "anomalies.parquet").to_pylist() if one["anomaly"] == name]
-    assert example.as_found(findings) == example.found() != set()
+    assert example.as_worded(findings) == example.expected() != set()
     assert f"Slow twin: `{TWINS[name].__name__}` in tests/support/application_reference.py." in example.text
     assert by_records(findings)[name] == TWINS[name](ApplicationHistory(ops))
 

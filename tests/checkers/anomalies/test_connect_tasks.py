@@ -45,7 +45,7 @@ def test_check_and_slow_twin_find_in_the_docstrings_example_what_it_says(tmp_pat
     judge_here(tmp_path, example.ops, CONTRACT, CHECKS)
     findings = [one for one in pq.read_table(tmp_path / "anomalies.parquet").to_pylist() if one["anomaly"] == name]
     rows = {(row["role"], plain_name(row["partition"]), row["offset"]) for one in findings for row in one["records"]}
-    assert rows == example.found() != set()
+    assert rows == example.expected() != set()
     assert f"Slow twin: `{TWINS[name].__name__}` in tests/support/connect_reference.py." in example.text
     history = ConnectHistory(example.ops)
     assert by_records(findings, history)[name] == TWINS[name](history)
@@ -236,7 +236,7 @@ def test_any_worker_writes_states_and_levels_of_loggers(tmp_path):
 def test_a_configuration_that_a_connector_cannot_keep_has_to_be_refused(tmp_path, asked, answered, situation, counts):
     body = {"connector.class": "fencepost.NumberedSource", **asked}
     story = lawful()
-    story.asked = [json.dumps({"method": "PUT", "path": "/connectors/source/config", "body": body, "status": answered})]
+    story.requests = [json.dumps({"method": "PUT", "path": "/connectors/source/config", "body": body, "status": answered})]
     document = judged(tmp_path, story)
     assert promise(document, situation) == counts
     assert violated(document) == (["connect-promise"] if counts[1] else [])
@@ -245,10 +245,10 @@ def test_a_configuration_that_a_connector_cannot_keep_has_to_be_refused(tmp_path
 def test_a_task_that_failed_has_to_say_why(tmp_path):
     tasks = [{"id": 0, "state": "FAILED", "trace": "Failed to perform round of zombie fencing"}, {"id": 1, "state": "RUNNING"}]
     story = lawful()
-    story.asked = [json.dumps({"method": "GET", "status": 200, "answer": {"tasks": tasks}})] * 2
+    story.requests = [json.dumps({"method": "GET", "status": 200, "answer": {"tasks": tasks}})] * 2
     assert promise(judged(tmp_path, story), "the leader could not fence") == (1, 0)
     tasks[0]["trace"] = ""
-    story.asked = [json.dumps({"method": "GET", "status": 200, "answer": {"tasks": tasks}})]
+    story.requests = [json.dumps({"method": "GET", "status": 200, "answer": {"tasks": tasks}})]
     assert violated(judged(tmp_path, story)) == ["connect-promise"]
 
 
@@ -262,7 +262,7 @@ def test_a_task_may_abort_a_transaction_without_a_record(tmp_path, every, trace,
         story.write(1)
     body = {"connector.class": "fencepost.NumberedSource", "abort.empty.every": every, "transaction.records": 1}
     tasks = [{"id": 0, "state": "FAILED" if trace else "RUNNING", "trace": trace}]
-    story.asked = [
+    story.requests = [
         json.dumps({"method": "PUT", "path": "/connectors/source/config", "body": body, "status": 201}),
         json.dumps({"method": "GET", "status": 200, "answer": {"tasks": tasks}}),
     ]
@@ -283,7 +283,7 @@ def test_a_task_may_abort_a_transaction_without_a_record(tmp_path, every, trace,
 )
 def test_a_restart_is_refused_by_connect_and_not_by_what_is_broken(tmp_path, answered, met):
     story = lawful()
-    story.asked = [json.dumps({"method": "POST", "path": "/connectors/source/tasks/0/restart", "answer": answered})]
+    story.requests = [json.dumps({"method": "POST", "path": "/connectors/source/tasks/0/restart", "answer": answered})]
     assert promise(judged(tmp_path, story), "a restart of tasks") == (met, 0)
 
 
@@ -326,7 +326,7 @@ RESET = {"method": "DELETE", "path": "/connectors/source/offsets"}
 def altered(request, number, position, certain=True):
     """Task 0 stores the offset 4, the offset is altered, and task 1 begins at a position."""
     story = lawful()
-    story.asked = [json.dumps(request)]
+    story.requests = [json.dumps(request)]
     offset = "fp-connect-offsets-0", "offset", "a"
     story.transaction(task_id(0), [("t-0", "record", "a", 4), (*offset, 4)])
     story.start(0)
@@ -370,7 +370,7 @@ def test_a_worker_that_alters_offsets_starts_no_task(tmp_path):
     story.start(0)
     story.transaction(task_id(0), [("fp-connect-offsets-0", "offset", "a", 20)])
     assert violated(judged(tmp_path, story)) == ["unfenced-start"]
-    story.asked = [json.dumps(ALTER)]
+    story.requests = [json.dumps(ALTER)]
     assert violated(judged(tmp_path, story)) == []
 
 

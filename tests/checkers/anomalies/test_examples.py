@@ -54,9 +54,9 @@ def of_example(name, findings):
 
 @pytest.mark.parametrize("name", CHECKS)
 def test_a_check_finds_in_its_example_what_its_docstring_says(findings, name):
-    expected = EXAMPLES[name].found()
+    expected = EXAMPLES[name].expected()
     assert expected
-    assert EXAMPLES[name].as_found(of_example(name, findings[0])) == expected
+    assert EXAMPLES[name].as_worded(of_example(name, findings[0])) == expected
 
 
 @pytest.mark.parametrize("name", CHECKS)

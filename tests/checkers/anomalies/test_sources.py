@@ -45,7 +45,7 @@ def test_check_and_slow_twin_find_in_the_docstrings_example_what_it_says(tmp_pat
     ops = sorted([*example.ops, *(h.ops if not any(op["final"] for op in example.ops) else ())], key=lambda op: op["time"])
     judge_here(tmp_path, ops, CONTRACT, CHECKS)
     findings = [one for one in pq.read_table(tmp_path / "anomalies.parquet").to_pylist() if one["anomaly"] == name]
-    assert example.as_found(findings) == example.found() != set()
+    assert example.as_worded(findings) == example.expected() != set()
     assert f"Slow twin: `{TWINS[name].__name__}` in tests/support/source_reference.py." in example.text
     history = SourceHistory(ops)
     assert by_records(findings, history)[name] == TWINS[name](history)
