@@ -1,4 +1,4 @@
-"""Who is believed when brokers disagree, and where a coordinator lives."""
+"""Roles on which brokers disagree, and the place of a coordinator."""
 
 import pytest
 
@@ -52,7 +52,7 @@ def test_nodes_that_do_not_answer_are_left_out_but_other_errors_are_raised():
         ask_all(lambda _: 1 // 0, {"n1": ("h", 1)})
 
 
-def test_roles_of_a_dead_cluster_raise_an_error_with_the_nodes_asked():
+def test_roles_of_a_dead_cluster_raise_an_error_with_the_nodes_tried():
     """Nobody listens on port 1: the error names the nodes."""
     roles = WireRoles(names={1: "n1"}, brokers={"n1": ("127.0.0.1", 1)}, controllers={"n1": ("127.0.0.1", 1)})
     with pytest.raises(ClusterError, match="none of n1"):
