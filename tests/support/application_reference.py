@@ -147,7 +147,7 @@ def fate(log: Sequence[Row], record: Row) -> str:
 
 
 def values(log: Sequence[Row], position: int) -> tuple[dict[str, Row], set[str]]:
-    """The last committed record of each key below a position; and the keys of which nobody knows it."""
+    """The last committed record of each key below a position; and the keys for which it is unknown."""
     records = [record for record in log if record["name"] and record["offset"] < position]
     open_keys = {record["name"] for record in records if fate(log, record) == "open"}
     return {record["name"]: record for record in records if fate(log, record) in ("plain", "COMMIT")}, open_keys

@@ -335,7 +335,7 @@ def rights(cluster, seen):
     cluster.regrant(number)
     seen["again"] = until(lambda: _write(settings) == "")
     cluster.revoke(["*"], "write", "topic")
-    seen["nobody writes"] = until(lambda: _write(settings) == "TOPIC_AUTHORIZATION_FAILED")
+    seen["refused without the right"] = until(lambda: _write(settings) == "TOPIC_AUTHORIZATION_FAILED")
     cluster.heal()
     seen["healed"] = _write(settings)
     seen["nameless"] = _write({"bootstrap.servers": cluster.bootstrap(), "log_level": 0})
@@ -353,7 +353,7 @@ def _write(settings):
 def _controller(cluster):
     try:
         return cluster.roles().controller()
-    except Exception as e:  # noqa: BLE001  nobody leads for a moment
+    except Exception as e:  # noqa: BLE001  there is no leader for a moment
         print(e, file=sys.stderr)
         return None
 

@@ -9,7 +9,7 @@ from typing import Any
 from support.reference import Matches, Row
 
 SLACK_MS = 500  # the clocks of these histories are right
-FENCING_MS = (1, 90_000)  # timeouts of fencings; they are told from tasks where a task that wrote has another one
+FENCING_MS = (1, 90_000)  # timeouts of fencings; they differ from those of tasks where a task that wrote has another one
 OWN = ("connector", "generation", "restart", "task", "task-count")
 Place = tuple[str, int]
 

@@ -21,7 +21,10 @@ CONTRACT = {"connect": "enabled", "transactional": "false"}
 
 @dataclass
 class Topic:
-    """deletions: (gone from, back at, known to all at), in order."""
+    """A topic that is deleted and created again.
+
+    deletions: (gone from, back at, known to all at), in order.
+    """
 
     deletions: list[tuple[int, int, int]]
 

@@ -33,7 +33,7 @@ def damage(folder: Path, rng: Random) -> list[str]:
 
 
 def _ordinary(path: Path) -> bool:
-    """True if it can be damaged once more: not one `without_end`, which nobody can copy."""
+    """True if it can be damaged once more: not one `without_end`, which cannot be copied."""
     return path.is_file() and not path.is_symlink() and path.name[0] != "." and path.stat().st_size < 1 << 30
 
 

@@ -40,7 +40,8 @@ END = 100  # offset at which final reads end
 class HistoryTable:
     """The operations of a table, in partitions, processes and a time of its own.
 
-    v: the identity of each record by its name. settled: partition -> the two offsets that `settle` saw.
+    v: the identity of each record by its name.
+    settled: partition -> the two offsets that `settle` saw.
     """
 
     def __init__(self, lines: Sequence[str], topic: str = "t", base: int = 0, start: int = 1_000 * MS) -> None:

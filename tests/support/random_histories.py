@@ -51,7 +51,7 @@ def moving_history(rng: Random) -> Ops:
     h = History()
     h.ops = varied_history(rng)
     for op in h.ops:
-        op["end"] = op["end"] or op["time"] + STEP - 1  # else nobody knows what else was read
+        op["end"] = op["end"] or op["time"] + STEP - 1  # else what else was read is unknown
     partitions = sorted({mop[1] for op in h.ops for mop in op["mops"]}) or ["t-0"]
     readers = [op for op in h.ops if op["f"] == "poll" and not op["final"]]
     ops: Ops = []

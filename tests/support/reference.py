@@ -288,7 +288,7 @@ class FlatHistory:
     # ---- records ----
     @cached_property
     def swallowed(self) -> set[int]:
-        """Records that nobody got, acknowledged where somebody got one that the same producer had sent before."""
+        """Records that no reader got, acknowledged where a reader got one that the same producer had sent before."""
         return {
             send["v"] for send in self.sends if send["offset"] is not None and send["v"] not in self.seen and self.older(send)
         }
@@ -635,7 +635,7 @@ def stale_reads(h: FlatHistory) -> Matches:
 
 # ---- settling ----
 def unsettled(h: FlatHistory) -> set[str]:
-    """Anomalies of which nobody knows, where nobody looked at a last stable offset."""
+    """Anomalies that are unknown where no last stable offset was looked at."""
     blind = h.judged - h.settled.keys()
     above = [send for send in h.sends if send["p"] in blind - h.witnessed and not h.covered(send)]
     promised = any(h.promised(send) and send["v"] not in h.swallowed for send in above)
@@ -687,7 +687,7 @@ def zombie_writes(h: FlatHistory) -> Matches:
 
 
 def false_acks(h: FlatHistory) -> Matches:
-    """Records of transactions whose commit returned ok, of which nobody sees any, and that were never committed."""
+    """Records of transactions whose commit returned ok, of which no reader sees any, and that were never committed."""
     matches, fenced = set(), fencings(h)
     for number, op in enumerate(h.ops):
         sends = [send for send in h.sends if send["op"] == number]

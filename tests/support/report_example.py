@@ -261,7 +261,7 @@ def legal_cycle(number: int, first: Row, second: Row) -> Row:
 
 @written_once
 def foreign(folder: Path) -> Path:
-    """A history from elsewhere: values of its own, a record that was lost, and one that nobody sent."""
+    """A history from elsewhere: values of its own, a record that was lost, and one that was never sent."""
     sent = sends(0, 0, 11, {"orders": 0}) + sends(0, 1, 41, {"orders": 1})
     got = reads(90, [("orders", 0, sent[0]["v"]), ("orders", 2, -2)])
     rows = [op(0, 0, 10, 20, mops=sent[:1]), op(0, 1, 40, 20, mops=sent[1:])]

@@ -1,4 +1,4 @@
-"""Run as a program by `spark_cluster.Driver`: a session that judges every folder it is told of on standard input."""
+"""Run as a program by `spark_cluster.Driver`: a session that judges every folder named on standard input."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def resident(values) -> int:
         for line in maps:
             first = line.split()[0]
             if "-" in first:
-                low, high = (int(one, 16) for one in first.split("-"))
+                low, high = (int(bound, 16) for bound in first.split("-"))
                 inside = low <= start < high
             elif inside and first == "Rss:":
                 size += int(line.split()[1])
@@ -41,40 +41,40 @@ def test_an_array_in_a_file_has_the_same_values_and_is_read_only(arrays, kind, m
     monkeypatch.setattr(array_files, "MOST_AT_ONCE", 1000)
     values = np.random.default_rng(1).integers(0, 2, 5000).astype(kind)
     positions = np.argsort(values, kind="stable")
-    for found, wanted in (
+    for stored, wanted in (
         (arrays.kept(values), values),
         (arrays.kept(values[::2]), values[::2]),
         (arrays.taken(values, positions), values[positions]),
     ):
-        assert found.dtype == wanted.dtype
-        assert np.array_equal(found, wanted)
-        assert not found.flags.writeable
+        assert stored.dtype == wanted.dtype
+        assert np.array_equal(stored, wanted)
+        assert not stored.flags.writeable
         with pytest.raises(ValueError, match="read-only"):
-            found[0] = 1
+            stored[0] = 1
 
 
 def test_of_a_tuple_each_large_array_goes_to_a_file(arrays):
     large, small = np.arange(LARGE), np.arange(10)
-    kept = arrays.kept((large, small, 7, None))
-    assert isinstance(kept, tuple)
-    assert np.array_equal(kept[0], large)
-    assert kept[0] is not large
-    assert kept[1] is small
-    assert kept[2:] == (7, None)
+    stored = arrays.kept((large, small, 7, None))
+    assert isinstance(stored, tuple)
+    assert np.array_equal(stored[0], large)
+    assert stored[0] is not large
+    assert stored[1] is small
+    assert stored[2:] == (7, None)
 
 
 def test_what_lies_in_a_file_is_not_written_again(arrays):
-    kept = arrays.kept(np.arange(LARGE))
-    assert arrays.kept(kept) is kept
-    part = kept[5:]
+    stored = arrays.kept(np.arange(LARGE))
+    assert arrays.kept(stored) is stored
+    part = stored[5:]
     assert arrays.kept(part) is part
 
 
 def test_no_file_has_a_name_and_none_outlives_its_array(arrays, tmp_path):
     before = len(os.listdir("/proc/self/fd"))
-    kept = [arrays.kept(np.arange(LARGE)) for _ in range(3)]
+    stored = [arrays.kept(np.arange(LARGE)) for _ in range(3)]
     assert not list(tmp_path.iterdir())
-    del kept
+    del stored
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -93,27 +93,27 @@ def test_an_array_for_which_the_disk_has_no_room_stays_in_memory(arrays):
 
 def test_dropped_pages_are_no_memory_of_the_process_and_have_the_same_values(arrays):
     values = np.arange(8 * LARGE)
-    kept = arrays.kept(values)
-    assert int(kept.sum()) == int(values.sum())
-    assert resident(kept) == values.nbytes >> 10
+    stored = arrays.kept(values)
+    assert int(stored.sum()) == int(values.sum())
+    assert resident(stored) == values.nbytes >> 10
     arrays.drop_pages()
-    assert resident(kept) == 0
-    assert np.array_equal(kept, values)
+    assert resident(stored) == 0
+    assert np.array_equal(stored, values)
 
 
 def test_pages_are_dropped_again_and_again_for_the_length_of_a_block(arrays, monkeypatch):
     monkeypatch.setattr(array_files, "DROP_EVERY_S", 0.01)
-    kept = arrays.kept(np.arange(LARGE))
+    stored = arrays.kept(np.arange(LARGE))
     with arrays.dropping_pages():
         for _ in range(2):
-            assert kept.any()
+            assert stored.any()
             deadline = time.monotonic() + 20
-            while resident(kept) and time.monotonic() < deadline:
+            while resident(stored) and time.monotonic() < deadline:
                 time.sleep(0.002)
-            assert resident(kept) == 0
-    assert int(kept.sum()) > 0
+            assert resident(stored) == 0
+    assert int(stored.sum()) > 0
     time.sleep(0.05)
-    assert resident(kept) > 0
+    assert resident(stored) > 0
 
 
 def test_arrays_in_memory_are_themselves():
