@@ -145,7 +145,11 @@ def a_base_with_java(client):
 
 
 class Hosts:
-    """Three hosts that let us in (`ssh_hosts.py`). `options`: of a cluster on them; `own`: their directories as we see them."""
+    """Three hosts that let us in (`ssh_hosts.py`).
+
+    options: those of a cluster on them.
+    own: their directories as we see them.
+    """
 
     LEASE_S = 6
 

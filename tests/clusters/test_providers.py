@@ -240,7 +240,7 @@ def test_nodes_may_run_different_versions(provider, tmp_path, request):
 
 
 def begin(run, provider, *scenes):
-    """A harness of one broker in a process of its own, told to play; and its first line, when it is up."""
+    """A harness of one broker in a process of its own, that plays scenes; and its first line, when it is up."""
     run.mkdir()
     more = {"ssh": {"lease_s": 3, "disk_mb": 100, "skewable": True}, "docker": {"disk_mb": 100}}.get(provider["kind"], {})
     argv = [sys.executable, str(OUTSIDE), json.dumps({**provider, **more, "brokers": 1}), str(run), *scenes]
@@ -277,7 +277,7 @@ def test_two_runs_at_once_do_not_touch_each_other(provider, tmp_path):
     """Both are up, each with a frozen broker; one is killed, and leaves nothing; the other goes on, and is alive in the eyes
     of `clean`.
 
-    Then all its processes are killed at the same moment, so that nobody can tidy up: its nodes end all the same, and what
+    Then all its processes are killed at the same moment, so that none can tidy up: its nodes end all the same, and what
     may stay (an empty network and volume in Docker) is found and removed.
     """
     apart = {"port": 9192} if provider["kind"] == "ssh" else {}  # two runs on the same hosts

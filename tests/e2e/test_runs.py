@@ -145,7 +145,7 @@ def test_what_it_exports_for_jepsen_is_valid_too(valid_run, here, tmp_path):
 
 
 def test_a_wrong_setting_is_caught(campaign):
-    """P5: readers at read_uncommitted, judged as read_committed ones. The campaign ends with 1, since nobody expected it."""
+    """P5: readers at read_uncommitted, judged as read_committed ones. The campaign ends with 1, since no test expected it."""
     runs, code, _ = campaign
     document = verdict(runs["wrong"])
     assert code == 1

@@ -118,7 +118,7 @@ def test_workers_that_run_already_are_used_and_not_started():
     assert (conductor.rest, conductor.connect.support) == (("http://w:8083",), "preparing")
     assert workload.logs("fp-") == ("fp-records", "fp-records-source-offsets", "my-offsets")
     created = next(workload.operations(conductor, ["fp-r-records-0"], Random(1)))
-    assert created.request["path"] == "/connectors/fp-r-records-source/config", "nobody's own connector has this name"
+    assert created.request["path"] == "/connectors/fp-r-records-source/config", "no connector of somebody's own has this name"
     stored = [
         log_record("my-offsets", b'["%s",{"source":"3"}]' % name, b'{"number":17}') for name in (b"fp-records-source", b"theirs")
     ]

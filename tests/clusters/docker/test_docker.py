@@ -151,7 +151,7 @@ def test_leftovers_are_described_in_words():
 
 
 class Daemon:
-    """A daemon that says of itself what it is told to."""
+    """A daemon that describes itself as it is made to."""
 
     def __init__(self, **info):
         self._info = info
@@ -246,7 +246,7 @@ def test_a_module_directly_in_tmp_takes_the_place_of_the_containers_own():
 
 
 class Registry:
-    """A daemon without images, whose registry answers what it is told to."""
+    """A daemon without images, whose registry answers as it is made to."""
 
     def __init__(self, *lines, error=None):
         self.lines, self.error = lines, error
@@ -434,7 +434,7 @@ def test_an_image_is_one_node_with_its_worker_and_sees_what_it_is_given(seen):
 
 @pytest.mark.cluster
 def test_containers_are_given_no_more_than_they_need(seen):
-    """Nobody is privileged, only helpers may change rules, no port is published, no way leads out."""
+    """No container is privileged, only helpers may change rules, no port is published, no way leads out."""
     assert len(seen["containers"]) == 4  # a broker, a client, and their helpers
     assert [network["Internal"] for network in seen["networks"]] == [True]
     for name, container in seen["containers"].items():
@@ -471,7 +471,7 @@ def test_storage_stays_when_the_option_says_so(seen):
 
 @pytest.mark.cluster
 def test_a_broker_that_dies_early_is_quoted(kafka_image, tmp_path):
-    """Its own words from the log are in the error, and nobody waits for the deadline."""
+    """Its own words from the log are in the error, and the deadline is not waited for."""
     provider = Docker(brokers=1, heap_mb=256, image=kafka_image, settings={"metric.reporters": "no.such.Reporter"})
     with pytest.raises(ClusterError, match=r"n1 ended with status 1 while waiting for .*no\.such\.Reporter"):
         provider.up(tmp_path, TOPICS).__enter__()

@@ -182,7 +182,7 @@ def test_everything_of_the_run_has_its_own_prefix(run):
 
 
 def test_the_contract_is_that_of_the_topics_as_the_cluster_made_them(run):
-    """Nobody chose min.insync.replicas, so the cluster's own counts, with a warning; retention is ours."""
+    """min.insync.replicas was not chosen, so the cluster's own counts, with a warning; retention is ours."""
     run_dir, output, _ = run
     plan = json.loads((run_dir / "plan.json").read_text())
     (topic,) = plan["topics"].values()
@@ -218,7 +218,7 @@ def test_a_harness_that_is_killed_leaves_no_process_and_no_topic(somebodys, tmp_
 
 
 def test_topics_of_a_run_that_was_killed_inside_are_named(somebodys, tmp_path):
-    """kill -9 of what performs it: nobody is left who could remove them, and the supervisor ends the clients."""
+    """kill -9 of what performs it: no process is left that could remove them, and the supervisor ends the clients."""
     harness, run_dir = in_the_middle(somebodys, tmp_path)
     os.kill(process_of(run_dir, "fencepost.harness.perform.performer"), signal.SIGKILL)
     code, out, err = finish(harness)
@@ -261,7 +261,7 @@ def owners(somebodys, tmp_path) -> External:
 
 
 def test_it_tells_of_offsets_leaders_and_coordinators(somebodys, tmp_path):
-    """An open transaction holds the last stable offset back; nobody outside knows the controller."""
+    """An open transaction holds the last stable offset back; the controller is unknown outside."""
     with owners(somebodys, tmp_path).up(tmp_path, {"fencepost-a-t": TopicSpec(partitions=2, replication=1)}) as cluster:
         assert (cluster.brokers, cluster.topics) == (("n1",), ("fencepost-a-t-0", "fencepost-a-t-1"))
         producer = Producer({**somebodys.inside, "transactional.id": "fencepost-a-0"})

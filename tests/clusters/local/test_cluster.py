@@ -58,7 +58,7 @@ def test_a_setting_that_kafka_refuses_is_quoted(tmp_path):
 
 
 def test_a_broker_that_dies_early_is_quoted(tmp_path):
-    """Its own words from the log are in the error, and nobody waits for the deadline."""
+    """Its own words from the log are in the error, and the deadline is not waited for."""
     with pytest.raises(AssertionError, match=r"n1 ended with status 1 while waiting for .*no\.such\.Reporter"):
         play(tmp_path, brokers=1, settings={"metric.reporters": "no.such.Reporter"})
 

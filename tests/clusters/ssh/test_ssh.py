@@ -158,7 +158,7 @@ def test_a_single_client_cannot_be_cut_off_and_nothing_is_cut_instead(network):
 
 
 def test_a_lossy_link_counts_what_it_sees_and_what_it_loses(network):
-    """Of every kind of packet; clients share one link, and what it counted is told for each of them."""
+    """Of every kind of packet; clients share one link, and what it counted is reported for each of them."""
     both = [("n1", "n2"), ("c0", "n2"), ("c1", "n2")]
     number = network.lose(both, 0.25)
     assert rules(network, "n2")[:4] == [
@@ -216,7 +216,7 @@ def test_hosts_clocks_are_compared_before_a_time_is_reported(network, monkeypatc
 
 
 def test_what_the_network_lacks_is_found_out_before_anything_is_concluded_from_it(monkeypatch):
-    """Rules that cannot be changed; then probes that nobody hears."""
+    """Rules that cannot be changed; then probes that no host hears."""
     monkeypatch.setattr("fencepost.clusters.fault_tools.link_table.PROBE_S", 0.02)
     addresses = {"n1": "192.0.2.1", "n2": "192.0.2.2"}
     network = Network({"n1": Watched(), "n2": Watched("nft: Operation not permitted")}, addresses, 9092, tuple)
@@ -549,7 +549,7 @@ def silent(sleeper):
 def test_a_lease_that_runs_out_undoes_everything(ssh_hosts, host, tmp_path):
     """A frozen program and every hurt, as long as it is renewed; then nothing of that, nor of the run. An error, no outcome.
 
-    It runs out with megabytes of answers that nobody takes, as when the network fails amid them.
+    It runs out with megabytes of answers that are not taken, as when the network fails amid them.
     """
     sleeper = Sleeper(ssh_hosts, host, tmp_path, "lease", lease_s=3)
     sleeper.start("'x' * (1 << 18)")
