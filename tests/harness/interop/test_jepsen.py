@@ -121,7 +121,7 @@ def test_only_an_offset_or_an_ok_makes_an_acknowledgement(tmp_path):
 
 
 def test_an_unknown_decision_is_never_earlier_than_the_operation(tmp_path):
-    """When an undecided transaction was decided is unknown, but surely not before it began."""
+    """An undecided transaction was decided at an unknown time, but surely not before it began."""
     unsure = adopted(txn("[[:send 0 1]]", "[[:send 0 1]]", "info"), tmp_path)
     sure = adopted(txn("[[:send 0 1]]", "[[:send 0 1]]", "ok"), tmp_path)
     assert (unsure.rows[0]["decided"], sure.rows[0]["decided"]) == (10, None)
@@ -150,7 +150,7 @@ def test_other_orders_of_keys_and_odd_spaces_are_read(tmp_path):
 
 
 def test_the_nemesis_leaves_receipts(tmp_path):
-    """Whether they took hold was not measured."""
+    """Their effect was not measured."""
     history = Adopted(DATA / "queue.edn", tmp_path / "run")
     (receipt,) = history.faults
     assert (receipt["kind"], receipt["planned_ns"], receipt["injected_ns"]) == ("partition", 3400000000, 3450000000)
@@ -217,7 +217,7 @@ def test_what_one_line_breaks_belongs_to_that_line(tmp_path):
 
 
 def test_a_value_sent_twice_to_one_key_is_left_out_and_reported(tmp_path):
-    """Which of them the reader got is unknown: the sends and the read are left out, and nothing else."""
+    """The reader may have got either: the sends and the read are left out, and nothing else."""
     polled = txn("[[:poll]]", "[[:poll {0 [[0 1] [3 2] [5 1]] 1 [[4 1]]}]]")
     sent = txn("[[:send 0 1]]", "[[:send 0 [0 1]]]") + txn("[[:send 0 1] [:send 1 1]]", "[[:send 0 [5 1]] [:send 1 [4 1]]]")
     history = adopted(sent + polled, tmp_path)
