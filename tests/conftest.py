@@ -74,11 +74,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _has_room(folder: Path) -> bool:
-    """Whether programs may be written and executed there (not in a container, often), and a gigabyte is free."""
+    """Return whether programs may be written and executed there (not in a container, often), and a gigabyte is free."""
     if not (folder.is_dir() and os.access(folder, os.W_OK)):
         return False
-    found = os.statvfs(folder)
-    return not found.f_flag & os.ST_NOEXEC and found.f_bavail * found.f_frsize >= 1 << 30
+    filesystem = os.statvfs(folder)
+    return not filesystem.f_flag & os.ST_NOEXEC and filesystem.f_bavail * filesystem.f_frsize >= 1 << 30
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -99,7 +99,7 @@ def unit(nodeid: str) -> str:
 
 
 def pytest_collection_finish() -> None:
-    """What was imported and collected is garbage at no time: each full collection would spend a quarter of a second on it."""
+    """Freeze what was imported, which is never garbage: each full collection would spend a quarter of a second on it."""
     gc.freeze()
 
 

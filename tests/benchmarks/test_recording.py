@@ -1,4 +1,4 @@
-"""What is measured of recording runs the workloads' own code, with a client that does nothing."""
+"""Measured costs of recording: runs of the workloads' own code, with a client that does nothing."""
 
 from __future__ import annotations
 

@@ -51,8 +51,10 @@ def cases() -> list[Case]:
 def shown(findings, table):
     """The records of forbidden findings in the words of the tables."""
     names = {v: name for name, v in table.v.items()}
-    records = [record for one in findings if one["forbidden"] for record in one["records"] if record["v"] in names]
-    return {(one["role"], names[one["v"]], "?" if one["offset"] is None else str(one["offset"])) for one in records}
+    records = [record for finding in findings if finding["forbidden"] for record in finding["records"] if record["v"] in names]
+    return {
+        (record["role"], names[record["v"]], "?" if record["offset"] is None else str(record["offset"])) for record in records
+    }
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.title)
@@ -70,7 +72,7 @@ def test_a_history_is_judged_as_by_hand(tmp_path, case):
         for name in case.names(key):
             assert answer(document, name)["verdict"] == verdict, name
     assert {name: str(answer(document, name)["compared"]) for name in case.pairs("compared")} == case.pairs("compared")
-    assert any(case.says.get("sentence", "") in one["sentence"] for one in document["findings"]) or "sentence" not in case.says
+    assert any(case.says.get("sentence", "") in row["sentence"] for row in document["findings"]) or "sentence" not in case.says
     if "found" in case.says:
         findings = pq.read_table(tmp_path / "anomalies.parquet").to_pylist()
         wanted = {(role, name, at) for role, name, at in re.findall(r"(sent|read|missing) ([\w-]+)@(\d+|\?)", case.says["found"])}

@@ -64,11 +64,11 @@ def end_of(ops, partition):
 def test_nothing_is_found_in_a_lawful_history(damaged):
     document = damaged(lambda ops: None)
     assert document["verdict"] == "valid"
-    unheld = {one["name"] for one in document["properties"] if one["verdict"] != "held"}
+    unheld = {row["name"] for row in document["properties"] if row["verdict"] != "held"}
     elsewhere = {name for name in unheld if rule_of(name, full_contract(CONTRACT)).judged == INAPPLICABLE}
-    fenced = {"zombie-commit", "zombie-write", "epoch-regression"}  # nobody initialises here, and no log was read
-    unasked = {"hanging-transaction", "misreported-transaction"}  # nobody asked coordinators and leaders here
-    assert unheld - elsewhere - fenced - unasked == {"G1c-wr", "G1c-wr-process"}, "only time could close a cycle of wr edges"
+    fenced = {"zombie-commit", "zombie-write", "epoch-regression"}  # no producer initialises here, and no log was read
+    unlisted = {"hanging-transaction", "misreported-transaction"}  # coordinators and leaders listed nothing here
+    assert unheld - elsewhere - fenced - unlisted == {"G1c-wr", "G1c-wr-process"}, "only time could close a cycle of wr edges"
 
 
 def test_a_dropped_transaction_is_a_lost_write(damaged):

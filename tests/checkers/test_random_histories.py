@@ -18,7 +18,7 @@ from fencepost.checkers.engine.registry import installed_checks
 CHECKS = [check for check in installed_checks()[0] if check.name in NAMES]
 MOVED, MOVING_SEEDS = {"poll-skip", "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll"}, 6
 SEEDS, NIGHTLY_SEEDS = 8, 4008
-KNOWN = 3350  # a promise is gone that another reader had got, and that nobody had to return at the end
+KNOWN = 3350  # a promise is gone that another reader had got, and that no final read had to return
 
 
 def compare(folder, seed, history=varied_history, groups=0.0):
@@ -27,11 +27,11 @@ def compare(folder, seed, history=varied_history, groups=0.0):
     ops, (contract, texts) = history(rng), varied_contract(rng, groups)
     document = judge_here(folder, ops, texts, CHECKS)
     expected = anomalies(ops, contract)
-    found = by_records(pq.read_table(folder / "anomalies.parquet").to_pylist(), ops)
+    matches = by_records(pq.read_table(folder / "anomalies.parquet").to_pylist(), ops)
     full = full_contract(texts)
     judged = [name for name in NAMES if rule_of(name, full).judged != INAPPLICABLE]
-    assert {name: found[name] for name in judged} == {name: expected[name] for name in judged}, seed
-    unknown = {one["name"] for one in (*document["properties"], *document["allowed"]) if one["verdict"] == "unknown"}
+    assert {name: matches[name] for name in judged} == {name: expected[name] for name in judged}, seed
+    unknown = {row["name"] for row in (*document["properties"], *document["allowed"]) if row["verdict"] == "unknown"}
     assert unknown == {name for name in unsettled(FlatHistory(ops, contract)) if name in judged and not expected[name]}, seed
     return {name for name in judged if expected[name]}
 

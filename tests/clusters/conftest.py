@@ -1,4 +1,4 @@
-"""What providers need: a Docker daemon (the machine's own, else one that the tests start), and hosts to log in to."""
+"""Needs of providers: a Docker daemon (the machine's own, else one that the tests start), and hosts to log in to."""
 
 from __future__ import annotations
 
@@ -145,7 +145,11 @@ def a_base_with_java(client):
 
 
 class Hosts:
-    """Three hosts that let us in (`ssh_hosts.py`). `options`: of a cluster on them; `own`: their directories as we see them."""
+    """Three hosts that let us in (`ssh_hosts.py`).
+
+    options: those of a cluster on them.
+    own: their directories as we see them.
+    """
 
     LEASE_S = 6
 
@@ -193,13 +197,13 @@ class Hosts:
         program.chmod(0o755)
 
     def ask(self, host, do, **more):
-        """What a host (0, 1, 2) answers."""
+        """Answer of a host (0, 1, 2)."""
         self._program.stdin.write(json.dumps({"host": host, "do": do, **more}) + "\n")
         self._program.stdin.flush()
         return json.loads(self._program.stdout.readline())
 
     def remains(self, name):
-        """What a run whose directory has this name has left on the hosts."""
+        """Leftovers on the hosts of a run whose directory has this name."""
         left = [str(path) for own in self.own for path in own.glob(f"runs/{name}-*")]
         left += [disk for i in range(3) for disk in self.ask(i, "disks") if f"/runs/{name}-" in disk]
         return left + [command for i in range(3) for command in self.ask(i, "processes").values() if f"/runs/{name}-" in command]

@@ -1,4 +1,4 @@
-"""What every provider of clusters promises, on real brokers.
+"""Promises of every provider of clusters, on real brokers.
 
 Each is started once; the tests look at what its scenes saw (`support/cluster_scenes.py`).
 """
@@ -66,7 +66,7 @@ def own_disk_and_clock(provider):
 
 
 def remains(run):
-    """What a run has left: processes that name its directory, all with its label in Docker, anything on a host."""
+    """Leftovers of a run: processes that name its directory, all with its label in Docker, anything on a host."""
     mine = [process.command for process in processes() if str(run) in process.command and process.pid != os.getpid()]
     return mine + [str(left) for left in in_docker(run)] + [left for hosts in HOSTS for left in hosts.remains(run.name)]
 
@@ -178,7 +178,7 @@ def test_a_full_disk_is_noticed_and_healing_brings_the_broker_back(seen):
 
 @pytest.fixture
 def clocks(seen, provider):
-    """What was seen of clocks; visibly skipped where libfaketime is missing."""
+    """Observations of clocks; visibly skipped where libfaketime is missing."""
     if faketime.library() is None:
         reason = faketime.trouble() if provider["kind"] == "local" else seen["no clock"]
         assert "libfaketime" in reason
@@ -240,7 +240,7 @@ def test_nodes_may_run_different_versions(provider, tmp_path, request):
 
 
 def begin(run, provider, *scenes):
-    """A harness of one broker in a process of its own, told to play; and its first line, when it is up."""
+    """A harness of one broker in a process of its own, that plays scenes; and its first line, when it is up."""
     run.mkdir()
     more = {"ssh": {"lease_s": 3, "disk_mb": 100, "skewable": True}, "docker": {"disk_mb": 100}}.get(provider["kind"], {})
     argv = [sys.executable, str(OUTSIDE), json.dumps({**provider, **more, "brokers": 1}), str(run), *scenes]
@@ -248,7 +248,7 @@ def begin(run, provider, *scenes):
 
 
 def gone(run):
-    """Whether nothing of the run is left within half a minute."""
+    """Return whether nothing of the run is left within half a minute."""
     deadline = time.monotonic() + GONE_S
     while (left := remains(run)) and time.monotonic() < deadline:
         time.sleep(0.2)
@@ -277,17 +277,17 @@ def test_two_runs_at_once_do_not_touch_each_other(provider, tmp_path):
     """Both are up, each with a frozen broker; one is killed, and leaves nothing; the other goes on, and is alive in the eyes
     of `clean`.
 
-    Then all its processes are killed at the same moment, so that nobody can tidy up: its nodes end all the same, and what
+    Then all its processes are killed at the same moment, so that none can tidy up: its nodes end all the same, and what
     may stay (an empty network and volume in Docker) is found and removed.
     """
     apart = {"port": 9192} if provider["kind"] == "ssh" else {}  # two runs on the same hosts
-    one, other = begin(tmp_path / "one", provider, "wait"), begin(tmp_path / "other", {**provider, **apart}, "wait")
-    assert [one.stdout.readline(), other.stdout.readline()] == ["up\n", "up\n"]
-    one.kill()
+    first, second = begin(tmp_path / "one", provider, "wait"), begin(tmp_path / "other", {**provider, **apart}, "wait")
+    assert [first.stdout.readline(), second.stdout.readline()] == ["up\n", "up\n"]
+    first.kill()
     assert gone(tmp_path / "one") is True
     assert remains(tmp_path / "other")
     assert all(left.live for left in in_docker(tmp_path / "other"))
-    os.killpg(other.pid, signal.SIGKILL)
+    os.killpg(second.pid, signal.SIGKILL)
     deadline = time.monotonic() + GONE_S
     while [left for left in in_docker(tmp_path / "other") if left.containers] and time.monotonic() < deadline:
         time.sleep(0.2)

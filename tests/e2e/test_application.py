@@ -27,18 +27,18 @@ def run(results, program, *options, time_s, **environment):
     (plan,) = results.glob("*/*/plan.json")
     document = verdict(plan.parent)
     assert document["verdict"] in ("valid", "invalid"), out + err
-    return plan.parent, {one["name"] for one in document["properties"] if one["verdict"] == "violated"}
+    return plan.parent, {row["name"] for row in document["properties"] if row["verdict"] == "violated"}
 
 
 @pytest.mark.nightly
-def test_a_program_that_leaves_inputs_out_is_caught_and_nothing_else_is_said_of_it(tmp_path):
+def test_a_program_that_leaves_inputs_out_is_caught_and_nothing_else_is_violated(tmp_path):
     small = ("--brokers", "1", "--rate", "40", "--set", "instances=2", "--set", "readers=0", "-n", "none")
     directory, violated = run(tmp_path, CHEATING, *small, time_s=5, CHEAT="skip", SKIPPED="20")
     assert violated == {"unprocessed"}
     lines = [json.loads(line) for line in (directory / "history" / "harness.jsonl").read_text().splitlines()]
     (drain,) = [line["value"] for line in lines if line.get("f") == "drain" and line["type"] == "ok"]
     assert drain["drained"]
-    answers = {one["name"]: one for one in verdict(directory)["properties"]}
+    answers = {row["name"]: row for row in verdict(directory)["properties"]}
     assert answers["reprocessed"]["verdict"] == "held"
     assert answers["reprocessed"]["compared"] >= 50
     assert (directory / "logs" / "c2" / "application.log").exists()
@@ -82,8 +82,8 @@ STATEFUL = {"streams.py count": COUNTS, "streams.py join": PAIRS, "confluent_cou
 
 
 def compared(directory, *names):
-    """How much some checks have compared."""
-    return {one["name"]: one["compared"] for one in verdict(directory)["properties"] if one["name"] in names}
+    """Numbers of comparisons that some checks have made."""
+    return {row["name"]: row["compared"] for row in verdict(directory)["properties"] if row["name"] in names}
 
 
 @pytest.mark.nightly

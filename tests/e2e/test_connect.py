@@ -19,8 +19,8 @@ def run(results, *options, workload="connect", time_s=30):
     (plan,) = results.glob("*/*/plan.json")
     document = verdict(plan.parent)
     assert document["verdict"] in ("valid", "invalid"), out + err
-    answers = {one["name"]: one for one in document["properties"]}
-    return answers, {name for name, one in answers.items() if one["verdict"] == "violated"}
+    answers = {row["name"]: row for row in document["properties"]}
+    return answers, {name for name, row in answers.items() if row["verdict"] == "violated"}
 
 
 @pytest.mark.parametrize("boundary", ["poll", "connector"])
@@ -65,7 +65,7 @@ def test_tasks_that_lack_a_right_fail_with_the_reason(tmp_path):
 def permitted(results):
     """The findings of a run that its contract permits, by name."""
     (path,) = results.glob("*/*/verdict.json")
-    return {one["name"]: one["count"] for one in json.loads(path.read_text())["allowed"] if one["count"]}
+    return {row["name"]: row["count"] for row in json.loads(path.read_text())["allowed"] if row["count"]}
 
 
 def deletions(target, what, lasts_s="[1,3]"):
@@ -106,7 +106,7 @@ def test_a_mirror_copies_every_committed_record_once_and_none_that_was_aborted(t
 
 
 def promised(answers, beginning):
-    """How often a promise of KIP-618 was met and violated."""
+    """Counts of how often a promise of KIP-618 was met and violated."""
     rows = answers["connect-promise"]["table"]
     return next((row["met"], row["violated"]) for row in rows if row["situation"].startswith(beginning))
 

@@ -66,8 +66,8 @@ def test_a_run_uses_its_fault_its_workload_its_check_and_its_cluster(installed, 
     code, out, err = fencepost(tmp_path, "run", *RUN, *own, "--seed", "5", PYTHONPATH=path)
     assert code == 0, out + err
     document = verdict(only_run(tmp_path))
-    asked = next(one for one in document["properties"] if one["name"] == "read-before-sent")
-    assert (asked["verdict"], asked["compared"] > 0) == ("held", True)
+    answer = next(row for row in document["properties"] if row["name"] == "read-before-sent")
+    assert (answer["verdict"], answer["compared"] > 0) == ("held", True)
     receipts = [json.loads(line) for line in (only_run(tmp_path) / "history" / "faults.jsonl").read_text().splitlines()]
     assert {(receipt["kind"], receipt["role"], receipt["effective"]) for receipt in receipts} == {("hiccup", "leader", True)}
     plan = json.loads((only_run(tmp_path) / "plan.json").read_text())

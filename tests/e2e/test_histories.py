@@ -43,13 +43,13 @@ def test_a_clean_history_of_jepsens_is_valid_whatever_its_file_is_called(tmp_pat
     assert (answers(document)["duplicate"], answers(document)["wrong-partition"]) == ("held", "not exercised")
 
 
-def test_a_duplicate_in_it_is_named_and_a_broken_line_is_left_out_and_said(check):
+def test_a_duplicate_in_it_is_named_and_a_broken_line_is_left_out_and_reported(check):
     """Record 1 of key 5 is read a second time at offset 3; and one line is garbage."""
     damaged = CLEAN.replace("[:poll {5 [[0 1] [2 2]] 6", "[:poll {5 [[0 1] [2 2] [3 1]] 6")
     code, document = check("history.edn", damaged + "not a line at all\n")
     assert code == 1
     assert [name for name, answer in answers(document).items() if answer == "violated"] == ["duplicate"]
-    assert [one["sentence"].partition(",")[0] for one in document["findings"] if one["forbidden"]] == [
+    assert [row["sentence"].partition(",")[0] for row in document["findings"] if row["forbidden"]] == [
         "Transaction 2 of process 0 sent one record (value 1) to 5"
     ]
     assert any("history.edn line 11" in text for text in document["weakened"])
@@ -137,6 +137,6 @@ def test_the_checks_can_fail_and_selfcheck_proves_it(here, monkeypatch):
     assert code == 0, out + err
     idle = {name for name in INSTALLED if rule_of(name, full_contract(CONTRACT)).judged == INAPPLICABLE} | UNDAMAGED
     elsewhere = {damage.name for damage in DAMAGES if damage.plant.__module__.endswith(".pipeline_damages")}
-    asked = [row for row in rows if not set(row["expected"]) <= idle and row["damage"] not in elsewhere]
-    assert [(row["damage"], row["note"]) for row in asked if row["ok"] is not True] == []
+    planted = [row for row in rows if not set(row["expected"]) <= idle and row["damage"] not in elsewhere]
+    assert [(row["damage"], row["note"]) for row in planted if row["ok"] is not True] == []
     assert {check.name for check in installed_checks()[0]} - idle <= {name for row in rows for name in row["found"]}

@@ -34,13 +34,13 @@ class Blinks(Pause):
 
 @pytest.fixture(scope="module")
 def liar(tmp_path_factory):
-    """What is said of one that lies: exit code, output, and the answers by fault and story."""
+    """Result of checking a fault that lies: exit code, output, and the answers by fault and story."""
     return check(tmp_path_factory, "liar:Blinks")
 
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory):
-    """What is said of a fault of ours."""
+    """Result of checking a fault of ours."""
     return check(tmp_path_factory, "isolate")
 
 
@@ -52,8 +52,8 @@ def check(tmp_path_factory, fault):
     done = subprocess.run(argv, cwd=work, env=env, capture_output=True, text=True, timeout=240, stdin=subprocess.DEVNULL)
     assert (work / "answers.json").exists(), done.stderr
     answers = {
-        one["fault"]: {result["story"]: result for result in one["stories"]}
-        for one in json.loads((work / "answers.json").read_text())
+        entry["fault"]: {result["story"]: result for result in entry["stories"]}
+        for entry in json.loads((work / "answers.json").read_text())
     }
     return done.returncode, done.stdout, answers
 
@@ -90,7 +90,11 @@ def test_the_killed_harness_left_nothing(liar, tmp_path_factory):
     """By the kit's own word, and by a look at all processes of these tests."""
     place = str(tmp_path_factory.getbasetemp())
     assert liar[2]["liar:Blinks"]["harness died"]["seen"].endswith("with liar:Blinks on")
-    left = [one.command for one in leftovers.processes() if place in one.command and "fencepost-nemesis-" in one.command]
+    left = [
+        process.command
+        for process in leftovers.processes()
+        if place in process.command and "fencepost-nemesis-" in process.command
+    ]
     assert left == []
 
 

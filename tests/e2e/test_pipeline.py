@@ -13,6 +13,6 @@ def test_members_are_killed_and_every_input_is_processed_once(tmp_path):
     code, out, err = finish(start(tmp_path, "run", "--workload", "pipeline", "--time", "8", *small, *killed))
     document = verdict(only_run(tmp_path))
     assert (code, document["verdict"]) == (0, "valid"), out + err
-    compared = {one["name"]: one["compared"] for one in document["properties"]}
+    compared = {row["name"]: row["compared"] for row in document["properties"]}
     assert {name: compared[name] for name in CHECKS if not compared[name]} == {}
-    assert [one["name"] for one in document["properties"] if one["verdict"] == "violated"] == []
+    assert [row["name"] for row in document["properties"] if row["verdict"] == "violated"] == []

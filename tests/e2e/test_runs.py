@@ -16,7 +16,7 @@ pytestmark = pytest.mark.cluster
 
 
 def committed(run_dir: Path) -> bool:
-    """Whether some transaction was recorded as committed."""
+    """True if some transaction was recorded as committed."""
     return any(b'"type":"ok"' in path.read_bytes() for path in (run_dir / "history").glob("c*.jsonl"))
 
 
@@ -145,7 +145,7 @@ def test_what_it_exports_for_jepsen_is_valid_too(valid_run, here, tmp_path):
 
 
 def test_a_wrong_setting_is_caught(campaign):
-    """P5: readers at read_uncommitted, judged as read_committed ones. The campaign ends with 1, since nobody expected it."""
+    """P5: readers at read_uncommitted, judged as read_committed ones. The campaign ends with 1, since no test expected it."""
     runs, code, _ = campaign
     document = verdict(runs["wrong"])
     assert code == 1
@@ -223,13 +223,13 @@ def test_a_campaign_with_mistakes_starts_nothing(tmp_path):
     assert not list((tmp_path / "results").glob("*/*"))
 
 
-def test_a_machine_without_java_is_told_so(tmp_path):
+def test_a_machine_without_java_is_reported(tmp_path):
     bare = tmp_path / "bin"
     bare.mkdir()
     for tool in ("unshare", "nsenter", "sh", "env"):
-        found = subprocess.run(["which", tool], capture_output=True, text=True, check=False).stdout.strip()
-        if found:
-            (bare / tool).symlink_to(found)
+        program = subprocess.run(["which", tool], capture_output=True, text=True, check=False).stdout.strip()
+        if program:
+            (bare / tool).symlink_to(program)
     env = {key: value for key, value in os.environ.items() if key != "JAVA_HOME"}
     code, out, err = fencepost(
         tmp_path / "results", "run", *SMALL, PATH=str(bare), JAVA_HOME="", **{k: env[k] for k in ("HOME",) if k in env}

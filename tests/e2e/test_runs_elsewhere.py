@@ -50,7 +50,7 @@ def test_a_torn_run_is_judged_where_it_lies_and_explained_here(here, tmp_path):
     page = (directory / "report.html").read_text()
     assert "The history itself lies at viewfs://far/runs/torn/history.parquet" in page
     assert "no timeline" not in page
-    [torn] = [one for one in document["findings"] if one["anomaly"] == "torn-transaction"]
+    [torn] = [row for row in document["findings"] if row["anomaly"] == "torn-transaction"]
     assert torn["sentence"].partition(":")[0] in page
     code, out, err = here("check", str(tmp_path / "here"), "--json")
     assert code == 1, err

@@ -29,15 +29,15 @@ class FakeAdmin:
     def list_topics(self, name, timeout):
         return SimpleNamespace(topics={name: SimpleNamespace(partitions=dict.fromkeys(self.offsets))})
 
-    def list_consumer_group_offsets(self, asked):
+    def list_consumer_group_offsets(self, request):
         places = [TopicPartition("in", number, offset) for number, offset in self.offsets.items()]
         return {"group": done(SimpleNamespace(topic_partitions=places))}
 
-    def alter_consumer_group_offsets(self, asked):
+    def alter_consumer_group_offsets(self, request):
         self.changes += 1
         if self.changes <= self.refusals:
             return {"group": done(error=KafkaException(KafkaError(KafkaError.NON_EMPTY_GROUP)))}
-        self.offsets = {place.partition: place.offset for place in asked[0].topic_partitions}
+        self.offsets = {place.partition: place.offset for place in request[0].topic_partitions}
         return {"group": done(None)}
 
 

@@ -23,33 +23,33 @@ def output(*argv):
 @pytest.mark.nightly
 @pytest.mark.cluster
 def test_a_transaction_that_could_not_be_logged_is_over_when_the_request_timeout_has_passed():
-    found = output(sys.executable, PROGRAMS / "late_completion.py", "--tries", "1", "--request-timeout-ms", "5000")
-    assert found.returncode == 1, found.stderr
-    assert "late: 1 of 1" in found.stdout
+    completed = output(sys.executable, PROGRAMS / "late_completion.py", "--tries", "1", "--request-timeout-ms", "5000")
+    assert completed.returncode == 1, completed.stderr
+    assert "late: 1 of 1" in completed.stdout
 
 
 @pytest.mark.nightly
 @pytest.mark.cluster
 def test_a_connector_with_an_offsets_topic_of_its_own_begins_again():
-    found = output(sys.executable, PROGRAMS / "own_offsets_topic.py")
-    assert found.returncode == 1, found.stderr
-    assert int(found.stdout.split("Kafka 4.3.0: ")[1].split()[0]) >= 100
+    completed = output(sys.executable, PROGRAMS / "own_offsets_topic.py")
+    assert completed.returncode == 1, completed.stderr
+    assert int(completed.stdout.split("Kafka 4.3.0: ")[1].split()[0]) >= 100
 
 
 @pytest.mark.nightly
 @pytest.mark.cluster
 def test_a_connector_that_stays_with_the_workers_offsets_topic_goes_on():
-    found = output(sys.executable, PROGRAMS / "own_offsets_topic.py", "--own", "connect-offsets")
-    assert found.returncode == 0, found.stderr + found.stdout
+    completed = output(sys.executable, PROGRAMS / "own_offsets_topic.py", "--own", "connect-offsets")
+    assert completed.returncode == 0, completed.stderr + completed.stdout
 
 
 @pytest.mark.nightly
 @pytest.mark.cluster
 @pytest.mark.parametrize(("first", "status", "end"), [("restart", 1, "has written nothing more"), ("config", 0, "writes again")])
 def test_only_a_restart_whose_write_failed_costs_the_leader_its_privileges(first, status, end):
-    found = output(sys.executable, PROGRAMS / "lost_write_privileges.py", "--first", first)
-    assert found.returncode == status, found.stderr
-    assert f"Kafka 4.3.0: the worker {end}" in found.stdout
+    completed = output(sys.executable, PROGRAMS / "lost_write_privileges.py", "--first", first)
+    assert completed.returncode == status, completed.stderr
+    assert f"Kafka 4.3.0: the worker {end}" in completed.stdout
 
 
 @pytest.mark.nightly
@@ -59,6 +59,8 @@ def test_a_lower_transaction_version_ends_a_java_producer(tmp_path):
     with external_kafka.started(tmp_path) as cluster:
         jars = fetch("4.3.0").directory / "*"
         program = PROGRAMS / "LoweredTransactionVersion.java"
-        found = output("java", "-cp", jars, program, cluster.inside["bootstrap.servers"], "1")
-    assert "commit at once: commit: TransactionAbortableException; abort: InvalidTxnStateException" in found.stdout, found.stderr
-    assert "flush, then commit: committed" in found.stdout
+        completed = output("java", "-cp", jars, program, cluster.inside["bootstrap.servers"], "1")
+    assert "commit at once: commit: TransactionAbortableException; abort: InvalidTxnStateException" in completed.stdout, (
+        completed.stderr
+    )
+    assert "flush, then commit: committed" in completed.stdout

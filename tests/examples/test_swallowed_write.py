@@ -41,11 +41,11 @@ def test_the_proxy_loses_the_answer_of_one_produce_which_the_broker_got(reproduc
         threading.Thread(target=answer, args=(broker, received), daemon=True).start()
         (port,) = reproducer.free_ports(1)
         proxy = reproducer.LosingProxy(port, broker.getsockname()[1])
-        assert asked(port, b"\x00\x00first") == b"\x00\x00first", "nothing is lost before it is armed"
+        assert answer_to(port, b"\x00\x00first") == b"\x00\x00first", "nothing is lost before it is armed"
         proxy.armed.set()
-        assert asked(port, b"\x00\x03other") == b"\x00\x03other", "another request than Produce"
-        assert asked(port, b"\x00\x00lost") == b"", "the connection ended without an answer"
-        assert asked(port, b"\x00\x00again") == b"\x00\x00again"
+        assert answer_to(port, b"\x00\x03other") == b"\x00\x03other", "another request than Produce"
+        assert answer_to(port, b"\x00\x00lost") == b"", "the connection ended without an answer"
+        assert answer_to(port, b"\x00\x00again") == b"\x00\x00again"
     assert received == [b"\x00\x00first", b"\x00\x03other", b"\x00\x00lost", b"\x00\x00again"]
 
 
@@ -67,7 +67,7 @@ def echo(connection, received):
             connection.sendall(head + body)
 
 
-def asked(port, body):
+def answer_to(port, body):
     """The answer to one request on a connection of its own; empty when the connection ended."""
     with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
         connection.sendall(struct.pack(">i", len(body)) + body)

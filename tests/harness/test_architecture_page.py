@@ -20,7 +20,7 @@ def section(heading):
 
 
 def defined(path, name):
-    """Whether a file defines a function, or a class with a method, by its dotted name."""
+    """True if a file defines a function, or a class with a method, by its dotted name."""
     inside = ast.parse((ROOT / path).read_text()).body
     for part in name.split("."):
         named = [node for node in inside if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == part]

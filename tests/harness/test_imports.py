@@ -32,17 +32,17 @@ def nodes(path: Path) -> list[ast.AST]:
 
 def imported(path: Path) -> set[str]:
     """Every module that a file imports, as dotted names."""
-    found = set()
+    modules = set()
     for node in nodes(path):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module)
-    return found
+            modules.add(node.module)
+    return modules
 
 
 def package_of(name: str) -> str | None:
-    """Which of our five packages a module belongs to, by its full name or by the folder's alone."""
+    """Our package that a module belongs to, by its full name or by the folder's alone."""
     parts = name.removeprefix("fencepost.").split(".")
     return parts[0] if parts[0] in PACKAGES else None
 
@@ -84,10 +84,10 @@ def test_each_service_has_one_entry_point_and_implements_its_interface(name, int
 def test_the_vocabulary_imports_nothing_of_ours():
     watched = ("fencepost", "pyspark", "numpy")
     code = f"import sys, fencepost.harness.api; print(*(name for name in sys.modules if name.split('.')[0] in {watched}))"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     parts = {f"fencepost.harness.api.{path.stem}" for path in (ROOT / "harness" / "api").glob("[a-z]*.py")}
     above = {"fencepost", "fencepost.harness", "fencepost.harness.api"}
-    assert above <= {*said} <= {*above, *parts}
+    assert above <= {*loaded} <= {*above, *parts}
 
 
 @cache

@@ -36,8 +36,8 @@ def forgetful(monkeypatch):
     ],
 )
 def test_a_literal_secret_is_a_mistake_that_does_not_repeat_it(key):
-    ((found, text),) = secrets.mistakes({key: "hunter2", "sasl.username": "me"})
-    assert found == key
+    ((name, text),) = secrets.mistakes({key: "hunter2", "sasl.username": "me"})
+    assert name == key
     assert "env:NAME" in text
     assert "hunter2" not in text
 
@@ -60,7 +60,7 @@ def test_references_are_looked_up_and_the_rest_stays(monkeypatch, tmp_path):
     assert secrets.resolve(given) == {"sasl.password": "hunter2", "sasl.username": "me", "linger.ms": 5}
 
 
-def test_every_reference_that_leads_nowhere_is_told_at_once(monkeypatch, tmp_path):
+def test_every_reference_that_leads_nowhere_is_reported_at_once(monkeypatch, tmp_path):
     monkeypatch.delenv("NOT_THERE", raising=False)
     monkeypatch.setenv("EMPTY", "")
     (tmp_path / "empty").write_text("\n")
@@ -160,7 +160,7 @@ def test_files_are_swept(monkeypatch, tmp_path):
     assert (tmp_path / "c0" / "stderr.log").read_bytes() == b"\xff password ***\n"
 
 
-def test_what_ends_a_process_or_a_thread_is_told_without_secrets():
+def test_what_ends_a_process_or_a_thread_is_reported_without_secrets():
     program = """
 import threading
 from fencepost.harness import secrets

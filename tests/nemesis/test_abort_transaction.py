@@ -22,7 +22,7 @@ def inject(cluster, **options):
 
 
 def open_on(cluster, partition):
-    return [one.producer_id for one in cluster.producers([partition])[partition] if one.first_offset is not None]
+    return [producer.producer_id for producer in cluster.producers([partition])[partition] if producer.first_offset is not None]
 
 
 def test_a_hanging_transaction_is_aborted_and_one_that_its_coordinator_knows_is_left_alone():
@@ -35,7 +35,7 @@ def test_a_hanging_transaction_is_aborted_and_one_that_its_coordinator_knows_is_
     assert (open_on(cluster, "t-0"), open_on(cluster, "t-1")) == ([known.producer_id], [known.producer_id])
     assert receipt.targets == (cluster.leader("t", 0),)
     healed = fault.heal(cluster, receipt)
-    assert [one["producer_id"] for one in healed.healing["after"]["t-0"]] == [known.producer_id]
+    assert [producer["producer_id"] for producer in healed.healing["after"]["t-0"]] == [known.producer_id]
 
 
 def test_where_nothing_hangs_nothing_is_aborted():
@@ -52,9 +52,9 @@ def test_what_hangs_at_the_first_look_only_is_left_alone():
     look = cluster.transaction_listing
 
     def once(partitions):
-        found = look(partitions)
+        listing = look(partitions)
         cluster.coordinated.open.clear()
-        return found
+        return listing
 
     cluster.transaction_listing = once
     _, receipt = inject(cluster)

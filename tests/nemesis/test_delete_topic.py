@@ -32,7 +32,7 @@ def test_a_topic_is_gone_and_back_as_it_was():
     assert (healed.note, "left" in healed.healing, cluster.whole()) == ("", False, True)
     assert cluster.topic_settings("t") == {"retention.ms": "5"}
     assert cluster.placements()["t-1"].replicas == ("n3", "n1", "n2")
-    before, after = (set(one["t"]["ids"].values()) for one in (receipt.evidence["before"], healed.healing["after"]))
+    before, after = (set(topics["t"]["ids"].values()) for topics in (receipt.evidence["before"], healed.healing["after"]))
     assert len(before) == len(after) == 1
     assert before != after
 
@@ -41,20 +41,20 @@ def test_what_it_leaves_as_evidence_is_a_deletion_with_its_times():
     cluster = FakeCluster(topics=PARTITIONS)
     fault, receipt = inject(cluster, target="topic:u")
     healed = fault.heal(cluster, receipt)
-    (one,) = deletions_in([{"evidence": healed.evidence, "healing": healed.healing}])
-    assert one.topic == "u"
-    assert one.known_ms >= one.began_ms > 0
+    (deletion,) = deletions_in([{"evidence": healed.evidence, "healing": healed.healing}])
+    assert deletion.topic == "u"
+    assert deletion.known_ms >= deletion.began_ms > 0
     again = fault.heal(cluster, healed)
     assert again.healing["again"] == healed.healing["again"]
 
 
-def test_while_a_broker_is_away_nobody_knows_whether_all_know_the_new_topic():
+def test_while_a_broker_is_away_it_is_unknown_whether_all_know_the_new_topic():
     cluster = FakeCluster(topics=PARTITIONS)
     fault, receipt = inject(cluster, target="topic:u")
     cluster.kill("n2")
     healed = fault.heal(cluster, receipt)
-    (one,) = deletions_in([{"evidence": healed.evidence, "healing": healed.healing}])
-    assert one.known_ms is None
+    (deletion,) = deletions_in([{"evidence": healed.evidence, "healing": healed.healing}])
+    assert deletion.known_ms is None
     cluster.start("n2")
     assert "known_ms" in fault.heal(cluster, healed).healing["again"]
 
@@ -73,7 +73,7 @@ def test_one_with_fewer_partitions_gets_the_others_back():
     fault, receipt = inject(cluster, target="topic:t", back_within_s=1.0)
     cluster.create_placed_topic("t", [("n3", "n2", "n1")], {})
     assert fault.heal(cluster, receipt).note == ""
-    assert {name: one.replicas for name, one in cluster.placements(["t-0", "t-1"]).items()} == {
+    assert {name: placement.replicas for name, placement in cluster.placements(["t-0", "t-1"]).items()} == {
         "t-0": ("n1", "n2", "n3"),
         "t-1": ("n2", "n3", "n1"),
     }
@@ -134,10 +134,10 @@ def test_one_that_was_deleted_twice_gets_the_layout_that_it_had_at_first():
     cluster, shared = FakeCluster(topics=PARTITIONS), SharedState()
     cluster.shared = shared.get
     cluster.set_topic_settings("u", {"retention.ms": "5"})
-    first, one = inject(cluster, target="topic:u")
+    first, receipt = inject(cluster, target="topic:u")
     cluster.create_placed_topic("u", [("n3", "n2", "n1")], {})
     second, other = inject(cluster, target="topic:u")
-    assert first.heal(cluster, one).note == second.heal(cluster, other).note == ""
+    assert first.heal(cluster, receipt).note == second.heal(cluster, other).note == ""
     assert cluster.topic_settings("u") == {"retention.ms": "5"}
 
 
@@ -153,7 +153,7 @@ def test_of_a_topic_that_is_not_there_nothing_is_deleted(target):
 def test_a_topic_of_clients_is_found_by_the_end_of_its_name():
     cluster = FakeCluster(topics=(*PARTITIONS, "fp-x-connect-offsets-0"))
     _, receipt = inject(cluster, target="internal:connect-offsets")
-    assert [one["topic"] for one in receipt.evidence["deletions"]] == ["fp-x-connect-offsets"]
+    assert [deletion["topic"] for deletion in receipt.evidence["deletions"]] == ["fp-x-connect-offsets"]
 
 
 @pytest.mark.parametrize("target", ["all", "topic:", "internal:__consumer_offsets", "internal:connect-configs"])

@@ -23,7 +23,7 @@ def test_a_transactional_id_gets_a_higher_epoch_and_its_transaction_ends():
     assert receipt.effective
     assert receipt.evidence["before"]["tx-0"] == {"producer_id": 1000, "epoch": 0}
     assert receipt.evidence["during"]["tx-0"] == {"producer_id": 1000, "epoch": 1}
-    assert [one.first_offset for one in cluster.producers(["t-0"])["t-0"]] == [None]
+    assert [producer.first_offset for producer in cluster.producers(["t-0"])["t-0"]] == [None]
     (call,) = receipt.evidence["fencings"]
     assert call["transactional_id"] == "tx-0"
     assert call["began_ns"] <= call["ended_ns"]

@@ -71,6 +71,6 @@ def test_no_target_is_a_receipt():
 
 @pytest.mark.parametrize("options", [{"target": "all"}, {"target": "client"}, {"count": 0}, {"gone_within_s": -1.0}])
 def test_meaningless_options_are_refused(options):
-    """All at once cannot end politely: nobody would be left to let them go."""
+    """All at once cannot end politely: no controller would be left to let them go."""
     with pytest.raises(ValueError, match=r"target|count|gone_within_s"):
         GracefulStop(**options)

@@ -38,7 +38,7 @@ def test_a_broker_that_cannot_be_killed_makes_the_fault_ineffective(monkeypatch)
     assert "n1 survived" in receipt.note
 
 
-def test_a_single_broker_has_nobody_to_be_isolated_from_and_lives_on():
+def test_a_single_broker_has_no_other_to_be_isolated_from_and_lives_on():
     cluster = FakeCluster(brokers=1)
     receipt = IsolateThenKill(alone_s=0).inject(cluster, Random(1))
     assert (receipt.effective, receipt.note) == (False, "nothing to cut: there are no two nodes to keep apart")

@@ -84,10 +84,10 @@ def test_a_fault_that_did_not_end_is_left(fault, ends):
 @pytest.mark.parametrize("kind", [Latency, Bandwidth])
 def test_links_that_another_fault_slows_down_as_well_are_not_left(kind):
     cluster = FakeCluster()
-    one, other = kind(target="broker:n1", links="servers"), kind(target="broker:n2", links="servers")
-    of_one, of_other = one.inject(cluster, Random(1)), other.inject(cluster, Random(2))
-    assert "left" not in one.heal(cluster, of_one).healing
-    assert "left" not in other.heal(cluster, of_other).healing
+    first, second = kind(target="broker:n1", links="servers"), kind(target="broker:n2", links="servers")
+    of_first, of_second = first.inject(cluster, Random(1)), second.inject(cluster, Random(2))
+    assert "left" not in first.heal(cluster, of_first).healing
+    assert "left" not in second.heal(cluster, of_second).healing
     assert cluster.whole()
 
 

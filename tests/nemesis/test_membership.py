@@ -35,7 +35,7 @@ def test_a_broker_may_stay_registered():
 
 
 def test_the_last_in_sync_replica_is_not_removed():
-    """n1 is dead and n3 frozen, so n2 has what nobody else has in sync."""
+    """n1 is dead and n3 frozen, so n2 has what no other broker has in sync."""
     cluster = cluster_of_three()
     cluster.kill("n1")
     cluster.pause("n3")

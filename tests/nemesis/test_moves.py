@@ -52,8 +52,8 @@ def test_a_former_leader_that_was_not_the_preferred_one_leads_again_after_healin
 
 
 def test_all_partitions_move_and_the_same_seed_gives_the_same_leaders():
-    one, other = FakeCluster(), FakeCluster()
-    receipts = [MoveLeaders(target="all").inject(cluster, Random(5)) for cluster in (one, other)]
+    first, second = FakeCluster(), FakeCluster()
+    receipts = [MoveLeaders(target="all").inject(cluster, Random(5)) for cluster in (first, second)]
     assert receipts[0] == receipts[1]
     assert set(receipts[0].evidence["during"]) == {"t-0", "t-1"}
 

@@ -32,11 +32,11 @@ def test_a_small_share_is_measured_with_more_datagrams():
 
 def test_two_faults_on_one_link_end_separately():
     cluster = FakeCluster()
-    one, other = PacketLoss(target="broker:n1", share=0.5), PacketLoss(target="broker:n2", share=0.5)
-    of_one, of_other = one.inject(cluster, Random(1)), other.inject(cluster, Random(2))
-    one.heal(cluster, of_one)
+    first, second = PacketLoss(target="broker:n1", share=0.5), PacketLoss(target="broker:n2", share=0.5)
+    of_first, of_second = first.inject(cluster, Random(1)), second.inject(cluster, Random(2))
+    first.heal(cluster, of_first)
     assert not cluster.whole()
-    other.heal(cluster, of_other)
+    second.heal(cluster, of_second)
     assert cluster.whole()
 
 

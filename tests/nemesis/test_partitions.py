@@ -199,9 +199,9 @@ def test_both_ways_is_symmetric_and_never_with_itself(some, others):
     assert all(a != b for a, b in pairs)
 
 
-@pytest.mark.parametrize("fault", [Isolate, OneWay, Bridge], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("fault", [Isolate, OneWay, Bridge], ids=lambda fault_type: fault_type.__name__)
 def test_a_broker_is_cut_from_the_servers_of_its_own_kafka_cluster(fault):
-    """Nobody of one cluster talks to the other, but for clients."""
+    """No broker of one cluster talks to the other, but for clients."""
     cluster = FakeCluster(second_brokers=3)
     for target, names in (("second:broker:s1", {"s1", "s2", "s3"}), ("broker:n1", {"n1", "n2", "n3"})):
         receipt = fault(target=target).inject(cluster, Random(3))

@@ -67,7 +67,7 @@ def test_a_broker_that_survives_loses_nothing():
 
 
 def test_a_broker_that_another_fault_killed_loses_its_power_too_and_the_receipt_says_so():
-    """Its log is cut, so the fault had an effect, although it killed nobody; the fault that killed it starts it again."""
+    """Its log is cut, so the fault had an effect, although it killed no process; the fault that killed it starts it again."""
     cluster = FakeCluster()
     cluster.unsynced = {"n1": {"t-0": (0, 7)}}
     cluster.kill("n1")

@@ -21,8 +21,8 @@ def test_every_broker_is_restarted_before_the_next_one_ends():
     assert steps(cluster) == [step for node in receipt.targets for step in (("stop", node), ("start", node))]
     rolled = receipt.evidence["during"]
     assert receipt.evidence["before"] == before
-    assert {node: one["pid"] for node, one in rolled.items()} == {node: cluster.pid(node) for node in cluster.brokers}
-    assert {one["status"] for one in rolled.values()} == {143}
+    assert {node: restart["pid"] for node, restart in rolled.items()} == {node: cluster.pid(node) for node in cluster.brokers}
+    assert {restart["status"] for restart in rolled.values()} == {143}
     assert RollingRestart().heal(cluster, receipt).healing["started"] == []
     assert cluster.whole()
 
@@ -33,7 +33,7 @@ def test_the_order_is_drawn_by_the_seed():
     assert RollingRestart().inject(FakeCluster(), Random(3)).targets == RollingRestart().inject(FakeCluster(), Random(3)).targets
 
 
-def test_brokers_come_back_as_the_version_asked_for():
+def test_brokers_come_back_as_the_version_of_the_option():
     cluster = FakeCluster()
     receipt = RollingRestart(version="newer").inject(cluster, Random(1))
     assert receipt.evidence["during"]["n2"]["versions"] == ["fake", "newer"]
@@ -68,7 +68,9 @@ def test_a_roll_that_ends_after_one_broker_had_an_effect_all_the_same():
     looks, lagging = [], cluster.lagging
     cluster.lagging = lambda topics: lagging(topics) if looks else looks.append(1) or {}
     receipt = RollingRestart(within_s=0).inject(cluster, Random(5))
-    restarted = [node for node, one in receipt.evidence["during"].items() if one["pid"] != receipt.evidence["before"][node]]
+    restarted = [
+        node for node, restart in receipt.evidence["during"].items() if restart["pid"] != receipt.evidence["before"][node]
+    ]
     assert len(restarted) == 1
     assert receipt.effective is True
     assert "not restarted" in receipt.note
@@ -85,7 +87,7 @@ def test_a_broker_that_does_not_end_is_killed_and_one_left_dead_is_started_by_he
     assert cluster.whole()
 
 
-def test_separate_controllers_go_first_when_asked_for():
+def test_separate_controllers_go_first_when_the_option_says_so():
     cluster = FakeCluster(controllers=2)
     receipt = RollingRestart(controllers=True, kill=True).inject(cluster, Random(1))
     assert receipt.targets[:2] == ("k1", "k2")

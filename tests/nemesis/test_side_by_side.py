@@ -84,11 +84,11 @@ def test_filling_a_full_disk_has_no_effect_and_its_healing_frees_nothing():
 @pytest.mark.parametrize("second", ["ahead", "behind"])
 def test_a_clock_that_is_wrong_already_is_left_to_the_fault_that_set_it(second):
     cluster = FakeCluster()
-    one, other = ({"target": "broker:n1", "direction": direction} for direction in ("ahead", second))
-    first, late = staged(cluster, ("clock-skew", LONG, one), ("clock-skew", SHORT, other))
+    options, other = ({"target": "broker:n1", "direction": direction} for direction in ("ahead", second))
+    first, late = staged(cluster, ("clock-skew", LONG, options), ("clock-skew", SHORT, other))
     assert (first["effective"], late["effective"], late["note"]) == (True, False, "n1 is 60 s ahead already")
     assert cluster.clock_ahead("n1") == 60.0
-    staged(cluster := FakeCluster(), ("clock-skew", LONG, one), ("clock-skew", SHORT, other), until_s=30)
+    staged(cluster := FakeCluster(), ("clock-skew", LONG, options), ("clock-skew", SHORT, other), until_s=30)
     assert cluster.whole()
 
 
@@ -121,7 +121,7 @@ def test_partitions_that_two_faults_moved_are_in_place_when_both_are_healed(brok
         before = cluster.placements()
         faults = [(kind, span, _aimed(kind, partition)) for kind, span in zip(kinds, spans, strict=True)]
         receipts = staged(cluster, *faults, until_s=20, seed=seed)
-        assert all(one["healed_ns"] for one in receipts)
+        assert all(receipt["healed_ns"] for receipt in receipts)
         assert cluster.placements() == before, (seed, receipts)
 
 
@@ -160,10 +160,10 @@ def test_settings_that_two_faults_changed_are_restored_when_both_are_healed(own,
     first, second = {"flush.ms": 5, "segment.ms": 6}, {"flush.ms": 7, "max.message.bytes": 2000000}
     cluster = FakeCluster()
     cluster.set_topic_settings("t", own)
-    plan = [("topic-settings", span, {"settings": one}) for span, one in zip(spans, (first, second), strict=True)]
+    plan = [("topic-settings", span, {"settings": settings}) for span, settings in zip(spans, (first, second), strict=True)]
     receipts = staged(cluster, *plan, until_s=7)
     left, note = (second, receipts[0]["note"]) if receipts[0]["healed_ns"] else (first, receipts[1]["note"])
-    assert [one["effective"] for one in receipts] == [True, True]
+    assert [receipt["effective"] for receipt in receipts] == [True, True]
     assert cluster.topic_settings("t") == {**own, **{name: str(value) for name, value in left.items()}}
     assert note == "t's flush.ms stays as another fault set it"
     cluster = FakeCluster()

@@ -23,8 +23,8 @@ def inject(cluster, **options):
 
 
 def level(cluster):
-    (found,) = {features[FEATURE] for features in cluster.features().values()}
-    return found
+    (current,) = {features[FEATURE] for features in cluster.features().values()}
+    return current
 
 
 def test_the_level_is_lowered_and_healing_raises_it_again():
@@ -92,11 +92,11 @@ def test_what_could_not_be_given_back_is_left():
 
 def test_of_two_faults_the_one_that_lasts_keeps_its_level():
     cluster = FakeCluster()
-    first, one = inject(cluster, level=1)
-    second, two = inject(cluster, level=0)
-    assert "stays 0 as another fault set it" in first.heal(cluster, one).note
+    first, first_receipt = inject(cluster, level=1)
+    second, second_receipt = inject(cluster, level=0)
+    assert "stays 0 as another fault set it" in first.heal(cluster, first_receipt).note
     assert level(cluster) == 0
-    second.heal(cluster, two)
+    second.heal(cluster, second_receipt)
     assert level(cluster) == 2
 
 

@@ -62,8 +62,8 @@ def test_the_example_has_the_interface_of_a_fault(stutter):
 
 
 def test_the_example_passes_every_story_of_the_conformance_kit(stutter):
-    told = list(Kit(FakeCluster(), stutter(frozen_s=0, awake_s=0), 7, Bounds(whole_s=0.1, active_s=0.0, breaks=20)).play())
-    assert [one for one in told if one.ok is not True] == []
+    results = list(Kit(FakeCluster(), stutter(frozen_s=0, awake_s=0), 7, Bounds(whole_s=0.1, active_s=0.0, breaks=20)).play())
+    assert [result for result in results if result.ok is not True] == []
 
 
 def test_the_example_thaws_whatever_it_may_have_frozen_when_inject_broke_off(stutter):

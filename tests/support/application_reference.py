@@ -10,7 +10,7 @@ from typing import Any
 
 from fencepost.harness.api import record_ids
 from support.pipeline_reference import PipelineHistory
-from support.reference import READ_COMMITTED, Found, Row
+from support.reference import READ_COMMITTED, Matches, Row
 
 NONE, END = -1, 1 << 40
 
@@ -24,7 +24,7 @@ class ApplicationHistory(PipelineHistory):
 
     @cached_property
     def outputs(self) -> list[Row]:
-        """What read_committed readers got, a row for each time."""
+        """Outputs as read_committed readers got them, a row for each time."""
         return [
             {**output, "final": op["final"]}
             for op in self.ops
@@ -38,12 +38,12 @@ class ApplicationHistory(PipelineHistory):
     @cached_property
     def finally_there(self) -> set[tuple[str, int, int]]:
         """(partition, offset, v) of the outputs that complete final reads returned."""
-        return {place(one) for one in self.outputs if one["final"] and self.whole(one["partition"])}
+        return {place(output) for output in self.outputs if output["final"] and self.whole(output["partition"])}
 
     @cached_property
     def counted(self) -> dict[tuple[str, int], int]:
-        """What the outputs at (partition, offset) say of the program's state."""
-        return {(one["partition"], one["offset"]): one["count"] for op in self.ops for one in op.get("counts") or ()}
+        """Count of its key that the output at each (partition, offset) carries."""
+        return {(output["partition"], output["offset"]): output["count"] for op in self.ops for output in op.get("counts") or ()}
 
     @cached_property
     def inputs(self) -> dict[int, tuple[str, int]]:
@@ -52,57 +52,57 @@ class ApplicationHistory(PipelineHistory):
         return {v: at for v, at in places.items() if at[0] not in self.declared["output_partitions"]}
 
     def count(self, v: int) -> int:
-        return sum(one[2] == v for one in self.finally_there)
+        return sum(output[2] == v for output in self.finally_there)
 
     def claimed(self, v: int) -> bool:
-        """Whether the program must have processed an input."""
+        """True if the program must have processed an input."""
         partition, offset = self.inputs[v]
         if self.declared["group"]:
             return offset < self.at_end.get(partition, -1)
         return bool(self.declared["drained"])
 
 
-def place(one: Row) -> tuple[str, int, int]:
-    return one["partition"], one["offset"], one["v"]
+def place(output: Row) -> tuple[str, int, int]:
+    return output["partition"], output["offset"], output["v"]
 
 
-def reprocessed(h: ApplicationHistory) -> Found:
+def reprocessed(h: ApplicationHistory) -> Matches:
     return {v for v in h.inputs if h.count(v) > h.declared["outputs"][1]}
 
 
-def unprocessed(h: ApplicationHistory) -> Found:
+def unprocessed(h: ApplicationHistory) -> Matches:
     if not all(h.whole(partition) for partition in h.declared["output_partitions"]):
         return set()
     return {v for v in h.inputs if h.claimed(v) and h.count(v) < h.declared["outputs"][0]}
 
 
-def phantom_outputs(h: ApplicationHistory) -> Found:
-    found = set()
-    for one in h.outputs:
-        sent = h.home.get(one["v"])
-        status = h.status(sent) if sent else "nobody"
+def phantom_outputs(h: ApplicationHistory) -> Matches:
+    matches = set()
+    for output in h.outputs:
+        sent = h.home.get(output["v"])
+        status = h.status(sent) if sent else "unsent"
         unknown = status == "info" and not (sent and h.whole(sent["p"]))
-        if one["v"] not in h.inputs and status != "ok" and not unknown:
-            found.add(place(one)[:2])
-    return found
+        if output["v"] not in h.inputs and status != "ok" and not unknown:
+            matches.add(place(output)[:2])
+    return matches
 
 
-def output_orders(h: ApplicationHistory) -> Found:
+def output_orders(h: ApplicationHistory) -> Matches:
     if not h.declared["ordered"]:
         return set()
     first: dict[tuple[str, int], int] = {}
     for partition, offset, v in sorted(h.finally_there):
         if v in h.inputs:
             first.setdefault((partition, v), offset)
-    found = set()
+    matches = set()
     for (partition, v), offset in first.items():
         mine = [(h.inputs[w][1], at) for (p, w), at in first.items() if p == partition and at < offset and key(h, w) == key(h, v)]
         if mine and max(mine)[0] > h.inputs[v][1]:
-            found.add((partition, max(mine)[1], offset))
-    return found
+            matches.add((partition, max(mine)[1], offset))
+    return matches
 
 
-def torn_states(h: ApplicationHistory) -> Found:
+def torn_states(h: ApplicationHistory) -> Matches:
     if not h.declared.get("counts") or not all(h.whole(partition) for partition in h.declared["output_partitions"]):
         return set()
     if any(v not in h.inputs or (partition, offset) not in h.counted for partition, offset, v in h.finally_there):
@@ -110,94 +110,96 @@ def torn_states(h: ApplicationHistory) -> Found:
     first: dict[int, tuple[str, int]] = {}
     for partition, offset, v in sorted(h.finally_there):
         first.setdefault(v, (partition, offset))
-    found = set()
+    matches = set()
     for mine in {key(h, v) for v in first}:
-        said = sorted((h.counted[at], *at) for v, at in first.items() if key(h, v) == mine)
-        for before, now in pairwise([(0, "", NONE), *said]):
+        counts = sorted((h.counted[at], *at) for v, at in first.items() if key(h, v) == mine)
+        for before, now in pairwise([(0, "", NONE), *counts]):
             if now[0] != before[0] + 1:
-                found.add((*sorted(one[1:] for one in (before, now) if one[1]),))
-    return found
+                matches.add((*sorted(output[1:] for output in (before, now) if output[1]),))
+    return matches
 
 
 def key(h: ApplicationHistory, v: int) -> tuple[str, int, int]:
     return h.inputs[v][0], record_ids.process_of(v), record_ids.key_number_of(v, h.declared.get("keys", 1))
 
 
-def vanished_outputs(h: ApplicationHistory) -> Found:
+def vanished_outputs(h: ApplicationHistory) -> Matches:
     return {
-        place(one)[:2]
-        for one in h.outputs
-        if not one["final"] and h.whole(one["partition"]) and place(one) not in h.finally_there
+        place(output)[:2]
+        for output in h.outputs
+        if not output["final"] and h.whole(output["partition"]) and place(output) not in h.finally_there
     }
 
 
 # -- stores and changelogs ---------------------------------------------------------------------------
 def log_of(h: ApplicationHistory, partition: str) -> list[Row]:
     """A changelog, by offset."""
-    entries = [one for op in h.ops if op["f"] == "read-log" for one in op.get("entries") or ()]
-    rows = {one["offset"]: one for one in entries if one["partition"] == partition}
+    entries = [entry for op in h.ops if op["f"] == "read-log" for entry in op.get("entries") or ()]
+    rows = {entry["offset"]: entry for entry in entries if entry["partition"] == partition}
     return [rows[at] for at in sorted(rows)]
 
 
-def fate(log: Sequence[Row], one: Row) -> str:
+def fate(log: Sequence[Row], record: Row) -> str:
     """plain, COMMIT, ABORT or open: how the transaction of a record ended."""
-    after = [row for row in log if row["offset"] > one["offset"] and row["producer_id"] == one["producer_id"]]
+    after = [row for row in log if row["offset"] > record["offset"] and row["producer_id"] == record["producer_id"]]
     markers = [row["kind"] for row in after if row["kind"] in ("COMMIT", "ABORT")]
-    return "plain" if not one["transactional"] else markers[0] if markers else "open"
+    return "plain" if not record["transactional"] else markers[0] if markers else "open"
 
 
 def values(log: Sequence[Row], position: int) -> tuple[dict[str, Row], set[str]]:
-    """The last committed record of each key below a position; and the keys of which nobody knows it."""
-    records = [one for one in log if one["name"] and one["offset"] < position]
-    open_keys = {one["name"] for one in records if fate(log, one) == "open"}
-    return {one["name"]: one for one in records if fate(log, one) in ("plain", "COMMIT")}, open_keys
+    """The last committed record of each key below a position; and the keys for which it is unknown."""
+    records = [record for record in log if record["name"] and record["offset"] < position]
+    open_keys = {record["name"] for record in records if fate(log, record) == "open"}
+    return {record["name"]: record for record in records if fate(log, record) in ("plain", "COMMIT")}, open_keys
 
 
-def store_divergences(h: ApplicationHistory) -> Found:
-    found = set()
+def store_divergences(h: ApplicationHistory) -> Matches:
+    matches = set()
     for op in h.ops:
         rows = op.get("entries") or ()
         if op["f"] != "read-store" or not rows or rows[0]["number"] == NONE:
             continue
         log = log_of(h, rows[0]["partition"].partition(":")[2])
-        if not log or [one["offset"] for one in log] != list(range(len(log))) or rows[0]["number"] > len(log):
+        if not log or [record["offset"] for record in log] != list(range(len(log))) or rows[0]["number"] > len(log):
             continue
-        last, unknown = values([one for one in log if one["offset"] < rows[0]["number"] or not one["name"]], rows[0]["number"])
-        there = {one["name"]: one for one in last.values() if one["kind"] != "removed"}
-        mine = {one["name"]: one for one in rows[1:]}
+        last, unknown = values(
+            [record for record in log if record["offset"] < rows[0]["number"] or not record["name"]], rows[0]["number"]
+        )
+        there = {record["name"]: record for record in last.values() if record["kind"] != "removed"}
+        mine = {entry["name"]: entry for entry in rows[1:]}
         for name in {*there, *mine} - unknown:
-            pair = [one for one in (mine.get(name), there.get(name)) if one]
-            said = [(one["kind"], one["number"]) for one in pair]
-            if (len(said) == 1 or said[0] != said[1]) and "strange" not in dict(said):
-                found |= {place_of(one) for one in (rows[0], *pair)}
-    return found
+            pair = [entry for entry in (mine.get(name), there.get(name)) if entry]
+            states = [(entry["kind"], entry["number"]) for entry in pair]
+            if (len(states) == 1 or states[0] != states[1]) and "strange" not in dict(states):
+                matches |= {place_of(entry) for entry in (rows[0], *pair)}
+    return matches
 
 
-def wrong_states(h: ApplicationHistory) -> Found:
+def wrong_states(h: ApplicationHistory) -> Matches:
     if any(op["f"] == "read-log" and op["type"] != "ok" for op in h.ops):
         return set()
-    logs = {one["partition"] for op in h.ops if op["f"] == "read-log" for one in op.get("entries") or ()}
-    said: dict[str, Row] = {}
+    logs = {entry["partition"] for op in h.ops if op["f"] == "read-log" for entry in op.get("entries") or ()}
+    committed: dict[str, Row] = {}
     unknown: set[str] = set()
     for partition in logs:
         last, undecided = values(log_of(h, partition), END)
-        said |= last
+        committed |= last
         unknown |= undecided
-    if not any(one["kind"] in ("counted", "last") for name, one in said.items() if name not in unknown):
+    if not any(entry["kind"] in ("counted", "last") for name, entry in committed.items() if name not in unknown):
         return set()  # nothing that is decided tells what the values mean
     claimed = sorted((v for v in h.inputs if h.claimed(v)), key=lambda v: h.inputs[v])
     known = set(h.at_end) if h.declared["group"] else {h.inputs[v][0] for v in claimed}
     names = {v: "/".join(map(str, key(h, v))) for v in claimed}
-    found = set()
-    for name in ({*said, *names.values()} - unknown) if claimed else ():
-        mine, record = [v for v in claimed if names[v] == name], said.get(name)
+    matches = set()
+    for name in ({*committed, *names.values()} - unknown) if claimed else ():
+        mine, record = [v for v in claimed if names[v] == name], committed.get(name)
         partition = name.split("/")[0]
         if partition not in known or not h.whole(partition) or (record and record["kind"] == "strange"):
             continue
         if not right(record, mine):
-            found |= {place_of(record)} if record else set()
-            found |= {h.inputs[mine[-1]]} if mine else set()
-    return found
+            matches |= {place_of(record)} if record else set()
+            matches |= {h.inputs[mine[-1]]} if mine else set()
+    return matches
 
 
 def right(record: Row | None, inputs: Sequence[int]) -> bool:
@@ -206,11 +208,11 @@ def right(record: Row | None, inputs: Sequence[int]) -> bool:
     return bool(inputs) and record["number"] == (len(inputs) if record["kind"] == "counted" else inputs[-1])
 
 
-def place_of(one: Row) -> tuple[str, int]:
-    return one["partition"], one["offset"]
+def place_of(entry: Row) -> tuple[str, int]:
+    return entry["partition"], entry["offset"]
 
 
-TWINS: dict[str, Callable[[ApplicationHistory], Found]] = {
+TWINS: dict[str, Callable[[ApplicationHistory], Matches]] = {
     "phantom-output": phantom_outputs,
     "output-order": output_orders,
     "torn-state": torn_states,
@@ -221,21 +223,21 @@ TWINS: dict[str, Callable[[ApplicationHistory], Found]] = {
 FROM_OUTSIDE = {**TWINS, "reprocessed": reprocessed, "unprocessed": unprocessed}
 
 
-def by_records(findings: Sequence[Mapping[str, Any]]) -> dict[str, Found]:
+def by_records(findings: Sequence[Mapping[str, Any]]) -> dict[str, Matches]:
     """The checker's findings in the form that the functions here return."""
-    found: dict[str, Found] = {name: set() for name in FROM_OUTSIDE}
-    for one in findings:
-        name, records = one["anomaly"], one["records"]
+    matches: dict[str, Matches] = {name: set() for name in FROM_OUTSIDE}
+    for finding in findings:
+        name, records = finding["anomaly"], finding["records"]
         read = [(record["partition"], record["offset"]) for record in records if record["role"] == "read"]
         if name in ("reprocessed", "unprocessed"):
             role = "sent" if name == "reprocessed" else "missing"
-            found[name] |= {record["v"] for record in records if record["role"] == role}
+            matches[name] |= {record["v"] for record in records if record["role"] == role}
         elif name == "output-order":
-            found[name] |= {(*min(read), offset) for _, offset in sorted(read)[1:]}
+            matches[name] |= {(*min(read), offset) for _, offset in sorted(read)[1:]}
         elif name == "torn-state":
-            found[name].add(tuple(sorted(read)))
+            matches[name].add(tuple(sorted(read)))
         elif name in ("store-divergence", "wrong-state"):
-            found[name] |= {(record["partition"], record["offset"]) for record in records}
-        elif name in found:
-            found[name] |= set(read)
-    return found
+            matches[name] |= {(record["partition"], record["offset"]) for record in records}
+        elif name in matches:
+            matches[name] |= set(read)
+    return matches

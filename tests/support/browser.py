@@ -45,7 +45,7 @@ class Dom(HTMLParser):
         return next(attrs for _, attrs in self.elements if attrs.get("id") == name)
 
     def count(self, tag: str) -> int:
-        return sum(found == tag for found, _ in self.elements)
+        return sum(name == tag for name, _ in self.elements)
 
 
 @contextmanager
@@ -104,8 +104,8 @@ class Browser:
             while END not in self._received:
                 self._received += self._read()
             message, _, self._received = self._received.partition(END)
-            if wanted(found := json.loads(message)):
-                return found
+            if wanted(decoded := json.loads(message)):
+                return decoded
 
     def _read(self) -> bytes:
         assert self._process.stdout

@@ -38,7 +38,7 @@ class Place:
         return subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def clean(self, *arguments: str) -> str:
-        """What `fencepost clean` prints."""
+        """Output of `fencepost clean`."""
         code, out, err = finish(self.command("clean", *arguments))
         assert code == 0, out + err
         return out + err
@@ -87,7 +87,7 @@ def require_untouched(place: Place, run: Path) -> str:
 
 
 def left_alone(place: Place, run: Path) -> list[str]:
-    """What `clean --runs 0 --yes` leaves of a run, a line each."""
+    """Lines about what `clean --runs 0 --yes` leaves of a run."""
     lines = [line for line in place.clean("--runs", "0", "--yes").splitlines() if line.startswith("left alone")]
     return [line for line in lines if run.name in line or str(place.temporary) in line]
 

@@ -61,7 +61,7 @@ TOPICS = {"t": TopicSpec(partitions=3, settings={"min.insync.replicas": "2"})}
 
 
 def until(condition, limit_s=40.0):
-    """Whether the condition came true before the limit."""
+    """Return whether the condition came true before the limit."""
     deadline = time.monotonic() + limit_s
     while time.monotonic() < deadline:
         if condition():
@@ -77,7 +77,7 @@ def start(cluster, seen):
     seen["ends"] = admin.end_offsets(cluster.topics, Isolation.COMMITTED)
     seen["starts"] = admin.log_start_offsets(cluster.topics)
     seen["lagging"] = admin.lagging(["t"])
-    seen["unavailable"] = [cluster.unavailable(one) for one in (Pausable, Partitionable, Fillable, Skewable)]
+    seen["unavailable"] = [cluster.unavailable(capability) for capability in (Pausable, Partitionable, Fillable, Skewable)]
 
 
 def kill(cluster, seen):
@@ -142,21 +142,21 @@ def roles(cluster, seen):
     cluster.note_clients(transactional_ids=["fp-a-1"], groups=["g"])
     seen["noted"] = [cluster.transactional_ids, cluster.groups]
     host, _, port = cluster.bootstrap().partition(",")[0].partition(":")
-    asked = (host, int(port))
+    address = (host, int(port))
     ids = [f"fp-run-{i}" for i in range(20)]
     brokers = {1: "n1", 2: "n2", 3: "n3"}
     roles = {protocol.TRANSACTION: cluster.roles().transaction_coordinator, protocol.GROUP: cluster.roles().group_coordinator}
 
     def agree(kind, key):
-        return roles[kind](key) == brokers[protocol.find_coordinator(asked, kind, key)]
+        return roles[kind](key) == brokers[protocol.find_coordinator(address, kind, key)]
 
-    # brokers that were killed or frozen before get their partitions back meanwhile: asked until both agree
+    # brokers that were killed or frozen before get their partitions back meanwhile: repeated until both agree
     seen["coordinators"] = [until(partial(agree, kind, key)) for kind in roles for key in ids]
     seen["spread"] = len({coordinator_partition(i, 6) for i in ids})
 
 
 def versions(cluster, seen):
-    """What each broker's own log says it is."""
+    """Version of each broker according to its own log."""
     logs = {node: Path(sys.argv[2], "logs", node, "server.log").read_text() for node in cluster.brokers}
     seen["versions"] = {node: re.search(r"Kafka version: (\S+)", text).group(1) for node, text in logs.items()}
 
@@ -316,15 +316,15 @@ def hanging(cluster, seen):
     seen["answers"] = []
     for pause_s in (0, 1, 15):
         time.sleep(pause_s)
-        asked, found = time.monotonic_ns(), cluster.transaction_listing(["t-0"])
-        seen["answers"].append([asked - began, time.monotonic_ns() - began, asdict(found)])
+        sent_ns, listing = time.monotonic_ns(), cluster.transaction_listing(["t-0"])
+        seen["answers"].append([sent_ns - began, time.monotonic_ns() - began, asdict(listing)])
     seen["offsets"] = [admin.end_offsets(["t-0"], isolation)["t-0"] for isolation in Isolation]
-    admin.abort_on_partition("t-0", next(one for one in admin.producers(["t-0"])["t-0"] if one.first_offset is not None))
+    admin.abort_on_partition("t-0", next(entry for entry in admin.producers(["t-0"])["t-0"] if entry.first_offset is not None))
     seen["ended by an operator"] = until(lambda: not cluster.transaction_listing(["t-0"]).opened, 10.0)
 
 
 def rights(cluster, seen):
-    """A client with the cluster's own connection: what it is told while it lacks a right, and when it has it again."""
+    """A client with the cluster's own connection: its errors while it lacks a right, and when it has it again."""
     settings = {"bootstrap.servers": cluster.bootstrap(), **cluster.connection(), "log_level": 0}
     seen["written"] = [_write(settings)]
     number = cluster.revoke(["t"], "write", "topic")
@@ -335,7 +335,7 @@ def rights(cluster, seen):
     cluster.regrant(number)
     seen["again"] = until(lambda: _write(settings) == "")
     cluster.revoke(["*"], "write", "topic")
-    seen["nobody writes"] = until(lambda: _write(settings) == "TOPIC_AUTHORIZATION_FAILED")
+    seen["refused without the right"] = until(lambda: _write(settings) == "TOPIC_AUTHORIZATION_FAILED")
     cluster.heal()
     seen["healed"] = _write(settings)
     seen["nameless"] = _write({"bootstrap.servers": cluster.bootstrap(), "log_level": 0})
@@ -343,17 +343,17 @@ def rights(cluster, seen):
 
 def _write(settings):
     """The name of the error of one record; empty when it was delivered."""
-    told = []
+    errors = []
     producer = Producer({**settings, "message.timeout.ms": 3000})
-    producer.produce("t", b"x", partition=0, on_delivery=lambda error, _: told.append(error.name() if error else ""))
+    producer.produce("t", b"x", partition=0, on_delivery=lambda error, _: errors.append(error.name() if error else ""))
     producer.flush(10)
-    return told[0]
+    return errors[0]
 
 
 def _controller(cluster):
     try:
         return cluster.roles().controller()
-    except Exception as e:  # noqa: BLE001  nobody leads for a moment
+    except Exception as e:  # noqa: BLE001  there is no leader for a moment
         print(e, file=sys.stderr)
         return None
 
@@ -364,15 +364,15 @@ def heal(cluster, seen):
     controller = cluster.roles().controller()
     cluster.kill(controller)
     seen["new controller"] = until(lambda: _controller(cluster) not in (None, controller))
-    one, two = (node for node in cluster.brokers if node != controller)
+    first, second = (node for node in cluster.brokers if node != controller)
     if cluster.unavailable(Partitionable) is None:
-        cluster.drop([(one, two), (two, one)])
-    cluster.pause(two)
+        cluster.drop([(first, second), (second, first)])
+    cluster.pause(second)
     cluster.heal()
     cluster.heal()
     seen["healed"] = [cluster.answers(n) and cluster.process_state(n) != "T" for n in cluster.brokers]
     if cluster.unavailable(Partitionable) is None:
-        seen["whole"] = list(cluster.probe([(one, two), (two, one)]).values())
+        seen["whole"] = list(cluster.probe([(first, second), (second, first)]).values())
     seen["all in sync"] = until(lambda: not cluster.admin().lagging(["t"]))
 
 

@@ -20,17 +20,18 @@ Producer = tuple[int, int]
 
 
 class ConnectStory:
-    """What leaders and tasks did, one step after the other, as the leaders of the partitions have it.
+    """Steps of leaders and tasks, one after the other, as the leaders of the partitions have them.
 
-    bumping: each commit raises the epoch of its producer (KIP-890). elsewhere: the workers, with their leaders, configurations
-    and offsets, are on the second Kafka cluster, whose producers have ids that tasks have on the first one.
+    bumping: each commit raises the epoch of its producer (KIP-890).
+    elsewhere: the workers, with their leaders, configurations and offsets, are on the second Kafka cluster, whose
+      producers have ids that tasks have on the first one.
     """
 
     def __init__(self, bumping: bool = True, elsewhere: bool = False) -> None:
         self.bumping, self.elsewhere, self.now = bumping, elsewhere, 0
         self.logs: dict[str, list[dict[str, Any]]] = defaultdict(list)
         self.beside: list[ConnectStory] = []  # other Connect clusters at the same Kafka cluster
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self._producers: dict[str, list[Producer]] = defaultdict(list)  # transactional id -> its instances
 
     # -- steps -------------------------------------------------------------------------------------
@@ -98,7 +99,7 @@ class ConnectStory:
     @property
     def ops(self) -> list[dict[str, Any]]:
         h = History()
-        for request in self.asked:
+        for request in self.requests:
             h.add(3, "rest", role="conductor", detail=request)
         h.final({TARGET: []})
         for rows in self.logs.values():
@@ -178,7 +179,7 @@ class ConnectExample(ConnectStory):
         else:
             self.configure(words[0], int(words[1]), number - self.leading - 1)
 
-    def found(self) -> set[tuple[str, str, int]]:
+    def expected(self) -> set[tuple[str, str, int]]:
         (answer,) = re.findall(r"^Found: (.*?)\n\n", self.text, flags=re.MULTILINE | re.DOTALL)
         return {(role, name, int(offset)) for role, name, offset in re.findall(r"(sent|read) ([\w-]+)@(\d+)", answer)}
 

@@ -21,12 +21,15 @@ CONTRACT = {"connect": "enabled", "transactional": "false"}
 
 @dataclass
 class Topic:
-    """deletions: (gone from, back at, known to all at), in order."""
+    """A topic that is deleted and created again.
+
+    deletions: (gone from, back at, known to all at), in order.
+    """
 
     deletions: list[tuple[int, int, int]]
 
     def back(self, now: int) -> int:
-        """When something can be written to it: now, or when it is there again."""
+        """Earliest time at which something can be written to it: now, or when it is there again."""
         return next((back for gone, back, _ in self.deletions if gone <= now < back), now)
 
     def incarnation(self, now: int) -> int:
@@ -38,7 +41,10 @@ class Topic:
 
 @dataclass
 class DeletedTopics:
-    """One run. lie: `skip` or `repeat` one position in the first transaction that begins after `lie_at`."""
+    """One run.
+
+    lie: `skip` or `repeat` one position in the first transaction that begins after `lie_at`.
+    """
 
     seed: int
     deleted: tuple[str, ...] = ("t", "o")
@@ -90,7 +96,7 @@ class DeletedTopics:
 
     def _lie(self, numbers: list[int]) -> list[int]:
         self.lied_at = numbers[0] - (self.lie == "repeat")
-        return [one + 1 for one in numbers] if self.lie == "skip" else [numbers[0] - 1, *numbers]
+        return [number + 1 for number in numbers] if self.lie == "skip" else [numbers[0] - 1, *numbers]
 
     def _write(self, partition: str, kind: str, number: int) -> None:
         topic = self.topics[partition[0]]
@@ -100,16 +106,18 @@ class DeletedTopics:
         self.rows.append((partition, topic.incarnation(self.now), entry))
 
     def _present(self, partition: str, now: int) -> list[dict[str, Any]]:
-        mine = [entry for one, number, entry in self.rows if one == partition and number == self.topics[one[0]].incarnation(now)]
+        mine = [
+            entry for home, number, entry in self.rows if home == partition and number == self.topics[home[0]].incarnation(now)
+        ]
         return [{**entry, "offset": offset} for offset, entry in enumerate(mine)]
 
     def _stored(self) -> int:
         """The last committed offset that a new task reads; -1: none."""
-        pending, found = -1, -1
+        pending, stored = -1, -1
         for entry in self._present(OFFSETS, self.now):
             pending = entry["number"] if entry["kind"] == "offset" else pending
-            found = pending if entry["kind"] == "COMMIT" else found
-        return found
+            stored = pending if entry["kind"] == "COMMIT" else stored
+        return stored
 
     @property
     def quiet_since(self) -> int:
@@ -123,13 +131,13 @@ class DeletedTopics:
 
     @property
     def receipts(self) -> list[dict[str, Any]]:
-        found = [(name, *times) for name, topic in self.topics.items() for times in topic.deletions]
-        return [_receipt(number, *one) for number, one in enumerate(found)]
+        deletions = [(name, *times) for name, topic in self.topics.items() for times in topic.deletions]
+        return [_receipt(number, *deletion) for number, deletion in enumerate(deletions)]
 
     @property
     def positions(self) -> list[int]:
         """Those of the records that a read_committed reader gets at the end."""
-        return [one["number"] for name in TARGETS for one in visible(self._present(name, self.now + 60_000))]
+        return [record["number"] for name in TARGETS for record in visible(self._present(name, self.now + 60_000))]
 
     @property
     def ops(self) -> list[dict[str, Any]]:
@@ -138,20 +146,20 @@ class DeletedTopics:
         logs = {partition: self._present(partition, self.now + 60_000) for partition in (*TARGETS, OFFSETS)}
         final = next(op for op in h.ops if op["final"] and op["f"] == "poll" and op["isolation"] == "read_committed")
         unknown = {"producer_id": None, "producer_epoch": None, "transactional": None}
-        final["entries"] = [{**one, **unknown} for name in TARGETS for one in visible(logs[name])]
+        final["entries"] = [{**record, **unknown} for name in TARGETS for record in visible(logs[name])]
         h.add(-1, "read-log", isolation=None, entries=[row for rows in logs.values() for row in rows])
         return h.ops
 
 
 def visible(log: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The committed records of a partition, as a read_committed reader gets them."""
-    found, pending = [], []
+    committed, pending = [], []
     for entry in log:
         pending += [entry] if entry["kind"] == "record" else []
         if entry["kind"] in ("COMMIT", "ABORT"):
-            found += pending if entry["kind"] == "COMMIT" else []
+            committed += pending if entry["kind"] == "COMMIT" else []
             pending = []
-    return found
+    return committed
 
 
 def _receipt(number: int, topic: str, gone: int, back: int, known: int) -> dict[str, Any]:

@@ -62,7 +62,7 @@ group.initial.rebalance.delay.ms=0
 
 
 class ForeignCluster:
-    """Where it is reached, and a client of its owner's."""
+    """Address of the cluster, and a client of its owner's."""
 
     def __init__(self, place: Path, internal: int, outside: int) -> None:
         self.place, self.bootstrap = place, f"127.0.0.1:{outside}"
@@ -149,7 +149,7 @@ def _prepare(cluster: ForeignCluster, broker: subprocess.Popen[bytes]) -> None:
 
 
 def _rights():
-    """What docs/clusters.md says that a user needs, all of it for names that begin with our prefix."""
+    """Rights that a user needs according to docs/clusters.md, all of them for names that begin with our prefix."""
     operations = {
         ResourceType.TOPIC: ("CREATE", "DESCRIBE", "DESCRIBE_CONFIGS", "READ", "WRITE", "DELETE"),
         ResourceType.TRANSACTIONAL_ID: ("DESCRIBE", "WRITE"),
@@ -170,8 +170,8 @@ def _use(cluster: ForeignCluster) -> None:
     assert producer.flush(10) == 0
     deadline = time.monotonic() + START_S
     while True:  # a coordinator still loading refuses each partition by itself, and the call as a whole succeeds
-        asked = ConsumerGroupTopicPartitions(FOREIGN_GROUP, [TopicPartition(FOREIGN, 0, 1)])
-        (future,) = cluster.owner.alter_consumer_group_offsets([asked]).values()
+        offsets = ConsumerGroupTopicPartitions(FOREIGN_GROUP, [TopicPartition(FOREIGN, 0, 1)])
+        (future,) = cluster.owner.alter_consumer_group_offsets([offsets]).values()
         refused = [partition.error for partition in future.result().topic_partitions if partition.error]
         if not refused:
             return

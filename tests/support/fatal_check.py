@@ -35,5 +35,5 @@ def fatal(folder: Path, what: str, times: int) -> Check[Any]:
 
 
 def ended(folder: Path) -> int:
-    """How often it did."""
+    """Number of times the check ended a process."""
     return len(list(folder.glob("ended-*")))

@@ -63,7 +63,7 @@ def until(what: Callable[[], Any], within_s: float = 90.0) -> Any:
 
 def processes_of(run_dir: Path) -> list[str]:
     """Command lines of all live processes that name the run's directory."""
-    found = []
+    commands = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -71,5 +71,5 @@ def processes_of(run_dir: Path) -> list[str]:
             except OSError:
                 continue  # it ended while we looked
             if str(run_dir) in line:
-                found.append(line)
-    return found
+                commands.append(line)
+    return commands

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from support.reference import FlatHistory, Found, fencings
+from support.reference import FlatHistory, Matches, fencings
 
 REFUSED = ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
 
 
-def wrong_errors(h: FlatHistory) -> Found:
+def wrong_errors(h: FlatHistory) -> Matches:
     """The first record of each transaction with an error that is not fatal after a fatal one, or in a fenced commit."""
-    fenced, broken, found = fencings(h), set(), set()
+    fenced, broken, matches = fencings(h), set(), set()
     for number, op in enumerate(h.ops):
         if op["f"] == "initialise":
             broken.discard(op["process"])
@@ -18,12 +18,12 @@ def wrong_errors(h: FlatHistory) -> Found:
                 number in fenced and error["time"] > fenced[number] and error["name"] in REFUSED and error["call"] == "commit"
             )
             if (refused or op["process"] in broken) and not error["fatal"]:
-                found |= {min(send["v"] for send in h.sends if send["op"] == number)}
+                matches |= {min(send["v"] for send in h.sends if send["op"] == number)}
             if error["fatal"]:
                 broken.add(op["process"])
         if op["f"] == "txn" and op["type"] == "ok" and op["process"] in broken:
-            found |= {min(send["v"] for send in h.sends if send["op"] == number)}
-    return found
+            matches |= {min(send["v"] for send in h.sends if send["op"] == number)}
+    return matches
 
 
 TWINS = {"wrong-error": wrong_errors}

@@ -33,7 +33,7 @@ def damage(folder: Path, rng: Random) -> list[str]:
 
 
 def _ordinary(path: Path) -> bool:
-    """Whether it can be damaged once more: also not one `without_end`, which nobody can copy."""
+    """True if it can be damaged once more: not one `without_end`, which cannot be copied."""
     return path.is_file() and not path.is_symlink() and path.name[0] != "." and path.stat().st_size < 1 << 30
 
 
@@ -78,8 +78,8 @@ def a_span_of_noise(path: Path, rng: Random) -> None:
 
 def nulls_at_the_end(path: Path, rng: Random) -> None:
     content = path.read_bytes()
-    kept = rng.randrange(len(content) + 1)
-    _rewritten(path, content[:kept] + bytes(len(content) - kept))
+    intact = rng.randrange(len(content) + 1)
+    _rewritten(path, content[:intact] + bytes(len(content) - intact))
 
 
 def without_end(path: Path, rng: Random) -> None:

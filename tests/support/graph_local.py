@@ -25,15 +25,15 @@ def local_cycles(folder, ops, forbidden=None) -> tuple[Cycles, Overview]:
 
 def local_edges(ops, view):
     """All edges as (partition, columns)."""
-    return [(partition, decode(batch)) for partition, one in gathered(ops, view) for _, batch in one.on_executors]
+    return [(partition, decode(batch)) for partition, edges in gathered(ops, view) for _, batch in edges.on_executors]
 
 
 def edges_here(ops, view, edge_filter):
-    """What the partitions give, in this process."""
+    """Edges of all partitions, gathered in this process."""
     taken = gathered(ops, view, edge_filter)
-    messages = [(partition, batch) for partition, one in taken for _, batch in one.on_executors]
+    messages = [(partition, batch) for partition, edges in taken for _, batch in edges.on_executors]
     return DriverEdges(
-        [partition for partition, _ in taken], messages, [message for _, one in taken for message in one.to_driver]
+        [partition for partition, _ in taken], messages, [message for _, edges in taken for message in edges.to_driver]
     )
 
 

@@ -15,68 +15,68 @@ CLASSES = tuple(base + suffix for base in ("G1c-wr", "G0", "G1c", "G-single", "G
 
 def edges(ops):
     """(source, target) -> kinds, from operations whose micro-operations are tuples. No complete final reads are looked at."""
-    found = defaultdict(set)
+    graph = defaultdict(set)
     sent = {(mop[1], mop[2]): index for index, op in enumerate(ops) for mop in op["mops"] if mop[0] == 0}
     reads = [(index, mop[1], mop[2], mop[3]) for index, op in enumerate(ops) for mop in op["mops"] if mop[0] == 1]
     for reader, partition, v, _ in reads:
         if (partition, v) in sent:
             kind = "wr" if ops[reader]["isolation"] == "read_committed" else "dirty"
-            found[sent[partition, v], reader].add(kind)
+            graph[sent[partition, v], reader].add(kind)
     for partition in {mop[1] for op in ops for mop in op["mops"]}:
         order = versions(ops, partition, reads)
-        for (_, one), (_, two) in pairwise(order):
-            found[one, two].add("ww")
+        for (_, before), (_, after) in pairwise(order):
+            graph[before, after].add("ww")
         for reader in {who for who, where, _, _ in reads if where == partition}:
             last = max(offset for who, where, _, offset in reads if (who, where) == (reader, partition))
             later = [writer for offset, writer in order if offset > last]
             if later:
-                found[reader, later[0]].add("rw")
+                graph[reader, later[0]].add("rw")
         for (writer, low), (reader, high) in product(
             lowest(ops, partition, reads).items(), highest(ops, partition, reads).items()
         ):
-            one, two = ops[writer], ops[reader]
-            over = one["type"] == "ok" and one["end"] is not None and max(one["time"], one["end"]) < two["time"]
+            source, target = ops[writer], ops[reader]
+            over = source["type"] == "ok" and source["end"] is not None and max(source["time"], source["end"]) < target["time"]
             if low < high and not over:
-                found[writer, reader].add("lso")
-    for (a, one), (b, two) in product(enumerate(ops), repeat=2):
-        if one["type"] == "ok" and one["end"] is not None and a != b:
-            if one["end"] < two["time"]:
-                found[a, b].add("realtime")
-            if one["end"] <= two["time"] and one["process"] == two["process"] and a < b:
-                found[a, b].add("process")
-    return {pair: kinds for pair, kinds in found.items() if pair[0] != pair[1]}
+                graph[writer, reader].add("lso")
+    for (a, first), (b, second) in product(enumerate(ops), repeat=2):
+        if first["type"] == "ok" and first["end"] is not None and a != b:
+            if first["end"] < second["time"]:
+                graph[a, b].add("realtime")
+            if first["end"] <= second["time"] and first["process"] == second["process"] and a < b:
+                graph[a, b].add("process")
+    return {pair: kinds for pair, kinds in graph.items() if pair[0] != pair[1]}
 
 
 def lowest(ops, partition, reads):
     """Operation -> the lowest of its records that surely lies in the log: committed, at one place, not lost."""
-    found = {}
+    offsets = {}
     for v, (index, place) in placed(ops, partition, reads).items():
         got = [who for who, p, w, _ in reads if (p, w) == (partition, v)]
         proven = any(ops[who]["isolation"] == "read_committed" for who in got)
         lost = not got and any(p == partition and at > place for _, p, _, at in reads)
         if proven or (ops[index]["type"] == "ok" and not lost):
-            found[index] = min(place, found.get(index, place))
-    return found
+            offsets[index] = min(place, offsets.get(index, place))
+    return offsets
 
 
 def highest(ops, partition, reads):
     """Operation -> the highest place of what it read at read_committed."""
-    there, found = placed(ops, partition, reads), {}
+    there, offsets = placed(ops, partition, reads), {}
     for reader, where, v, at in reads:
         if where == partition and v in there and ops[reader]["isolation"] == "read_committed":
-            found[reader] = max(at, found.get(reader, at))
-    return found
+            offsets[reader] = max(at, offsets.get(reader, at))
+    return offsets
 
 
 def placed(ops, partition, reads):
     """Record -> (its writer, its place), of those at one place whose operation did not fail."""
-    found = {}
+    writers = {}
     for index, op in enumerate(ops):
         for kind, where, v, offset, *_ in op["mops"]:
             places = {at for _, p, w, at in reads if (p, w) == (partition, v)} | ({offset} - {None})
             if kind == 0 and where == partition and len(places) == 1 and op["type"] != "fail":
-                found[v] = index, min(places)
-    return found
+                writers[v] = index, min(places)
+    return writers
 
 
 def versions(ops, partition, reads):
@@ -114,7 +114,7 @@ def classes(used, anti):
 
 
 def belongs(name, used, anti):
-    """Whether a cycle of these edges is one of a class."""
+    """True if a cycle of these edges is one of a class."""
     base, order = name, ""
     for suffix in SUFFIXES[1:]:
         if name.endswith(suffix):

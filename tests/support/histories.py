@@ -142,15 +142,15 @@ def write_faults(folder: Path, *receipts: Mapping[str, Any]) -> None:
 
 def violated(document: Mapping[str, Any]) -> list[str]:
     """Names of the forbidden anomalies that were found."""
-    return sorted(one["name"] for one in document["properties"] if one["verdict"] == "violated")
+    return sorted(row["name"] for row in document["properties"] if row["verdict"] == "violated")
 
 
 def answer(document: Mapping[str, Any], name: str) -> dict[str, Any]:
     """The answer for one anomaly, forbidden or allowed."""
-    return next(one for one in (*document["properties"], *document["allowed"]) if one["name"] == name)
+    return next(row for row in (*document["properties"], *document["allowed"]) if row["name"] == name)
 
 
 def finding(document: Mapping[str, Any], name: str) -> dict[str, Any]:
     """The only finding of one anomaly."""
-    (found,) = [one for one in document["findings"] if one["anomaly"] == name]
-    return found
+    (match,) = [row for row in document["findings"] if row["anomaly"] == name]
+    return match

@@ -33,14 +33,15 @@ MS = 1_000_000
 OUTCOMES = {"": "ok", "committed": "ok", "acknowledged": "ok", "aborted": "fail", "failed": "fail"}
 KINDS = {"txn": ("txn", "writer"), "send": ("send", "writer"), "poll": ("poll", "reader"), "final read": ("poll", "final")}
 KINDS["initialise"] = ("initialise", "writer")  # where there is one, all writers have one transactional id
-NOBODY = 19  # the process of records that no row sends
+UNSENT = 19  # the process of records that no row sends
 END = 100  # offset at which final reads end
 
 
 class HistoryTable:
     """The operations of a table, in partitions, processes and a time of its own.
 
-    v: the identity of each record by its name. settled: partition -> the two offsets that `settle` saw.
+    v: the identity of each record by its name.
+    settled: partition -> the two offsets that `settle` saw.
     """
 
     def __init__(self, lines: Sequence[str], topic: str = "t", base: int = 0, start: int = 1_000 * MS) -> None:
@@ -67,8 +68,8 @@ class HistoryTable:
         assert begin is not None
         if kind == "settle":
             offsets = [[int(offset) for offset in re.findall(r"-?\d+", cell)] for cell in cells[:-1]]
-            found = {self._own(partition): pair for partition, pair in zip(self.partitions, offsets, strict=True) if pair}
-            self.settled.update(found)
+            settled = {self._own(partition): pair for partition, pair in zip(self.partitions, offsets, strict=True) if pair}
+            self.settled.update(settled)
             return
         if kind == "group offsets":
             self._group_offsets(begin, end, dict(zip(self.partitions, cells, strict=False)))
@@ -89,8 +90,8 @@ class HistoryTable:
             self._drain(begin, end, kind.split(), [self._own(name) for name in self.partitions if name.startswith("out")])
             return
         process = self.base + int(who)
-        if kind == "committed":  # a member is told the group's offsets
-            self._told(process, begin, end, dict(zip(self.partitions, cells, strict=False)))
+        if kind == "committed":  # a member fetches the group's offsets
+            self._fetched_offsets(process, begin, end, dict(zip(self.partitions, cells, strict=False)))
             return
         level = UNCOMMITTED if "uncommitted" in kind else COMMITTED
         short, at = "short" in kind, re.search(r" to (\d+)", kind)
@@ -157,7 +158,7 @@ class HistoryTable:
         row = self._row(0, "list-transactions", "harness", "", begin, end) | {"process": -1, "slot": -1, "isolation": None}
         self.ops.append({**row, "detail": json.dumps(detail)})
 
-    def _told(self, process: int, begin: int, end: int | None, cells: dict[str, str]) -> None:
+    def _fetched_offsets(self, process: int, begin: int, end: int | None, cells: dict[str, str]) -> None:
         offsets = {self._own(partition): int(cell) for partition, cell in cells.items() if cell.isdigit()}
         row = self._row(process, "committed", "member", "", begin, end) | {"isolation": COMMITTED}
         self.ops.append({**row, "detail": json.dumps({"offsets": offsets})})
@@ -183,9 +184,9 @@ class HistoryTable:
 
     def _entries(self, op: dict[str, Any], partition: str, cell: str) -> None:
         """`record a:3@5/7`, `stored a:3@6/7`, `counted 1:3@6/7` and `COMMIT@7/7` in the order of the words."""
-        found = re.findall(r"(?:(record|stored|counted) )?(\w+)(?::(-?\d+))?@(\d+)(?:/(\d+))?", cell)
+        words = re.findall(r"(?:(record|stored|counted) )?(\w+)(?::(-?\d+))?@(\d+)(?:/(\d+))?", cell)
         kind, kinds = "", {"record": "record", "stored": "offset", "counted": "counted"}
-        for verb, name, number, offset, producer in found if re.search("record|stored|counted|COMMIT|ABORT", cell) else ():
+        for verb, name, number, offset, producer in words if re.search("record|stored|counted|COMMIT|ABORT", cell) else ():
             kind = kinds.get(verb, kind)
             marker = name in ("COMMIT", "ABORT")
             name = f"{self._own('in-0')}/{self.base + int(name)}/0" if kind == "counted" and not marker else name
@@ -234,14 +235,14 @@ class HistoryTable:
 
     def _named(self, kind: int, partition: str, name: str, *rest: Any) -> tuple[Any, ...]:
         """A read with the identity of its record, which a later row may have sent, or none."""
-        v = self.v.setdefault(name, record_id(self.base + NOBODY, len(self.v), 0))
+        v = self.v.setdefault(name, record_id(self.base + UNSENT, len(self.v), 0))
         return kind, partition, v, *rest
 
 
 def _error(text: str, time: int | None) -> dict[str, Any]:
     """`commit _FENCED fatal`: what a call raised, and its class."""
     call, name, flag = text.split()
-    flags = {one: one == flag for one in ("fatal", "retriable", "abortable")}
+    flags = {kind: kind == flag for kind in ("fatal", "retriable", "abortable")}
     return {"call": call, "name": name, "code": 0, "text": "", "time": time, **flags}
 
 

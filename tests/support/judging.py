@@ -14,7 +14,7 @@ from support.histories import write_history
 
 
 def no_session(*_: Any) -> Any:
-    """What makes a session, where none may be needed."""
+    """Fail: no session may be needed here."""
     raise AssertionError("a short history needs no Spark session")
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import combinations
 from typing import Any
 
-from support.reference import READ_COMMITTED, FlatHistory, Found, Row, false_acks
+from support.reference import READ_COMMITTED, FlatHistory, Matches, Row, false_acks
 
 
 class PipelineHistory(FlatHistory):
@@ -21,16 +21,16 @@ class PipelineHistory(FlatHistory):
     @cached_property
     def at_end(self) -> dict[str, int]:
         """The group's offsets as they were at the end; -1 where it had none."""
-        found: dict[str, int] = {}
+        ends: dict[str, int] = {}
         for op in self.ops:
             if op["f"] == "group-offsets" and op["type"] == "ok":
                 offsets = json.loads(op["detail"])["offsets"].items()
-                found |= {partition: -1 if offset is None else offset for partition, offset in offsets}
-        return found
+                ends |= {partition: -1 if offset is None else offset for partition, offset in offsets}
+        return ends
 
     @cached_property
     def read_back(self) -> bool:
-        """Whether every partition of inputs and outputs has a complete final read that nothing is hidden from."""
+        """True if every partition of inputs and outputs has a complete final read that nothing is hidden from."""
         partitions = {chain["partition"] for chain in self.chains}
         partitions |= {self.home[chain["output"]]["p"] for chain in self.chains if chain["output"] in self.home}
         return all(partition in self.judged and not self.stalled(partition) for partition in partitions)
@@ -62,23 +62,23 @@ class PipelineHistory(FlatHistory):
     def commits(self) -> list[Row]:
         """Every offset that an operation was to commit, with its fate and times."""
         return [
-            {**one, "op": number, "fate": self.fate(number), "began": op["time"], "ended": op["end"], "process": op["process"]}
+            {**commit, "op": number, "fate": self.fate(number), "began": op["time"], "ended": op["end"], "process": op["process"]}
             for number, op in enumerate(self.ops)
-            for one in op.get("offsets") or ()
+            for commit in op.get("offsets") or ()
         ]
 
     @cached_property
     def looks(self) -> list[Row]:
-        """What members were told of the group's offsets."""
-        asked = [(number, op) for number, op in enumerate(self.ops) if op["f"] == "committed" and op["type"] == "ok"]
+        """The group's offsets as members fetched them."""
+        fetches = [(number, op) for number, op in enumerate(self.ops) if op["f"] == "committed" and op["type"] == "ok"]
         return [
             {"op": number, "partition": partition, "offset": offset, "began": op["time"], "ended": op["end"]}
-            for number, op in asked
+            for number, op in fetches
             for partition, offset in json.loads(op["detail"])["offsets"].items()
         ]
 
     def assigned_between(self, process: int, partition: str, first: int, last: int) -> bool:
-        """Whether a rebalance assigned a partition to a process after one operation, and up to another."""
+        """True if a rebalance assigned a partition to a process after one operation, and up to another."""
         for op in self.ops[first + 1 : last + 1]:
             events = json.loads(op["detail"] or "{}").get("rebalances", []) if op["f"] in ("poll", "txn", "seek") else []
             if op["process"] == process and any(kind == "assigned" and partition in some for kind, some in events):
@@ -86,7 +86,7 @@ class PipelineHistory(FlatHistory):
         return False
 
 
-def reprocessed(h: PipelineHistory) -> Found:
+def reprocessed(h: PipelineHistory) -> Matches:
     makers: dict[int, set[int]] = {}
     for chain in h.chains:
         if h.visible(chain["output"]):
@@ -94,20 +94,20 @@ def reprocessed(h: PipelineHistory) -> Found:
     return {v for v, ops in makers.items() if len(ops) > 1}
 
 
-def unprocessed(h: PipelineHistory) -> Found:
-    found: Found = set()
+def unprocessed(h: PipelineHistory) -> Matches:
+    matches: Matches = set()
     for v in h.seen_committed if h.read_back and h.chains else ():
         where = h.place[v]
         if where is None or where >= h.at_end.get(h.home[v]["p"], -1):
             continue
         attempts = [_attempt(h, v, op) for op in {chain["op"] for chain in h.chains if chain["v"] == v}]
         if True not in attempts and None not in attempts:
-            found.add(v)
-    return found
+            matches.add(v)
+    return matches
 
 
 def _attempt(h: PipelineHistory, v: int, number: int) -> bool | None:
-    """Whether an operation has processed an input record; None: nobody knows."""
+    """True if an operation has processed an input record; None: unknown."""
     outputs = [chain["output"] for chain in h.chains if chain["op"] == number and chain["v"] == v]
     if outputs != [None]:
         return all(h.visible(output) for output in outputs)
@@ -115,30 +115,30 @@ def _attempt(h: PipelineHistory, v: int, number: int) -> bool | None:
     return True if proven else None if h.status({"op": number}) == "info" else False
 
 
-def torn_offsets(h: PipelineHistory) -> Found:
-    found = set()
-    for one in h.commits:
-        end = h.at_end.get(one["partition"])
-        same = {other["fate"] for other in h.commits if other["partition"] == one["partition"] and other["offset"] == end}
-        last = [other["began"] for other in _known(h) if (other["partition"], other["offset"]) == (one["partition"], end)]
-        lowered = one["ended"] is not None and one["ended"] < max(last, default=0)
-        if end is not None and one["fate"] == "ok" and one["offset"] > end and not lowered:
-            found.add((one["op"], one["partition"]))
-        if end is not None and one["offset"] == end and same == {"fail"}:
-            found.add((one["op"], one["partition"]))
+def torn_offsets(h: PipelineHistory) -> Matches:
+    matches = set()
+    for commit in h.commits:
+        end = h.at_end.get(commit["partition"])
+        same = {other["fate"] for other in h.commits if other["partition"] == commit["partition"] and other["offset"] == end}
+        last = [other["began"] for other in _known(h) if (other["partition"], other["offset"]) == (commit["partition"], end)]
+        lowered = commit["ended"] is not None and commit["ended"] < max(last, default=0)
+        if end is not None and commit["fate"] == "ok" and commit["offset"] > end and not lowered:
+            matches.add((commit["op"], commit["partition"]))
+        if end is not None and commit["offset"] == end and same == {"fail"}:
+            matches.add((commit["op"], commit["partition"]))
     for look in h.looks:
-        by = [one for one in h.commits if (one["partition"], one["offset"]) == (look["partition"], look["offset"])]
-        by = sorted((one for one in by if one["began"] <= look["ended"]), key=lambda one: one["began"])
-        if by and all(one["fate"] == "fail" for one in by):
-            found |= {(by[0]["op"], look["partition"]), (look["op"], look["partition"])}
-    return found
+        by = [commit for commit in h.commits if (commit["partition"], commit["offset"]) == (look["partition"], look["offset"])]
+        by = sorted((commit for commit in by if commit["began"] <= look["ended"]), key=lambda commit: commit["began"])
+        if by and all(commit["fate"] == "fail" for commit in by):
+            matches |= {(by[0]["op"], look["partition"]), (look["op"], look["partition"])}
+    return matches
 
 
 def _known(h: PipelineHistory) -> list[Row]:
-    return [one for one in h.commits if one["fate"] == "ok" and one["ended"] is not None]
+    return [commit for commit in h.commits if commit["fate"] == "ok" and commit["ended"] is not None]
 
 
-def offset_regressions(h: PipelineHistory) -> Found:
+def offset_regressions(h: PipelineHistory) -> Matches:
     return {
         (later["op"], later["partition"])
         for later in _known(h)
@@ -149,7 +149,7 @@ def offset_regressions(h: PipelineHistory) -> Found:
     }
 
 
-def stale_offsets(h: PipelineHistory) -> Found:
+def stale_offsets(h: PipelineHistory) -> Matches:
     return {
         (look["op"], look["partition"])
         for look in h.looks
@@ -159,77 +159,79 @@ def stale_offsets(h: PipelineHistory) -> Found:
     }
 
 
-def double_ownerships(h: PipelineHistory) -> Found:
-    found = set()
-    known = sorted(_known(h), key=lambda one: one["began"])
+def double_ownerships(h: PipelineHistory) -> Matches:
+    matches = set()
+    known = sorted(_known(h), key=lambda commit: commit["began"])
     for first, second in combinations(known, 2):
-        mine = [one for one in known if one["partition"] == first["partition"] == second["partition"]]
-        own = [one["op"] for one in mine if one["process"] == first["process"] == second["process"]]
+        mine = [commit for commit in known if commit["partition"] == first["partition"] == second["partition"]]
+        own = [commit["op"] for commit in mine if commit["process"] == first["process"] == second["process"]]
         if second["op"] not in own or own.index(second["op"]) != own.index(first["op"]) + 1:
             continue
-        others = [one for one in mine if first["ended"] < one["began"] and one["ended"] < second["began"]]
-        apart = any(one["process"] != first["process"] for one in others)
+        others = [commit for commit in mine if first["ended"] < commit["began"] and commit["ended"] < second["began"]]
+        apart = any(commit["process"] != first["process"] for commit in others)
         if apart and not h.assigned_between(first["process"], first["partition"], first["op"], second["op"]):
-            found.add((second["op"], second["partition"]))
-    return found
+            matches.add((second["op"], second["partition"]))
+    return matches
 
 
-def dirty_offsets(h: PipelineHistory) -> Found:
-    found = set()
+def dirty_offsets(h: PipelineHistory) -> Matches:
+    matches = set()
     for look in h.looks:
-        by = [one for one in h.commits if (one["partition"], one["offset"]) == (look["partition"], look["offset"])]
-        by = [one for one in by if one["began"] <= look["ended"] and h.status(one) != "fail"]
-        ops = [h.ops[one["op"]] for one in by]
-        asked = [op for op in ops if op["end"] is None or (op["decided"] is not None and op["decided"] <= look["ended"])]
-        if ops and not asked:
-            found.add((look["op"], look["partition"]))
-    return found
+        by = [commit for commit in h.commits if (commit["partition"], commit["offset"]) == (look["partition"], look["offset"])]
+        by = [commit for commit in by if commit["began"] <= look["ended"] and h.status(commit) != "fail"]
+        ops = [h.ops[commit["op"]] for commit in by]
+        decided = [op for op in ops if op["end"] is None or (op["decided"] is not None and op["decided"] <= look["ended"])]
+        if ops and not decided:
+            matches.add((look["op"], look["partition"]))
+    return matches
 
 
 def offset_edges(h: PipelineHistory) -> set[tuple[int, int, str, str]]:
     """(from, to, kind, partition) of the graph's edges through the group's offsets, as docs/graphs.md defines them."""
-    found = set()
-    for partition in {one["partition"] for one in h.commits}:
-        mine = [one for one in h.commits if one["partition"] == partition]
-        follows = {one["op"]: _base(h, one, mine) for one in mine}
-        found |= {(base["op"], op, "wr", partition) for op, base in follows.items() if base}
+    edges = set()
+    for partition in {commit["partition"] for commit in h.commits}:
+        mine = [commit for commit in h.commits if commit["partition"] == partition]
+        follows = {commit["op"]: _base(h, commit, mine) for commit in mine}
+        edges |= {(base["op"], op, "wr", partition) for op, base in follows.items() if base}
         next_of = {}
         for base in (base for base in follows.values() if base):
-            after = [one for one in mine if h.status(one) == "ok" and follows[one["op"]] == base]
+            after = [commit for commit in mine if h.status(commit) == "ok" and follows[commit["op"]] == base]
             if len(after) == 1:
                 next_of[base["op"]] = after[0]["op"]
-        found |= {(op, after, "ww", partition) for op, after in next_of.items()}
+        edges |= {(op, after, "ww", partition) for op, after in next_of.items()}
         for number, ended, offset in _fetches(h, partition):
             owner = _owner(h, offset, mine)
             if owner and owner["began"] < ended:
-                found.add((owner["op"], number, "wr", partition))
-                found |= {(number, next_of[owner["op"]], "rw", partition)} if owner["op"] in next_of else set()
-    return found
+                edges.add((owner["op"], number, "wr", partition))
+                edges |= {(number, next_of[owner["op"]], "rw", partition)} if owner["op"] in next_of else set()
+    return edges
 
 
 def _owner(h: PipelineHistory, offset: int, mine: Sequence[Row]) -> Row | None:
     """The one transaction that may have committed an offset."""
-    some = [one for one in mine if one["offset"] == offset and h.status(one) != "fail"]
+    some = [commit for commit in mine if commit["offset"] == offset and h.status(commit) != "fail"]
     return some[0] if len(some) == 1 else None
 
 
-def _base(h: PipelineHistory, one: Row, mine: Sequence[Row]) -> Row | None:
+def _base(h: PipelineHistory, commit: Row, mine: Sequence[Row]) -> Row | None:
     """The transaction at whose offset the inputs of another one begin."""
-    inputs = [chain["offset"] for chain in h.chains if chain["op"] == one["op"] and chain["partition"] == one["partition"]]
+    inputs = [chain["offset"] for chain in h.chains if chain["op"] == commit["op"] and chain["partition"] == commit["partition"]]
     below = [other["offset"] for other in mine if inputs and h.status(other) == "ok" and other["offset"] <= min(inputs)]
     owner = _owner(h, max(below), mine) if below else None
-    possible = owner and owner["op"] != one["op"] and (one["ended"] is None or owner["began"] < one["ended"])
+    possible = owner and owner["op"] != commit["op"] and (commit["ended"] is None or owner["began"] < commit["ended"])
     return owner if possible else None
 
 
 def _fetches(h: PipelineHistory, partition: str) -> list[tuple[int, int, int]]:
     """(operation, its end, offset) of whoever fetched the group's offset of a partition."""
-    asked = [(number, op) for number, op in enumerate(h.ops) if op["f"] in ("committed", "group-offsets") and op["type"] == "ok"]
-    told = [(number, op["end"], json.loads(op["detail"])["offsets"].get(partition)) for number, op in asked]
-    return [(number, end, offset) for number, end, offset in told if offset is not None]
+    fetches = [
+        (number, op) for number, op in enumerate(h.ops) if op["f"] in ("committed", "group-offsets") and op["type"] == "ok"
+    ]
+    offsets = [(number, op["end"], json.loads(op["detail"])["offsets"].get(partition)) for number, op in fetches]
+    return [(number, end, offset) for number, end, offset in offsets if offset is not None]
 
 
-TWINS: dict[str, Callable[[PipelineHistory], Found]] = {
+TWINS: dict[str, Callable[[PipelineHistory], Matches]] = {
     "reprocessed": reprocessed,
     "unprocessed": unprocessed,
     "torn-offset": torn_offsets,
@@ -240,21 +242,21 @@ TWINS: dict[str, Callable[[PipelineHistory], Found]] = {
 }
 
 
-def by_records(findings: Sequence[Mapping[str, Any]]) -> dict[str, Found]:
+def by_records(findings: Sequence[Mapping[str, Any]]) -> dict[str, Matches]:
     """The checker's findings in the form that the functions here return."""
-    found: dict[str, Found] = {name: set() for name in TWINS}
-    for one in findings:
-        name, records = one["anomaly"], one["records"]
+    matches: dict[str, Matches] = {name: set() for name in TWINS}
+    for finding in findings:
+        name, records = finding["anomaly"], finding["records"]
         if name in ("reprocessed", "unprocessed"):
             role = "read" if name == "reprocessed" else "missing"
-            found[name] |= {record["v"] for record in records if record["role"] == role}
+            matches[name] |= {record["v"] for record in records if record["role"] == role}
         elif name == "torn-offset":
-            found[name] |= {(record["operation"], record["partition"]) for record in records}
+            matches[name] |= {(record["operation"], record["partition"]) for record in records}
         elif name == "dirty-offset":
-            found[name] |= {(record["operation"], record["partition"]) for record in records if record["role"] == "read"}
+            matches[name] |= {(record["operation"], record["partition"]) for record in records if record["role"] == "read"}
         elif name == "stale-offset":
-            found[name] |= {(record["operation"], record["partition"]) for record in records if record["role"] == "missing"}
+            matches[name] |= {(record["operation"], record["partition"]) for record in records if record["role"] == "missing"}
         elif name in ("offset-regression", "double-ownership"):
             last = max((record for record in records if record["role"] == "sent"), key=lambda record: record["operation"])
-            found[name] |= {(last["operation"], record["partition"]) for record in records}
-    return found
+            matches[name] |= {(last["operation"], record["partition"]) for record in records}
+    return matches

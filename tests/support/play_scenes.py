@@ -11,7 +11,7 @@ OUTSIDE = Path(__file__).with_name("sandbox_entry.py")
 
 
 def play(run_dir, *scenes, kind="local", interpreter=(sys.executable,), env=None, **options):
-    """What the scenes of `cluster_scenes.py` saw, played inside the sandbox of a provider with these options."""
+    """Observations of the scenes of `cluster_scenes.py`, played inside the sandbox of a provider with these options."""
     argv = [*interpreter, str(OUTSIDE), json.dumps({"kind": kind, **options}), str(run_dir), *scenes]
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600, env=env)
     assert done.returncode == 0, done.stderr

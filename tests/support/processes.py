@@ -1,4 +1,4 @@
-"""Whether another's process has ended."""
+"""A deadline for the end of processes that are not our children."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def has_ended(pid: int, within_s: float = 30.0) -> bool:
-    """Whether a process ends in time. A zombie has ended: some machines' first process takes seconds to collect it."""
+    """Return whether a process ends in time. A zombie has ended: some machines' first process takes seconds to collect it."""
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         try:

@@ -17,10 +17,10 @@ def application_history(rng: Random) -> list[dict[str, Any]]:
     """Input transactions, the outputs that a reader and the final readers got, the program's group, what it declares."""
     h, given = History(), inputs(rng)
     sent = _inputs(h, rng, given)
-    committed = [one for one in sent if one[3] == "ok"]
+    committed = [record for record in sent if record[3] == "ok"]
     outputs = _outputs(rng, sorted(committed if rng.random() < 0.8 else sent))
     h.add(6, "poll", role="reader", outputs=_rows(h, outputs if rng.random() < 0.7 else _troubled(rng, outputs)))
-    shown = {partition: [one[1] for one in committed if one[0] == partition] for partition in INPUTS}
+    shown = {partition: [record[1] for record in committed if record[0] == partition] for partition in INPUTS}
     h.final({**shown, **{partition: [] for partition in OUTPUTS}})
     finals = [op for op in h.ops if op["final"] and op["f"] == "poll" and op["isolation"] == "read_committed"]
     finals[0]["outputs"] = _rows(h, outputs)
@@ -55,31 +55,31 @@ def _stores(h: History, rng: Random, processed: list[tuple[str, int]]) -> None:
         _append(rng, logs[f"log-{odd[1][3]}"], odd)
     for partition, rows in logs.items():
         given = rows[1:] if rng.random() < 0.1 else rows
-        entries = [{"partition": partition, **one} for one in given]
+        entries = [{"partition": partition, **entry} for entry in given]
         h.add(-1, "read-log", isolation=None, role="harness", entries=entries, type="ok" if rng.random() < 0.9 else "info")
         for node, role in (("c2", "active"), ("c3", "standby")):
             _copy(h, rng, (f"{node}:{partition}", role), rows)
 
 
-def _append(rng: Random, log: list[dict[str, Any]], said: tuple[str, str, int]) -> None:
+def _append(rng: Random, log: list[dict[str, Any]], content: tuple[str, str, int]) -> None:
     """A record of a changelog, in a transaction that may be tried twice, or be open at the end, or in none."""
     endings = rng.choice([[""], ["COMMIT"], ["COMMIT"], ["COMMIT"], ["ABORT", "COMMIT"], ["ABORT", "COMMIT"]])
     for ending in endings if rng.random() < 0.97 else ["open"]:
         producer = (7 if ending != "open" else 8) if ending else -1
         row = {"timestamp": 0, "producer_id": producer, "producer_epoch": 0, "transactional": bool(ending)}
-        for kind, name, number in [said, (ending, "", -1)] if ending in ("COMMIT", "ABORT") else [said]:
+        for kind, name, number in [content, (ending, "", -1)] if ending in ("COMMIT", "ABORT") else [content]:
             log.append({**row, "offset": len(log), "kind": kind, "name": name, "number": number})
 
 
 def _copy(h: History, rng: Random, who: tuple[str, str], log: list[dict[str, Any]]) -> None:
-    """What an instance has of a changelog up to a position."""
+    """An instance's copy of a changelog up to a position."""
     position = len(log) if who[1] == "active" else rng.randint(0, len(log))
     held: dict[str, Any] = {}
-    for at, one in enumerate(log[:position]):
+    for at, entry in enumerate(log[:position]):
         ending = next((row["kind"] for row in log[at:] if row["kind"] in ("COMMIT", "ABORT")), "open")
-        if one["name"] and (not one["transactional"] or (ending == "COMMIT" and one["producer_id"] == 7)):
-            held[one["name"]] = one
-    rows = [{**one, "offset": 1 + at} for at, one in enumerate(held.values()) if one["kind"] != "removed"]
+        if entry["name"] and (not entry["transactional"] or (ending == "COMMIT" and entry["producer_id"] == 7)):
+            held[entry["name"]] = entry
+    rows = [{**entry, "offset": 1 + at} for at, entry in enumerate(held.values()) if entry["kind"] != "removed"]
     trouble = rng.choice([*[""] * 24, "altered", "lost", "more", "unknown"])
     if rows and trouble == "altered":
         rows[0]["number"] += 1
@@ -90,7 +90,7 @@ def _copy(h: History, rng: Random, who: tuple[str, str], log: list[dict[str, Any
         rows[-1] |= {"offset": END, "name": "in-0/8/0", "number": 1}
     about = {"offset": 0, "kind": who[1], "name": "counts", "number": -1 if trouble == "unknown" else position}
     about |= dict.fromkeys(("timestamp", "producer_id", "producer_epoch", "transactional"))
-    h.add(-1, "read-store", isolation=None, role="harness", entries=[{"partition": who[0], **one} for one in (about, *rows)])
+    h.add(-1, "read-store", isolation=None, role="harness", entries=[{"partition": who[0], **entry} for entry in (about, *rows)])
 
 
 def inputs(rng: Random) -> dict[str, Any]:
@@ -109,15 +109,15 @@ def _inputs(h: History, rng: Random, free: dict[str, Any]) -> list[tuple[str, in
 
 
 def _outputs(rng: Random, sent: list[tuple[str, int, int, str]]) -> list[tuple[str, int, int]]:
-    """An output of each input, with now and then one more, one less, one of nobody or two in the wrong order."""
+    """An output of each input, with now and then one more, one less, a phantom or two in the wrong order."""
     made = [v for _, _, v, _ in sent]
-    trouble = rng.choice(["", "", "twice", "not at all", "nobody", "order"])
+    trouble = rng.choice(["", "", "twice", "not at all", "phantom", "order"])
     at = rng.randrange(len(made)) if made else 0
     if made and trouble == "twice":
         made.insert(rng.randrange(len(made)), made[at])
     elif made and trouble == "not at all":
         made.pop(at)
-    elif trouble == "nobody":
+    elif trouble == "phantom":
         made.insert(at, rng.choice([-1, 77 << 39]))
     elif trouble == "order":
         rng.shuffle(made)
@@ -125,7 +125,7 @@ def _outputs(rng: Random, sent: list[tuple[str, int, int, str]]) -> list[tuple[s
 
 
 def _counts(rng: Random, outputs: list[tuple[str, int, int]], keys: dict[int, Any]) -> list[dict[str, Any]]:
-    """What each output says of the program's state: how many of its key there were; now and then a wrong number, or nothing."""
+    """The program's state with each output: how many of its key there were; now and then a wrong number, or nothing."""
     counted, rows = dict[Any, int](), []
     trouble, at = rng.choice(["", "", "more", "less", "nothing"]), rng.randrange(len(outputs) + 1)
     for number, (partition, offset, v) in enumerate(outputs):
@@ -137,7 +137,7 @@ def _counts(rng: Random, outputs: list[tuple[str, int, int]], keys: dict[int, An
 
 
 def _troubled(rng: Random, outputs: list[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
-    """What a reader got that is not what is there in the end."""
+    """Outputs with one more, which a reader got and which is not there in the end."""
     return [*outputs, (rng.choice(OUTPUTS), END + 1, outputs[0][2] if outputs else -1)]
 
 

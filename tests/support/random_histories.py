@@ -51,7 +51,7 @@ def moving_history(rng: Random) -> Ops:
     h = History()
     h.ops = varied_history(rng)
     for op in h.ops:
-        op["end"] = op["end"] or op["time"] + STEP - 1  # else nobody knows what else was read
+        op["end"] = op["end"] or op["time"] + STEP - 1  # else what else was read is unknown
     partitions = sorted({mop[1] for op in h.ops for mop in op["mops"]}) or ["t-0"]
     readers = [op for op in h.ops if op["f"] == "poll" and not op["final"]]
     ops: Ops = []
@@ -78,8 +78,8 @@ def _initialised(rng: Random, ops: Ops) -> Ops:
     for op in (op for op in ops if rng.random() < 0.15):
         process = rng.choice([8, *writers])
         calls.append(_initialise(rng, op, process, ids.get(process, "a"), rng.choice(["ok", "ok", "info", "fail"])))
-    found = sorted([*calls, *ops], key=lambda op: int(op["time"]))
-    return [{**op, "index": number} for number, op in enumerate(found)]
+    merged = sorted([*calls, *ops], key=lambda op: int(op["time"]))
+    return [{**op, "index": number} for number, op in enumerate(merged)]
 
 
 def _initialise(rng: Random, before: dict[str, Any], process: int, transactional_id: str, type: str) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def _initialise(rng: Random, before: dict[str, Any], process: int, transactional
 
 
 def _move(rng: Random, op: dict[str, Any], partitions: list[str]) -> dict[str, Any]:
-    """What a reader is told right before an operation."""
+    """A reader's assignment, subscription or crash right before an operation."""
     f, some = rng.choice(MOVES), [partition for partition in partitions if rng.random() < 0.7]
     seek = {"seek_to_beginning": True} if f == "assign" and rng.random() < 0.4 else {}
     detail = None if f == "crash" else json.dumps({"partitions": some, **seek})
@@ -102,7 +102,9 @@ def _move(rng: Random, op: dict[str, Any], partitions: list[str]) -> dict[str, A
 
 def _rebalanced(rng: Random, op: dict[str, Any], partitions: list[str]) -> dict[str, Any]:
     """An operation of several polls, in some of which the group moves partitions."""
-    events = [[rng.choice(["assigned", "assigned", "revoked", "lost"]), [one for one in partitions if rng.random() < 0.6]]]
+    events = [
+        [rng.choice(["assigned", "assigned", "revoked", "lost"]), [partition for partition in partitions if rng.random() < 0.6]]
+    ]
     events += [[rng.choice(["assigned", "revoked"]), [rng.choice(partitions)]]] if rng.random() < 0.2 else []
     cut = rng.randrange(len(op["mops"]) + 1)
     mops = [mop if number < cut else (*mop[:5], mop[5] + 1) for number, mop in enumerate(op["mops"])]
@@ -114,7 +116,10 @@ def swallow(rng: Random, ops: Ops) -> None:
     """One record vanishes from every read, acknowledged at the place of another record of its producer, mostly an older one."""
     sent = [mop for op in ops for mop in op["mops"] if mop[0] == 0 and mop[3] is not None]
     pairs = [
-        (one, two) for one in sent for two in sent if one[1] == two[1] and _producer(one) == _producer(two) and one is not two
+        (first, second)
+        for first in sent
+        for second in sent
+        if first[1] == second[1] and _producer(first) == _producer(second) and first is not second
     ]
     if not pairs:
         return
@@ -180,8 +185,8 @@ def _writer(rng: Random, h: History, free: dict[str, Any], lawful: bool, outside
 
 
 def _visible(h: History, sent: list[tuple[int, tuple[Any, ...]]], level: str, rng: Random, lawful: bool) -> dict[str, Any]:
-    """What a reader gets now: partition -> (offset, v), mostly in order."""
-    found: dict[str, list[tuple[int, int]]] = {}
+    """Records that a reader gets now: partition -> (offset, v), mostly in order."""
+    visible: dict[str, list[tuple[int, int]]] = {}
     for index, (_, partition, v, offset, *_rest) in sent:
         op = h.ops[index]
         hidden = level == COMMITTED and op["f"] == "txn" and (op["type"] == "fail" or (op["decided"] or 0) > h.now)
@@ -193,10 +198,10 @@ def _visible(h: History, sent: list[tuple[int, tuple[Any, ...]]], level: str, rn
         if not lawful and rng.random() < 0.05:
             place = rng.randrange(48)
         home = partition if lawful or rng.random() < 0.97 else "t-0"
-        found.setdefault(home, []).extend([(place, v)] * (2 if not lawful and rng.random() < 0.04 else 1))
+        visible.setdefault(home, []).extend([(place, v)] * (2 if not lawful and rng.random() < 0.04 else 1))
     if not lawful and rng.random() < 0.05:
-        found.setdefault("t-0", []).append((rng.randrange(48), record_id(9, 999, 0)))
-    return {partition: sorted(reads) if lawful or rng.random() < 0.8 else reads for partition, reads in found.items()}
+        visible.setdefault("t-0", []).append((rng.randrange(48), record_id(9, 999, 0)))
+    return {partition: sorted(reads) if lawful or rng.random() < 0.8 else reads for partition, reads in visible.items()}
 
 
 def _poll(rng: Random, h: History, sent: list[tuple[int, tuple[Any, ...]]], lawful: bool, reader: int) -> None:
@@ -205,7 +210,7 @@ def _poll(rng: Random, h: History, sent: list[tuple[int, tuple[Any, ...]]], lawf
     reads = _visible(h, sent, level, rng, lawful)
     got = {(mop[1], mop[2]) for op in h.ops if op["process"] == reader for mop in op["mops"]}
     if lawful or rng.random() < 0.5:
-        reads = {partition: [one for one in some if (partition, one[1]) not in got] for partition, some in reads.items()}
+        reads = {partition: [record for record in some if (partition, record[1]) not in got] for partition, some in reads.items()}
     reads = {partition: some[: rng.randint(0, 4)] for partition, some in reads.items()}
     h.poll(reader, {partition: some for partition, some in reads.items() if some}, level)
 

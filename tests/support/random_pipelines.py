@@ -42,12 +42,12 @@ def _transaction(
     """One member processes the next records of a partition; sometimes others, and sometimes one that was processed before."""
     member, partition = rng.choice((2, 3, 4)), rng.choice(INPUTS)
     start = next_offset[partition] if rng.random() < 0.85 else rng.randrange(END // 2)
-    batch = [one for one in given[partition] if one[0] >= start][: rng.randint(1, 3)]
+    batch = [record for record in given[partition] if record[0] >= start][: rng.randint(1, 3)]
     if not batch:
         return
     if rng.random() < 0.4:
-        told = {at: rng.choice([next_offset[at], next_offset[at], next_offset[at] - 2]) for at in INPUTS}
-        detail = {"offsets": {at: offset if offset > 0 else None for at, offset in told.items()}}
+        offsets = {at: rng.choice([next_offset[at], next_offset[at], next_offset[at] - 2]) for at in INPUTS}
+        detail = {"offsets": {at: offset if offset > 0 else None for at, offset in offsets.items()}}
         h.add(rng.choice((2, 3, 4)), "committed", detail=json.dumps(detail))
     type = rng.choice(["ok", "ok", "ok", "ok", "fail", "info"])
     made = [{out: [next(free[out])] for out in OUTPUTS if rng.random() < 0.5} for _ in batch]
@@ -61,15 +61,15 @@ def _transaction(
     op["chains"] = []
     for (offset, v), outputs in zip(batch, made, strict=True):
         records = [named[out, place] for out, places in outputs.items() for place in places]
-        op["chains"] += [{"partition": partition, "offset": offset, "v": v, "output": one} for one in records or [None]]
+        op["chains"] += [{"partition": partition, "offset": offset, "v": v, "output": output} for output in records or [None]]
     op["offsets"] = [{"partition": partition, "offset": batch[-1][0] + 1}]
     if rng.random() < 0.3:
         op["detail"] = json.dumps({"rebalances": [["assigned", [rng.choice(INPUTS)]]]})
     op["time"] -= rng.choice([0, 0, 0, STEP])  # some overlap
-    if rng.random() < 0.2:  # somebody is told the offset while it is under way, or is being decided
-        asked = op["time"] + rng.choice([1, STEP // 2])
-        told = json.dumps({"offsets": {partition: batch[-1][0] + 1}})
-        h.add(rng.choice((2, 3, 4, 9)), "committed", detail=told, time=asked, end=asked + rng.choice([1, STEP]))
+    if rng.random() < 0.2:  # a member fetches the offset while it is under way, or is being decided
+        begin = op["time"] + rng.choice([1, STEP // 2])
+        document = json.dumps({"offsets": {partition: batch[-1][0] + 1}})
+        h.add(rng.choice((2, 3, 4, 9)), "committed", detail=document, time=begin, end=begin + rng.choice([1, STEP]))
     if type == "ok" and rng.random() < 0.95:
         next_offset[partition] = batch[-1][0] + 1
 

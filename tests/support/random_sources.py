@@ -65,7 +65,7 @@ def _alteration(rng: Random, logs: dict[str, list[dict[str, Any]]], positions: d
         positions[name] = number + 1 if fate == "COMMIT" else positions[name]
     if producer["transactional"]:
         _append(logs, store, fate, "", -1, producer)
-    entries = {} if rng.random() < 0.05 else {"altered": [] if reset else [list(one) for one in moved.items()]}
+    entries = {} if rng.random() < 0.05 else {"altered": [] if reset else [list(pair) for pair in moved.items()]}
     return json.dumps({"method": "DELETE" if reset else "PATCH", "path": "/connectors/source/offsets", **entries})
 
 
@@ -78,11 +78,13 @@ def _append(
 
 def _visible(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The records that are not in an aborted transaction."""
-    found = []
+    visible = []
     for at, row in enumerate(rows):
         fates = [
-            one["kind"] for one in rows[at:] if one["producer_id"] == row["producer_id"] and one["kind"] in ("COMMIT", "ABORT")
+            marker["kind"]
+            for marker in rows[at:]
+            if marker["producer_id"] == row["producer_id"] and marker["kind"] in ("COMMIT", "ABORT")
         ]
         if row["kind"] == "record" and (not row["transactional"] or fates[0] == "COMMIT"):
-            found.append(row)
-    return found
+            visible.append(row)
+    return visible

@@ -4,10 +4,10 @@ import struct
 
 
 def zigzag(number):
-    number, found = (number << 1) ^ (number >> 63), b""
+    number, encoded = (number << 1) ^ (number >> 63), b""
     while number >= 0x80:
-        found, number = found + bytes([number & 0x7F | 0x80]), number >> 7
-    return found + bytes([number])
+        encoded, number = encoded + bytes([number & 0x7F | 0x80]), number >> 7
+    return encoded + bytes([number])
 
 
 def field(data):

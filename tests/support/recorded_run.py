@@ -67,7 +67,7 @@ def _process(row: Mapping[str, Any]) -> int:
 
 
 def _lines(run: str, process: int, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """What one worker wrote (docs/history.md)."""
+    """Lines that one worker wrote (docs/history.md)."""
     first = rows[0]
     begun = {"time": first["time"] - 2, "wall": 0}
     header = {"run": run, "slot": max(process, -1), "node": f"c{process}", "role": ROLES.get(first["role"], "reader"), "pid": 1}

@@ -19,16 +19,21 @@ from typing import Any
 
 from fencepost.harness.api import record_ids
 
-Found = set[Any]
+Matches = set[Any]
 Row = dict[str, Any]
 READ_COMMITTED = "read_committed"
 
 
 @dataclass(frozen=True)
 class Contract:
-    """readers: every reader of the main phase is judged as read_committed. uncommitted: the workload reads at read_uncommitted.
-    ordered: producers keep the order of sends in flight. from_start: processes begin to read at the log's start.
-    groups: consumers are members of a group until they are assigned partitions. deletes: topics delete records.
+    """The parts of a contract that the references judge by.
+
+    readers: every reader of the main phase is judged as read_committed.
+    uncommitted: the workload reads at read_uncommitted.
+    ordered: producers keep the order of sends in flight.
+    from_start: processes begin to read at the log's start.
+    groups: consumers are members of a group until they are assigned partitions.
+    deletes: topics delete records.
     """
 
     readers: bool = False
@@ -40,10 +45,12 @@ class Contract:
 
 
 class Consumer:
-    """Where one process stands in one partition, operation after operation.
+    """State of one process in one partition, operation after operation.
 
-    known: whether the next read follows `last` (None: the log's start). member: of a group. since: the operation from which the
-    member surely owns the partition; None while nobody knows. owned: whether it does so throughout the present operation.
+    known: whether the next read follows `last` (None: the log's start).
+    member: of a group.
+    since: the operation from which the member surely owns the partition; None while it is unknown.
+    owned: whether it does so throughout the present operation.
     """
 
     def __init__(self, partition: str, contract: Contract) -> None:
@@ -54,7 +61,7 @@ class Consumer:
         self.owned = False
 
     def begin(self, number: int, op: Mapping[str, Any]) -> None:
-        """What an operation says before its reads."""
+        """Apply what is known before an operation's reads."""
         detail = json.loads(op["detail"] or "{}") if op["f"] in ("assign", "subscribe", "poll", "txn") else {}
         if op["f"] == "subscribe" and op["type"] != "fail":
             self.forget()
@@ -84,7 +91,7 @@ class Consumer:
         self.last, self.known = None, False
 
     def follows(self, read: Row) -> bool:
-        """Whether a read must follow the one before it."""
+        """True if a read must follow the one before it."""
         inside = self.last is not None and self.last["op"] == read["op"]
         if not self.member:
             return inside or self.known
@@ -93,7 +100,7 @@ class Consumer:
         return self.last is not None and self.owned and self.since is not None and self.since <= self.last["op"]
 
     def end(self, op: Mapping[str, Any]) -> None:
-        """What an operation leaves behind."""
+        """Apply what is known after an operation's reads."""
         unheard = op["f"] in ("poll", "txn") and op["end"] is None
         if op["f"] == "crash" or unheard:
             self.forget()
@@ -140,11 +147,11 @@ class FlatHistory:
         return int(self.ops[row["op"]]["process"])
 
     def committed(self, read: Row) -> bool:
-        """Whether the reader is read_committed."""
+        """True if the reader is read_committed."""
         return bool(self.ops[read["op"]]["isolation"] == READ_COMMITTED)
 
     def judged_reader(self, read: Row) -> bool:
-        """Whether the reader is judged as read_committed."""
+        """True if the reader is judged as read_committed."""
         return self.committed(read) or (self.contract.readers and not self.ops[read["op"]]["final"])
 
     def never_called(self, number: int) -> bool:
@@ -183,14 +190,16 @@ class FlatHistory:
         begun: dict[str, list[int]] = defaultdict(list)
         for op in self.ops:
             if op["f"] == "final-read":
-                first = min((one["time"] for one in self.ops if one["final"] and one["process"] == op["process"]), default=None)
+                first = min(
+                    (poll["time"] for poll in self.ops if poll["final"] and poll["process"] == op["process"]), default=None
+                )
                 for partition in json.loads(op["detail"]) if first is not None else ():
                     begun[partition].append(first)
         for op in [op for op in self.ops if op["f"] == "settle" and op["detail"]][-1:]:
             for partition in self.settled:
                 begun[partition].append(op["time"])
         ends = {number: op["end"] for number, op in enumerate(self.ops) if op["type"] == "ok"}
-        times = [(one["p"], [one["began"], one["ended"], ends.get(one["op"])]) for one in self.sends]
+        times = [(send["p"], [send["began"], send["ended"], ends.get(send["op"])]) for send in self.sends]
         return {p for p, some in times if p in begun and max(time or 0 for time in some) > min(begun[p])}
 
     @cached_property
@@ -233,7 +242,7 @@ class FlatHistory:
         return self.finally_read("read_uncommitted")
 
     def ends(self, partition: str, isolation: str) -> list[int]:
-        """Where the complete final reads of a partition ended."""
+        """Ends of the complete final reads of a partition."""
         return [
             json.loads(op["detail"])[partition][1]
             for op in self.ops
@@ -249,12 +258,12 @@ class FlatHistory:
         return {partition: pair for partition, pair in last.get("partitions", last).items() if min(pair) >= 0}
 
     def covered(self, send: Row) -> bool:
-        """Whether a complete read_committed final read had to return a record if it committed."""
+        """True if a complete read_committed final read had to return a record if it committed."""
         partition, where = send["p"], self.place[send["v"]]
         if partition not in self.judged:
             return False
         reach = min(self.ends(partition, READ_COMMITTED))
-        transactions = any(self.txn(one) for one in self.sends if one["p"] == partition)
+        transactions = any(self.txn(other) for other in self.sends if other["p"] == partition)
         if partition not in self.settled and partition not in self.witnessed and transactions:  # hidden, or cut off
             return where is None or where < reach or send["v"] in self.seen_committed
         lso, high = self.settled.get(partition, (0, 0))
@@ -262,24 +271,24 @@ class FlatHistory:
         return not stalled or (where is not None and where < reach)
 
     def ends_differ(self, partition: str) -> bool:
-        """Whether the read_committed final reads ended below those at read_uncommitted."""
+        """True if the read_committed final reads ended below those at read_uncommitted."""
         committed = self.ends(partition, READ_COMMITTED)
         return bool(committed) and min(committed) < max(self.ends(partition, "read_uncommitted"), default=0)
 
     @cached_property
     def lacks_reads(self) -> bool:
-        """Whether an operation that may have polled has no completion."""
+        """True if an operation that may have polled has no completion."""
         return any(op["f"] in ("txn", "poll") and op["end"] is None for op in self.ops)
 
     def returns(self, partition: str) -> Iterator[list[Row]]:
-        """What each process got of a partition, in order."""
+        """Reads of a partition by each process, in order."""
         for process in {self.process(read) for read in self.reads}:
             yield [read for read in self.reads if read["p"] == partition and self.process(read) == process]
 
     # ---- records ----
     @cached_property
     def swallowed(self) -> set[int]:
-        """Records that nobody got, acknowledged where somebody got one that the same producer had sent before."""
+        """Records that no reader got, acknowledged where a reader got one that the same producer had sent before."""
         return {
             send["v"] for send in self.sends if send["offset"] is not None and send["v"] not in self.seen and self.older(send)
         }
@@ -293,10 +302,10 @@ class FlatHistory:
     @cached_property
     def places(self) -> dict[int, set[int]]:
         """Every offset at which a record was acknowledged or read in its own partition."""
-        found = {send["v"]: set() if send["v"] in self.swallowed else {send["offset"]} - {None} for send in self.sends}
+        places = {send["v"]: set() if send["v"] in self.swallowed else {send["offset"]} - {None} for send in self.sends}
         for read in self.here:
-            found[read["v"]].add(read["offset"])
-        return found
+            places[read["v"]].add(read["offset"])
+        return places
 
     @cached_property
     def place(self) -> dict[int, int | None]:
@@ -304,7 +313,7 @@ class FlatHistory:
         return {v: min(places, default=None) for v, places in self.places.items()}
 
     def missing(self, send: Row) -> bool:
-        """Whether a record had to be returned, if it is a promise, and was not."""
+        """True if a record had to be returned, if it is a promise, and was not."""
         v, partition = send["v"], send["p"]
         if self.contract.deletes:
             return False
@@ -317,29 +326,29 @@ class FlatHistory:
         return v not in self.seen and self.passed(send)
 
     def passed(self, send: Row) -> bool:
-        """Whether a record lies below one that was read, by its place or by time."""
+        """True if a record lies below one that was read, by its place or by time."""
         partition, where = send["p"], self.place[send["v"]]
         whole = self.contract.from_start or not self.lacks_reads
         if where is None:
-            later = [one["began"] for one in self.sends if one["p"] == partition and one["v"] in self.seen]
+            later = [other["began"] for other in self.sends if other["p"] == partition and other["v"] in self.seen]
             return whole and any(began is not None and self.appended_by(send) < began for began in later)
         if whole:
             return any(where < read["offset"] for read in self.reads if read["p"] == partition)
         steps = (pair for reads in self.returns(partition) for pair in pairwise(reads))
-        return any(one["offset"] <= where < two["offset"] for one, two in steps)
+        return any(before["offset"] <= where < after["offset"] for before, after in steps)
 
     def shown(self, send: Row) -> bool:
-        """Whether read_committed readers got a record: the complete final read, where there is one."""
+        """True if read_committed readers got a record: the complete final read, where there is one."""
         if send["p"] not in self.judged:
             return send["v"] in self.seen_committed and not self.missing(send)
         return self.covered(send) and send["v"] in self.final
 
     def tried(self, send: Row) -> bool:
-        """Whether a record belongs to its operation: a planned send that never began does not."""
+        """True if a record belongs to its operation: a planned send that never began does not."""
         return send["began"] is not None or self.status(send) == "ok" or self.ops[send["op"]]["end"] is None
 
     def appended_by(self, send: Row) -> float:
-        """When a record was in the log, if it ever was."""
+        """Time by which a record was in the log, if it ever was."""
         op = self.ops[send["op"]]
         times = [] if send["ended"] is None else [send["ended"]]
         if op["type"] == "ok":
@@ -355,9 +364,9 @@ class FlatHistory:
 
     @cached_property
     def gone(self) -> set[int]:
-        """What is lost, and what others got before the final read, which did not return it, began."""
-        kept = {send["v"] for send in self.sends if self.contract.deletes}
-        return self.lost | ({v for _, v in stale_reads(self)} - self.final - kept)
+        """Records that are lost, and those that others got before the final read, which did not return them, began."""
+        deletable = {send["v"] for send in self.sends if self.contract.deletes}
+        return self.lost | ({v for _, v in stale_reads(self)} - self.final - deletable)
 
     @cached_property
     def fixed(self) -> list[Row]:
@@ -372,7 +381,7 @@ class FlatHistory:
 
     def due(self, partition: str, committed: bool) -> set[int]:
         """Offsets of records that no reader at an isolation level may pass over, because others got them."""
-        found = set()
+        offsets = set()
         for send in self.fixed:
             v = send["v"]
             if send["p"] != partition or v not in self.seen:
@@ -382,8 +391,8 @@ class FlatHistory:
             if committed and withdrawn and partition in self.judged:
                 continue
             if not committed or (not self.aborted(send) and (v in self.seen_committed or promise)):
-                found |= self.places[v]
-        return found
+                offsets |= self.places[v]
+        return offsets
 
     def steps(self) -> Iterator[tuple[Row | None, Row]]:
         """Every read of a record with a place, and the read that its process had before it in the partition (None: none)."""
@@ -418,31 +427,31 @@ class FlatHistory:
 
 
 # ---- losses ----
-def lost_writes(h: FlatHistory) -> Found:
-    found, uncommitted = set(), false_acks(h)
+def lost_writes(h: FlatHistory) -> Matches:
+    matches, uncommitted = set(), false_acks(h)
     for send in h.sends:
         acked = send["ended"] is not None or h.ops[send["op"]]["end"] is None
         proven = h.txn(send) and h.status(send) == "info" and send["op"] in h.proven and acked and not h.never_called(send["op"])
         elsewhere = send["v"] in h.misplaced | h.swallowed | uncommitted
         if (h.promised(send) or proven) and h.missing(send) and not elsewhere:
-            found.add(send["v"])
-    return found
+            matches.add(send["v"])
+    return matches
 
 
 # ---- copies and conflicts ----
-def duplicates(h: FlatHistory) -> Found:
-    found = set()
+def duplicates(h: FlatHistory) -> Matches:
+    matches = set()
     for v, send in h.home.items():
         everybody = h.contract.uncommitted or not h.txn(send)
         read = {read["offset"] for read in h.here if read["v"] == v and (everybody or h.judged_reader(read))}
         acknowledged = {send["offset"]} - {None} if h.status(send) != "fail" else set()
         acknowledged -= {read["offset"] for read in h.reads if read["p"] == send["p"]}
         if read and len(read | acknowledged) > 1:
-            found.add(v)
-    return found
+            matches.add(v)
+    return matches
 
 
-def inconsistent_offsets(h: FlatHistory) -> Found:
+def inconsistent_offsets(h: FlatHistory) -> Matches:
     at = defaultdict(set)
     for read in h.reads:
         at[read["p"], read["offset"]].add(read["v"])
@@ -455,44 +464,44 @@ def inconsistent_offsets(h: FlatHistory) -> Found:
     return {where for where, records in at.items() if len(records) > 1}
 
 
-def swallowed_writes(h: FlatHistory) -> Found:
+def swallowed_writes(h: FlatHistory) -> Matches:
     return h.swallowed
 
 
 # ---- placement ----
-def phantoms(h: FlatHistory) -> Found:
+def phantoms(h: FlatHistory) -> Matches:
     return {(read["p"], read["offset"]) for read in h.reads if read["v"] not in h.home}
 
 
-def wrong_partitions(h: FlatHistory) -> Found:
+def wrong_partitions(h: FlatHistory) -> Matches:
     return {(read["p"], read["offset"]) for read in h.reads if read["v"] in h.misplaced and read["p"] != h.home[read["v"]]["p"]}
 
 
 # ---- transactions ----
-def aborted_reads(h: FlatHistory) -> Found:
+def aborted_reads(h: FlatHistory) -> Matches:
     judged = {read["v"] for read in h.here if h.judged_reader(read)}
     refused = {send["v"] for send in h.sends if h.status(send) == "fail" and not h.txn(send) and send["ended"] is None}
     return {v for v in judged if h.aborted(h.home[v])} | (h.seen & refused)
 
 
-def dirty_reads(h: FlatHistory) -> Found:
-    found = set()
+def dirty_reads(h: FlatHistory) -> Matches:
+    matches = set()
     for read in h.here:
         send = h.home[read["v"]]
         op = h.ops[send["op"]]
         if h.status(send) == "fail":
             continue
         if send["began"] is not None and read["ended"] < send["began"]:
-            found.add(read["v"])
+            matches.add(read["v"])
         early = op["decided"] is not None and read["ended"] < op["decided"]
         if h.txn(send) and h.judged_reader(read) and (send["op"] == read["op"] or h.never_called(send["op"]) or early):
-            found.add(read["v"])
-    return found
+            matches.add(read["v"])
+    return matches
 
 
-def lso_overruns(h: FlatHistory) -> Found:
+def lso_overruns(h: FlatHistory) -> Matches:
     """Operations that read past an open transaction."""
-    found = set()
+    matches = set()
     fixed = {send["v"] for send in h.fixed if not h.aborted(send)}
     for read in h.here:
         mine = h.home[read["v"]]
@@ -505,12 +514,12 @@ def lso_overruns(h: FlatHistory) -> Found:
             below = send["p"] == read["p"] and h.place[send["v"]] < read["offset"]
             early = send["op"] == read["op"] or (op["decided"] is not None and read["ended"] < op["decided"])
             if op["f"] == "txn" and committed and below and early and h.judged_reader(read):
-                found.add(read["op"])
-    return found
+                matches.add(read["op"])
+    return matches
 
 
-def torn_transactions(h: FlatHistory) -> Found:
-    found = set()
+def torn_transactions(h: FlatHistory) -> Matches:
+    matches = set()
     for number in range(len(h.ops)):
         mine = [send for send in h.sends if send["op"] == number and h.txn(send) and send["v"] not in h.swallowed]
         shown = [send["v"] for send in mine if h.shown(send)]
@@ -518,58 +527,68 @@ def torn_transactions(h: FlatHistory) -> Found:
         if mine and h.status(mine[0]) == "fail":
             missing = [send["v"] for send in mine if send["v"] in missing and h.covered(send)]
         if shown and missing:
-            found.update([*shown, *missing])
-    return found
+            matches.update([*shown, *missing])
+    return matches
 
 
 # ---- order of sends ----
-def order_inversions(h: FlatHistory) -> Found:
+def order_inversions(h: FlatHistory) -> Matches:
     """The later sends: those that lie too low."""
-    found = set()
+    matches = set()
     there = [send for send in h.sends if send["v"] not in h.lost and h.place[send["v"]] is not None]
-    for one, two in combinations(sorted(there, key=lambda send: send["v"]), 2):
-        same = one["p"] == two["p"] and record_ids.process_of(one["v"]) == record_ids.process_of(two["v"])
-        first = h.contract.ordered or (one["ended"] is not None and two["began"] is not None and one["ended"] < two["began"])
-        if same and first and h.place[one["v"]] > h.place[two["v"]]:
-            found.add(two["v"])
-    return found
+    for earlier, later in combinations(sorted(there, key=lambda send: send["v"]), 2):
+        same = earlier["p"] == later["p"] and record_ids.process_of(earlier["v"]) == record_ids.process_of(later["v"])
+        first = h.contract.ordered or (
+            earlier["ended"] is not None and later["began"] is not None and earlier["ended"] < later["began"]
+        )
+        if same and first and h.place[earlier["v"]] > h.place[later["v"]]:
+            matches.add(later["v"])
+    return matches
 
 
-def real_time_inversions(h: FlatHistory) -> Found:
+def real_time_inversions(h: FlatHistory) -> Matches:
     """The sends that lie too low. Of two at one place the one with the lower `v` counts as the lower."""
-    found = set()
+    matches = set()
     for partition in {send["p"] for send in h.visible}:
         timed = [send for send in h.visible if send["p"] == partition and send["began"] is not None]
         for low, high in combinations(sorted(timed, key=lambda send: (h.place[send["v"]], send["v"])), 2):
             others = record_ids.process_of(low["v"]) != record_ids.process_of(high["v"])
             if others and high["ended"] is not None and high["ended"] < low["began"]:
-                found.add(low["v"])
-    return found
+                matches.add(low["v"])
+    return matches
 
 
-def nonmonotonic_sends(h: FlatHistory) -> Found:
-    return {two["v"] for one, two in h.neighbours() if one["op"] != two["op"] and h.place[two["v"]] <= h.place[one["v"]]}
+def nonmonotonic_sends(h: FlatHistory) -> Matches:
+    return {
+        after["v"]
+        for before, after in h.neighbours()
+        if before["op"] != after["op"] and h.place[after["v"]] <= h.place[before["v"]]
+    }
 
 
-def int_nonmonotonic_sends(h: FlatHistory) -> Found:
-    return {two["v"] for one, two in h.neighbours() if one["op"] == two["op"] and h.place[two["v"]] <= h.place[one["v"]]}
+def int_nonmonotonic_sends(h: FlatHistory) -> Matches:
+    return {
+        after["v"]
+        for before, after in h.neighbours()
+        if before["op"] == after["op"] and h.place[after["v"]] <= h.place[before["v"]]
+    }
 
 
-def int_send_skips(h: FlatHistory) -> Found:
-    found = set()
-    for one, two in h.neighbours():
-        places = [h.place[send["v"]] for send in h.visible if send["p"] == one["p"]]
-        if one["op"] == two["op"] and any(h.place[one["v"]] < place < h.place[two["v"]] for place in places):
-            found.add(two["v"])
-    return found
+def int_send_skips(h: FlatHistory) -> Matches:
+    matches = set()
+    for before, after in h.neighbours():
+        places = [h.place[send["v"]] for send in h.visible if send["p"] == before["p"]]
+        if before["op"] == after["op"] and any(h.place[before["v"]] < place < h.place[after["v"]] for place in places):
+            matches.add(after["v"])
+    return matches
 
 
 # ---- readers: (operation, partition, offset of the later read), and for a skip each offset that was passed over ----
-def poll_skips(h: FlatHistory) -> Found:
+def poll_skips(h: FlatHistory) -> Matches:
     return set(_skips(h, inside=False))
 
 
-def int_poll_skips(h: FlatHistory) -> Found:
+def int_poll_skips(h: FlatHistory) -> Matches:
     return set(_skips(h, inside=True))
 
 
@@ -583,11 +602,11 @@ def _skips(h: FlatHistory, inside: bool) -> Iterator[tuple[int, str, int, int]]:
                     yield read["op"], read["p"], read["offset"], offset
 
 
-def nonmonotonic_polls(h: FlatHistory) -> Found:
+def nonmonotonic_polls(h: FlatHistory) -> Matches:
     return set(_returns(h, inside=False))
 
 
-def int_nonmonotonic_polls(h: FlatHistory) -> Found:
+def int_nonmonotonic_polls(h: FlatHistory) -> Matches:
     return set(_returns(h, inside=True))
 
 
@@ -597,9 +616,9 @@ def _returns(h: FlatHistory, inside: bool) -> Iterator[tuple[int, str, int]]:
             yield read["op"], read["p"], read["offset"]
 
 
-def stale_reads(h: FlatHistory) -> Found:
+def stale_reads(h: FlatHistory) -> Matches:
     """(process of the final read, record that it lacks)."""
-    found = set()
+    matches = set()
     for (partition, isolation), processes in list(h.final_readers.items()):
         for process in processes if isolation == READ_COMMITTED else ():
             began = min(op["time"] for op in h.ops if op["process"] == process)
@@ -610,43 +629,43 @@ def stale_reads(h: FlatHistory) -> Found:
                 earlier = read["p"] == partition and got and h.process(read) != process and read["ended"] < began
                 doubtful = h.txn(send) and (h.aborted(send) or h.never_called(send["op"]))
                 if earlier and not doubtful and read["v"] not in mine:
-                    found.add((process, read["v"]))
-    return found
+                    matches.add((process, read["v"]))
+    return matches
 
 
 # ---- settling ----
 def unsettled(h: FlatHistory) -> set[str]:
-    """Anomalies of which nobody knows, where nobody looked at a last stable offset."""
+    """Anomalies that are unknown where no last stable offset was looked at."""
     blind = h.judged - h.settled.keys()
     above = [send for send in h.sends if send["p"] in blind - h.witnessed and not h.covered(send)]
     promised = any(h.promised(send) and send["v"] not in h.swallowed for send in above)
-    found = {"lost-write"} if promised else set()
-    return found | ({"lso-stall"} if any(h.ends_differ(partition) for partition in blind) else set())
+    unknown = {"lost-write"} if promised else set()
+    return unknown | ({"lso-stall"} if any(h.ends_differ(partition) for partition in blind) else set())
 
 
-def lso_stalls(h: FlatHistory) -> Found:
+def lso_stalls(h: FlatHistory) -> Matches:
     return {partition for partition, (lso, high_watermark) in h.settled.items() if lso < high_watermark}
 
 
 # ---- fencing ----
 def fencings(h: FlatHistory) -> dict[int, int]:
-    """When the instance of each transaction was fenced (those that never were are left out)."""
-    found = {}
+    """Times at which the instances of transactions were fenced (those that never were are left out)."""
+    times = {}
     initialised = [op for op in h.ops if op["f"] == "initialise"]
     for number, op in enumerate(h.ops):
-        own = [one for one in initialised if one["process"] == op["process"] and one["time"] < op["time"]][-1:]
+        own = [call for call in initialised if call["process"] == op["process"] and call["time"] < op["time"]][-1:]
         others = [
-            one["end"]
-            for one in initialised
-            if own and one["process"] != op["process"] and one["transactional_id"] == op["transactional_id"]
-            if one["type"] == "ok" and own[0]["end"] is not None and one["time"] >= own[0]["end"]
+            call["end"]
+            for call in initialised
+            if own and call["process"] != op["process"] and call["transactional_id"] == op["transactional_id"]
+            if call["type"] == "ok" and own[0]["end"] is not None and call["time"] >= own[0]["end"]
         ]
         if op["f"] == "txn" and others:
-            found[number] = min(others)
-    return found
+            times[number] = min(others)
+    return times
 
 
-def _zombies(h: FlatHistory) -> tuple[Found, Found]:
+def _zombies(h: FlatHistory) -> tuple[Matches, Matches]:
     """Visible records of transactions that were committed by a fenced instance, and those that were sent by one."""
     fenced, commits, writes = fencings(h), set(), set()
     for number, when in fenced.items():
@@ -659,17 +678,17 @@ def _zombies(h: FlatHistory) -> tuple[Found, Found]:
     return commits, writes
 
 
-def zombie_commits(h: FlatHistory) -> Found:
+def zombie_commits(h: FlatHistory) -> Matches:
     return _zombies(h)[0]
 
 
-def zombie_writes(h: FlatHistory) -> Found:
+def zombie_writes(h: FlatHistory) -> Matches:
     return _zombies(h)[1]
 
 
-def false_acks(h: FlatHistory) -> Found:
-    """Records of transactions whose commit returned ok, of which nobody sees any, and that were never committed."""
-    found, fenced = set(), fencings(h)
+def false_acks(h: FlatHistory) -> Matches:
+    """Records of transactions whose commit returned ok, of which no reader sees any, and that were never committed."""
+    matches, fenced = set(), fencings(h)
     for number, op in enumerate(h.ops):
         sends = [send for send in h.sends if send["op"] == number]
         gone = all(h.missing(send) and send["v"] not in h.misplaced | h.swallowed | h.seen_committed for send in sends)
@@ -677,11 +696,11 @@ def false_acks(h: FlatHistory) -> Found:
             continue
         held = any(h.covered(send) and send["p"] in h.judged & h.witnessed and send["v"] in h.witness for send in sends)
         if held or (number in fenced and (op["decided"] or 0) > fenced[number]):
-            found |= {send["v"] for send in sends}
-    return found
+            matches |= {send["v"] for send in sends}
+    return matches
 
 
-TWINS: dict[str, Callable[[FlatHistory], Found]] = {
+TWINS: dict[str, Callable[[FlatHistory], Matches]] = {
     "lost-write": lost_writes,
     "duplicate": duplicates,
     "aborted-read": aborted_reads,
@@ -710,40 +729,40 @@ TWINS: dict[str, Callable[[FlatHistory], Found]] = {
 NAMES = tuple(TWINS)
 
 
-def anomalies(ops: Sequence[Mapping[str, Any]], contract: Contract | None = None) -> dict[str, Found]:
+def anomalies(ops: Sequence[Mapping[str, Any]], contract: Contract | None = None) -> dict[str, Matches]:
     """Name -> what the function of that name returns; the micro-operations of `ops` are tuples."""
     history = FlatHistory(ops, contract)
     return {name: twin(history) for name, twin in TWINS.items()}
 
 
-def by_records(findings: Sequence[Mapping[str, Any]], ops: Sequence[Mapping[str, Any]]) -> dict[str, Found]:
+def by_records(findings: Sequence[Mapping[str, Any]], ops: Sequence[Mapping[str, Any]]) -> dict[str, Matches]:
     """The checker's findings in the form that the functions here return."""
-    found: dict[str, Found] = {name: set() for name in NAMES}
-    for one in findings:
-        name, records = one["anomaly"], one["records"]
+    matches: dict[str, Matches] = {name: set() for name in NAMES}
+    for finding in findings:
+        name, records = finding["anomaly"], finding["records"]
         missing = [record for record in records if record["role"] == "missing"]
         if name in ("phantom", "wrong-partition", "inconsistent-offset"):
-            found[name] |= {(record["partition"], record["offset"]) for record in records}
+            matches[name] |= {(record["partition"], record["offset"]) for record in records}
         elif name in ("order-inversion", "nonmonotonic-send", "int-nonmonotonic-send", "int-send-skip"):
-            found[name].add(max(record["v"] for record in records))
+            matches[name].add(max(record["v"] for record in records))
         elif name == "real-time-inversion":
-            found[name].add(min((record["offset"], record["v"]) for record in records)[1])
+            matches[name].add(min((record["offset"], record["v"]) for record in records)[1])
         elif name in ("lost-write", "swallowed-write"):
-            found[name] |= {record["v"] for record in missing}
+            matches[name] |= {record["v"] for record in missing}
         elif name in ("poll-skip", "int-poll-skip"):
             landing = max(record["offset"] for record in records)
             reader = max(record["operation"] for record in records if record["role"] == "read")
-            found[name] |= {(reader, record["partition"], landing, record["offset"]) for record in missing}
+            matches[name] |= {(reader, record["partition"], landing, record["offset"]) for record in missing}
         elif name in ("nonmonotonic-poll", "int-nonmonotonic-poll"):
             landing = min(record["offset"] for record in records)
-            found[name].add((max(record["operation"] for record in records), records[0]["partition"], landing))
+            matches[name].add((max(record["operation"] for record in records), records[0]["partition"], landing))
         elif name == "stale-read":
             reader = next(record["operation"] for record in records if record["role"] == "read" and record["v"] < 0)
-            found[name] |= {(ops[reader]["process"], record["v"]) for record in missing}
+            matches[name] |= {(ops[reader]["process"], record["v"]) for record in missing}
         elif name == "lso-overrun":
-            found[name] |= {record["operation"] for record in records if record["role"] == "read"}
+            matches[name] |= {record["operation"] for record in records if record["role"] == "read"}
         elif name == "lso-stall":
-            found[name] |= {record["partition"] for record in records}
-        elif name in found:
-            found[name] |= {record["v"] for record in records}
-    return found
+            matches[name] |= {record["partition"] for record in records}
+        elif name in matches:
+            matches[name] |= {record["v"] for record in records}
+    return matches

@@ -75,7 +75,7 @@ def fault(number: int, kind: str, at_s: float, lasts_s: float | None, **fields: 
 
 
 def steady(seconds: float, writers: int, seed: int, stalled: tuple[float, float] = (0, 0), each_ms: float = 110) -> list[Row]:
-    """What transactional writers do in an ordinary run; during `stalled` (seconds) nothing commits."""
+    """Operations of transactional writers in an ordinary run; during `stalled` (seconds) nothing commits."""
     rng, rows, offset = Random(seed), [], 0
     for process in range(writers):
         at, number = rng.uniform(5, 60), 0
@@ -250,27 +250,27 @@ def curve(rows: list[Row], corners: list[tuple[float, int]], count: int = 200) -
     return [[time, int(unseen)] for time, unseen in zip(times.tolist(), seen.tolist(), strict=True)]
 
 
-def legal_cycle(number: int, one: Row, two: Row) -> Row:
+def legal_cycle(number: int, first: Row, second: Row) -> Row:
     """A finding that the settings permit."""
-    ends = [{"partition": "t-0", "offset": 5, "v": 1, "operation": row["index"], "role": "sent"} for row in (one, two)]
-    steps = [{"from": a["index"], "to": b["index"], "kind": "ww", "why": "t-0"} for a, b in ((one, two), (two, one))]
-    told = {"id": number, "anomaly": "G0", "forbidden": False, "sentence": f"T1 before T2 before T1, number {number}."}
-    told |= {"operations": [one["index"], two["index"]], "records": ends, "time": one["time"], "faults": []}
-    return told | {"cycle": {"vertices": [one["index"], two["index"]], "edges": steps}}
+    ends = [{"partition": "t-0", "offset": 5, "v": 1, "operation": row["index"], "role": "sent"} for row in (first, second)]
+    steps = [{"from": a["index"], "to": b["index"], "kind": "ww", "why": "t-0"} for a, b in ((first, second), (second, first))]
+    document = {"id": number, "anomaly": "G0", "forbidden": False, "sentence": f"T1 before T2 before T1, number {number}."}
+    document |= {"operations": [first["index"], second["index"]], "records": ends, "time": first["time"], "faults": []}
+    return document | {"cycle": {"vertices": [first["index"], second["index"]], "edges": steps}}
 
 
 @written_once
 def foreign(folder: Path) -> Path:
-    """A history from elsewhere: values of its own, a record that was lost, and one that nobody sent."""
+    """A history from elsewhere: values of its own, a record that was lost, and one that was never sent."""
     sent = sends(0, 0, 11, {"orders": 0}) + sends(0, 1, 41, {"orders": 1})
     got = reads(90, [("orders", 0, sent[0]["v"]), ("orders", 2, -2)])
     rows = [op(0, 0, 10, 20, mops=sent[:1]), op(0, 1, 40, 20, mops=sent[1:])]
     rows = ordered([*rows, op(1, 0, 80, 10, f="poll", role="reader", intent=None, mops=got)])
     lost = {"partition": "orders", "offset": 1, "v": sent[1]["v"], "operation": 1, "role": "missing", "value": "ord-2"}
-    found = {"id": 1, "anomaly": "lost-write", "forbidden": True, "operations": [1, 2], "records": [lost], "faults": []}
-    found |= {"sentence": "Nobody read orders@1 (value ord-2).", "time": rows[1]["time"]}
+    finding = {"id": 1, "anomaly": "lost-write", "forbidden": True, "operations": [1, 2], "records": [lost], "faults": []}
+    finding |= {"sentence": "Nobody read orders@1 (value ord-2).", "time": rows[1]["time"]}
     judged = verdict(
-        rows, [], verdict="invalid", expectation_met=False, findings=[found], unseen=curve(rows, [(0.05, 1), (1, 1)])
+        rows, [], verdict="invalid", expectation_met=False, findings=[finding], unseen=curve(rows, [(0.05, 1), (1, 1)])
     )
     judged["properties"] = properties(2, lost_write={"verdict": "violated", "count": 1})
     values = {"v": [sent[0]["v"], sent[1]["v"], -2], "partition": ["orders"] * 3, "value": ["ord-1", "ord-2", EVIL]}
@@ -320,7 +320,7 @@ def torn(folder: Path, **fields: Any) -> Path:
     faults = [fault(0, "cut-clients", 3, 2.4, **cut), fault(1, "cut-clients", 9, 2.5, **cut)]
     useless = {"evidence": {"before": {"n2": "S"}, "during": {"n2": "S"}}, "healing": {"after": {"n2": "S"}}}
     faults.append(fault(2, "pause", 20, 2, effective=False, note="still running while it should have been frozen", **useless))
-    found = [torn_finding(number, row, reader) for number, row in enumerate(guilty, 1)]
+    findings = [torn_finding(number, row, reader) for number, row in enumerate(guilty, 1)]
     judged = verdict(
         rows,
         faults,
@@ -330,7 +330,7 @@ def torn(folder: Path, **fields: Any) -> Path:
         expect=["torn-transaction"],
         expectation_met=True,
         weakened=["1 of 3 faults had no effect"],
-        findings=found,
+        findings=findings,
         progress={"longest_gap_s": 2.1, "recovery_s": 0.3, "faults": []},
     )
     judged["properties"] = properties(judged["counts"]["final_read"], torn_transaction={"verdict": "violated", "count": 3})
@@ -378,14 +378,14 @@ def large(folder: Path, operations: int = 20_000, between: int = 300) -> Path:
     rows = steady(seconds * 1.05, 20, seed=4, stalled=(seconds * 0.4, seconds * 0.42), each_ms=100)
     rows = ordered(rows + final_reads(seconds * 1.1, 20, rows))
     faults = [fault(n, ("kill", "pause", "isolate")[n % 3], 3 + n * seconds / 20, seconds / 30) for n in range(18)]
-    found = [
+    findings = [
         torn_finding(n, row, rows[-1])
         for n, row in enumerate([r for r in rows if r["type"] == "ok" and r["f"] == "txn"][50::between], 1)
     ]
-    judged = verdict(rows, faults, verdict="invalid", expectation_met=False, findings=found[:60], test="large")
-    judged["reason"] = f"{len(found)} transactions are visible in part only (torn-transaction)."
-    judged["properties"] = properties(9, torn_transaction={"verdict": "violated", "count": len(found) + 40})
-    return write(folder, plan(test="large"), judged, rows, faults, anomalies=len(found) + 40)
+    judged = verdict(rows, faults, verdict="invalid", expectation_met=False, findings=findings[:60], test="large")
+    judged["reason"] = f"{len(findings)} transactions are visible in part only (torn-transaction)."
+    judged["properties"] = properties(9, torn_transaction={"verdict": "violated", "count": len(findings) + 40})
+    return write(folder, plan(test="large"), judged, rows, faults, anomalies=len(findings) + 40)
 
 
 EVIL = (

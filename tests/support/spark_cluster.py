@@ -72,13 +72,14 @@ class Driver:
     def judge(self, folder: Path, short: bool = True, ends: str = "", times: int = 0) -> Any:
         """The verdict on a run.
 
-        short: a short history is scanned by the driver; else by the executors, as a long one is. ends, times: a check ends so
-        often a `worker` (Python's) or an `executor`.
+        short: a short history is scanned by the driver; else by the executors, as a long one is.
+        ends: the process that a check ends: a `worker` (Python's) or an `executor`.
+        times: how often it does.
         """
-        asked = {"folder": str(folder), "short": short, "ends": ends, "times": times}
+        request = {"folder": str(folder), "short": short, "ends": ends, "times": times}
         assert self._process.stdin
         assert self._process.stdout
-        self._process.stdin.write(json.dumps(asked).encode() + b"\n")
+        self._process.stdin.write(json.dumps(request).encode() + b"\n")
         self._process.stdin.flush()
         if not select.select([self._process.stdout], [], [], PATIENCE_S)[0]:
             os.killpg(self._process.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Run as a program by `spark_cluster.Driver`: a session that judges every folder it is told of on standard input."""
+"""Run as a program by `spark_cluster.Driver`: a session that judges every folder named on standard input."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if __name__ == "__main__":
     master, *conf = sys.argv[1:]
     session = start_session(master, conf=dict(text.split("=", 1) for text in conf))
     for line in sys.stdin:
-        asked = json.loads(line)
-        folder = Path(asked["folder"])
-        more = [fatal(folder, asked["ends"], asked["times"])] if asked["ends"] else []
+        request = json.loads(line)
+        folder = Path(request["folder"])
+        more = [fatal(folder, request["ends"], request["times"])] if request["ends"] else []
         with pytest.MonkeyPatch.context() as patch:
-            if not asked["short"]:
+            if not request["short"]:
                 judge_as_long(patch)
             document = judge(open_run(folder), session, checks=[*installed_checks()[0], *more])
         write_verdict(folder, document)

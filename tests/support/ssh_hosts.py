@@ -57,7 +57,7 @@ def join_bridge(home, name, address):
 
 
 def locked(user):
-    """Whether the account has no password at all, so that sshd lets it in through PAM only."""
+    """True if the account has no password at all, so that sshd lets it in through PAM only."""
     fields = [line.split(":") for line in Path("/etc/shadow").read_text().splitlines()]
     return any(field[0] == user and field[1].startswith("!") for field in fields)
 
@@ -91,7 +91,7 @@ class Host:
 
     def processes(self):
         """Process id -> command line of all that runs here but the sshd itself."""
-        found = {}
+        commands = {}
         for entry in Path("/proc").iterdir():
             try:
                 if (
@@ -99,12 +99,12 @@ class Host:
                     and os.stat(entry / "ns/net").st_ino == self.namespace
                     and int(entry.name) != self.sshd.pid
                 ):
-                    found[int(entry.name)] = (
+                    commands[int(entry.name)] = (
                         (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
                     )
             except (OSError, ProcessLookupError):
                 continue
-        return found
+        return commands
 
     def rules(self):
         """Every rule of this host that is ours, whichever program made it."""
@@ -119,7 +119,7 @@ class Host:
         return [line.strip() for line in text if "fencepost-" in line or "fencepost_" in line or "drop" in line]
 
     def disks(self):
-        """Where small disks of ours are mounted."""
+        """Mount points of our small disks."""
         lines = Path(f"/proc/{self.sshd.pid}/mountinfo").read_text().splitlines()
         return [line.split()[4] for line in lines if " tmpfs fencepost " in line]
 

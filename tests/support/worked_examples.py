@@ -21,16 +21,18 @@ class Example(HistoryTable):
         last = next(at for at, line in enumerate(lines) if at > first and not line.strip())
         return lines[first:last]
 
-    def found(self):
-        """What the text says is found: (sent, read or missing; record or partition; offset)."""
+    def expected(self):
+        """Records of the finding that the text names: (sent, read or missing; record or partition; offset)."""
         (answer,) = re.findall(r"^Found: (.*?)\n\n", self.text, flags=re.MULTILINE | re.DOTALL)
         return {(role, name, int(offset)) for role, name, offset in re.findall(r"(sent|read|missing) ([\w:-]+)@(\d+)", answer)}
 
-    def as_found(self, findings):
+    def as_worded(self, findings):
         """Findings in the words of the text; without the row of a final read that returned nothing."""
         names = {v: name for name, v in self.v.items()}
-        records = [record for one in findings for record in one["records"] if record["offset"] is not None]
-        return {(one["role"], names.get(one["v"], self._partition(one["partition"])), one["offset"]) for one in records}
+        records = [record for finding in findings for record in finding["records"] if record["offset"] is not None]
+        return {
+            (record["role"], names.get(record["v"], self._partition(record["partition"])), record["offset"]) for record in records
+        }
 
     def _partition(self, name):
         """A partition by its name in the text."""

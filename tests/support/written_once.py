@@ -30,8 +30,8 @@ def written_once(write: Callable[..., Path]) -> Callable[..., Path]:
 
 
 def _files(folder: Path) -> Files:
-    found = sorted(folder.rglob("*"))
-    return {path.relative_to(folder): path.read_bytes() if path.is_file() else None for path in found}
+    paths = sorted(folder.rglob("*"))
+    return {path.relative_to(folder): path.read_bytes() if path.is_file() else None for path in paths}
 
 
 def _put(path: Path, content: bytes | None) -> None:

@@ -114,7 +114,7 @@ def test_an_output_says_what_was_counted(how, output):
         ("value", b"\xff", "it names no input ('utf-8' codec can't decode byte 0xff in position 0: invalid start byte)"),
     ],
 )
-def test_an_output_that_names_none_is_kept_with_the_reason(how, value, why):
+def test_an_output_that_names_none_is_recorded_with_the_reason(how, value, why):
     (_, mop) = polled(Polled("out-2", 7, value), names_input_by=how)
     assert mop[1] == {"out-2": [[7, -1]]}
     assert mop[2][0]["why"] == why

@@ -63,13 +63,13 @@ def test_workers_on_another_cluster_send_the_connectors_clients_to_the_topics_on
     assert {key for key, value in config.items() if value == "{bootstrap}"} == {
         f"{part}.override.bootstrap.servers" for part in ("producer", "consumer", "admin")
     }
-    found = workload.logs("fp-")
-    assert [name for name in found if name.startswith("second/")] == [
+    logs = workload.logs("fp-")
+    assert [name for name in logs if name.startswith("second/")] == [
         "second/fp-connect-configs",
         "second/fp-connect-offsets",
         "second/__transaction_state",
     ]
-    assert {"fp-connect-offsets", "__transaction_state", "records"} <= set(found)
+    assert {"fp-connect-offsets", "__transaction_state", "records"} <= set(logs)
     with pytest.raises(ValueError, match="workers that run already are where they are"):
         Connect(workers_cluster="second", rest=("http://w:8083",))
 
@@ -80,19 +80,19 @@ def test_each_of_several_connect_clusters_has_a_group_topics_and_a_conductor():
     assert [role.connect.group for role in roles if role.worker] == ["connect", "connect", "connect2", "connect2"]
     assert list(workload.topics()) == ["records", "records2"]
     conductors = [role for role in roles if role.conducts]
-    asked = [next(workload.operations(role, ["records-0", "records2-0"], Random(1))).request for role in conductors]
-    assert [one["body"]["topic"] for one in asked] == ["records", "records2"]
-    assert {one["path"] for one in asked} == {"/connectors/source/config"}
+    requests = [next(workload.operations(role, ["records-0", "records2-0"], Random(1))).request for role in conductors]
+    assert [request["body"]["topic"] for request in requests] == ["records", "records2"]
+    assert {request["path"] for request in requests} == {"/connectors/source/config"}
     assert [workers_of(roles, role) for role in conductors] == [{"c0", "c1"}, {"c2", "c3"}]
     assert {"fp-connect2-configs", "fp-connect2-offsets", "records2-source-offsets"} <= set(workload.logs("fp-"))
     with pytest.raises(ValueError, match="connect_clusters: workers that run already"):
         Connect(connect_clusters=2, rest=("http://w:8083",))
 
 
-def test_sources_of_one_name_are_told_apart_by_their_connect_cluster():
+def test_sources_of_one_name_differ_by_their_connect_cluster():
     workload = Connect(connect_clusters=2)
     record, offset = (None, b'{"source":"3","number":4}'), (b'["source",{"source":"3"}]', b'{"number":4}')
-    found = {
+    entries = {
         topic: workload.entry(log_record(topic, *content), "fp-")
         for topic, content in (
             ("records", record),
@@ -102,7 +102,7 @@ def test_sources_of_one_name_are_told_apart_by_their_connect_cluster():
             ("records2-source-offsets", offset),
         )
     }
-    assert [(one.kind, one.name, one.number) for one in found.values()] == [
+    assert [(entry.kind, entry.name, entry.number) for entry in entries.values()] == [
         ("record", "3", 4),
         ("record", "2/3", 4),
         ("offset", "3", 4),
@@ -111,14 +111,14 @@ def test_sources_of_one_name_are_told_apart_by_their_connect_cluster():
     ]
 
 
-def test_workers_that_run_already_are_asked_and_not_started():
+def test_workers_that_run_already_are_used_and_not_started():
     workload = Connect(rest=("http://w:8083",), support="preparing", internal_topics=("my-configs", "my-offsets"))
     assert not any(role.runs for role in workload.roles())
     (conductor,) = [role for role in workload.roles() if role.conducts]
     assert (conductor.rest, conductor.connect.support) == (("http://w:8083",), "preparing")
     assert workload.logs("fp-") == ("fp-records", "fp-records-source-offsets", "my-offsets")
     created = next(workload.operations(conductor, ["fp-r-records-0"], Random(1)))
-    assert created.request["path"] == "/connectors/fp-r-records-source/config", "nobody's own connector has this name"
+    assert created.request["path"] == "/connectors/fp-r-records-source/config", "no connector of somebody's own has this name"
     stored = [
         log_record("my-offsets", b'["%s",{"source":"3"}]' % name, b'{"number":17}') for name in (b"fp-records-source", b"theirs")
     ]
@@ -128,25 +128,25 @@ def test_workers_that_run_already_are_asked_and_not_started():
 # --------------------------------------------------------------------------------------------------
 # The conductor
 # --------------------------------------------------------------------------------------------------
-def asked(workload, answers, count):
+def requests_of(workload, answers, count):
     """The first requests of a conductor that is answered so; (method, path, tasks.max)."""
     plans, given = workload.operations(CONDUCTOR, PARTITIONS, Random(1)), iter(answers)
-    planned, found = next(plans), []
+    planned, requests = next(plans), []
     for _ in range(count):
         request = planned.request
-        found.append(
+        requests.append(
             (request["method"], request["path"].removeprefix("/connectors/source"), request.get("body", {}).get("tasks.max"))
         )
         op = Operation.of(3, 0, planned)
         op.outcome, document = next(given, (Outcome.OK, None))
         op.value["answer"] = document
         planned = plans.send(op)
-    return found
+    return requests
 
 
 def test_the_connector_is_created_until_it_is_and_then_looked_at():
     answers = [(Outcome.FAIL, None), (Outcome.INFO, None)]
-    assert asked(Connect(tasks=2), answers, 5) == [("PUT", "/config", "2")] * 3 + [("GET", "/status", None)] * 2
+    assert requests_of(Connect(tasks=2), answers, 5) == [("PUT", "/config", "2")] * 3 + [("GET", "/status", None)] * 2
 
 
 @pytest.mark.parametrize(("status", "broken"), [(400, True), (409, False)])
@@ -163,8 +163,8 @@ def test_a_connector_that_is_refused_for_its_configuration_ends_the_run(status, 
 def test_tasks_that_have_failed_are_restarted_unless_that_is_not_wanted():
     failed = {"connector": {"state": "RUNNING"}, "tasks": [{"id": 0, "state": "FAILED"}]}
     answers = [(Outcome.OK, None), (Outcome.OK, failed)]
-    assert asked(Connect(), answers, 3)[-1] == ("POST", "/restart?includeTasks=true&onlyFailed=true", None)
-    assert asked(Connect(restart_failed=False), answers, 3)[-1] == ("GET", "/status", None)
+    assert requests_of(Connect(), answers, 3)[-1] == ("POST", "/restart?includeTasks=true&onlyFailed=true", None)
+    assert requests_of(Connect(restart_failed=False), answers, 3)[-1] == ("GET", "/status", None)
 
 
 @pytest.mark.parametrize(
@@ -181,19 +181,19 @@ def test_tasks_that_have_failed_are_restarted_unless_that_is_not_wanted():
     ],
 )
 def test_a_change_is_made_every_so_often_and_undone(change, requests):
-    found = asked(Connect(changes=(change,), change_every_s=2), [], 4 + len(requests))
-    assert [f"{method} {path}" for method, path, _ in found[3:-1]] == requests
-    assert found[-1][:2] == ("GET", "/status")
+    made = requests_of(Connect(changes=(change,), change_every_s=2), [], 4 + len(requests))
+    assert [f"{method} {path}" for method, path, _ in made[3:-1]] == requests
+    assert made[-1][:2] == ("GET", "/status")
 
 
 def test_no_more_changes_are_made_than_are_wanted():
-    found = asked(Connect(changes=("restart",), change_every_s=2, most_changes=2), [], 30)
-    assert sum(path == "/restart?includeTasks=true" for _, path, _ in found) == 2
+    made = requests_of(Connect(changes=("restart",), change_every_s=2, most_changes=2), [], 30)
+    assert sum(path == "/restart?includeTasks=true" for _, path, _ in made) == 2
 
 
 def test_another_number_of_tasks_is_another_one():
-    found = asked(Connect(tasks=1, changes=("tasks",), change_every_s=1), [], 20)
-    assert [tasks for _, path, tasks in found if path == "/config"][:4] == ["1", "2", "1", "2"]
+    made = requests_of(Connect(tasks=1, changes=("tasks",), change_every_s=1), [], 20)
+    assert [tasks for _, path, tasks in made if path == "/config"][:4] == ["1", "2", "1", "2"]
 
 
 STORED = {"offsets": [{"partition": {"source": "3"}, "offset": {"number": 100}}, {"partition": {"source": "4"}, "offset": None}]}
@@ -202,14 +202,14 @@ STORED = {"offsets": [{"partition": {"source": "3"}, "offset": {"number": 100}},
 def altering(change, answers):
     """The requests of a change of offsets, until it goes on."""
     workload = Connect(changes=(change,), change_every_s=1)
-    plans, given, found = workload.operations(CONDUCTOR, PARTITIONS, Random(1)), iter(answers), []
+    plans, given, requests = workload.operations(CONDUCTOR, PARTITIONS, Random(1)), iter(answers), []
     planned = next(plans)
-    while not found or not found[-1]["path"].endswith("/resume"):
-        found.append(planned.request)
+    while not requests or not requests[-1]["path"].endswith("/resume"):
+        requests.append(planned.request)
         op = Operation.of(3, 0, planned)
         op.outcome, op.value["answer"] = (Outcome.OK, None) if planned.request["method"] == "PUT" else next(given)
         planned = plans.send(op)
-    return found[2:]
+    return requests[2:]
 
 
 def test_stored_offsets_are_altered_once_the_connector_has_stopped():
@@ -217,15 +217,20 @@ def test_stored_offsets_are_altered_once_the_connector_has_stopped():
     stop, _, first, _, second, resume = altering(
         "alter-offsets", [stopped, (Outcome.OK, STORED), running, (Outcome.OK, STORED), stopped]
     )
-    assert [one["path"].rpartition("/")[2] for one in (stop, first, second, resume)] == ["stop", "offsets", "offsets", "resume"]
+    assert [request["path"].rpartition("/")[2] for request in (stop, first, second, resume)] == [
+        "stop",
+        "offsets",
+        "offsets",
+        "resume",
+    ]
     (entry,), ((source, number),) = second["body"]["offsets"], second["altered"]
     assert (entry["partition"], source) == ({"source": "3"}, "3")
     assert 60 <= entry["offset"]["number"] == number <= 140
 
 
 def test_a_request_that_may_have_been_carried_out_is_not_made_again():
-    asked = altering("reset-offsets", [(Outcome.OK, {}), (Outcome.OK, {}), (Outcome.OK, STORED), (Outcome.INFO, None)])
-    assert [one["method"] for one in asked] == ["PUT", "GET", "GET", "DELETE", "PUT"]
+    requests = altering("reset-offsets", [(Outcome.OK, {}), (Outcome.OK, {}), (Outcome.OK, STORED), (Outcome.INFO, None)])
+    assert [request["method"] for request in requests] == ["PUT", "GET", "GET", "DELETE", "PUT"]
 
 
 def test_a_position_is_altered_in_the_connectors_own_unit():
@@ -240,7 +245,7 @@ def test_the_same_seed_asks_the_same():
     assert first == second
 
 
-def test_a_connector_with_an_offsets_topic_of_its_own_is_told_its_name():
+def test_a_connector_with_an_offsets_topic_of_its_own_is_configured_with_its_name():
     assert Connect(own_offsets=True).configuration("fp-records", 2)["offsets.storage.topic"] == own_offsets("fp-records")
     assert Connect().configuration("records", 2, moved=True)["offsets.storage.topic"] == own_offsets("records")
     assert "exactly.once.support" not in Connect(support="disabled").configuration("records", 2)
@@ -249,10 +254,10 @@ def test_a_connector_with_an_offsets_topic_of_its_own_is_told_its_name():
 
 class Rest:
     def __init__(self, answer, directory=Path()):
-        self.answer, self.directory, self.asked = answer, directory, []
+        self.answer, self.directory, self.bodies = answer, directory, []
 
     def ask(self, method, path, body=None):
-        self.asked.append(body)
+        self.bodies.append(body)
         if isinstance(self.answer, CallError):
             raise self.answer
         return self.answer
@@ -284,7 +289,7 @@ def test_a_connector_that_reads_a_file_gets_one_with_numbered_lines(tmp_path):
     op = Operation.of(3, 0, replace(next(workload.operations(CONDUCTOR, PARTITIONS, Random(1))), think_s=0.0))
     rest = Rest(ConnectAnswer(201, {}, "c0"), tmp_path / "c3")
     assert workload.perform(op, rest, "r") is Outcome.OK
-    path = Path(rest.asked[0]["file"])
+    path = Path(rest.bodies[0]["file"])
     assert path.read_text() == "00000000000\n00000000001\n00000000002\n"
     assert op.value["body"]["file"] == str(path)
 
@@ -346,8 +351,8 @@ def test_a_record_of_each_topic_is_understood(record, entry):
 
 
 def test_a_record_without_the_place_that_was_named_shows_how_it_begins():
-    found = Connect().entry(log_record("records", b"1", b"17"), "fp-")
-    assert found == LogEntry("strange", "there is no /source; key '1', value '17'", -1)
+    entry = Connect().entry(log_record("records", b"1", b"17"), "fp-")
+    assert entry == LogEntry("strange", "there is no /source; key '1', value '17'", -1)
 
 
 def test_stored_offsets_may_be_those_of_the_next_record():
@@ -373,16 +378,16 @@ def test_an_altered_offset_is_named_with_its_connect_cluster():
 def test_a_conductor_of_a_workload_that_is_over_restarts_and_changes_nothing():
     """A task that a fault has made fail is restarted all the same: else its sources would stand still for ever."""
     plans = Connect(changes=("tasks",), change_every_s=1).operations(CONDUCTOR, PARTITIONS, Random(1))
-    planned, asked = next(plans), []
+    planned, requests = next(plans), []
     for number in range(12):
         op = Operation.of(3, number, planned)
         op.outcome, op.closing = Outcome.OK, number > 0
         tasks = [{"state": "FAILED" if number == 5 else "RUNNING"}]
         op.value["answer"] = {"connector": {"state": "RUNNING"}, "tasks": tasks}
-        asked.append((planned.request["method"], planned.request["path"].rpartition("/")[2]))
+        requests.append((planned.request["method"], planned.request["path"].rpartition("/")[2]))
         planned = plans.send(op)
-    assert {one for one in asked if one[0] != "GET"} == {
+    assert {request for request in requests if request[0] != "GET"} == {
         ("PUT", "config"),
         ("POST", "restart?includeTasks=true&onlyFailed=true"),
     }
-    assert sum(one[0] == "PUT" for one in asked) == 1
+    assert sum(request[0] == "PUT" for request in requests) == 1

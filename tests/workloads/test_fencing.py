@@ -1,4 +1,4 @@
-"""What happens in each cell of the matrix, call by call, with rivals that only keep a record."""
+"""The cells of the matrix, call by call, with rivals that only keep a record."""
 
 from __future__ import annotations
 
@@ -56,18 +56,18 @@ def planned(workload=WORKLOAD, seed=7):
 
 def test_an_instance_initialises_meets_its_cell_and_goes_on():
     operations = planned()
-    assert [one.f for one in operations[:3]] == ["initialise", "txn", "txn"]
+    assert [operation.f for operation in operations[:3]] == ["initialise", "txn", "txn"]
     assert all(first.cell == second.cell for first, second in zip(operations[::3], operations[1::3], strict=True))
-    assert {one.cell for one in operations[2::3]} == {AGAIN}
+    assert {operation.cell for operation in operations[2::3]} == {AGAIN}
 
 
 def test_every_cell_comes_once_before_any_comes_again():
-    assert sorted(one.cell for one in planned()[::3]) == sorted(CELLS)
-    assert EXPIRY in {one.cell for one in planned(Fencing(expiry_s=5))}
+    assert sorted(operation.cell for operation in planned()[::3]) == sorted(CELLS)
+    assert EXPIRY in {operation.cell for operation in planned(Fencing(expiry_s=5))}
 
 
 def test_a_transaction_aborts_only_where_the_cell_is_about_an_abort():
-    assert {one.cell for one in planned() if one.intent == "abort"} == {f"{moment} abort" for moment in MOMENTS}
+    assert {operation.cell for operation in planned() if operation.intent == "abort"} == {f"{moment} abort" for moment in MOMENTS}
 
 
 @pytest.mark.parametrize("call", ["begin", "send", "flush", "send_offsets", "commit", "abort"])
@@ -79,7 +79,7 @@ def test_a_rival_takes_over_once_before_or_after_the_call(call):
         at = client.calls.index(call)
         start = at - 2 if moment == "before" else at + 1
         assert client.calls[start : start + 2] == taken
-        assert sum(one.startswith("initialise") for one in client.calls) == 1
+        assert sum(name.startswith("initialise") for name in client.calls) == 1
 
 
 def test_during_a_call_a_rival_takes_over_in_a_thread_that_the_call_outlives_or_not():
@@ -181,8 +181,8 @@ def test_the_cluster_is_struck_right_before_a_call_and_the_strike_is_reserved_be
     _, op, calls = operated(cell, intent="abort" if call == "abort" else "commit")
     assert calls[:2] == ["reserve", "begin"]
     assert calls[calls.index(call) - 1] == struck
-    assert sum(one == struck for one in calls) == 1
-    assert not any(one.startswith("initialise") for one in calls)
+    assert sum(name == struck for name in calls) == 1
+    assert not any(name.startswith("initialise") for name in calls)
     assert op.renew is False
 
 
@@ -205,7 +205,7 @@ def test_another_process_commits_nothing_of_which_a_record_was_given_up():
 def test_a_commit_by_another_process_that_is_not_known_to_have_succeeded_is_unknown():
     outcome, op, _ = operated("finish", Outcome.INFO)
     assert (outcome, op.renew) == (Outcome.INFO, True)
-    assert [(one["call"], one["name"]) for one in op.errors] == [("commit", "UNKNOWN")]
+    assert [(raised["call"], raised["name"]) for raised in op.errors] == [("commit", "UNKNOWN")]
 
 
 def test_a_topic_is_deleted_when_its_record_is_there_and_before_the_commit():
@@ -232,7 +232,7 @@ def test_what_happens_at_calls_adds_cells_and_needs_an_operator():
         Fencing(at_calls="kil")
 
 
-def test_only_some_cells_can_be_asked_for_and_unknown_ones_are_refused():
+def test_only_some_cells_can_be_selected_and_unknown_ones_are_refused():
     assert Fencing(only="idle, before commit").cells == ("idle", "before commit")
     with pytest.raises(ValueError, match="no cell of that name"):
         Fencing(only="before comit")

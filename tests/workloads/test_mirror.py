@@ -13,7 +13,7 @@ PARTITIONS = ["in-0", "in-1", "mirror.in-0", "mirror.in-1"]
 
 
 def role(name):
-    return next(one for one in Mirror().roles() if one.name == name)
+    return next(declared for declared in Mirror().roles() if declared.name == name)
 
 
 def test_a_worker_is_an_instance_that_is_judged_as_a_program():
@@ -26,27 +26,27 @@ def test_a_worker_is_an_instance_that_is_judged_as_a_program():
 
 def test_writers_write_only_the_input():
     planned = islice(Mirror().operations(role("writer"), PARTITIONS, Random(1)), 30)
-    assert {mop[1] for one in planned for mop in one.mops if mop[0] == "send"} == {"in-0", "in-1"}
+    assert {mop[1] for operation in planned for mop in operation.mops if mop[0] == "send"} == {"in-0", "in-1"}
 
 
 class Rest:
-    directory, bootstrap, second, asked = Path(), "10.0.0.1:9092", "10.0.0.2:9092", {}
+    directory, bootstrap, second, config = Path(), "10.0.0.1:9092", "10.0.0.2:9092", {}
 
     def ask(self, method, path, body=None):
-        self.asked.update(body)
+        self.config.update(body)
         return ConnectAnswer(201, {}, "c3")
 
 
 @pytest.mark.parametrize(("isolation", "support"), [("read_committed", "required"), ("read_uncommitted", "requested")])
-def test_the_connector_is_told_where_both_clusters_are_and_how_to_read(isolation, support, monkeypatch):
+def test_the_connector_is_configured_with_both_clusters_and_how_to_read(isolation, support, monkeypatch):
     monkeypatch.setattr("fencepost.workloads.connect.clock.sleep", lambda _: None)
     workload = Mirror(isolation=isolation, config={"tasks.max": "7"})
     op = Operation.of(3, 0, next(workload.operations(role("conductor"), PARTITIONS, Random(1))))
     assert workload.perform(op, Rest(), "r") is Outcome.OK
-    asked = Rest.asked
-    assert asked["source.cluster.bootstrap.servers"] == asked["target.cluster.bootstrap.servers"] == "10.0.0.1:9092"
-    assert (asked["consumer.isolation.level"], asked["exactly.once.support"]) == (isolation, support)
-    assert asked["tasks.max"] == "7"
+    config = Rest.config
+    assert config["source.cluster.bootstrap.servers"] == config["target.cluster.bootstrap.servers"] == "10.0.0.1:9092"
+    assert (config["consumer.isolation.level"], config["exactly.once.support"]) == (isolation, support)
+    assert config["tasks.max"] == "7"
 
 
 def record(topic, key, value):
@@ -54,7 +54,7 @@ def record(topic, key, value):
     return LogRecord(**place, transactional=True, kind="record", key=key, value=value)
 
 
-def test_of_the_logs_only_connects_own_state_is_kept():
+def test_of_the_logs_only_connects_own_state_is_recorded():
     workload = Mirror()
     assert workload.entry(record("mirror.in", b"k", b'{"source":"3","number":1}'), "fp-") is None
     assert workload.entry(record("fp-connect-offsets", b'["source",{"source":"3"}]', b'{"number":1}'), "fp-") is None
@@ -66,15 +66,15 @@ def test_the_source_may_be_another_cluster(monkeypatch):
     monkeypatch.setattr("fencepost.workloads.connect.clock.sleep", lambda _: None)
     workload = Mirror(source_cluster="second", readers=2, writers=3)
     assert {name: spec.cluster for name, spec in workload.topics().items()} == {"in": "second", "mirror.in": ""}
-    places = [(one.name, one.cluster) for one in workload.roles() if one.name != "instance"]
+    places = [(declared.name, declared.cluster) for declared in workload.roles() if declared.name != "instance"]
     assert sorted(places) == sorted(
         [("writer", "second")] * 3 + [("reader", "second")] * 2 + [("reader", "")] * 2 + [("conductor", "")]
     )
-    assert {one.cluster for one in workload.roles() if one.worker} == {""}
+    assert {declared.cluster for declared in workload.roles() if declared.worker} == {""}
     op = Operation.of(3, 0, next(workload.operations(role("conductor"), PARTITIONS, Random(1))))
     assert workload.perform(op, Rest(), "r") is Outcome.OK
-    asked = {name: Rest.asked[f"{name}.cluster.bootstrap.servers"] for name in ("source", "target")}
-    assert asked == {"source": "10.0.0.2:9092", "target": "10.0.0.1:9092"}
+    servers = {name: Rest.config[f"{name}.cluster.bootstrap.servers"] for name in ("source", "target")}
+    assert servers == {"source": "10.0.0.2:9092", "target": "10.0.0.1:9092"}
 
 
 def test_offsets_are_not_altered_here():

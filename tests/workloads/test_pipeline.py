@@ -137,9 +137,9 @@ def test_observers_ask_for_the_groups_offsets_of_the_input_and_never_join():
     observers = [role for role in workload.roles() if not role.joins]
     assert [(role.name, role.group, role.transactional) for role in observers] == [("reader", "pipeline", False)] * 2
     plans = workload.operations(observers[0], PARTITIONS, Random(1))
-    asked = [next(plans) for _ in range(2)]
-    assert {(plan.f, *plan.partitions) for plan in asked} == {("committed", "in-0", "in-1")}
-    outcome, op = perform(workload, asked[0], FakeClient())
+    fetches = [next(plans) for _ in range(2)]
+    assert {(plan.f, *plan.partitions) for plan in fetches} == {("committed", "in-0", "in-1")}
+    outcome, op = perform(workload, fetches[0], FakeClient())
     assert (outcome, op.value) == (Outcome.OK, {"offsets": {"in-0": None, "in-1": None}})
 
 

@@ -1,4 +1,4 @@
-"""What a transaction's outcome is, call by call."""
+"""Outcomes of transactions, call by call."""
 
 from __future__ import annotations
 
@@ -156,6 +156,6 @@ def test_of_such_a_commit_nothing_is_known_when_the_second_attempt_fails():
         assert RERUN.perform(op, client, "run1") is Outcome.INFO
 
 
-def test_writers_keep_their_transactional_ids_unless_told_otherwise():
+def test_writers_keep_their_transactional_ids_unless_configured_otherwise():
     assert {role.new_ids for role in Transactions().roles()} == {False}
     assert {role.new_ids for role in Transactions(new_ids=True).roles() if role.transactional} == {True}

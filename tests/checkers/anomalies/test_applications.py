@@ -29,7 +29,7 @@ def compare(folder, seed):
     history = ApplicationHistory(ops)
     expected = {name: twin(history) for name, twin in FROM_OUTSIDE.items()}
     assert by_records(pq.read_table(folder / "anomalies.parquet").to_pylist()) == expected, seed
-    return {name for name, found in expected.items() if found}
+    return {name for name, matches in expected.items() if matches}
 
 
 def test_random_programs_are_judged_as_by_the_reference(tmp_path):
@@ -49,17 +49,17 @@ def test_check_and_slow_twin_find_in_the_docstrings_example_what_it_says(tmp_pat
     example = Example(0, next(check for check in CHECKS if check.name == name))
     ops = sorted(example.ops, key=lambda op: op["time"])
     judge_here(tmp_path, ops, CONTRACT, CHECKS)
-    findings = [one for one in pq.read_table(tmp_path / "anomalies.parquet").to_pylist() if one["anomaly"] == name]
-    assert example.as_found(findings) == example.found() != set()
+    findings = [row for row in pq.read_table(tmp_path / "anomalies.parquet").to_pylist() if row["anomaly"] == name]
+    assert example.as_worded(findings) == example.expected() != set()
     assert f"Slow twin: `{TWINS[name].__name__}` in tests/support/application_reference.py." in example.text
     assert by_records(findings)[name] == TWINS[name](ApplicationHistory(ops))
 
 
-def counted(said, **declared):
+def counted(outputs, **declared):
     """A program with a state: inputs in-0@5, 6 and 7 of one key; outputs in out-0: (offset, input's offset, count)."""
-    h = program([(offset, of) for offset, of, _ in said], counts=True, **declared)
+    h = program([(offset, of) for offset, of, _ in outputs], counts=True, **declared)
     first = next(op for op in h.ops if op["final"] and op["isolation"] == "read_committed")
-    first["counts"] = [{"partition": "out-0", "offset": at, "count": count} for at, _, count in said if count is not None]
+    first["counts"] = [{"partition": "out-0", "offset": at, "count": count} for at, _, count in outputs if count is not None]
     return h
 
 
@@ -70,7 +70,7 @@ def test_a_state_that_counts_each_input_once_holds(judged):
 
 
 @pytest.mark.parametrize(
-    ("said", "sentence"),
+    ("outputs", "sentence"),
     [
         (
             [(0, 5, 1), (1, 6, 3), (3, 7, 4)],
@@ -89,8 +89,8 @@ def test_a_state_that_counts_each_input_once_holds(judged):
         ),
     ],
 )
-def test_a_state_with_other_inputs_than_those_with_committed_outputs_is_torn(judged, said, sentence):
-    document = judged(counted(said), CONTRACT)
+def test_a_state_with_other_inputs_than_those_with_committed_outputs_is_torn(judged, outputs, sentence):
+    document = judged(counted(outputs), CONTRACT)
     assert violated(document) == ["torn-state"]
     assert finding(document, "torn-state")["sentence"] == sentence
 
@@ -99,9 +99,9 @@ def test_a_state_of_a_program_that_promises_at_least_once_may_count_twice(judged
     assert violated(judged(counted([(0, 5, 1), (1, 6, 3), (3, 7, 4)]), {"application": "at-least-once"})) == []
 
 
-@pytest.mark.parametrize("said", [[(0, 5, 1), (1, 6, None), (3, 7, 4)], [(0, 5, 1), (1, None, 7), (3, 7, 4)]])
-def test_a_state_of_which_not_every_output_tells_is_not_judged(judged, said):
-    document = judged(counted(said), CONTRACT)
+@pytest.mark.parametrize("outputs", [[(0, 5, 1), (1, 6, None), (3, 7, 4)], [(0, 5, 1), (1, None, 7), (3, 7, 4)]])
+def test_a_state_of_which_not_every_output_tells_is_not_judged(judged, outputs):
+    document = judged(counted(outputs), CONTRACT)
     assert "torn-state" not in violated(document)
     assert answer(document, "torn-state")["verdict"] == "not exercised"
 
@@ -110,7 +110,7 @@ def test_a_state_of_which_not_every_output_tells_is_not_judged(judged, said):
 # Stores and changelogs
 # --------------------------------------------------------------------------------------------------
 KEY, LOG = "in-0/0/0", "g-counts-changelog-0"
-NOBODY = dict.fromkeys(("timestamp", "producer_id", "producer_epoch", "transactional"))
+UNKNOWN_PRODUCER = dict.fromkeys(("timestamp", "producer_id", "producer_epoch", "transactional"))
 
 
 def store(h, logged, *copies, aborted=(), readable=True, key=KEY):
@@ -124,7 +124,9 @@ def store(h, logged, *copies, aborted=(), readable=True, key=KEY):
     for slot, (position, count) in enumerate(copies, start=2):
         about = {"offset": 0, "kind": "active" if slot == 2 else "standby", "name": "counts", "number": position}
         entries = [about, {"offset": 1, "kind": "counted", "name": key, "number": count}]
-        entries = [{"partition": f"c{slot}:{LOG}", **NOBODY, **one} for one in entries if one["number"] is not None]
+        entries = [
+            {"partition": f"c{slot}:{LOG}", **UNKNOWN_PRODUCER, **entry} for entry in entries if entry["number"] is not None
+        ]
         h.add(-1, "read-store", isolation=None, role="harness", entries=entries)
     return h
 
@@ -166,7 +168,7 @@ def test_a_copy_without_a_key_of_its_changelog_differs_and_one_without_a_positio
 
 
 @pytest.mark.parametrize("lost", [0, 1])
-def test_a_changelog_that_has_lost_records_or_was_not_read_accuses_nobody(judged, lost):
+def test_a_changelog_that_has_lost_records_or_was_not_read_proves_nothing(judged, lost):
     logged = [(0, 1), (1, 2), (2, 3)]
     document = judged_store(judged, logged[:lost] + logged[lost + 1 :], (3, 7))
     assert violated(document) == []
@@ -204,7 +206,7 @@ def test_an_instance_that_did_not_dump_is_named(judged):
 def test_a_changelog_with_other_inputs_than_the_group_has_committed_is_a_wrong_state(judged, logged, key, sentence):
     document = judged_store(judged, logged, (1, logged[0][1]), key=key)
     assert violated(document) == ["wrong-state"]
-    assert sentence in [one["sentence"] for one in document["findings"]]
+    assert sentence in [row["sentence"] for row in document["findings"]]
 
 
 def test_a_program_that_promises_at_least_once_may_have_a_wrong_state(judged):
@@ -213,8 +215,8 @@ def test_a_program_that_promises_at_least_once_may_have_a_wrong_state(judged):
 
 def test_a_key_without_record_in_the_changelog_is_a_wrong_state(judged):
     document = judged_store(judged, [(0, 1)], key="in-0/5/0")
-    sentences = [one["sentence"] for one in document["findings"] if one["anomaly"] == "wrong-state"]
-    assert any("has nothing of the key in-0/0/0, but the group has committed 3 inputs" in one for one in sentences)
+    sentences = [row["sentence"] for row in document["findings"] if row["anomaly"] == "wrong-state"]
+    assert any("has nothing of the key in-0/0/0, but the group has committed 3 inputs" in sentence for sentence in sentences)
 
 
 def program(outputs, aborted=(), group="g", offsets=10, polled=(), per_input=(1, 1), more=(), **declared):
@@ -226,7 +228,7 @@ def program(outputs, aborted=(), group="g", offsets=10, polled=(), per_input=(1,
     h.final({"in-0": [5, 6] if aborted else [5, 6, 7, *more], "out-0": []})
     first = next(op for op in h.ops if op["final"] and op["isolation"] == "read_committed")
     first["outputs"] = rows(h, outputs)
-    said = {
+    detail = {
         "group": group,
         "outputs": per_input,
         "output_partitions": ["out-0"],
@@ -234,7 +236,7 @@ def program(outputs, aborted=(), group="g", offsets=10, polled=(), per_input=(1,
         "drained": True,
         "waited_s": 1.0,
     }
-    h.add(-1, "drain", isolation=None, detail=json.dumps(said | declared))
+    h.add(-1, "drain", isolation=None, detail=json.dumps(detail | declared))
     h.add(-1, "group-offsets", isolation=None, detail=json.dumps({"group": "g", "offsets": {"in-0": offsets}}))
     return h
 
@@ -295,12 +297,14 @@ def test_a_run_without_any_output_is_not_valid(judged):
     assert document["verdict"] == "unknown"
 
 
-def test_outputs_of_nobody_and_of_aborted_inputs_are_phantoms(judged):
+def test_outputs_of_no_input_and_of_aborted_inputs_are_phantoms(judged):
     document = judged(program([(0, 5), (1, 6), (2, 7), (4, None)], aborted=[7]), CONTRACT)
     assert violated(document) == ["phantom-output"]
-    sentences = [one["sentence"] for one in document["findings"]]
-    assert any("which was surely aborted: it is not visible, so the program read what was aborted." in one for one in sentences)
-    assert any("names no input of this run" in one for one in sentences)
+    sentences = [row["sentence"] for row in document["findings"]]
+    assert any(
+        "which was surely aborted: it is not visible, so the program read what was aborted." in sentence for sentence in sentences
+    )
+    assert any("names no input of this run" in sentence for sentence in sentences)
 
 
 @pytest.mark.parametrize("deletes", [{"retention": "60000"}, {"compaction": "true"}])

@@ -23,13 +23,13 @@ GROUP, CONNECTOR = "fp-connect", "fp-connect/source"
 
 def status(*failed, trace=TRACE, state="FAILED"):
     """An answer about the connector's state: some of three tasks have failed, the others wait."""
-    tasks = [{"id": one, "state": state if one in failed else "UNASSIGNED", "trace": trace} for one in range(3)]
+    tasks = [{"id": task, "state": state if task in failed else "UNASSIGNED", "trace": trace} for task in range(3)]
     return {"method": "GET", "path": "/connectors/source/status", "status": 200, "answer": {"tasks": tasks}}
 
 
 def restart(*restarted):
     """A request to restart tasks, and the answer that these are; none: what becomes of it is not known."""
-    tasks = [{"id": one, "state": "RESTARTING" if one in restarted else "UNASSIGNED"} for one in range(3)]
+    tasks = [{"id": task, "state": "RESTARTING" if task in restarted else "UNASSIGNED"} for task in range(3)]
     return {"method": "POST", "path": "/connectors/source/restart", "answer": {"tasks": tasks} if restarted else None}
 
 
@@ -43,7 +43,7 @@ class Log:
     groups, compacted, slack_ms = (GROUP,), False, 500
 
     def __init__(self, requests, fenced=(11_000,), tasks=2, counted=None, leaders=()):
-        self.requests = [{**one, "end": now * 10**6} for now, one in requests]
+        self.requests = [{**request, "end": now * 10**6} for now, request in requests]
         self.generations = [Generation(CONNECTOR, tasks, entry(10_000, 5), 10_000, 10_000)]
         counts = [(1000, 3), *([] if counted is None else [(counted, 9)])]
         self.task_counts = [TaskCount(CONNECTOR, 3, entry(now, offset), now) for now, offset in counts]
@@ -58,11 +58,11 @@ class Log:
 
 
 def judged(requests, faults=(), lives=(), **log):
-    """How often the promise was met and violated."""
-    history = SimpleNamespace(of_kind=lambda *_: pa.table({"time": pa.array([one * 10**6 for one in lives], pa.int64())}))
+    """Counts of how often the promise was met and violated, and its measured text."""
+    history = SimpleNamespace(of_kind=lambda *_: pa.table({"time": pa.array([now * 10**6 for now in lives], pa.int64())}))
     run = SimpleNamespace(fencing_s=FENCING_S, faults=faults, history=history)
-    found = given_up_in_time(run, Log(requests, **log))
-    return found.met, found.violated, found.measured
+    row = given_up_in_time(run, Log(requests, **log))
+    return row.met, row.violated, row.measured
 
 
 def endless(until=400_000):
@@ -88,7 +88,11 @@ def test_a_worker_that_waits_no_longer_for_its_leader_ends_no_round():
     requests = [(105_000, status(1))]
     for now in (41_000, 72_000):
         requests += [(now, status(0, trace=UNANSWERED)), (now + 1000, restart(0)), (now + 2000, status())]
-    assert judged(sorted(requests, key=lambda one: one[0])) == (3, 0, "by these settings after 100 s, here after 95.0 s at most")
+    assert judged(sorted(requests, key=lambda pair: pair[0])) == (
+        3,
+        0,
+        "by these settings after 100 s, here after 95.0 s at most",
+    )
 
 
 def test_a_round_that_newer_configurations_end_is_not_given_up():
@@ -126,7 +130,7 @@ def test_a_round_that_may_still_end_in_time_is_not_judged():
 
 
 @pytest.mark.parametrize("faults", [[(5 * 10**9, 320 * 10**9)], [(200 * 10**9, None)], None], ids=["healed", "active", "unknown"])
-def test_while_faults_are_active_nobody_has_to_give_up(faults):
+def test_while_faults_are_active_no_leader_has_to_give_up(faults):
     requests = endless(301_000 if faults and not faults[0][1] else 400_000)
     assert judged(requests, faults, fenced=(101_000,))[:2] == (0, 0)
 
@@ -138,10 +142,10 @@ def test_while_faults_are_active_nobody_has_to_give_up(faults):
 )
 def test_another_round_may_have_begun(turn):
     more = [(90_000, turn.pop("more"))] if "more" in turn else []
-    assert judged(sorted([*endless(180_000), *more], key=lambda one: one[0]), **turn)[:2] == (0, 0)
+    assert judged(sorted([*endless(180_000), *more], key=lambda pair: pair[0]), **turn)[:2] == (0, 0)
 
 
-@pytest.mark.parametrize("log", [{"fenced": ()}, {"tasks": 0}], ids=["nobody was fenced", "no task is configured"])
+@pytest.mark.parametrize("log", [{"fenced": ()}, {"tasks": 0}], ids=["no task was fenced", "no task is configured"])
 def test_where_no_round_is_known_to_have_begun_none_is_missing(log):
     assert judged(endless(), **log)[:2] == (0, 0)
 
@@ -161,15 +165,15 @@ def story(requests):
     log.configure("generation", 2)
     log.now = 11_000
     log.fence(0)
-    found = log.ops
-    like = {**found[0], "process": 3, "f": "rest", "role": "conductor", "mops": [], "final": False}
+    ops = log.ops
+    like = {**ops[0], "process": 3, "f": "rest", "role": "conductor", "mops": [], "final": False}
     for number, (now, request) in enumerate(requests):
         at = {"index": 1000 + number, "op": number, "time": now * 10**6, "end": now * 10**6}
-        found.append({**like, **at, "detail": json.dumps(request)})
+        ops.append({**like, **at, "detail": json.dumps(request)})
     row = log.logs["t-0"][0]
     at = (row["timestamp"] - EPOCH_MS) * 10**6
     read = {"process": 4, "role": "reader", "f": "poll", "index": 9000, "op": 0, "time": at, "end": at, "entries": [row]}
-    return [*found, {**like, **read}]
+    return [*ops, {**like, **read}]
 
 
 @pytest.mark.parametrize(
@@ -183,7 +187,9 @@ def story(requests):
 )
 def test_the_row_of_the_table(tmp_path, requests, known, counts):
     document = judge_here(tmp_path, story(requests), CONTRACT, CHECKS, connect={"4.3.0": known})
-    (row,) = (one for one in answer(document, "connect-promise")["table"] if one["situation"].startswith("the leader cannot"))
+    (row,) = (
+        match for match in answer(document, "connect-promise")["table"] if match["situation"].startswith("the leader cannot")
+    )
     assert (row["met"], row["violated"]) == counts
     assert ("by these settings after 100 s" in row["demanded"]) == bool(known)
     assert violated(document) == (["connect-promise"] if counts[1] else [])

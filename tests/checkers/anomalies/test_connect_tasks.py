@@ -26,7 +26,7 @@ def compare(folder, seed):
     history = ConnectHistory(ops)
     expected = {name: twin(history) for name, twin in TWINS.items()}
     assert by_records(pq.read_table(folder / "anomalies.parquet").to_pylist(), history) == expected, seed
-    return {name for name, found in expected.items() if found}
+    return {name for name, matches in expected.items() if matches}
 
 
 def test_random_leaders_and_tasks_are_judged_as_by_the_reference(tmp_path):
@@ -43,9 +43,9 @@ def test_many_random_leaders_and_tasks_are_judged_as_by_the_reference(tmp_path, 
 def test_check_and_slow_twin_find_in_the_docstrings_example_what_it_says(tmp_path, name):
     example = ConnectExample(next(check for check in CHECKS if check.name == name))
     judge_here(tmp_path, example.ops, CONTRACT, CHECKS)
-    findings = [one for one in pq.read_table(tmp_path / "anomalies.parquet").to_pylist() if one["anomaly"] == name]
-    rows = {(row["role"], plain_name(row["partition"]), row["offset"]) for one in findings for row in one["records"]}
-    assert rows == example.found() != set()
+    findings = [row for row in pq.read_table(tmp_path / "anomalies.parquet").to_pylist() if row["anomaly"] == name]
+    rows = {(row["role"], plain_name(row["partition"]), row["offset"]) for anomaly in findings for row in anomaly["records"]}
+    assert rows == example.expected() != set()
     assert f"Slow twin: `{TWINS[name].__name__}` in tests/support/connect_reference.py." in example.text
     history = ConnectHistory(example.ops)
     assert by_records(findings, history)[name] == TWINS[name](history)
@@ -83,7 +83,7 @@ def judged(folder, story, contract=None, **plan):
 
 
 def promise(document, beginning):
-    """How often a row of the table was met and violated."""
+    """Counts of how often a row of the table was met and violated."""
     rows = answer(document, "connect-promise")["table"]
     return next((row["met"], row["violated"]) for row in rows if row["situation"].startswith(beginning))
 
@@ -183,7 +183,7 @@ def test_a_connector_that_is_stopped_has_configurations_without_tasks(tmp_path):
     assert violated(judged(tmp_path, story)) == []
 
 
-def test_an_older_generation_that_nobody_fenced_is_a_zombie(tmp_path):
+def test_an_older_generation_that_was_not_fenced_is_a_zombie(tmp_path):
     story = lawful(3, 2, fenced=0)
     story.now += 2000
     story.write(2)
@@ -224,7 +224,7 @@ def test_any_worker_writes_states_and_levels_of_loggers(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("asked", "answered", "situation", "counts"),
+    ("settings", "answered", "situation", "counts"),
     [
         ({"exactly.once.support": "required", "answer.exactly.once": "null"}, 400, "exactly.once.support", (1, 0)),
         ({"exactly.once.support": "required", "answer.exactly.once": "unsupported"}, 201, "exactly.once.support", (0, 1)),
@@ -233,10 +233,10 @@ def test_any_worker_writes_states_and_levels_of_loggers(tmp_path):
         ({"transaction.boundary": "poll", "answer.boundaries": "unsupported"}, 201, "transaction.boundary", (0, 0)),
     ],
 )
-def test_a_configuration_that_a_connector_cannot_keep_has_to_be_refused(tmp_path, asked, answered, situation, counts):
-    body = {"connector.class": "fencepost.NumberedSource", **asked}
+def test_a_configuration_that_a_connector_cannot_keep_has_to_be_refused(tmp_path, settings, answered, situation, counts):
+    body = {"connector.class": "fencepost.NumberedSource", **settings}
     story = lawful()
-    story.asked = [json.dumps({"method": "PUT", "path": "/connectors/source/config", "body": body, "status": answered})]
+    story.requests = [json.dumps({"method": "PUT", "path": "/connectors/source/config", "body": body, "status": answered})]
     document = judged(tmp_path, story)
     assert promise(document, situation) == counts
     assert violated(document) == (["connect-promise"] if counts[1] else [])
@@ -245,10 +245,10 @@ def test_a_configuration_that_a_connector_cannot_keep_has_to_be_refused(tmp_path
 def test_a_task_that_failed_has_to_say_why(tmp_path):
     tasks = [{"id": 0, "state": "FAILED", "trace": "Failed to perform round of zombie fencing"}, {"id": 1, "state": "RUNNING"}]
     story = lawful()
-    story.asked = [json.dumps({"method": "GET", "status": 200, "answer": {"tasks": tasks}})] * 2
+    story.requests = [json.dumps({"method": "GET", "status": 200, "answer": {"tasks": tasks}})] * 2
     assert promise(judged(tmp_path, story), "the leader could not fence") == (1, 0)
     tasks[0]["trace"] = ""
-    story.asked = [json.dumps({"method": "GET", "status": 200, "answer": {"tasks": tasks}})]
+    story.requests = [json.dumps({"method": "GET", "status": 200, "answer": {"tasks": tasks}})]
     assert violated(judged(tmp_path, story)) == ["connect-promise"]
 
 
@@ -262,7 +262,7 @@ def test_a_task_may_abort_a_transaction_without_a_record(tmp_path, every, trace,
         story.write(1)
     body = {"connector.class": "fencepost.NumberedSource", "abort.empty.every": every, "transaction.records": 1}
     tasks = [{"id": 0, "state": "FAILED" if trace else "RUNNING", "trace": trace}]
-    story.asked = [
+    story.requests = [
         json.dumps({"method": "PUT", "path": "/connectors/source/config", "body": body, "status": 201}),
         json.dumps({"method": "GET", "status": 200, "answer": {"tasks": tasks}}),
     ]
@@ -283,7 +283,7 @@ def test_a_task_may_abort_a_transaction_without_a_record(tmp_path, every, trace,
 )
 def test_a_restart_is_refused_by_connect_and_not_by_what_is_broken(tmp_path, answered, met):
     story = lawful()
-    story.asked = [json.dumps({"method": "POST", "path": "/connectors/source/tasks/0/restart", "answer": answered})]
+    story.requests = [json.dumps({"method": "POST", "path": "/connectors/source/tasks/0/restart", "answer": answered})]
     assert promise(judged(tmp_path, story), "a restart of tasks") == (met, 0)
 
 
@@ -326,7 +326,7 @@ RESET = {"method": "DELETE", "path": "/connectors/source/offsets"}
 def altered(request, number, position, certain=True):
     """Task 0 stores the offset 4, the offset is altered, and task 1 begins at a position."""
     story = lawful()
-    story.asked = [json.dumps(request)]
+    story.requests = [json.dumps(request)]
     offset = "fp-connect-offsets-0", "offset", "a"
     story.transaction(task_id(0), [("t-0", "record", "a", 4), (*offset, 4)])
     story.start(0)
@@ -370,7 +370,7 @@ def test_a_worker_that_alters_offsets_starts_no_task(tmp_path):
     story.start(0)
     story.transaction(task_id(0), [("fp-connect-offsets-0", "offset", "a", 20)])
     assert violated(judged(tmp_path, story)) == ["unfenced-start"]
-    story.asked = [json.dumps(ALTER)]
+    story.requests = [json.dumps(ALTER)]
     assert violated(judged(tmp_path, story)) == []
 
 
@@ -394,12 +394,12 @@ def test_a_configuration_topic_with_holes_proves_nothing(tmp_path):
 # --------------------------------------------------------------------------------------------------
 # Workers on another Kafka cluster than the records
 # --------------------------------------------------------------------------------------------------
-def found_in(folder, story):
-    """What is found in a history, by records, and how much was compared."""
+def findings_in(folder, story):
+    """Records of the findings in a history, and how much each check compared."""
     document = judge_here(folder, story.ops, CONTRACT, CHECKS)
     findings = pq.read_table(folder / "anomalies.parquet").to_pylist()
-    rows = [(one["anomaly"], row["role"], row["partition"].removeprefix("second/"), row["offset"])
-            for one in findings for row in one["records"]]  # fmt: skip
+    rows = [(anomaly["anomaly"], row["role"], row["partition"].removeprefix("second/"), row["offset"])
+            for anomaly in findings for row in anomaly["records"]]  # fmt: skip
     return sorted(rows), {name: answer(document, name)["compared"] for name in TWINS}
 
 
@@ -408,7 +408,7 @@ def test_where_the_workers_are_changes_no_answer(tmp_path, seeds):
     """Two logs have one name, and two producers one id."""
     for seed in seeds:
         stories = [random_story(Random(seed), elsewhere) for elsewhere in (True, False)]
-        assert found_in(tmp_path, stories[0]) == found_in(tmp_path, stories[1]), seed
+        assert findings_in(tmp_path, stories[0]) == findings_in(tmp_path, stories[1]), seed
 
 
 def test_who_is_fenced_on_the_workers_cluster_is_not_fenced(tmp_path):
@@ -460,10 +460,10 @@ def test_another_connect_cluster_changes_no_answer(tmp_path, seeds):
     """Its connector has the same name, and each is judged by itself."""
     for seed in seeds:
         story = random_story(Random(seed))
-        alone, _ = found_in(tmp_path, story)
+        alone, _ = findings_in(tmp_path, story)
         other = lawful(bumping=story.bumping)
         story.beside = [other]
-        both, compared = found_in(tmp_path, story)
+        both, compared = findings_in(tmp_path, story)
         assert both == alone, seed
         assert compared["config-topic-writer"] >= 4
 

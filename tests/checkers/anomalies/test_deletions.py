@@ -1,7 +1,7 @@
 """Topics of a connector that were deleted and created again: what that permits, and what is judged all the same.
 
 Times are in ms after EPOCH_MS. The first deletion begins at 1,000, and every broker knows the new topic at 3,000; what is nearer
-than half a second is not told apart.
+than half a second is not distinguished.
 """
 
 import json
@@ -20,7 +20,7 @@ GONE, BACK = 1_000, 3_000
 
 
 class Logs:
-    """What the leaders have of the present topics, t with records and o with offsets: the transactions of producer 7."""
+    """Logs of the leaders of the present topics, t with records and o with offsets: the transactions of producer 7."""
 
     def __init__(self):
         self.rows, self.epoch = {"t-0": [], "o-0": []}, 0
@@ -48,7 +48,7 @@ class Logs:
         h.final({"t-0": []})
         final = next(op for op in h.ops if op["final"] and op["f"] == "poll" and op["isolation"] == "read_committed")
         unknown = {"producer_id": None, "producer_epoch": None, "transactional": None}
-        final["entries"] = [{**one, **unknown} for one in self.rows["t-0"] if one["kind"] == "record"]
+        final["entries"] = [{**entry, **unknown} for entry in self.rows["t-0"] if entry["kind"] == "record"]
         h.add(-1, "read-log", isolation=None, entries=[row for rows in self.rows.values() for row in rows])
         full = {"connect": "enabled", "transactional": "false", "topic_deletions": contract}
         if receipts is not None:
@@ -66,13 +66,13 @@ def deletion(topic, gone=GONE, back=BACK, number=0):
 def outcome(document, name):
     """Of an anomaly: what is forbidden of it and what is permitted, as pairs of verdict and number of findings."""
     return tuple(
-        next(((one["verdict"], one["count"]) for one in document[part] if one["name"] == name), None)
+        next(((row["verdict"], row["count"]) for row in document[part] if row["name"] == name), None)
         for part in ("properties", "allowed")
     )
 
 
 def sentences(document, name):
-    return [one["sentence"] for one in document["findings"] if one["anomaly"] == name]
+    return [row["sentence"] for row in document["findings"] if row["anomaly"] == name]
 
 
 # --------------------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ def test_a_task_may_begin_again_for_want_of_its_offsets(tmp_path):
     assert violated(document) == []
     assert outcome(document, "source-duplicate") == (("held", 0), ("violated", 1))
     assert outcome(document, "source-offset-torn") == (("held", 0), None)
-    compared = {one["name"]: one["compared"] for one in document["properties"]}
+    compared = {row["name"]: row["compared"] for row in document["properties"]}
     assert (compared["source-offset-torn"], compared["source-loss"]) == (3, 7)  # those that surely began afterwards
 
 
@@ -183,13 +183,13 @@ def test_an_offset_that_goes_back_in_the_present_topic_goes_back(tmp_path):
 
 
 # --------------------------------------------------------------------------------------------------
-# What cannot be told apart
+# What cannot be distinguished
 # --------------------------------------------------------------------------------------------------
 def answers(document, *names):
-    return {(one["verdict"], one["reason"]) for one in document["properties"] if one["name"] in names}
+    return {(row["verdict"], row["reason"]) for row in document["properties"] if row["name"] in names}
 
 
-def test_while_nobody_knows_when_the_topic_was_back_nobody_is_accused(tmp_path):
+def test_until_the_time_of_recreation_is_known_nothing_is_violated(tmp_path):
     why = "when every broker knew t, which was deleted and created again, is not known"
     document = torn_by_deletion().judged(tmp_path, "records", [deletion("t", back=None)])
     assert answers(document, "source-loss", "source-offset-torn") == {("unknown", why)}
@@ -199,7 +199,7 @@ def test_while_nobody_knows_when_the_topic_was_back_nobody_is_accused(tmp_path):
     assert answers(document, "source-duplicate", "source-offset-torn") == {("unknown", why.replace("knew t", "knew o"))}
 
 
-def test_where_the_receipts_are_lost_nobody_knows_what_was_deleted(tmp_path):
+def test_without_receipts_deletions_are_unknown(tmp_path):
     document = begun_again().judged(tmp_path, "records, offsets", None)
     assert answers(document, *NAMES[:3]) == {("unknown", "which topics faults deleted is not known")}
 
@@ -237,9 +237,9 @@ def rightly(folder, seed):
         assert (document["verdict"], violated(document)) == ("valid", []), (seed, deleted)
         for lie, name in (("skip", "source-loss"), ("repeat", "source-duplicate")):
             liar = DeletedTopics(seed, deleted, lie, story.quiet_since + 5_000)
-            found = violated(judged(folder, liar))
+            names = violated(judged(folder, liar))
             resent = lie == "skip" and liar.lied_at in liar.positions  # by a task that has begun again
-            assert (name in found) is not resent, (seed, deleted, lie)
+            assert (name in names) is not resent, (seed, deleted, lie)
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

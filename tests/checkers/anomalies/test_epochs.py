@@ -42,21 +42,21 @@ def judged(folder, h, *rows):
 
 def test_epochs_that_grow_hold(tmp_path):
     h = two_instances()
-    found, _ = judged(
+    outcome, _ = judged(
         tmp_path,
         h,
         *((node, "t-0", 5, 3, 1, "record", h.v("t-0", 5)) for node in ("n1", "n2")),
         ("n1", "t-0", 6, 3, 1, "COMMIT", None),
         ("n1", "t-1", 7, 3, 2, "record", h.v("t-1", 7)),
     )
-    assert (found["verdict"], found["compared"]) == ("held", 2)
+    assert (outcome["verdict"], outcome["compared"]) == ("held", 2)
 
 
 def test_an_older_epoch_above_a_newer_one_in_a_log_is_found(tmp_path):
     h = two_instances()
     rows = ("n1", "t-0", 3, 3, 2, "ABORT", None), ("n1", "t-0", 5, 3, 1, "record", h.v("t-0", 5))
-    found, document = judged(tmp_path, h, *rows)
-    assert found["verdict"] == "violated"
+    outcome, document = judged(tmp_path, h, *rows)
+    assert outcome["verdict"] == "violated"
     assert "epoch 1 of producer id 3" in finding(document, "epoch-regression")["sentence"]
 
 
@@ -74,7 +74,7 @@ def test_an_older_epoch_above_a_newer_one_in_a_log_is_found(tmp_path):
         ),
     ],
 )
-def test_nobody_is_named_who_did_not_write_what_goes_back(tmp_path, rows, words):
+def test_no_writer_is_named_for_a_regression_that_it_did_not_write(tmp_path, rows, words):
     h = two_instances()
     known = {5: h.v("t-0", 5)}
     _, document = judged(tmp_path, h, *(("n1", "t-0", at, pid, epoch, kind, known.get(at)) for at, pid, epoch, kind in rows))
@@ -97,8 +97,8 @@ def test_an_instance_with_the_epoch_of_the_one_before_is_found(tmp_path):
     """In other partitions, so that no log shows it by itself."""
     h = two_instances()
     rows = ("n1", "t-0", 5, 3, 2, "record", h.v("t-0", 5)), ("n1", "t-1", 7, 3, 2, "record", h.v("t-1", 7))
-    found, document = judged(tmp_path, h, *rows)
-    assert found["verdict"] == "violated"
+    outcome, document = judged(tmp_path, h, *rows)
+    assert outcome["verdict"] == "violated"
     assert [record["v"] for record in finding(document, "epoch-regression")["records"]] == [h.v("t-1", 7)]
 
 
@@ -122,6 +122,6 @@ def test_logs_of_another_run_are_no_evidence(tmp_path):
     assert judged(tmp_path, h, *rows)[0]["verdict"] == "violated"
     ManifestWriter(tmp_path, open_run(tmp_path).plan, 1).complete()
     assert judged(tmp_path, h, *rows)[0]["verdict"] == "violated"
-    found, _ = judged(tmp_path, h, *rows, ("n1", "t-1", 7, 3, 1, "record", h.v("t-1", 7)))
-    assert found["verdict"] == "unknown"
-    assert "its checksum is another" in found["reason"]
+    outcome, _ = judged(tmp_path, h, *rows, ("n1", "t-1", 7, 3, 1, "record", h.v("t-1", 7)))
+    assert outcome["verdict"] == "unknown"
+    assert "its checksum is another" in outcome["reason"]

@@ -38,8 +38,8 @@ EXAMPLES = {name: Example(number, check) for number, (name, check) in enumerate(
 def findings(tmp_path_factory):
     """The findings in one history of all examples, which share nothing with each other; and the operations of that."""
     folder = tmp_path_factory.mktemp("examples")
-    settled = {partition: offsets for one in EXAMPLES.values() for partition, offsets in one.settled.items()}
-    ops = with_settling([op for one in EXAMPLES.values() for op in one.ops], settled)
+    settled = {partition: offsets for example in EXAMPLES.values() for partition, offsets in example.settled.items()}
+    ops = with_settling([op for example in EXAMPLES.values() for op in example.ops], settled)
     (folder / "plan.json").write_text(json.dumps({"contract": {**CONTRACT, "consumption": "recorded"}}))
     write_history(folder, ops)
     judge(open_run(folder), here=True)
@@ -49,22 +49,22 @@ def findings(tmp_path_factory):
 def of_example(name, findings):
     """The findings of a check in the partitions of its own example."""
     topic = f"{EXAMPLES[name].topic}-"
-    return [one for one in findings if one["anomaly"] == name and one["records"][0]["partition"].startswith(topic)]
+    return [row for row in findings if row["anomaly"] == name and row["records"][0]["partition"].startswith(topic)]
 
 
 @pytest.mark.parametrize("name", CHECKS)
 def test_a_check_finds_in_its_example_what_its_docstring_says(findings, name):
-    expected = EXAMPLES[name].found()
+    expected = EXAMPLES[name].expected()
     assert expected
-    assert EXAMPLES[name].as_found(of_example(name, findings[0])) == expected
+    assert EXAMPLES[name].as_worded(of_example(name, findings[0])) == expected
 
 
 @pytest.mark.parametrize("name", CHECKS)
 def test_the_slow_twin_named_in_the_docstring_finds_the_same_in_the_example(findings, name):
     twin = ALL_TWINS[name]
     assert f"Slow twin: `{twin.__name__}` in tests/{twin.__module__.replace('.', '/')}.py." in EXAMPLES[name].text
-    found, ops = findings
-    own = of_example(name, found)
+    rows, ops = findings
+    own = of_example(name, rows)
     mine = _in_form(name, own, ops)
     others = {"mops": [], "chains": [], "offsets": [], "f": "poll"}  # leaves the numbers of the operations as they are
     alone = [op if op in EXAMPLES[name].ops or op["f"] == "settle" else {**op, **others} for op in ops]
@@ -78,7 +78,7 @@ def _in_form(name, own, ops):
         return pipeline_reference.by_records(own)[name]
     if name in hanging_reference.TWINS:
         return hanging_reference.by_records(own)[name]
-    return by_records(own, ops)[name] if name in TWINS else {record["v"] for one in own for record in one["records"]}
+    return by_records(own, ops)[name] if name in TWINS else {record["v"] for row in own for record in row["records"]}
 
 
 def test_every_check_but_those_of_cycles_has_an_example():

@@ -31,7 +31,7 @@ def fenced(**fields):
     return h
 
 
-def found(tmp_path, h):
+def judged(tmp_path, h):
     document = judge_here(tmp_path, h.ops)
     return [name for name in violated(document) if name in (*NAMES, "lost-write")], document
 
@@ -39,23 +39,23 @@ def found(tmp_path, h):
 def test_a_commit_after_the_fencing_that_shows_is_a_zombies(tmp_path):
     h = fenced()
     h.final({"t-0": [5, 8]})
-    names, document = found(tmp_path, h)
+    names, document = judged(tmp_path, h)
     assert names == ["zombie-commit"]
-    one = finding(document, "zombie-commit")
-    assert one["operations"] == [1, 2]
-    assert "process 1 had finished initialising the same transactional id" in one["sentence"]
+    zombie = finding(document, "zombie-commit")
+    assert zombie["operations"] == [1, 2]
+    assert "process 1 had finished initialising the same transactional id" in zombie["sentence"]
 
 
 def test_so_is_one_of_unknown_outcome_that_shows(tmp_path):
     h = fenced(type="info")
     h.final({"t-0": [5, 8]})
-    assert found(tmp_path, h)[0] == ["zombie-commit"]
+    assert judged(tmp_path, h)[0] == ["zombie-commit"]
 
 
 def test_a_refused_commit_that_shows_nothing_is_what_fencing_is_for(tmp_path):
     h = fenced(type="info")
     h.final({"t-0": [8]}, {"t-0": [5, 8]})
-    names, document = found(tmp_path, h)
+    names, document = judged(tmp_path, h)
     assert names == []
     assert answer(document, "zombie-commit")["compared"] == 1
 
@@ -65,7 +65,7 @@ def test_an_acknowledged_commit_of_a_fenced_instance_that_shows_nothing_is_a_fal
     for held in ([5, 8], [8]):
         h = fenced()
         h.final({"t-0": [8]}, {"t-0": held})
-        names, document = found(tmp_path, h)
+        names, document = judged(tmp_path, h)
         assert names == ["false-ack"]
         assert "had fenced it" in finding(document, "false-ack")["sentence"]
 
@@ -77,18 +77,18 @@ def test_a_record_sent_after_the_fencing_is_a_zombies_write_and_not_also_its_com
     h.txn(0, {"t-0": [5]}, **ID)
     h.txn(1, {"t-0": [8]}, **ID)
     h.final({"t-0": [5, 8]})
-    names, document = found(tmp_path, h)
+    names, document = judged(tmp_path, h)
     assert names == ["zombie-write"]
     assert finding(document, "zombie-write")["includes"] == ["zombie-commit"]
 
 
-def test_nobody_is_fenced_by_another_id_or_by_one_that_may_have_come_first(tmp_path):
+def test_another_id_or_an_instance_that_may_have_come_first_fences_no_instance(tmp_path):
     for fields in ({"transactional_id": "other"}, {"type": "info"}, {"time": 1}):
         h = History()
         initialise(h, 0)
         interrupted(h, 0, {"t-0": [5]}, lambda h=h, fields=fields: initialise(h, 1, **fields))
         h.final({"t-0": [5]})
-        names, document = found(tmp_path, h)
+        names, document = judged(tmp_path, h)
         assert (names, answer(document, "zombie-commit")["verdict"]) == ([], "not exercised")
 
 
@@ -98,7 +98,7 @@ def test_an_instance_that_initialises_again_is_a_new_one(tmp_path):
         initialise(h, process)
     h.txn(0, {"t-0": [5]}, **ID)
     h.final({"t-0": [5]})
-    assert found(tmp_path, h)[0] == []
+    assert judged(tmp_path, h)[0] == []
 
 
 def test_a_transaction_that_only_read_uncommitted_returns_was_never_committed(tmp_path):
@@ -106,23 +106,23 @@ def test_a_transaction_that_only_read_uncommitted_returns_was_never_committed(tm
     h.txn(0, {"t-0": [5], "t-1": [3]})
     h.txn(1, {"t-0": [8], "t-1": [6]})
     h.final({"t-0": [8], "t-1": [6]}, {"t-0": [5, 8], "t-1": [6]})
-    names, document = found(tmp_path, h)
+    names, document = judged(tmp_path, h)
     assert names == ["false-ack"]
     assert len(finding(document, "false-ack")["records"]) == 2
 
 
-def test_one_that_nobody_returns_is_lost_and_one_that_somebody_got_was_committed(tmp_path):
+def test_a_transaction_that_no_reader_returns_is_lost_and_one_that_a_reader_got_was_committed(tmp_path):
     h = History()
     h.txn(0, {"t-0": [5]})
     h.txn(1, {"t-0": [8]})
     h.poll(3, {"t-0": [8]})
     h.final({"t-0": []}, {"t-0": [8]})
-    assert found(tmp_path, h)[0] == ["lost-write"]
+    assert judged(tmp_path, h)[0] == ["lost-write"]
 
 
 def test_without_an_initialise_no_zombie_is_looked_for(tmp_path):
     h = History()
     h.txn(0, {"t-0": [5]}, **ID)
     h.final({"t-0": [5]})
-    document = found(tmp_path, h)[1]
+    document = judged(tmp_path, h)[1]
     assert "no `initialise` operation" in answer(document, "zombie-write")["reason"]

@@ -1,4 +1,4 @@
-"""What coordinators and leaders answered about transactions: those that hang, answers that cannot be true, and lawful ones."""
+"""Answers of coordinators and leaders about transactions: those that hang, answers that cannot be true, and lawful ones."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ CHECKS = [hanging_transaction, misreported_transaction]
 
 
 def stated(state="Ongoing", timeout_s=15, name="id", started=1, partitions=("t-0",), producer=7):
-    one = {"transactional_id": name, "producer_id": producer, "epoch": 0, "state": state}
-    return {**one, "timeout_ms": timeout_s * 1000, "started_ms": started, "partitions": list(partitions)}
+    transaction = {"transactional_id": name, "producer_id": producer, "epoch": 0, "state": state}
+    return {**transaction, "timeout_ms": timeout_s * 1000, "started_ms": started, "partitions": list(partitions)}
 
 
 def opened(offset, partition="t-0", producer=7):
@@ -39,7 +39,7 @@ def listing(h, at_s, transactions=(), opened=(), quiet_s=None, type="ok", **fiel
     h.add(-1, "list-transactions", type=type, isolation=None, role="harness", detail=json.dumps(value))
 
 
-def found(tmp_path, h):
+def judged(tmp_path, h):
     document = judge_here(tmp_path, h.ops, checks=CHECKS)
     return violated(document), document
 
@@ -58,7 +58,7 @@ def test_a_last_transaction_without_records_is_named(tmp_path):
     h.txn(0, {}, **ID)
     for at_s in (5, 6):
         listing(h, at_s, [stated()])
-    names, document = found(tmp_path, h)
+    names, document = judged(tmp_path, h)
     assert names == ["misreported-transaction"]
     assert finding(document, "misreported-transaction")["sentence"].startswith("Transaction 1 of process 0 was acknowledged as")
 
@@ -67,7 +67,7 @@ def test_a_transaction_that_its_coordinator_keeps_beyond_its_timeout_hangs(tmp_p
     h = killed()
     for at_s in (5, 20, 32):
         listing(h, at_s, [stated()], [opened(7)])
-    names, document = found(tmp_path, h)
+    names, document = judged(tmp_path, h)
     assert names == ["hanging-transaction"]
     sentence = finding(document, "hanging-transaction")["sentence"]
     assert "of id is Ongoing at its coordinator, and its timeout is 15 s: so it was for 27 s" in sentence
@@ -85,14 +85,14 @@ def test_it_does_not_where_it_had_no_time_to_end(tmp_path, times, fields):
     h = killed()
     for at_s in times:
         listing(h, at_s, [stated()], [opened(7)], **fields)
-    assert found(tmp_path, h)[0] == []
+    assert judged(tmp_path, h)[0] == []
 
 
 def test_nor_do_two_transactions_one_after_the_other(tmp_path):
     h = killed()
     for at_s in (5, 40):
         listing(h, at_s, [stated(started=at_s)], [opened(at_s)])
-    names, document = found(tmp_path, h)
+    names, document = judged(tmp_path, h)
     assert names == []
     assert answer(document, "hanging-transaction")["compared"] == 4
 
@@ -118,7 +118,7 @@ def test_what_a_clock_that_was_ahead_has_stamped_is_due_later(tmp_path, fault, u
     for at_s in (9, until_s):
         listing(h, at_s, [stated()], [opened(7)], quiet_s=max(0, at_s - 10))
     write_faults(tmp_path, fault)
-    assert found(tmp_path, h)[0] == ["hanging-transaction"] * guilty
+    assert judged(tmp_path, h)[0] == ["hanging-transaction"] * guilty
 
 
 @pytest.mark.parametrize(("faults", "verdict"), [((), "violated"), ((clock(5.0),), "violated"), ((clock(),), "unknown")])
@@ -127,9 +127,9 @@ def test_a_last_stable_offset_waits_for_such_a_transaction_too(tmp_path, faults,
     h.now = 60 * SECOND
     h.settle({"t-0": (7, 9)}, type="info", bound_s=25.0)
     write_faults(tmp_path, *faults)
-    one = answer(judge_here(tmp_path, h.ops, checks=[lso_stall]), "lso-stall")
-    assert one["verdict"] == verdict
-    assert ("whose clock was ahead" in one["reason"]) == (verdict == "unknown")
+    stall = answer(judge_here(tmp_path, h.ops, checks=[lso_stall]), "lso-stall")
+    assert stall["verdict"] == verdict
+    assert ("whose clock was ahead" in stall["reason"]) == (verdict == "unknown")
 
 
 def test_what_hung_before_a_clock_was_ahead_hangs(tmp_path):
@@ -137,37 +137,37 @@ def test_what_hung_before_a_clock_was_ahead_hangs(tmp_path):
     for at_s in (5, 40):
         listing(h, at_s, [stated()], [opened(7)])
     write_faults(tmp_path, {**clock(healed_s=60), "injected_ns": 50 * SECOND})
-    assert found(tmp_path, h)[0] == ["hanging-transaction"]
+    assert judged(tmp_path, h)[0] == ["hanging-transaction"]
 
 
-def test_without_receipts_of_planned_faults_nobody_knows_of_clocks(tmp_path):
+def test_without_receipts_of_planned_faults_clocks_are_unknown(tmp_path):
     h = killed()
     for at_s in (5, 40):
         listing(h, at_s, [stated()], [opened(7)])
     document = judge_here(tmp_path, h.ops, checks=CHECKS, schedule=[{"id": 0, "kind": "clock-skew"}])
-    one = answer(document, "hanging-transaction")
-    assert (one["verdict"], "whether a broker's clock was ahead is not known" in one["reason"]) == ("unknown", True)
+    outcome = answer(document, "hanging-transaction")
+    assert (outcome["verdict"], "whether a broker's clock was ahead is not known" in outcome["reason"]) == ("unknown", True)
 
 
 def test_the_report_says_that_questions_broke_off(tmp_path):
     h = killed()
     listing(h, 5)
     h.add(-1, "list-transactions", type="info", isolation=None, role="harness", detail=json.dumps({"ended": "TypeError: x"}))
-    assert any("ended with TypeError: x" in text for text in found(tmp_path, h)[1]["weakened"])
+    assert any("ended with TypeError: x" in text for text in judged(tmp_path, h)[1]["weakened"])
 
 
 def test_one_that_hung_until_a_fault_is_found_by_the_answers_before(tmp_path):
     h = killed()
     for at_s, quiet_s in ((5, 5), (40, 40), (60, 1)):
         listing(h, at_s, [stated()], [opened(7)], quiet_s=quiet_s)
-    assert found(tmp_path, h)[0] == ["hanging-transaction"]
+    assert judged(tmp_path, h)[0] == ["hanging-transaction"]
 
 
 def test_markers_that_are_not_written_hang(tmp_path):
     h = killed()
     for at_s in (5, 17):
         listing(h, at_s, [stated("PrepareAbort")], [opened(7)])
-    names, document = found(tmp_path, h)
+    names, document = judged(tmp_path, h)
     assert names == ["hanging-transaction"]
     assert "is PrepareAbort at its coordinator" in finding(document, "hanging-transaction")["sentence"]
 
@@ -178,17 +178,17 @@ def test_a_transaction_that_only_a_partition_has_open_hangs(tmp_path, transactio
     h = killed()
     for at_s in (5, 6, 17):
         listing(h, at_s, transactions, [opened(9)])
-    names, document = found(tmp_path, h)
+    names, document = judged(tmp_path, h)
     assert names == ["hanging-transaction"]
-    assert [one["offset"] for one in finding(document, "hanging-transaction")["records"]] == [9]
+    assert [record["offset"] for record in finding(document, "hanging-transaction")["records"]] == [9]
 
 
-def test_a_partition_that_had_it_open_before_the_coordinator_was_asked_is_needed(tmp_path):
+def test_a_partition_that_had_it_open_before_the_coordinator_answered_is_needed(tmp_path):
     """The coordinators are asked first: what a single answer shows open may have begun in between."""
     h = killed()
     listing(h, 5, (), [opened(9)])
     listing(h, 17, [stated()], [opened(9)])
-    assert found(tmp_path, h)[0] == []
+    assert judged(tmp_path, h)[0] == []
 
 
 def committed(ends=("ok", "ok")):
@@ -202,11 +202,11 @@ def test_a_transaction_whose_commit_had_returned_is_not_ongoing(tmp_path):
     h = committed()
     for at_s in (5, 6):
         listing(h, at_s, [stated()])
-    names, document = found(tmp_path, h)
+    names, document = judged(tmp_path, h)
     assert names == ["misreported-transaction"]
-    one = finding(document, "misreported-transaction")
-    assert "was acknowledged as committed, and yet coordinators answered" in one["sentence"]
-    assert [(row["role"], row["offset"]) for row in one["records"]] == [("sent", 2)]
+    misreport = finding(document, "misreported-transaction")
+    assert "was acknowledged as committed, and yet coordinators answered" in misreport["sentence"]
+    assert [(row["role"], row["offset"]) for row in misreport["records"]] == [("sent", 2)]
 
 
 @pytest.mark.parametrize(
@@ -218,12 +218,12 @@ def test_a_transaction_whose_commit_had_returned_is_not_ongoing(tmp_path):
 )
 def test_the_sentence_says_whether_it_is_another_transaction(tmp_path, began_ms, words):
     """KIP-890: an AddPartitionsToTxn that arrives after the end of its transaction opens another one."""
-    h, asked_ms = committed(), 1_790_000_000_000
+    h, now_ms = committed(), 1_790_000_000_000
     committed_ms = (h.ops[-1]["end"] + 1) // 1_000_000
-    started = asked_ms - 6_000 + committed_ms + began_ms
+    started = now_ms - 6_000 + committed_ms + began_ms
     for at_s in (5, 6):
-        listing(h, at_s, [stated(started=started)], asked_ms=asked_ms + (at_s - 5) * 1000)
-    names, document = found(tmp_path, h)
+        listing(h, at_s, [stated(started=started)], asked_ms=now_ms + (at_s - 5) * 1000)
+    names, document = judged(tmp_path, h)
     assert names == ["misreported-transaction"]
     assert finding(document, "misreported-transaction")["sentence"].endswith(words)
 
@@ -233,7 +233,7 @@ def test_one_of_unknown_outcome_or_aborted_may_be(tmp_path, last):
     h = committed(("ok", *last))
     for at_s in (5, 6):
         listing(h, at_s, [stated()])
-    names, document = found(tmp_path, h)
+    names, document = judged(tmp_path, h)
     assert (names, answer(document, "misreported-transaction")["compared"]) == ([], 1)
 
 
@@ -242,7 +242,7 @@ def test_one_answer_or_answers_right_after_a_fault_prove_nothing(tmp_path, field
     h = committed()
     for at_s in (5, 6)[: 1 + again]:
         listing(h, at_s, [stated()], **fields)
-    assert found(tmp_path, h)[0] == []
+    assert judged(tmp_path, h)[0] == []
 
 
 @pytest.mark.parametrize(("process", "guilty"), [(1, True), (0, False)])
@@ -251,14 +251,14 @@ def test_a_client_that_was_killed_is_fenced_by_the_next_that_commits(tmp_path, p
     h.txn(process, {"t-0": [9]}, **ID)
     for at_s in (5, 6):
         listing(h, at_s, [stated()])
-    assert found(tmp_path, h)[0] == ["misreported-transaction"] * guilty
+    assert judged(tmp_path, h)[0] == ["misreported-transaction"] * guilty
 
 
 def test_ids_of_which_the_history_says_nothing_are_not_judged(tmp_path):
     h = committed()
     for at_s in (5, 6):
         listing(h, at_s, [stated(name="a program's own")])
-    names, document = found(tmp_path, h)
+    names, document = judged(tmp_path, h)
     assert (names, answer(document, "misreported-transaction")["verdict"]) == ([], "not exercised")
 
 
@@ -268,7 +268,7 @@ def test_no_reader_was_beyond_a_transaction_that_is_open(tmp_path, level, guilty
     h.poll(1, {"t-0": [0, 2]}, level)
     for at_s in (5, 6):
         listing(h, at_s, (), [opened(1)])
-    names, document = found(tmp_path, h)
+    names, document = judged(tmp_path, h)
     assert names == ["misreported-transaction"] * guilty
     if guilty:
         assert "read t-0@2; leaders answered afterwards" in finding(document, "misreported-transaction")["sentence"]
@@ -279,13 +279,13 @@ def test_who_reads_beyond_it_later_may_do_so(tmp_path):
     for at_s in (5, 6):
         listing(h, at_s, (), [opened(1)])
     h.poll(1, {"t-0": [0, 2]})
-    assert found(tmp_path, h)[0] == []
+    assert judged(tmp_path, h)[0] == []
 
 
-def test_without_a_whole_answer_nobody_knows(tmp_path):
+def test_without_a_whole_answer_it_is_unknown(tmp_path):
     h = committed()
     listing(h, 5, [stated()], type="info")
-    document = found(tmp_path, h)[1]
+    document = judged(tmp_path, h)[1]
     assert {answer(document, check.name)["verdict"] for check in CHECKS} == {"unknown"}
 
 
@@ -293,12 +293,12 @@ def test_without_a_whole_answer_nobody_knows(tmp_path):
 def test_an_answer_that_is_not_as_documented_is_none(tmp_path, detail):
     h = committed()
     h.add(-1, "list-transactions", isolation=None, role="harness", detail=detail)
-    document = found(tmp_path, h)[1]
+    document = judged(tmp_path, h)[1]
     assert {answer(document, check.name)["verdict"] for check in CHECKS} == {"unknown"}
 
 
 def test_without_a_question_it_is_not_exercised(tmp_path):
-    document = found(tmp_path, committed())[1]
+    document = judged(tmp_path, committed())[1]
     assert {answer(document, check.name)["verdict"] for check in CHECKS} == {"not exercised"}
 
 

@@ -14,17 +14,17 @@ def test_a_committed_record_that_the_final_read_misses_is_lost(judged):
     h.final({"t-0": [7]})
     document = judged(h)
     assert violated(document) == ["lost-write"]
-    found = finding(document, "lost-write")
-    assert found["operations"] == [writer]
-    assert found["records"] == [{"partition": "t-0", "offset": 5, "v": h.v("t-0", 5), "operation": writer, "role": "missing"}]
-    assert found["sentence"] == (
+    loss = finding(document, "lost-write")
+    assert loss["operations"] == [writer]
+    assert loss["records"] == [{"partition": "t-0", "offset": 5, "v": h.v("t-0", 5), "operation": writer, "role": "missing"}]
+    assert loss["sentence"] == (
         "Transaction 0 of process 0 was acknowledged as committed, "
         "but the record it wrote to t-0@5 was not returned by the complete final read."
     )
 
 
 def test_the_unpolled_tail_is_not_lost(judged):
-    """Nobody read past offset 5 and no final read was complete, so nothing can be said about 7."""
+    """No reader went past offset 5 and no final read was complete, so nothing can be said about 7."""
     h = History()
     h.txn(0, {"t-0": [5]})
     h.txn(0, {"t-0": [7]})
@@ -48,7 +48,7 @@ def test_what_is_written_while_the_final_read_is_under_way_is_not_lost(judged):
 
 
 def test_without_a_final_read_a_record_that_every_reader_passed_over_is_lost(judged):
-    """Readers got offsets 5 and 9, and nobody ever got 7."""
+    """Readers got offsets 5 and 9, and none ever got 7."""
     h = History()
     for offset in (5, 7, 9):
         h.txn(0, {"t-0": [offset]})
@@ -92,8 +92,8 @@ def test_neighbours_lost_together_are_one_finding(judged):
     for offset in range(10):
         h.txn(0, {"t-0": [offset * 2]})
     h.final({"t-0": [0, 2, 14, 18]})
-    found = [one for one in judged(h)["findings"] if one["anomaly"] == "lost-write"]
-    assert [len(one["records"]) for one in found] == [5, 1]
+    losses = [row for row in judged(h)["findings"] if row["anomaly"] == "lost-write"]
+    assert [len(loss["records"]) for loss in losses] == [5, 1]
 
 
 def test_a_truncated_stretch_whose_offsets_are_taken_again_is_one_finding(judged):
@@ -110,7 +110,7 @@ def test_a_truncated_stretch_whose_offsets_are_taken_again_is_one_finding(judged
 
 
 def test_a_record_that_was_never_acknowledged_is_not_promised_by_an_undecided_transaction(judged):
-    """Some of the transaction is visible, so it is torn; but nobody ever said that the other record was stored."""
+    """Some of the transaction is visible, so it is torn; but no acknowledgement says that the other record was stored."""
     h = History()
     h.txn(0, {"t-0": [5], "t-1": [None]}, type="info")
     h.final({"t-0": [5], "t-1": []})
@@ -143,7 +143,7 @@ def test_loss_under_acks_1_is_reported_but_allowed(judged_by_spark):
     h.final({"t-0": [6]})
     document = judged_by_spark(h, {**CARELESS, "acks": "1"})
     assert document["verdict"] == "valid"
-    assert [one["name"] for one in document["allowed"] if one["verdict"] == "violated"] == ["lost-write"]
+    assert [row["name"] for row in document["allowed"] if row["verdict"] == "violated"] == ["lost-write"]
 
 
 def test_a_record_above_a_stuck_last_stable_offset_is_not_lost(judged):

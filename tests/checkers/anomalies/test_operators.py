@@ -1,4 +1,4 @@
-"""Instances that an operator fenced: what they may not do any more, what they may be told, and what nobody knows of them."""
+"""Instances that an operator fenced: what they may not do any more, which errors they may get, and what is unknown."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def fenced(ended=True, **fields):
     index = h.txn(0, {"t-0": [5]}, **{**ID, **fields})
     began = h.now
     h.ops[index] |= {"decided": began + 2_000_000, "end": began + 3_000_000}
-    h.ops[index]["errors"] = [{**one, "time": began + 2_500_000} for one in h.ops[index]["errors"]]
+    h.ops[index]["errors"] = [{**error, "time": began + 2_500_000} for error in h.ops[index]["errors"]]
     h.now = began + 4_000_000
     call = {"transactional_id": "id", "began_ns": began, "ended_ns": began + 1_000_000 if ended else None}
     return h, {"id": 0, "kind": "fence-producers", "injected_ns": began, "evidence": json.dumps({"fencings": [call]})}
@@ -36,9 +36,9 @@ def test_a_commit_after_an_operators_fencing_that_shows_is_a_zombies(tmp_path):
     h.final({"t-0": [5]})
     document = judged(tmp_path, h, receipt)
     assert "zombie-commit" in violated(document)
-    one = finding(document, "zombie-commit")
-    assert one["operations"] == [1]
-    assert "an operator had fenced the transactional id 1.0 ms before" in one["sentence"]
+    zombie = finding(document, "zombie-commit")
+    assert zombie["operations"] == [1]
+    assert "an operator had fenced the transactional id 1.0 ms before" in zombie["sentence"]
 
 
 def test_an_acknowledged_one_that_shows_nothing_is_a_false_acknowledgement(tmp_path):
@@ -62,8 +62,8 @@ def test_a_fencing_that_began_before_the_instance_did_has_not_fenced_it(tmp_path
     assert violated(judged(tmp_path, h, receipt)) == []
 
 
-def test_who_is_told_of_a_fencing_was_fenced_by_an_operator_or_may_have_been(tmp_path):
-    """Without the receipt the same error accuses the client: nobody had initialised since."""
+def test_a_client_with_a_fencing_error_was_fenced_by_an_operator_or_may_have_been(tmp_path):
+    """Without the receipt the same error accuses the client: no other instance had initialised since."""
     for ended in (True, False):
         h, receipt = fenced(ended=ended, type="info", errors=[REFUSED])
         assert "wrong-error" not in violated(judged(tmp_path, h, receipt, contract=STRICT))
@@ -71,7 +71,7 @@ def test_who_is_told_of_a_fencing_was_fenced_by_an_operator_or_may_have_been(tmp
     assert "wrong-error" in violated(judged(tmp_path, h, contract=STRICT))
 
 
-def test_without_the_receipts_of_planned_faults_nobody_is_accused(tmp_path):
+def test_without_the_receipts_of_planned_faults_nothing_is_violated(tmp_path):
     h, _ = fenced(type="info", errors=[REFUSED])
     document = judged(tmp_path, h, contract=STRICT, schedule=[{"id": 0, "kind": "fence-producers"}])
     assert answer(document, "wrong-error")["verdict"] != "violated"

@@ -29,7 +29,7 @@ def compare(folder, seed):
     history = PipelineHistory(ops)
     expected = {name: twin(history) for name, twin in TWINS.items()}
     assert by_records(pq.read_table(folder / "anomalies.parquet").to_pylist()) == expected, seed
-    return {name for name, found in expected.items() if found}
+    return {name for name, matches in expected.items() if matches}
 
 
 def test_random_pipelines_are_judged_as_by_the_reference(tmp_path):
@@ -94,7 +94,7 @@ def test_a_record_of_which_nothing_was_to_be_made_is_processed_by_the_commit(jud
     assert names(judged(ended(h, {"in-0": [5]}, 6), CONTRACT)) == []
 
 
-def test_a_record_that_nobody_processed_below_the_groups_offset_is_unprocessed(judged):
+def test_a_record_that_no_transaction_processed_below_the_groups_offset_is_unprocessed(judged):
     """As a client does that skips records when its partitions move."""
     h, (a, _, c) = pipeline(5, 6, 7)
     processed(h, 2, [a], [0])
@@ -150,7 +150,7 @@ def test_a_commit_that_never_happened_has_moved_no_offset(judged, fenced):
     assert answer(document, "offset-regression")["compared"] == 1
 
 
-def test_a_group_without_an_offset_and_one_with_a_lower_one_are_told_apart(judged):
+def test_a_group_without_an_offset_and_one_with_a_lower_one_are_reported_apart(judged):
     h, (a,) = pipeline(5)
     h.txn(0, {"in-1": 5})
     number = processed(h, 2, [a], [0])
@@ -171,8 +171,8 @@ def lawful_pipeline():
         for member, at in ((2, "in-0"), (3, "in-1")):
             number = processed(h, member, [(place, h.v(at, place))], [4 * place + member], at=at)
         began = h.ops[number]["time"]  # of member 3, which has not decided yet
-        told = {"offsets": {"in-0": place + 1, "in-1": place - 1 if place else None}}
-        h.add(2, "committed", detail=json.dumps(told), time=began + 1, end=began + 2)
+        detail = {"offsets": {"in-0": place + 1, "in-1": place - 1 if place else None}}
+        h.add(2, "committed", detail=json.dumps(detail), time=began + 1, end=began + 2)
         h.add(2, "committed", detail=json.dumps({"offsets": {"in-0": place + 1, "in-1": place + 1}}))
     numbers = list(range(0, 20, 2))
     h.final({"in-0": numbers, "in-1": numbers, "out-0": sorted(4 * place + member for place in numbers for member in (2, 3))})
@@ -198,30 +198,32 @@ def test_without_members_pipelines_are_not_judged(judged):
     assert "no consumer is a member of a group" in answer(document, "unprocessed")["reason"]
 
 
-def asked_during_a_transaction(told, type="ok", **fields):
-    """Somebody is told the group's offset while a transaction that is to commit 6 is under way; an earlier one committed 4."""
+def fetched_during_a_transaction(offset, type="ok", **fields):
+    """Fetch of the group's offset while a transaction that is to commit 6 is under way; an earlier one committed 4."""
     h, _ = pipeline(2, 3, 5)
     processed(h, 1, [(3, h.v("in-0", 3))], [0])
     number = processed(h, 2, [(5, h.v("in-0", 5))], [4], type)
     op = h.ops[number]
     op.update(fields)
-    h.add(9, "committed", role="reader", detail=json.dumps({"offsets": {"in-0": told}}), time=op["time"] + 1, end=op["time"] + 2)
+    h.add(
+        9, "committed", role="reader", detail=json.dumps({"offsets": {"in-0": offset}}), time=op["time"] + 1, end=op["time"] + 2
+    )
     return h
 
 
 @pytest.mark.parametrize(
-    ("told", "type", "fields", "guilty"),
+    ("offset", "type", "fields", "guilty"),
     [
         (6, "ok", {}, True),
         (6, "info", {}, True),
         (4, "ok", {}, False),
-        (6, "info", {"end": None, "decided": None}, False),  # when it asked nobody knows
+        (6, "info", {"end": None, "decided": None}, False),  # when it called commit is unknown
         (6, "fail", {}, False),  # torn-offset
         (6, "ok", {"decided": 0}, False),
     ],
 )
-def test_an_offset_is_told_to_nobody_before_its_commit_is_called(tmp_path, told, type, fields, guilty):
-    h = asked_during_a_transaction(told, type, **fields)
+def test_no_member_fetches_an_offset_before_its_commit_is_called(tmp_path, offset, type, fields, guilty):
+    h = fetched_during_a_transaction(offset, type, **fields)
     ops = sorted(h.ops, key=lambda op: op["time"])
     document = judge_here(tmp_path, ops, CONTRACT, CHECKS)
     assert ("dirty-offset" in violated(document)) == guilty

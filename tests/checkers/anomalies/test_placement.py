@@ -3,21 +3,21 @@
 from support.histories import History, finding, violated
 
 
-def test_a_record_nobody_sent_is_a_phantom(judged):
+def test_a_record_that_was_not_sent_is_a_phantom(judged):
     h = History()
     h.txn(0, {"t-0": [5]})
     h.final({"t-0": [5, (6, 123456789)]})
     assert violated(judged(h)) == ["phantom"]
 
 
-def test_no_check_fails_on_a_partition_to_which_nobody_sent_anything(judged):
+def test_no_check_fails_on_a_partition_without_sends(judged):
     h = History()
     h.txn(0, {"t-0": [5]})
     h.poll(1, {"t-1": [(6, 123456789)]})
     h.final({"t-0": [5], "t-1": [(6, 123456789)]})
     document = judged(h)
     assert violated(document) == ["phantom"]
-    assert [one for one in (*document["properties"], *document["allowed"]) if "Error" in one["reason"]] == []
+    assert [row for row in (*document["properties"], *document["allowed"]) if "Error" in row["reason"]] == []
 
 
 def test_a_record_with_broken_content_is_a_phantom_that_says_why(judged):

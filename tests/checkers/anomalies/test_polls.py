@@ -49,12 +49,12 @@ def test_a_reader_that_passes_over_a_record_that_another_reader_got_skips_it(jud
     second = h.poll(2, {"t-0": [9]})
     document = judge_reads(h)
     assert violated(document) == ["poll-skip"]
-    found = finding(document, "poll-skip")
-    assert [(one["role"], one["offset"]) for one in found["records"]] == [("read", 5), ("missing", 7), ("read", 9)]
-    assert found["sentence"] == (
+    skip = finding(document, "poll-skip")
+    assert [(record["role"], record["offset"]) for record in skip["records"]] == [("read", 5), ("missing", 7), ("read", 9)]
+    assert skip["sentence"] == (
         "Process 2 read t-0@5 and next t-0@9 (between poll 0 of process 2 and poll 1 of process 2), past t-0@7, which others got."
     )
-    assert {first, second} < set(found["operations"])
+    assert {first, second} < set(skip["operations"])
 
 
 def test_offsets_of_markers_and_aborted_records_are_no_skip(judge_reads):
@@ -101,7 +101,7 @@ def test_a_committed_record_that_only_an_uncommitted_reader_got_must_not_be_skip
     assert violated(judge_reads(h)) == ["int-poll-skip"]
 
 
-def test_a_record_that_nobody_got_is_lost_and_not_skipped(judge_reads):
+def test_a_record_that_no_reader_got_is_lost_and_not_skipped(judge_reads):
     h = History()
     for offset in (5, 7, 9):
         h.txn(0, {"t-0": [offset]})
@@ -109,7 +109,7 @@ def test_a_record_that_nobody_got_is_lost_and_not_skipped(judge_reads):
     assert violated(judge_reads(h)) == ["lost-write"]
 
 
-def test_a_reader_must_begin_at_the_log_start_unless_nobody_knows_where_it_began(judge_reads):
+def test_a_reader_must_begin_at_the_log_start_unless_its_start_is_unknown(judge_reads):
     h = written(5, 7)
     h.poll(2, {"t-0": [7]})
     document = judge_reads(h)
@@ -159,9 +159,9 @@ def test_poll_skip_is_not_exercised_for_group_members_and_under_compaction(judge
 def test_the_records_of_a_long_skip_are_listed_up_to_a_bound(judge_reads):
     h = written(*range(300))
     h.poll(2, {"t-0": [0, 299]})
-    found = finding(judge_reads(h), "int-poll-skip")
-    assert found["size"] == 102
-    assert "100 records or more" in found["sentence"]
+    skip = finding(judge_reads(h), "int-poll-skip")
+    assert skip["size"] == 102
+    assert "100 records or more" in skip["sentence"]
 
 
 # ---- nonmonotonic-poll ----
@@ -194,7 +194,7 @@ def test_the_polls_of_one_transaction_follow_each_other(judge_reads):
     h.txn(3, {"t-1": [2]}, reads=[records[1], records[0], records[2]])
     document = judge_reads(h)
     assert violated(document) == ["int-nonmonotonic-poll", "int-poll-skip", "poll-skip"]
-    assert all("rocess 3" in one["sentence"] for one in document["findings"])
+    assert all("rocess 3" in row["sentence"] for row in document["findings"])
 
 
 def test_a_client_that_seeks_back_after_a_failed_operation_repeats_by_design(judge_reads):
@@ -239,7 +239,7 @@ def test_resets_lie_strictly_between_two_operations():
 
 
 def test_records_without_a_sure_place_make_no_skip_and_no_step_back(judge_reads):
-    """One is read at two offsets, one was sent by nobody, one is aborted: each is another check's finding."""
+    """One is read at two offsets, one was never sent, one is aborted: each is another check's finding."""
     h = written(5, 7, 9)
     h.txn(0, {"t-0": [8]}, type="fail")
     h.poll(2, {"t-0": [5, (30, h.v("t-0", 7)), (40, 12345), 8, 9]})
@@ -283,7 +283,7 @@ def muddled(rng, number):
     for process in range(base + 2, base + 6):
         level = rng.choice([COMMITTED, COMMITTED, UNCOMMITTED])
         for partition in partitions:
-            mine = [one[:2] for one in log[partition] if level == UNCOMMITTED or one[2] != "fail"]
+            mine = [record[:2] for record in log[partition] if level == UNCOMMITTED or record[2] != "fail"]
             if rng.random() < 0.5 and mine:
                 mine.pop(rng.randrange(len(mine)))
             if rng.random() < 0.4 and mine:

@@ -82,18 +82,22 @@ def _random_sends(rng):
 
 def _inversions_of_every_pair(log):
     """Later sends that lie below a predecessor, with the place of the highest one; and how many had a predecessor."""
-    sends, found, compared = log.sends, {}, 0
+    sends, inversions, compared = log.sends, {}, 0
     for later in range(len(sends)):
-        before = [one for one in range(later) if record_ids.process_of(sends.v[one]) == record_ids.process_of(sends.v[later])]
+        before = [
+            earlier
+            for earlier in range(later)
+            if record_ids.process_of(sends.v[earlier]) == record_ids.process_of(sends.v[later])
+        ]
         if not log.settings.pipelined_order:
             same = np.flatnonzero(record_ids.process_of(sends.v) == record_ids.process_of(sends.v[later]))
-            before = [one for one in same if log.acked[one] and sends.ended[one] < sends.began[later]]
-        places = [int(log.place[one]) for one in before if log.place[one] != NONE]
+            before = [earlier for earlier in same if log.acked[earlier] and sends.ended[earlier] < sends.began[later]]
+        places = [int(log.place[earlier]) for earlier in before if log.place[earlier] != NONE]
         if log.place[later] != NONE and places:
             compared += 1
             if max(places) > log.place[later]:
-                found[int(sends.v[later])] = max(places)
-    return found, compared
+                inversions[int(sends.v[later])] = max(places)
+    return inversions, compared
 
 
 @pytest.mark.parametrize("pipelined", [True, False])
@@ -107,8 +111,8 @@ def test_inversions_agree_with_a_comparison_of_every_pair_of_each_producer(part,
         result = order_inversion(log)
         low, high = np.split(np.arange(result.count), 2)
         rows = result.rows
-        found = dict(zip(rows["v"][low].tolist(), rows["offset"][high].tolist(), strict=True)) if result.count else {}
-        assert (found, result.compared) == _inversions_of_every_pair(log)
+        inversions = dict(zip(rows["v"][low].tolist(), rows["offset"][high].tolist(), strict=True)) if result.count else {}
+        assert (inversions, result.compared) == _inversions_of_every_pair(log)
 
 
 # ---- neighbours of one producer ----
@@ -141,9 +145,9 @@ def test_a_record_between_two_of_one_transaction_is_a_send_skip_of_which_some_ex
         h.txn(0, {"t-0": [number * 4, number * 4 + 2]})
         h.txn(1, {"t-0": [number * 4 + 1]})
     document = judge_sends(h)
-    said = answer(document, "int-send-skip")
-    assert said["count"] == 20
-    assert said["reason"] == "10 more were found; only examples are kept"
+    skips = answer(document, "int-send-skip")
+    assert skips["count"] == 20
+    assert skips["reason"] == "10 more were found; only examples are kept"
 
 
 def test_a_gap_of_offsets_between_two_of_one_transaction_is_no_skip(judge_sends):

@@ -78,7 +78,7 @@ def test_an_inversion_behind_one_of_the_same_process_is_found(judge_sends):
     h.ops[1]["mops"] = [(*h.ops[1]["mops"][0][:4], h.ops[0]["time"], h.ops[1]["mops"][0][5])]
     h.txn(0, {"t-0": [5]})
     document = judge_sends(h, STRICT)
-    assert [one["offset"] for one in finding(document, "real-time-inversion")["records"]] == [5, 7]
+    assert [record["offset"] for record in finding(document, "real-time-inversion")["records"]] == [5, 7]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -90,11 +90,13 @@ def test_inversions_agree_with_a_comparison_of_every_pair(seed):
     process = rng.integers(0, 4, count)
     low, high = _inverted(began, ended, process)
     expected = {}
-    for one in range(count):
-        above = [two for two in range(one + 1, count) if process[two] != process[one] and ended[two] < began[one]]
+    for lower in range(count):
+        above = [
+            higher for higher in range(lower + 1, count) if process[higher] != process[lower] and ended[higher] < began[lower]
+        ]
         if above:
-            expected[one] = min(ended[two] for two in above)
-    assert {int(one): int(ended[two]) for one, two in zip(low, high, strict=True)} == expected
+            expected[lower] = min(ended[higher] for higher in above)
+    assert {int(lower): int(ended[higher]) for lower, higher in zip(low, high, strict=True)} == expected
 
 
 def test_the_first_acknowledged_above_a_place_has_the_earliest_acknowledgement_of_all_higher_places():

@@ -24,7 +24,7 @@ def compare(folder, seed):
     history = SourceHistory(ops)
     expected = {name: twin(history) for name, twin in TWINS.items()}
     assert by_records(pq.read_table(folder / "anomalies.parquet").to_pylist(), history) == expected, seed
-    return {name for name, found in expected.items() if found}
+    return {name for name, matches in expected.items() if matches}
 
 
 def test_random_connectors_are_judged_as_by_the_reference(tmp_path):
@@ -44,8 +44,8 @@ def test_check_and_slow_twin_find_in_the_docstrings_example_what_it_says(tmp_pat
     h.final({example._own("t-0"): []})
     ops = sorted([*example.ops, *(h.ops if not any(op["final"] for op in example.ops) else ())], key=lambda op: op["time"])
     judge_here(tmp_path, ops, CONTRACT, CHECKS)
-    findings = [one for one in pq.read_table(tmp_path / "anomalies.parquet").to_pylist() if one["anomaly"] == name]
-    assert example.as_found(findings) == example.found() != set()
+    findings = [anomaly for anomaly in pq.read_table(tmp_path / "anomalies.parquet").to_pylist() if anomaly["anomaly"] == name]
+    assert example.as_worded(findings) == example.expected() != set()
     assert f"Slow twin: `{TWINS[name].__name__}` in tests/support/source_reference.py." in example.text
     history = SourceHistory(ops)
     assert by_records(findings, history)[name] == TWINS[name](history)
@@ -64,12 +64,12 @@ def row(partition, offset, name, number, kind="record", producer=7, epoch=0):
 def connector(folder, target, stored, contract=None, **rest):
     """The verdict on a connector that wrote these entries to t-0 and to its offsets topic."""
     h = History()
-    for request in rest.get("asked", ()):
+    for request in rest.get("requests", ()):
         h.add(3, "rest", role="conductor", detail=request)
     h.final({"t-0": []})
     final = next(op for op in h.ops if op["final"] and op["f"] == "poll" and op["isolation"] == "read_committed")
     unknown = {"producer_id": None, "producer_epoch": None, "transactional": None}
-    final["entries"] = [{**one, **unknown} for one in target if one["kind"] in ("record", "strange")]
+    final["entries"] = [{**entry, **unknown} for entry in target if entry["kind"] in ("record", "strange")]
     h.add(-1, "read-log", type=rest.get("read", "ok"), isolation=None, entries=[*target, *stored])
     return judge_here(folder, h.ops, {**CONTRACT, **(contract or {})}, CHECKS)
 
@@ -126,14 +126,14 @@ def repeated(*batches, producer=8):
 def test_a_task_that_reads_on_from_an_older_offset_tears_nothing(tmp_path, batches, producer):
     """Each record is in the transaction of its own offset. That the offset went back is one finding, however it rises then."""
     document = connector(tmp_path, *repeated(*batches, producer=producer))
-    names = [one["anomaly"] for one in document["findings"] if one["forbidden"]]
+    names = [anomaly["anomaly"] for anomaly in document["findings"] if anomaly["forbidden"]]
     assert sorted(names) == ["source-duplicate", "source-offset-regression"]
 
 
 def test_what_is_torn_besides_is_found_where_the_offset_goes_back(tmp_path):
     target, stored = repeated([2, 3], [5])
     other = {"producer_id": 9}
-    document = connector(tmp_path, target, [*stored[:-2], *({**one, **other} for one in stored[-2:])])
+    document = connector(tmp_path, target, [*stored[:-2], *({**entry, **other} for entry in stored[-2:])])
     assert violated(document) == ["source-duplicate", "source-offset-regression", "source-offset-torn"]
     assert finding(document, "source-offset-torn")["sentence"].startswith("Record 5 of source a, t-0@9, is committed, but not")
 
@@ -181,7 +181,7 @@ def after_alteration(target, stored):
 
 
 def test_what_comes_after_an_altered_offset_repeats_nothing(tmp_path):
-    document = connector(tmp_path, *after_alteration([1, 2, 3], 3), asked=[ALTER])
+    document = connector(tmp_path, *after_alteration([1, 2, 3], 3), requests=[ALTER])
     assert violated(document) == []
     assert {answer(document, name)["compared"] for name in TWINS} == {6, 0}
     assert violated(connector(tmp_path, *after_alteration([1, 2, 3], 3))) == ["source-duplicate", "source-offset-regression"]
@@ -191,52 +191,52 @@ def test_what_comes_after_an_altered_offset_repeats_nothing(tmp_path):
     ("target", "stored", "name"), [([1, 2, 2], 2, "source-duplicate"), ([1, 3], 3, "source-loss"), ([1, 2], 3, "source-loss")]
 )
 def test_after_an_altered_offset_positions_are_judged_anew(tmp_path, target, stored, name):
-    document = connector(tmp_path, *after_alteration(target, stored), asked=[ALTER])
+    document = connector(tmp_path, *after_alteration(target, stored), requests=[ALTER])
     assert violated(document) == [name]
 
 
 @pytest.mark.parametrize(
-    "asked", ['{"method": "PATCH", "path": "/connectors/source/offsets", "status": 200}', ALTER.replace("PATCH", "DELETE")]
+    "alteration", ['{"method": "PATCH", "path": "/connectors/source/offsets", "status": 200}', ALTER.replace("PATCH", "DELETE")]
 )
-def test_offsets_that_were_altered_in_an_unknown_way_accuse_nobody(tmp_path, asked):
+def test_offsets_that_were_altered_in_an_unknown_way_prove_nothing(tmp_path, alteration):
     target = [row("t-0", number, "a", number % 2, producer=None) for number in range(4)]
-    document = connector(tmp_path, target, STORED, asked=[asked])
+    document = connector(tmp_path, target, STORED, requests=[alteration])
     assert violated(document) == []
     assert "altered" in answer(document, "source-duplicate")["reason"]
 
 
-def told(document):
+def answers(document):
     return {name: (answer(document, name)["verdict"], answer(document, name)["reason"]) for name in TWINS}
 
 
 OF_LOGS = ("source-offset-torn", "source-offset-regression")
 
 
-def test_a_log_that_could_not_be_read_accuses_nobody(tmp_path):
+def test_a_log_that_could_not_be_read_proves_nothing(tmp_path):
     """Without the offsets' log every record would seem to have been committed without its offset."""
     document = connector(tmp_path, WHOLE, [], read="info")
-    assert {told(document)[name] for name in OF_LOGS} == {("unknown", "1 of the leaders' logs could not be read")}
+    assert {answers(document)[name] for name in OF_LOGS} == {("unknown", "1 of the leaders' logs could not be read")}
     assert violated(document) == []
 
 
 def test_where_the_offsets_topic_was_compacted_no_offset_is_missed(tmp_path):
     target = [*WHOLE, row("t-0", 3, "a", 2), commit("t-0", 4)]
     document = connector(tmp_path, target, [row("o-0", 2, "a", 2, "offset"), commit("o-0", 3)])
-    assert all("have lost entries" in told(document)[name][1] for name in OF_LOGS)
+    assert all("have lost entries" in answers(document)[name][1] for name in OF_LOGS)
     assert violated(document) == []
 
 
 def test_a_record_that_tells_no_position_may_be_the_one_that_is_missing(tmp_path):
     target = [WHOLE[0], row("t-0", 1, "no number", -1, "strange"), row("t-0", 2, "a", 2), commit("t-0", 3)]
     document = connector(tmp_path, target, [row("o-0", 0, "a", 2, "offset"), commit("o-0", 1)])
-    assert "do not tell their position (t-0@1: no number)" in told(document)["source-loss"][1]
-    assert "does not tell its position (t-0@1: no number)" in told(document)["source-offset-torn"][1]
+    assert "do not tell their position (t-0@1: no number)" in answers(document)["source-loss"][1]
+    assert "does not tell its position (t-0@1: no number)" in answers(document)["source-offset-torn"][1]
     assert violated(document) == []
 
 
 def test_where_no_record_tells_its_position_the_first_one_is_shown(tmp_path):
     document = connector(tmp_path, [row("t-0", 0, "no number", -1, "strange"), commit("t-0", 1)], [])
-    assert told(document)["source-duplicate"][1].endswith("do not tell their position (t-0@0: no number)")
+    assert answers(document)["source-duplicate"][1].endswith("do not tell their position (t-0@0: no number)")
 
 
 def test_without_a_connector_nothing_is_compared(tmp_path):

@@ -21,7 +21,7 @@ def judge_reads(judged):
 
 
 def test_a_final_read_without_what_another_reader_got_is_stale(judge_reads):
-    """It was told an end below the record. The commit's outcome is unknown, so nothing was promised."""
+    """The end that it was given lies below the record. The commit's outcome is unknown, so nothing was promised."""
     h = History()
     h.txn(0, {"t-0": [5]})
     h.txn(0, {"t-0": [None]}, type="info")

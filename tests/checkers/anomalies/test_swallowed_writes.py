@@ -40,7 +40,7 @@ def test_one_transaction_swallowed_in_two_partitions_is_one_finding(tmp_path):
     h.final({"t-0": [], "t-1": []}, older)
     document = judge_here(tmp_path, h.ops)
     assert violated(document) == ["swallowed-write"]
-    assert [one["size"] for one in document["findings"] if one["forbidden"]] == [6]
+    assert [row["size"] for row in document["findings"] if row["forbidden"]] == [6]
 
 
 def test_two_records_swallowed_by_one_older_record_are_two_findings(tmp_path):
@@ -51,4 +51,4 @@ def test_two_records_swallowed_by_one_older_record_are_two_findings(tmp_path):
     h.final({"t-0": []}, {"t-0": [(5, older)]})
     document = judge_here(tmp_path, h.ops)
     assert violated(document) == ["swallowed-write"]
-    assert len([one for one in document["findings"] if one["anomaly"] == "swallowed-write"]) == 2
+    assert len([row for row in document["findings"] if row["anomaly"] == "swallowed-write"]) == 2

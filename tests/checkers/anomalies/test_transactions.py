@@ -135,7 +135,7 @@ def test_an_undecided_transaction_whose_commit_was_never_called_must_not_be_seen
 
 
 def test_what_was_got_without_a_commit_and_is_gone_later_was_not_promised(judged):
-    """Its client never called commit, so its timeout has aborted it: nobody lost it, and the final reader has not skipped it."""
+    """Its client never called commit, so its timeout has aborted it: it is no loss, and the final reader has not skipped it."""
     h = History()
     h.txn(1, {"t-0": [3]})
     h.txn(0, {"t-0": [5]}, type="info", decided=None)
@@ -159,9 +159,9 @@ def test_a_committed_transaction_shown_in_part_is_torn(judged):
     document = judged(h, expect=["torn-transaction"])
     assert violated(document) == ["lost-write", "torn-transaction"]
     assert document["expectation_met"] is True
-    found = finding(document, "torn-transaction")
-    assert found["operations"] == [writer]
-    assert found["sentence"] == (
+    tear = finding(document, "torn-transaction")
+    assert tear["operations"] == [writer]
+    assert tear["sentence"] == (
         "Transaction 0 of process 0 was acknowledged as committed; its records at t-0@17 and t-2@9 were read, "
         "but the record it wrote to t-1 (acknowledged at offset 12) was not returned by the complete final read."
     )

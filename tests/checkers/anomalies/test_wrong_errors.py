@@ -63,12 +63,12 @@ def test_a_row_is_met_by_one_class_and_violated_by_another(good, bad):
     assert good is None or wrong & {number for number, _ in rows_of(good)}
 
 
-def test_a_fenced_instance_that_reaches_nobody_is_in_no_row_but_that_of_timeouts():
+def test_a_fenced_instance_that_reaches_no_broker_is_in_no_row_but_that_of_timeouts():
     given = Answer(op=1, call="commit", time=5, name="_TIMED_OUT", retriable=True, fenced=True)
     assert [met for _, met in rows_of(given)] == [True]
 
 
-def test_nothing_is_said_of_an_instance_that_somebody_may_have_fenced():
+def test_an_instance_that_may_have_been_fenced_is_in_no_row():
     assert rows_of(Answer(op=1, call="commit", time=5, name="_FENCED", fatal=True)) == []
 
 
@@ -90,9 +90,9 @@ def refused(**flags):
 
 def test_a_fatal_error_of_a_fenced_instance_is_as_it_has_to_be(tmp_path):
     document = judge_here(tmp_path, refused(fatal=True).ops, contract=STRICT)
-    one = answer(document, "wrong-error")
-    assert (one["verdict"], "wrong-error" in violated(document)) == ("held", False)
-    counts = {row["situation"]: (row["met"], row["violated"]) for row in one["table"]}
+    outcome = answer(document, "wrong-error")
+    assert (outcome["verdict"], "wrong-error" in violated(document)) == ("held", False)
+    counts = {row["situation"]: (row["met"], row["violated"]) for row in outcome["table"]}
     assert counts["another instance has initialised, and the coordinator refuses the old epoch"] == (1, 0)
     assert counts["an earlier call of the same instance had a fatal error"] == (1, 0)
     assert counts[
@@ -101,8 +101,8 @@ def test_a_fatal_error_of_a_fenced_instance_is_as_it_has_to_be(tmp_path):
 
 
 def test_a_retriable_one_is_reported_and_forbidden_on_demand(tmp_path):
-    for contract, found in (({}, []), (STRICT, ["wrong-error"])):
+    for contract, expected in (({}, []), (STRICT, ["wrong-error"])):
         document = judge_here(tmp_path, refused(retriable=True).ops, contract=contract)
-        assert violated(document) == found
+        assert violated(document) == expected
         assert "raised _FENCED (retriable)" in finding(document, "wrong-error")["sentence"]
         assert "fatal is demanded" in finding(document, "wrong-error")["sentence"]

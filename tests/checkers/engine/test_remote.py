@@ -64,10 +64,10 @@ def both(spark, runs, tmp_path):
         history = fetch(spark, f"{FAR}/{name}", remote, OPS_SCHEMA)
         plan = json.loads((remote / "plan.json").read_text())
         (remote / "plan.json").write_text(json.dumps({**plan, "history": history}))
-        found = [json.loads(json.dumps(judge(open_run(folder), spark=spark))) for folder in (local, remote)]
+        documents = [json.loads(json.dumps(judge(open_run(folder), spark=spark))) for folder in (local, remote)]
         assert not (remote / "history.parquet").exists()
         assert pq.read_table(local / "anomalies.parquet") == pq.read_table(remote / "anomalies.parquet")
-        return found
+        return documents
 
     return run
 

@@ -133,7 +133,7 @@ def good(folder):
 
 
 def test_a_python_worker_that_dies_every_time_makes_the_verdict_unknown(spark, tmp_path):
-    """What needs no worker is still answered; and the session goes on."""
+    """Checks that need no worker still answer; and the session goes on."""
 
     def deadly(log):
         """Ends its worker at once, as the kernel does when memory gives out."""
@@ -147,7 +147,7 @@ def test_a_python_worker_that_dies_every_time_makes_the_verdict_unknown(spark, t
     assert verdict(document) == "unknown"
     for name in ("lost-write", "G1c-wr"):
         assert "the Spark job did not finish" in answer(document, name)["reason"]
-    answered = {one["name"]: one["verdict"] for kind in ("properties", "allowed") for one in document[kind]}
+    answered = {row["name"]: row["verdict"] for kind in ("properties", "allowed") for row in document[kind]}
     idle = {name for name, verdict in answered.items() if verdict == "not exercised"}
     elsewhere = {name for name in idle if rule_of(name, full_contract(CONTRACT)).judged == INAPPLICABLE}
     others = {"lso-stall", "hanging-transaction", "zombie-commit", "zombie-write", "epoch-regression", "wrong-error"}

@@ -97,7 +97,7 @@ def test_the_task_of_a_worker_or_executor_lost_once_is_repeated(driver, history,
     document = driver.judge(history, ends=what, times=1)
     assert ended(history) == 1, "the check never ended anything"
     assert document["verdict"] == "valid", document["reason"]
-    assert all(one["compared"] for one in document["properties"] if one["name"] in ("lost-write", "duplicate", "fatal"))
+    assert all(row["compared"] for row in document["properties"] if row["name"] in ("lost-write", "duplicate", "fatal"))
 
 
 def test_the_task_of_a_local_worker_lost_once_is_repeated(spark, history):

@@ -21,7 +21,7 @@ for stopped in (True, False):
 @pytest.mark.nightly
 @pytest.mark.spark
 def test_sessions_one_after_the_other_leave_nothing_when_the_process_ends(tmp_path):
-    """The second uses the JVM of the first, not its files; and nobody stops it."""
+    """The second uses the JVM of the first, not its files; and nothing stops it."""
     done = subprocess.run([sys.executable, "-c", SESSIONS], env={**os.environ, "TMPDIR": str(tmp_path)}, timeout=240)
     assert done.returncode == 0
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("fencepost-")] == []

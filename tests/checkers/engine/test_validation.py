@@ -59,7 +59,7 @@ def test_an_installed_check_that_breaks_the_interface_is_unknown_with_the_reason
     monkeypatch.syspath_prepend(str(tmp_path))
     checks, broken = installed_checks()
     reason = "fencepost.checkers.model.lawful_history:CONTRACT cannot be used: "
-    assert [one.name for one in broken] == ["odd"]
+    assert [check.name for check in broken] == ["odd"]
     assert isinstance(broken[0], Broken)
     assert broken[0].reason.startswith(reason)
     assert len(checks) > 20
@@ -103,7 +103,7 @@ def test_a_check_given_by_import_path_runs_though_no_executor_can_import_its_mod
     assert answer(document, "phantom")["verdict"] == "held"
 
 
-ALLOWED_UNDER_ACKS_0 = (Rule(ALLOWED, "nobody promised anything", {"acks": "0"}), Rule(FORBIDDEN, "somebody did"))
+ALLOWED_UNDER_ACKS_0 = (Rule(ALLOWED, "nothing was promised", {"acks": "0"}), Rule(FORBIDDEN, "something was"))
 
 
 def declared(**fields):
@@ -150,4 +150,4 @@ def test_a_check_of_a_plug_in_is_allowed_where_its_own_rules_allow_it(tmp_path):
     for acks, listed in (("0", "allowed"), ("all", "properties")):
         plain = {"acks": acks, "idempotence": "false", "transactional": "false"}
         document = judge_here(tmp_path, h.ops, plain, [check])
-        assert [(one["name"], one["verdict"]) for one in document[listed]] == [("first", "violated")]
+        assert [(row["name"], row["verdict"]) for row in document[listed]] == [("first", "violated")]

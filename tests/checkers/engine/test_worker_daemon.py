@@ -1,4 +1,4 @@
-"""Where Python workers take PySpark from."""
+"""The PySpark from which Python workers are started."""
 
 from __future__ import annotations
 

@@ -23,9 +23,9 @@ def together(history):
     return history
 
 
-def found(document):
+def cycle_classes(document):
     """Names of the classes that have a cycle."""
-    return {one["name"] for one in (*document["properties"], *document["allowed"]) if one["verdict"] == "violated"}
+    return {row["name"] for row in (*document["properties"], *document["allowed"]) if row["verdict"] == "violated"}
 
 
 def crossed(**fields):
@@ -39,7 +39,7 @@ def crossed(**fields):
 def test_interleaved_transactions_are_g0_and_permitted(judge_cycles):
     """Kafka orders each partition by itself."""
     document = judge_cycles(crossed())
-    assert found(document) == {"G0"}
+    assert cycle_classes(document) == {"G0"}
     assert document["verdict"] != "invalid"
     assert finding(document, "G0")["cycle"]["vertices"] == [0, 1]
 
@@ -59,8 +59,8 @@ def test_g0_is_forbidden_when_the_contract_says_so(judge_cycles):
 
 
 def test_an_aborted_transaction_is_in_no_version_order(judge_cycles):
-    """Its records are below nobody's and above nobody's."""
-    assert found(judge_cycles(crossed(type="fail"))) == set()
+    """Its records lie below none and above none."""
+    assert cycle_classes(judge_cycles(crossed(type="fail"))) == set()
 
 
 def test_transactions_in_one_order_everywhere_are_no_cycle(judge_cycles):
@@ -68,7 +68,7 @@ def test_transactions_in_one_order_everywhere_are_no_cycle(judge_cycles):
     h = History()
     h.txn(0, {"t-0": 5, "t-1": 5})
     h.txn(1, {"t-0": 6, "t-1": 6})
-    assert found(judge_cycles(together(h))) == set()
+    assert cycle_classes(judge_cycles(together(h))) == set()
 
 
 def read_each_other(isolation="read_committed"):
@@ -84,14 +84,14 @@ def read_each_other(isolation="read_committed"):
 def test_transactions_that_read_each_other_are_forbidden(judge_cycles):
     """Each would have to be decided before the other."""
     document = judge_cycles(read_each_other())
-    assert found(document) == {"G1c-wr", "G1c"}
+    assert cycle_classes(document) == {"G1c-wr", "G1c"}
     assert document["verdict"] == "invalid"
 
 
 def test_read_uncommitted_readers_may_read_each_other(judge_cycles):
-    """What they got was not decided yet; only the permitted class says so."""
+    """Their reads were not decided yet; only the permitted class says so."""
     document = judge_cycles(read_each_other("read_uncommitted"), isolation="read_uncommitted")
-    assert found(document) == {"G1c"}
+    assert cycle_classes(document) == {"G1c"}
     assert document["verdict"] != "invalid"
 
 
@@ -104,7 +104,7 @@ def test_a_read_uncommitted_final_reader_makes_no_forbidden_cycle(judge_cycles):
     h.ops[long]["mops"].append((1, "t-1", h.v("t-1", 5), 5, None, h.now + MS))
     h.ops[long]["end"] = h.now + 3 * MS
     h.ops[long]["decided"] = h.now + 2 * MS
-    assert not any(name.startswith("G1c-wr") for name in found(judge_cycles(h)))
+    assert not any(name.startswith("G1c-wr") for name in cycle_classes(judge_cycles(h)))
 
 
 def test_a_read_of_a_later_operations_record_is_a_realtime_cycle(judge_cycles):
@@ -114,7 +114,7 @@ def test_a_read_of_a_later_operations_record_is_a_realtime_cycle(judge_cycles):
     h.txn(0, {"t-0": 5})
     h.ops[reader]["mops"].append((1, "t-0", h.v("t-0", 5), 5, None, h.ops[reader]["time"] + 10))
     document = judge_cycles(h)
-    assert "G1c-wr-realtime" in found(document)
+    assert "G1c-wr-realtime" in cycle_classes(document)
     assert document["verdict"] == "invalid"
 
 
@@ -124,16 +124,16 @@ def test_a_process_that_polls_its_own_later_record_is_a_process_cycle(judge_cycl
     reader = h.txn(0, {"t-1": 5})
     h.txn(0, {"t-0": 5})
     h.ops[reader]["mops"].append((1, "t-0", h.v("t-0", 5), 5, None, h.ops[reader]["time"] + 10))
-    assert "G1c-wr-process" in found(judge_cycles(h))
+    assert "G1c-wr-process" in cycle_classes(judge_cycles(h))
 
 
 def test_an_operation_of_unknown_outcome_may_act_later_and_closes_no_realtime_cycle(judge_cycles):
-    """What ended as info is not over, so nothing comes after it in real time."""
+    """An operation that ended as info is not over, so nothing comes after it in real time."""
     h = History()
     reader = h.txn(1, {"t-1": 5}, "info")
     h.txn(0, {"t-0": 5})
     h.ops[reader]["mops"].append((1, "t-0", h.v("t-0", 5), 5, None, h.now))
-    assert found(judge_cycles(h)) == set()
+    assert cycle_classes(judge_cycles(h)) == set()
 
 
 def test_a_transaction_that_reads_another_which_wrote_right_above_it_is_g1c(judge_cycles):
@@ -143,7 +143,7 @@ def test_a_transaction_that_reads_another_which_wrote_right_above_it_is_g1c(judg
     h.txn(1, {"t-0": 6, "t-1": 5})
     h.ops[0]["mops"].append((1, "t-1", h.v("t-1", 5), 5, None, h.now))
     document = judge_cycles(together(h))
-    assert found(document) == {"G1c"}
+    assert cycle_classes(document) == {"G1c"}
     assert {edge["kind"] for edge in finding(document, "G1c")["cycle"]["edges"]} == {"ww", "wr"}
 
 
@@ -154,7 +154,7 @@ def test_a_poll_that_saw_half_of_a_transaction_is_g_single(judge_cycles):
     h.txn(1, {"t-0": 5, "t-1": 5})
     h.poll(2, {"t-0": [4], "t-1": [5]})
     document = judge_cycles(together(h))
-    assert found(document) == {"G-single"}
+    assert cycle_classes(document) == {"G-single"}
     assert document["verdict"] != "invalid"
 
 
@@ -164,7 +164,7 @@ def test_a_poll_that_saw_all_of_a_transaction_is_no_cycle(judge_cycles):
     h.txn(0, {"t-0": 4})
     h.txn(1, {"t-0": 5, "t-1": 5})
     h.poll(2, {"t-0": [4, 5], "t-1": [5]})
-    assert found(judge_cycles(together(h))) == set()
+    assert cycle_classes(judge_cycles(together(h))) == set()
 
 
 def test_a_poll_that_lags_behind_is_g_single_in_real_time(judge_cycles):
@@ -174,7 +174,7 @@ def test_a_poll_that_lags_behind_is_g_single_in_real_time(judge_cycles):
     h.txn(1, {"t-0": 5})
     h.poll(2, {"t-0": [4]})
     document = judge_cycles(h)
-    assert found(document) == {"G-single-realtime"}
+    assert cycle_classes(document) == {"G-single-realtime"}
     assert answer(document, "G-single-realtime")["compared"] == 1
 
 
@@ -188,7 +188,7 @@ def test_two_pollers_that_disagree_on_the_order_are_g2(judge_cycles):
     h.poll(2, {"t-0": [4, 5], "t-1": [4]})
     h.poll(3, {"t-0": [4], "t-1": [4, 5]})
     document = judge_cycles(together(h))
-    assert found(document) == {"G2"}
+    assert cycle_classes(document) == {"G2"}
     assert len(finding(document, "G2")["cycle"]["vertices"]) == 4
 
 
@@ -197,7 +197,7 @@ def test_a_run_without_records_exercises_no_cycles(judge_cycles):
     h = History()
     h.poll(0, {})
     document = judge_cycles(h)
-    assert {one["verdict"] for one in (*document["properties"], *document["allowed"])} == {"not exercised"}
+    assert {row["verdict"] for row in (*document["properties"], *document["allowed"])} == {"not exercised"}
 
 
 @pytest.mark.parametrize("story", [crossed, read_each_other])
@@ -206,6 +206,6 @@ def test_edges_on_the_executors_give_the_same_verdict_as_edges_in_the_driver(jud
     near = judge_cycles(story())
     judge_as_long(monkeypatch)
     far = judged_by_spark(story(), checks=list(CHECKS.values()))
-    assert found(near)
-    assert found(far) == found(near)
-    assert all(finding(far, name)["cycle"] == finding(near, name)["cycle"] for name in found(near))
+    assert cycle_classes(near)
+    assert cycle_classes(far) == cycle_classes(near)
+    assert all(finding(far, name)["cycle"] == finding(near, name)["cycle"] for name in cycle_classes(near))

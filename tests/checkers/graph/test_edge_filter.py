@@ -1,4 +1,4 @@
-"""What the partitions of a long history leave out: nothing forbidden is lost by it, and what becomes unknown says so."""
+"""Edges that the partitions of a long history leave out: nothing forbidden is lost by it, and what becomes unknown says so."""
 
 from random import Random
 

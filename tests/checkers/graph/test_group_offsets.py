@@ -42,7 +42,7 @@ def judged(tmp_path, h, **contract):
     return judge_here(tmp_path, h.ops, {**MEMBERS, **contract}, GRAPH)
 
 
-def found(document):
+def cycle_classes(document):
     return [name for name in CHECKS if answer(document, name)["verdict"] == "violated"]
 
 
@@ -89,7 +89,7 @@ def test_so_does_one_that_another_process_had_fetched_before(tmp_path):
 
 def test_going_on_where_another_had_committed_is_lawful(tmp_path):
     document = judged(tmp_path, handed_over())
-    assert (violated(document), found(document)) == ([], [])
+    assert (violated(document), cycle_classes(document)) == ([], [])
     assert answer(document, "G1c-wr")["compared"] == 1
     assert answer(document, "G1c-wr-realtime")["compared"] == 2
 
@@ -99,7 +99,7 @@ def test_an_old_offset_that_is_fetched_after_the_next_one_was_committed_is_a_per
     h = handed_over()
     h.fetch(2, 30, 31, {"in-0": 5})
     document = judged(tmp_path, h)
-    assert (violated(document), found(document)) == ([], ["G-single-realtime"])
+    assert (violated(document), cycle_classes(document)) == ([], ["G-single-realtime"])
     assert (
         "fetched the group's offset in-0@5 and not the next one, T1's in-0@9"
         in finding(document, "G-single-realtime")["sentence"]
@@ -110,7 +110,7 @@ def test_offsets_that_are_committed_backwards_have_no_order(tmp_path):
     """A member that was rewound: which of two offsets was committed first, no number says."""
     h = handed_over()
     h.transaction(2, 30, 40, {"in-0": (2, 4)})
-    assert found(judged(tmp_path, h)) == []
+    assert cycle_classes(judged(tmp_path, h)) == []
 
 
 @pytest.mark.parametrize("type", ["ok", "info"])
@@ -119,21 +119,21 @@ def test_an_offset_that_two_may_have_committed_is_nobodys(tmp_path, type):
     h.transaction(2, 0, 10, {"in-0": (0, 5), "in-1": (7, 9)})
     h.transaction(3, 1, 11, {"in-0": (5, 8), "in-1": (0, 7)})
     h.transaction(4, 2, 12, {"in-0": (3, 5)}, type)
-    assert found(judged(tmp_path, h)) == []
+    assert cycle_classes(judged(tmp_path, h)) == []
 
 
 def test_what_was_aborted_writes_nothing(tmp_path):
     h = Members()
     h.transaction(2, 0, 10, {"in-0": (0, 5), "in-1": (7, 9)}, "fail")
     h.transaction(3, 1, 11, {"in-0": (5, 8), "in-1": (0, 7)})
-    assert found(judged(tmp_path, h)) == []
+    assert cycle_classes(judged(tmp_path, h)) == []
 
 
-def test_where_records_are_deleted_nobody_knows_where_a_transaction_began(tmp_path):
+def test_where_records_are_deleted_the_start_of_a_transaction_is_unknown(tmp_path):
     h = Members()
     h.transaction(2, 0, 10, {"in-0": (0, 5), "in-1": (7, 9)})
     h.transaction(3, 1, 11, {"in-0": (5, 8), "in-1": (0, 7)})
-    assert found(judged(tmp_path, h, compaction="true")) == []
+    assert cycle_classes(judged(tmp_path, h, compaction="true")) == []
 
 
 def test_the_groups_offsets_at_the_end_are_fetched_too(tmp_path):
@@ -148,9 +148,9 @@ def test_random_pipelines_have_the_edges_of_the_reference(tmp_path, rounds):
 
     @run_check("edges")
     def edges(run):
-        """What the run's group gives."""
+        """Edges through the offsets of the run's group."""
         parts = run.shared(group_partitions).items()
-        seen.append({(one.source, one.target, KINDS[one.kind], name) for name, some in parts for one in some.edges()})
+        seen.append({(edge.source, edge.target, KINDS[edge.kind], name) for name, some in parts for edge in some.edges()})
         return CheckResult(1)
 
     for seed in range(rounds):

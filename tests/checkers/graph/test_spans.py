@@ -65,13 +65,13 @@ def wide():
 
 
 def test_a_span_too_large_is_searched_in_pieces_and_unknown_if_they_show_no_cycle(tmp_path, monkeypatch):
-    """What is found is found; what is not found is unknown, with the size."""
+    """A cycle in a piece is reported; without any the answer is unknown, with the size."""
     monkeypatch.setattr(search_tasks, "LARGEST", dict.fromkeys(search_tasks.LARGEST, 5))
     monkeypatch.setattr(search_tasks, "PIECE", 4)
     cycles, _ = local_cycles(tmp_path, wide())
     assert not cycles.layers["G0"].cycle
     assert "too large" in cycles.layers["G0"].unknown
-    assert not cycles.layers["G1c"].unknown, "nobody read anything: there is nothing that a larger search could find"
+    assert not cycles.layers["G1c"].unknown, "nothing was read: there is nothing that a larger search could find"
     assert not cycles.layers["G1c-wr"].unknown, "its own spans are small: another layer's size is not its affair"
 
 

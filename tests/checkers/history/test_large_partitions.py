@@ -95,7 +95,7 @@ def test_parts_that_executors_stored_come_back_in_order_and_leave_no_file_open(h
 
 @pytest.mark.parametrize("name", SLICED)
 def test_a_damaged_history_is_judged_the_same_however_few_rows_are_looked_at_at_once(history, rows, tmp_path, monkeypatch, name):
-    """What is carried from one slice to the next loses nothing and adds nothing."""
+    """State that is carried from one slice to the next loses nothing and adds nothing."""
     damage = next(damage for damage in DAMAGES if name in damage.expects)
     (tmp_path / "plan.json").write_bytes(history.with_name("plan.json").read_bytes())
     write_rows(damage.plant(rows, Random(1)).rows, tmp_path / "history.parquet")
@@ -116,18 +116,18 @@ def broken(log):
 
 
 def of_partitions(folder: Path, threads: int, *more) -> list[Any]:
-    """What leaves a worker that judges large partitions with so many threads, as text."""
+    """Results of a worker that judges large partitions with so many threads, as text."""
     source = LocalSource(folder / "history.parquet")
     overview = read_overview(source)
     gatherers = [check.gather for check in GATHERING if check.name == "G0"]
     judge = partial(job._judged, [*CHECKS, *more], overview.final_reads, Settings(), Resets(), moments(overview), gatherers)
-    found = []
+    answers = []
     for name, some in scan_locally(source).items():
         parts = PackedParts()
         for part in some:
             parts.append(part)
-        found += judge(name, parts, threads)
-    return found
+        answers += judge(name, parts, threads)
+    return answers
 
 
 @pytest.fixture
@@ -141,12 +141,14 @@ def large(monkeypatch):
 def test_two_threads_find_what_one_finds(history, rows, tmp_path, large, name):
     damage = next(damage for damage in DAMAGES if name in damage.expects)
     write_rows(damage.plant(rows, Random(2)).rows, tmp_path / "history.parquet")
-    one, two = (of_partitions(tmp_path, threads) for threads in (1, 2))
-    assert any(part.results[name].rows for part in one if isinstance(part, job.PartitionResult))
-    assert repr(two) == repr(one)
+    single, parallel = (of_partitions(tmp_path, threads) for threads in (1, 2))
+    assert any(part.results[name].rows for part in single if isinstance(part, job.PartitionResult))
+    assert repr(parallel) == repr(single)
 
 
-@pytest.mark.parametrize("name", sorted({name for damage in DAMAGES for name in damage.expects} & {one.name for one in CHECKS}))
+@pytest.mark.parametrize(
+    "name", sorted({name for damage in DAMAGES for name in damage.expects} & {check.name for check in CHECKS})
+)
 def test_arrays_in_files_are_judged_as_those_in_memory(history, rows, tmp_path, large, monkeypatch, name):
     """And no check writes into an array that others share: these files are read-only, and a check that tries raises."""
     damage = next(damage for damage in DAMAGES if name in damage.expects)
@@ -160,12 +162,12 @@ def test_arrays_in_files_are_judged_as_those_in_memory(history, rows, tmp_path, 
 
 
 def test_a_check_that_raises_in_a_thread_takes_no_other_answer_with_it(history, large):
-    one, two = (of_partitions(history.parent, threads, broken) for threads in (1, 2))
-    errors = [part.results["broken"].error for part in two if isinstance(part, job.PartitionResult)]
+    single, parallel = (of_partitions(history.parent, threads, broken) for threads in (1, 2))
+    errors = [part.results["broken"].error for part in parallel if isinstance(part, job.PartitionResult)]
     assert len(errors) == 2
     assert all(error.startswith("ValueError: nothing can be said of t-") for error in errors)
     assert all("test_large_partitions.py, line" in error for error in errors)
-    assert repr(two) == repr(one)
+    assert repr(parallel) == repr(single)
 
 
 def test_threads_share_the_cores_of_this_machine_only():
@@ -182,20 +184,24 @@ def test_a_small_partition_is_judged_by_one_thread(history, monkeypatch):
 
 
 def judged(folder):
-    """What every check of partitions compared and found, the rows of its findings, and what is gathered for checks of the run."""
+    """Answers of all checks of partitions, the rows of their findings, and what is gathered for checks of the run."""
     gathered: dict[str, list[tuple[int, ...]]] = {}  # by partition or name; what run checks compare follows from it
 
     def noted(run: RunView) -> CheckResult:
         assert not run.gathered.error
         gathered.clear()
-        for one in run.gathered.collected:
-            gathered.setdefault(one.partition, []).extend(zip(*decode(one.content).values(), strict=True))
-        for name, message in run.gathered.to_driver:
-            columns = decode(message, TIME_COLUMNS) if name in (FIRSTS, LATEST) else from_message(message).to_pydict()
+        for message in run.gathered.collected:
+            gathered.setdefault(message.partition, []).extend(zip(*decode(message.content).values(), strict=True))
+        for name, content in run.gathered.to_driver:
+            columns = decode(content, TIME_COLUMNS) if name in (FIRSTS, LATEST) else from_message(content).to_pydict()
             gathered.setdefault(name, []).extend(zip(*columns.values(), strict=True))
         gathered["read to the end"] = []
         return CheckResult(0)
 
-    document = judge(open_run(folder), here=True, checks=[*CHECKS, *(replace(one, function=noted) for one in GATHERING)])
+    document = judge(open_run(folder), here=True, checks=[*CHECKS, *(replace(check, function=noted) for check in GATHERING)])
     assert gathered.keys() > {"t-0", "t-1", LATEST, "read to the end"}
-    return document["properties"], pq.read_table(folder / "anomalies.parquet"), {one: sorted(gathered[one]) for one in gathered}
+    return (
+        document["properties"],
+        pq.read_table(folder / "anomalies.parquet"),
+        {name: sorted(gathered[name]) for name in gathered},
+    )

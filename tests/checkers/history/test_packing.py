@@ -21,14 +21,14 @@ def columns_back(columns):
 def test_columns_come_back_as_they_were(span, least):
     some = least + np.array([0, span, span // 2, span // 3, 0], dtype=np.uint64).astype(np.int64)
     others = [np.arange(5, dtype=np.int32) - 3, np.array([-1, 127, -128, 0, 5], dtype=np.int8)]
-    for found, was in zip(columns_back([others[0], some, others[1]]), [others[0], some, others[1]], strict=True):
-        assert found.dtype == np.int64
-        assert found.tolist() == was.tolist()
+    for restored, was in zip(columns_back([others[0], some, others[1]]), [others[0], some, others[1]], strict=True):
+        assert restored.dtype == np.int64
+        assert restored.tolist() == was.tolist()
 
 
 def test_the_least_and_the_greatest_number_share_a_column():
-    (found,) = columns_back([np.array([LIMITS.max, LIMITS.min, -1, 0])])
-    assert found.tolist() == [LIMITS.max, LIMITS.min, -1, 0]
+    (restored,) = columns_back([np.array([LIMITS.max, LIMITS.min, -1, 0])])
+    assert restored.tolist() == [LIMITS.max, LIMITS.min, -1, 0]
 
 
 @pytest.mark.parametrize("span", [0, 255, 2**32 - 1, 2**32, 2**40, 2**63 - 1])
@@ -46,7 +46,7 @@ def test_random_columns_come_back_as_they_were():
     for _ in range(200):
         rows, bits = int(rng.integers(0, 40)), rng.integers(1, 63, 3)
         columns = [rng.integers(-(1 << int(b)), 1 << int(b), rows) for b in bits]
-        assert [found.tolist() for found in columns_back(columns)] == [column.tolist() for column in columns]
+        assert [restored.tolist() for restored in columns_back(columns)] == [column.tolist() for column in columns]
 
 
 @pytest.mark.parametrize(("span", "width"), [(0, 0), (255, 1), (65_535, 2), (2**32 - 1, 4), (2**32, 5)])

@@ -40,13 +40,13 @@ def test_without_recorded_rebalances_a_group_member_is_judged_within_single_poll
     assert "whose rebalances are not in the history" in answer(document, "poll-skip")["reason"]
 
 
-@pytest.mark.parametrize(("second", "found"), [([9], ["poll-skip"]), ([5], ["nonmonotonic-poll"]), ([7], [])])
-def test_a_group_member_is_judged_from_poll_to_poll_while_it_owns_the_partition(judged, second, found):
+@pytest.mark.parametrize(("second", "expected"), [([9], ["poll-skip"]), ([5], ["nonmonotonic-poll"]), ([7], [])])
+def test_a_group_member_is_judged_from_poll_to_poll_while_it_owns_the_partition(judged, second, expected):
     h = written(5, 7, 9)
     subscribed(h, 2)
     h.poll(2, {"t-0": [5]}, detail=rebalanced("assigned"))
     h.poll(2, {"t-0": second})
-    assert violated(judged(h, GROUP)) == found
+    assert violated(judged(h, GROUP)) == expected
 
 
 @pytest.mark.parametrize("rebalances", [("revoked", "assigned"), ("assigned",), ("lost",), ("odd",)])
@@ -60,7 +60,7 @@ def test_a_group_member_may_skip_and_go_back_across_a_rebalance(judged, rebalanc
 
 
 def test_after_a_rebalance_a_group_member_is_judged_from_its_next_operation_on(judged):
-    """What was polled in the operation of the rebalance may come from before or after it."""
+    """Records polled in the operation of the rebalance may come from before or after it."""
     h = written(5, 7, 9, 11)
     subscribed(h, 2)
     h.poll(2, {"t-0": [5]}, detail=rebalanced("assigned"))
@@ -72,14 +72,14 @@ def test_after_a_rebalance_a_group_member_is_judged_from_its_next_operation_on(j
     assert answer(document, "poll-skip")["count"] == 1
 
 
-@pytest.mark.parametrize(("rebalances", "found"), [((), []), (("assigned",), ["int-poll-skip"])])
+@pytest.mark.parametrize(("rebalances", "expected"), [((), []), (("assigned",), ["int-poll-skip"])])
 def test_two_polls_of_one_operation_are_compared_only_when_the_history_excludes_a_rebalance_between_them(
-    judged, rebalances, found
+    judged, rebalances, expected
 ):
     h = written(5, 7, 9)
     subscribed(h, 2)
     h.poll(2, {"t-0": [5, 9]}, detail=rebalanced(*rebalances, parted=["t-0"]))
-    assert violated(judged(h, GROUP)) == found
+    assert violated(judged(h, GROUP)) == expected
 
 
 def test_an_assigned_consumer_is_judged_as_usual_in_a_history_with_groups(judged):
@@ -111,15 +111,15 @@ def test_the_position_after_a_poll_without_known_result_is_unknown(judged, lost)
 
 
 @pytest.mark.parametrize(
-    ("f", "rewinds", "found"), [("crash", "kept", []), ("txn", "rewound", []), ("txn", "kept", ["poll-skip"])]
+    ("f", "rewinds", "expected"), [("crash", "kept", []), ("txn", "rewound", []), ("txn", "kept", ["poll-skip"])]
 )
-def test_the_position_of_a_replaced_consumer_is_unknown(judged, f, rewinds, found):
+def test_the_position_of_a_replaced_consumer_is_unknown(judged, f, rewinds, expected):
     """After a crash, and after whatever ended without known outcome where the client is Jepsen's."""
     h = written(5, 7, 9)
     h.poll(2, {"t-0": [5]})
     h.add(2, f, type="info")
     h.poll(2, {"t-0": [9]})
-    assert violated(judged(h, {**ALONE, "aborted_polls": rewinds})) == found
+    assert violated(judged(h, {**ALONE, "aborted_polls": rewinds})) == expected
 
 
 @pytest.mark.parametrize("unheard", [True, False])

@@ -12,7 +12,7 @@ from fencepost.checkers.history.source import LocalSource
 
 
 def columns_of(batches):
-    """What comes back of the packed parts, by side."""
+    """Columns restored from the packed parts, by side."""
     parts = [part for _, part in pack(batches)]
     return {side: {name: values.tolist() for name, values in Unpacked(parts, side).items()} for side in (SENDS, READS)}
 

@@ -34,7 +34,7 @@ def rows_of(batches):
 
 
 def test_both_return_the_same_batches(sources):
-    (count, small), (same_count, large) = (one.batches(COLUMNS, TEXTS) for one in sources)
+    (count, small), (same_count, large) = (reader.batches(COLUMNS, TEXTS) for reader in sources)
     small, large = list(small), list(large)
     assert [batch.schema for batch in small] == [batch.schema for batch in large]
     assert rows_of(small) == rows_of(large)
@@ -43,21 +43,21 @@ def test_both_return_the_same_batches(sources):
 
 def test_both_return_the_same_operations(sources):
     for ops in ([1, 3, 3], [0], [], [10**9]):
-        small, large = (rows_of(one.operations(np.array(ops, dtype=np.int64), ("index", "mops"))) for one in sources)
+        small, large = (rows_of(reader.operations(np.array(ops, dtype=np.int64), ("index", "mops"))) for reader in sources)
         assert small == large
         assert [row["index"] for row in small] == [op for op in sorted(set(ops)) if op < 10**6]
 
 
 def test_both_select_the_same_rows(sources):
-    small, large = (one.select(("index", "f", "detail"), ds.field("f") == "final-read").to_pylist() for one in sources)
+    small, large = (reader.select(("index", "f", "detail"), ds.field("f") == "final-read").to_pylist() for reader in sources)
     assert small == large
     assert {row["f"] for row in small} == {"final-read"}
 
 
 def test_a_column_that_is_not_there_is_an_error_in_both(sources):
-    for one in sources:
+    for reader in sources:
         with pytest.raises(READ_ERRORS):
-            one.select(("index", "g"), ds.field("index") == 0)
+            reader.select(("index", "g"), ds.field("index") == 0)
 
 
 def test_a_file_that_is_gone_is_an_error(tmp_path):

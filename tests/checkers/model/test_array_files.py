@@ -23,7 +23,7 @@ def resident(values) -> int:
         for line in maps:
             first = line.split()[0]
             if "-" in first:
-                low, high = (int(one, 16) for one in first.split("-"))
+                low, high = (int(bound, 16) for bound in first.split("-"))
                 inside = low <= start < high
             elif inside and first == "Rss:":
                 size += int(line.split()[1])
@@ -41,16 +41,16 @@ def test_an_array_in_a_file_has_the_same_values_and_is_read_only(arrays, kind, m
     monkeypatch.setattr(array_files, "MOST_AT_ONCE", 1000)
     values = np.random.default_rng(1).integers(0, 2, 5000).astype(kind)
     positions = np.argsort(values, kind="stable")
-    for found, wanted in (
+    for stored, wanted in (
         (arrays.stored(values), values),
         (arrays.stored(values[::2]), values[::2]),
         (arrays.taken(values, positions), values[positions]),
     ):
-        assert found.dtype == wanted.dtype
-        assert np.array_equal(found, wanted)
-        assert not found.flags.writeable
+        assert stored.dtype == wanted.dtype
+        assert np.array_equal(stored, wanted)
+        assert not stored.flags.writeable
         with pytest.raises(ValueError, match="read-only"):
-            found[0] = 1
+            stored[0] = 1
 
 
 def test_of_a_tuple_each_large_array_goes_to_a_file(arrays):

@@ -1,4 +1,4 @@
-"""What arrays of checks are asked, and numpy answers more slowly."""
+"""Questions about arrays of checks, which numpy answers more slowly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the author of a check learns of it: where it raised, and its own words beside the answer."""
+"""Reports to the author of a check: where it raised, and its own words beside the answer."""
 
 from __future__ import annotations
 

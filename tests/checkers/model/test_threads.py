@@ -51,10 +51,10 @@ def test_what_two_threads_need_of_a_log_is_computed_once():
         assert computing.wait(DEADLINE_S)
         return log.shared(made)
 
-    one, other = results([lambda: log.shared(made), second], threads=2)
-    assert one is other
+    first, other = results([lambda: log.shared(made), second], threads=2)
+    assert first is other
     assert calls == ["t-0"]
-    assert log.place is one[0]
+    assert log.place is first[0]
 
 
 def test_what_cannot_be_computed_raises_for_each_that_asks():

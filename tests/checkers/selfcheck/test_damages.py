@@ -1,4 +1,4 @@
-"""What the selfcheck plants is what it says: the slow, obvious references see the same in it as the checker does."""
+"""Damages that the selfcheck plants are what they say: the slow, obvious references see the same in them as the checker does."""
 
 import json
 from pathlib import Path
@@ -71,7 +71,7 @@ def test_a_schedule_has_no_other_anomaly(name):
     Who reads past an open transaction has skipped its record.
     """
     expected = {"int-send-skip", name, *(("lso-overrun", "poll-skip") if name == "lso-overrun" else ())}
-    assert {other for other, found in anomalies(alone(name)).items() if found} <= expected
+    assert {other for other, matches in anomalies(alone(name)).items() if matches} <= expected
 
 
 @pytest.mark.parametrize(("name", "second"), [("swap operations", 0), ("invert", 1)])
@@ -115,7 +115,7 @@ def compare_cycles(seed, name):
     planted = BY_NAME[name].plant(taken_apart(history), Random(0))
     ops = operations(planted.rows)
     expected, mine = shortest_cycles(history), shortest_cycles(alone(name))
-    both = {key: min(found.get(key, 1000) for found in (expected, mine)) for key in {*expected, *mine}}
+    both = {key: min(lengths.get(key, 1000) for lengths in (expected, mine)) for key in {*expected, *mine}}
     assert shortest_cycles(ops) == both
     with TemporaryDirectory() as folder:
         cycles, _ = local_cycles(Path(folder), ops)
@@ -214,7 +214,7 @@ def compare_prefixed(seed):
 
 
 def moved(op, by):
-    """What an operation did, and when, on a clock put forward."""
+    """An operation and its times, on a clock put forward."""
     times = [None if op[name] is None else op[name] + by for name in ("time", "end", "decided")]
     return times, [(*mop[:4], *(None if at is None else at + by for at in mop[4:])) for mop in op["mops"]]
 

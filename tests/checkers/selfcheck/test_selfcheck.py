@@ -34,7 +34,7 @@ def some(*names):
 
 
 def test_every_installed_check_has_a_damage_or_a_reason():
-    """Who adds a check adds a damage, or says why there can be none."""
+    """An author who adds a check adds a damage, or says why there can be none."""
     default = next(field.default for field in dataclasses.fields(Check) if field.name == "undamaged")
     assert {name for name, check in INSTALLED.items() if bool(check.damages) == (check.undamaged != default)} == set()
 
@@ -148,9 +148,9 @@ def own_first(name, alone):
         own = run.sends_of(run.overview.index).query("not partition.str.startswith('planted')")
         if not len(own):
             return alone(run)
-        one = own.iloc[:1]
-        rows = {column: one[column].to_numpy() for column in ("partition", "op", "v", "offset")}
-        return CheckResult(1, {**rows, "cause": [0], "time": one["began"].to_numpy(), "role": ["sent"]})
+        shown = own.iloc[:1]
+        rows = {column: shown[column].to_numpy() for column in ("partition", "op", "v", "offset")}
+        return CheckResult(1, {**rows, "cause": [0], "time": shown["began"].to_numpy(), "role": ["sent"]})
 
     return run_check(name, across=True, gather=gather)(some_cycle)
 
@@ -172,10 +172,10 @@ def test_a_check_that_reports_only_the_cycle_of_the_history_itself_is_reported_a
 def test_the_same_seed_plants_the_same_damage(lawful):
     history = read_rows(lawful / "history.parquet")
     for damage in DAMAGES:
-        one, two, other = (damage.plant(history, Random(seed)) for seed in (1, 1, 2))
-        assert (one is None) == (two is None) == (other is None)
-        if one is not None and two is not None:
-            assert (one.what, one.records) == (two.what, two.records)
+        first, second, other = (damage.plant(history, Random(seed)) for seed in (1, 1, 2))
+        assert (first is None) == (second is None) == (other is None)
+        if first is not None and second is not None:
+            assert (first.what, first.records) == (second.what, second.records)
 
 
 def test_a_history_read_as_rows_and_written_again_is_unchanged(lawful, tmp_path):

@@ -1,4 +1,4 @@
-"""What a gathering function has to know of the whole run, where that cannot be had."""
+"""Briefs, which tell a gathering function about the whole run, where they cannot be had."""
 
 from support.histories import History
 from support.judging import judge_here
@@ -10,7 +10,7 @@ from fencepost.checkers.views.gathering import PartitionMessages
 
 
 def unknowable(run):
-    raise ValueError("a detail that nobody can read")
+    raise ValueError("a detail that cannot be read")
 
 
 def gathered(log, brief):
@@ -19,7 +19,7 @@ def gathered(log, brief):
 
 @run_check("briefed", gather=gathered, brief=unknowable)
 def briefed(run):
-    """Needs what it was to be told."""
+    """Needs its brief."""
     if run.gathered.error:
         raise RuntimeError(run.gathered.error)
     return CheckResult(1)
@@ -31,7 +31,7 @@ def test_a_brief_that_fails_makes_its_check_unknown_and_takes_no_other_with_it(t
     h.final({"t-0": [0]})
     checks = [briefed, *(check for check in installed_checks()[0] if check.name == "duplicate")]
     document = judge_here(tmp_path, h.ops, checks=checks)
-    answers = {one["name"]: one for one in (*document["properties"], *document["allowed"])}
+    answers = {row["name"]: row for row in (*document["properties"], *document["allowed"])}
     assert answers["briefed"]["verdict"] == "unknown"
-    assert "a detail that nobody can read" in answers["briefed"]["reason"]
+    assert "a detail that cannot be read" in answers["briefed"]["reason"]
     assert answers["duplicate"]["verdict"] == "held"

@@ -1,4 +1,4 @@
-"""What a test expects, bound to its cause: literal findings, and whether they meet it."""
+"""Expectations of a test, bound to their causes: literal findings, and whether they meet them."""
 
 from __future__ import annotations
 
@@ -35,12 +35,14 @@ TORN = ("torn-transaction", [read(T, "t-0"), missing(T2, "t-1")])
 LOST_HALF = ("lost-write", [missing(T2, "t-1")])
 
 
-def properties(found, allowed=()):
+def properties(anomalies, allowed=()):
     """Properties of findings (anomaly, records); one more that held."""
     made = [JudgedProperty("wrong-partition", Rule(FORBIDDEN, "why"), Property.HELD, 3)]
     made.append(JudgedProperty("order-inversion", Rule(FORBIDDEN, "why", essential=True), Property.NOT_EXERCISED, 0, "too short"))
-    for name in dict.fromkeys(name for name, _ in found):
-        findings = [Finding(name, list(records), id=number) for number, (one, records) in enumerate(found, 1) if one == name]
+    for name in dict.fromkeys(name for name, _ in anomalies):
+        findings = [
+            Finding(name, list(records), id=number) for number, (anomaly, records) in enumerate(anomalies, 1) if anomaly == name
+        ]
         rule = Rule(ALLOWED if name in allowed else FORBIDDEN, "why")
         check = INSTALLED.get(name)
         bound = {"consequences": check.consequences, "attribution": check.attribution} if check else {}
@@ -48,12 +50,12 @@ def properties(found, allowed=()):
     return made
 
 
-def compared(expect, found, tolerate=(), allowed=(), **unread):
-    return compare(expect, tolerate, properties(found, allowed), partial(decide, **unread))
+def compared(expect, anomalies, tolerate=(), allowed=(), **unread):
+    return compare(expect, tolerate, properties(anomalies, allowed), partial(decide, **unread))
 
 
 @pytest.mark.parametrize(
-    "found",
+    "anomalies",
     [
         [TORN],
         [TORN, LOST_HALF],
@@ -64,12 +66,12 @@ def compared(expect, found, tolerate=(), allowed=(), **unread):
         [TORN, ("torn-transaction", [read(U), missing(U, "t-1")])],
     ],
 )
-def test_consequences_at_the_same_transaction_and_partition_are_expected(found):
-    assert compared(["torn-transaction"], found).met
+def test_consequences_at_the_same_transaction_and_partition_are_expected(anomalies):
+    assert compared(["torn-transaction"], anomalies).met
 
 
 @pytest.mark.parametrize(
-    ("expect", "found", "unexpected"),
+    ("expect", "anomalies", "unexpected"),
     [
         # the second loss shares the operation T, or a finding, with the torn transaction
         ("torn-transaction", [TORN, ("lost-write", [missing(T2, "t-1"), missing(U, "t-1", 8)])], ["lost-write"]),
@@ -93,8 +95,8 @@ def test_consequences_at_the_same_transaction_and_partition_are_expected(found):
         ("torn-transaction", [TORN, ("somebody's own", [read(U)])], ["somebody's own"]),
     ],
 )
-def test_whatever_is_about_other_records_is_unexpected(expect, found, unexpected):
-    comparison = compared([expect], found)
+def test_whatever_is_about_other_records_is_unexpected(expect, anomalies, unexpected):
+    comparison = compared([expect], anomalies)
     assert (comparison.met, list(comparison.unexpected)) == (False, unexpected)
     assert comparison.sentence.startswith(f"not expected: {unexpected[0]} (#")
 
@@ -103,7 +105,7 @@ THREE = [("lost-write", [missing(v, offset=offset)]) for offset, v in enumerate(
 
 
 @pytest.mark.parametrize(
-    ("tolerate", "found", "met"),
+    ("tolerate", "anomalies", "met"),
     [
         (["lost-write"], [TORN, LOST_HALF], True),
         (["lost-write"], [TORN, *THREE], False),
@@ -112,14 +114,14 @@ THREE = [("lost-write", [missing(v, offset=offset)]) for offset, v in enumerate(
         (["duplicate"], [TORN, ("duplicate", [sent(U), read(U), read(U, offset=8)])], False),
         (["inconsistent-offset"], [TORN, LOST_HALF, ("inconsistent-offset", [read(T2, "t-1"), sent(U, "t-1")])], True),
         (["duplicate anywhere"], [TORN, *THREE], False),
-        (["phantom"], [TORN, ("phantom", [read(123456789)])], True),  # nobody sent it: bound by its partition
+        (["phantom"], [TORN, ("phantom", [read(123456789)])], True),  # it was never sent: bound by its partition
         (["phantom"], [TORN, ("phantom", [read(123456789, "t-5")])], False),
         (["torn-offset"], [TORN, ("torn-offset", [sent(-1)])], False),  # an offset is no record, and bound by nothing
         (["torn-offset anywhere"], [TORN, ("torn-offset", [sent(-1)])], True),
     ],
 )
-def test_what_is_tolerated_is_bound_to_the_cause_unless_it_may_be_anywhere(tolerate, found, met):
-    comparison = compared(["torn-transaction"], found, tolerate)
+def test_what_is_tolerated_is_bound_to_the_cause_unless_it_may_be_anywhere(tolerate, anomalies, met):
+    comparison = compared(["torn-transaction"], anomalies, tolerate)
     assert comparison.met is met
     assert bool(comparison.unexpected) is not met
 
@@ -140,7 +142,7 @@ def test_an_anomaly_that_the_contract_allows_meets_no_expectation():
     assert comparison.sentence == "not found: duplicate (only as the contract allows it)"
 
 
-def test_an_expectation_is_not_met_where_nobody_knows_what_else_there_is():
+def test_an_expectation_is_not_met_where_other_anomalies_are_unknown():
     comparison = compared(["torn-transaction"], [TORN], unread=["t-3"])
     assert comparison.met is None
     assert "nobody knows what else there is: nothing is known of losses in t-3" in comparison.sentence

@@ -103,7 +103,7 @@ def test_every_condition_on_evidence_is_one_that_can_be_looked_for():
     assert bound == {name for name, check in INSTALLED.items() if check.shown_by}
 
 
-def found(*records):
+def finding_of(*records):
     return Finding("any", [FindingRecord("t-0", 0, v, offset, 0, "read") for v, offset in records])
 
 
@@ -116,14 +116,14 @@ def lost(*records):
     [
         ("lost-write", lost(1, 2), [(7, 2)], True),
         ("lost-write", lost(1, 2), [(7, 3)], False),
-        ("inconsistent-offset", found((1, 7), (2, 7)), [(7, 1), (7, 2)], True),
-        ("inconsistent-offset", found((1, 7), (2, 7)), [(7, 2), (9, 1)], False),
-        ("inconsistent-offset", found((1, 7), (2, 7)), [], False),
-        ("duplicate", found((1, 7), (1, 8)), [(7, 1), (8, 1)], True),
-        ("duplicate", found((1, 7), (1, 8)), [(8, 1), (7, 2), (9, 2)], False),
-        ("order-inversion", found((1, 9), (2, 8)), [(9, 1), (8, 2)], True),
-        ("order-inversion", found((1, 9), (2, 8)), [(7, 1), (8, 2)], False),
-        ("order-inversion", found((1, 9), (2, 8)), [(8, 2)], False),
+        ("inconsistent-offset", finding_of((1, 7), (2, 7)), [(7, 1), (7, 2)], True),
+        ("inconsistent-offset", finding_of((1, 7), (2, 7)), [(7, 2), (9, 1)], False),
+        ("inconsistent-offset", finding_of((1, 7), (2, 7)), [], False),
+        ("duplicate", finding_of((1, 7), (1, 8)), [(7, 1), (8, 1)], True),
+        ("duplicate", finding_of((1, 7), (1, 8)), [(8, 1), (7, 2), (9, 2)], False),
+        ("order-inversion", finding_of((1, 9), (2, 8)), [(9, 1), (8, 2)], True),
+        ("order-inversion", finding_of((1, 9), (2, 8)), [(7, 1), (8, 2)], False),
+        ("order-inversion", finding_of((1, 9), (2, 8)), [(8, 2)], False),
     ],
 )
 def test_what_reads_show_by_themselves(anomaly, finding, reads, is_shown):
@@ -132,7 +132,7 @@ def test_what_reads_show_by_themselves(anomaly, finding, reads, is_shown):
 
 
 def allowed(document):
-    return {one["name"] for one in document["allowed"] if one["verdict"] == "violated"}
+    return {row["name"] for row in document["allowed"] if row["verdict"] == "violated"}
 
 
 PLAIN_CONTRACT = {"transactional": "false", "isolation": "read_uncommitted"}
@@ -186,14 +186,14 @@ def test_an_unclean_election_excuses_nothing_that_the_final_reads_show_of_one_lo
     assert answer(document, "duplicate")["contract"].startswith("transactional producers append a retry only once")
 
 
-@pytest.mark.parametrize(("level", "found"), [(COMMITTED, ["duplicate"]), (None, ["duplicate"]), (UNCOMMITTED, [])])
-def test_a_final_reader_of_no_isolation_level_is_evidence_at_the_contracts(judged, level, found):
+@pytest.mark.parametrize(("level", "expected"), [(COMMITTED, ["duplicate"]), (None, ["duplicate"]), (UNCOMMITTED, [])])
+def test_a_final_reader_of_no_isolation_level_is_evidence_at_the_contracts(judged, level, expected):
     """A record at two offsets of one final read: a transaction's own log shows it, unless it may have been aborted there."""
     h = History()
     h.txn(0, {"t-0": [5, 7]})
     h.poll(90, {"t-0": [5, 7, (8, h.v("t-0", 7))]}, level, final=True, role="final")
     h.add(90, "final-read", isolation=level, final=True, role="final", detail='{"t-0": [0, 9, 9]}')
-    assert violated(judged(h, UNCLEAN)) == found
+    assert violated(judged(h, UNCLEAN)) == expected
 
 
 def test_reads_of_a_long_history_are_looked_up_by_executors(judged_by_spark, monkeypatch):

@@ -34,14 +34,14 @@ def judged(folder: Path) -> dict[str, Any]:
 
 
 def answers(document: dict[str, Any]) -> dict[str, str]:
-    return {one["name"]: one["verdict"] for one in document["properties"]}
+    return {row["name"]: row["verdict"] for row in document["properties"]}
 
 
-def said(document: dict[str, Any], file: str) -> str:
+def weakening(document: dict[str, Any], file: str) -> str:
     return next(text for text in document["weakened"] if text.startswith(file))
 
 
-def test_a_whole_run_is_valid_and_only_a_missing_manifest_is_said(run):
+def test_a_whole_run_is_valid_and_only_a_missing_manifest_is_reported(run):
     document = judged(run)
     assert document["verdict"] == "valid", document["reason"]
     attests = [text for text in document["weakened"] if text.startswith(RunFile.MANIFEST)]
@@ -58,15 +58,15 @@ def test_a_whole_run_is_valid_and_only_a_missing_manifest_is_said(run):
         ("harness.jsonl", ("lso-stall",), ("lost-write", "phantom", "poll-skip")),
     ],
 )
-def test_a_missing_file_makes_unknown_what_needed_it_and_accuses_nobody(run, name, unknown, held):
+def test_a_missing_file_makes_unknown_what_needed_it_and_violates_nothing(run, name, unknown, held):
     (run / RunFile.LINES / name).unlink()
     document = judged(run)
     assert (document["verdict"], violated(document)) == ("unknown", [])
-    assert not [one for one in document["findings"] if one["forbidden"]]
-    found = answers(document)
-    assert {one: found[one] for one in unknown} == dict.fromkeys(unknown, "unknown")
-    assert {one: found[one] for one in held} == dict.fromkeys(held, "held")
-    assert all(one in said(document, name) for one in unknown)
+    assert not [row for row in document["findings"] if row["forbidden"]]
+    verdicts = answers(document)
+    assert {anomaly: verdicts[anomaly] for anomaly in unknown} == dict.fromkeys(unknown, "unknown")
+    assert {anomaly: verdicts[anomaly] for anomaly in held} == dict.fromkeys(held, "held")
+    assert all(anomaly in weakening(document, name) for anomaly in unknown)
     assert name in document["reason"]
     assert [gap["file"] for gap in document["gaps"] if gap["kind"] == "missing"] == [name]
 
@@ -75,7 +75,7 @@ def test_missing_receipts_leave_the_verdict_and_take_away_what_speaks_of_faults(
     (run / RunFile.LINES / "faults.jsonl").unlink()
     document = judged(run)
     assert document["verdict"] == "valid"
-    assert said(document, "faults.jsonl").endswith("what the faults did is not wholly known")
+    assert weakening(document, "faults.jsonl").endswith("what the faults did is not wholly known")
     assert (document["counts"]["faults"], document["counts"]["faults_without_effect"]) == (None, None)
     write_verdict(run, document)
     render(open_run(run))
@@ -92,7 +92,7 @@ def test_a_reader_that_was_cut_at_a_line_end_is_not_valid(tmp_path):
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
     document = judged(folder)
     assert (document["verdict"], answers(document)["poll-skip"]) == ("unknown", "unknown")
-    assert "is shorter than it was" in said(document, READER)
+    assert "is shorter than it was" in weakening(document, READER)
 
 
 def test_a_writer_that_was_cut_at_a_line_end_is_no_phantom(run):
@@ -134,7 +134,7 @@ def test_what_is_proven_in_whole_files_stays_invalid_whatever_else_is_missing(tm
     document = judged(folder)
     assert (document["verdict"], "duplicate" in violated(document)) == ("invalid", True)
     assert answers(document)["lost-write"] == "unknown"
-    assert WRITER in said(document, WRITER)
+    assert WRITER in weakening(document, WRITER)
 
 
 def _twice(text: str) -> str:

@@ -59,8 +59,8 @@ def test_the_sentence_of_a_cycle_has_the_original_values(named):
 
 def test_findings_in_our_own_histories_have_no_original_value(judged):
     document = judged(doubled())
-    assert "value" not in "".join(one["sentence"] for one in document["findings"])
-    assert all("value" not in record for one in document["findings"] for record in one["records"])
+    assert "value" not in "".join(row["sentence"] for row in document["findings"])
+    assert all("value" not in record for row in document["findings"] for record in row["records"])
 
 
 @pytest.mark.parametrize("content", [b"PAR1 no such thing", b""])

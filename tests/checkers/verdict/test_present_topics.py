@@ -21,7 +21,7 @@ def judged(folder, h, *receipts, contract="records", **more):
 
 
 def story(*last):
-    """What 0 to 9 of t-0 held is gone; then offsets begin again. u-0 stays. last: the offsets in t-0 of the last transaction."""
+    """A story in which t-0 loses its offsets 0 to 9 and begins again; u-0 stays. last: offsets in t-0 of the last transaction."""
     h = History()
     h.txn(0, {"t-0": [1, 2], "u-0": [1]})
     h.poll(1, {"t-0": [1, 2]})
@@ -32,7 +32,7 @@ def story(*last):
     h.txn(0, {"t-0": [0], "u-0": [5]})
     h.poll(1, {"t-0": [(1, late[0])]})
     h.txn(0, {"t-0": list(last) or [3]})
-    h.final({"t-0": [0, (1, late[0]), *(one for one in last or [3] if one < 100)], "u-0": [1, 3, 5]})
+    h.final({"t-0": [0, (1, late[0]), *(offset for offset in last or [3] if offset < 100)], "u-0": [1, 3, 5]})
     return h, deletion(known)
 
 
@@ -64,7 +64,7 @@ def test_another_topic_is_judged_as_ever(tmp_path):
     assert "lost-write" in violated(judged(tmp_path, h, receipt))
 
 
-def test_where_nobody_knows_when_the_topic_was_back_nothing_of_it_is_compared(tmp_path):
+def test_where_the_time_of_recreation_is_unknown_nothing_of_the_topic_is_compared(tmp_path):
     h, _ = story(3, 100)
     document = judged(tmp_path, h, deletion(None))
     assert violated(document) == []

@@ -1,4 +1,4 @@
-"""When a Spark session is needed, and when this process judges by itself."""
+"""The need for a Spark session, and runs that this process judges by itself."""
 
 from threading import Thread
 
@@ -52,7 +52,7 @@ def test_a_check_that_asks_for_a_table_has_a_session_made(spark, tmp_path):
     document = judged(tmp_path, lambda: calls.append(1) or spark, checks=[*installed_checks()[0], counted])
     assert calls == [1]
     assert document["checker"]["master"].startswith("local[2")
-    [answer] = [one for one in (*document["properties"], *document["allowed"]) if one["name"] == "counted"]
+    [answer] = [row for row in (*document["properties"], *document["allowed"]) if row["name"] == "counted"]
     assert answer["compared"] > 20
 
 

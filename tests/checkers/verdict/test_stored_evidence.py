@@ -1,4 +1,4 @@
-"""What the brokers' logs hold is shown beside a finding, and decides nothing."""
+"""Contents of the brokers' logs, which are shown beside a finding and decide nothing."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq

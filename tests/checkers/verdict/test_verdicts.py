@@ -248,8 +248,8 @@ def test_parquet_has_all_records_of_a_huge_finding_and_json_the_first(tmp_path):
     h.txn(0, {"t-0": [300]})
     h.final({"t-0": [300]})
     write_history(tmp_path, h.ops)
-    found = finding(judge(open_run(tmp_path), here=True, contract=CONTRACT), "lost-write")
-    assert (len(found["records"]), found["size"]) == (200, 300)
+    loss = finding(judge(open_run(tmp_path), here=True, contract=CONTRACT), "lost-write")
+    assert (len(loss["records"]), loss["size"]) == (200, 300)
     (whole,) = pq.read_table(tmp_path / "anomalies.parquet").to_pylist()
     assert len(whole["records"]) == len(whole["operations"]) == 300
 

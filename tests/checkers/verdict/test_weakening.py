@@ -1,4 +1,4 @@
-"""What becomes of an answer whose evidence is missing in part: rows of the table, without Spark."""
+"""Answers whose evidence is missing in part: rows of the table, without Spark."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_of_several_findings_the_proven_ones_stay_and_the_others_are_counted():
     assert answer.reason.startswith("1 finding proves nothing")
 
 
-def test_records_of_nobody_in_an_adopted_history_may_have_been_sent_by_any_line():
+def test_unsent_records_in_an_adopted_history_may_have_been_sent_by_any_line():
     elsewhere = full_contract(CONTRACT, {"values": "per key"})
     broken = Gap(file="history.edn", line=3, why="not understood", evidence=(Evidence.SENDS,))
     assert weaken(judged("phantom", [record(-7)]), [broken], elsewhere).verdict is Property.UNKNOWN
@@ -126,8 +126,8 @@ def test_a_check_of_a_plug_in_needs_everything_but_receipts():
 
 def test_what_the_contract_does_not_judge_stays_so():
     plain = full_contract({"transactional": "false"})
-    one = judge_property("torn-transaction", rule_of("torn-transaction", plain), 0, [])
-    assert weaken(one, [WRITER], plain) == one
+    torn = judge_property("torn-transaction", rule_of("torn-transaction", plain), 0, [])
+    assert weaken(torn, [WRITER], plain) == torn
 
 
 def test_a_sentence_for_each_file_says_what_is_unknown_for_it():

@@ -28,7 +28,7 @@ def _columns(side, rows):
 def searched(sent, read) -> list[int]:
     """The same by looking through a list."""
     identities = sorted(v for v, _ in sent)
-    by_offset = sorted(read, key=lambda one: one[1])
+    by_offset = sorted(read, key=lambda pair: pair[1])
     return [identities.index(v) if v in identities else NONE for v, _ in by_offset]
 
 
@@ -67,7 +67,7 @@ def test_reads_match_the_sends_that_a_plain_search_finds(highest_offset, slice_,
 
 
 @pytest.mark.parametrize("sent", [0, 3])
-def test_the_identities_of_reads_are_those_that_were_read_also_where_nobody_sent_them(sent):
+def test_the_identities_of_reads_are_those_that_were_read_also_where_they_were_not_sent(sent):
     partition = PartitionBuilder()
     known = [partition.send(offset=2 * number) for number in range(sent)]
     read = [*known, record_id(9, 9, 9), -5, *known]

@@ -22,11 +22,11 @@ def broken_half_way(log):
 
 
 @pytest.mark.parametrize("in_files", [False, True])
-def test_a_gatherer_that_raises_while_messages_are_taken_is_told_of(tmp_path, in_files):
+def test_a_gatherer_that_raises_while_messages_are_taken_is_reported(tmp_path, in_files):
     log = PartitionBuilder().log()
-    found = gather_messages([broken_half_way, whole], log, tmp_path if in_files else None)
-    assert found.error == "ValueError: no more edges"
-    assert found.to_driver == [("firsts", b"three")]
-    assert {one.partition for one in found.on_executors} == {log.partition}
-    assert [one.content for one in found.on_executors] == [b"half", b"one", b"two"]
-    assert all(isinstance(one.message, StoredMessage) == in_files for one in found.on_executors)
+    messages = gather_messages([broken_half_way, whole], log, tmp_path if in_files else None)
+    assert messages.error == "ValueError: no more edges"
+    assert messages.to_driver == [("firsts", b"three")]
+    assert {edge.partition for edge in messages.on_executors} == {log.partition}
+    assert [edge.content for edge in messages.on_executors] == [b"half", b"one", b"two"]
+    assert all(isinstance(edge.message, StoredMessage) == in_files for edge in messages.on_executors)

@@ -1,4 +1,4 @@
-"""How many committed records no reader had got yet, over time."""
+"""Committed records that no reader had got yet, over time."""
 
 import pytest
 from support.histories import History

@@ -1,4 +1,4 @@
-"""What is special about clusters in Docker (what all providers share: test_providers.py)."""
+"""Properties of clusters in Docker alone (what all providers share: test_providers.py)."""
 
 import importlib
 import itertools
@@ -94,9 +94,9 @@ ELSEWHERE = " ".join([*HERE.split(" ")[:2], "4026500000", "1", "7"])  # in anoth
     ids=itertools.count(),  # not by the process id, which differs among the processes of the tests
 )
 def test_what_a_run_has_is_removed_only_if_the_run_is_surely_over(owners, lock, running, age_s, user):
-    found = leftovers.user_of(owners, lock, running, age_s)
-    assert found.startswith(user)
-    assert bool(found) == bool(user)
+    owner = leftovers.user_of(owners, lock, running, age_s)
+    assert owner.startswith(user)
+    assert bool(owner) == bool(user)
 
 
 def test_the_age_of_things_is_read_as_docker_writes_it():
@@ -142,7 +142,7 @@ def test_a_network_that_hides_senders_is_refused_before_anything_is_concluded_fr
     Closed(opens_after=2)._require_open_network()
 
 
-def test_leftovers_are_told_in_words():
+def test_leftovers_are_described_in_words():
     left = leftovers.Leftover(sandbox="x", run="nightly-1", live=False, containers=("a", "b"), networks=("n",))
     assert str(left) == "2 containers and 1 network of run nightly-1 in Docker"
     assert str(leftovers.Leftover(sandbox="x", run="y", live=False, networks=("n",))) == "1 network of run y in Docker"
@@ -151,7 +151,7 @@ def test_leftovers_are_told_in_words():
 
 
 class Daemon:
-    """A daemon that says of itself what it is told to."""
+    """A daemon that describes itself as it is made to."""
 
     def __init__(self, **info):
         self._info = info
@@ -193,10 +193,10 @@ def test_a_debootstrap_that_fails_is_quoted(tmp_path):
     program = tmp_path / "debootstrap"
     program.write_text("#!/bin/sh\necho I: Retrieving InRelease\necho 'E: no such mirror'\nexit 3\n")
     program.chmod(0o755)
-    said = []
+    messages = []
     with pytest.raises(ClusterError, match=r"debootstrap ended with status 3: .*E: no such mirror"):
-        images._bootstrap(str(program), tmp_path / "root", said.append)
-    assert said[-1] == "debootstrap: Retrieving InRelease"
+        images._bootstrap(str(program), tmp_path / "root", messages.append)
+    assert messages[-1] == "debootstrap: Retrieving InRelease"
 
 
 def test_workers_see_this_machines_python_and_may_write_only_the_run(tmp_path):
@@ -206,10 +206,10 @@ def test_workers_see_this_machines_python_and_may_write_only_the_run(tmp_path):
     assert all(shown.values())
     assert "/" not in shown
     assert any(os.path.realpath(sys.prefix).startswith(target) for target in shown)
-    kept = host_python.environment(
+    passed = host_python.environment(
         {"PATH": "/bin", "LC_ALL": "C", "FENCEPOST_NODE": "c0", "AWS_SECRET_ACCESS_KEY": "x", "HOME": "/root"}
     )
-    assert kept.keys() == {"PATH", "LC_ALL", "FENCEPOST_NODE", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}
+    assert passed.keys() == {"PATH", "LC_ALL", "FENCEPOST_NODE", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}
 
 
 def test_of_the_working_directory_only_what_was_imported_is_shown(tmp_path, monkeypatch):
@@ -246,7 +246,7 @@ def test_a_module_directly_in_tmp_takes_the_place_of_the_containers_own():
 
 
 class Registry:
-    """A daemon without images, whose registry answers what it is told to."""
+    """A daemon without images, whose registry answers as it is made to."""
 
     def __init__(self, *lines, error=None):
         self.lines, self.error = lines, error
@@ -334,8 +334,8 @@ def test_a_directory_inside_another_is_not_shown_twice(tmp_path):
 def test_an_image_that_is_nowhere_is_a_mistake_of_one_sentence_and_nothing_is_started(docker_daemon, tmp_path):
     code, out, err = fencepost(tmp_path, "run", "--cluster", "docker", "--cluster-set", "image=no-such/image:1")
     assert (code, out) == (254, "  note: pulling no-such/image:1\n")
-    found = r"the image no-such/image:1 is not here, and could not be pulled: .*fencepost cluster image --kafka 4\.3\.0"
-    assert re.search(found, " ".join(err.split())), err
+    pattern = r"the image no-such/image:1 is not here, and could not be pulled: .*fencepost cluster image --kafka 4\.3\.0"
+    assert re.search(pattern, " ".join(err.split())), err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -356,7 +356,7 @@ def test_an_image_is_labelled_with_what_it_holds(kafka_image):
 
 
 @pytest.mark.cluster
-def test_somebody_elses_image_is_told_where_its_logging_is_set(kafka_image):
+def test_somebody_elses_image_is_given_the_place_of_its_logging_settings(kafka_image):
     """Log4j without settings would keep the broker's words to itself; our own images log by another library."""
     with engine.opened() as client:
         host_python.ensure_image(client)
@@ -375,8 +375,8 @@ def seen(kafka_image, tmp_path_factory):
     provider = Docker(brokers=1, heap_mb=256, memory_mb=900, cpus=1.5, image=kafka_image, keep_storage=True, disk_mb=100)
     with provider.up(run, TOPICS) as cluster, engine.opened() as client:
         with cluster.spawn("c0", ["sleep", "60"]) as worker:
-            found = client.api.containers(filters=mine)
-            containers = {one["Names"][0]: client.api.inspect_container(one["Id"]) for one in found}
+            listed = client.api.containers(filters=mine)
+            containers = {container["Names"][0]: client.api.inspect_container(container["Id"]) for container in listed}
             networks = client.api.networks(filters=mine)
             worker.kill()
         clean = subprocess.run([sys.executable, "-m", "fencepost", "clean"], capture_output=True, text=True, cwd=run)
@@ -434,23 +434,23 @@ def test_an_image_is_one_node_with_its_worker_and_sees_what_it_is_given(seen):
 
 @pytest.mark.cluster
 def test_containers_are_given_no_more_than_they_need(seen):
-    """Nobody is privileged, only helpers may change rules, no port is published, no way leads out."""
+    """No container is privileged, only helpers may change rules, no port is published, no way leads out."""
     assert len(seen["containers"]) == 4  # a broker, a client, and their helpers
     assert [network["Internal"] for network in seen["networks"]] == [True]
-    for name, one in seen["containers"].items():
-        settings = one["HostConfig"]
+    for name, container in seen["containers"].items():
+        settings = container["HostConfig"]
         added = [capability.removeprefix("CAP_") for capability in settings["CapAdd"] or ()]
         assert added == (["NET_ADMIN"] if name.endswith("helper") else [])
         assert settings["CapDrop"] == ["ALL"]
         assert not settings["Privileged"]
         assert settings["ReadonlyRootfs"]
-        assert not any(one["NetworkSettings"]["Ports"].values())
-        assert not any("docker.sock" in mount["Source"] for mount in one["Mounts"])
+        assert not any(container["NetworkSettings"]["Ports"].values())
+        assert not any("docker.sock" in mount["Source"] for mount in container["Mounts"])
 
 
 @pytest.mark.cluster
 def test_a_broker_has_limits_and_runs_as_we_do(seen):
-    [broker] = [one for name, one in seen["containers"].items() if "-n1-" in name and not name.endswith("helper")]
+    [broker] = [container for name, container in seen["containers"].items() if "-n1-" in name and not name.endswith("helper")]
     assert (broker["HostConfig"]["Memory"], broker["HostConfig"]["NanoCpus"]) == (1000 << 20, 1_500_000_000)  # with its disk
     assert broker["Config"]["User"] == f"{os.getuid()}:{os.getgid()}"
 
@@ -464,14 +464,14 @@ def test_clean_names_a_live_run_and_leaves_it_alone(seen):
 
 
 @pytest.mark.cluster
-def test_storage_is_kept_when_asked(seen):
+def test_storage_stays_when_the_option_says_so(seen):
     assert sorted(path.name for path in seen["run"].iterdir()) == ["logs", "storage"]
     assert list((seen["run"] / "storage").glob("n1/t-*/*.log"))
 
 
 @pytest.mark.cluster
 def test_a_broker_that_dies_early_is_quoted(kafka_image, tmp_path):
-    """Its own words from the log are in the error, and nobody waits for the deadline."""
+    """Its own words from the log are in the error, and the deadline is not waited for."""
     provider = Docker(brokers=1, heap_mb=256, image=kafka_image, settings={"metric.reporters": "no.such.Reporter"})
     with pytest.raises(ClusterError, match=r"n1 ended with status 1 while waiting for .*no\.such\.Reporter"):
         provider.up(tmp_path, TOPICS).__enter__()

@@ -149,7 +149,7 @@ def test_the_run_is_valid_and_compared_what_it_wrote(run):
 
 def test_the_password_is_nowhere(run):
     """In no file of the run, as it is, as JSON or HTML or Python write it, nor in a column of a table; nor was it said."""
-    run_dir, said, _ = run
+    run_dir, output, _ = run
     forms = {PASSWORD, json.dumps(PASSWORD)[1:-1], html.escape(PASSWORD), repr(PASSWORD)[1:-1], "battery-staple"}
     texts = {path: path.read_text(errors="replace") for path in run_dir.rglob("*") if path.is_file()}
     texts |= {path: str(pq.read_table(path).to_pylist()) for path in run_dir.rglob("*.parquet")}
@@ -157,7 +157,7 @@ def test_the_password_is_nowhere(run):
     assert "env:FENCEPOST_TEST_PASSWORD" in texts[run_dir / "plan.json"]
     assert USER in texts[run_dir / "report.html"]
     assert "sasl.password = [redacted]" in texts[run_dir / "logs" / "c0" / "stderr.log"]
-    assert [(path, form) for path, text in {**texts, "said": said}.items() for form in forms if form in text] == []
+    assert [(path, form) for path, text in {**texts, "output": output}.items() for form in forms if form in text] == []
 
 
 def test_nothing_of_theirs_was_touched_and_nothing_of_ours_is_left(run, somebodys):
@@ -182,19 +182,19 @@ def test_everything_of_the_run_has_its_own_prefix(run):
 
 
 def test_the_contract_is_that_of_the_topics_as_the_cluster_made_them(run):
-    """Nobody chose min.insync.replicas, so the cluster's own counts, with a warning; retention is ours."""
-    run_dir, said, _ = run
+    """min.insync.replicas was not chosen, so the cluster's own counts, with a warning; retention is ours."""
+    run_dir, output, _ = run
     plan = json.loads((run_dir / "plan.json").read_text())
     (topic,) = plan["topics"].values()
     assert (topic["replication"], topic["settings"]["min.insync.replicas"]) == (1, "1")
     assert (plan["contract"]["min_insync_replicas"], plan["contract"]["retention"]) == ("1", "none")
     assert plan["cluster"]["description"]["nodes"]["n1"].startswith("broker 7 at 127.0.0.1:")
-    assert "min.insync.replicas is 1 here" in said
+    assert "min.insync.replicas is 1 here" in output
 
 
 def test_clients_can_be_killed_brokers_cannot_and_an_own_fault_works(run):
     """A fault on brokers is announced as idle, and each of its receipts says why."""
-    run_dir, said, _ = run
+    run_dir, output, _ = run
     receipts = [json.loads(line) for line in (run_dir / "history" / "faults.jsonl").read_text().splitlines()]
     by_lane = {"client": set(), "leader": set()}
     for receipt in receipts:
@@ -204,7 +204,7 @@ def test_clients_can_be_killed_brokers_cannot_and_an_own_fault_works(run):
         "unavailable here, because fencepost does not run these brokers and cannot hurt them; a fault of your own can "
         "(nemesis/README.md)"
     }
-    assert "note: the fault kill will have no effect: fencepost does not run these brokers" in said
+    assert "note: the fault kill will have no effect: fencepost does not run these brokers" in output
 
 
 def test_a_harness_that_is_killed_leaves_no_process_and_no_topic(somebodys, tmp_path):
@@ -218,7 +218,7 @@ def test_a_harness_that_is_killed_leaves_no_process_and_no_topic(somebodys, tmp_
 
 
 def test_topics_of_a_run_that_was_killed_inside_are_named(somebodys, tmp_path):
-    """kill -9 of what performs it: nobody is left who could remove them, and the supervisor ends the clients."""
+    """kill -9 of what performs it: no process is left that could remove them, and the supervisor ends the clients."""
     harness, run_dir = in_the_middle(somebodys, tmp_path)
     os.kill(process_of(run_dir, "fencepost.harness.perform.performer"), signal.SIGKILL)
     code, out, err = finish(harness)
@@ -261,7 +261,7 @@ def owners(somebodys, tmp_path) -> External:
 
 
 def test_it_tells_of_offsets_leaders_and_coordinators(somebodys, tmp_path):
-    """An open transaction holds the last stable offset back; nobody outside knows the controller."""
+    """An open transaction holds the last stable offset back; the controller is unknown outside."""
     with owners(somebodys, tmp_path).up(tmp_path, {"fencepost-a-t": TopicSpec(partitions=2, replication=1)}) as cluster:
         assert (cluster.brokers, cluster.topics) == (("n1",), ("fencepost-a-t-0", "fencepost-a-t-1"))
         producer = Producer({**somebodys.inside, "transactional.id": "fencepost-a-0"})
@@ -351,14 +351,14 @@ def test_what_may_not_be_removed_is_named_with_the_remedy(somebodys, tmp_path):
     somebodys.owner.delete_topics(["fencepost-b-t"])["fencepost-b-t"].result()
 
 
-def test_a_wrong_password_is_told_at_once_and_not_repeated(somebodys, monkeypatch):
+def test_a_wrong_password_is_reported_at_once_and_not_repeated(somebodys, monkeypatch):
     monkeypatch.setenv("FENCEPOST_TEST_PASSWORD", "wrong-password")
     with pytest.raises(ClusterError, match=r"turned us away: .* invalid credentials with SASL mechanism SCRAM-SHA-512") as caught:
         External(**somebodys.options()).describe()
     assert "wrong-password" not in str(caught.value)
 
 
-def test_plain_text_to_a_tls_listener_is_told(somebodys, monkeypatch):
+def test_plain_text_to_a_tls_listener_is_reported(somebodys, monkeypatch):
     """The broker says nothing that could be quoted."""
     monkeypatch.setattr("fencepost.clusters.external.connection.ANSWER_S", 1.0)
     options = somebodys.options() | {"settings": {"security.protocol": "PLAINTEXT"}}

@@ -32,12 +32,12 @@ def test_bootstrap_must_be_host_and_port(bootstrap):
 
 def test_all_mistakes_in_settings_are_reported_without_secrets():
     """Those that librdkafka finds come when ours are gone."""
-    found = mistakes(
+    reported = mistakes(
         settings={"sasl.password": "hunter2", "client.id": "me", "bootstrap.servers": "x:1", "ssl.key.pem": "env:1"},
         prefix="a b",
         replication=0,
     )
-    assert [text.split(":")[0] for text in found] == [
+    assert [text.split(":")[0] for text in reported] == [
         "must be between 1 and 100, not 0",
         'prefix = "a b"',
         "settings.sasl.password",
@@ -45,7 +45,7 @@ def test_all_mistakes_in_settings_are_reported_without_secrets():
         "settings.client.id",
         "settings.bootstrap.servers",
     ]
-    assert "hunter2" not in str(found)
+    assert "hunter2" not in str(reported)
     assert "No such configuration property" in mistakes(settings={"sasl.passwrd": "env:X"})[0]
     assert 'Invalid value "SSLL"' in mistakes(settings={"security.protocol": "SSLL"})[0]
 
@@ -101,7 +101,7 @@ def test_secrets_in_librdkafkas_errors_are_masked(monkeypatch):
 
 
 def on_brokers(kind):
-    """Whether a fault needs more than instances of a program, which run here as they do elsewhere."""
+    """True if a fault needs more than instances of a program, which run here as they do elsewhere."""
     needs = getattr(load("nemesis", kind), "needs", ())
     return bool(needs) and Scalable not in needs
 

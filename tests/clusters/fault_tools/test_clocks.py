@@ -52,7 +52,7 @@ def connections(monkeypatch):
 
 
 def log_line(connection, ahead_s):
-    """What a broker whose clock is so far ahead logs of a connection now."""
+    """Log line about a connection now, of a broker whose clock is so far ahead."""
     date = datetime.fromtimestamp(time.time() + ahead_s, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]
     channel = f"(channelId=a:1-b:{connection.getsockname()[1]}-1-7)"
     return f"{date}Z [x] [WARN] Unexpected error from /10.73.0.1 {channel}; closing connection"
@@ -91,7 +91,7 @@ def test_the_clock_offset_comes_from_the_log_line_about_our_connection(broker, c
     assert clocks.measured_offset_s(broker, logged(connections, text)) == pytest.approx(3600, abs=0.01)
 
 
-def test_a_broker_that_logs_late_is_asked_again(broker, connections):
+def test_a_broker_that_logs_late_is_measured_again(broker, connections):
     """Twice it is busy, and writes seconds after the request."""
     late = {1: 2.3, 2: 1.2}
     assert clocks.measured_offset_s(
@@ -100,7 +100,7 @@ def test_a_broker_that_logs_late_is_asked_again(broker, connections):
     assert len(connections) == 4
 
 
-def test_a_broker_that_always_logs_late_is_asked_five_times(broker, connections):
+def test_a_broker_that_always_logs_late_is_measured_five_times(broker, connections):
     log = logged(connections, lambda: log_line(connections[-1], 60 + 9 - len(connections)))
     assert clocks.measured_offset_s(broker, log) == pytest.approx(64, abs=0.01)
     assert len(connections) == 5

@@ -152,8 +152,8 @@ def slow_disk(tmp_path):
     def start(code):
         begin = f"import os; f = os.open({str(home / 'file')!r}, os.O_WRONLY | os.O_CREAT, 0o600); "
         quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
-        with (tmp_path / "said").open("w") as said:
-            started.append(made.start("n1", [sys.executable, "-c", begin + code], **quiet, stderr=said))
+        with (tmp_path / "errors").open("w") as errors:
+            started.append(made.start("n1", [sys.executable, "-c", begin + code], **quiet, stderr=errors))
         return started[-1]
 
     yield made, start
@@ -217,7 +217,7 @@ def test_the_throttle_program_ends_with_the_status_of_its_process(slow_disk, tmp
     killed.kill()
     assert killed.wait(PATIENCE_S) == -9
     assert not Path(f"/proc/{killed.pid}").exists()
-    assert (tmp_path / "said").read_text() == ""
+    assert (tmp_path / "errors").read_text() == ""
 
 
 def test_a_process_that_waits_for_the_disk_can_be_killed(slow_disk):
@@ -242,7 +242,7 @@ def test_the_process_dies_with_its_throttle_program(slow_disk):
 
 
 def alive(pid):
-    """Whether it runs; one that nobody has reaped does not."""
+    """True if it runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -251,10 +251,10 @@ def alive(pid):
 
 def test_a_process_that_cannot_be_started_writes_the_reason(slow_disk, tmp_path):
     made, _ = slow_disk
-    with (tmp_path / "said").open("w") as said:
-        process = made.start("n1", ["/nowhere/java"], stdin=subprocess.DEVNULL, stderr=said)
+    with (tmp_path / "errors").open("w") as errors:
+        process = made.start("n1", ["/nowhere/java"], stdin=subprocess.DEVNULL, stderr=errors)
     assert process.wait(PATIENCE_S) == 126
-    assert "/nowhere/java cannot be started" in (tmp_path / "said").read_text()
+    assert "/nowhere/java cannot be started" in (tmp_path / "errors").read_text()
 
 
 def test_more_faults_than_slots_are_an_error(slow_disk):

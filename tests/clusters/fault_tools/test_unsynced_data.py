@@ -1,4 +1,4 @@
-"""What a power failure leaves of data directories made by hand; then the settings that make it unavailable."""
+"""Data directories made by hand, after a power failure; then the settings that make it unavailable."""
 
 import struct
 
@@ -40,7 +40,7 @@ def data(tmp_path):
 
 
 def names(path):
-    return sorted(f"{int(one.stem)}{one.suffix}" for one in path.iterdir())
+    return sorted(f"{int(file.stem)}{file.suffix}" for file in path.iterdir())
 
 
 def test_each_partition_is_truncated_to_its_recovery_point(data):

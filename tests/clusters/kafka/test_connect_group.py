@@ -1,4 +1,4 @@
-"""Who does what among Connect's workers, by the coordinator's answer in literal bytes (DescribeGroups 0, KIP-415)."""
+"""Duties of Connect's workers, by the coordinator's answer in literal bytes (DescribeGroups 0, KIP-415)."""
 
 import struct
 
@@ -52,40 +52,40 @@ def reply(error, *members):
     return ints(1) + struct.pack(">h", error) + b"".join(words) + ints(len(members)) + b"".join(members)
 
 
-def asked(content):
+def duties_from(content):
     with broker(content) as (address, heard):
-        found = duties(Roles(names={}, brokers={"n1": address}, controllers={}), "g")
+        answered = duties(Roles(names={}, brokers={"n1": address}, controllers={}), "g")
     assert heard == [struct.pack(">hhi", 15, 0, 1) + text("fencepost") + ints(1) + text("g")]
-    return found
+    return answered
 
 
 def test_each_worker_has_its_connectors_and_tasks_and_one_leads():
-    found = asked(reply(0, member(LEADER, {"s": [-1, 2]}), member("http://10.0.0.2:8084/", {"s": [0, 1], "r": [0]})))
-    assert found == {
+    workers = duties_from(reply(0, member(LEADER, {"s": [-1, 2]}), member("http://10.0.0.2:8084/", {"s": [0, 1], "r": [0]})))
+    assert workers == {
         "http://10.0.0.1:8083": ConnectDuties(leads=True, connectors=("s",), tasks=(("s", 2),)),
         "http://10.0.0.2:8084": ConnectDuties(leads=False, tasks=(("r", 0), ("s", 0), ("s", 1))),
     }
 
 
 def test_a_rebalance_that_moves_nothing_assigns_nothing_and_each_worker_keeps_what_it_held():
-    found = asked(reply(0, member(LEADER, {}, held={"s": [-1, 0]})))
-    assert found == {"http://10.0.0.1:8083": ConnectDuties(leads=True, connectors=("s",), tasks=(("s", 0),))}
+    workers = duties_from(reply(0, member(LEADER, {}, held={"s": [-1, 0]})))
+    assert workers == {"http://10.0.0.1:8083": ConnectDuties(leads=True, connectors=("s",), tasks=(("s", 0),))}
 
 
 def test_what_a_worker_gives_up_it_has_no_longer():
-    found = asked(reply(0, member(LEADER, {"r": [1]}, held={"s": [-1, 0, 1]}, revoked={"s": [-1, 1]})))
-    assert found == {"http://10.0.0.1:8083": ConnectDuties(leads=True, tasks=(("r", 1), ("s", 0)))}
+    workers = duties_from(reply(0, member(LEADER, {"r": [1]}, held={"s": [-1, 0, 1]}, revoked={"s": [-1, 1]})))
+    assert workers == {"http://10.0.0.1:8083": ConnectDuties(leads=True, tasks=(("r", 1), ("s", 0)))}
 
 
 def test_an_eager_worker_has_what_it_was_assigned():
-    found = asked(reply(0, eager_member(LEADER, {"s": [-1, 0]})))
-    assert found == {"http://10.0.0.1:8083": ConnectDuties(leads=True, connectors=("s",), tasks=(("s", 0),))}
+    workers = duties_from(reply(0, eager_member(LEADER, {"s": [-1, 0]})))
+    assert workers == {"http://10.0.0.1:8083": ConnectDuties(leads=True, connectors=("s",), tasks=(("s", 0),))}
 
 
 def test_a_worker_in_a_rebalance_has_no_duties():
-    assert asked(reply(0, member(LEADER, None))) == {}
+    assert duties_from(reply(0, member(LEADER, None))) == {}
 
 
 def test_a_group_that_is_not_known_is_an_error():
     with pytest.raises(ClusterError, match="error 16"):
-        asked(reply(16))
+        duties_from(reply(16))

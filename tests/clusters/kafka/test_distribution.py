@@ -77,12 +77,12 @@ def test_leftovers_of_a_killed_fetch_are_removed_by_the_next(cache):
 def test_jars_are_compared_before_each_use_and_fetched_anew_on_demand(cache):
     """A changed jar is found by its time, or its size; `fencepost cluster fetch` repairs, a run does not."""
     ivy, heard = Ivy(), []
-    found = distribution.fetch("4.3.0", ivy=ivy)
-    jar = found.directory / "kafka_2.13-4.3.0.jar"
+    fetched = distribution.fetch("4.3.0", ivy=ivy)
+    jar = fetched.directory / "kafka_2.13-4.3.0.jar"
     jar.write_text("broker 4.9.9")
     with pytest.raises(ClusterError, match=r"in the cache is damaged: .*kafka_2.*Fetch it anew: fencepost cluster fetch 4\.3\.0"):
         distribution.fetch("4.3.0", ivy=ivy)
-    assert distribution.fetch("4.3.0", heard.append, ivy, repair=True) == found
+    assert distribution.fetch("4.3.0", heard.append, ivy, repair=True) == fetched
     assert "is damaged" in heard[0]
     assert (ivy.calls, jar.read_text()) == (2, "broker 4.3.0")
     assert names(cache / "kafka") == [".lock", "4.3.0"]
@@ -93,28 +93,28 @@ def test_jars_are_compared_before_each_use_and_fetched_anew_on_demand(cache):
 
 def test_a_jar_is_read_again_only_when_its_size_or_time_is_another(monkeypatch):
     """A copied cache has other times: it is read once, and the times are noted. A manifest of an older version has none."""
-    found = distribution.fetch("4.3.0", ivy=Ivy())
+    fetched = distribution.fetch("4.3.0", ivy=Ivy())
     read = []
     monkeypatch.setattr(manifest, "sha256", lambda path, real=manifest.sha256: read.append(path.name) or real(path))
-    assert distribution.fetch("4.3.0") == found
+    assert distribution.fetch("4.3.0") == fetched
     assert read == []
-    os.utime(found.directory / "slf4j-simple-1.7.36.jar", (1, 1))
-    assert distribution.fetch("4.3.0") == distribution.fetch("4.3.0") == found
+    os.utime(fetched.directory / "slf4j-simple-1.7.36.jar", (1, 1))
+    assert distribution.fetch("4.3.0") == distribution.fetch("4.3.0") == fetched
     assert read == ["slf4j-simple-1.7.36.jar"]
-    known = json.loads((found.directory / "manifest.json").read_text())
-    (found.directory / "manifest.json").write_text(json.dumps({"version": "4.3.0", "jars": known["files"]}))
-    assert distribution.fetch("4.3.0") == distribution.fetch("4.3.0") == found
+    known = json.loads((fetched.directory / "manifest.json").read_text())
+    (fetched.directory / "manifest.json").write_text(json.dumps({"version": "4.3.0", "jars": known["files"]}))
+    assert distribution.fetch("4.3.0") == distribution.fetch("4.3.0") == fetched
     assert sorted(read) == ["kafka_2.13-4.3.0.jar", *["slf4j-simple-1.7.36.jar"] * 2]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"jars": 3}', '{"version": "4.3.0", "jars": {"../x.jar": "0"}}'])
 def test_a_manifest_that_cannot_be_understood_is_one_sentence_and_repaired_on_demand(text):
-    found = distribution.fetch("4.3.0", ivy=Ivy())
-    (found.directory / "manifest.json").write_text(text)
+    fetched = distribution.fetch("4.3.0", ivy=Ivy())
+    (fetched.directory / "manifest.json").write_text(text)
     with pytest.raises(ClusterError, match=r"is damaged: .*manifest\.json cannot be understood"):
         distribution.fetch("4.3.0", ivy=Ivy())
     assert distribution.installed() == []
-    assert distribution.fetch("4.3.0", ivy=Ivy(), repair=True) == found
+    assert distribution.fetch("4.3.0", ivy=Ivy(), repair=True) == fetched
 
 
 FETCH = """
@@ -137,7 +137,7 @@ def test_a_fetch_that_is_killed_takes_its_ivy_along_and_the_next_one_succeeds(ca
         assert until(lambda: pid.exists() and pid.read_text().strip())
         fetch.kill()
     assert has_ended(int(pid.read_text()))
-    assert [one.directory.name.startswith(".4.3.0-") for one in leftovers.downloads()] == [True]
+    assert [download.directory.name.startswith(".4.3.0-") for download in leftovers.downloads()] == [True]
     assert distribution.fetch("4.3.0", ivy=Ivy()).version == "4.3.0"
     assert names(cache / "kafka") == [".lock", "4.3.0"]
 
@@ -175,9 +175,9 @@ def until(condition, within_s=30):
 
 def test_an_unknown_version_is_named_with_the_known_ones():
     """The resolver's own words, without its banner."""
-    said = ":: problems summary ::\n\t\tmodule not found: org.apache.kafka#kafka_2.13;9.9.9\n"
+    output = ":: problems summary ::\n\t\tmodule not found: org.apache.kafka#kafka_2.13;9.9.9\n"
     with pytest.raises(CampaignError) as refused:
-        distribution.fetch("9.9.9", ivy=Ivy(said))
+        distribution.fetch("9.9.9", ivy=Ivy(output))
     text = str(refused.value)
     assert "Kafka 9.9.9: there is no such version (module not found: org.apache.kafka#kafka_2.13;9.9.9)" in text
     assert "3.2.0, 3.9.1, 4.1.1, 4.2.0, 4.3.0" in text
@@ -185,9 +185,9 @@ def test_an_unknown_version_is_named_with_the_known_ones():
 
 
 def test_a_repository_out_of_reach_says_nothing_about_the_version():
-    said = "Host far.example not found. url=https://far.example/x\n\t\tmodule not found: org.apache.kafka#kafka_2.13;4.3.0\n"
+    output = "Host far.example not found. url=https://far.example/x\n\t\tmodule not found: org.apache.kafka#kafka_2.13;4.3.0\n"
     with pytest.raises(ClusterError, match=r"could not be fetched: Host far\.example not found"):
-        distribution.fetch("4.3.0", ivy=Ivy(said))
+        distribution.fetch("4.3.0", ivy=Ivy(output))
 
 
 @pytest.mark.parametrize("version", ["../../x", "254", "", "4.3", "4.3.0/..", "4.3.0-rc1", "2.8.1", "latest"])
@@ -206,10 +206,10 @@ def test_installed_lists_versions_in_their_order():
 
 def test_verify_finds_changed_and_missing_jars():
     """Every jar is read again and compared with what was fetched."""
-    found = distribution.fetch("4.3.0", ivy=Ivy())
+    fetched = distribution.fetch("4.3.0", ivy=Ivy())
     assert distribution.verify("4.3.0") == []
-    (found.directory / "kafka_2.13-4.3.0.jar").write_text("something else")
-    (found.directory / "slf4j-simple-1.7.36.jar").unlink()
+    (fetched.directory / "kafka_2.13-4.3.0.jar").write_text("something else")
+    (fetched.directory / "slf4j-simple-1.7.36.jar").unlink()
     changed, gone = distribution.verify("4.3.0")
     assert "kafka_2.13-4.3.0.jar is not what was fetched" in changed
     assert gone.endswith("slf4j-simple-1.7.36.jar is missing")

@@ -31,7 +31,7 @@ class Coordinator:
     """A broker that coordinates every group, and answers OffsetFetch with these errors, the last one again and again."""
 
     def __init__(self, address, errors):
-        self.address, self.errors, self.asked = address, list(errors), 0
+        self.address, self.errors, self.fetches = address, list(errors), 0
 
     def answer(self, key):
         host, port = self.address
@@ -43,7 +43,7 @@ class Coordinator:
             return ints(0, 1) + node + struct.pack(">h", -1) + text("cluster") + ints(1, 0)
         if key == FIND_COORDINATOR:
             return ints(0) + struct.pack(">hh", 0, -1) + node
-        self.asked += 1
+        self.fetches += 1
         return _offsets(self.errors.pop(0) if len(self.errors) > 1 else self.errors[0])
 
 
@@ -72,22 +72,22 @@ def coordinator(*errors):
         yield made
 
 
-def _asked(made):
+def _offsets_from(made):
     host, port = made.address
     return committed_offsets({"bootstrap.servers": f"{host}:{port}"}, "g", ["t-0", "t-1"], 5.0)
 
 
 @pytest.mark.parametrize("error", [NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE])
-def test_a_group_whose_coordinator_has_moved_is_asked_again(error, monkeypatch):
+def test_a_group_whose_coordinator_has_moved_is_queried_again(error, monkeypatch):
     """librdkafka's admin client ends the process at such an answer."""
     monkeypatch.setattr(group_offsets, "_PAUSE_S", 0.01)
     with coordinator(error, 0) as made:
-        assert _asked(made) == {"t-0": 7, "t-1": None}
-        assert made.asked >= 2
+        assert _offsets_from(made) == {"t-0": 7, "t-1": None}
+        assert made.fetches >= 2
 
 
-def test_a_group_that_nobody_coordinates_is_a_cluster_error(monkeypatch):
+def test_a_group_without_a_coordinator_is_a_cluster_error(monkeypatch):
     monkeypatch.setattr(group_offsets, "_TRIES", 2)
     monkeypatch.setattr(group_offsets, "_PAUSE_S", 0.0)
     with coordinator(NOT_COORDINATOR) as made, pytest.raises(ClusterError, match=r"group g cannot be read: .*NOT_COORDINATOR"):
-        _asked(made)
+        _offsets_from(made)

@@ -1,4 +1,4 @@
-"""What a broker's log segments hold, read from bytes laid out as the protocol says (KIP-98, record batches of version 2)."""
+"""Records in a broker's log segments, read from bytes laid out as the protocol says (KIP-98, record batches of version 2)."""
 
 import gzip
 
@@ -50,7 +50,7 @@ def test_the_segments_of_every_partition_are_read_but_not_kafkas_own(tmp_path):
     assert ([row[:2] for row in rows], reason) == ([["t-0", 0], ["t-1", 0], ["t-1", 5]], "")
 
 
-def test_more_than_can_be_read_in_a_moment_is_left_and_said(tmp_path, monkeypatch):
+def test_more_than_can_be_read_in_a_moment_is_left_and_reported(tmp_path, monkeypatch):
     monkeypatch.setattr("fencepost.clusters.kafka.log_segments.MOST_BYTES", 10)
     (tmp_path / "t-0").mkdir()
     (tmp_path / "t-0" / "0.log").write_bytes(batch(0, [b"a"]))
@@ -62,16 +62,16 @@ def test_more_than_can_be_read_in_a_moment_is_left_and_said(tmp_path, monkeypatc
 # --------------------------------------------------------------------------------------------------
 def test_a_batch_gives_keys_and_headers_too():
     content = batch(10, [b"a"], attributes=0b10000, payload=record(0, b"a", b"key", [("h", b"1"), ("h", b"")]))
-    (found,) = batches(content)
-    assert [row[7:] for row in batch_records(found)] == [[b"key", b"a", [("h", b"1"), ("h", b"")]]]
-    assert (is_transactional(found), last_offset(found)) == (True, 10)
+    (decoded,) = batches(content)
+    assert [row[7:] for row in batch_records(decoded)] == [[b"key", b"a", [("h", b"1"), ("h", b"")]]]
+    assert (is_transactional(decoded), last_offset(decoded)) == (True, 10)
 
 
 def test_what_gzip_has_packed_can_be_read_and_other_codecs_are_named():
     packed = gzip.compress(record(0, b"a") + record(1, b"b"))
-    (found,) = batches(batch(10, [b"a", b"b"], attributes=1, payload=packed))
-    assert [(row[0], row[8]) for row in batch_records(found, unpack=True)] == [(10, b"a"), (11, b"b")]
-    assert [row[6] for row in batch_records(found)] == ["gzip batch"]
-    (found,) = batches(batch(10, [b"a"], attributes=4, payload=b"?"))
-    assert [row[6] for row in batch_records(found, unpack=True)] == ["zstd batch"]
-    assert not is_transactional(found)
+    (decoded,) = batches(batch(10, [b"a", b"b"], attributes=1, payload=packed))
+    assert [(row[0], row[8]) for row in batch_records(decoded, unpack=True)] == [(10, b"a"), (11, b"b")]
+    assert [row[6] for row in batch_records(decoded)] == ["gzip batch"]
+    (decoded,) = batches(batch(10, [b"a"], attributes=4, payload=b"?"))
+    assert [row[6] for row in batch_records(decoded, unpack=True)] == ["zstd batch"]
+    assert not is_transactional(decoded)

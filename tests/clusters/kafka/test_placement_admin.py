@@ -1,4 +1,4 @@
-"""Whom the cluster's arrangement is asked of."""
+"""The choice of the broker to which changes of placements and settings are sent."""
 
 from __future__ import annotations
 
@@ -38,5 +38,5 @@ def test_a_change_is_not_sent_to_a_frozen_broker(change, monkeypatch):
         with thawed:
             assert struct.unpack_from(">ih", thawed.recv(1 << 16))[1] == API_VERSIONS
         frozen.setblocking(False)
-        with pytest.raises(BlockingIOError):  # nobody else has come
+        with pytest.raises(BlockingIOError):  # no other client has connected
             frozen.accept()

@@ -64,9 +64,9 @@ def test_offsets_of_partitions_led_elsewhere_are_left_out():
     """NOT_LEADER_OR_FOLLOWER is error 6; the isolation level is the byte after the replica id."""
     rows = [(0, 0, -1, 17), (1, 6, -1, -1)]
     topics = b"".join(text("t") + ints(1) + struct.pack(">ihqq", *row) for row in rows)
-    asked = [protocol.Partition("t", n, 1, 0, (1,), (1,), 0) for n in (0, 1)]
+    partitions = [protocol.Partition("t", n, 1, 0, (1,), (1,), 0) for n in (0, 1)]
     with broker(ints(0, 2) + topics) as (address, heard):
-        assert protocol.list_offsets(address, asked, when=protocol.LATEST, committed=True) == {"t-0": 17}
+        assert protocol.list_offsets(address, partitions, when=protocol.LATEST, committed=True) == {"t-0": 17}
     assert heard[0].endswith(ints(-1) + b"\x01" + ints(2) + b"".join(text("t") + struct.pack(">iiq", 1, n, -1) for n in (0, 1)))
 
 

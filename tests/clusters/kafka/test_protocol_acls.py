@@ -24,8 +24,8 @@ def test_rights_are_read_with_their_resource():
     rows = text("User:u") + text("*") + b"\x04\x03" + text("User:u") + text("*") + b"\x63\x02"
     reply = ints(0) + b"\x00\x00" + text("") + ints(1) + b"\x02" + text("t") + b"\x03" + ints(2) + rows
     with broker(reply) as (address, heard):
-        found = protocol_acls.rights(address, "User:u")
-    assert found == (Right("allow", "write", "topic", "t"), Right("deny", "99", "topic", "t"))
+        rights = protocol_acls.rights(address, "User:u")
+    assert rights == (Right("allow", "write", "topic", "t"), Right("deny", "99", "topic", "t"))
     assert heard == [struct.pack(">hhi", 29, 1, 1) + HEAD + b"\x01\xff\xff\x01" + text("User:u") + b"\xff\xff\x01\x01"]
 
 

@@ -19,26 +19,26 @@ def reply(error, high, content):
 
 def read(content, start=0):
     with broker(content) as (address, heard):
-        found = list(read_log(address, PARTITION, start))
-    return found, heard
+        records = list(read_log(address, PARTITION, start))
+    return records, heard
 
 
 def test_records_and_markers_come_with_their_producers():
     """Version 4 of key 1: at read_uncommitted, from an offset on."""
     batches = batch(10, [b"a", b"b"], producer=7, epoch=2, attributes=0b10000) + marker(12, 1)
-    found, heard = read(reply(0, 13, batches), start=11)
-    assert [(one.partition, one.offset, one.kind, one.value) for one in found] == [
+    records, heard = read(reply(0, 13, batches), start=11)
+    assert [(row.partition, row.offset, row.kind, row.value) for row in records] == [
         ("t-2", 11, "record", b"b"),
         ("t-2", 12, "COMMIT", b"\x00\x00\x00\x00\x00\x00"),
     ]
-    assert {(one.producer_id, one.producer_epoch, one.transactional) for one in found} == {(7, 2, True)}
+    assert {(row.producer_id, row.producer_epoch, row.transactional) for row in records} == {(7, 2, True)}
     where = ints(1) + text("t") + ints(1) + struct.pack(">iqi", 2, 11, 4 << 20)
     assert heard == [struct.pack(">hhi", 1, 4, 1) + text("fencepost") + struct.pack(">iiiib", -1, 0, 0, 4 << 20, 0) + where]
 
 
 def test_what_lies_beyond_the_high_watermark_is_not_read():
-    found, _ = read(reply(0, 1, batch(0, [b"a", b"b"])))
-    assert [one.offset for one in found] == [0]
+    records, _ = read(reply(0, 1, batch(0, [b"a", b"b"])))
+    assert [row.offset for row in records] == [0]
 
 
 def test_an_empty_partition_has_nothing():

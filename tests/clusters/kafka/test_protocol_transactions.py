@@ -68,7 +68,7 @@ def test_coordinators_tell_what_they_know_of_an_id():
     assert state.partitions == ("t-0", "t-2")
 
 
-def test_an_id_that_nobody_has_initialised_is_left_out():
+def test_an_id_that_was_never_initialised_is_left_out():
     """TRANSACTIONAL_ID_NOT_FOUND is 105."""
     with broker(described(105)) as (address, _):
         assert protocol_transactions.describe_transactions(address, ["id"]) == {}
@@ -80,9 +80,11 @@ def test_leaders_tell_of_producers_and_where_their_open_transactions_begin():
     )
     partition = b"\x02" + ints(1) + struct.pack(">h", 0) + b"\x00" + b"\x03" + rows + b"\x00"
     with broker(b"\x00" + ints(0) + b"\x02" + compact("t") + partition + b"\x00\x00") as (address, heard):
-        found = protocol_transactions.describe_producers(address, "t", 1)
+        producers = protocol_transactions.describe_producers(address, "t", 1)
     assert heard == [struct.pack(">hhi", 61, 0, 1) + HEAD + b"\x00" + b"\x02" + compact("t") + b"\x02" + ints(1) + b"\x00\x00"]
-    assert [(one.producer_id, one.epoch, one.coordinator_epoch, one.first_offset) for one in found] == [
+    assert [
+        (producer.producer_id, producer.epoch, producer.coordinator_epoch, producer.first_offset) for producer in producers
+    ] == [
         (1000, 7, 2, 40),
         (1000, 7, -1, None),
     ]
@@ -111,12 +113,12 @@ class Roles(WireRoles):
 
 
 def admin(address):
-    found = TransactionAdmin()
-    found._roles = Roles({1: "n1"}, {"n1": address}, {})
-    return found
+    made = TransactionAdmin()
+    made._roles = Roles({1: "n1"}, {"n1": address}, {})
+    return made
 
 
-def test_who_is_busy_is_asked_again_until_the_time_is_over_and_who_refuses_is_not(monkeypatch):
+def test_a_busy_coordinator_is_retried_until_the_time_is_over_and_one_that_refuses_is_not(monkeypatch):
     answers = [RefusedError("busy", 51), RefusedError("moving", 16), (1000, 8)]
     monkeypatch.setattr(admin_module, "_PAUSE_S", 0.0)
 
@@ -134,7 +136,7 @@ def test_who_is_busy_is_asked_again_until_the_time_is_over_and_who_refuses_is_no
     assert len(answers) == 1
 
 
-def test_silence_is_an_error_and_nothing_is_asked_again():
+def test_silence_is_an_error_and_no_request_is_repeated():
     with broker(None) as (address, heard), pytest.raises(ClusterError, match="no answer about a transaction"):
         admin(address).fence_producer("id")
     assert len(heard) == 1
@@ -160,8 +162,8 @@ def test_of_many_partitions_each_has_its_own_error():
     elsewhere = ints(1) + struct.pack(">h", 6) + b"\x00" + b"\x01" + b"\x00"
     reply = b"\x00" + ints(0) + b"\x02" + compact("t") + b"\x03" + led + elsewhere + b"\x00\x00"
     with broker(reply) as (address, heard):
-        found = protocol_transactions.producers_of(address, [("t", 0), ("t", 1)], 1.0)
-    assert {name: (error, [one.first_offset for one in some]) for name, (error, some) in found.items()} == {
+        answers = protocol_transactions.producers_of(address, [("t", 0), ("t", 1)], 1.0)
+    assert {name: (error, [producer.first_offset for producer in some]) for name, (error, some) in answers.items()} == {
         "t-0": (0, [42]),
         "t-1": (6, []),
     }

@@ -1,4 +1,4 @@
-"""Who is believed when brokers disagree, and where a coordinator lives."""
+"""Roles on which brokers disagree, and the place of a coordinator."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_of_two_views_the_one_with_the_higher_leader_epoch_counts():
 
 
 def test_at_equal_epochs_the_smaller_in_sync_set_counts():
-    """Nobody may be called in sync because one broker has not heard the news yet."""
+    """No replica counts as in sync because one broker's metadata is stale."""
     views = [Metadata((1,), (partition(1, 4),)), Metadata((2,), (partition(1, 4, in_sync=(1, 2)),))]
     assert newest(views)["t-0"].in_sync == (1, 2)
 
@@ -52,8 +52,8 @@ def test_nodes_that_do_not_answer_are_left_out_but_other_errors_are_raised():
         ask_all(lambda _: 1 // 0, {"n1": ("h", 1)})
 
 
-def test_roles_of_a_dead_cluster_raise_an_error_with_the_nodes_asked():
-    """Nobody listens on port 1: the error names the nodes."""
+def test_roles_of_a_dead_cluster_raise_an_error_with_the_nodes_tried():
+    """No process listens on port 1: the error names the nodes."""
     roles = WireRoles(names={1: "n1"}, brokers={"n1": ("127.0.0.1", 1)}, controllers={"n1": ("127.0.0.1", 1)})
     with pytest.raises(ClusterError, match="none of n1"):
         roles.leader("t", 0)

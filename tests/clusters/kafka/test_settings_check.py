@@ -105,7 +105,7 @@ def test_a_setting_of_brokers_is_none_of_topics():
     assert text == "is a setting of brokers, not of topics"
 
 
-def test_a_version_that_is_not_there_yet_is_said_so(tmp_path, monkeypatch):
+def test_a_version_that_is_not_there_yet_is_reported(tmp_path, monkeypatch):
     monkeypatch.setenv("FENCEPOST_CACHE", str(tmp_path))
     assert KafkaOptions(settings={"num.io.treads": 1}).judged_settings({}) == (
         [],
@@ -114,13 +114,13 @@ def test_a_version_that_is_not_there_yet_is_said_so(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("damage", ["", "[]", "{}", '{"broker": 1, "topic": {}, "others": []}', '{"broker": {"a": [1,2,3,4]}}'])
-def test_kept_definitions_that_are_damaged_are_asked_again(damage, tmp_path, monkeypatch):
+def test_cached_definitions_that_are_damaged_are_replaced(damage, tmp_path, monkeypatch):
     (tmp_path / "settings.json").write_text(damage)
-    asked = {"broker": {"a": ["int", "", ""]}, "topic": {}, "others": ["b"]}
-    monkeypatch.setattr(setting_definitions, "_ask", lambda _: asked)
-    found = setting_definitions.definitions(Distribution("4.3.0", tmp_path, {}))
-    assert (found.broker, found.others) == ({"a": Definition("int")}, {"b"})
-    assert json.loads((tmp_path / "settings.json").read_text()) == asked
+    document = {"broker": {"a": ["int", "", ""]}, "topic": {}, "others": ["b"]}
+    monkeypatch.setattr(setting_definitions, "_ask", lambda _: document)
+    definitions = setting_definitions.definitions(Distribution("4.3.0", tmp_path, {}))
+    assert (definitions.broker, definitions.others) == ({"a": Definition("int")}, {"b"})
+    assert json.loads((tmp_path / "settings.json").read_text()) == document
     assert [path.name for path in tmp_path.iterdir()] == ["settings.json"]
 
 
@@ -129,11 +129,11 @@ def test_kept_definitions_that_are_damaged_are_asked_again(damage, tmp_path, mon
 def test_each_version_tells_its_own_settings(version, tmp_path):
     """By the jars themselves; the harness's own settings are among them."""
     fetched = distribution.fetch(version)
-    asked = setting_definitions._ask(fetched)
-    found = setting_definitions._from(version, asked)
-    assert found.topic["min.insync.replicas"] == Definition("int", "[1,...]", "min.insync.replicas")
-    assert ("zookeeper.connect" in found.broker) == (version == "3.9.1")
-    wrong = refused({"min.insync.replicas": "0", "min.insync.replica": "1"}, "topic", [found])
+    document = setting_definitions._ask(fetched)
+    definitions = setting_definitions._from(version, document)
+    assert definitions.topic["min.insync.replicas"] == Definition("int", "[1,...]", "min.insync.replicas")
+    assert ("zookeeper.connect" in definitions.broker) == (version == "3.9.1")
+    wrong = refused({"min.insync.replicas": "0", "min.insync.replica": "1"}, "topic", [definitions])
     assert [name for name, _ in wrong] == ["min.insync.replicas", "min.insync.replica"]
-    assert refused(KafkaOptions().effective_settings(), "broker", [found]) == []
+    assert refused(KafkaOptions().effective_settings(), "broker", [definitions]) == []
     assert known_definitions([version])[1] == ""

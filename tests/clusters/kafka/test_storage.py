@@ -12,16 +12,16 @@ from fencepost.clusters.kafka.storage import format_all
 
 def test_the_tool_gets_the_configuration_last_whatever_features_there_are(tmp_path):
     """Providers that format elsewhere put another path in its place."""
-    asked = []
+    passed = []
 
     def tool(arguments, timeout_s):
-        asked.extend(arguments)
+        passed.extend(arguments)
         return subprocess.CompletedProcess(arguments, 0, "", "")
 
     nodes = [PlannedNode("n1", 1, ("broker", "controller"))]
     format_all("4.3.0", tool, nodes, {"n1": Path("n1.properties")}, tmp_path, {"transaction.version": 1})
-    assert asked[-2:] == ["-c", "n1.properties"]
-    assert asked[asked.index("--feature") + 1] == "transaction.version=1"
+    assert passed[-2:] == ["-c", "n1.properties"]
+    assert passed[passed.index("--feature") + 1] == "transaction.version=1"
 
 
 @pytest.mark.cluster

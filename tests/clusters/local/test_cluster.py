@@ -1,4 +1,4 @@
-"""What is special about clusters on this machine, in a real sandbox (what all providers share: test_providers.py)."""
+"""Properties of clusters on this machine alone, in a real sandbox (what all providers share: test_providers.py)."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ from fencepost.clusters.local import Local
 
 pytestmark = pytest.mark.cluster
 
-NOBODY = 65534
+UNPRIVILEGED = 65534
 SLOW = [] if throttles.trouble() else ["slow_disk"]
 
 
@@ -58,7 +58,7 @@ def test_a_setting_that_kafka_refuses_is_quoted(tmp_path):
 
 
 def test_a_broker_that_dies_early_is_quoted(tmp_path):
-    """Its own words from the log are in the error, and nobody waits for the deadline."""
+    """Its own words from the log are in the error, and the deadline is not waited for."""
     with pytest.raises(AssertionError, match=r"n1 ended with status 1 while waiting for .*no\.such\.Reporter"):
         play(tmp_path, brokers=1, settings={"metric.reporters": "no.such.Reporter"})
 
@@ -78,9 +78,9 @@ def test_an_ordinary_user_needs_no_root(tmp_path):
         env = {**os.environ, "PYTHONPATH": modules, "FENCEPOST_CACHE": f"{place}/cache", "HOME": place}
         shutil.copytree(fetch("4.3.0").directory, f"{place}/cache/kafka/4.3.0")
         Path(place).chmod(0o777)
-        slow = {"slow_disks": bool(SLOW), "interpreter": _python_of_nobody(env), "env": env}
+        slow = {"slow_disks": bool(SLOW), "interpreter": _unprivileged_python(env), "env": env}
         seen = play(Path(place, "run"), "start", *SLOW, brokers=1, **slow)
-        assert Path(place, "run").stat().st_uid == NOBODY
+        assert Path(place, "run").stat().st_uid == UNPRIVILEGED
     assert seen["uid"] == 0
     assert seen["answers"] == [True]
     a_slow_disk_held_back_what_was_written(seen)
@@ -102,12 +102,12 @@ def a_slow_disk_held_back_what_was_written(seen):
     assert seen["in sync after the slow disk"]
 
 
-def _python_of_nobody(env):
+def _unprivileged_python(env):
     """The words before a script that `nobody` runs: our Python, or the system's when ours lies in a closed home."""
     drop = (
         "setpriv",
-        f"--reuid={NOBODY}",
-        f"--regid={NOBODY}",
+        f"--reuid={UNPRIVILEGED}",
+        f"--regid={UNPRIVILEGED}",
         "--clear-groups",
         "env",
     )  # `env`: the capabilities that setpriv itself keeps end there

@@ -18,15 +18,15 @@ UNVERIFIED = {"transaction.partition.verification.enable": "false"}
 def test_a_record_that_arrives_after_its_transaction_hangs_until_an_operator_aborts_it(tmp_path):
     seen = play(tmp_path, "hanging", brokers=1, settings=UNVERIFIED)
     h = History()
-    for asked, answered, found in seen["answers"]:
-        assert not found["silent"]
-        value = {"transactions": found["coordinated"], "open": found["opened"], "silent": [], "quiet_s": asked / 1e9}
+    for begin, answered, listing in seen["answers"]:
+        assert not listing["silent"]
+        value = {"transactions": listing["coordinated"], "open": listing["opened"], "silent": [], "quiet_s": begin / 1e9}
         start = h.now
-        h.add(-1, "list-transactions", role="harness", detail=json.dumps(value), time=start + asked, end=start + answered)
+        h.add(-1, "list-transactions", role="harness", detail=json.dumps(value), time=start + begin, end=start + answered)
         h.now = start
     document = judge_here(tmp_path, h.ops, checks=[hanging_transaction, misreported_transaction])
     assert violated(document) == ["hanging-transaction"]
-    one = finding(document, "hanging-transaction")
-    assert [(row["partition"], row["offset"]) for row in one["records"]] == [("t-0", seen["offset"])]
+    hanging = finding(document, "hanging-transaction")
+    assert [(row["partition"], row["offset"]) for row in hanging["records"]] == [("t-0", seen["offset"])]
     assert sorted(seen["offsets"]) == [seen["offset"], seen["offset"] + 1], "it holds the last stable offset"
     assert seen["ended by an operator"]

@@ -71,7 +71,7 @@ seen["second"] = network.dropped_packets(pairs[:1])[("n1", "n2")]
 
 
 def test_a_fault_on_an_unknown_node_is_an_error_with_its_name():
-    """A mistyped node is our mistake, said in words."""
+    """A mistyped node is our mistake, reported in words."""
     seen = inside("""
 for pair in (("n1", "n9"), ("n9", "n1")):
     try:

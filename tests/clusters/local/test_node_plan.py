@@ -1,4 +1,4 @@
-"""What the local cluster decides before it starts anything: nodes, configuration, storage identities, options."""
+"""Decisions of the local cluster before it starts anything: nodes, configuration, storage identities, options."""
 
 import pytest
 
@@ -101,7 +101,7 @@ def test_a_wiped_directory_has_only_its_ids(tmp_path):
 
 
 def test_a_broker_that_is_a_controller_cannot_be_wiped():
-    """Where controllers are apart, a broker may."""
+    """With controllers of their own, a broker may."""
     assert "controllers = 1" in Local().missing()[Wipeable]
     assert Wipeable not in Local(controllers=1).missing()
 
@@ -149,5 +149,5 @@ def test_all_mistakes_in_options_are_reported_at_once():
     ],
 )
 def test_a_setting_that_every_node_is_given_is_refused_and_not_ignored(name, acls, refused):
-    _, found = attempt(LocalOptions, {"settings": {name: "3"}, "acls": acls})
-    assert found == ([("", f"settings.{name}: is set by fencepost itself")] if refused else [])
+    _, mistakes = attempt(LocalOptions, {"settings": {name: "3"}, "acls": acls})
+    assert mistakes == ([("", f"settings.{name}: is set by fencepost itself")] if refused else [])

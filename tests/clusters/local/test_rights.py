@@ -11,5 +11,5 @@ def test_a_client_writes_while_it_has_the_right(tmp_path):
     assert (seen["written"], seen["denied"], seen["again"]) == ([""], True, True)
     assert seen["rights"] == ["deny write on topic t"]
     assert seen["the harness reads on"] == ["t-0"]
-    assert (seen["nobody writes"], seen["healed"]) == (True, "")
+    assert (seen["refused without the right"], seen["healed"]) == (True, "")
     assert seen["nameless"] == "_MSG_TIMED_OUT"

@@ -51,7 +51,7 @@ def test_without_unshare_the_reason_names_the_package(monkeypatch, another_machi
 
 
 def test_the_error_of_the_trial_is_in_the_reason(another_machine):
-    """What unshare said stands in the reason."""
+    """The error of unshare stands in the reason."""
     refusing = another_machine / "unshare"
     refusing.write_text("#!/bin/sh\necho 'unshare: unshare failed: Operation not permitted' >&2\nexit 1\n")
     refusing.chmod(0o755)

@@ -1,4 +1,4 @@
-"""What can be said of the Redpanda provider without its image: options, command lines, files, roles, and that it is missing."""
+"""The Redpanda provider without its image: options, command lines, files, roles, and that it is missing."""
 
 import pytest
 

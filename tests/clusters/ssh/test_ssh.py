@@ -1,4 +1,4 @@
-"""What is special about clusters on hosts reached by ssh (what all providers share: test_providers.py)."""
+"""Properties of clusters on hosts reached by ssh alone (what all providers share: test_providers.py)."""
 
 import hashlib
 import json
@@ -158,7 +158,7 @@ def test_a_single_client_cannot_be_cut_off_and_nothing_is_cut_instead(network):
 
 
 def test_a_lossy_link_counts_what_it_sees_and_what_it_loses(network):
-    """Of every kind of packet; clients share one link, and what it counted is told for each of them."""
+    """Of every kind of packet; clients share one link, and what it counted is reported for each of them."""
     both = [("n1", "n2"), ("c0", "n2"), ("c1", "n2")]
     number = network.lose(both, 0.25)
     assert rules(network, "n2")[:4] == [
@@ -172,8 +172,8 @@ def test_a_lossy_link_counts_what_it_sees_and_what_it_loses(network):
     assert (network.unlose(number), rules(network, "n2")) == ({}, [])
 
 
-def test_a_slow_link_is_kept_by_the_brokers_host_and_told_by_its_sender(network):
-    """What leaves for the clients bears the host's own address; a probe is patient as long as a link is slow."""
+def test_the_brokers_host_slows_a_link_and_names_it_by_its_sender(network):
+    """Packets to the clients bear the host's own address; a probe is patient as long as a link is slow."""
     pairs = [("n1", "n2"), ("c0", "n2"), ("c1", "n2"), ("n2", "c0"), ("n2", "c1")]
     at_ease_s, number = network.probe_timeout_s(), network.slow(pairs, delay_ms=400, jitter_ms=100)
     slow = network._watchers["n2"].slow
@@ -187,19 +187,19 @@ def test_a_slow_link_is_kept_by_the_brokers_host_and_told_by_its_sender(network)
     assert (slow, network.probe_timeout_s(), network.unslow(number)) == ({}, at_ease_s, {})
 
 
-def test_what_a_host_lacks_is_told_with_its_node(network, monkeypatch):
+def test_what_a_host_lacks_is_reported_with_its_node(network, monkeypatch):
     """Asked once; a capability is lacking when one node lacks it."""
-    asked = []
+    requests = []
     for node, lacks in (("n1", {}), ("n2", {"Slowable": "no nfnetlink_queue"})):
         monkeypatch.setattr(
-            network._watchers[node], "ask", lambda do, lacks=lacks, **_: asked.append(do) or {"missing_capabilities": lacks}
+            network._watchers[node], "ask", lambda do, lacks=lacks, **_: requests.append(do) or {"missing_capabilities": lacks}
         )
     assert network.missing_capabilities() == network.missing_capabilities() == {"Slowable": "on n2: no nfnetlink_queue"}
-    assert asked == ["missing_capabilities"] * 2
+    assert requests == ["missing_capabilities"] * 2
 
 
 @pytest.mark.parametrize(("ahead_ms", "behind_ms"), [(0, 0), (5_000, 70_000)])
-def test_hosts_clocks_are_compared_before_a_time_is_told(network, monkeypatch, ahead_ms, behind_ms):
+def test_hosts_clocks_are_compared_before_a_time_is_reported(network, monkeypatch, ahead_ms, behind_ms):
     """n1's clock is ahead of ours, n2's behind; what takes 30 ms by the true time takes that."""
 
     def host(off_ms):
@@ -216,7 +216,7 @@ def test_hosts_clocks_are_compared_before_a_time_is_told(network, monkeypatch, a
 
 
 def test_what_the_network_lacks_is_found_out_before_anything_is_concluded_from_it(monkeypatch):
-    """Rules that cannot be changed; then probes that nobody hears."""
+    """Rules that cannot be changed; then probes that no host hears."""
     monkeypatch.setattr("fencepost.clusters.fault_tools.link_table.PROBE_S", 0.02)
     addresses = {"n1": "192.0.2.1", "n2": "192.0.2.2"}
     network = Network({"n1": Watched(), "n2": Watched("nft: Operation not permitted")}, addresses, 9092, tuple)
@@ -279,7 +279,7 @@ class Sleeper:
         assert self.watch.ask("on_data", name="free") == {"result": 0}
 
     def left(self):
-        """What there is of it on its host: processes, files, rules, disks, and what libfaketime keeps of a program."""
+        """Leftovers of it on its host: processes, files, rules, disks, and what libfaketime keeps of a program."""
         there = [rule for rule in self.hosts.ask(self.number, "rules") if self.name in rule]
         return self.hosts.remains(self.name) + there + [str(path) for path in SHM.glob(f"faketime_shm_{self.pid}")]
 
@@ -350,17 +350,17 @@ def test_what_a_host_lacks_is_named_with_the_remedy(ssh_hosts, host):
 
 @on_hosts
 def test_the_plan_says_what_every_host_is_and_nothing_of_keys(ssh_hosts):
-    told = Ssh(
+    description = Ssh(
         **{name: tuple(value) if isinstance(value, list) else value for name, value in ssh_hosts.options.items()}
     ).describe()
-    assert [one["ssh"] for one in told["hosts"].values()] == ssh_hosts.addresses
-    assert {(one["kernel"], one["java"]) for one in told["hosts"].values()} == {(os.uname().release, java()[1])}
-    assert all(len(checksum) == 64 for checksum in told["jars"].values())
-    assert ssh_hosts.options["key"] not in json.dumps(told)
+    assert [entry["ssh"] for entry in description["hosts"].values()] == ssh_hosts.addresses
+    assert {(entry["kernel"], entry["java"]) for entry in description["hosts"].values()} == {(os.uname().release, java()[1])}
+    assert all(len(checksum) == 64 for checksum in description["jars"].values())
+    assert ssh_hosts.options["key"] not in json.dumps(description)
 
 
 @on_hosts
-def test_a_host_that_is_not_there_is_asked_until_the_deadline(ssh_hosts):
+def test_a_host_that_is_not_there_is_tried_until_the_deadline(ssh_hosts):
     host = SshHost(HostAddress("127.0.0.1", port=1), login(ssh_hosts))
     with pytest.raises(ClusterError, match=r"127\.0\.0\.1:1 could not be reached to begin, 1 s long; last: .*refused.*ssh -p 1 "):
         retry_dropped(host, "begin", host.transport, 1)
@@ -458,7 +458,7 @@ try:
     made.open()
 except host_rules.ProgramError as error:
     sys.exit(print(json.dumps(str(error))))
-kept = host_rules.Rules(made)
+rules = host_rules.Rules(made)
 import socket
 ear = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 ear.bind(("127.0.0.1", 9333))
@@ -469,19 +469,19 @@ def arrives():
         return bool(ear.recv(9))
     except OSError:
         return False
-one = {{"address": "127.0.0.1", "protocol": "udp", "side": "dport", "ports": [9330, 9340], "do": "drop"}}
+drop = {{"address": "127.0.0.1", "protocol": "udp", "side": "dport", "ports": [9330, 9340], "do": "drop"}}
 other = {{"way": "in", "address": "192.0.2.1", "protocol": "tcp", "side": "sport", "ports": [22, 22], "do": "drop"}}
 seen = [arrives()]
-kept.add("x", [other]), kept.add("a", [{{**one, "way": "in"}}, other]), kept.add("a", [other])
-seen += [arrives(), kept.packets()]
-kept.remove("x"), kept.add("b", [{{**one, "way": "out"}}]), kept.remove("a"), kept.remove("a")
-seen += [arrives(), kept.packets()]
-kept.remove("b")
-seen += [arrives(), kept.packets()]
-kept.add("c", [{{**one, "way": "in", "do": "count"}}, {{**one, "way": "in", "share": 0.5}}])
+rules.add("x", [other]), rules.add("a", [{{**drop, "way": "in"}}, other]), rules.add("a", [other])
+seen += [arrives(), rules.packets()]
+rules.remove("x"), rules.add("b", [{{**drop, "way": "out"}}]), rules.remove("a"), rules.remove("a")
+seen += [arrives(), rules.packets()]
+rules.remove("b")
+seen += [arrives(), rules.packets()]
+rules.add("c", [{{**drop, "way": "in", "do": "count"}}, {{**drop, "way": "in", "share": 0.5}}])
 ear.setblocking(False)
 came = sum(arrives() for _ in range(400))
-seen += [kept.packets()["c"][0], sum(kept.packets()["c"]) - 800 + came, 100 < came < 300]
+seen += [rules.packets()["c"][0], sum(rules.packets()["c"]) - 800 + came, 100 < came < 300]
 host_rules.close_all("tools", {ssh_hosts.options["sudo"]})
 print(json.dumps(seen))
 """
@@ -514,7 +514,7 @@ def test_links_between_hosts_are_slow_and_lossy_one_way_and_a_slow_one_can_be_cu
     there, back = ("n1", "n2"), ("n2", "n1")
 
     def took(pair, packets=9, within_s=20.0):
-        return [one for one in linked.measure([pair], packets, within_s=within_s)[pair] if one is not None]
+        return [delay_ms for delay_ms in linked.measure([pair], packets, within_s=within_s)[pair] if delay_ms is not None]
 
     slow = linked.slow([there], delay_ms=150)
     assert median(took(there)) >= 140 > median(took(back))
@@ -549,7 +549,7 @@ def silent(sleeper):
 def test_a_lease_that_runs_out_undoes_everything(ssh_hosts, host, tmp_path):
     """A frozen program and every hurt, as long as it is renewed; then nothing of that, nor of the run. An error, no outcome.
 
-    It runs out with megabytes of answers that nobody takes, as when the network fails amid them.
+    It runs out with megabytes of answers that are not taken, as when the network fails amid them.
     """
     sleeper = Sleeper(ssh_hosts, host, tmp_path, "lease", lease_s=3)
     sleeper.start("'x' * (1 << 18)")

@@ -1,4 +1,4 @@
-"""How contracts are read and laid over each other."""
+"""Contracts as they are read and laid over each other."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_what_a_key_implies_follows_it(beneath, given, changed):
         (TRANSACTIONS, {"idempotence": "false"}, "idempotence", "no client keeps both, so name every key that is to change"),
     ],
 )
-def test_a_contract_that_nobody_keeps_is_refused(beneath, given, key, sentence):
+def test_a_contract_that_no_run_can_meet_is_refused(beneath, given, key, sentence):
     assert key in [key for key, text in contract_mistakes(given, beneath) if sentence in text]
     with pytest.raises(CampaignError, match=re.escape(sentence)):
         overlaid_contract(beneath, given)

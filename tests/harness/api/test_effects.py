@@ -33,8 +33,10 @@ def in_words(value):
 
 def test_every_capability_of_the_api_is_known():
     exported = [getattr(api, name) for name in api.__all__]
-    protocols = {one for one in exported if isinstance(one, type) and getattr(one, "_is_protocol", False)}
-    assert {one for one in protocols if one.__module__ == "fencepost.harness.api.capabilities"} == set(CAPABILITIES)
+    protocols = {protocol for protocol in exported if isinstance(protocol, type) and getattr(protocol, "_is_protocol", False)}
+    assert {protocol for protocol in protocols if protocol.__module__ == "fencepost.harness.api.capabilities"} == set(
+        CAPABILITIES
+    )
 
 
 @pytest.mark.parametrize(("interface", "name"), CALLS, ids=in_words)
@@ -60,11 +62,11 @@ def test_what_a_call_begins_is_ended_by_a_call_of_the_same_capability(interface)
 
 
 def test_a_call_of_several_capabilities_has_one_effect():
-    found: dict[str, set[Effect]] = {}
+    declared: dict[str, set[Effect]] = {}
     for interface in DECLARING:
         for name, effect in effects_of([interface]).items():
-            found.setdefault(name, set()).add(effect)
-    assert {name: effects for name, effects in found.items() if len(effects) > 1} == {}
+            declared.setdefault(name, set()).add(effect)
+    assert {name: effects for name, effects in declared.items() if len(effects) > 1} == {}
 
 
 @pytest.mark.parametrize("call", sorted(name for name, effect in DECLARED.effects.items() if effect.hurts))

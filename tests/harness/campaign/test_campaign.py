@@ -35,7 +35,7 @@ def mistakes_in(text, base=BASE):
 
 
 def test_every_key_of_a_test_is_read():
-    found = read("""
+    parsed = read("""
 [[test]]
 name = "steady"
 expect = "torn-letter"
@@ -60,8 +60,8 @@ every_s = [3, 6]
 lasts_s = 4
 lane = "other"
 """)
-    assert (found.name, found.seed) == ("first", 7)
-    [test] = found.tests
+    assert (parsed.name, parsed.seed) == ("first", 7)
+    [test] = parsed.tests
     assert test.cluster == Choice(kind="attic", options={"brokers": 2, "settings": {"replica.lag.time.max.ms": 4000}})
     assert test.workload == Choice(kind="letters", options={"writers": 2})
     assert test.nemesis == (FaultChoice(kind="hammer", options={"count": 2}, every_s=(3, 6), lasts_s=(4, 4), lane="other"),)
@@ -92,14 +92,14 @@ kind = "hammer"
 
 
 def test_a_dotted_setting_means_the_same_quoted_or_not():
-    """TOML makes tables of `min.insync.replicas = 2`; nobody means that."""
+    """TOML makes tables of `min.insync.replicas = 2`; which is never meant."""
     [test] = read('[[test]]\nname = "a"\n[test.topic]\nmin.insync.replicas = 2\n[test.cluster.settings]\nlog.x = 1\n').tests
     assert test.topic == {"min.insync.replicas": "2"}
     assert test.cluster.options["settings"] == {"log.x": 1}
 
 
 def test_a_matrix_makes_a_test_of_every_combination():
-    found = read("""
+    parsed = read("""
 [[test]]
 name = "steady"
 [[test.nemesis]]
@@ -109,20 +109,20 @@ kind = "hammer"
 "topic.min.insync.replicas" = [1, 2]
 "nemesis[0].target" = ["leader"]
 """)
-    assert [test.name for test in found.tests] == [
+    assert [test.name for test in parsed.tests] == [
         "steady[3.9.1,min.insync.replicas=1,target=leader]",
         "steady[3.9.1,min.insync.replicas=2,target=leader]",
         "steady[4.3.0,min.insync.replicas=1,target=leader]",
         "steady[4.3.0,min.insync.replicas=2,target=leader]",
     ]
-    assert found.tests[1].cluster.options == {"kafka": "3.9.1"}
-    assert found.tests[1].topic == {"min.insync.replicas": "2"}
-    assert found.tests[1].nemesis[0].options == {"target": "leader"}
+    assert parsed.tests[1].cluster.options == {"kafka": "3.9.1"}
+    assert parsed.tests[1].topic == {"min.insync.replicas": "2"}
+    assert parsed.tests[1].nemesis[0].options == {"target": "leader"}
 
 
 def test_a_matrix_may_vary_all_faults_together():
-    found = read('[[test]]\nname = "a"\n[test.matrix]\nnemesis = [[], [{kind = "hammer"}]]\n')
-    assert [test.name for test in found.tests] == ["a[nemesis=none]", "a[hammer]"]
+    parsed = read('[[test]]\nname = "a"\n[test.matrix]\nnemesis = [[], [{kind = "hammer"}]]\n')
+    assert [test.name for test in parsed.tests] == ["a[nemesis=none]", "a[hammer]"]
 
 
 def test_faults_that_follow_each_other_too_fast_are_a_mistake():
@@ -214,7 +214,7 @@ def test_a_mistake_in_the_defaults_is_reported_once_under_its_key_there():
     ],
 )
 def test_a_value_of_the_wrong_shape_is_reported_with_its_key(text, mistake):
-    assert any(found.startswith(f"first.toml: {mistake}") for found in mistakes_in(text, base=""))
+    assert any(reported.startswith(f"first.toml: {mistake}") for reported in mistakes_in(text, base=""))
 
 
 def test_broken_toml_is_reported_with_its_line():
@@ -279,20 +279,20 @@ def test_a_plug_in_beside_the_campaign_is_found_whatever_the_current_directory(s
 
 
 def test_each_repeat_has_the_next_seed_and_a_command_of_its_own():
-    found = read('[[test]]\nname = "a"\nrepeat = 2\n[[test]]\nname = "b"\nseed = 40\n')
-    assert [(run.test.name, run.seed) for run in campaign.planned(found)] == [("a", 7), ("a", 8), ("b", 40)]
-    assert campaign.planned(found)[1].command == "fencepost campaign first.toml --only a --seed 8 --repeat 1"
+    parsed = read('[[test]]\nname = "a"\nrepeat = 2\n[[test]]\nname = "b"\nseed = 40\n')
+    assert [(run.test.name, run.seed) for run in campaign.planned(parsed)] == [("a", 7), ("a", 8), ("b", 40)]
+    assert campaign.planned(parsed)[1].command == "fencepost campaign first.toml --only a --seed 8 --repeat 1"
 
 
 def test_the_command_of_a_repeat_plans_that_run_alone():
-    found = read('[[test]]\nname = "a"\nrepeat = 3\n', seed=9)
-    [again] = campaign.planned(found, only=["a"], repeat=1)
-    assert (again.test, again.seed) == (campaign.planned(found)[0].test, 9)
+    parsed = read('[[test]]\nname = "a"\nrepeat = 3\n', seed=9)
+    [again] = campaign.planned(parsed, only=["a"], repeat=1)
+    assert (again.test, again.seed) == (campaign.planned(parsed)[0].test, 9)
 
 
 def test_a_given_seed_replaces_every_seed_of_the_file():
-    found = read('[[test]]\nname = "a"\nseed = 40\n', seed=3)
-    assert (found.seed, [run.seed for run in campaign.planned(found)]) == (3, [3])
+    parsed = read('[[test]]\nname = "a"\nseed = 40\n', seed=3)
+    assert (parsed.seed, [run.seed for run in campaign.planned(parsed)]) == (3, [3])
 
 
 def test_without_any_seed_one_is_drawn():
@@ -302,11 +302,11 @@ def test_without_any_seed_one_is_drawn():
 
 
 def test_only_selects_a_test_or_all_tests_of_its_matrix():
-    found = read('[[test]]\nname = "a"\nmatrix = {time_s = [1, 2]}\n[[test]]\nname = "b"\n')
-    assert [run.test.name for run in campaign.planned(found, ["a"])] == ["a[time_s=1]", "a[time_s=2]"]
-    assert [run.test.name for run in campaign.planned(found, ["b", "a[time_s=2]"])] == ["a[time_s=2]", "b"]
+    parsed = read('[[test]]\nname = "a"\nmatrix = {time_s = [1, 2]}\n[[test]]\nname = "b"\n')
+    assert [run.test.name for run in campaign.planned(parsed, ["a"])] == ["a[time_s=1]", "a[time_s=2]"]
+    assert [run.test.name for run in campaign.planned(parsed, ["b", "a[time_s=2]"])] == ["a[time_s=2]", "b"]
     with pytest.raises(CampaignError, match='--only: unknown test "bb"; did you mean "b"'):
-        campaign.planned(found, ["bb"])
+        campaign.planned(parsed, ["bb"])
 
 
 def test_a_given_cluster_is_laid_over_that_of_the_file():
@@ -322,9 +322,9 @@ cluster.brokers = 2
     Path("first.toml").write_text(text)
     plain = campaign.read(Path("first.toml"))
     assert "--cluster" not in campaign.planned(plain)[0].command
-    found = campaign.read(Path("first.toml"), None, {"kind": "attic", "brokers": 5})
-    assert found.tests[0].cluster == Choice(kind="attic", options={"brokers": 5})
-    assert campaign.planned(found)[0].command.endswith("--cluster attic --cluster-set brokers=5")
+    parsed = campaign.read(Path("first.toml"), None, {"kind": "attic", "brokers": 5})
+    assert parsed.tests[0].cluster == Choice(kind="attic", options={"brokers": 5})
+    assert campaign.planned(parsed)[0].command.endswith("--cluster attic --cluster-set brokers=5")
 
 
 def test_a_given_cluster_that_does_not_exist_is_a_mistake():
@@ -399,7 +399,7 @@ def test_lanes_and_the_budget_are_read():
     ],
 )
 def test_a_mistake_in_lanes_or_the_budget_is_reported_with_its_key(change, mistake):
-    assert any(f"test[0].{mistake}" in found for found in mistakes_in(COMPOSED.replace(*change)))
+    assert any(f"test[0].{mistake}" in reported for reported in mistakes_in(COMPOSED.replace(*change)))
 
 
 OWN = """
@@ -435,8 +435,8 @@ client.kind = "librdkafka"
     ],
 )
 def test_what_can_never_be_found_in_a_test_is_a_mistake(fault, mistake):
-    [found] = mistakes_in(OWN + fault, base="")
-    assert found.startswith(f"first.toml: test[0].nemesis[0].{mistake}")
+    [reported] = mistakes_in(OWN + fault, base="")
+    assert reported.startswith(f"first.toml: test[0].nemesis[0].{mistake}")
 
 
 @pytest.mark.parametrize(
@@ -479,8 +479,8 @@ def test_a_fault_that_cannot_strike_this_cluster_or_workload_is_a_mistake(change
     if not mistake:
         assert read(text, base="").tests
         return
-    [found] = mistakes_in(text, base="")
-    assert found.startswith(f"first.toml: test[0].nemesis[0]{mistake}")
+    [reported] = mistakes_in(text, base="")
+    assert reported.startswith(f"first.toml: test[0].nemesis[0]{mistake}")
 
 
 @pytest.mark.parametrize(
@@ -507,8 +507,8 @@ def test_an_expectation_that_no_run_can_meet_is_a_mistake(test, mistake):
     if not mistake:
         assert read(text, base="").tests
         return
-    [found] = mistakes_in(text, base="")
-    assert found.startswith(f"first.toml: test[0].expect: {mistake}")
+    [reported] = mistakes_in(text, base="")
+    assert reported.startswith(f"first.toml: test[0].expect: {mistake}")
 
 
 def test_no_more_instances_can_be_started_than_there_are():
@@ -517,10 +517,10 @@ def test_no_more_instances_can_be_started_than_there_are():
     )
     assert read(f'{text}kind = "scale"\nto = 4', base="").tests
     assert read(f'{text}kind = "kill"\ntarget = "instance"', base="").tests
-    [found] = mistakes_in(f'{text}kind = "scale"\nto = 5', base="")
-    assert found == "first.toml: test[0].nemesis[0].to: there are 4 instances, not 5; `spares` gives more"
-    [found] = mistakes_in(f'{text}kind = "kill"\ntarget = "instance"\ncount = 5', base="")
-    assert found == "first.toml: test[0].nemesis[0].count: there are 4 instances, not 5"
+    [reported] = mistakes_in(f'{text}kind = "scale"\nto = 5', base="")
+    assert reported == "first.toml: test[0].nemesis[0].to: there are 4 instances, not 5; `spares` gives more"
+    [reported] = mistakes_in(f'{text}kind = "kill"\ntarget = "instance"\ncount = 5', base="")
+    assert reported == "first.toml: test[0].nemesis[0].count: there are 4 instances, not 5"
 
 
 @pytest.mark.parametrize(
@@ -543,8 +543,8 @@ def test_transactions_that_may_last_longer_than_brokers_allow_are_a_mistake(test
     if not mistake:
         assert read(text, base="").tests
         return
-    [found] = mistakes_in(text, base="")
-    assert found.startswith(f"first.toml: test[0].{mistake}")
+    [reported] = mistakes_in(text, base="")
+    assert reported.startswith(f"first.toml: test[0].{mistake}")
 
 
 @pytest.mark.parametrize("key", ["kind", "readers"])
@@ -552,14 +552,14 @@ def test_transactions_that_may_last_longer_than_brokers_allow_are_a_mistake(test
     ("name", "meant"), [("jav", "java"), ("kafkaj", "kafkajs"), ("librdkafk", "librdkafka"), ("jav@4.3.0", "java")]
 )
 def test_an_unknown_client_is_refused_with_the_nearest_family_too(key, name, meant):
-    [found] = mistakes_in(f'[[test]]\nname = "a"\nclient.{key} = "{name}"', base="")
-    assert f'client.{key}: unknown client "{name.partition("@")[0]}"; did you mean "{meant}"? There are: aiokafka, ' in found
-    assert len(set(names := re.findall(r"[\w-]+", found.partition("There are: ")[2].partition(", or ")[0]))) == len(names)
+    [reported] = mistakes_in(f'[[test]]\nname = "a"\nclient.{key} = "{name}"', base="")
+    assert f'client.{key}: unknown client "{name.partition("@")[0]}"; did you mean "{meant}"? There are: aiokafka, ' in reported
+    assert len(set(names := re.findall(r"[\w-]+", reported.partition("There are: ")[2].partition(", or ")[0]))) == len(names)
 
 
 def test_an_empty_matrix_hides_no_other_mistake():
-    found = mistakes_in('[[test]]\nname = "a"\nspeed = 1\nmatrix = {time_s = [], rate = [nan]}\n')
-    assert [text.partition(": ")[2].partition(";")[0] for text in found] == [
+    reported = mistakes_in('[[test]]\nname = "a"\nspeed = 1\nmatrix = {time_s = [], rate = [nan]}\n')
+    assert [text.partition(": ")[2].partition(";")[0] for text in reported] == [
         "test[0].matrix.time_s: must be a list that is not empty, not []",
         'test[0].speed: unknown key "speed"',
         "test[0].matrix.rate: must be a finite number, not nan",
@@ -580,8 +580,8 @@ def test_what_a_test_demands_at_least_is_a_whole_number_of_something_that_is_cou
 @pytest.mark.parametrize("key", ['"nemesis[3].target"', '"name.x"', '"nemesis.target"', '"cluster.kafka.x"'])
 def test_a_key_of_a_matrix_that_leads_nowhere_is_a_mistake(key):
     base = BASE + 'cluster.kafka = "4.3.0"\n'
-    found = mistakes_in(f'[[test]]\nname = "a"\nnemesis = [{{kind = "hammer"}}]\n[test.matrix]\n{key} = [1]\n', base=base)
-    assert [text for text in found if f"test[0].matrix.{key}: leads nowhere in this test" in text], found
+    reported = mistakes_in(f'[[test]]\nname = "a"\nnemesis = [{{kind = "hammer"}}]\n[test.matrix]\n{key} = [1]\n', base=base)
+    assert [text for text in reported if f"test[0].matrix.{key}: leads nowhere in this test" in text], reported
 
 
 def test_a_matrix_has_at_most_a_thousand_points_and_is_refused_at_once():
@@ -646,9 +646,9 @@ def test_a_contract_has_values_of_the_table_that_the_workload_can_keep(tmp_path,
 def test_workers_on_a_second_cluster_need_one():
     text = '[[test]]\nname = "a"\nworkload = {{ kind = "connect", workers_cluster = "second" }}\ncluster = {{ {} }}\n'
     for options in ('kind = "local"', 'kind = "docker"', 'kind = "external", bootstrap = "h:1"'):
-        assert any("second_brokers = 1 (or more) in [test.cluster]" in one for one in mistakes_in(text.format(options)))
+        assert any("second_brokers = 1 (or more) in [test.cluster]" in reported for reported in mistakes_in(text.format(options)))
     read(text.format('kind = "local", second_brokers = 2'))
-    assert any("second_brokers" in one for one in mistakes_in(text.format('kind = "local", second_brokers = 51')))
+    assert any("second_brokers" in reported for reported in mistakes_in(text.format('kind = "local", second_brokers = 51')))
 
 
 def test_only_a_cluster_in_docker_runs_images():

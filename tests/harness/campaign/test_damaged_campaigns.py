@@ -105,7 +105,7 @@ def wrong_values():
 
 
 def lawful(key, value):
-    """What a key may be although it looks like nonsense."""
+    """True if a key may have a value although it looks like nonsense."""
     return (key, value) in {("when", '""'), ("repeat", "true")} or (key == "rate" and value == "0")
 
 
@@ -193,9 +193,9 @@ def test_bytes_that_are_no_text_are_refused(data):
 def test_a_mangled_text_is_refused_or_sound_and_never_breaks(seed):
     """Cut, or with characters, lines and values exchanged; what is accepted can be planned."""
     Path("night.toml").write_text(mangled(random.Random(seed)))
-    found, mistakes = read_or_refused()
+    parsed, mistakes = read_or_refused()
     assert all(MISTAKE.fullmatch(mistake) for mistake in mistakes), mistakes
-    for run in campaign.planned(found) if found else ():
+    for run in campaign.planned(parsed) if parsed else ():
         schedule.draw(run.test.nemesis, run.test.time_s, run.seed, run.test.lanes)
 
 
@@ -220,7 +220,7 @@ def mangled(rng):
                 text[: min(at, other)] + text[max(at, other) :] if abs(at - other) < 30 else text[:at] + text[at + 3 :],
                 "".join(lines[:line] + lines[line + 1 :]),
                 "".join([*lines[: line + 1], lines[line], *lines[line + 1 :]]),
-                re.sub(r"\d+", lambda found: rng.choice([found[0], found[0], rng.choice(["nan", "-1", "1e9", '"1"'])]), text),
+                re.sub(r"\d+", lambda match: rng.choice([match[0], match[0], rng.choice(["nan", "-1", "1e9", '"1"'])]), text),
             ]
         )
         text = text or "x"

@@ -46,8 +46,8 @@ def test_a_declared_key_is_read_and_has_its_default():
     ],
 )
 def test_a_declared_key_has_its_mistakes(given, mistake):
-    _, [found] = read(given)
-    assert found.startswith(mistake)
+    _, [reported] = read(given)
+    assert reported.startswith(mistake)
 
 
 def test_a_declared_key_becomes_an_option_of_fencepost_run():
@@ -94,9 +94,9 @@ def test_the_example_of_the_reference_page_is_a_campaign_without_mistakes(tmp_pa
 
 @pytest.mark.parametrize(("group", "count"), [("cluster", 6), ("workload", 2), ("nemesis", 25)])
 def test_every_option_of_every_built_in_plug_in_stands_on_the_reference_page(group, count):
-    page, found = PAGE.read_text(), registry.names(group)
-    assert len(found) >= count
-    for name in found:
+    page, names = PAGE.read_text(), registry.names(group)
+    assert len(names) >= count
+    for name in names:
         part = page.partition(f"### `{name}`\n")[2].partition("\n#")[0]
         for option in registry.options(registry.load(group, name)):
             assert f"| `{option.name}` |" in part or "The same as" in part, f"{name}: {option.name}"

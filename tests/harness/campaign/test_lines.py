@@ -35,7 +35,7 @@ order = "in turn"
 def paths(value, above=()):
     """Every path of keys in a table."""
     entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return {path for key, one in entries for path in ((*above, key), *paths(one, (*above, key)))}
+    return {path for key, member in entries for path in ((*above, key), *paths(member, (*above, key)))}
 
 
 @pytest.mark.parametrize(

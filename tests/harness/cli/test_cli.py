@@ -333,34 +333,34 @@ def test_plugins_with_an_unknown_name_exits_with_254(fencepost):
 def test_doctor_prints_a_table_or_json(fencepost, monkeypatch):
     monkeypatch.setattr("fencepost.clusters.kafka.distribution.verify", lambda version: [])  # `test_machine` reads the files
     code, out, _ = fencepost("doctor", "--json")
-    findings = {found["name"]: found for found in json.loads(out)}
+    findings = {finding["name"]: finding for finding in json.loads(out)}
     assert findings["python"]["text"] == ".".join(map(str, sys.version_info[:3]))
-    assert code == (1 if any(found["ok"] is False for found in findings.values()) else 0)
+    assert code == (1 if any(finding["ok"] is False for finding in findings.values()) else 0)
     assert "run is possible here" in fencepost("doctor")[1]
 
 
 @pytest.fixture
 def only_ours(monkeypatch, tmp_path):
-    """What `clean` sees beside the results: nothing of other runs on this machine."""
+    """Nothing of other runs on this machine beside the results, for `clean`."""
     monkeypatch.setenv("FENCEPOST_CACHE", "cache")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr("fencepost.harness.plugins.services.docker", lambda: Docker([]))
 
 
 class Docker:
-    """What runs have left in Docker; an error when it does not answer."""
+    """Leftovers of runs in Docker; an error when it does not answer."""
 
-    def __init__(self, found):
-        self.found = found
+    def __init__(self, left):
+        self.left = left
 
     def leftovers(self):
-        if isinstance(self.found, Exception):
-            raise self.found
-        return self.found
+        if isinstance(self.left, Exception):
+            raise self.left
+        return self.left
 
 
 class LeftInDocker:
-    """What one run has there."""
+    """Leftovers of one run there."""
 
     def __init__(self, user=""):
         self.user, self.live, self.removed = user, bool(user), False

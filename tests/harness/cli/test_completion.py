@@ -39,7 +39,7 @@ def test_another_shell_is_a_mistake(capsys):
     assert left.value.code == 254
 
 
-ASKED = [
+COMPLETIONS = [
     ("fencepost sel", ["selfcheck"]),
     ("fencepost run --nemesis pau", ["pause"]),
     ("fencepost run --bro", ["--brokers", "--broker-setting"]),
@@ -49,11 +49,11 @@ ASKED = [
 
 
 def environment(words):
-    """What bash sets when it asks."""
+    """Environment that bash sets when it completes a word."""
     return {"_FENCEPOST_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
 
 
-@pytest.mark.parametrize(("words", "answer"), ASKED)
+@pytest.mark.parametrize(("words", "answer"), COMPLETIONS)
 def test_what_bash_asks_is_answered(words, answer, capsys, monkeypatch):
     for name, value in environment(words).items():
         monkeypatch.setenv(name, value)
@@ -64,7 +64,7 @@ def test_what_bash_asks_is_answered(words, answer, capsys, monkeypatch):
 
 
 def test_bash_is_answered_by_a_process_of_its_own():
-    words, answer = ASKED[1]
+    words, answer = COMPLETIONS[1]
     command = [sys.executable, "-m", "fencepost"]
     done = subprocess.run(command, env={**os.environ, **environment(words)}, capture_output=True, text=True)
     assert sorted(done.stdout.split()) == sorted(answer), done.stderr

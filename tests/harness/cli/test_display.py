@@ -1,4 +1,4 @@
-"""What the screen shows, from values."""
+"""Lines on the screen, from values."""
 
 from __future__ import annotations
 

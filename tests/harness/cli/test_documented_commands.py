@@ -34,15 +34,15 @@ def commands_on(page):
     """The command lines of a page, without what follows `&&`, `|`, `>` or `#`."""
     text = page.read_text(encoding="utf-8").replace("\\\n", " ")
     if page.suffix == ".py":
-        found = EXAMPLE.findall(text)
+        commands = EXAMPLE.findall(text)
     elif page.suffix == ".md":
         lines = [line for block in SHELL_BLOCK.findall(text) for line in block.splitlines()]
-        found = [part for line in lines for part in re.split(r"&&|;", line)]
-        found += [" ".join(one.split()) for one in INLINE.findall(re.sub(r"```.*?```", "", text, flags=re.S))]
+        commands = [part for line in lines for part in re.split(r"&&|;", line)]
+        commands += [" ".join(span.split()) for span in INLINE.findall(re.sub(r"```.*?```", "", text, flags=re.S))]
     else:
-        found = [part for line in text.splitlines() for part in re.split(r"&&|;|\brun:", line.strip("# -"))]
-        found = [*[one for one in found if PROGRAM.match(one.strip())], *INLINE.findall(text)]
-    return [one.strip() for one in found if PROGRAM.match(one.strip())]
+        commands = [part for line in text.splitlines() for part in re.split(r"&&|;|\brun:", line.strip("# -"))]
+        commands = [*[command for command in commands if PROGRAM.match(command.strip())], *INLINE.findall(text)]
+    return [command.strip() for command in commands if PROGRAM.match(command.strip())]
 
 
 def documented():
@@ -96,9 +96,9 @@ def test_a_command_that_there_is_not_would_be_found(line):
         parse(words_of(line))
 
 
-@pytest.mark.parametrize("line", [one for one in LINES if " ".join(words_of(one.values[0])[:2]).startswith(QUICK)])
+@pytest.mark.parametrize("line", [line for line in LINES if " ".join(words_of(line.values[0])[:2]).startswith(QUICK)])
 def test_a_quick_documented_command_runs(line, monkeypatch, tmp_path, capsys):
-    """Where the example's files lie, with nothing in the results."""
+    """In the folder of the example's files, with nothing in the results."""
     if "NAME" in line or ":" in line or "hiccup" in line:
         line = "fencepost plugins kill"  # of a plug-in that the reader writes
     monkeypatch.setenv("FENCEPOST_RESULTS", str(tmp_path))

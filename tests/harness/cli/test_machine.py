@@ -1,4 +1,4 @@
-"""What a machine can do, from what was measured on it."""
+"""Abilities of a machine, from what was measured on it."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def test_a_fault_that_only_lacks_an_option_of_the_cluster_is_none_that_this_mach
 
 
 def test_ubuntus_restriction_is_named_with_its_sysctl():
-    found = machine.from_missing({Partitionable: "unshare: operation not permitted"}, "1")
-    assert found.ok is None
-    assert "Partitionable: unshare: operation not permitted" in found.text
-    assert "kernel.apparmor_restrict_unprivileged_userns=0" in found.remedy
+    finding = machine.from_missing({Partitionable: "unshare: operation not permitted"}, "1")
+    assert finding.ok is None
+    assert "Partitionable: unshare: operation not permitted" in finding.text
+    assert "kernel.apparmor_restrict_unprivileged_userns=0" in finding.remedy
 
 
 def test_missing_namespaces_for_another_reason_do_not_name_apparmor():
@@ -66,7 +66,7 @@ def test_a_run_is_possible_unless_something_needed_is_missing():
 
 def test_every_requirement_is_examined_on_this_machine(tmp_path):
     findings = machine.examine(tmp_path / "not" / "there" / "yet")
-    assert [one.name for one in findings] == [
+    assert [finding.name for finding in findings] == [
         "python", "java", "unshare", "namespaces", "memory", "cores", "disk", "kafka", "chromium", "docker",
         "clients",
     ]  # fmt: skip
@@ -76,8 +76,8 @@ def test_a_run_is_possible_without_docker():
     assert machine.from_docker("", ["apache/kafka:4.3.0"]).ok is True
     assert machine.from_docker("", []).ok is None
     assert "sudo fencepost cluster image" in machine.from_docker("", []).remedy
-    found = machine.from_docker("no Docker daemon answers", [])
-    assert (found.ok, found.text) == (None, "--cluster docker cannot be used: no Docker daemon answers")
+    finding = machine.from_docker("no Docker daemon answers", [])
+    assert (finding.ok, finding.text) == (None, "--cluster docker cannot be used: no Docker daemon answers")
 
 
 def test_families_of_clients_are_named_with_what_they_lack():

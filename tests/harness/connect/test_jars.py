@@ -30,7 +30,7 @@ def test_a_version_is_fetched_once_and_found_again(cache):
     planned = jars.planned("4.3.0")
     assert planned["directory"] == f"{cache}/connect/4.3.0"
     assert [*planned["jars"]] == ["connect-file-4.3.0.jar", "connect-runtime-4.3.0.jar"]
-    assert [one.version for one in jars.all_installed()] == ["4.3.0"]
+    assert [entry.version for entry in jars.all_installed()] == ["4.3.0"]
 
 
 def test_a_damaged_jar_is_not_used(cache):

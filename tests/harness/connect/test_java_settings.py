@@ -19,8 +19,8 @@ LOGIN = 'org.apache.kafka.common.security.{} required username="{}" password="{}
     ],
 )
 def test_a_user_with_a_password_logs_in_by_jaas(mechanism, module):
-    found = java_settings({"security.protocol": "sasl_ssl", **mechanism, "sasl.username": "u", "sasl.password": 'a"b\\c'})
-    assert found == {
+    settings = java_settings({"security.protocol": "sasl_ssl", **mechanism, "sasl.username": "u", "sasl.password": 'a"b\\c'})
+    assert settings == {
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": next(iter(mechanism.values())),
         "sasl.jaas.config": LOGIN.format(module, "u", 'a\\"b\\\\c'),
@@ -60,8 +60,8 @@ def test_java_reads_what_was_written(tmp_path):
     settings = {"a": 'x"y\\z', "b": "two\nlines", "c": " a space before", "d": "größer 🙂", "e": "k=v #no comment"}
     write_properties(tmp_path / "settings", settings)
     (tmp_path / "Read.java").write_text(READER)
-    found = subprocess.run(["java", "Read.java", "settings"], cwd=tmp_path, capture_output=True, check=True).stdout.decode()
-    assert dict(line.split("=", 1) for line in found.split("\0")[:-1]) == settings
+    printed = subprocess.run(["java", "Read.java", "settings"], cwd=tmp_path, capture_output=True, check=True).stdout.decode()
+    assert dict(line.split("=", 1) for line in printed.split("\0")[:-1]) == settings
 
 
 READER = """

@@ -65,21 +65,21 @@ def test_each_request_goes_to_the_next_worker(server):
 
 
 def closed_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
 
 
 @pytest.mark.parametrize(
-    ("workers", "name"), [({}, "NOBODY"), ({"c0": f"http://127.0.0.1:{closed_port()}"}, "UNREACHED")], ids=["nobody", "closed"]
+    ("workers", "name"), [({}, "NOBODY"), ({"c0": f"http://127.0.0.1:{closed_port()}"}, "UNREACHED")], ids=["no worker", "closed"]
 )
-def test_what_was_surely_not_asked_can_be_asked_again(workers, name):
+def test_a_request_that_was_surely_not_sent_can_be_sent_again(workers, name):
     with pytest.raises(CallError) as failed:
         RestClient(lambda: workers, Path()).ask("PUT", "/", {})
     assert (failed.value.name, failed.value.retriable) == (name, True)
 
 
-def test_of_what_is_not_answered_nobody_knows_whether_it_was_done(server):
+def test_a_request_without_an_answer_may_have_been_carried_out(server):
     with pytest.raises(CallError) as failed:
         RestClient(lambda: {"c0": server}, Path(), timeout_s=0.2).ask("PUT", "/slow", {})
     assert (failed.value.name, failed.value.retriable) == ("UNANSWERED", False)

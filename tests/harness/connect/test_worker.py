@@ -1,4 +1,4 @@
-"""A worker of Connect: what it is told, how it is started, and where it answers."""
+"""A worker of Connect: its settings, how it is started, and where it answers."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ WORKER = ConnectWorker(version="4.3.0", plugins=("/plugins/mine.jar",), connecto
 
 
 def test_what_runs_share_begins_with_the_runs_prefix():
-    found = properties(WORKER, PLAN, {}, "http://10.0.0.1:8083")
+    settings = properties(WORKER, PLAN, {}, "http://10.0.0.1:8083")
     shared = ("group.id", "config.storage.topic", "offset.storage.topic", "status.storage.topic")
-    assert [found[key] for key in shared] == [f"fp-ab12-connect{end}" for end in ("", "-configs", "-offsets", "-status")]
+    assert [settings[key] for key in shared] == [f"fp-ab12-connect{end}" for end in ("", "-configs", "-offsets", "-status")]
     assert transactional_ids("fp-ab12-", WORKER, tasks=2) == [
         "connect-cluster-fp-ab12-connect",
         "fp-ab12-connect-source-0",
@@ -38,18 +38,20 @@ def test_what_runs_share_begins_with_the_runs_prefix():
 
 
 def test_a_tests_own_settings_are_laid_over_ours():
-    found = properties(replace(WORKER, support="preparing", settings=(("session.timeout.ms", "9000"),)), PLAN, {}, "http://h:1")
-    assert (found["exactly.once.source.support"], found["session.timeout.ms"]) == ("preparing", "9000")
+    settings = properties(
+        replace(WORKER, support="preparing", settings=(("session.timeout.ms", "9000"),)), PLAN, {}, "http://h:1"
+    )
+    assert (settings["exactly.once.source.support"], settings["session.timeout.ms"]) == ("preparing", "9000")
 
 
 def test_every_client_of_a_worker_gets_what_it_needs_to_connect():
-    found = properties(WORKER, PLAN, {"security.protocol": "SASL_PLAINTEXT"}, "http://h:1")
-    assert {found[f"{part}security.protocol"] for part in ("", "producer.", "consumer.", "admin.")} == {"SASL_PLAINTEXT"}
+    settings = properties(WORKER, PLAN, {"security.protocol": "SASL_PLAINTEXT"}, "http://h:1")
+    assert {settings[f"{part}security.protocol"] for part in ("", "producer.", "consumer.", "admin.")} == {"SASL_PLAINTEXT"}
 
 
-def test_no_more_replicas_are_asked_for_than_there_are_brokers():
-    found = properties(WORKER, {**PLAN, "brokers": 1}, {}, "http://h:1")
-    assert {found[f"{kind}.storage.replication.factor"] for kind in ("config", "offset", "status")} == {"1"}
+def test_no_more_replicas_are_requested_than_there_are_brokers():
+    settings = properties(WORKER, {**PLAN, "brokers": 1}, {}, "http://h:1")
+    assert {settings[f"{kind}.storage.replication.factor"] for kind in ("config", "offset", "status")} == {"1"}
 
 
 def test_a_round_of_fencing_ends_by_constants_of_connect_and_the_workers_settings():

@@ -78,7 +78,7 @@ def test_a_version_is_fetched_and_built_once(pigeons):
     assert families.obtain("pigeons@10", heard.append) == first
     assert (pigeons.downloads, pigeons.builds) == (["10"], ["10"])
     assert heard == ["fetching the client pigeons@10", "building the driver of pigeons@10"]
-    assert [one.directory.name for one in families.fetched()] == ["10"]
+    assert [client.directory.name for client in families.fetched()] == ["10"]
     assert families.obtain("pigeons").kind == "pigeons@9"
 
 

@@ -42,7 +42,7 @@ SETTINGS = ClientSettings(name="c", bootstrap="b:1", producer={}, consumer={})
 
 @pytest.fixture
 def liar(tmp_path):
-    """What makes an opened client of a driver with these tricks."""
+    """Function that opens a client of a driver with these tricks."""
     started = []
 
     def make(tricks="", open=True):
@@ -211,7 +211,7 @@ def test_an_acknowledgement_that_never_comes_leaves_the_record_without_one(liar)
     assert fates == []
 
 
-def test_what_was_under_way_at_a_close_is_reported_to_nobody(liar):
+def test_what_was_under_way_at_a_close_is_not_reported(liar):
     """A delivery may be in the pipe when the close is asked for."""
     client = liar("tricks['close'] = lambda request: [delivered(1), ok(request)]")
     fates = sent(client)
@@ -220,7 +220,7 @@ def test_what_was_under_way_at_a_close_is_reported_to_nobody(liar):
     assert client._process.pid is not None
 
 
-def test_a_fate_after_another_producer_was_initialised_is_of_nobody_and_breaks_nothing(liar):
+def test_a_fate_after_another_producer_was_initialised_is_dropped_and_breaks_nothing(liar):
     """The old producer is let go of without waiting, and reports its records when it ends."""
     client = liar("""
         def begin(request):

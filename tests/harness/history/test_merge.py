@@ -53,7 +53,7 @@ def damaged_lines(folder):
     return [gap for gap in merge.merge(open_run(folder)) if gap.line]
 
 
-def test_a_line_cut_off_by_a_kill_is_named_and_the_rest_is_kept(tmp_path):
+def test_a_line_cut_off_by_a_kill_is_named_and_the_rest_is_read(tmp_path):
     out = writer(tmp_path)
     out.invoke(3, 0, "poll", [["poll"]])
     path = tmp_path / "history" / "c3-0.jsonl"
@@ -92,7 +92,7 @@ def test_a_replaced_worker_goes_on_in_a_file_of_its_own(tmp_path):
     assert [row["process"] for row in merged(tmp_path)] == [3, 14]
 
 
-def test_strange_records_are_kept_as_evidence(tmp_path):
+def test_strange_records_are_recorded_as_evidence(tmp_path):
     out = writer(tmp_path)
     out.invoke(3, 0, "poll", [["poll"]])
     odd = {"partition": "t-0", "offset": 1, "why": "record of another run", "raw": "<b>"}

@@ -49,7 +49,7 @@ def attested(tmp_path) -> Path:
 
 
 def gaps(folder: Path) -> list[Gap]:
-    """What the history lacks; that nobody attests the rest is left out."""
+    """Gaps in the history, without the one for a missing manifest."""
     return [gap for gap in merge.merge(open_run(folder)) if gap.kind is not GapKind.UNATTESTED]
 
 
@@ -75,7 +75,7 @@ def phantoms(folder: Path) -> set[int]:
 # --------------------------------------------------------------------------------------------------
 # Whole files
 # --------------------------------------------------------------------------------------------------
-def test_a_whole_run_lacks_nothing_and_one_without_manifest_says_that_nobody_attests_it(run):
+def test_a_whole_run_lacks_nothing_and_one_without_manifest_is_unattested(run):
     assert gaps(run) == []
     unattested = [gap for gap in open_run(run).gaps if gap.kind is GapKind.UNATTESTED]
     assert [gap.file for gap in unattested] == ([] if (run / RunFile.MANIFEST).exists() else [RunFile.MANIFEST])
@@ -141,7 +141,7 @@ def test_a_history_of_several_runs_is_refused(tmp_path):
 
 
 def test_a_name_with_a_number_that_no_run_has_is_no_place_of_a_worker(run, tmp_path):
-    """Nobody looks for a hundred thousand million other files."""
+    """A hundred thousand million other files are not looked for."""
     of_former_days(run) if (run / RunFile.MANIFEST).exists() else None
     (run / RunFile.LINES / "c99999999999-0.jsonl").write_text("{}\n")
     assert len(gaps(run)) < 9
@@ -232,12 +232,12 @@ def test_a_block_that_was_written_over_others_makes_adopted_lines_unreliable(tmp
     block = len(content) // 4
     path.write_bytes(content[: 2 * block] + content[block : 2 * block] + content[3 * block :])
     (tmp_path / "new").mkdir()
-    found = adopt(folder / RunFile.LINES, tmp_path / "new")
-    assert GapKind.UNRELIABLE in {gap.kind for gap in found}
+    lacking = adopt(folder / RunFile.LINES, tmp_path / "new")
+    assert GapKind.UNRELIABLE in {gap.kind for gap in lacking}
     assert judge(open_run(tmp_path / "new"), here=True)["verdict"] == "unknown"
 
 
-def test_operations_that_are_missing_between_others_are_a_gap_and_a_place_where_nobody_knows(tmp_path):
+def test_operations_that_are_missing_between_others_are_a_gap_and_an_unreadable_place(tmp_path):
     """Their lines were cut out, and there is no manifest: a worker numbers its operations 0, 1, 2, ..."""
     folder = record_run(tmp_path / "run")
     of_former_days(folder)
@@ -248,7 +248,7 @@ def test_operations_that_are_missing_between_others_are_a_gap_and_a_place_where_
 
 
 def test_a_reader_whose_isolation_level_is_not_known_is_left_out(tmp_path):
-    """What a read_uncommitted reader got looks like an aborted read at read_committed."""
+    """Records of a read_uncommitted reader look like aborted reads at read_committed."""
     folder = record_run(tmp_path / "run")
     of_former_days(folder)
     edit(folder, SECOND, lambda lines: lines.__setitem__(1, b"garbage\n"))
@@ -260,8 +260,8 @@ def test_a_reader_whose_isolation_level_is_not_known_is_left_out(tmp_path):
 def test_a_file_in_another_encoding_is_a_gap(run, encoding):
     path = run / RunFile.LINES / WRITER
     path.write_bytes(path.read_text().encode(encoding))
-    found = gaps(run)
-    assert missing_evidence(found) >= SENT
+    lacking = gaps(run)
+    assert missing_evidence(lacking) >= SENT
     assert not [row for row in rows(run) if row["process"] == 0]
 
 
@@ -350,9 +350,9 @@ def test_after_a_crash_a_file_that_is_cut_at_a_line_end_is_shorter_than_it_was(a
     cut_off(attested)
     path = attested / RunFile.LINES / name
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-2]))
-    found = [gap for gap in gaps(attested) if gap.kind is GapKind.SHORTENED]
-    assert [(gap.file, set(gap.evidence)) for gap in found] == [(name, evidence)]
-    assert "is shorter than it was when the run was cut off" in found[0].why
+    shortened = [gap for gap in gaps(attested) if gap.kind is GapKind.SHORTENED]
+    assert [(gap.file, set(gap.evidence)) for gap in shortened] == [(name, evidence)]
+    assert "is shorter than it was when the run was cut off" in shortened[0].why
 
 
 def test_after_a_crash_whole_files_lack_nothing_but_the_last_seconds(attested):

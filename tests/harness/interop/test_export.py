@@ -102,7 +102,7 @@ def test_an_operation_without_completion_stays_open(run):
     assert [line["type"] for line in exported(run) if line["process"] == 3 and line["f"] == "txn"] == ["invoke"]
 
 
-def test_faults_are_told_by_the_nemesis_and_our_own_operations_by_nobody(run):
+def test_faults_are_exported_as_the_nemesis_and_our_own_operations_not_at_all(run):
     lines = exported(run)
     assert [(line["f"], line["time"]) for line in lines if line["process"] == "nemesis"] == [
         ("start-kill", 10),
@@ -119,7 +119,7 @@ def test_the_reader_that_may_see_aborted_records_is_left_out(run):
 
 
 def rewritten(run, rows, **contract):
-    """What is exported of a run of these operations, without faults and without assignments."""
+    """Lines that are exported of a run of these operations, without faults and without assignments."""
     rows = [{**row, "index": index} for index, row in enumerate(rows)]
     pq.write_table(pa.Table.from_pylist(rows, schema=OPS_SCHEMA), run / "history.parquet")
     (run / "plan.json").write_text(json.dumps({"contract": contract}))
@@ -140,21 +140,21 @@ POLLED = [(0, "t-0", A, None, 101, None), (1, "t-0", C, 7, None, 120), (1, "t-1"
 
 
 @pytest.mark.parametrize(
-    ("type", "intent", "told"), [("ok", "abort", "fail"), ("fail", "commit", "fail"), ("info", "commit", "info")]
+    ("type", "intent", "expected"), [("ok", "abort", "fail"), ("fail", "commit", "fail"), ("info", "commit", "info")]
 )
-def test_what_a_transaction_polled_that_did_not_commit_is_a_poll_of_its_own(run, type, intent, told):
+def test_what_a_transaction_polled_that_did_not_commit_is_a_poll_of_its_own(run, type, intent, expected):
     """The consumer went on behind it: for Jepsen it would have skipped these records. Other operations keep their places."""
     other = row(1, 0, "poll", "ok", 105, 140, [(1, "t-0", C, 7, None, 140)])
     lines = rewritten(run, [row(0, 0, "txn", type, 100, 200, POLLED, intent=intent), other])
-    said = [(line["process"], line["f"], line["type"], line["time"], line["value"]) for line in lines]
+    operations = [(line["process"], line["f"], line["type"], line["time"], line["value"]) for line in lines]
     polled = [["poll", {0: [[7, C]]}], ["poll", {1: [[3, D]]}]]
-    assert said == [
+    assert operations == [
         (0, "poll", "invoke", 0, [["poll"], ["poll"]]),
         (1, "poll", "invoke", 5, [["poll"]]),
         (0, "poll", "ok", 30, polled),
         (0, "txn", "invoke", 30, [["send", 0, A]]),
         (1, "poll", "ok", 40, [["poll", {0: [[7, C]]}]]),
-        (0, "txn", told, 100, [["send", 0, A]]),
+        (0, "txn", expected, 100, [["send", 0, A]]),
     ]
 
 
@@ -177,8 +177,8 @@ def test_a_member_that_seeks_back_may_be_anywhere_after_it(run, tmp_path_factory
     ]
     lines = rewritten(run, rows)
     assert [(line["f"], line["value"]) for line in lines if line["time"] == 19] == [("subscribe", [])]
-    found = Adopted(run / "out", tmp_path_factory.mktemp("again") / "run")
-    assert [one["anomaly"] for one in judge(open_run(found.dir), here=True)["findings"] if one["forbidden"]] == []
+    history = Adopted(run / "out", tmp_path_factory.mktemp("again") / "run")
+    assert [finding["anomaly"] for finding in judge(open_run(history.dir), here=True)["findings"] if finding["forbidden"]] == []
 
 
 def test_json_says_the_same_as_edn(run):
@@ -192,19 +192,19 @@ def test_what_is_exported_can_be_adopted_again(run, tmp_path_factory):
     """The same operations, outcomes and records, under their names in Jepsen's terms."""
     for format in ("jepsen-edn", "jepsen-json"):
         export(open_run(run), format, run / "out")
-        found = Adopted(run / "out", tmp_path_factory.mktemp("again") / "run")
-        assert found.damage == []
-        assert [(process, f, type) for process, f, type, _ in found.shown() if f != "assign"] == [
+        history = Adopted(run / "out", tmp_path_factory.mktemp("again") / "run")
+        assert history.damage == []
+        assert [(process, f, type) for process, f, type, _ in history.shown() if f != "assign"] == [
             (0, "txn", "ok"),
             (1, "txn", "fail"),
             (1, "txn", "info"),
             (2, "poll", "ok"),
             (3, "txn", "info"),
         ]
-        mops = {row["process"]: [found.mop(mop)[:4] for mop in row["mops"]] for row in found.rows if row["type"] == "ok"}
+        mops = {row["process"]: [history.mop(mop)[:4] for mop in row["mops"]] for row in history.rows if row["type"] == "ok"}
         assert mops[0] == [("send", "1", str(A), 4), ("poll", "0", str(C), 0), ("send", "0", str(B), None)]
         assert mops[2] == [("poll", "0", "-1", 7), ("poll", "0", "-2", 8), ("poll", "1", str(A), 4)]
-        assert [(fault["kind"], fault["healed_ns"] - fault["injected_ns"]) for fault in found.faults] == [("kill", 630)]
+        assert [(fault["kind"], fault["healed_ns"] - fault["injected_ns"]) for fault in history.faults] == [("kill", 630)]
 
 
 def test_keys_that_are_numbers_stay_what_they_are(run):
@@ -230,13 +230,14 @@ GROUP = """
 
 @pytest.mark.parametrize("format", ["jepsen-edn", "jepsen-json"])
 def test_what_is_known_of_a_consumers_polls_survives_the_way_out_and_back(tmp_path, format):
-    """Its rebalances, that records of a key came from several polls, and that nobody knows what a poll got."""
+    """Its rebalances, that records of a key came from several polls, and that what a poll got is unknown."""
     (tmp_path / "history.edn").write_text(GROUP.strip())
     before = Adopted(tmp_path / "history.edn", tmp_path / "before")
     export(open_run(before.dir), format, tmp_path / "out")
     after = Adopted(tmp_path / "out", tmp_path / "after")
     details = [
-        [row["detail"] and json.loads(row["detail"]) for row in found.rows if row["f"] != "assign"] for found in (before, after)
+        [row["detail"] and json.loads(row["detail"]) for row in history.rows if row["f"] != "assign"]
+        for history in (before, after)
     ]
     assert details[0] == details[1]
     assert details[0][1:] == [
@@ -252,7 +253,7 @@ def test_records_of_one_send_that_stand_for_themselves_say_so(run, tmp_path_fact
     sends = [(0, "t-0", A, 4, 1001, 1100), (0, "t-0", B, None, 1002, None)]
     seek = '{"partitions": ["t-0"], "seek_to_beginning": true}'
     rows = [row(0, 0, "assign", "ok", 1, 2, detail=seek), row(0, 1, "send", "fail", 1000, 1500, sends)]
-    rows = [{**one, "index": index} for index, one in enumerate(rows)]
+    rows = [{**operation, "index": index} for index, operation in enumerate(rows)]
     pq.write_table(pa.Table.from_pylist(rows, schema=OPS_SCHEMA), run / "history.parquet")
     lines = [line for line in exported(run, format) if line["process"] == 0]
     assert [(line["type"], line.get("seek-to-beginning?"), line.get("transactional")) for line in lines] == [
@@ -261,9 +262,9 @@ def test_records_of_one_send_that_stand_for_themselves_say_so(run, tmp_path_fact
         ("invoke", None, False),
         ("info", None, False),
     ]
-    found = Adopted(run / "out", tmp_path_factory.mktemp("again") / "run")
-    assert json.loads((found.dir / "plan.json").read_text())["contract"]["transactional"] == "false"
-    assert [line["f"] for line in found.rows] == ["assign", "send"]
+    history = Adopted(run / "out", tmp_path_factory.mktemp("again") / "run")
+    assert json.loads((history.dir / "plan.json").read_text())["contract"]["transactional"] == "false"
+    assert [line["f"] for line in history.rows] == ["assign", "send"]
 
 
 def test_an_unknown_format_and_a_run_without_history_are_refused(run):

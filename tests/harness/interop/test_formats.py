@@ -1,4 +1,4 @@
-"""Which format a history is in, and our own formats lying anywhere."""
+"""Formats of histories as they are detected, and our own formats lying anywhere."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_what_is_no_history_is_refused_with_what_is_understood(tmp_path, text):
         adopted(text, tmp_path)
 
 
-def test_a_missing_file_is_said(tmp_path):
+def test_a_missing_file_is_reported(tmp_path):
     with pytest.raises(HistoryError, match="no such file"):
         detect(tmp_path / "gone.edn")
 
@@ -84,17 +84,17 @@ def test_parquet_of_something_else_is_refused_by_its_columns(tmp_path):
         detect(tmp_path / "data")
 
 
-def test_broken_parquet_is_said(tmp_path):
+def test_broken_parquet_is_reported(tmp_path):
     (tmp_path / "data").write_bytes(b"PAR1 and nothing else")
     with pytest.raises(HistoryError, match="looks like Parquet, but cannot be read"):
         detect(tmp_path / "data")
 
 
 def test_our_lines_are_merged_wherever_they_lie(tmp_path):
-    found = adopted(LINES + "{broken\n", tmp_path, "notes.txt")
-    assert [(row["op"], row["type"], len(row["mops"])) for row in found.rows] == [(0, "ok", 2)]
-    assert [(item.file, item.line) for item in found.damage] == [("notes.txt.jsonl", 5)]
-    plan = json.loads((found.dir / "plan.json").read_text())
+    history = adopted(LINES + "{broken\n", tmp_path, "notes.txt")
+    assert [(row["op"], row["type"], len(row["mops"])) for row in history.rows] == [(0, "ok", 2)]
+    assert [(item.file, item.line) for item in history.damage] == [("notes.txt.jsonl", 5)]
+    plan = json.loads((history.dir / "plan.json").read_text())
     assert set(plan["topics"]) == {"t"}
     assert plan["topics"]["t"]["partitions"] == 2
     assert plan["contract"]["transactional"] == "true"
@@ -115,10 +115,10 @@ def test_our_parquet_is_taken_in_whatever_columns_are_absent(tmp_path):
     bare = [{name: row[name] for name in needed} for row in [{**rows[0], "op": 9, "time": 99, "end": 100}, rows[0]]]
     schema = pa.schema([OPS_SCHEMA.field(name) for name in needed])
     pq.write_table(pa.Table.from_pylist(bare, schema=schema), tmp_path / "data.bin")
-    found = Adopted(tmp_path / "data.bin", tmp_path / "parquet")
-    assert [(row["index"], row["time"]) for row in found.rows] == [(0, 10), (1, 99)]
-    assert found.rows[0]["mops"] == rows[0]["mops"]
-    assert found.faults == []
+    history = Adopted(tmp_path / "data.bin", tmp_path / "parquet")
+    assert [(row["index"], row["time"]) for row in history.rows] == [(0, 10), (1, 99)]
+    assert history.rows[0]["mops"] == rows[0]["mops"]
+    assert history.faults == []
 
 
 def test_parquet_with_a_column_of_another_type_is_refused(tmp_path):
@@ -178,9 +178,9 @@ def test_an_odd_file_beside_our_parquet_is_what_the_history_lacks(tmp_path, odd,
     our_lines(tmp_path)
     our_table(tmp_path)
     odd(tmp_path / name)
-    found = Adopted(tmp_path, tmp_path / "run")
-    assert [gap.file for gap in found.damage] == [name]
-    assert len(found.rows) == 1
+    history = Adopted(tmp_path, tmp_path / "run")
+    assert [gap.file for gap in history.damage] == [name]
+    assert len(history.rows) == 1
 
 
 def test_a_table_with_two_columns_of_a_name_is_refused(tmp_path):
@@ -211,7 +211,7 @@ def test_a_line_without_end_is_no_operation(tmp_path, monkeypatch, packed):
 
 
 def test_our_own_consumers_go_on_behind_what_an_aborted_transaction_polled(tmp_path):
-    """Jepsen's go back. A lawful run of ours whose plan is lost is judged by its lines, and accuses nobody."""
+    """Jepsen's go back. A lawful run of ours whose plan is lost is judged by its lines, and violates nothing."""
     assert {name: adopted_plan(tmp_path, name, text)["contract"]["aborted_polls"] for name, text in BOTH.items()} == {
         "ours": "kept",
         "jepsens": "rewound",

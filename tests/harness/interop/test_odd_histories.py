@@ -19,17 +19,17 @@ INVOKE = "{:type :invoke, :f :txn, :value [[:send 0 1] [:poll]], :time 10, :proc
 OK = "{:type :ok, :f :txn, :value [[:send 0 [0 1]] [:poll {0 [[0 1]]}]], :time 20, :process 0, :index 1}\n"
 
 
-def plan(found):
-    return json.loads((found.dir / "plan.json").read_text())
+def plan(history):
+    return json.loads((history.dir / "plan.json").read_text())
 
 
 @pytest.mark.parametrize("before", ["\ufeff", "\ufeff; exported on Friday\n", "\n\n; {:type :invoke, :f :txn\n"])
 def test_a_mark_or_a_comment_before_the_first_operation(tmp_path, before):
     plain = adopted(INVOKE + OK, tmp_path)
     for text in (before + INVOKE + OK, before + "[" + INVOKE + OK + "]"):
-        found = adopted(text, tmp_path)
-        assert [row["mops"] for row in found.rows] == [row["mops"] for row in plain.rows]
-        assert found.damage == []
+        history = adopted(text, tmp_path)
+        assert [row["mops"] for row in history.rows] == [row["mops"] for row in plain.rows]
+        assert history.damage == []
 
 
 def test_a_marked_and_compressed_history(tmp_path):
@@ -39,14 +39,14 @@ def test_a_marked_and_compressed_history(tmp_path):
 def test_comments_in_a_vector_of_operations_hide_nothing(tmp_path):
     commented = OK.replace(":time 20", "; twenty]]\n :time 20")
     text = f'[{INVOKE} ; {{:type :ok "unbalanced\n{commented}]'
-    found = adopted(text, tmp_path)
-    assert found.damage == []
-    assert found.shown() == adopted(INVOKE + OK, tmp_path).shown()
+    history = adopted(text, tmp_path)
+    assert history.damage == []
+    assert history.shown() == adopted(INVOKE + OK, tmp_path).shown()
 
 
 def test_a_semicolon_in_a_text_is_no_comment(tmp_path):
-    found = adopted(f"[{INVOKE.replace(' 1]', chr(32) + chr(34) + 'a;b' + chr(34) + ']')}]", tmp_path)
-    assert found.shown()[0][3] == [("send", "0", "a;b", None, None)]
+    history = adopted(f"[{INVOKE.replace(' 1]', chr(32) + chr(34) + 'a;b' + chr(34) + ']')}]", tmp_path)
+    assert history.shown()[0][3] == [("send", "0", "a;b", None, None)]
 
 
 @pytest.mark.parametrize(
@@ -60,9 +60,9 @@ def test_a_semicolon_in_a_text_is_no_comment(tmp_path):
 def test_a_line_with_more_keys_than_the_ones_before_loses_none(tmp_path, shorter, longer):
     """The shape of the first line fits the longer one too, if some value is taken for more than it is."""
     lines = [f"{{:type {type}, :f :assign, {keys}}}\n" for keys in (shorter, longer) for type in (":invoke", ":ok")]
-    found = adopted("".join(lines), tmp_path)
-    assert found.damage == []
-    assert [json.loads(row["detail"]) for row in found.rows] == [
+    history = adopted("".join(lines), tmp_path)
+    assert history.damage == []
+    assert [json.loads(row["detail"]) for row in history.rows] == [
         {"partitions": ["0"]},
         {"partitions": ["0"], "seek_to_beginning": True},
     ]
@@ -72,8 +72,8 @@ def test_keys_that_are_keywords_are_read_as_quickly_as_numbers(tmp_path):
     """A comma and a keyword inside a value are no further key."""
     value = "[[:poll {:x [[0 1] [1 2]], :y [[0 1]]}] [:send :x 3]]"
     lines = [f"{{:type {type}, :f :txn, :value {value}, :process 0}}\n" for type in (":invoke", ":ok")]
-    found = adopted("".join(lines) * 2, tmp_path)
-    assert [(mop["partition"], mop["offset"]) for mop in found.rows[1]["mops"]] == [("x", 0), ("x", 1), ("y", 0)]
+    history = adopted("".join(lines) * 2, tmp_path)
+    assert [(mop["partition"], mop["offset"]) for mop in history.rows[1]["mops"]] == [("x", 0), ("x", 1), ("y", 0)]
 
 
 def test_json_that_keeps_the_colons_of_keywords(tmp_path):
@@ -81,10 +81,10 @@ def test_json_that_keeps_the_colons_of_keywords(tmp_path):
         {"type": ":invoke", "f": ":txn", "process": 0, "value": [[":send", ":x", 1], [":poll"]]},
         {"type": ":ok", "f": ":txn", "process": "0", "value": [[":send", ":x", [0, 1]], [":poll", {":x": [[0, 1]]}]]},
     ]
-    found = adopted("\n".join(map(json.dumps, lines)), tmp_path)
-    assert found.damage == []
-    assert [(mop["kind"], mop["offset"]) for mop in found.rows[0]["mops"]] == [(0, 0), (1, 0)]
-    assert len({mop["v"] for mop in found.rows[0]["mops"]}) == len({mop["partition"] for mop in found.rows[0]["mops"]}) == 1
+    history = adopted("\n".join(map(json.dumps, lines)), tmp_path)
+    assert history.damage == []
+    assert [(mop["kind"], mop["offset"]) for mop in history.rows[0]["mops"]] == [(0, 0), (1, 0)]
+    assert len({mop["v"] for mop in history.rows[0]["mops"]}) == len({mop["partition"] for mop in history.rows[0]["mops"]}) == 1
 
 
 @pytest.mark.parametrize("polled", [[["x", [[0, 1]]], ["y", []]], ["x", [[0, 1]], "y", []], {"x": [[0, 1]], "y": []}])
@@ -93,8 +93,8 @@ def test_a_poll_in_json_is_a_map_pairs_or_a_flat_list(tmp_path, polled):
         {"type": "invoke", "f": "poll", "process": 0, "value": [["poll"]]},
         {"type": "ok", "f": "poll", "process": 0, "value": [["poll", polled]]},
     ]
-    found = adopted("\n".join(map(json.dumps, lines)), tmp_path)
-    assert [(mop["partition"], mop["offset"]) for mop in found.rows[0]["mops"]] == [("x", 0)]
+    history = adopted("\n".join(map(json.dumps, lines)), tmp_path)
+    assert [(mop["partition"], mop["offset"]) for mop in history.rows[0]["mops"]] == [("x", 0)]
 
 
 # --------------------------------------------------------------------------------------------------
@@ -105,19 +105,21 @@ def polls(*answers: str) -> str:
     return "".join(f"{begun}{{:type {answer}, :process 0}}\n" for answer in answers)
 
 
-def test_rebalances_and_keys_in_several_polls_are_kept_for_members_of_groups(tmp_path):
-    told = ":ok, :f :poll, :value [[:poll {0 [[0 1]]}] [:poll {0 [[1 2]], :b []}]]"
-    text = polls(f"{told}, :rebalance-log [{{:type :revoked, :keys [:b]}} {{:type :assigned, :keys (0 :b)}}]", told)
+def test_rebalances_and_keys_in_several_polls_are_recorded_for_members_of_groups(tmp_path):
+    completion = ":ok, :f :poll, :value [[:poll {0 [[0 1]]}] [:poll {0 [[1 2]], :b []}]]"
+    text = polls(f"{completion}, :rebalance-log [{{:type :revoked, :keys [:b]}} {{:type :assigned, :keys (0 :b)}}]", completion)
     subscribed = "{:type :invoke, :f :subscribe, :value [0], :process 0}\n{:type :ok, :f :subscribe, :value [0], :process 0}\n"
     first, second = adopted(subscribed + text, tmp_path).rows[1:]
     assert json.loads(first["detail"]) == {"rebalances": [["revoked", ["b"]], ["assigned", ["0", "b"]]], "parted": ["0"]}
     assert json.loads(second["detail"]) == {"parted": ["0"]}
-    assert [row["detail"] for row in adopted(text, tmp_path).rows] == [None, None], "nobody is a member of a group"
+    assert [row["detail"] for row in adopted(text, tmp_path).rows] == [None, None], "no process is a member of a group"
 
 
 def test_a_poll_without_result_in_an_undecided_operation_is_unheard_of(tmp_path):
-    found = adopted(polls(":info, :f :poll, :value [[:poll {}] [:poll]]", ":fail, :f :poll, :value [[:poll] [:poll]]"), tmp_path)
-    assert [row["detail"] for row in found.rows] == ['{"unheard":true}', None]
+    history = adopted(
+        polls(":info, :f :poll, :value [[:poll {}] [:poll]]", ":fail, :f :poll, :value [[:poll] [:poll]]"), tmp_path
+    )
+    assert [row["detail"] for row in history.rows] == ['{"unheard":true}', None]
 
 
 def test_several_records_in_one_send_are_a_transaction_unless_they_say_otherwise(tmp_path):
@@ -146,8 +148,8 @@ def test_several_records_in_one_send_are_a_transaction_unless_they_say_otherwise
     ],
 )
 def test_a_broken_line_is_a_gap_in_what_it_may_have_held(tmp_path, broken, held):
-    found = adopted(INVOKE + OK + broken + QUEUE.splitlines(keepends=True)[-1], tmp_path)
-    (gap,) = (gap for gap in open_run(found.dir).gaps if gap.line)
+    history = adopted(INVOKE + OK + broken + QUEUE.splitlines(keepends=True)[-1], tmp_path)
+    (gap,) = (gap for gap in open_run(history.dir).gaps if gap.line)
     assert (gap.line, {kind.value for kind in gap.evidence}) == (3, held)
 
 
@@ -179,8 +181,8 @@ LEFT = {
 
 @pytest.mark.parametrize("form", ["lines", "vector", "json"])
 @pytest.mark.parametrize(("lines", "why"), LEFT.values(), ids=LEFT)
-def test_what_indexes_and_times_say_of_lost_lines_accuses_nobody(tmp_path, lines, why, form):
-    """The whole history is lawful; without these lines a record would be of nobody, or read before it was sent."""
+def test_lost_lines_that_indexes_and_times_show_violate_nothing(tmp_path, lines, why, form):
+    """The whole history is lawful; without these lines a record would be of no producer, or read before it was sent."""
     from fencepost.harness.interop.jepsen import edn
 
     if form == "json" and why in ("control characters", "not understood"):
@@ -193,9 +195,9 @@ def test_what_indexes_and_times_say_of_lost_lines_accuses_nobody(tmp_path, lines
 
     whole = judge(open_run(adopted(written(SENT), tmp_path, "whole").dir), here=True)
     assert (whole["verdict"], whole["gaps"]) == ("valid", [])
-    found = adopted(written(lines), tmp_path, "lacking")
-    assert any(why in gap.why or (form == "json" and "not understood" in gap.why) for gap in found.damage), found.damage
-    assert judge(open_run(found.dir), here=True)["verdict"] == "unknown"
+    history = adopted(written(lines), tmp_path, "lacking")
+    assert any(why in gap.why or (form == "json" and "not understood" in gap.why) for gap in history.damage), history.damage
+    assert judge(open_run(history.dir), here=True)["verdict"] == "unknown"
 
 
 ORDERED = [
@@ -209,20 +211,20 @@ OUT_OF_ORDER = {
     "the last poll comes first": [*ORDERED[6:], *ORDERED[:6]],
     "a clock was set back": [*ORDERED[:6], ORDERED[6].replace("5000000000", "1500000000"), ORDERED[7]],
 }
-CLOCK = ("a clock was set back", "time")  # without times nobody sees it
+CLOCK = ("a clock was set back", "time")  # without times it is not seen
 
 
 @pytest.mark.parametrize("block", [8 << 20, 200], ids=["one block", "blocks"])
 @pytest.mark.parametrize(
     ("what", "lacking"), [(what, key) for what in OUT_OF_ORDER for key in ("nothing", "index", "time") if (what, key) != CLOCK]
 )
-def test_lines_that_do_not_follow_one_another_in_their_process_accuse_nobody(tmp_path, what, lacking, block):
+def test_lines_that_do_not_follow_one_another_in_their_process_violate_nothing(tmp_path, what, lacking, block):
     """A doubled poll looks as if its consumer had gone back, and a clock that was set back as if reads came before writes."""
     whole, damaged = (re.sub(f", :{lacking} [0-9]+", "", "".join(lines)) for lines in (ORDERED, OUT_OF_ORDER[what]))
     assert judge(open_run(adopted(whole, tmp_path, "whole", block=block).dir), here=True)["verdict"] == "valid"
-    found = open_run(adopted(damaged, tmp_path, "damaged", block=block).dir)
-    assert any("does not follow" in gap.why for gap in found.gaps), found.gaps
-    assert judge(found, here=True)["verdict"] == "unknown"
+    run = open_run(adopted(damaged, tmp_path, "damaged", block=block).dir)
+    assert any("does not follow" in gap.why for gap in run.gaps), run.gaps
+    assert judge(run, here=True)["verdict"] == "unknown"
 
 
 def test_without_indexes_a_line_that_cannot_be_read_may_stand_for_several(tmp_path):
@@ -235,8 +237,8 @@ def test_without_indexes_a_line_that_cannot_be_read_may_stand_for_several(tmp_pa
 
 def test_a_whole_history_has_no_gap_and_one_without_its_beginning_may_lack_sends(tmp_path):
     assert open_run(Adopted(DATA / "queue.edn", tmp_path / "whole").dir).gaps == ()
-    found = adopted("".join(QUEUE.splitlines(keepends=True)[7:]), tmp_path)
-    assert Evidence.SENDS in missing_evidence(open_run(found.dir).gaps)
+    history = adopted("".join(QUEUE.splitlines(keepends=True)[7:]), tmp_path)
+    assert Evidence.SENDS in missing_evidence(open_run(history.dir).gaps)
 
 
 @pytest.mark.parametrize("step", [197, pytest.param(7, marks=pytest.mark.nightly)])
@@ -259,12 +261,12 @@ def test_a_file_cut_at_any_byte_is_read_as_far_as_it_goes_or_refused(tmp_path, f
     for end in range(first, len(whole), step):
         path.write_bytes(whole[:end])
         try:
-            found = Adopted(path, tmp_path / f"run-{end}")
+            history = Adopted(path, tmp_path / f"run-{end}")
         except HistoryError:
             continue
-        assert len(found.rows) >= seen, "a longer piece has no fewer operations"
-        seen = len(found.rows)
-        assert all(item.file == "cut" and item.line >= 1 for item in found.damage)
+        assert len(history.rows) >= seen, "a longer piece has no fewer operations"
+        seen = len(history.rows)
+        assert all(item.file == "cut" and item.line >= 1 for item in history.damage)
     assert seen >= (0 if form == "gzip" else 4)
 
 
@@ -281,9 +283,9 @@ def test_the_nemesis_alone_is_no_history_of_kafka(tmp_path):
 
 def test_indexes_that_repeat_are_not_believed(tmp_path):
     """Jepsen's own tests have some; then lines number the operations."""
-    found = adopted(INVOKE + OK + INVOKE.replace(" 1]", " 2]") + OK.replace(" 1]", " 2]"), tmp_path)
-    assert [row["op"] for row in found.rows] == [0, 2]
-    assert [(gap.line, gap.kind) for gap in found.damage] == [(3, GapKind.UNRELIABLE)]
+    history = adopted(INVOKE + OK + INVOKE.replace(" 1]", " 2]") + OK.replace(" 1]", " 2]"), tmp_path)
+    assert [row["op"] for row in history.rows] == [0, 2]
+    assert [(gap.line, gap.kind) for gap in history.damage] == [(3, GapKind.UNRELIABLE)]
 
 
 def test_a_directory_is_its_history(tmp_path):

@@ -46,8 +46,8 @@ def as_written(value: str, language: str) -> str:
     """A value of EDN in a language; what has no counterpart there stays as it is, and cannot be read."""
     if language == "json":
         value = re.sub(r"([{,] *)(\d+) (?=\[)", r'\1"\2":', value)
-        for found, wanted in JSON_TEXTS:
-            value = re.sub(found, wanted, value)
+        for pattern, replacement in JSON_TEXTS:
+            value = re.sub(pattern, replacement, value)
     return value
 
 
@@ -55,7 +55,7 @@ ERRORS = {"edn": (", :error [:timeout 5]}", ":nemesis"), "json": (', "error": ["
 
 
 def parsed_text(text: str, language: str, folder, monkeypatch, at_once: bool):
-    """What parsing a text gives, read at once or line by line."""
+    """Rows of a text, read at once or line by line."""
     with monkeypatch.context() as patch:
         if not at_once:
             patch.setattr(parsed_blocks, "plain_lines", lambda text, lines, language: None)
@@ -102,7 +102,7 @@ def _records(rng: random.Random, place: int) -> str:
 
 
 def same_both_ways(text: str, language: str, folder, monkeypatch) -> bool:
-    """Whether a text read at once gives what it gives line by line."""
+    """True if a text read at once gives the same as read line by line."""
     at_once, by_line = (parsed_text(text, language, folder, monkeypatch, way) for way in (True, False))
     return at_once == by_line
 
@@ -126,8 +126,8 @@ def test_what_only_looks_plain_is_read_line_by_line(shape, tmp_path, monkeypatch
     """Beside one that is plain, so that the order of the keys is known."""
     for value in ODD:
         values = [("invoke", "[[:send 0 1]]"), ("ok", "[[:send 0 [0 1]]]"), ("invoke", value), ("ok", value)]
-        written = [(type_, as_written(said, LANGUAGES[shape])) for type_, said in values]
-        text = "\n".join(shape.format(type=type_, f="txn", value=said, time=1, process=0, index=0) for type_, said in written)
+        written = [(type_, as_written(edn, LANGUAGES[shape])) for type_, edn in values]
+        text = "\n".join(shape.format(type=type_, f="txn", value=edn, time=1, process=0, index=0) for type_, edn in written)
         assert same_both_ways(text, LANGUAGES[shape], tmp_path, monkeypatch), value
 
 

@@ -1,4 +1,4 @@
-"""What an adopted history does not say is unknown, and no accusation; what it says in an unusual way counts."""
+"""Evidence that an adopted history lacks makes answers unknown and violates nothing; what it says in an unusual way counts."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def judged(folder: Path, **contract: str) -> dict:
     return judge(open_run(folder), here=True, contract=contract)
 
 
-def read_of_nobody(first: int, process: int = 3) -> str:
-    """A poll of a record that nobody sent, and a transaction, as JSON lines from index `first` on."""
+def read_of_unsent(first: int, process: int = 3) -> str:
+    """A poll of a record that was never sent, and a transaction, as JSON lines from index `first` on."""
     values = [("txn", [["send", 5, 1]], [["send", 5, [0, 1]]]), ("poll", [["poll"]], [["poll", {"5": [[0, 1], [1, 7]]}]])]
     lines = []
     for at, (f, planned, done) in enumerate(values):
@@ -41,11 +41,11 @@ def read_of_nobody(first: int, process: int = 3) -> str:
 @pytest.mark.parametrize("before", [NEMESIS, DEBUG, UNKNOWN, "not a line\n" + NEMESIS.replace('"index": 0', '"index": 1')])
 def test_lines_of_others_before_the_first_operation_hide_no_phantom(tmp_path, before):
     lines = before.count("\n")
-    found = adopted(before + read_of_nobody(lines), tmp_path, "history.json")
-    gaps = [gap for gap in open_run(found.dir).gaps if not gap.line and gap.evidence]
+    history = adopted(before + read_of_unsent(lines), tmp_path, "history.json")
+    gaps = [gap for gap in open_run(history.dir).gaps if not gap.line and gap.evidence]
     assert gaps == []
     if "not a line" not in before:
-        assert violated(judged(found.dir)) == ["phantom"]
+        assert violated(judged(history.dir)) == ["phantom"]
 
 
 def test_a_nemesis_before_the_first_operation_of_edn_hides_nothing(tmp_path):
@@ -63,28 +63,28 @@ def by_process(text: str) -> str:
 @pytest.mark.parametrize(
     "text",
     [
-        read_of_nobody(1),
-        by_process(read_of_nobody(0)),
-        by_process(read_of_nobody(1).replace('"time": 2,', '"time": 2, "note": {},')),  # the first line is not plain
-        read_of_nobody(7).replace('"index"', '"number"'),
-        DEBUG.replace('"index": 0', '"index": 1') + read_of_nobody(2),
+        read_of_unsent(1),
+        by_process(read_of_unsent(0)),
+        by_process(read_of_unsent(1).replace('"time": 2,', '"time": 2, "note": {},')),  # the first line is not plain
+        read_of_unsent(7).replace('"index"', '"number"'),
+        DEBUG.replace('"index": 0', '"index": 1') + read_of_unsent(2),
     ],
     ids=["counted from 1", "sorted by process", "sorted, counted from 1", "without index", "another's line first"],
 )
 def test_a_whole_history_is_whole_however_its_lines_are_counted_and_sorted(tmp_path, text):
-    found = adopted(text, tmp_path, "history.json")
-    assert [gap for gap in open_run(found.dir).gaps if gap.evidence] == []
-    assert violated(judged(found.dir)) == ["phantom"]
+    history = adopted(text, tmp_path, "history.json")
+    assert [gap for gap in open_run(history.dir).gaps if gap.evidence] == []
+    assert violated(judged(history.dir)) == ["phantom"]
 
 
 def test_a_lost_first_line_leaves_a_completion_alone(tmp_path):
-    document = judged(adopted("".join(read_of_nobody(0).splitlines(keepends=True)[1:]), tmp_path, "history.json").dir)
+    document = judged(adopted("".join(read_of_unsent(0).splitlines(keepends=True)[1:]), tmp_path, "history.json").dir)
     assert violated(document) == []
     assert answer(document, "phantom")["verdict"] == "unknown"
 
 
-def test_what_a_missing_beginning_switches_off_is_said(tmp_path):
-    document = judged(adopted(read_of_nobody(4), tmp_path, "history.json").dir)
+def test_what_a_missing_beginning_switches_off_is_reported(tmp_path):
+    document = judged(adopted(read_of_unsent(4), tmp_path, "history.json").dir)
     assert violated(document) == []
     assert answer(document, "phantom")["verdict"] == "unknown"
     assert any("begins with operation 4" in text and "phantom" in text for text in document["weakened"])
@@ -110,7 +110,7 @@ def an_undecided_transaction_that_was_read() -> History:
     return h
 
 
-def test_without_the_column_of_decisions_no_read_is_too_early_and_nobody_knows(tmp_path):
+def test_without_the_column_of_decisions_early_reads_are_unknown(tmp_path):
     path = parquet(tmp_path, an_undecided_transaction_that_was_read(), "decided")
     document = judged(Adopted(path, tmp_path / "run").dir)
     assert violated(document) == []
@@ -127,7 +127,7 @@ def test_a_read_before_the_send_is_dirty_without_any_decision(tmp_path):
     assert "dirty-read" in violated(judged(Adopted(parquet(tmp_path, h, "decided"), tmp_path / "run").dir))
 
 
-def test_without_the_column_of_final_readers_nothing_is_lost_and_nobody_knows(tmp_path):
+def test_without_the_column_of_final_readers_losses_are_unknown(tmp_path):
     path = parquet(tmp_path, an_undecided_transaction_that_was_read(), "final")
     document = judged(Adopted(path, tmp_path / "run").dir)
     assert (document["verdict"], violated(document)) == ("unknown", [])
@@ -135,12 +135,12 @@ def test_without_the_column_of_final_readers_nothing_is_lost_and_nobody_knows(tm
     assert "`final` is absent" in answer(document, "lost-write")["reason"]
 
 
-def test_without_a_final_phase_its_column_is_missed_by_nobody(tmp_path):
+def test_without_a_final_phase_its_column_is_not_missed(tmp_path):
     h = History()
     h.txn(0, {"t-0": 5})
     h.poll(2, {"t-0": [5]})
-    found = Adopted(parquet(tmp_path, h, "final"), tmp_path / "run")
-    assert missing_evidence(open_run(found.dir).gaps) == frozenset()
+    history = Adopted(parquet(tmp_path, h, "final"), tmp_path / "run")
+    assert missing_evidence(open_run(history.dir).gaps) == frozenset()
 
 
 @pytest.mark.parametrize(("isolation", "expected"), [("read_committed", ["aborted-read"]), ("read_uncommitted", [])])
@@ -157,14 +157,14 @@ def test_readers_of_no_isolation_are_judged_by_the_contract_whichever_it_is(tmp_
     ]
     path = tmp_path / "mine.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    asked = Adopted(path, tmp_path / "at-once", overrides={"isolation": isolation})
-    assert violated(judged(asked.dir)) == expected
+    at_once = Adopted(path, tmp_path / "at-once", overrides={"isolation": isolation})
+    assert violated(judged(at_once.dir)) == expected
     later = Adopted(path, tmp_path / "later")
     assert violated(judged(later.dir, isolation=isolation)) == expected
 
 
 @pytest.mark.parametrize("again", [slice(2, 4), slice(2, 3), slice(3, 4)])
-def test_lines_of_an_operation_that_are_there_twice_accuse_nobody(tmp_path, again):
+def test_lines_of_an_operation_that_are_there_twice_violate_nothing(tmp_path, again):
     """Read twice, the record of the second copy would seem to be lost."""
     ends = {"t-0": [0, 10, 10]}
     lines = [
@@ -189,7 +189,7 @@ def test_lines_of_an_operation_that_are_there_twice_accuse_nobody(tmp_path, agai
 
 
 @pytest.mark.parametrize("in_order", [True, False])
-def test_a_table_that_is_there_twice_accuses_nobody(tmp_path, in_order):
+def test_a_table_that_is_there_twice_violates_nothing(tmp_path, in_order):
     h = History()
     h.txn(0, {"t-0": [5, 6]})
     h.final({"t-0": [5, 6]})
@@ -199,10 +199,10 @@ def test_a_table_that_is_there_twice_accuses_nobody(tmp_path, in_order):
     table = pq.read_table(parquet(tmp_path, h, "node"))
     for name in "ab":
         pq.write_table(table if in_order else table.take(list(reversed(range(len(table))))), folder / f"{name}.parquet")
-    found = Adopted(folder, tmp_path / "run")
-    assert found.damage[0].why == "operation 0 of process 0 is there twice, and 4 more; what comes first is read"
-    assert len([row for row in found.rows if row["process"] >= 0]) == 5
-    document = judged(found.dir)
+    history = Adopted(folder, tmp_path / "run")
+    assert history.damage[0].why == "operation 0 of process 0 is there twice, and 4 more; what comes first is read"
+    assert len([row for row in history.rows if row["process"] >= 0]) == 5
+    document = judged(history.dir)
     assert (violated(document), document["verdict"]) == ([], "unknown")
 
 
@@ -232,17 +232,17 @@ def test_a_partition_of_any_name_must_be_read_to_its_end(tmp_path):
 def test_a_process_of_any_number_is_read(tmp_path, form):
     """Each crash gives Jepsen's process a new number, so a long run has large ones."""
     if form == "history.json":
-        text = read_of_nobody(0, process=16_390)
+        text = read_of_unsent(0, process=16_390)
     else:
         lines = ("{:type :invoke, :f :txn, :value [[:send 5 1]], :time 1, :process 20000, :index 0}",
                  "{:type :ok, :f :txn, :value [[:send 5 [0 1]]], :time 2, :process 20000, :index 1}",
                  "{:type :invoke, :f :poll, :value [[:poll]], :time 3, :process 3, :index 2}",
                  "{:type :ok, :f :poll, :value [[:poll {5 [[0 1] [1 7]]}]], :time 4, :process 3, :index 3}")  # fmt: skip
         text = "\n".join(lines) + "\n"
-    found = adopted(text, tmp_path, form)
-    assert [row["process"] for row in found.rows] == [0, 1]
-    assert any("numbered anew" in str(gap) for gap in found.damage)
-    document = judged(found.dir)
+    history = adopted(text, tmp_path, form)
+    assert [row["process"] for row in history.rows] == [0, 1]
+    assert any("numbered anew" in str(gap) for gap in history.damage)
+    document = judged(history.dir)
     assert violated(document) == ["phantom"]
     assert document["counts"]["processes"] == 2
 
@@ -253,6 +253,6 @@ def test_processes_that_only_read_may_be_more_than_identities_have_room_for(tmp_
         for at in range(17_000)
         for type_, value in (("invoke", [["poll"]]), ("ok", [["poll", {}]]))
     ]
-    found = adopted("".join(polls) + read_of_nobody(0, process=70_000), tmp_path, "history.json")
-    assert {row["process"] for row in found.rows if row["role"] == "writer"} == {0}
-    assert len({row["process"] for row in found.rows}) == 17_002
+    history = adopted("".join(polls) + read_of_unsent(0, process=70_000), tmp_path, "history.json")
+    assert {row["process"] for row in history.rows if row["role"] == "writer"} == {0}
+    assert len({row["process"] for row in history.rows}) == 17_002

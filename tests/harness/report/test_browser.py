@@ -22,12 +22,12 @@ _POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy".*?>')
 
 @pytest.fixture(scope="session")
 def chromium() -> str:
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found is None and os.environ.get("CI") == "true":
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if program is None and os.environ.get("CI") == "true":
         pytest.fail("no chromium on PATH: these tests need a real browser (Debian, Ubuntu: apt-get install chromium)")
-    if found is None:
+    if program is None:
         pytest.skip("no chromium on PATH; install it (apt-get install chromium) to run the browser tests")
-    return found
+    return program
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def acted(report: Path, script: str) -> Path:
     copy = report.with_name("acted.html")
     html, removed = _POLICY.subn("", report.read_text("utf-8"))
     assert removed == 1
-    copy.write_text(html.replace("</body>", f"<p id=told></p><script id=play>{script}</script></body>"), "utf-8")
+    copy.write_text(html.replace("</body>", f"<p id=result></p><script id=play>{script}</script></body>"), "utf-8")
     return copy
 
 
@@ -114,7 +114,7 @@ def test_jumping_to_the_first_finding_pins_its_operation(browse, report_of):
     assert "error: commit → _TIMED_OUT" in pinned
 
 
-def test_a_valid_run_is_calm_and_its_permitted_findings_can_be_asked_for(browse, report_of):
+def test_a_valid_run_is_calm_and_its_permitted_findings_can_be_shown(browse, report_of):
     """No button that leads to a finding; a link to a permitted one opens its fold, and the timeline shows it on demand."""
     report = report_of("valid")
     dom = browse(report)
@@ -122,16 +122,16 @@ def test_a_valid_run_is_calm_and_its_permitted_findings_can_be_asked_for(browse,
     assert "hidden" in dom.named("jump")
     play = """
       const fold = document.querySelector("details.permitted #finding-3").closest("details");
-      const told = document.getElementById("told"), pinned = document.getElementById("pinned");
-      told.textContent = fold.open;
+      const result = document.getElementById("result"), pinned = document.getElementById("pinned");
+      result.textContent = fold.open;
       document.querySelector("#finding-3 .show").click();
-      told.textContent += " " + /part of finding 3 .permitted/.test(pinned.textContent);
-      addEventListener("hashchange", () => { told.textContent += " " + fold.open; }, { once: true });
+      result.textContent += " " + /part of finding 3 .permitted/.test(pinned.textContent);
+      addEventListener("hashchange", () => { result.textContent += " " + fold.open; }, { once: true });
       location.hash = "finding-3";
     """
     dom = browse(acted(report, play))
     assert_sound(dom)
-    assert dom.text["told"] == "false true true"
+    assert dom.text["result"] == "false true true"
 
 
 def test_hovering_over_the_curve_tells_how_many_were_unseen(browse, report_of):
@@ -144,11 +144,11 @@ def test_hovering_over_the_curve_tells_how_many_were_unseen(browse, report_of):
         if (!tip.hidden) seen.add(parseInt(tip.textContent));
       }
       const counts = JSON.parse(document.getElementById("timeline-data").textContent).unseen.map((point) => point[1]);
-      document.getElementById("told").textContent = seen.size > 5 && [...seen].every((count) => counts.includes(count));
+      document.getElementById("result").textContent = seen.size > 5 && [...seen].every((count) => counts.includes(count));
     """
     dom = browse(acted(report_of("valid"), hover))
     assert_sound(dom)
-    assert dom.text["told"] == "true"
+    assert dom.text["result"] == "true"
     assert dom.named("canvas")["aria-describedby"] == "unseen"
     assert "during pause n1" in dom.text["unseen"]
 
@@ -158,11 +158,11 @@ def test_on_paper_a_dark_page_is_drawn_in_light_colours(browse, report_of):
     play = """
       const ink = () => getComputedStyle(document.documentElement).getPropertyValue("--ink").trim(), seen = [];
       for (const name of ["beforeprint", "afterprint"]) { window.dispatchEvent(new Event(name)); seen.push(ink()); }
-      document.getElementById("told").textContent = seen.join(" ");
+      document.getElementById("result").textContent = seen.join(" ");
     """
     dom = browse(acted(report_of("valid"), play), {"prefers-color-scheme": "dark"})
     assert_sound(dom)
-    assert dom.text["told"] == "#1d2127 #e6e7e9"
+    assert dom.text["result"] == "#1d2127 #e6e7e9"
 
 
 def test_hovering_tells_what_an_operation_met(browse, report_of):
@@ -172,12 +172,12 @@ def test_hovering_tells_what_an_operation_met(browse, report_of):
       for (let y = at.height - 5; y > 100 && !tip.textContent.includes("error:"); y -= 5)
         for (let x = 130; x < at.width && !tip.textContent.includes("error:"); x += 5)
           canvas.dispatchEvent(new PointerEvent("pointermove", { clientX: at.left + x, clientY: at.top + y }));
-      document.getElementById("told").textContent = tip.children.length;
+      document.getElementById("result").textContent = tip.children.length;
     """
     dom = browse(acted(report_of("hostile"), hover))
     assert_sound(dom)
     assert "error: </script><script>" in dom.text["tip"]
-    assert dom.text["told"] == "0"
+    assert dom.text["result"] == "0"
 
 
 def test_keys_and_wheel_move_the_view(browse, report_of):
@@ -195,11 +195,11 @@ def test_keys_and_wheel_move_the_view(browse, report_of):
       seen.push(/finding 1/.test(pinned.textContent));
       key("Escape");
       seen.push(pinned.hidden);
-      document.getElementById("told").textContent = seen.join(" ");
+      document.getElementById("result").textContent = seen.join(" ");
     """
     dom = browse(acted(report_of("large"), play))
     assert_sound(dom)
-    assert dom.text["told"] == "true false true true true"
+    assert dom.text["result"] == "true false true true true"
 
 
 def test_a_link_into_a_fold_opens_it(browse, report_of):
@@ -208,6 +208,6 @@ def test_a_link_into_a_fold_opens_it(browse, report_of):
     settle = (
         "addEventListener('hashchange', () => { document.documentElement.dataset.fold = document.querySelector('.folded').open })"
     )
-    path.write_text(path.read_text("utf-8").replace("<p id=told>", f"<script>{settle}</script><p id=told>"), "utf-8")
+    path.write_text(path.read_text("utf-8").replace("<p id=result>", f"<script>{settle}</script><p id=result>"), "utf-8")
     dom = browse(path)
     assert next(attrs for tag, attrs in dom.elements if tag == "html").get("data-fold") == "true"

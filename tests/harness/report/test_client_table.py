@@ -86,4 +86,4 @@ def test_the_page_links_the_reports_and_stays_text(runs, tmp_path):
 @pytest.mark.parametrize(("successes", "count", "low", "high"), [(0, 3, 0.0, 0.56), (3, 3, 0.44, 1.0), (5, 10, 0.24, 0.76)])
 def test_wilsons_interval(successes, count, low, high):
     """Known values, to two digits."""
-    assert tuple(round(one, 2) for one in wilson(successes, count)) == (low, high)
+    assert tuple(round(bound, 2) for bound in wilson(successes, count)) == (low, high)

@@ -13,7 +13,7 @@ from fencepost.harness.report.panels.fencing import cells, error_table
 
 @pytest.fixture
 def counted(tmp_path):
-    """Slot 0: one instance whose commit process 5 takes over, one that nobody disturbs."""
+    """Slot 0: one instance whose commit process 5 takes over, one that is undisturbed."""
     h = History()
 
     def initialise(process, cell):
@@ -37,7 +37,7 @@ def test_a_rival_is_whoever_initialises_inside_an_operation_of_another_process(c
     assert (row.instances, row.rivals, row.first, row.again) == ("1", "1", "1 info", "1 fail")
 
 
-def test_an_instance_that_nobody_disturbs_has_no_rival(counted):
+def test_an_undisturbed_instance_has_no_rival(counted):
     row = counted["alone"]
     assert (row.instances, row.rivals, row.first, row.again) == ("1", "0", "1 ok", "1 ok")
 
@@ -54,4 +54,4 @@ def test_the_promises_of_connect_are_a_table_of_their_own():
     row = {"situation": "s", "calls": "c", "demanded": "d", "source": "KIP-618", "met": 2, "violated": 0}
     verdict = {"properties": [{"name": "connect-promise", "compared": 2, "table": [row]}]}
     assert error_table(verdict) == ()
-    assert [one.met for one in error_table(verdict, "connect-promise")] == ["2"]
+    assert [line.met for line in error_table(verdict, "connect-promise")] == ["2"]

@@ -1,4 +1,4 @@
-"""What a finding's card shows of an operation that processed input records."""
+"""The card of a finding, for an operation that processed input records."""
 
 from fencepost.harness.report.panels.findings import _processed
 

@@ -1,4 +1,4 @@
-"""What the report says, without a browser."""
+"""Contents of the report, without a browser."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_the_first_finding_is_shown_at_the_top(tmp_path):
 
 # ---------------------------------------------------------------------------------------- findings
 def test_a_card_shows_which_records_are_missing(tmp_path):
-    """The sceptic sees the operation, its records, and what the client was told."""
+    """The sceptic sees the operation, its records, and what the client got."""
     (group,) = page(read(open_run(example.torn(tmp_path)))).groups
     writer, reader = group.open[0].operations
     assert [micro.mark for micro in writer.micro] == ["missing", "missing", "read", "read"]
@@ -100,8 +100,8 @@ def test_a_card_shows_which_records_are_missing(tmp_path):
 
 def test_a_card_names_the_anomalies_that_are_part_of_its_finding(tmp_path):
     """One cause is one finding: a swallowed write is not listed as a loss and a torn transaction besides."""
-    found = {"anomaly": "swallowed-write", "sentence": "?", "includes": ["lost-write", "torn-transaction"]}
-    text = render(open_run(edited(example.valid(tmp_path), findings=[found]))).read_text("utf-8")
+    swallowed = {"anomaly": "swallowed-write", "sentence": "?", "includes": ["lost-write", "torn-transaction"]}
+    text = render(open_run(edited(example.valid(tmp_path), findings=[swallowed]))).read_text("utf-8")
     assert "not listed again: <code>lost-write</code>, <code>torn-transaction</code></p>" in text
 
 
@@ -143,7 +143,7 @@ def test_permitted_findings_are_folded_and_stay_out_of_the_forbidden_ones(tmp_pa
 
 
 def test_an_adopted_history_is_shown_with_its_original_values(tmp_path):
-    """In the table of records, in the operations, in the timeline; the record that nobody sent has its value too."""
+    """In the table of records, in the operations, in the timeline; the record that was never sent has its value too."""
     shown = page(read(open_run(example.foreign(tmp_path))))
     (finding,) = shown.groups[0].open
     assert [record.value for record in finding.records] == ["ord-2"]
@@ -315,13 +315,13 @@ def test_missing_records_that_no_log_holds_are_named_or_counted(missing, words):
 def test_what_has_no_answer_for_one_reason_is_one_row():
     rows = [
         ("a", "held", ""),
-        ("b", "not exercised", "nobody did"),
+        ("b", "not exercised", "not done"),
         ("c", "unknown", "lost"),
-        ("d", "not exercised", "nobody did"),
+        ("d", "not exercised", "not done"),
     ]
     run = SimpleNamespace(verdict={"properties": [{"name": n, "verdict": v, "reason": why} for n, v, why in rows]})
-    found = [(one.what, one.why) for one in untested._unanswered(run)]
-    assert found == [("b, d: not exercised", "nobody did"), ("c: unknown", "lost")]
+    unanswered = [(row.what, row.why) for row in untested._unanswered(run)]
+    assert unanswered == [("b, d: not exercised", "not done"), ("c: unknown", "lost")]
 
 
 def test_a_fault_without_effect_is_red_and_untested(tmp_path):
@@ -402,7 +402,7 @@ def test_a_fault_is_drawn_and_counted_by_its_evidence(tmp_path, kind, state, las
     """Not by the plan: what shows no effect, was not healed, or was over before is said wherever the fault is."""
     shown = run_with(tmp_path, FAULTS[kind])
     assert [(fault.state, fault.lasted) for fault in shown.faults] == [(state, lasted)]
-    assert [one.note for one in shown.tiles if one.label == "faults"] == [tile]
+    assert [counter.note for counter in shown.tiles if counter.label == "faults"] == [tile]
     (band,) = shown.timeline["faults"]
     assert (band["remark"], band["end"]) == ("" if kind == "effective" else kind, end_s * 1_000_000)
     words = around(FAULTS[kind], example.START)
@@ -412,7 +412,7 @@ def test_a_fault_is_drawn_and_counted_by_its_evidence(tmp_path, kind, state, las
 def test_faults_that_were_planned_and_never_struck_are_counted(tmp_path):
     schedule = [{"id": number, "kind": "kill", "at_s": 1, "lasts_s": 2} for number in (0, 1)]
     shown = run_with(tmp_path, FAULTS["effective"], schedule=schedule)
-    assert [one.note for one in shown.tiles if one.label == "faults"] == ["1 more never struck"]
+    assert [counter.note for counter in shown.tiles if counter.label == "faults"] == ["1 more never struck"]
 
 
 def test_a_planned_fault_that_never_struck_is_untested(tmp_path):
@@ -498,7 +498,7 @@ def test_markdown_text_is_one_line():
     ],
 )
 def test_words_in_backticks_are_code_and_nothing_else_is_markup(text, html):
-    """What a check says of itself may name other checks."""
+    """A check's text about itself may name other checks."""
     assert coded(text) == html
 
 

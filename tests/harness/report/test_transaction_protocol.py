@@ -34,5 +34,5 @@ def test_two_markers_of_one_epoch_are_the_first_protocol(tmp_path, markers, word
     assert spoken(stored(tmp_path / "stored.parquet", *markers)) == words
 
 
-def test_without_logs_nothing_is_said(tmp_path):
+def test_without_logs_nothing_is_reported(tmp_path):
     assert spoken(tmp_path / "stored.parquet") == ""

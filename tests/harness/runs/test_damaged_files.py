@@ -221,7 +221,7 @@ def test_a_document_of_the_wrong_shape_is_a_problem_that_names_the_place(tmp_pat
     assert place in str(open_run(tmp_path).problems[file])
 
 
-def test_keys_that_nobody_knows_stay_in_a_document(tmp_path):
+def test_unknown_keys_stay_in_a_document(tmp_path):
     (tmp_path / RunFile.PLAN).write_text('{"run": "x", "mine": {"a": [1]}}')
     assert open_run(tmp_path).plan == {"run": "x", "mine": {"a": [1]}}
 
@@ -299,7 +299,7 @@ def test_a_directory_where_something_is_to_be_written_is_named(tmp_path, file):
     ("number", "remedy"),
     [(errno.ENOSPC, "make room on the disk"), (errno.EACCES, "allow writing to"), (errno.EROFS, "to where you may write")],
 )
-def test_what_cannot_be_written_is_said_with_the_remedy_and_what_was_there_stays(tmp_path, number, remedy):
+def test_what_cannot_be_written_is_reported_with_the_remedy_and_what_was_there_stays(tmp_path, number, remedy):
     (tmp_path / "report.html").write_text("before")
 
     def write(part):
@@ -308,7 +308,7 @@ def test_what_cannot_be_written_is_said_with_the_remedy_and_what_was_there_stays
 
     with pytest.raises(CampaignError, match=remedy), replacing(tmp_path / "report.html") as part:
         write(part)
-    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("report.html", "before")]
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("report.html", "before")]
 
 
 def test_a_report_that_cannot_be_written_is_no_command_that_did_not_start(tmp_path, call):
@@ -410,7 +410,7 @@ def test_a_table_that_was_changed_after_it_was_written_is_not_believed(tmp_path)
 
 
 @pytest.mark.parametrize("file", [RunFile.DAMAGE, RunFile.RECEIPTS])
-def test_what_an_adopted_run_has_lost_beside_its_history_is_said(tmp_path, file):
+def test_what_an_adopted_run_has_lost_beside_its_history_is_reported(tmp_path, file):
     folder = an_adopted_run(tmp_path)
     whole = judge(open_run(folder), here=True)
     assert (whole["verdict"], whole["weakened"]) == ("valid", [])
@@ -421,7 +421,7 @@ def test_what_an_adopted_run_has_lost_beside_its_history_is_said(tmp_path, file)
 @pytest.mark.parametrize(
     "damage", [Path.unlink, noise, lambda path: path.write_text('{"run": "r", "slots": 1, "complete": true}')]
 )
-def test_a_lost_manifest_makes_every_answer_unknown_and_accuses_nobody(tmp_path, damage):
+def test_a_lost_manifest_makes_every_answer_unknown_and_violates_nothing(tmp_path, damage):
     """A digit of a line was changed besides, and nothing is left that could tell."""
     folder = record_run(tmp_path / "run")
     path = folder / RunFile.LINES / "c5-0.jsonl"
@@ -472,7 +472,7 @@ def test_a_table_that_nothing_attests_any_more_makes_every_answer_unknown(tmp_pa
 
 
 def test_a_file_of_lines_is_read_no_further_than_the_run_wrote_it(tmp_path):
-    """What comes behind may be without end; gzip packs it into little."""
+    """Content that comes behind may be without end; gzip packs it into little."""
     folder = record_run(tmp_path / "run")
     os.truncate(folder / RunFile.LINES / "c0-0.jsonl", 1 << 42)
     packed = folder / RunFile.LINES / "c1-0.jsonl"
@@ -481,7 +481,7 @@ def test_a_file_of_lines_is_read_no_further_than_the_run_wrote_it(tmp_path):
     assert {gap.file for gap in gaps if "was changed after the run" in gap.why} == {"c0-0.jsonl", "c1-0.jsonl"}
 
 
-def test_a_file_of_lines_that_nobody_counted_must_fit_into_memory(tmp_path):
+def test_an_uncounted_file_of_lines_must_fit_into_memory(tmp_path):
     folder = record_run(tmp_path / "run")
     of_former_days(folder)
     os.truncate(folder / RunFile.LINES / "c0-0.jsonl", 1 << 42)
@@ -512,7 +512,9 @@ def test_evidence_of_faults_that_is_none_breaks_no_judgement_and_no_report(tmp_p
     deletion = {"topic": value, "began_ms": value}
     evidence = {"by_s": value, "fencings": calls, "deletions": [deletion, {**deletion, "began_ms": 5}, value], "hit": value}
     healing = {"again": {"known_ms": value, "known_ns": value, "deleted": value}}
-    rows = [{**FAULT, "evidence": json.dumps(one), "healing": json.dumps(healing)} for one in (evidence, [evidence], value)]
+    rows = [
+        {**FAULT, "evidence": json.dumps(content), "healing": json.dumps(healing)} for content in (evidence, [evidence], value)
+    ]
     pq.write_table(pa.Table.from_pylist(rows, schema=FAULTS_SCHEMA), folder / RunFile.RECEIPTS)
     (folder / RunFile.DAMAGE).write_text("[]")
     document = judge(open_run(folder), here=True)

@@ -77,9 +77,10 @@ def test_the_same_question_takes_the_same_place_and_another_one_another(run):
     first = judged_by(opened, {"compaction": "true"}, ())
     assert judged_by(opened, {"compaction": "true"}, ()).path(RunFile.VERDICT) == first.path(RunFile.VERDICT)
     others = [
-        judged_by(opened, *asked) for asked in (({"retention": "1"}, ()), ({}, ("a:B",)), ({"compaction": "true"}, ("a:B",)))
+        judged_by(opened, *question)
+        for question in (({"retention": "1"}, ()), ({}, ("a:B",)), ({"compaction": "true"}, ("a:B",)))
     ]
-    assert len({one.path(RunFile.VERDICT) for one in (first, *others)}) == 4
+    assert len({other.path(RunFile.VERDICT) for other in (first, *others)}) == 4
     assert first.path(RunFile.HISTORY) == opened.path(RunFile.HISTORY)
 
 

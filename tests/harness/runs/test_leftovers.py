@@ -1,4 +1,4 @@
-"""What runs may leave behind, and that nothing is touched that lives."""
+"""Leftovers of runs, and that nothing is touched that lives."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ import os, subprocess, sys
 from fencepost.harness.system.python_command import module_command
 from fencepost.harness.runs import leftovers
 sandbox = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE)
-while not (seen := [one for one in leftovers.processes() if one.is_sandbox]):
+while not (seen := [process for process in leftovers.processes() if process.is_sandbox]):
     pass
 print(os.getpid(), seen[0].parent, len(leftovers.orphaned_sandboxes(leftovers.processes())))
 """
@@ -37,13 +37,13 @@ def a_run(root, run_id, created="2026-11-01T00:00:00Z"):
     return directory
 
 
-def unused(found, running=()):
-    """Those that nobody uses."""
-    kept = []
-    for one in found:
-        with one.unused(running) as user:
-            kept += [] if user else [one.directory]
-    return kept
+def unused(candidates, running=()):
+    """Directories of the candidates that are not in use."""
+    directories = []
+    for candidate in candidates:
+        with candidate.unused(running) as user:
+            directories += [] if user else [candidate.directory]
+    return directories
 
 
 def test_data_of_a_run_that_is_over_is_left_over_and_of_a_running_one_is_not(tmp_path):
@@ -64,13 +64,13 @@ def test_data_that_is_a_link_is_nothing_of_ours(tmp_path):
     assert leftovers.data_directories(tmp_path) == []
 
 
-def test_only_runs_older_than_asked_are_old(tmp_path):
+def test_only_runs_older_than_the_given_age_are_old(tmp_path):
     a_run(tmp_path, "aaaaaa", created="2026-11-20T12:00:00Z")
     old = a_run(tmp_path, "bbbbbb", created="2026-11-10T12:00:00+00:00")
     undated = a_run(tmp_path, "cccccc", created="")
-    assert [one.directory for one in leftovers.old_runs(tmp_path, 5, NOW)] == [old]
+    assert [run.directory for run in leftovers.old_runs(tmp_path, 5, NOW)] == [old]
     os.utime(undated, (0, 0))
-    assert [one.directory for one in leftovers.old_runs(tmp_path, 5, NOW)] == [undated, old]
+    assert [run.directory for run in leftovers.old_runs(tmp_path, 5, NOW)] == [undated, old]
 
 
 def test_a_program_that_names_a_sandbox_is_none():
@@ -94,7 +94,7 @@ def sandbox():
     process.communicate()
 
 
-def test_a_sandbox_is_an_orphan_when_nobody_has_the_other_end_of_its_lifeline(sandbox, monkeypatch):
+def test_a_sandbox_is_an_orphan_when_no_process_has_the_other_end_of_its_lifeline(sandbox, monkeypatch):
     """Whatever its parent is. It would end by itself, if it were not frozen."""
     monkeypatch.setattr(leftovers, "_PATIENCE_S", 0.2)
     seen = [Process(sandbox.pid, 1, SANDBOX)]
@@ -133,7 +133,7 @@ def test_processes_are_seen_as_they_are():
     assert "python" in me.command
 
 
-def test_downloads_are_stale_when_nobody_fetches(tmp_path, monkeypatch):
+def test_downloads_are_stale_when_no_fetch_is_under_way(tmp_path, monkeypatch):
     monkeypatch.setenv("FENCEPOST_CACHE", str(tmp_path))
     for name in (".4.3.0-abandoned", ".4.3.0-fresh", "4.3.0"):
         (tmp_path / "kafka" / name).mkdir(parents=True)

@@ -34,8 +34,8 @@ def test_two_processes_merge_a_run_once_and_read_the_same_file(tmp_path):
     argv = [sys.executable, "-c", MERGES, str(tmp_path)]
     with liveness.alone(tmp_path, merging.MERGE_LOCK):
         both = [subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-        assert [one.stdout.readline() for one in both] == ["merging\n"] * 2
-    answers = [one.communicate(timeout=60)[0].split() for one in both]
+        assert [process.stdout.readline() for process in both] == ["merging\n"] * 2
+    answers = [process.communicate(timeout=60)[0].split() for process in both]
     assert sorted(times for times, _ in answers) == ["0", "1"]
     assert len({inode for _, inode in answers}) == 1
     assert pq.read_table(open_run(tmp_path).path(RunFile.HISTORY)).num_rows == 1

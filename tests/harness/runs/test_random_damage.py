@@ -58,7 +58,7 @@ def outcome(*arguments) -> tuple[int, str]:
 
 
 def dishonest(folder: Path, tables, commands) -> str:
-    """What is wrong with how the commands take a damaged run; empty when all is well."""
+    """The first fault in how the commands take a damaged run; empty when all is well."""
     for command in commands:
         try:
             code, text = outcome(*command)
@@ -84,7 +84,7 @@ def same(folder: Path, tables) -> bool:
 
 def failures(recordings, seeds) -> list[str]:
     tables = {file: pq.read_table(recordings / "judged" / NAME / file) for file in EVIDENCE}
-    found = []
+    lines = []
     for seed in seeds:
         rng = Random(seed)
         root = recordings / "damaged"
@@ -94,9 +94,9 @@ def failures(recordings, seeds) -> list[str]:
         others = [("list", "--results", root), ("report", folder), ("export", folder)]
         commands = [*rng.sample(others, rng.randrange(2)), ("check", folder), *rng.sample(others, 1)]
         if wrong := dishonest(folder, tables, commands):
-            found.append(f"seed {seed} ({', '.join(done)}): {wrong}")
+            lines.append(f"seed {seed} ({', '.join(done)}): {wrong}")
         shutil.rmtree(root)
-    return found
+    return lines
 
 
 def test_a_damaged_run_gives_a_clear_error_or_an_honest_verdict(recordings):
@@ -110,7 +110,7 @@ def test_a_thousand_damaged_runs_give_clear_errors_or_honest_verdicts(recordings
 
 
 def places(document: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """Where the values of a document lie; of a list only those of its first member."""
+    """Paths to the values of a document; of a list only those of its first member."""
     if path:
         yield path
     members = document.items() if isinstance(document, dict) else enumerate(document[:1]) if isinstance(document, list) else ()
@@ -131,18 +131,18 @@ def with_another(text: str, path: tuple[str | int, ...], value: Any) -> str:
 
 
 def misread(recordings, file: str, step: int = 1) -> list[str]:
-    """What goes wrong when a value of a document is another one, at every so many of its places."""
+    """Faults of the commands when a value of a document is another one, at every so many of its places."""
     root = recordings / "odd"
     shutil.copytree(recordings / "judged", root)
-    path, found = root / NAME / file, []
+    path, lines = root / NAME / file, []
     text = path.read_text()
     for place in list(places(json.loads(text)))[::step]:
         for value in OTHERS:
             path.write_text(with_another(text, place, value))
             if wrong := dishonest(root / NAME, {}, [("list", "--results", root), ("report", root / NAME)]):
-                found.append(f"{place} = {'gone' if value is GONE else value!r}: {wrong}")
+                lines.append(f"{place} = {'gone' if value is GONE else value!r}: {wrong}")
     shutil.rmtree(root)
-    return found
+    return lines
 
 
 @pytest.mark.parametrize("file", DOCUMENTS)

@@ -34,7 +34,7 @@ class Judge:
 
 
 def judged(tmp_path, monkeypatch, last):
-    """Whether the session was over when the report was made, and whether it is after the end."""
+    """Return whether the session was over when the report was made, and whether it is after the end."""
     session, before = Session(), []
     monkeypatch.setattr(services, "judge", lambda: Judge(session))
     monkeypatch.setattr(report, "render", lambda run: before.append(session.ended.wait(10 if last else 0)))

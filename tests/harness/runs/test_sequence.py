@@ -82,7 +82,7 @@ def test_a_repeat_that_shows_a_part_of_what_is_expected_is_not_unexpected():
     assert (part.unexpected, more.unexpected) == ([], ["other"])
 
 
-def test_a_run_of_which_nobody_knows_whether_it_is_as_expected_is_unknown():
+def test_a_run_whose_expectation_is_undecided_is_unknown():
     """Also when what was expected was found. Against expectation by one run is against it by all."""
 
     def result(name, verdict, met):
@@ -90,7 +90,7 @@ def test_a_run_of_which_nobody_knows_whether_it_is_as_expected_is_unknown():
         return RunResult(planned=PlannedRun(Test(name=name, expect=("early",)), 1, ""), verdict=document)
 
     undecided, met, unmet = result("a", "invalid", None), result("b", "invalid", True), result("c", "valid", False)
-    assert [one.undecided for one in (undecided, met, unmet)] == [True, False, False]
+    assert [repeat.undecided for repeat in (undecided, met, unmet)] == [True, False, False]
     assert exit_code([undecided, met]) is Exit.UNKNOWN
     assert exit_code([undecided, unmet]) is Exit.INVALID
     assert exit_code([undecided, result("a", "invalid", True)]) is Exit.VALID, "one test, repeated: shown once is enough"

@@ -1,4 +1,4 @@
-"""Where runs live, and how they are found again."""
+"""The places of runs, and the search for them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_two_runs_of_one_id_at_one_time_never_share_a_directory(tmp_path):
         store.new_run_dir(tmp_path, "nightly", "k3f9x2", NOON)
 
 
-def test_results_go_where_asked_else_where_the_environment_says(monkeypatch):
+def test_results_go_to_the_given_folder_else_where_the_environment_says(monkeypatch):
     monkeypatch.setenv("FENCEPOST_RESULTS", "/somewhere")
     assert store.results_root(Path("here")) == Path("here")
     assert store.results_root() == Path("/somewhere")
@@ -86,7 +86,7 @@ def test_an_ambiguous_or_unknown_run_is_refused_with_the_runs_there_are(tmp_path
 
 
 @pytest.mark.parametrize("text", ["cccccc", "cccc", "20261121"])
-def test_a_run_whose_plan_is_damaged_is_named_with_the_reason_however_it_is_asked_for(tmp_path, text):
+def test_a_run_whose_plan_is_damaged_is_named_with_the_reason_however_it_is_selected(tmp_path, text):
     a_run(tmp_path, "aaaaaa").rename(tmp_path / "nightly" / "whole-aaaaaa")
     damaged = a_run(tmp_path, "cccccc")
     (damaged / "plan.json").write_text("{")

@@ -1,4 +1,4 @@
-"""Who lives: by the kernel's lock on a directory, and by what is known of a process."""
+"""Liveness: by the kernel's lock on a directory, and by what is known of a process."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def started():
 
 
 def user(directory):
-    with liveness.exclusive(directory) as found:
-        return found
+    with liveness.exclusive(directory) as holder:
+        return holder
 
 
 def test_a_directory_is_in_use_until_the_last_of_its_users_is_killed(tmp_path, started):
@@ -92,12 +92,12 @@ def test_a_child_that_has_inherited_the_lock_holds_it_when_its_parent_is_killed(
     assert user(tmp_path) == ""
 
 
-def test_nobody_can_begin_to_use_a_directory_that_is_being_removed(tmp_path, monkeypatch):
+def test_no_process_can_begin_to_use_a_directory_that_is_being_removed(tmp_path, monkeypatch):
     directory = tmp_path / "run"
     directory.mkdir()
     monkeypatch.setattr(liveness, "_WAIT_S", 0.1)
-    with liveness.exclusive(directory) as found:
-        assert found == ""
+    with liveness.exclusive(directory) as holder:
+        assert holder == ""
         assert liveness.hold(directory).descriptor is None
     with liveness.hold(directory) as held:
         assert held.descriptor is not None
@@ -105,7 +105,7 @@ def test_nobody_can_begin_to_use_a_directory_that_is_being_removed(tmp_path, mon
 
 
 @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo, lambda path: os.symlink("/etc/passwd", path)])
-def test_what_is_no_lock_counts_as_in_use_and_stops_nobody(tmp_path, make):
+def test_what_is_no_lock_counts_as_in_use_and_stops_no_process(tmp_path, make):
     make(tmp_path / liveness.LOCK)
     assert user(tmp_path).startswith("unknown: it cannot be locked")
     assert liveness.hold(tmp_path).descriptor is None
@@ -124,7 +124,7 @@ def test_a_process_is_dead_only_if_that_is_sure():
     assert liveness.alive("") is None
 
 
-def test_what_processes_share_lies_where_nobody_else_can_write(tmp_path, monkeypatch):
+def test_what_processes_share_lies_where_no_other_user_can_write(tmp_path, monkeypatch):
     """Not in a directory that somebody made before us, nor behind a link."""
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -149,7 +149,7 @@ def test_a_temporary_directory_is_ours_alone_in_use_and_gone_at_the_end(tmp_path
 
 
 def test_a_lock_is_tried_by_its_reference_and_what_is_not_that_lock_is_unknown(tmp_path):
-    """Nobody holds it: no reference. Another directory at the same path is not the one that was meant."""
+    """No process holds it: no reference. Another directory at the same path is not the one that was meant."""
     assert liveness.lock_reference(tmp_path) == ""
     with liveness.hold(tmp_path):
         reference = liveness.lock_reference(tmp_path)

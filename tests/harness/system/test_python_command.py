@@ -33,7 +33,7 @@ def hostile(tmp_path):
 
 
 def started(argv, place, tmp_path, **more):
-    """What a module prints that is started with this command line; nothing helps but the command line itself."""
+    """Output of a module that is started with this command line; nothing helps but the command line itself."""
     (tmp_path / "own").mkdir(exist_ok=True)
     (tmp_path / "own" / "shown.py").write_text(SHOWN)
     env = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}

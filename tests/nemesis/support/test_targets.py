@@ -89,7 +89,7 @@ def test_workers_of_connect_are_found_by_what_they_do(monkeypatch):
         find("connect-leader", FakeCluster(), Random(1))
 
 
-def test_workers_whose_group_is_rebalanced_are_asked_again():
+def test_workers_whose_group_is_rebalanced_are_queried_again():
     cluster, answers = ConnectCluster(clients=4), iter([{}, {}, {"c1": ConnectDuties(leads=True)}])
     cluster.connect_duties = lambda: next(answers)
     assert find("connect-leader", cluster, Random(1)) == ("c1",)

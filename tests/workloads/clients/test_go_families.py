@@ -20,7 +20,7 @@ DONE = 'if [ "$1 $2" = "mod vendor" ]; then mkdir vendor; fi'
 
 @pytest.fixture
 def go(tmp_path, monkeypatch):
-    """What puts a `go` into an otherwise empty PATH: a shell script that notes how it was called."""
+    """Function that puts a `go` into an otherwise empty PATH: a shell script that notes how it was called."""
     place = tmp_path / "bin"
     place.mkdir()
     monkeypatch.setenv("PATH", f"{place}:/usr/bin:/bin")
@@ -59,7 +59,7 @@ def test_a_missing_go_is_named_with_its_remedy(go):
     assert FranzGo().missing() == ""
 
 
-def test_what_is_kept_is_vendored_and_the_module_cache_is_not(go, tmp_path):
+def test_dependencies_are_vendored_and_the_module_cache_is_removed(go, tmp_path):
     calls, library = go(f"mkdir -p .modules; {DONE}"), directory(tmp_path, "library")
     FranzGo().download("1.22.2", library, lambda _: None)
     assert sorted(path.name for path in library.iterdir()) == ["go.mod", "vendor"]
@@ -149,12 +149,12 @@ def topic(broker):
 
 
 def read_to(client, partition, end):
-    """What is read until the consumer stands at `end`."""
-    found, deadline = [], time.monotonic() + 20
+    """Records that are read until the consumer stands at `end`."""
+    records, deadline = [], time.monotonic() + 20
     while client.ends().get(partition, -1) < end:
         assert time.monotonic() < deadline, dict(client.ends())
-        found += client.poll(0.2)
-    return found
+        records += client.poll(0.2)
+    return records
 
 
 @pytest.mark.nightly

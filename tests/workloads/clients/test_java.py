@@ -122,14 +122,14 @@ def test_a_java_outside_the_system_s_directories_is_named_for_containers(machine
 
 def test_where_a_distribution_keeps_the_configuration_is_named_for_containers(machine, tmp_path, monkeypatch):
     """Debian's runtime has links into /etc, without which no driver starts."""
-    home, kept = tmp_path / "jre", tmp_path / "etc" / "java" / "security"
-    for directory in (home / "bin", home / "conf" / "security", kept):
+    home, linked = tmp_path / "jre", tmp_path / "etc" / "java" / "security"
+    for directory in (home / "bin", home / "conf" / "security", linked):
         directory.mkdir(parents=True, exist_ok=True)
-    (kept / "java.security").touch()
-    (home / "conf" / "security" / "java.security").symlink_to(kept / "java.security")
+    (linked / "java.security").touch()
+    (home / "conf" / "security" / "java.security").symlink_to(linked / "java.security")
     (home / "conf" / "gone").symlink_to(tmp_path / "gone")
     monkeypatch.setattr(family, "java", lambda: (str(home / "bin" / "java"), "17"))
-    assert Java().reads() == [home, kept]
+    assert Java().reads() == [home, linked]
 
 
 PRODUCER = {"acks": "all", "transaction.timeout.ms": 15_000, "delivery.timeout.ms": 10_000, "linger.ms": 0}
@@ -154,7 +154,7 @@ def released(request, tmp_path_factory):
 
 @pytest.fixture
 def started(released):
-    """What starts a driver of that version; all end with the test."""
+    """Function that starts a driver of that version; all end with the test."""
     made = []
 
     def start():
@@ -168,7 +168,7 @@ def started(released):
 
 
 def connection(version, cluster):
-    """Where, and with which settings: releases before 2.7 read no PEM files and use the listener without TLS."""
+    """Bootstrap address and settings: releases before 2.7 read no PEM files and use the listener without TLS."""
     if version < "2.7":
         return cluster.inside["bootstrap.servers"], {}
     return cluster.bootstrap, cluster.options(**{"sasl.password": external_kafka.PASSWORD})["settings"]
@@ -223,7 +223,7 @@ def test_the_driver_commits_aborts_reads_and_is_fenced(released, started, secure
 @pytest.mark.nightly
 @pytest.mark.cluster
 def test_settings_are_judged_by_the_client_itself(released, started, secured):
-    """What workloads give is accepted, whatever the release's request timeout; mistakes are named by their key."""
+    """Settings that workloads give are accepted, whatever the release's request timeout; mistakes are named by their key."""
     _, secure = connection(released[0], secured)
     check = started().call
     assert check("check", producer={**PRODUCER, **secure}, consumer={**CONSUMER, **secure})["refused"] == []

@@ -96,9 +96,9 @@ def test_settings_are_judged_by_librdkafka_under_kafkas_names(process):
 def test_the_same_calls_fail_with_the_same_errors_as_in_this_process(process):
     """No broker answers; each call's name, number, text and flags."""
     settings = ClientSettings(name="c", bootstrap=NOWHERE, transactional_id="t", producer=PRODUCER, consumer=None)
-    found = [[failure(step, client) for step in STEPS] for client in (DriverClient(process, settings), Librdkafka(settings))]
-    assert found[0] == found[1]
-    assert found[0][0][:3] == ("open", "_TIMED_OUT", -185)
+    failures = [[failure(step, client) for step in STEPS] for client in (DriverClient(process, settings), Librdkafka(settings))]
+    assert failures[0] == failures[1]
+    assert failures[0][0][:3] == ("open", "_TIMED_OUT", -185)
 
 
 STEPS = [
@@ -120,7 +120,7 @@ def failure(step, client):
     return None
 
 
-def test_an_idempotent_record_that_nobody_takes_is_given_up_after_the_delivery_timeout(process):
+def test_an_idempotent_record_that_no_broker_takes_is_given_up_after_the_delivery_timeout(process):
     producer = {"acks": "all", "enable.idempotence": True, "delivery.timeout.ms": 200, "linger.ms": 0, "log_level": 0}
     client = DriverClient(process, ClientSettings(name="c", bootstrap=NOWHERE, producer=producer))
     client.open(1)

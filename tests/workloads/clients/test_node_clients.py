@@ -38,7 +38,7 @@ def command(request, tmp_path_factory):
 
 @pytest.fixture
 def opened(command, cluster):
-    """What opens a client, in a process of its own unless one is given; all end with the test."""
+    """Function that opens a client, in a process of its own unless one is given; all end with the test."""
     made = []
 
     def make(name, transactional_id=None, isolation="read_committed", process=None, secured=None):
@@ -97,21 +97,21 @@ def read(client, ends):
 
 def test_transactions_are_read_at_both_isolation_levels_to_the_end_behind_the_markers(opened, topic):
     client = opened("fencepost-a", topic)
-    one, two = f"{topic}-0", f"{topic}-1"
-    assert transaction(client, topic, [b"0", b"1", b"2"], client.commit) == [(one, 0), (two, 0), (one, 1)]
-    assert transaction(client, topic, [b"3"], client.abort) == [(one, 3)]
-    ends = {one: 5, two: 2}
-    client.assign({one: "start", two: 0})
+    first, second = f"{topic}-0", f"{topic}-1"
+    assert transaction(client, topic, [b"0", b"1", b"2"], client.commit) == [(first, 0), (second, 0), (first, 1)]
+    assert transaction(client, topic, [b"3"], client.abort) == [(first, 3)]
+    ends = {first: 5, second: 2}
+    client.assign({first: "start", second: 0})
     records = read(client, ends)
     assert sorted((record.value, record.key, record.headers) for record in records) == [
         (value, b"k", (("h", b"x"),)) for value in (b"0", b"1", b"2")
     ]
-    assert client.position([one, two]) == ends
-    client.seek({one: 1})
+    assert client.position([first, second]) == ends
+    client.seek({first: 1})
     assert [record.value for record in polled(client, 1)] == [b"2"]
     other = opened("fencepost-b", isolation="read_uncommitted")
-    other.assign({one: "start"})
-    assert [record.value for record in read(other, {one: 5})] == [b"0", b"2", b"3"]
+    other.assign({first: "start"})
+    assert [record.value for record in read(other, {first: 5})] == [b"0", b"2", b"3"]
 
 
 def test_another_producer_of_the_same_id_fences(opened, topic):
@@ -136,8 +136,8 @@ def test_offsets_are_committed_with_the_transaction(opened, topic):
     client.send_offsets({f"{topic}-0": 1}, client.group(), 20)
     client.commit(20)
     deadline = time.monotonic() + READ_S
-    while (found := client.committed([f"{topic}-0", f"{topic}-1"], 20)) != {f"{topic}-0": 1, f"{topic}-1": None}:
-        assert time.monotonic() < deadline, found
+    while (offsets := client.committed([f"{topic}-0", f"{topic}-1"], 20)) != {f"{topic}-0": 1, f"{topic}-1": None}:
+        assert time.monotonic() < deadline, offsets
 
 
 def test_a_closed_client_leaves_its_transaction_open_and_its_process_opens_another(opened, topic):

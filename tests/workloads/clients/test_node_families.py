@@ -88,13 +88,13 @@ def test_a_newer_node_is_fetched_only_where_the_machine_s_is_too_old(programs, t
     programs("node", f"echo {machine}")
     programs("npm", f'echo "$@" >> {tmp_path}/calls')
     package(tmp_path, ">= 22.22.0 || >= 24.6.0")
-    said = []
-    Platformatic().download("2.12.1", tmp_path, said.append)
+    messages = []
+    Platformatic().download("2.12.1", tmp_path, messages.append)
     calls = (tmp_path / "calls").read_text().splitlines()
     assert len(calls) == fetched
     assert "@platformatic/kafka@2.12.1" in calls[0]
     assert all("--ignore-scripts" in call and f"--prefix {tmp_path}" in call for call in calls)
-    assert len(said) == fetched - 1
+    assert len(messages) == fetched - 1
 
 
 def test_the_command_runs_the_copied_program_with_the_fetched_node(tmp_path, programs):

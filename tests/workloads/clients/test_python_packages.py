@@ -71,7 +71,7 @@ ABI = "cpython-311-x86_64-linux-gnu"
 
 @pytest.fixture
 def pythons(tmp_path, monkeypatch):
-    """What makes an interpreter: a shell script that says what it is. The one that runs is named by the environment."""
+    """Function that makes an interpreter: a shell script that says what it is. The one that runs is named by the environment."""
 
     def put(name, abi):
         path = tmp_path / name
@@ -172,8 +172,8 @@ def test_a_request_lasts_no_longer_than_its_record_unless_the_test_says_so(setti
     ],
 )
 def test_what_a_library_cannot_be_given_is_refused(settings, given, key, text):
-    ((side, found, why),) = settings.refused("producer", given, KNOWN)
-    assert (side, found) == ("producer", key)
+    ((side, name, why),) = settings.refused("producer", given, KNOWN)
+    assert (side, name) == ("producer", key)
     assert text in why
 
 

@@ -28,17 +28,17 @@ def test_the_jar_was_built_from_the_sources_beside_it():
 
 
 def test_every_source_has_its_class_for_java_11():
-    found = entries()
+    files = entries()
     for source in (name for name in build.sources(NUMBERED) if name.endswith(".java")):
-        content = found[f"fencepost/{source.removesuffix('.java')}.class"]
+        content = files[f"fencepost/{source.removesuffix('.java')}.class"]
         assert content[:4] == bytes.fromhex("cafebabe")
         assert int.from_bytes(content[6:8], "big") == 44 + int(build.RELEASE)
 
 
 def test_the_service_file_names_the_connector():
-    found = entries()
-    assert found[SERVICE].decode().split() == ["fencepost.NumberedSource"]
-    assert "fencepost/NumberedSource.class" in found
+    files = entries()
+    assert files[SERVICE].decode().split() == ["fencepost.NumberedSource"]
+    assert "fencepost/NumberedSource.class" in files
 
 
 def test_the_page_has_the_jars_checksum_and_every_key():
@@ -55,8 +55,8 @@ def test_the_page_has_the_jars_checksum_and_every_key():
 def test_a_jar_is_the_same_whenever_it_is_written(tmp_path: Path):
     build.write(tmp_path / "again.jar", entries())
     with ZipFile(tmp_path / "again.jar") as again, ZipFile(build.jar_of(NUMBERED)) as jar:
-        assert [(one.filename, one.date_time, one.CRC) for one in again.infolist()] == [
-            (one.filename, one.date_time, one.CRC) for one in jar.infolist()
+        assert [(member.filename, member.date_time, member.CRC) for member in again.infolist()] == [
+            (member.filename, member.date_time, member.CRC) for member in jar.infolist()
         ]
 
 

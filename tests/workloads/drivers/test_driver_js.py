@@ -1,4 +1,4 @@
-"""What the drivers in JavaScript share, with a library in memory: one start of Node.js for all."""
+"""The code that the drivers in JavaScript share, with a library in memory: one start of Node.js for all."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class Waits:
 
 @pytest.fixture
 def waits():
-    """How long each wait of the test was."""
+    """Lengths of the test's waits."""
     waits = Waits()
     with clock.waiting_by(waits):
         yield waits.seconds

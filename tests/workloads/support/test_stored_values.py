@@ -1,4 +1,4 @@
-"""What records of changelogs say."""
+"""Values of changelogs' records."""
 
 import pytest
 
@@ -9,8 +9,8 @@ V = record_id(3, 4, 5)
 
 
 def record(value, key=b"in-0/3/0"):
-    nobody = {"producer_id": -1, "producer_epoch": -1, "transactional": False}
-    return LogRecord(partition="log-0", offset=0, timestamp_ms=0, kind="record", key=key, value=value, **nobody)
+    no_producer = {"producer_id": -1, "producer_epoch": -1, "transactional": False}
+    return LogRecord(partition="log-0", offset=0, timestamp_ms=0, kind="record", key=key, value=value, **no_producer)
 
 
 @pytest.mark.parametrize(
