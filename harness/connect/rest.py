@@ -16,10 +16,14 @@ CLOSING_TRIES = 5  # of a request that may meet a rebalance
 
 
 class RestClient:
-    """`ConnectClient`. workers: tells the addresses of the workers by their nodes; each request goes to the next one.
+    """`ConnectClient`.
 
-    directory: of the conductor. bootstrap, second: of the clusters. note: given where the workers are somebody's own:
-    `close` deletes the connectors that were made through this client, and says here what could not be deleted.
+    workers: returns the addresses of the workers by their nodes; each request goes to the next worker.
+    directory: of the conductor.
+    bootstrap: of the cluster under test.
+    second: bootstrap of the second cluster.
+    note: given where the workers are somebody's own: `close` deletes the connectors that were made through this client, and
+    reports here what could not be deleted.
     """
 
     library, version = "connect-rest", "1"
