@@ -1,4 +1,4 @@
-"""Who keeps which promise: the runs of many clients as one table, k of n per client, fault profile and promise.
+"""The table of clients and promises: the runs of many clients, k of n per client, fault profile and promise.
 
 A promise is several anomalies. In a run it is violated when one of them is, held when one was looked for and none was found, and
 else not exercised. The interval is Wilson's, at 95 %: with 0 of 3 runs the true rate may well be a half.
@@ -79,7 +79,7 @@ def table(runs: Iterable[Run], beside: Path, promises: Promises) -> list[Row]:
         cells = {promise: Cell() for promise in promises}
         row = rows.setdefault((profile, client), Row(profile, client, _protocol(run.plan.get("client") or {}), cells=cells))
         row.runs += 1
-        if not run.verdict.get("properties") or run.verdict.get("verdict") not in {one.value for one in Verdict}:
+        if not run.verdict.get("properties") or run.verdict.get("verdict") not in {verdict.value for verdict in Verdict}:
             row.unjudged += 1
         else:
             _count(row, run, beside, promises)
@@ -89,7 +89,7 @@ def table(runs: Iterable[Run], beside: Path, promises: Promises) -> list[Row]:
 def client_name(client: Mapping[str, Any]) -> str:
     """`java@4.3.0`, `librdkafka 2.16.0`, `kafkajs@2.2.4, read by librdkafka 2.16.0`."""
     readers = client.get("readers") or {}
-    return ", read by ".join(_named(one) for one in (client, readers) if one)
+    return ", read by ".join(_named(entry) for entry in (client, readers) if entry)
 
 
 def _named(client: Mapping[str, Any]) -> str:
@@ -103,7 +103,7 @@ def _protocol(client: Mapping[str, Any]) -> str:
 
 
 def _count(row: Row, run: Run, beside: Path, promises: Promises) -> None:
-    answers = {str(one.get("name")): one.get("verdict") for one in run.verdict.get("properties", ())}
+    answers = {str(answer.get("name")): answer.get("verdict") for answer in run.verdict.get("properties", ())}
     for promise, anomalies in promises.items():
         cell = row.cells[promise]
         broken = [name for name in anomalies if answers.get(name) == Property.VIOLATED.value]

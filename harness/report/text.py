@@ -1,4 +1,4 @@
-"""How numbers, times and foreign text are written for people."""
+"""Numbers, times and foreign text, written for people."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def number(value: float | None) -> str:
     return NOTHING if value is None else f"{value:,}"
 
 
-def plural(count: int, one: str, many: str = "") -> str:
+def plural(count: int, singular: str, many: str = "") -> str:
     """`1 finding`, `3 findings`."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
+    return f"{count:,} {singular if count == 1 else many or singular + 's'}"
 
 
 def at(ns: int | None, origin_ns: int) -> str:
@@ -85,7 +85,7 @@ def place(partition: str | None, offset: int | None) -> str:
 
 
 def record_name(v: int | None) -> str:
-    """Who sent a record: `process 3, op 7, record 0`."""
+    """The sender of a record: `process 3, op 7, record 0`."""
     if v is None:
         return NOTHING
     if v < 0:
