@@ -235,7 +235,7 @@ class Runner:
         return verdict
 
     def _bring(self, run: Run) -> None:
-        """What the report shows of a history on another file system; without it there is a report, and it says what it lacks."""
+        """Bring what the report shows of a history on another file system; without it the report says what it lacks."""
         if run.is_remote:
             from fencepost.harness.runs import remote
 
