@@ -72,7 +72,7 @@ class Assembly:
 
     @property
     def renumbered(self) -> list[Gap]:
-        """What is to be said of processes that have other numbers here than in the file."""
+        """The gap that says of processes that they have other numbers here than in the file."""
         why = f"a process number above {MAX_PROCESS}: processes are numbered anew, in their order, those that send first"
         return [Gap(file=self._file, why=why)] if self._processes.anew else []
 
@@ -257,7 +257,7 @@ class _Processes:
 
 
 def _indexed(parsed_blocks: Sequence[ParsedBlock]) -> bool:
-    """Whether Jepsen's own indexes number the operations: all have one, and they rise."""
+    """Return whether Jepsen's own indexes number the operations: all have one, and they rise."""
     spans = [parsed.indexes for parsed in parsed_blocks if parsed.indexes is not None]
     rising = all(before[1] < after[0] for before, after in itertools.pairwise(spans))
     return rising and all(span[0] >= 0 for span in spans)
@@ -274,8 +274,10 @@ def _listed(values: pa.Array, owner: Ints, count: int) -> pa.ListArray:
 
 
 def _unheard(part: Part, placeless: Any) -> tuple[Part, Any]:
-    """Where a polled record has no offset, nothing that its operation polled of its key can be placed: so the part says that
-    nobody knows what these operations got, and all those records are meant."""
+    """The part with a mark on operations of which a polled record has no offset, and the mask of their records of that key.
+
+    Nothing that such an operation polled of that key can be placed: what it got is unknown.
+    """
     whose = part.owner * (int(part.names.key.max()) + 1) + part.names.key
     details = part.ops["detail"].to_pylist()
     for row in np.unique(part.owner[placeless]).tolist():
