@@ -52,8 +52,8 @@ def main() -> int:
 def make_changelog() -> None:
     """Make the topic, unless another instance has."""
     admin = AdminClient(loop.CONNECTION)
-    found = admin.list_topics(loop.INPUT, loop.CALL_S)
-    partitions, replicas = len(found.topics[loop.INPUT].partitions), min(3, len(found.brokers))
+    metadata = admin.list_topics(loop.INPUT, loop.CALL_S)
+    partitions, replicas = len(metadata.topics[loop.INPUT].partitions), min(3, len(metadata.brokers))
     topic = NewTopic(CHANGELOG, partitions, replicas, config={"cleanup.policy": "compact"})
     try:
         admin.create_topics([topic], operation_timeout=loop.CALL_S)[CHANGELOG].result(loop.CALL_S)
