@@ -54,7 +54,7 @@ DEFAULTS = (
 
 
 def broker_settings(brokers: int, overrides: Mapping[str, Any]) -> dict[str, str]:
-    """What every broker and controller gets, names to values; `overrides` win."""
+    """The settings of every broker and controller, names to values; `overrides` win."""
     settings = {row.name: _value(row, brokers) for row in DEFAULTS}
     return settings | {name: _text(value) for name, value in overrides.items()}
 

@@ -1,4 +1,4 @@
-"""What a Redpanda broker is started with, from its documentation: `rpk redpanda start`, and properties of a new cluster.
+"""The settings of a Redpanda broker at its start, from its documentation: `rpk redpanda start`, and properties of a new cluster.
 
 https://docs.redpanda.com/current/reference/rpk/rpk-redpanda/rpk-redpanda-start/
 https://docs.redpanda.com/current/reference/properties/cluster-properties/
