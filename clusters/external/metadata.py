@@ -13,7 +13,12 @@ from fencepost.clusters.external.connection import REQUEST_S, Connection
 
 @dataclass(frozen=True)
 class ClusterMetadata:
-    """The base class of admin and roles. names: Kafka's node id -> our name of the broker; topics: those that the run made."""
+    """The base class of admin and roles.
+
+    connection: to the cluster.
+    names: Kafka's node id -> our name of the broker.
+    topics: those that the run made.
+    """
 
     connection: Connection
     names: Mapping[int, str]
@@ -32,7 +37,7 @@ class ClusterMetadata:
 
 
 def has_leader(partition: Any) -> bool:
-    """Whether a described partition has a leader."""
+    """Return whether a described partition has a leader."""
     return partition.leader is not None and partition.leader.id >= 0
 
 

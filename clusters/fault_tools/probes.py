@@ -91,8 +91,8 @@ class ProbePorts:
         return self._received.get(series, [])[known:]
 
     def close(self) -> None:
-        for one in self.sockets:
-            one.close()
+        for udp_socket in self.sockets:
+            udp_socket.close()
 
 
 class ProbeSeries:
@@ -125,5 +125,5 @@ class ProbeSeries:
         return all(None not in times for times in self.times.values())
 
     def arrived(self) -> dict[Pair, bool]:
-        """Whether any datagram of each pair has arrived."""
-        return {pair: any(one is not None for one in times) for pair, times in self.times.items()}
+        """Return for each pair whether any datagram has arrived."""
+        return {pair: any(time_ms is not None for time_ms in times) for pair, times in self.times.items()}

@@ -158,12 +158,12 @@ def descendants(root: int) -> list[int]:
         state, parent = fields[0], int(fields[1])
         if state != "Z" or parent == root:
             children.setdefault(parent, []).append(int(entry.name))
-    found, todo = [], [root]
+    pids, todo = [], [root]
     while todo:
         below = children.get(todo.pop(), [])
-        found += below
+        pids += below
         todo += below
-    return found
+    return pids
 
 
 if __name__ == "__main__":

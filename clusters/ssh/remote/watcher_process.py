@@ -112,13 +112,13 @@ def _kill_all(file: str, text: str) -> None:
 
 
 def _processes(file: str, wanted: bytes) -> list[int]:
-    found = []
+    pids = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
                 if wanted in b"\0" + (entry / file).read_bytes():
-                    found.append(int(entry.name))
-    return found
+                    pids.append(int(entry.name))
+    return pids
 
 
 def sweep(runs: Path) -> None:
