@@ -22,7 +22,13 @@ _Z = 1.96
 
 @dataclass
 class Cell:
-    """One promise of one client under one profile. runs: paths of the reports in which it was violated, with the anomaly."""
+    """A promise of a client under a profile.
+
+    held: how many runs held it.
+    violated: how many runs violated it.
+    not_exercised: how many runs did not exercise it.
+    runs: the anomalies and the link to the report of each run that violated it.
+    """
 
     held: int = 0
     violated: int = 0
@@ -31,7 +37,7 @@ class Cell:
 
     @property
     def count(self) -> int:
-        """In how many runs it could be said."""
+        """The number of runs that answered it."""
         return self.held + self.violated
 
     @property
@@ -52,7 +58,15 @@ class Cell:
 
 @dataclass
 class Row:
-    """One client under one profile. runs, unjudged: how many runs there are, and how many of them have no verdict."""
+    """A client under a profile.
+
+    profile: the test's name without its matrix values.
+    client: see `client_name`.
+    protocol: the transaction protocol of the client.
+    runs: how many runs there are.
+    unjudged: how many of them have no verdict.
+    cells: by promise.
+    """
 
     profile: str
     client: str
