@@ -99,7 +99,7 @@ def has_userinfo(text: str) -> bool:
 
 
 def guard() -> None:
-    """From now on, nothing that ends this process or one of its threads is told with a secret in it."""
+    """Mask secrets, from now on, in the traceback of an exception that ends this process or a thread of it."""
 
     def tell(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
         sys.stderr.write(mask("".join(traceback.format_exception(kind, error, trace))))

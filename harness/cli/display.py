@@ -79,7 +79,7 @@ class PlainDisplay:
         self._line(sentence(event))
 
     def close(self) -> None:
-        """Nothing to put back."""
+        """Do nothing: there is nothing to put back."""
 
     def _line(self, text: str) -> None:
         self._console.print(text, soft_wrap=True)

@@ -21,7 +21,13 @@ _USERNS_SYSCTL = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 
 @dataclass(frozen=True)
 class Examination:
-    """One thing looked at. ok: True good; False no run is possible; None a run is possible, but with less."""
+    """The result of examining a part of the machine.
+
+    name: the part.
+    ok: True: good; False: no run is possible; None: a run is possible, but with less.
+    text: what was seen.
+    remedy: empty when there is nothing to do.
+    """
 
     name: str
     ok: bool | None

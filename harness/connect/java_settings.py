@@ -20,7 +20,7 @@ _REPLACED = _SASL | {f"{name}.{end}" for name in _PEM for end in ("location", "p
 
 
 def java_settings(connection: Mapping[str, str]) -> dict[str, str]:
-    """The same connection by the names of Kafka's Java clients; what both call alike stays.
+    """The connection by the names of Kafka's Java clients; settings of the same name stay.
 
     Raises OSError for a certificate or key that cannot be read.
     """

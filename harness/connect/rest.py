@@ -42,7 +42,7 @@ class RestClient:
         self._workers, self._timeout_s, self._turn = workers, timeout_s, itertools.count()
 
     def open(self, timeout_s: float) -> None:
-        """Nothing is kept open: each request has a connection of its own."""
+        """Do nothing: each request has a connection of its own."""
 
     def close(self) -> None:
         """Leave workers that are somebody's own as they were; what could not be deleted is said."""

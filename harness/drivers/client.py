@@ -216,7 +216,7 @@ def _bytes(text: str | None) -> bytes | None:
 
 
 def _offset(value: Any) -> int | None:
-    """None also for -1, which clients give where they do not know it."""
+    """An offset; None also for -1, which clients give for an unknown offset."""
     return None if value in (None, -1) else whole(value)
 
 

@@ -186,7 +186,7 @@ def _drivers(name: str) -> Store:
 
 
 def _fingerprint(family: DriverFamily, library: Manifest) -> str:
-    """Of everything that a driver is built of, in 12 letters."""
+    """The checksum, in 12 letters, of everything that a driver is built of."""
     digest = hashlib.sha256(library.checksum().encode())
     for path in sorted(_files(family.sources())):
         digest.update(path.name.encode() + path.read_bytes())

@@ -107,7 +107,7 @@ def sha256(path: Path) -> str:
 
 
 def _stamp(path: Path) -> Stamp:
-    """Empty when there is no such file."""
+    """The file's size and time of change; empty when there is no such file."""
     try:
         status = path.stat()
     except OSError:

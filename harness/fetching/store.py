@@ -119,7 +119,7 @@ class Store:
 
     @contextmanager
     def _locked(self, progress: Progress) -> Iterator[None]:
-        """Only one fetch at a time; the lock ends with its process."""
+        """Hold the lock that lets a single fetch run at a time; it ends with its process."""
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             with ExitStack() as stack:

@@ -91,7 +91,7 @@ class FileReading:
         self._damaged, self._skipped = [], False
 
     def finish(self) -> None:
-        """After the last line: an operation that is open was invoked, and nobody knows what became of it."""
+        """Take the end of the file: an operation that is open was invoked, and its outcome is unknown."""
         if self._damaged and self._damaged[-1][1] == CUT_OFF and self._ours:
             number, why = self._damaged.pop()
             if self._whole:  # so it was at the run's end: an operation that never began, or one without completion

@@ -134,7 +134,7 @@ def _adopted(run: Run, present_files: list[HistoryFile]) -> Roster:
 
 
 def _largest_first(run: Run, files: Iterable[HistoryFile]) -> tuple[HistoryFile, ...]:
-    """In the order in which they are believed: of two files with operations of one process the smaller one is a copy."""
+    """The files in the order of trust: of two with operations of the same process the smaller is a copy."""
     folder = run.path(RunFile.LINES)
     return tuple(sorted(files, key=lambda file: (-os.stat(folder / file.name, follow_symlinks=False).st_size, file.name)))
 
@@ -186,7 +186,7 @@ def _is_committed(finals: Mapping[int, HistoryFile]) -> bool:
 
 
 def _whose(slot: int, slots: int, finals: Mapping[int, HistoryFile]) -> HistoryFile:
-    """Of whom a file is of which only the place is known. Final readers have the last two places, read_committed first."""
+    """The owner of a file of which only the place is known. Final readers have the last two places, read_committed first."""
     if slots or slot < min(finals, default=0) - 1:
         return HistoryFile("", role="writer")  # or a reader, whose file holds less
     if len(finals) == 1 and abs(slot - min(finals)) == 1:

@@ -109,7 +109,7 @@ def _history_files(path: Path) -> list[Path]:
 
 
 def _of_lines(lines: list[bytes]) -> str | None:
-    """By the first lines that are understood at all: broken ones may come first."""
+    """The format by the first lines that are understood at all: broken lines may come first."""
     for raw in lines[:_TRIED]:
         line = raw.decode("utf-8", errors="replace").strip(" \t\r,")
         name = (_of_line(line) or _of_beginning(line)) if line else None

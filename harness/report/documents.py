@@ -73,7 +73,10 @@ class Ops:
         return len(self.index)
 
     def table(self, positions: Ints, columns: Iterable[str]) -> Any:
-        """Some columns of the operations at `positions` (ascending), as an Arrow table. Reads where they are, batch by batch."""
+        """Some columns of the operations at `positions` (ascending), as an Arrow table.
+
+        Reads the row groups that hold them, batch by batch.
+        """
         names = list(columns)
         with pq.ParquetFile(self.path) as file:
             sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]

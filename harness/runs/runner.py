@@ -278,7 +278,7 @@ def _stop(spark: Any) -> None:
 
 
 def _environment(run_dir: Path) -> dict[str, str]:
-    """That of a performer: a sandbox that loses its harness shall remove the brokers' data too."""
+    """The environment of a performer: a sandbox that loses its harness shall remove the brokers' data too."""
     return {**os.environ, "FENCEPOST_SCRATCH": str(run_dir.resolve() / "data")}
 
 

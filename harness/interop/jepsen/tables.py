@@ -48,7 +48,7 @@ class Part:
 
     @property
     def identities(self) -> Ints:
-        """Of every micro-operation, as if all were sends."""
+        """The identity of every micro-operation, as if all were sends."""
         sent = np.cumsum(self.kind == 0)
         before = np.concatenate([[0], sent])[np.searchsorted(self.owner, np.arange(len(self.ops)))]
         seq = sent - 1 - before[self.owner]
@@ -174,7 +174,9 @@ class Assembly:
         return self._ops(part, first, mops, strange), pa.table(values, schema=VALUES_SCHEMA)
 
     def _judged(self, part: Part, ambiguous: Any, placeless: Any) -> Any:
-        """Without the sends and reads of values that were sent more than once to their key (nobody can tell which a reader got),
+        """The mask of micro-operations that can be judged.
+
+        Without the sends and reads of values that were sent more than once to their key (a read of such a value is ambiguous),
         and without polled records of unknown place.
         """
         for which, why in (
