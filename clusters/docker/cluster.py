@@ -236,7 +236,7 @@ class DockerCluster(BrokerEnvironment):
         self._container(node).signal("SIGCONT")
 
     def process_state(self, node: str) -> str:
-        """Of the node's process; of a program beside it as long as that one lives."""
+        """The state of the node's process; of a program beside it as long as that lives."""
         program = self._programs.get(node)
         return (program.state() if program else "") or self._container(node).state()
 

@@ -112,7 +112,7 @@ class ExternalAdmin(ExternalPlacementAdmin):
     # ---- transactions
 
     def fence_producer(self, transactional_id: str) -> tuple[int, int]:
-        """By a producer of librdkafka's with this id; it does not tell its producer id and epoch: -1."""
+        """Fence by a librdkafka producer with this id; its producer id and epoch are not known: -1."""
         try:
             ck.Producer({**self.connection.settings(), "transactional.id": transactional_id}).init_transactions(REQUEST_S)
         except ck.KafkaException as error:

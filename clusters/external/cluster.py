@@ -142,7 +142,7 @@ class ExternalCluster(RunningInstances):
         self._processes.kill(self._client(node))
 
     def start(self, node: str) -> None:
-        """Nothing: a dead client is replaced by the harness, and brokers are not ours."""
+        """Do nothing: a dead client is replaced by the harness, and brokers are not ours."""
 
     def pid(self, node: str) -> int | None:
         return self._processes.pid(self._client(node))

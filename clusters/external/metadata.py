@@ -25,7 +25,7 @@ class ClusterMetadata:
     topics: tuple[str, ...] = ()
 
     def partitions(self, topic: str) -> list[Any]:
-        """As librdkafka describes them. Raises ClusterError."""
+        """The partitions of a topic, as librdkafka describes them. Raises ClusterError."""
         described = self.connection.ask(
             f"describe the topic {topic}",
             lambda client: client.describe_topics(ck.TopicCollection([topic]), request_timeout=REQUEST_S)[topic],

@@ -59,7 +59,7 @@ class ExternalPlacementAdmin(ClusterMetadata):
         raise ClusterError(f"{name} is a feature of the whole cluster, and not ours to change")
 
     def topic_ids(self, topic: str) -> dict[str, str]:
-        """By our own requests, since librdkafka asks one broker of its choice."""
+        """The topic's id by broker, read by our own requests, since librdkafka asks a single broker of its choice."""
         nodes, settings = self.connection.nodes(), self.connection.settings()
         places: dict[str, Place] = {self.name(number): guarded_address(address, settings) for number, address in nodes.items()}
         if ids := ask_all(lambda address: protocol.topic_ids(address, [topic]).get(topic, ""), places):

@@ -96,7 +96,10 @@ class ProbePorts:
 
 
 class ProbeSeries:
-    """The same number of datagrams over each of some links (pairs); `times` is when they arrived, so far."""
+    """A series of datagrams, as many over each link (pair).
+
+    times: the time (ms) that each datagram took, by link; None: not arrived so far.
+    """
 
     def __init__(self, pairs: Iterable[Pair], packets: int, size: int = 64) -> None:
         self.name, self.packets, self.size = new_name(), packets, size

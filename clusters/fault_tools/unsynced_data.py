@@ -78,7 +78,7 @@ def _truncate(partition: Path, synced: int) -> tuple[int, int]:
 
 
 def _batches(segment: Path) -> Iterator[tuple[int, int, int]]:
-    """Of each whole batch: where it ends in the file, its first offset, and the offset after its last."""
+    """The end in the file, the first offset and the offset after the last, of each whole batch."""
     with segment.open("rb") as file:
         data = file.read()
     position = 0

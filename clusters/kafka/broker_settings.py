@@ -13,7 +13,13 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Setting:
-    """One broker setting. `spare` marks a number that shrinks with few brokers: so many of them may be away."""
+    """A broker setting.
+
+    name: Kafka's.
+    value: with enough brokers.
+    reason: for the value.
+    spare: the brokers that may be away, where the value is a number that shrinks with few brokers; None: it does not shrink.
+    """
 
     name: str
     value: str

@@ -64,7 +64,7 @@ class ClientRights:
         self._revoked: dict[int, tuple[Right, ...]] = {}
 
     def rights(self) -> dict[str, tuple[Right, ...]]:
-        """As each broker that answers has them."""
+        """The rights of clients as each broker that answers has them."""
         return ask_all(lambda address: protocol_acls.rights(address, PRINCIPAL, _ASK_S), self._brokers)
 
     def restored(self) -> str:

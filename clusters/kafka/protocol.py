@@ -45,7 +45,16 @@ class WireError(OSError):
 
 @dataclass(frozen=True)
 class Partition:
-    """One partition as one broker sees it. `leader` is -1 when there is none."""
+    """A partition as a broker sees it.
+
+    topic: the topic's name.
+    number: from 0.
+    leader: node id; -1 for none.
+    epoch: the leader's.
+    replicas: node ids, the preferred leader first.
+    in_sync: node ids of the in-sync replicas.
+    error: Kafka's error code; 0 for none.
+    """
 
     topic: str
     number: int

@@ -47,7 +47,7 @@ def _of_resource(reply: Reply) -> list[Right]:
 
 
 def _right(permission: int, operation: int, kind: int, name: str) -> Right:
-    """In words; a number that is not known here stays one."""
+    """The right in words; an unknown code stays a number."""
     words = [table.get(code, str(code)) for table, code in zip(_WORDS, (permission, operation, kind), strict=True)]
     return Right(words[0], words[1], words[2], name)
 

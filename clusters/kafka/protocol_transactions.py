@@ -113,7 +113,7 @@ def describe_producers(address: Place, topic: str, number: int, timeout_s: float
 def producers_of(
     address: Place, partitions: Iterable[tuple[str, int]], timeout_s: float
 ) -> dict[str, tuple[int, tuple[ActiveProducer, ...]]]:
-    """The same of many partitions at once, each with the error code of its answer (0: none)."""
+    """The producers of many partitions at once, each with the error code of its answer (0: none)."""
     topics: dict[str, list[int]] = {}
     for topic, number in partitions:
         topics.setdefault(topic, []).append(number)

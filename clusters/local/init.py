@@ -135,7 +135,7 @@ def kill_descendants() -> None:
 
 
 def _kill_namespace() -> None:
-    """The same as the first process of a namespace, whose orphans are all ours."""
+    """Kill all processes as the first process of a namespace, whose orphans are all ours."""
     if os.getpid() != 1:
         return
     with suppress(ProcessLookupError):

@@ -117,7 +117,7 @@ class Network(LinkTable):
 
     @contextmanager
     def inside(self, node: str) -> Iterator[None]:
-        """This thread (and what it starts) is in `node`'s namespace for the length of the block."""
+        """Put this thread (and what it starts) into `node`'s namespace for the length of the block."""
         if node not in self._namespaces:
             raise ClusterError(f"no node {node} in the network; there are {', '.join(self._namespaces)}")
         with _own_namespace():

@@ -62,5 +62,5 @@ def command(node: PlannedNode, seeds: Sequence[PlannedNode], memory_mb: int) -> 
 
 
 def topic_settings(wanted: Mapping[str, str]) -> dict[str, str]:
-    """Those of a topic's settings that Redpanda has."""
+    """The subset of a topic's settings that Redpanda has."""
     return {name: value for name, value in wanted.items() if name not in _NOT_THERE}

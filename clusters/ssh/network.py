@@ -79,7 +79,7 @@ class Network(LinkTable):
     # ---- drops
 
     def drop(self, pairs: Iterable[Pair]) -> None:
-        """As `DropTable.drop`. Raises ClusterError, with nothing dropped, for some but not all clients of a broker."""
+        """See `DropTable.drop`. Raises ClusterError, with nothing dropped, for some but not all clients of a broker."""
         wanted = list(pairs)
         with self._lock:
             dropped = {
@@ -92,7 +92,7 @@ class Network(LinkTable):
             super().drop(self._links(wanted))
 
     def undrop(self, pairs: Iterable[Pair]) -> None:
-        """As `DropTable.undrop`; the rule of all clients is deleted with the last of them."""
+        """See `DropTable.undrop`; the rule of all clients is deleted with the last of them."""
         given = list(pairs)
         with self._lock:
             for group, members in self._by_client_link(given).items():
@@ -120,7 +120,7 @@ class Network(LinkTable):
     # ---- loss and delay
 
     def lose(self, pairs: Iterable[Pair], share: float) -> int:
-        """As `DropTable.lose`. Raises ClusterError, with nothing lost, for some but not all clients of a broker."""
+        """See `DropTable.lose`. Raises ClusterError, with nothing lost, for some but not all clients of a broker."""
         wanted = list(pairs)
         with self._lock:
             self._require_all_clients(wanted)
@@ -129,13 +129,13 @@ class Network(LinkTable):
             return number
 
     def unlose(self, number: int) -> dict[Pair, tuple[int, int]]:
-        """As in the base class; packets of all clients are counted together."""
+        """See the base class; packets of all clients are counted together."""
         with self._lock:
             counted = super().unlose(number)
             return self._per_pair(self._pairs_of.pop(number, []), counted)
 
     def slow(self, pairs: Iterable[Pair], delay_ms: float = 0.0, jitter_ms: float = 0.0, kbit_s: float = 0.0) -> int:
-        """As `LinkTable.slow`. Raises ClusterError, with nothing delayed, for some but not all clients of a broker."""
+        """See `LinkTable.slow`. Raises ClusterError, with nothing delayed, for some but not all clients of a broker."""
         wanted = list(pairs)
         with self._lock:
             self._require_all_clients(wanted)
@@ -144,7 +144,7 @@ class Network(LinkTable):
             return number
 
     def unslow(self, number: int) -> dict[Pair, tuple[int, int]]:
-        """As in the base class; packets of all clients are counted together."""
+        """See the base class; packets of all clients are counted together."""
         with self._lock:
             counted = super().unslow(number)
             return self._per_pair(self._pairs_of.pop(number, []), counted)

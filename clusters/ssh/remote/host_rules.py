@@ -40,7 +40,7 @@ class Tool:
         return run(self.name, *words, sudo=self._sudo)
 
     def attempt(self, *words: str) -> None:
-        """The same, ignoring failures: to remove what may not be there."""
+        """Run the program and ignore failures: to remove what may not be there."""
         with suppress(ProgramError):
             self.run(*words)
 
