@@ -63,7 +63,7 @@ def make_changelog() -> None:
 
 
 def committed(consumer: Consumer, producer: Producer, batch: Sequence[Message]) -> bool:
-    """One transaction, and whether it is committed."""
+    """Perform a transaction; return whether it is committed."""
     for partition in {message.partition() for message in batch} - state.keys():
         state[partition] = restored(partition)
     try:
@@ -130,7 +130,7 @@ def _read(committed: Consumer, uncommitted: Consumer, place: TopicPartition) -> 
 
 
 def dump(partitions: Sequence[int]) -> None:
-    """If fencepost asks for it, write what the store holds (docs/your-application.md)."""
+    """Write what the store holds, if fencepost asks for it (docs/your-application.md)."""
     request = DIRECTORY / "dump"
     if not request.exists():
         return

@@ -73,7 +73,7 @@ def new_producer() -> Producer:
 
 
 def committed(consumer: Consumer, producer: Producer, batch: Sequence[Message]) -> bool:
-    """One transaction, and whether it is committed."""
+    """Perform a transaction; return whether it is committed."""
     try:
         producer.begin_transaction()
         for message in batch:
