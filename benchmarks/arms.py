@@ -28,8 +28,15 @@ Done = tuple[int, int, int]  # ended, latency, lead: as bare_loop writes them
 
 @dataclass(frozen=True)
 class Figures:
-    """One round. Operations per second; medians of latency, of the time from an operation's begin to its first record, and of
-    the time between two operations; processor time per operation of clients (librdkafka's threads included) and of brokers."""
+    """The figures of a round.
+
+    per_s: operations per second.
+    latency_ms: median latency.
+    lead_us: median time from an operation's begin to its first record.
+    between_us: median time between two operations.
+    cpu_us: processor time per operation of the clients, librdkafka's threads included.
+    broker_us: processor time per operation of the brokers.
+    """
 
     per_s: float
     latency_ms: float

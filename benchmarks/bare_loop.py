@@ -1,4 +1,4 @@
-"""What a program without fencepost gets from the same cluster: confluent-kafka in a loop, and two readings of the clock.
+"""The bare loop, a program without fencepost on the same cluster: confluent-kafka, and two readings of the clock.
 
 `python -m benchmarks.bare_loop ORDERS` (JSON, the fields of `Orders`) says `ready` when its producer is open, begins at the
 first line on standard input, ends at the second, and then writes `[ended, latency, lead]` of each operation (nanoseconds of
@@ -26,7 +26,7 @@ KEY = b"0/123456"
 
 @dataclass(frozen=True, kw_only=True)
 class Orders:
-    """What to do: `records` of `size` bytes per operation, in a transaction when there is a `transactional.id`."""
+    """The orders of a bare loop: `records` of `size` bytes per operation, in a transaction when there is a `transactional.id`."""
 
     producer: Mapping[str, Any]
     topic: str
@@ -88,8 +88,8 @@ def main() -> None:
     print("ready", flush=True)
     sys.stdin.readline()
     threading.Thread(target=_listen, args=(stop,), daemon=True).start()
-    one, rng = (transaction if transactional else burst), Random(os.getpid())
-    done = loop(lambda: one(producer, orders, rng), stop)
+    operation, rng = (transaction if transactional else burst), Random(os.getpid())
+    done = loop(lambda: operation(producer, orders, rng), stop)
     Path(orders.out).write_text(json.dumps(done))
     os._exit(0)  # as fencepost's workers do
 

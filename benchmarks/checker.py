@@ -27,7 +27,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass
 class Cost:
-    """What a command cost; memory in bytes, by kind of process at the moment of the peak."""
+    """The cost of a command; memory in bytes, by kind of process at the moment of the peak."""
 
     wall_s: float = 0.0
     cpu_s: float = 0.0
@@ -70,16 +70,16 @@ def _sample(root: int, cost: Cost, ticks: dict[int, int]) -> None:
 
 def _tree(root: int) -> list[int]:
     """A process and all that came from it."""
-    found, queue = [], [root]
+    pids, queue = [], [root]
     while queue:
         pid = queue.pop()
-        found.append(pid)
+        pids.append(pid)
         for children in Path(f"/proc/{pid}/task").glob("*/children"):
             try:
                 queue.extend(int(child) for child in children.read_text().split())
             except OSError:
                 continue  # the thread has just ended
-    return found
+    return pids
 
 
 def measure(*, rounds: int, seconds: float, sizes: Sequence[int] = SIZES, partitions: int = 4, keep: Path | None = None) -> None:

@@ -36,12 +36,12 @@ def lines(run_dir: Path) -> Iterator[dict[str, Any]]:
 
 
 def first_invoke(run_dir: Path) -> float:
-    """When a writer began its first operation (seconds of CLOCK_MONOTONIC)."""
+    """The time when a writer began its first operation (seconds of CLOCK_MONOTONIC)."""
     return _first(run_dir, "invoke")
 
 
 def first_success(run_dir: Path) -> float:
-    """When a writer's first operation had succeeded (seconds of CLOCK_MONOTONIC)."""
+    """The time when a writer's first operation had succeeded (seconds of CLOCK_MONOTONIC)."""
     return _first(run_dir, "ok")
 
 

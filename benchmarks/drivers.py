@@ -40,21 +40,21 @@ def measure(*, rounds: int, seconds: float) -> None:
         inside = [sys.executable, "-m", "benchmarks.drivers", temporary, str(rounds), str(seconds)]
         root = Path(__file__).parents[1]
         subprocess.run(Local().sandbox(inside), check=True, cwd=root, stdin=subprocess.DEVNULL)
-        found = json.loads((folder / "figures.json").read_text())
-    _report(found, rounds, seconds)
+        figures = json.loads((folder / "figures.json").read_text())
+    _report(figures, rounds, seconds)
 
 
 def main(folder: Path, rounds: int, seconds: float) -> None:
     plans = {arm: json.loads((folder / f"{arm}.json").read_text()) for arm in ARMS}
-    found: dict[str, list[list[float]]] = {arm: [] for arm in ARMS}
+    by_arm: dict[str, list[list[float]]] = {arm: [] for arm in ARMS}
     with Local(**plans["driver"]["cluster"]["options"]).up(folder / "cluster", {}) as cluster:
         for number in range(WARM_ROUND, rounds):
             for arm in list(ARMS) if number % 2 == 0 else list(ARMS)[::-1]:
                 figures = _round(cluster, folder, plans[arm], f"{arm.split()[0]}-{number}", seconds)
                 print(f"round {number + 1} {arm:12}{figures.per_s:8.1f}/s {figures.latency_ms:8.2f} ms", flush=True)
                 if number != WARM_ROUND:
-                    found[arm].append([figures.per_s, figures.latency_ms])
-    (folder / "figures.json").write_text(json.dumps(found))
+                    by_arm[arm].append([figures.per_s, figures.latency_ms])
+    (folder / "figures.json").write_text(json.dumps(by_arm))
 
 
 def _round(cluster: Cluster, folder: Path, plan: Mapping[str, Any], name: str, seconds: float) -> Figures:
@@ -64,10 +64,10 @@ def _round(cluster: Cluster, folder: Path, plan: Mapping[str, Any], name: str, s
     return harness_round(cluster, folder / name, {**plan, "topics": {name: spec}}, seconds)
 
 
-def _report(found: Mapping[str, list[list[float]]], rounds: int, seconds: float) -> None:
+def _report(by_arm: Mapping[str, list[list[float]]], rounds: int, seconds: float) -> None:
     rows, rates = [], []
     for at, label, digits in ((0, "transactions per second", 1), (1, "median latency, ms", 2)):
-        ours, theirs = ([figures[at] for figures in found[arm]] for arm in ("driver", "in process"))
+        ours, theirs = ([figures[at] for figures in by_arm[arm]] for arm in ("driver", "in process"))
         shares = ratios(ours, theirs)
         rates = rates or shares
         rows.append((label, spread(ours, digits), spread(theirs, digits), spread(shares, 3)))

@@ -24,7 +24,7 @@ ARMS = ("fencepost", "bare loop")
 WARM_ROUND = -1
 
 
-def one(cluster: Cluster, folder: Path, arm: str, plan: Mapping[str, Any], name: str, seconds: float) -> Figures:
+def measured_round(cluster: Cluster, folder: Path, arm: str, plan: Mapping[str, Any], name: str, seconds: float) -> Figures:
     """One round of one side on a topic of its own."""
     spec = plan["topics"]["t"]
     cluster.admin().create_topics({name: TopicSpec(**spec)})
@@ -38,18 +38,18 @@ def one(cluster: Cluster, folder: Path, arm: str, plan: Mapping[str, Any], name:
 
 def main(folder: Path, rounds: int, seconds: float) -> None:
     plans = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"), reverse=True)}
-    found: dict[str, Any] = {case: {arm: [] for arm in ARMS} | {"recording": []} for case in plans}
+    by_case: dict[str, Any] = {case: {arm: [] for arm in ARMS} | {"recording": []} for case in plans}
     with Local(**next(iter(plans.values()))["cluster"]["options"]).up(folder / "cluster", {}) as cluster:
         for number in range(WARM_ROUND, rounds):
             for case, plan in plans.items():
                 for arm in ARMS if number % 2 == 0 else ARMS[::-1]:
                     name = f"{case}-{arm.split()[0]}-{number}"
-                    figures = one(cluster, folder, arm, plan, name, seconds)
+                    figures = measured_round(cluster, folder, arm, plan, name, seconds)
                     print(f"round {number + 1} {case:22}{arm:10}{figures.per_s:8.1f}/s {figures.latency_ms:8.2f} ms", flush=True)
                     if number != WARM_ROUND:
-                        found[case][arm].append(dataclasses.asdict(figures))
-                found[case]["recording"].append(recording_us(plan, folder))
-    (folder / "figures.json").write_text(json.dumps(found))
+                        by_case[case][arm].append(dataclasses.asdict(figures))
+                by_case[case]["recording"].append(recording_us(plan, folder))
+    (folder / "figures.json").write_text(json.dumps(by_case))
 
 
 if __name__ == "__main__":

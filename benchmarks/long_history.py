@@ -48,7 +48,7 @@ class _Long:
 
     def write(self) -> None:
         with pq.ParquetWriter(self.folder / "history.parquet", self._era(0).schema, compression="zstd") as writer:
-            finals = [self._one(number, writer) for number in range(self.eras)]
+            finals = [self._write_era(number, writer) for number in range(self.eras)]
             for path in finals:
                 self._append(writer, self._later(pq.read_table(path).combine_chunks()))
 
@@ -75,7 +75,7 @@ class _Long:
             (self.folder / "plan.json").write_bytes((path / "plan.json").read_bytes())
         return pq.read_table(path / "history.parquet").combine_chunks()
 
-    def _one(self, number: int, writer: pq.ParquetWriter) -> Path:
+    def _write_era(self, number: int, writer: pq.ParquetWriter) -> Path:
         table = self._era(number)
         sizes = json.loads(table.filter(pc.equal(table["f"], "settle"))["detail"][0].as_py())
         table = self._shifted(table, number * self.era // self.processes)
@@ -85,9 +85,9 @@ class _Long:
         ended = pc.or_(pc.equal(table["f"], "settle"), pc.equal(table["f"], "final-read"))
         late = pc.or_(table["final"], ended)
         self._append(writer, table.filter(pc.invert(late)))
-        kept = table.filter(late) if last else table.filter(pc.and_(late, pc.invert(ended)))
+        rows = table.filter(late) if last else table.filter(pc.and_(late, pc.invert(ended)))
         path = self.scratch / f"final-{number}.parquet"
-        pq.write_table(self._final(kept) if last else kept, path)
+        pq.write_table(self._final(rows) if last else rows, path)
         return path
 
     def _append(self, writer: pq.ParquetWriter, table: pa.Table) -> None:

@@ -1,4 +1,4 @@
-"""What fencepost itself does for an operation, without any client: in a loop, with the real code."""
+"""The work of fencepost itself for an operation, without any client: in a loop, with the real code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fencepost.harness.planning.plan import workload_of
 OPERATIONS = 4000
 
 
-class Nobody:
+class NullClient:
     """A client that acknowledges every record at once and does nothing else."""
 
     library = "librdkafka"
@@ -37,7 +37,7 @@ class Nobody:
 def recording_us(plan: Mapping[str, Any], folder: Path) -> tuple[float, float]:
     """Medians per operation in microseconds: recording alone (its making, its invoke line, its completion line), and all
     that is ours (also the records' bytes, the delivery callbacks, the decision about the outcome)."""
-    workload, client = workload_of(plan), Nobody()
+    workload, client = workload_of(plan), NullClient()
     role = workload.roles()[0]
     writer = HistoryWriter(folder / "recording.jsonl", run=plan["run"])
     planned = workload.operations(role, partitions_of(plan), Random(0))

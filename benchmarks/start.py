@@ -25,16 +25,16 @@ STEPS = (
 def measure(*, rounds: int, seconds: float) -> None:
     """`seconds` is of no use here: the workload of every round lasts one second."""
     with tempfile.TemporaryDirectory(prefix="fencepost-start-") as temporary:
-        found = [_one(Path(temporary) / str(number)) for number in range(rounds)]
+        runs = [_run_once(Path(temporary) / str(number)) for number in range(rounds)]
     rows, before = [], [0.0] * rounds
     for name, what in STEPS:
-        at = [one[name] for one in found]
+        at = [times[name] for times in runs]
         rows.append((name, what, spread([b - a for a, b in zip(before, at, strict=True)], 2), spread(at, 2)))
         before = at
     show(f"start: a run of the default workload, {rounds} rounds", ("until", "what", "this step, s", "since the start, s"), rows)
 
 
-def _one(results: Path) -> dict[str, float]:
+def _run_once(results: Path) -> dict[str, float]:
     """One run up to its end; seconds from its start to each step."""
     began = time.monotonic()
     phases: list[tuple[str, float]] = []

@@ -58,9 +58,9 @@ def _generated(folder: Path, rounds: int) -> None:
     rows = []
     for size in SIZES:
         operations = write_run(folder / str(size), size)
-        found = [_judge(runner, watch, folder / str(size)) for _ in range(rounds)]
-        parts = [spread([one[part] for one in found], 2) for part in PARTS]
-        until = [one["merge"] + one["check"] for one in found]
+        times = [_judge(runner, watch, folder / str(size)) for _ in range(rounds)]
+        parts = [spread([figures[part] for figures in times], 2) for part in PARTS]
+        until = [figures["merge"] + figures["check"] for figures in times]
         rows.append((f"{size:,} ({operations:,})", *parts, spread(until, 2), spread([s / size * 1e6 for s in until], 0)))
     runner.close()
     header = ("transactions (operations)", "merge, s", "check, s", "report, s", "until verdict.json, s", "us per transaction")
@@ -77,8 +77,8 @@ def _judge(runner: Runner, watch: Watch, run_dir: Path) -> dict[str, float]:
 
 
 def _real(folder: Path, rounds: int, seconds: float) -> None:
-    found = [run_once(folder / f"real-{number}", seconds) for number in range(rounds)]
-    rows = [(name, spread([one[name] for one in found], 2)) for name in REAL]
+    times = [run_once(folder / f"real-{number}", seconds) for number in range(rounds)]
+    rows = [(name, spread([figures[name] for figures in times], 2)) for name in REAL]
     counts = [json.loads(next((folder / f"real-{n}").rglob("verdict.json")).read_text())["counts"] for n in range(rounds)]
     rows.append(("transactions judged", _range([count["transactions"] for count in counts])))
     show(f"verdict: `fencepost run --time {seconds:g} -n none`, {rounds} runs", ("from - to", "seconds"), rows)

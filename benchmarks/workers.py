@@ -51,19 +51,19 @@ def measure(*, rounds: int, seconds: float) -> None:
         inside = [sys.executable, "-m", "benchmarks.inside_workers", temporary, str(rounds), str(seconds)]
         root = Path(__file__).parents[1]
         subprocess.run(Local().sandbox(inside), check=True, cwd=root, stdin=subprocess.DEVNULL)
-        found = json.loads((folder / "figures.json").read_text())
+        by_test = json.loads((folder / "figures.json").read_text())
     for test in TESTS:
-        _report(test.name, found[test.name], rounds, seconds)
+        _report(test.name, by_test[test.name], rounds, seconds)
 
 
-def _report(name: str, found: Mapping[str, Any], rounds: int, seconds: float) -> None:
-    ours, bare = found["fencepost"], found["bare loop"]
+def _report(name: str, by_arm: Mapping[str, Any], rounds: int, seconds: float) -> None:
+    ours, bare = by_arm["fencepost"], by_arm["bare loop"]
     rows, per_row = [], {}
     for label, field, digits in ROWS:
         a, b = [figures[field] for figures in ours], [figures[field] for figures in bare]
         per_row[field] = ratios(a, b)
         rows.append((label, spread(a, digits), spread(b, digits), spread(per_row[field], 3)))
-    recording, everything = ([pair[at] for pair in found["recording"]] for at in (0, 1))
+    recording, everything = ([pair[at] for pair in by_arm["recording"]] for at in (0, 1))
     rows.append(("recording alone, in a loop, us", spread(recording), "", ""))
     rows.append(("all that is ours, in a loop, us", spread(everything), "", ""))
     title = f"{name}: {WRITERS} writers, {RECORDS} records an operation, {rounds} rounds of {seconds:g} s, taking turns"

@@ -34,17 +34,17 @@ _USERINFO = re.compile(r"(?<=://)(?<!abfs://)(?<!abfss://)(?<!wasb://)(?<!wasbs:
 
 
 def is_secret(key: str) -> bool:
-    """Whether a client setting of this name holds a secret (`sasl.password`, `ssl.key.pem`, ...)."""
+    """Return whether a client setting of this name holds a secret (`sasl.password`, `ssl.key.pem`, ...)."""
     return bool(_SECRET.search(key))
 
 
 def is_reference(value: object) -> bool:
-    """Whether a value only says where the real one lies."""
+    """Return whether a value only refers to the place of the real one."""
     return isinstance(value, str) and value.startswith(("env:", "file:"))
 
 
 def mistakes(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What is wrong with secrets among `settings`: pairs of a key and a sentence, which never quotes the value."""
+    """The mistakes about secrets among `settings`: pairs of a key and a sentence, which never quotes the value."""
     return [(key, wrong) for key, value in settings.items() if (wrong := _mistake(key, value))]
 
 
@@ -56,19 +56,19 @@ def judged(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def resolve(settings: Mapping[str, Any]) -> dict[str, Any]:
     """`settings` with the values that they refer to. Raises CampaignError with every variable or file that gives none."""
-    found, missing = {}, []
+    resolved, missing = {}, []
     for key, value in settings.items():
         try:
-            found[key] = _value(value) if is_reference(value) else value
+            resolved[key] = _value(value) if is_reference(value) else value
         except LookupError as error:
             missing.append(f"{key} = {value}: {error.args[0]}")
         else:
             if is_reference(value):  # whatever the setting is called: who refers to a value has a reason to
-                _remember(found[key])
+                _remember(resolved[key])
                 _variables.update([value.removeprefix("env:")] if value.startswith("env:") else [])
     if missing:
         raise CampaignError(missing)
-    return found
+    return resolved
 
 
 def mask(text: str) -> str:
@@ -84,8 +84,8 @@ def without_secrets(value: Any) -> Any:
     if isinstance(value, str):
         return mask(value)
     if isinstance(value, Mapping):
-        return {key: without_secrets(one) for key, one in value.items()}
-    return [without_secrets(one) for one in value] if isinstance(value, list | tuple) else value
+        return {key: without_secrets(entry) for key, entry in value.items()}
+    return [without_secrets(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
 def environment_without_secrets() -> dict[str, str]:
@@ -94,12 +94,12 @@ def environment_without_secrets() -> dict[str, str]:
 
 
 def has_userinfo(text: str) -> bool:
-    """Whether a text has a URL with a user, and perhaps a password, before its host."""
+    """Return whether a text has a URL with a user, and perhaps a password, before its host."""
     return bool(_USERINFO.search(text))
 
 
 def guard() -> None:
-    """From now on, nothing that ends this process or one of its threads is told with a secret in it."""
+    """Mask secrets, from now on, in the traceback of an exception that ends this process or a thread of it."""
 
     def tell(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
         sys.stderr.write(mask("".join(traceback.format_exception(kind, error, trace))))
@@ -140,20 +140,20 @@ def _mistake(key: str, value: Any) -> str:
 
 
 def _value(reference: str) -> str:
-    """What a reference refers to; of a file all but the last line's end. Raises LookupError with the reason."""
+    """The value that a reference refers to; of a file all but the last line's end. Raises LookupError with the reason."""
     kind, _, place = reference.partition(":")
     if kind == "env":
-        found = os.environ.get(place, "")
-        if not found:
+        value = os.environ.get(place, "")
+        if not value:
             raise LookupError(f"the environment variable {place} is {'empty' if place in os.environ else 'not set'}")
-        return found
+        return value
     try:
-        found = limited(Path(place).expanduser(), _MOST_BYTES).decode("utf-8").replace("\r\n", "\n")
+        value = limited(Path(place).expanduser(), _MOST_BYTES).decode("utf-8").replace("\r\n", "\n")
     except (OSError, UnicodeDecodeError) as error:
         raise LookupError(f"the file cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    if not found.strip():
+    if not value.strip():
         raise LookupError("the file is empty")
-    return found.removesuffix("\n").removesuffix("\r")
+    return value.removesuffix("\n").removesuffix("\r")
 
 
 def _remember(secret: str) -> None:

@@ -1,4 +1,4 @@
-"""Whether the clock of an image's Java can be set: the image needs libfaketime where distributions install it."""
+"""Settable clocks in containers: the image needs libfaketime where distributions install it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DATE = re.compile(r"\[(\d{4}-[-0-9T:.]+)\+0000\]")
 
 
 def trouble(client: Any, name: str, image: str, settings: dict[str, Any]) -> str:
-    """Why no clock can be set in containers of this image, found out by a trial in a container of this name; else empty."""
+    """The reason why no clock can be set in containers of this image, by a trial in a container of this name; else empty."""
     ahead = {"LD_PRELOAD": LIBRARY, "FAKETIME": "+86400", **ENVIRONMENT}
     try:
         done = run_to_end(client, name, image, _TRIAL, {**settings, "environment": ahead, "network_mode": "none"}, _TRIAL_S)

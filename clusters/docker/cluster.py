@@ -197,7 +197,7 @@ class DockerCluster(BrokerEnvironment):
         return Container(self._resources.client, self._name(node), image.name, argv, LogFile(self._log(node)), settings)
 
     def _limits(self) -> dict[str, Any]:
-        """What a broker's container may use; what it writes on a disk in memory counts too."""
+        """The limits of a broker's container; what it writes on a disk in memory counts too."""
         return {"mem_limit": f"{self._options.memory_mb + self._options.disk_mb}m", "nano_cpus": round(self._options.cpus * 1e9)}
 
     def _joined(self, node: str, mounts: list[Mount]) -> dict[str, Any]:
@@ -236,7 +236,7 @@ class DockerCluster(BrokerEnvironment):
         self._container(node).signal("SIGCONT")
 
     def process_state(self, node: str) -> str:
-        """Of the node's process; of a program beside it as long as that one lives."""
+        """The state of the node's process; of a program beside it as long as that lives."""
         program = self._programs.get(node)
         return (program.state() if program else "") or self._container(node).state()
 

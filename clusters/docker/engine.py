@@ -35,7 +35,7 @@ def connect() -> Any:
 
 
 def trouble() -> str:
-    """Why a cluster cannot live in Docker here; empty when it can."""
+    """The reason why a cluster cannot live in Docker here; empty when it can."""
     try:
         with opened() as client:
             info = client.info()
@@ -65,7 +65,7 @@ def opened() -> Iterator[Any]:
 
 
 def is_here() -> bool:
-    """Whether there may be a daemon at all: it is named, or the machine's own has a socket."""
+    """Return whether there may be a daemon at all: it is named, or the machine's own has a socket."""
     return bool(os.environ.get("DOCKER_HOST")) or _SOCKET.exists()
 
 

@@ -25,8 +25,8 @@ _MORE = ("/usr", "/nix", "/gnu")
 _ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "ssl", "localtime")
 _EMPTY = ("usr", "etc", "proc", "sys", "dev", "tmp", "run", "var", "home", "root")
 _INSTALLED = ("site-packages", "dist-packages")
-_KEPT = ("PATH", "LANG", "LANGUAGE", "TZ", "JAVA_HOME", "LD_LIBRARY_PATH")
-_KEPT_PREFIXES = ("PYTHON", "FENCEPOST_", "LC_")
+_PASSED_ON = ("PATH", "LANG", "LANGUAGE", "TZ", "JAVA_HOME", "LD_LIBRARY_PATH")
+_PASSED_ON_PREFIXES = ("PYTHON", "FENCEPOST_", "LC_")
 
 
 def ensure_image(client: Any) -> str:
@@ -55,8 +55,8 @@ def environment(variables: Mapping[str, str] | None = None) -> dict[str, str]:
     What this interpreter imports from is named, since the working directory is another.
     """
     given = os.environ if variables is None else variables
-    kept = {name: value for name, value in given.items() if name in _KEPT or name.startswith(_KEPT_PREFIXES)}
-    return {**kept, "PYTHONPATH": os.pathsep.join(map(str, _imported_paths())), "PYTHONDONTWRITEBYTECODE": "1"}
+    passed_on = {name: value for name, value in given.items() if name in _PASSED_ON or name.startswith(_PASSED_ON_PREFIXES)}
+    return {**passed_on, "PYTHONPATH": os.pathsep.join(map(str, _imported_paths())), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def python() -> str:
@@ -75,8 +75,8 @@ def _imported_paths() -> dict[Path, list[Path]]:
     directories = dict.fromkeys(Path(entry).resolve() for entry in sys.path)
     outside = [path for path in directories if path.is_dir() and not any(path.is_relative_to(prefix) for prefix in own)]
     places = module_places()
-    found = {path: imported(path, places) for path in outside}
-    return {path: paths for path, paths in found.items() if paths}
+    by_directory = {path: imported(path, places) for path in outside}
+    return {path: paths for path, paths in by_directory.items() if paths}
 
 
 def module_places() -> list[tuple[str, Path]]:
@@ -86,7 +86,7 @@ def module_places() -> list[tuple[str, Path]]:
 
 
 def imported(directory: Path, places: Iterable[tuple[str, Path]]) -> list[Path]:
-    """What of a directory on the search path is needed: the packages and files that were imported from it.
+    """The needed part of a directory on the search path: the packages and files that were imported from it.
 
     The working directory and the campaign's are on the path: mounted as a whole they would show all that is in them, which may be
     a home. A directory of installed packages is needed as a whole. A package of links (ours in a working copy) needs
@@ -102,10 +102,10 @@ def imported(directory: Path, places: Iterable[tuple[str, Path]]) -> list[Path]:
 
 
 def _places(module: Any, resolved: Callable[[str], str]) -> list[Path]:
-    """Where a module lies: its file, or the directories of a package without one."""
+    """The place of a module: its file, or the directories of a package without one."""
     try:
-        found = [module.__file__] if getattr(module, "__file__", None) else list(getattr(module, "__path__", ()))
-        return [Path(_resolved_file(os.path.abspath(place), resolved)) for place in found]
+        places = [module.__file__] if getattr(module, "__file__", None) else list(getattr(module, "__path__", ()))
+        return [Path(_resolved_file(os.path.abspath(place), resolved)) for place in places]
     except (TypeError, OSError, AttributeError):  # some objects in sys.modules are no modules
         return []
 
@@ -118,11 +118,11 @@ def _resolved_file(path: str, resolved: Callable[[str], str]) -> str:
 
 def outermost(paths: Iterable[Path]) -> list[Path]:
     """The paths without those that lie inside another of them, sorted."""
-    kept: list[Path] = []
+    outer: list[Path] = []
     for path in sorted(set(paths)):
-        if not any(path.is_relative_to(other) for other in kept):
-            kept.append(path)
-    return kept
+        if not any(path.is_relative_to(other) for other in outer):
+            outer.append(path)
+    return outer
 
 
 def _skeleton() -> bytes:

@@ -40,8 +40,11 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Image:
-    """An image for brokers. id: the digest of its content; origin: where it came from, as text.
+    """An image for brokers.
 
+    name: by which Docker knows it.
+    id: the digest of its content.
+    origin: where it came from, as text.
     flags: options for its Java; images of others log by log4j, which writes nothing without the image's own settings.
     """
 
@@ -75,10 +78,10 @@ def resolve(client: Any, kafka: str, named: str = "", on_progress: Progress = la
             if isinstance(given, Image)
             else _none(f"the image {named} is not here, and could not be pulled: {given}", kafka)
         )
-    found: Image | None = _present(client, f"{OURS}:{kafka}", "built here") or _present(client, f"{OFFICIAL}:{kafka}", "official")
-    if found is None and _present(client, BASE, "built here"):
-        found = _build(client, fetch(kafka, on_progress), BASE, on_progress)
-    pulled = found or _pulled(client, f"{OFFICIAL}:{kafka}", on_progress)
+    image: Image | None = _present(client, f"{OURS}:{kafka}", "built here") or _present(client, f"{OFFICIAL}:{kafka}", "official")
+    if image is None and _present(client, BASE, "built here"):
+        image = _build(client, fetch(kafka, on_progress), BASE, on_progress)
+    pulled = image or _pulled(client, f"{OFFICIAL}:{kafka}", on_progress)
     if isinstance(pulled, Image):
         return pulled
     return _none(f"there is no image of Kafka {kafka}: {OFFICIAL}:{kafka} could not be pulled: {pulled}", kafka)
@@ -86,12 +89,12 @@ def resolve(client: Any, kafka: str, named: str = "", on_progress: Progress = la
 
 def third_party(client: Any, name: str, what: str, on_progress: Progress = lambda _: None) -> Image:
     """An image of other brokers, pulled where it is not here. Raises CampaignError with what to do, and ClusterError."""
-    found = _present(client, name, "present") or _pulled(client, name, on_progress)
-    if not isinstance(found, Image):
+    image = _present(client, name, "present") or _pulled(client, name, on_progress)
+    if not isinstance(image, Image):
         remedy = f"docker pull {name}; for a machine without one, bring it over by docker save and docker load"
-        what_is_missing = f"the image of {what}, {name}, is not here, and could not be pulled: {found}"
+        what_is_missing = f"the image of {what}, {name}, is not here, and could not be pulled: {image}"
         raise CampaignError([f"{what_is_missing}. Where a registry can be reached: {remedy}"])
-    return found
+    return image
 
 
 def _none(what: str, kafka: str) -> Image:
@@ -100,10 +103,10 @@ def _none(what: str, kafka: str) -> Image:
 
 def _present(client: Any, name: str, origin: str) -> Image | None:
     try:
-        found = client.images.get(name)
+        docker_image = client.images.get(name)
     except ImageNotFound:
         return None
-    return Image(name, found.id, origin, () if _JARS in found.labels else _LOG4J)
+    return Image(name, docker_image.id, origin, () if _JARS in docker_image.labels else _LOG4J)
 
 
 def _pulled(client: Any, name: str, on_progress: Progress) -> Image | str:
@@ -141,7 +144,7 @@ def _ensure_base(client: Any, on_progress: Progress) -> str:
 
 
 def _is_up_to_date(client: Any) -> bool:
-    """Whether the base is here, with every package that it needs."""
+    """Return whether the base is here, with every package that it needs."""
     try:
         return bool(client.images.get(BASE).labels.get(_HELD) == _PACKAGES)
     except ImageNotFound:
@@ -201,10 +204,10 @@ def _build(client: Any, distribution: Distribution, base: str, on_progress: Prog
             raise ClusterError(
                 f"{name} could not be built on {base}: {line['error'].strip()} ({' / '.join(filter(None, output[-3:]))})"
             )
-    found = _present(client, name, "built here")
-    if found is None:
+    image = _present(client, name, "built here")
+    if image is None:
         raise ClusterError(f"Docker built {name} and does not have it")
-    return found
+    return image
 
 
 def _context(distribution: Distribution, base: str) -> io.BytesIO:

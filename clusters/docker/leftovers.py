@@ -33,7 +33,16 @@ _NOT_RUNNING = ("created", "exited", "dead", "removing")
 
 @dataclass(frozen=True)
 class Leftover:
-    """What one run has in Docker. `live`: the run may still be going on, so it is not to be touched; `user`: who says so."""
+    """The objects of a run in Docker.
+
+    sandbox: the label that they share.
+    run: the run's id.
+    live: the run may still be going on, so they are not to be touched.
+    user: what uses them, as text; empty for nothing.
+    containers: by name.
+    networks: by name.
+    volumes: by name.
+    """
 
     sandbox: str
     run: str
@@ -56,16 +65,16 @@ class Leftover:
 
 
 def find() -> list[Leftover]:
-    """What every run of this machine has in Docker now; nothing on a machine without Docker.
+    """The objects of every run of this machine in Docker now; none on a machine without Docker.
 
     Raises ClusterError when a daemon does not answer.
     """
     if not engine.is_here():
         return []
     with engine.opened() as client:
-        found = _labelled(client, engine.SANDBOX)
-    sandboxes = dict.fromkeys(item["Labels"][engine.SANDBOX] for items in found for item in items)
-    return [_leftover(sandbox, *(_of(sandbox, items) for items in found)) for sandbox in sandboxes]
+        by_kind = _labelled(client, engine.SANDBOX)
+    sandboxes = dict.fromkeys(item["Labels"][engine.SANDBOX] for items in by_kind for item in items)
+    return [_leftover(sandbox, *(_of(sandbox, items) for items in by_kind)) for sandbox in sandboxes]
 
 
 def remove(client: Any, sandbox: str) -> None:
@@ -116,7 +125,7 @@ def _leftover(
     labels = [item["Labels"] for item in items]
     running = [item["Names"][0].lstrip("/") for item in containers if item["State"] not in _NOT_RUNNING]
     lock = liveness.user_of_lock(labels[0].get(engine.DIRECTORY, ""))
-    user = user_of([one.get(engine.OWNER, "") for one in labels], lock, running, min(map(_age_s, items)))
+    user = user_of([label.get(engine.OWNER, "") for label in labels], lock, running, min(map(_age_s, items)))
     return Leftover(
         sandbox=sandbox,
         run=labels[0].get(engine.RUN, "?"),
@@ -129,10 +138,12 @@ def _leftover(
 
 
 def user_of(owners: Sequence[str], lock: str | None, running: Sequence[str], age_s: float) -> str:
-    """Who uses what one run has, empty for nobody.
+    """The user of what a run has, empty for none.
 
-    owners: identities of the run's processes. lock: who uses its directory, None when that is not known.
-    running: its containers that run. age_s: since the newest of it was made.
+    owners: identities of the run's processes.
+    lock: the user of its directory; None when that is not known.
+    running: its containers that run.
+    age_s: since the newest of it was made.
     """
     lives = [liveness.alive(owner) for owner in owners]
     if any(lives):
@@ -152,7 +163,7 @@ def _age_s(item: dict[str, Any]) -> float:
     made = item.get("Created", item.get("CreatedAt", ""))
     if isinstance(made, (int, float)):
         return time.time() - made
-    found = re.match(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)", str(made))
-    if not found:
+    match = re.match(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)", str(made))
+    if not match:
         return 0.0
-    return time.time() - datetime.fromisoformat(found[1] + found[2].replace("Z", "+00:00")).timestamp()
+    return time.time() - datetime.fromisoformat(match[1] + match[2].replace("Z", "+00:00")).timestamp()

@@ -140,11 +140,11 @@ class Network(LinkTable):
         return cast(T, literal_eval(self._helper(node).container.execute(argv, host_python.user())))
 
     def probe(self, pairs: Iterable[Pair]) -> dict[Pair, bool]:
-        """Whether a datagram sent now arrives, for all pairs at once; if not, after `probe_timeout_s`."""
+        """Return for each pair whether a datagram sent now arrives; for all at once, within `probe_timeout_s`."""
         return self._send(ProbeSeries(pairs, packets=2), self.probe_timeout_s()).arrived()
 
     def measure(self, pairs: Iterable[Pair], packets: int, size: int = 64, within_s: float = 1.0) -> dict[Pair, PacketTimes]:
-        """How long each of some datagrams took, for all pairs at once (`harness.api.Measurable`)."""
+        """The time that each of some datagrams took, for all pairs at once (`harness.api.Measurable`)."""
         return self._send(ProbeSeries(pairs, packets, size), within_s).times
 
     def _send(self, series: ProbeSeries, within_s: float) -> ProbeSeries:

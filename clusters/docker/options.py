@@ -23,5 +23,5 @@ class DockerOptions(TwoClusterOptions):
         unclear = [f'image = "{self.image}": one image cannot hold several versions; write {{version}} where the version belongs']
         one_for_all = self.image and "{version}" not in self.image
         small = [f"memory_mb = {self.memory_mb}: a heap of {self.heap_mb} MB needs {self.heap_mb + 128} or more"]
-        found = super().mistakes() + (unclear if one_for_all and len(self.all_versions()) > 1 else [])
-        return found + (small if self.memory_mb < self.heap_mb + 128 else [])
+        wrong = super().mistakes() + (unclear if one_for_all and len(self.all_versions()) > 1 else [])
+        return wrong + (small if self.memory_mb < self.heap_mb + 128 else [])

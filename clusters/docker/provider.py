@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ContainerProvider(ABC):
-    """What clusters in containers have in common, whatever the brokers are."""
+    """The common part of clusters in containers, whatever the brokers are."""
 
     runs_images: ClassVar[bool] = True
 

@@ -1,4 +1,4 @@
-"""What a run owns in Docker: a name, labels, and a network. All containers of a run have the labels of one sandbox."""
+"""The objects of a run in Docker: a name, labels, and a network. All containers of a run have the labels of one sandbox."""
 
 from __future__ import annotations
 

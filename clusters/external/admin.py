@@ -54,7 +54,7 @@ class ExternalAdmin(ExternalPlacementAdmin):
         self.connection.ask(f"create the topic {name}", lambda client: client.create_topics([topic], **how)[name])
 
     def _unready(self, topics: Mapping[str, TopicSpec]) -> str:
-        """Why topics cannot be used yet, as text; empty when they can."""
+        """The reason why topics cannot be used yet; empty when they can."""
         if behind := self.lagging(topics):  # also while the broker does not know the new topic yet
             return "; ".join(f"{name} {what}" for name, what in behind.items())
         partitions = [f"{name}-{number}" for name, spec in topics.items() for number in range(spec.partitions)]
@@ -112,7 +112,7 @@ class ExternalAdmin(ExternalPlacementAdmin):
     # ---- transactions
 
     def fence_producer(self, transactional_id: str) -> tuple[int, int]:
-        """By a producer of librdkafka's with this id; it does not tell its producer id and epoch: -1."""
+        """Fence by a librdkafka producer with this id; its producer id and epoch are not known: -1."""
         try:
             ck.Producer({**self.connection.settings(), "transactional.id": transactional_id}).init_transactions(REQUEST_S)
         except ck.KafkaException as error:
@@ -138,8 +138,8 @@ class ExternalAdmin(ExternalPlacementAdmin):
         """Ask each partition's leader once; without those that do not answer."""
         wanted = {ck.TopicPartition(*topic_and_number(partition)): spec for partition in partitions}
         replies = self.connection.client.list_offsets(wanted, isolation_level=_LEVELS[isolation], request_timeout=REQUEST_S)
-        found = {}
+        offsets = {}
         for partition, future in replies.items():
             with suppress(ck.KafkaException, FutureTimeout):
-                found[f"{partition.topic}-{partition.partition}"] = int(future.result(timeout=2 * REQUEST_S).offset)
-        return found
+                offsets[f"{partition.topic}-{partition.partition}"] = int(future.result(timeout=2 * REQUEST_S).offset)
+        return offsets

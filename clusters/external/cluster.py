@@ -119,11 +119,11 @@ class ExternalCluster(RunningInstances):
     def _wire_roles(self) -> WireRoles:
         """The brokers in service, for our own protocol code. Raises ClusterError with the reason when none lets us in."""
         settings, known = self._connection.settings(), {number: name for name, number in self._ids.items()}
-        found = {known.get(number, str(number)): (number, address) for number, address in self._connection.nodes().items()}
-        places = {name: guarded_address(address, settings) for name, (_, address) in found.items()}
+        by_name = {known.get(number, str(number)): (number, address) for number, address in self._connection.nodes().items()}
+        places = {name: guarded_address(address, settings) for name, (_, address) in by_name.items()}
         if problem := no_way_in(places.values()):
             raise ClusterError(f"the logs of {self.bootstrap()} cannot be read: {mask(problem)}")
-        return WireRoles({number: name for name, (number, _) in found.items()}, places, {})
+        return WireRoles({number: name for name, (number, _) in by_name.items()}, places, {})
 
     def unavailable(self, capability: type) -> str | None:
         if capability in CLIENT_CAPABILITIES:
@@ -142,13 +142,13 @@ class ExternalCluster(RunningInstances):
         self._processes.kill(self._client(node))
 
     def start(self, node: str) -> None:
-        """Nothing: a dead client is replaced by the harness, and brokers are not ours."""
+        """Do nothing: a dead client is replaced by the harness, and brokers are not ours."""
 
     def pid(self, node: str) -> int | None:
         return self._processes.pid(self._client(node))
 
     def answers(self, node: str) -> bool:
-        """Whether a broker is in service as the cluster says itself (a client: whether it lives)."""
+        """Return whether a broker is in service as the cluster says itself (a client: whether it lives)."""
         if node not in self._ids:
             return self._processes.pid(node) is not None
         try:

@@ -17,7 +17,7 @@ from fencepost.harness.secrets import judged, mask, resolve
 ANSWER_S = 10.0  # for the first answer
 REQUEST_S = 10.0
 _LOOK_S = 0.1
-_KEPT = 20  # errors
+_MOST_ERRORS = 20
 _EMERGENCIES = 0
 _HOPELESS = (ck.KafkaError._AUTHENTICATION, ck.KafkaError.SASL_AUTHENTICATION_FAILED, ck.KafkaError._SSL)
 OURS = ("bootstrap.servers", "metadata.broker.list", "client.id", "group.id", "transactional.id", "error_cb")
@@ -33,7 +33,7 @@ class Connection:
 
     def __init__(self, bootstrap: str, settings: Mapping[str, Any]) -> None:
         self.bootstrap = bootstrap
-        self._errors: deque[ck.KafkaError] = deque(maxlen=_KEPT)
+        self._errors: deque[ck.KafkaError] = deque(maxlen=_MOST_ERRORS)
         self._given = settings
         try:
             self.client = AdminClient({**self.settings(), "error_cb": self._errors.append})
@@ -41,7 +41,7 @@ class Connection:
             raise ClusterError(f"no client can be made for {bootstrap}: {_exception_text(error)}") from None
 
     def settings(self) -> dict[str, Any]:
-        """What connects a client of librdkafka, secrets looked up."""
+        """The settings that connect a client of librdkafka, secrets looked up."""
         quiet = {"log_level": _EMERGENCIES, "reconnect.backoff.max.ms": 1000}  # errors come by `error_cb`
         return {**quiet, **resolve(self._given), "bootstrap.servers": self.bootstrap, "client.id": "fencepost-admin"}
 
@@ -83,12 +83,12 @@ class RequestRefused(ClusterError):
 
     @property
     def by_the_cluster(self) -> bool:
-        """Whether a broker refused it, so that surely nothing was done."""
+        """Return whether a broker refused it, so that surely nothing was done."""
         return self.code > 0 and self.code != ck.KafkaError.REQUEST_TIMED_OUT
 
 
 def refusal(settings: Mapping[str, Any]) -> str:
-    """Why librdkafka makes no client of these settings, whatever their secrets and files; empty when it does."""
+    """The reason why librdkafka makes no client of these settings, whatever their secrets and files; empty when it does."""
     looked_at = {key: value for key, value in judged(settings).items() if not key.endswith(".location")}
     try:
         AdminClient({**looked_at, "log_level": 0})

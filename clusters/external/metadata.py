@@ -13,14 +13,19 @@ from fencepost.clusters.external.connection import REQUEST_S, Connection
 
 @dataclass(frozen=True)
 class ClusterMetadata:
-    """The base class of admin and roles. names: Kafka's node id -> our name of the broker; topics: those that the run made."""
+    """The base class of admin and roles.
+
+    connection: to the cluster.
+    names: Kafka's node id -> our name of the broker.
+    topics: those that the run made.
+    """
 
     connection: Connection
     names: Mapping[int, str]
     topics: tuple[str, ...] = ()
 
     def partitions(self, topic: str) -> list[Any]:
-        """As librdkafka describes them. Raises ClusterError."""
+        """The partitions of a topic, as librdkafka describes them. Raises ClusterError."""
         described = self.connection.ask(
             f"describe the topic {topic}",
             lambda client: client.describe_topics(ck.TopicCollection([topic]), request_timeout=REQUEST_S)[topic],
@@ -32,7 +37,7 @@ class ClusterMetadata:
 
 
 def has_leader(partition: Any) -> bool:
-    """Whether a described partition has a leader."""
+    """Return whether a described partition has a leader."""
     return partition.leader is not None and partition.leader.id >= 0
 
 

@@ -61,7 +61,9 @@ class ExternalOptions:
 
     def _own_mistakes(self) -> list[str]:
         wrong = [
-            f'bootstrap: "{one}" is not host:port' for one in self.bootstrap.split(",") if not _ADDRESS.fullmatch(one.strip())
+            f'bootstrap: "{address}" is not host:port'
+            for address in self.bootstrap.split(",")
+            if not _ADDRESS.fullmatch(address.strip())
         ]
         if not _PREFIX.fullmatch(self.prefix):
             wrong.append(f'prefix = "{self.prefix}": 1 to 100 letters, digits, dots, dashes and underscores')

@@ -25,11 +25,11 @@ class ExternalPlacementAdmin(ClusterMetadata):
     """The part of `Admin` that faults use."""
 
     def placements(self, partitions: Iterable[str] | None = None) -> dict[str, Placement]:
-        """Where each of these partitions is (None: those of the run's topics); one that does not exist is left out."""
+        """The placement of each of these partitions (None: those of the run's topics), without those that do not exist."""
         names = None if partitions is None else set(partitions)
         topics = self.topics if names is None else dict.fromkeys(topic_and_number(name)[0] for name in names)
-        found = {f"{topic}-{p.id}": self._placement(p) for topic in topics for p in self._partitions_if_any(topic)}
-        return {name: placement for name, placement in found.items() if names is None or name in names}
+        placements = {f"{topic}-{p.id}": self._placement(p) for topic in topics for p in self._partitions_if_any(topic)}
+        return {name: placement for name, placement in placements.items() if names is None or name in names}
 
     def in_service(self) -> tuple[str, ...]:
         return tuple(self.name(number) for number in sorted(self.connection.nodes()))
@@ -59,11 +59,11 @@ class ExternalPlacementAdmin(ClusterMetadata):
         raise ClusterError(f"{name} is a feature of the whole cluster, and not ours to change")
 
     def topic_ids(self, topic: str) -> dict[str, str]:
-        """By our own requests, since librdkafka asks one broker of its choice."""
+        """The topic's id by broker, read by our own requests, since librdkafka asks a single broker of its choice."""
         nodes, settings = self.connection.nodes(), self.connection.settings()
         places: dict[str, Place] = {self.name(number): guarded_address(address, settings) for number, address in nodes.items()}
-        if found := ask_all(lambda address: protocol.topic_ids(address, [topic]).get(topic, ""), places):
-            return found
+        if ids := ask_all(lambda address: protocol.topic_ids(address, [topic]).get(topic, ""), places):
+            return ids
         raise ClusterError(f"the id of {topic} is not told: no broker answers")
 
     def create_placed_topic(self, topic: str, replicas: Sequence[Sequence[str]], settings: Mapping[str, str]) -> None:
@@ -102,11 +102,11 @@ class ExternalPlacementAdmin(ClusterMetadata):
     def described(self, topic: str) -> dict[str, Any]:
         """Every setting of a topic that is in effect, the brokers' defaults included, as librdkafka describes it."""
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-        found: dict[str, Any] = self.connection.ask(
+        topic_settings: dict[str, Any] = self.connection.ask(
             f"read the settings of {topic}",
             lambda client: client.describe_configs([resource], request_timeout=REQUEST_S)[resource],
         )
-        return found
+        return topic_settings
 
     def _require_ours(self, topics: set[str]) -> None:
         if others := sorted(topics - set(self.topics)):

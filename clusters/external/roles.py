@@ -34,7 +34,7 @@ class ExternalRoles(ClusterMetadata):
 
     def _leader_of(self, name: str) -> str:
         topic, number = topic_and_number(name)
-        found = next((p for p in self.partitions(topic) if p.id == number), None)
-        if found is None or not has_leader(found):
-            raise ClusterError(f"{name} {'has no leader' if found else 'does not exist'}")
-        return self.name(found.leader.id)
+        partition = next((p for p in self.partitions(topic) if p.id == number), None)
+        if partition is None or not has_leader(partition):
+            raise ClusterError(f"{name} {'has no leader' if partition else 'does not exist'}")
+        return self.name(partition.leader.id)

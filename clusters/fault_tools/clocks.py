@@ -38,7 +38,7 @@ class Clocks:
             self._write(node)
 
     def environment(self, node: str) -> dict[str, str]:
-        """What a node's process needs in its environment."""
+        """The environment that a node's process needs."""
         return {"LD_PRELOAD": self._library, "FAKETIME_TIMESTAMP_FILE": str(self._of[node]), **ENVIRONMENT}
 
     def set(self, nodes: Iterable[str], ahead_s: float) -> None:
@@ -56,7 +56,7 @@ class Clocks:
 
 
 def measured_offset_s(address: Address, log: Callable[[], str]) -> float | None:
-    """How many seconds a broker's wall clock is ahead of ours; None when it logs nothing.
+    """The seconds by which a broker's wall clock is ahead of ours; None when it logs nothing.
 
     The broker gets a request that is too long, and logs that with its date. log: reads its log. A busy broker logs late, which
     makes its clock seem to be ahead; so the request is repeated until two offsets agree, and the least counts.

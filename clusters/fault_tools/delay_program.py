@@ -38,7 +38,7 @@ class Delay:
     dropped: int = 0
 
     def departure_s(self, now_s: float, size: int) -> float | None:
-        """When a packet that arrives now may pass; None when the link's queue is full."""
+        """The time when a packet that arrives now may pass; None when the link's queue is full."""
         self.seen += 1
         start_s = max(now_s, self.free_s)
         if start_s - now_s > FULL_S:

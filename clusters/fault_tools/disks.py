@@ -26,8 +26,8 @@ class NodeDisks(Protocol):
 
 def free(directory: Path) -> int:
     """Bytes that are free on a directory's disk."""
-    found = os.statvfs(directory)
-    return found.f_bavail * found.f_frsize
+    status = os.statvfs(directory)
+    return status.f_bavail * status.f_frsize
 
 
 def fill(directory: Path) -> None:

@@ -12,7 +12,7 @@ from fencepost.harness.api import ClusterError, Pair
 
 
 class DropTable(ABC):
-    """Which pairs are dropped or lose packets now, by rules at some node. Safe to use from several threads.
+    """The table of pairs that are dropped or lose packets now, by rules at some node. Safe to use from several threads.
 
     A rule leaves the table only when it was deleted: a deletion that fails raises ClusterError, and the next call tries it again.
     """
@@ -116,8 +116,8 @@ class DropTable(ABC):
             wanted = list(pairs)
             rules = {pair: self._rules[pair] for pair in wanted if pair in self._rules}
             live = {node: self._counters(node) for node in self._rule_nodes(rules)}
-            found = {pair: live[self._rule_node(*pair)].get(handle) for pair, handle in rules.items()}
-            return {pair: now[-1] if (now := found.get(pair)) else self._drop_counts.get(pair, 0) for pair in wanted}
+            counters = {pair: live[self._rule_node(*pair)].get(handle) for pair, handle in rules.items()}
+            return {pair: now[-1] if (now := counters.get(pair)) else self._drop_counts.get(pair, 0) for pair in wanted}
 
     def _rule_nodes(self, pairs: Iterable[Pair]) -> list[str]:
         return list(dict.fromkeys(self._rule_node(*pair) for pair in pairs))

@@ -26,20 +26,20 @@ _DIRECTORIES = ("/usr/lib", "/usr/lib64", "/usr/local/lib")
 
 def library() -> Path | None:
     """libfaketime for programs with threads, wherever it is installed."""
-    found = [path for directory in _DIRECTORIES for pattern in (NAME, f"*/{NAME}") for path in Path(directory).glob(pattern)]
-    return found[0] if found else None
+    paths = [path for directory in _DIRECTORIES for pattern in (NAME, f"*/{NAME}") for path in Path(directory).glob(pattern)]
+    return paths[0] if paths else None
 
 
 def trouble() -> str:
-    """Why no process's clock can be set here, found out by a trial; else empty."""
-    found = library()
-    if found is None:
+    """The reason why no process's clock can be set here, by a trial; else empty."""
+    path = library()
+    if path is None:
         return f"no libfaketime found below {', '.join(_DIRECTORIES)}: {REMEDY}"
-    env = {"LD_PRELOAD": str(found), "FAKETIME": "+3600", **ENVIRONMENT}
+    env = {"LD_PRELOAD": str(path), "FAKETIME": "+3600", **ENVIRONMENT}
     done = subprocess.run(["date", "+%s"], env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     output = done.stdout.strip()
     works = output.isdigit() and int(output) - time.time() > 3000  # a library that cannot be preloaded is ignored with a message
-    return "" if works else f"{found} does not set the clock of `date`: {done.stderr.strip() or output}"
+    return "" if works else f"{path} does not set the clock of `date`: {done.stderr.strip() or output}"
 
 
 def write_offset(file: Path, ahead_s: float) -> None:

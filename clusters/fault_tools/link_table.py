@@ -15,7 +15,7 @@ from fencepost.harness.api import ClusterError, PacketTimes, Pair
 
 
 class LinkTable(DropTable):
-    """Which pairs are dropped, lose packets or are slow now. Safe to use from several threads."""
+    """The table of pairs that are dropped, lose packets or are slow now. Safe to use from several threads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class LinkTable(DropTable):
 
     @abstractmethod
     def probe(self, pairs: Iterable[Pair]) -> dict[Pair, bool]:
-        """Whether a datagram of each pair, sent now, arrives within `probe_timeout_s`."""
+        """Return for each pair whether a datagram sent now arrives within `probe_timeout_s`."""
 
     @abstractmethod
     def measure(self, pairs: Iterable[Pair], packets: int, size: int = 64, within_s: float = 1.0) -> dict[Pair, PacketTimes]:
@@ -78,7 +78,7 @@ class LinkTable(DropTable):
             return self._delay_counts.pop(number)
 
     def probe_timeout_s(self) -> float:
-        """How long to wait for a probe: longer while a link is slow."""
+        """The time to wait for a probe: longer while a link is slow."""
         with self._lock:
             return PROBE_S + sum(self._longest_delay_s.values())
 

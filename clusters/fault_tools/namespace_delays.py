@@ -28,5 +28,5 @@ class NamespaceDelays(DelayProcess):
 
 def missing_capabilities() -> dict[str, str]:
     """Names of the capabilities that the present network namespace lacks, found out by a trial, each with the reason."""
-    found = {Losable.__name__: packet_rules.loss_trouble(), Slowable.__name__: queue_rules.trouble()}
-    return {name: reason for name, reason in found.items() if reason}
+    reasons = {Losable.__name__: packet_rules.loss_trouble(), Slowable.__name__: queue_rules.trouble()}
+    return {name: reason for name, reason in reasons.items() if reason}

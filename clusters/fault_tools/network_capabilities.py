@@ -19,7 +19,7 @@ class NetworkCapabilities(ABC):
         """The network. Raises ClusterError where there is none."""
 
     def _missing_in_network(self, capability: type) -> str | None:
-        """Why the network cannot do this, or None."""
+        """The reason why the network cannot do this, or None."""
         if capability not in NETWORK_CAPABILITIES:
             return None
         return self._usable_network().missing_capabilities().get(capability.__name__)

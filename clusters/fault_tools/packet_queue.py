@@ -99,10 +99,10 @@ def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _packet(body: bytes) -> Packet:
-    found, rest = {}, body[_GENERAL.size :]
+    attributes, rest = {}, body[_GENERAL.size :]
     while rest:
         length, kind = _ATTRIBUTE.unpack_from(rest)
-        found[kind] = rest[_ATTRIBUTE.size : length]
+        attributes[kind] = rest[_ATTRIBUTE.size : length]
         rest = rest[(length + 3) & ~3 :]
-    header = found[_PAYLOAD]
-    return Packet(found[_HEADER][:4], socket.inet_ntoa(header[12:16]), int.from_bytes(header[2:4], "big"))
+    header = attributes[_PAYLOAD]
+    return Packet(attributes[_HEADER][:4], socket.inet_ntoa(header[12:16]), int.from_bytes(header[2:4], "big"))

@@ -63,7 +63,7 @@ def counters() -> dict[int, tuple[int, int]]:
 
 
 def loss_trouble() -> str:
-    """Why a share of packets cannot be dropped in the present namespace, found out by a trial rule; else empty."""
+    """The reason why a share of packets cannot be dropped in the present namespace, by a trial rule; else empty."""
     try:
         delete_rule(add_rule("0.0.0.1", 0.5))
     except Exception as error:  # noqa: BLE001 - netlink has errors of its own

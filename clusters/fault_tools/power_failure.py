@@ -30,6 +30,6 @@ class PowerFailure(KafkaCluster):
             raise ClusterError(f"what {node} had not fsynced could not be thrown away: {e}") from e
 
     def _missing_power_failure(self, capability: type) -> str | None:
-        """Why a power failure cannot be imitated, or None; None for every other capability."""
+        """The reason why a power failure cannot be imitated, or None; None for every other capability."""
         flush = unsynced_data.flush_setting([self._settings, *self._topic_settings]) if capability is Powered else ""
         return f"with {flush} Kafka syncs more than it notes in its checkpoints" if flush else None

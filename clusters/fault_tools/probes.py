@@ -91,12 +91,15 @@ class ProbePorts:
         return self._received.get(series, [])[known:]
 
     def close(self) -> None:
-        for one in self.sockets:
-            one.close()
+        for udp_socket in self.sockets:
+            udp_socket.close()
 
 
 class ProbeSeries:
-    """The same number of datagrams over each of some links (pairs); `times` is when they arrived, so far."""
+    """A series of datagrams, as many over each link (pair).
+
+    times: the time (ms) that each datagram took, by link; None: not arrived so far.
+    """
 
     def __init__(self, pairs: Iterable[Pair], packets: int, size: int = 64) -> None:
         self.name, self.packets, self.size = new_name(), packets, size
@@ -125,5 +128,5 @@ class ProbeSeries:
         return all(None not in times for times in self.times.values())
 
     def arrived(self) -> dict[Pair, bool]:
-        """Whether any datagram of each pair has arrived."""
-        return {pair: any(one is not None for one in times) for pair, times in self.times.items()}
+        """Return for each pair whether any datagram has arrived."""
+        return {pair: any(time_ms is not None for time_ms in times) for pair, times in self.times.items()}

@@ -29,7 +29,7 @@ def add_rule(address: str) -> int:
 
 
 def trouble() -> str:
-    """Why packets cannot be delayed in the present namespace, found out by a trial; else empty."""
+    """The reason why packets cannot be delayed in the present namespace, by a trial; else empty."""
     try:
         packet_queue.PacketQueue(packet_queue.TRIAL).close()
         open_chain()

@@ -1,4 +1,4 @@
-"""What a power failure leaves of a node's data: everything that was fsynced, and nothing else.
+"""The data of a node after a power failure: everything that was fsynced, and nothing else.
 
 Kafka leaves fsync to the kernel, so a broker's last records may lie in memory only for half a minute. It syncs a segment when the
 next one begins, and notes in `recovery-point-offset-checkpoint` up to where a partition is surely on disk. The worst that may
@@ -51,7 +51,7 @@ def recovery_points(checkpoint: Path) -> dict[str, int]:
 
 def flush_setting(settings: Iterable[Mapping[str, str]]) -> str:
     """The first setting that makes Kafka sync by itself, as `name=value`; empty when there is none."""
-    return next((f"{name}={value}" for one in settings for name, value in one.items() if FLUSHES.fullmatch(name)), "")
+    return next((f"{name}={value}" for table in settings for name, value in table.items() if FLUSHES.fullmatch(name)), "")
 
 
 def _truncate(partition: Path, synced: int) -> tuple[int, int]:
@@ -78,7 +78,7 @@ def _truncate(partition: Path, synced: int) -> tuple[int, int]:
 
 
 def _batches(segment: Path) -> Iterator[tuple[int, int, int]]:
-    """Of each whole batch: where it ends in the file, its first offset, and the offset after its last."""
+    """The end in the file, the first offset and the offset after the last, of each whole batch."""
     with segment.open("rb") as file:
         data = file.read()
     position = 0

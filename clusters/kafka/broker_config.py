@@ -52,8 +52,8 @@ def properties(
 
 def fixed_settings(acls: bool) -> frozenset[str]:
     """The settings that `properties` sets whatever is asked for."""
-    one = PlannedNode("n1", 1, ("broker", "controller"), {CLIENT: ("", 0), CONTROLLER: ("", 0)})
-    return frozenset(properties(one, [one], {}, Path(), acls))
+    node = PlannedNode("n1", 1, ("broker", "controller"), {CLIENT: ("", 0), CONTROLLER: ("", 0)})
+    return frozenset(properties(node, [node], {}, Path(), acls))
 
 
 def write_properties(path: Path, values: Mapping[str, str]) -> None:

@@ -13,7 +13,13 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Setting:
-    """One broker setting. `spare` marks a number that shrinks with few brokers: so many of them may be away."""
+    """A broker setting.
+
+    name: Kafka's.
+    value: with enough brokers.
+    reason: for the value.
+    spare: the brokers that may be away, where the value is a number that shrinks with few brokers; None: it does not shrink.
+    """
 
     name: str
     value: str
@@ -54,7 +60,7 @@ DEFAULTS = (
 
 
 def broker_settings(brokers: int, overrides: Mapping[str, Any]) -> dict[str, str]:
-    """What every broker and controller gets, names to values; `overrides` win."""
+    """The settings of every broker and controller, names to values; `overrides` win."""
     settings = {row.name: _value(row, brokers) for row in DEFAULTS}
     return settings | {name: _text(value) for name, value in overrides.items()}
 

@@ -39,7 +39,7 @@ Change = Callable[[str, Callable[[Place], None]], None]  # what failed, in words
 
 
 def listener_properties(listener: str) -> dict[str, str]:
-    """What server.properties needs beside the listeners' protocols, for an authorizer and clients with a password."""
+    """The server.properties beside the listeners' protocols for an authorizer and clients with a password."""
     own = f"listener.name.{listener.lower()}"
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     return {
@@ -51,7 +51,11 @@ def listener_properties(listener: str) -> dict[str, str]:
 
 
 class ClientRights:
-    """What clients may do. brokers: where they are asked; change: asks one that answers. Safe to use from several threads."""
+    """The rights of clients. Safe to use from several threads.
+
+    brokers: the addresses of those that are asked for the rights.
+    change: asks a broker that answers for a change.
+    """
 
     def __init__(self, brokers: Mapping[str, Place], change: Change) -> None:
         self._brokers, self._change = brokers, change
@@ -60,17 +64,17 @@ class ClientRights:
         self._revoked: dict[int, tuple[Right, ...]] = {}
 
     def rights(self) -> dict[str, tuple[Right, ...]]:
-        """As each broker that answers has them."""
+        """The rights of clients as each broker that answers has them."""
         return ask_all(lambda address: protocol_acls.rights(address, PRINCIPAL, _ASK_S), self._brokers)
 
     def restored(self) -> str:
         """Give clients all that they have from the start; what is not so yet at some broker, in words."""
-        found = self.rights()
-        behind = [name for name in self._brokers if set(found.get(name, ())) != set(GRANTED)]
+        known = self.rights()
+        behind = [name for name in self._brokers if set(known.get(name, ())) != set(GRANTED)]
         if not behind:
             return ""
         try:
-            self._restore({one for some in found.values() for one in some if one.permission == "deny"})
+            self._restore({right for some in known.values() for right in some if right.permission == "deny"})
         except ClusterError as error:
             return str(error)
         return f"rights not known to {', '.join(behind)}"
@@ -79,10 +83,10 @@ class ClientRights:
         """See `harness.api.Authorizing`."""
         taken = tuple(Right("allow", operation, resource, name) for name in names)
         with self._lock:
-            if again := [one for one in taken for some in self._revoked.values() if one in some]:
+            if again := [right for right in taken for some in self._revoked.values() if right in some]:
                 raise ClusterError(f"the right to {again[0].what} has been taken away already")
-            for one in taken:
-                self._set(one, there=False)
+            for right in taken:
+                self._set(right, there=False)
             self._numbers += 1
             self._revoked[self._numbers] = taken
             return self._numbers
@@ -90,8 +94,8 @@ class ClientRights:
     def regrant(self, number: int) -> None:
         """See `harness.api.Authorizing`."""
         with self._lock:
-            for one in self._revoked.get(number, ()):
-                self._set(one, there=True)
+            for right in self._revoked.get(number, ()):
+                self._set(right, there=True)
             self._revoked.pop(number, None)
 
     def _restore(self, denied: Collection[Right]) -> None:

@@ -153,12 +153,13 @@ class KafkaCluster(RunningInstances, ABC):
         return transaction_listing(self._roles, partitions)
 
     def connect_duties(self) -> Mapping[str, ConnectDuties]:
-        groups = [(one.roles(), name) for one in (self, self.second) if one for name in one.groups if CONNECT_GROUP.search(name)]
+        clusters = [cluster for cluster in (self, self.second) if cluster]
+        groups = [(cluster.roles(), name) for cluster in clusters for name in cluster.groups if CONNECT_GROUP.search(name)]
         if not groups:
             raise ClusterError("no worker of Kafka Connect runs here")
         nodes = {path.read_text(): path.parent.name for path in self._data.glob("c*/rest")}
-        found = {url: one for roles, group in groups for url, one in duties(roles, group).items()}
-        return {nodes[url]: one for url, one in found.items() if url in nodes}
+        by_url = {url: worker_duties for roles, group in groups for url, worker_duties in duties(roles, group).items()}
+        return {nodes[url]: worker_duties for url, worker_duties in by_url.items() if url in nodes}
 
     def partitions_of(self, topic: str) -> Sequence[str]:
         return members.partition_names(self._roles, topic)
@@ -216,11 +217,11 @@ class KafkaCluster(RunningInstances, ABC):
 
     def _missing_brokers(self) -> str:
         """The brokers that are not in service for all of their cluster, as text; empty when there is none."""
-        found = (members.missing_brokers(one.roles()) for one in (self, self.second) if one)
-        return ", ".join(filter(None, found))
+        missing = (members.missing_brokers(cluster.roles()) for cluster in (self, self.second) if cluster)
+        return ", ".join(filter(None, missing))
 
     def _setup_problem(self) -> str:
-        """Why the cluster-wide settings, or Kafka's internal topics, are not there yet; else empty."""
+        """The reason why the cluster-wide settings, or Kafka's internal topics, are not there yet; else empty."""
         return members.setup_problem(self.request_address(self.brokers[0]), self._settings)
 
     def _wait(self, limit_s: float, what: str, problem: Callable[[], str], once_more: Iterable[str] = ()) -> None:
@@ -317,7 +318,7 @@ class KafkaCluster(RunningInstances, ABC):
             self._wait(_HEAL_S, "the clients' rights", self._rights.restored)
 
     def answers(self, node: str) -> bool:
-        """Whether a broker answers a Kafka request right now (a client: whether it lives)."""
+        """Return whether a broker answers a Kafka request right now (a client: whether it lives)."""
         if self.pid(node) is None:
             return False
         return protocol.answers(self.request_address(node)) if node in self._planned else True

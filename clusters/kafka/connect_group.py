@@ -1,4 +1,4 @@
-"""Who does what among Connect's workers: their group's assignment, as its coordinator has it (KIP-415).
+"""The duties of Connect's workers: their group's assignment, as its coordinator has it (KIP-415).
 
 Layouts: `ConnectProtocol` and `IncrementalCooperativeConnectProtocol` of Kafka Connect inside DescribeGroups.
 """

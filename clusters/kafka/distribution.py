@@ -62,14 +62,14 @@ def fetch(
 
 def installed() -> list[Distribution]:
     """Every complete distribution in the cache, oldest version first; those without a manifest that can be read are left out."""
-    found = [_distribution(one) for one in _store().all() if not refusal(one.directory.name)]
-    return sorted(found, key=lambda one: numbers(one.version))
+    distributions = [_distribution(manifest) for manifest in _store().all() if not refusal(manifest.directory.name)]
+    return sorted(distributions, key=lambda distribution: numbers(distribution.version))
 
 
 def cached(version: str) -> Distribution | None:
     """The complete distribution of a version in the cache; None where there is none whose manifest can be read."""
-    found = None if refusal(version) else _store().complete(version)
-    return _distribution(found) if found else None
+    manifest = None if refusal(version) else _store().complete(version)
+    return _distribution(manifest) if manifest else None
 
 
 def verify(version: str) -> list[str]:
@@ -78,7 +78,7 @@ def verify(version: str) -> list[str]:
 
 
 def kafka_dir() -> Path:
-    """Where the versions of Kafka lie."""
+    """The directory of the versions of Kafka."""
     return cache_dir() / "kafka"
 
 
@@ -86,5 +86,5 @@ def _store() -> Store:
     return Store(kafka_dir(), "Kafka", "fencepost cluster fetch {}")
 
 
-def _distribution(found: Manifest) -> Distribution:
-    return Distribution(found.directory.name, found.directory, found.files)
+def _distribution(manifest: Manifest) -> Distribution:
+    return Distribution(manifest.directory.name, manifest.directory, manifest.files)

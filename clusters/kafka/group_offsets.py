@@ -29,22 +29,22 @@ def committed_offsets(
     places = [TopicPartition(topic, int(number)) for topic, _, number in (name.rpartition("-") for name in partitions)]
     consumer = Consumer({**settings, **_OWN, "group.id": group})
     try:
-        found = _answer(consumer, group, places, request_s)
+        offsets = _answer(consumer, group, places, request_s)
     finally:
         consumer.close()
-    return {f"{place.topic}-{place.partition}": place.offset if place.offset >= 0 else None for place in found}
+    return {f"{place.topic}-{place.partition}": place.offset if place.offset >= 0 else None for place in offsets}
 
 
 def _answer(consumer: Consumer, group: str, places: list[TopicPartition], request_s: float) -> list[TopicPartition]:
     for attempt in range(_TRIES):
         try:
-            found: list[TopicPartition] = consumer.committed(places, timeout=request_s)
-            if failed := next((place.error for place in found if place.error), None):
+            offsets: list[TopicPartition] = consumer.committed(places, timeout=request_s)
+            if failed := next((place.error for place in offsets if place.error), None):
                 raise KafkaException(failed)
         except KafkaException as error:
             if attempt + 1 == _TRIES:
                 raise ClusterError(f"the committed offsets of group {group} cannot be read: {error}") from error
             time.sleep(_PAUSE_S)
         else:
-            return found
+            return offsets
     return []

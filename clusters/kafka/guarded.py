@@ -62,7 +62,7 @@ def guarded_address(place: str, settings: Mapping[str, Any]) -> GuardedAddress:
 
 
 def no_way_in(addresses: Iterable[GuardedAddress]) -> str:
-    """Why none of the brokers takes a connection; empty when one does."""
+    """The reason why none of the brokers takes a connection; empty when any does."""
     problem = "there is no broker"
     for address in addresses:
         try:
@@ -145,7 +145,7 @@ class Scram:
         return f"{without_proof},p={base64.b64encode(proof).decode()}".encode()
 
     def verify(self, answer: bytes) -> None:
-        """Whether it is the server that knows the password. Raises WireError."""
+        """Check that the server knows the password. Raises WireError."""
         given = base64.b64decode(_attributes(answer).get("v", ""))
         if not hmac.compare_digest(given, self._signature):
             raise WireError("the broker's signature is wrong: it does not know the password")
@@ -155,4 +155,4 @@ class Scram:
 
 
 def _attributes(message: bytes) -> dict[str, str]:
-    return {one[0]: one[2:] for one in message.decode().split(",") if one[1:2] == "="}
+    return {attribute[0]: attribute[2:] for attribute in message.decode().split(",") if attribute[1:2] == "="}

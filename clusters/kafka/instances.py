@@ -20,7 +20,7 @@ class RunningInstances:
         """The nodes of all instances, and whether each is to run; and what can be set of them."""
         with self._changing:
             self._states = dict(states)
-            self._instance_settings = {node: dict(one) for node, one in (settings or {}).items()}
+            self._instance_settings = {node: dict(own) for node, own in (settings or {}).items()}
 
     def setting(self, node: str, name: str) -> str:
         with self._changing:

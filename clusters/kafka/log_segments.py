@@ -1,4 +1,4 @@
-"""What a node's log segments hold, record by record: the witness of what was appended, and with which sequence number.
+"""The content of a node's log segments, record by record: the witness of what was appended, and with which sequence number.
 
 Reads record batches of version 2 (KIP-98), as every broker since 0.11 writes them. Of a compressed batch only its head is read;
 `batch_records` unpacks gzip.
@@ -66,7 +66,7 @@ def last_offset(batch: bytes) -> int:
 
 
 def is_transactional(batch: bytes) -> bool:
-    """Whether the records of a batch belong to a transaction."""
+    """Return whether the records of a batch belong to a transaction."""
     return bool(_BATCH.unpack_from(batch)[5] & _TRANSACTIONAL)
 
 

@@ -55,18 +55,18 @@ class SecondKafka:
 
 def partition_names(roles: WireRoles, topic: str) -> list[str]:
     """The partitions of a topic. Raises ClusterError."""
-    return [one.name for one in roles.partitions().values() if one.topic == topic]
+    return [partition.name for partition in roles.partitions().values() if partition.topic == topic]
 
 
 def leaders_log(roles: WireRoles, partition: str) -> list[LogRecord]:
     """All of a partition, as its leader has it. Raises ClusterError."""
-    found = roles.partitions().get(partition)
-    if found is None:
+    described = roles.partitions().get(partition)
+    if described is None:
         raise ClusterError(f"{partition} is not there, or may not be seen")
     try:
-        address = roles.brokers[roles.leader(found.topic, found.number)]
-        (start,) = protocol.list_offsets(address, [found], when=protocol.EARLIEST, committed=False).values()
-        return list(read_log(address, found, start))
+        address = roles.brokers[roles.leader(described.topic, described.number)]
+        (start,) = protocol.list_offsets(address, [described], when=protocol.EARLIEST, committed=False).values()
+        return list(read_log(address, described, start))
     except (OSError, ValueError) as e:
         raise ClusterError(f"the log of {partition} could not be read: {e}") from e
 

@@ -41,9 +41,9 @@ def wipe(directory: Path) -> None:
         elif path.name not in _RETAINED:
             path.unlink()
     meta = directory / META
-    found = re.search(r"^node\.id=(\d+)$", meta.read_text(), re.MULTILINE)
-    assert found, f"{meta} names no node"
-    meta.write_text(with_ids(meta.read_text(), int(found[1]), kafka_uuid()))
+    match = re.search(r"^node\.id=(\d+)$", meta.read_text(), re.MULTILINE)
+    assert match, f"{meta} names no node"
+    meta.write_text(with_ids(meta.read_text(), int(match[1]), kafka_uuid()))
 
 
 def stored_bytes(directory: Path) -> int:

@@ -1,4 +1,4 @@
-"""Which nodes a cluster has, and where each listens: a pure plan, apart from asking the kernel for free ports."""
+"""The nodes of a cluster and their listeners: a pure plan, apart from asking the kernel for free ports."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def nodes(brokers: int, controllers: int, listen: Listen, second_brokers: int = 
     second = [
         _node(f"s{i + 1}", _FIRST_OF_SECOND + i, ("broker", "controller"), *listen(_SECOND, i + 1)) for i in range(second_brokers)
     ]
-    return planned + [replace(one, cluster=SECOND) for one in second]
+    return planned + [replace(node, cluster=SECOND) for node in second]
 
 
 def client_address(number: int) -> str:

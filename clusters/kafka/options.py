@@ -26,7 +26,7 @@ NO_SETTABLE_CLOCK = "brokers read their machine's clock; let theirs be set: skew
 
 @dataclass(frozen=True, kw_only=True)
 class KafkaOptions:
-    """What is to be started. Raises CampaignError with every mistake."""
+    """The options of a Kafka cluster. Raises CampaignError with every mistake."""
 
     brokers: Annotated[int, Between(1, MOST_BROKERS)] = 3  # n1, n2, ...
     kafka: str = "4.3.0"  # any released version, fetched once
@@ -44,7 +44,7 @@ class KafkaOptions:
             raise CampaignError(mistakes)
 
     def mistakes(self) -> list[str]:
-        """What is wrong with the options, a sentence each."""
+        """The mistakes in the options, a sentence each."""
         outside = out_of_bounds(self)
         names = [] if outside else sorted(self.nodes())
         lost = [f"versions.{node}: no such node; there are {', '.join(names)}" for node in self.versions if node not in names]
@@ -69,19 +69,19 @@ class KafkaOptions:
         if unchecked:
             return [], unchecked
         given = (("settings", self.settings, "broker"), ("topic", topic, "topic"))
-        found = [(table, name, text) for table, settings, kind in given for name, text in refused(settings, kind, known)]
+        refusals = [(table, name, text) for table, settings, kind in given for name, text in refused(settings, kind, known)]
         formatted_by = self.all_versions()[0]
         if self.features and (text := refused_features(formatted_by, tuple(self.features.items()))):
             named = sorted((name for name in self.features if name in text), key=text.index)
-            found.append(("features", (named or [*self.features])[0], text))
-        return found, ""
+            refusals.append(("features", (named or [*self.features])[0], text))
+        return refusals, ""
 
     def missing(self) -> dict[type, str]:
-        """What such a cluster cannot do, wherever it runs."""
-        found: dict[type, str] = {Throttleable: THROTTLE_ONLY_LOCAL}
+        """The capabilities that such a cluster lacks wherever it runs, each with the reason."""
+        reasons: dict[type, str] = {Throttleable: THROTTLE_ONLY_LOCAL}
         if not self.controllers:
-            found[Wipeable] = COMBINED_CONTROLLER
-        return found if self.acls else {**found, Authorizing: NO_AUTHORIZER}
+            reasons[Wipeable] = COMBINED_CONTROLLER
+        return reasons if self.acls else {**reasons, Authorizing: NO_AUTHORIZER}
 
     def version(self, node: str) -> str:
         """The Kafka version of a node."""
@@ -108,12 +108,12 @@ class EnvironmentOptions(KafkaOptions):
         return super().mistakes() + ([too_small] if 0 < self.disk_mb < SMALLEST_DISK_MB else [])
 
     def missing(self) -> dict[type, str]:
-        found = super().missing()
+        reasons = super().missing()
         if not self.disk_mb:
-            found[Fillable] = NO_SMALL_DISK
+            reasons[Fillable] = NO_SMALL_DISK
         if not self.skewable:
-            found[Skewable] = NO_SETTABLE_CLOCK
-        return found
+            reasons[Skewable] = NO_SETTABLE_CLOCK
+        return reasons
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +138,7 @@ class TwoClusterOptions(EnvironmentOptions):
         return broker_settings(self.second_brokers, self.settings)
 
     def describe_second(self) -> dict[str, Any]:
-        """What the plan has of the second cluster; nothing where there is none."""
+        """The plan's entry of the second cluster; empty where there is none."""
         return (
             {"second": {"brokers": self.second_nodes(), "broker_settings": self.second_settings()}} if self.second_brokers else {}
         )

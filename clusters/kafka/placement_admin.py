@@ -55,13 +55,13 @@ class PlacementAdmin:
         )
 
     def topic_ids(self, topic: str) -> dict[str, str]:
-        if found := ask_all(lambda address: protocol.topic_ids(address, [topic], _ASK_S).get(topic, ""), self._roles.brokers):
-            return found
+        if ids := ask_all(lambda address: protocol.topic_ids(address, [topic], _ASK_S).get(topic, ""), self._roles.brokers):
+            return ids
         raise ClusterError(f"the id of {topic} is not told: no broker answers")
 
     def features(self) -> dict[str, dict[str, int]]:
-        if found := ask_all(protocol.features, self._roles.brokers):
-            return found
+        if levels := ask_all(protocol.features, self._roles.brokers):
+            return levels
         raise ClusterError("features not told: no broker answers")
 
     def set_feature(self, name: str, level: int) -> None:

@@ -45,7 +45,16 @@ class WireError(OSError):
 
 @dataclass(frozen=True)
 class Partition:
-    """One partition as one broker sees it. `leader` is -1 when there is none."""
+    """A partition as a broker sees it.
+
+    topic: the topic's name.
+    number: from 0.
+    leader: node id; -1 for none.
+    epoch: the leader's.
+    replicas: node ids, the preferred leader first.
+    in_sync: node ids of the in-sync replicas.
+    error: Kafka's error code; 0 for none.
+    """
 
     topic: str
     number: int
@@ -62,8 +71,10 @@ class Partition:
 
 @dataclass(frozen=True)
 class Metadata:
-    """What one broker knows: node ids of the brokers in service, every partition, and the controller.
+    """The metadata of a cluster as a broker has it.
 
+    brokers: node ids of the brokers in service.
+    partitions: every partition.
     controller: under KRaft any broker. Redpanda names the leader of its controllers; -1 for none.
     """
 
@@ -73,7 +84,7 @@ class Metadata:
 
 
 def answers(address: Place, timeout_s: float = 1.0) -> bool:
-    """Whether the broker or controller at `address` answers a request within `timeout_s`."""
+    """Return whether the broker or controller at `address` answers a request within `timeout_s`."""
     try:
         return ask(address, _API_VERSIONS, 0, b"", timeout_s).number(">h") == 0
     except OSError:
@@ -123,8 +134,8 @@ def topic_ids(address: Place, topics: Iterable[str], timeout_s: float = 2.0) -> 
     reply.number(">i")  # throttle time
     reply.compact_array(lambda: _broker(reply))
     reply.compact_text(), reply.number(">i")  # cluster id, controller
-    found = reply.compact_array(lambda: _topic_id(reply))
-    return {name: topic_id for error, name, topic_id in found if not error}
+    rows = reply.compact_array(lambda: _topic_id(reply))
+    return {name: topic_id for error, name, topic_id in rows if not error}
 
 
 def _broker(reply: Reply) -> None:
@@ -185,8 +196,8 @@ def list_offsets(
     body = struct.pack(">ibi", _CONSUMER, committed, len(wanted)) + topics
     reply = ask(address, _LIST_OFFSETS, 2, body, timeout_s)
     reply.number(">i")  # throttle time
-    found = reply.array(lambda: (reply.text(), reply.array(lambda: reply.numbers(">ihqq"))))
-    return {f"{topic}-{number}": offset for topic, rows in found for number, error, _, offset in rows if not error}
+    offsets = reply.array(lambda: (reply.text(), reply.array(lambda: reply.numbers(">ihqq"))))
+    return {f"{topic}-{number}": offset for topic, rows in offsets for number, error, _, offset in rows if not error}
 
 
 def _topic(reply: Reply) -> list[Partition]:

@@ -37,7 +37,7 @@ def rights(address: Place, principal: str, timeout_s: float = 5.0) -> tuple[Righ
     reply = ask(address, _DESCRIBE, 1, wanted, timeout_s)
     _, error = reply.numbers(">ih")
     _demand_none("rights not told", [(error, reply.text())])
-    return tuple(sorted(one for some in reply.array(lambda: _of_resource(reply)) for one in some))
+    return tuple(sorted(right for some in reply.array(lambda: _of_resource(reply)) for right in some))
 
 
 def _of_resource(reply: Reply) -> list[Right]:
@@ -47,7 +47,7 @@ def _of_resource(reply: Reply) -> list[Right]:
 
 
 def _right(permission: int, operation: int, kind: int, name: str) -> Right:
-    """In words; a number that is not known here stays one."""
+    """The right in words; an unknown code stays a number."""
     words = [table.get(code, str(code)) for table, code in zip(_WORDS, (permission, operation, kind), strict=True)]
     return Right(words[0], words[1], words[2], name)
 
@@ -55,13 +55,13 @@ def _right(permission: int, operation: int, kind: int, name: str) -> Right:
 def create(address: Place, principal: str, wanted: Iterable[Right], timeout_s: float = 5.0) -> None:
     """Let these rights (or prohibitions) be; one that is there is no error. Raises WireError when any is refused."""
     entries = [
-        struct.pack(">b", _RESOURCES[one.resource])
-        + string(one.name)
+        struct.pack(">b", _RESOURCES[right.resource])
+        + string(right.name)
         + struct.pack(">b", _LITERAL)
         + string(principal)
         + _EVERYWHERE
-        + struct.pack(">bb", _OPERATIONS[one.operation], _PERMISSIONS[one.permission])
-        for one in wanted
+        + struct.pack(">bb", _OPERATIONS[right.operation], _PERMISSIONS[right.permission])
+        for right in wanted
     ]
     reply = ask(address, _CREATE, 1, struct.pack(">i", len(entries)) + b"".join(entries), timeout_s)
     reply.number(">i")  # throttle time
@@ -71,13 +71,13 @@ def create(address: Place, principal: str, wanted: Iterable[Right], timeout_s: f
 def delete(address: Place, principal: str, unwanted: Iterable[Right], timeout_s: float = 5.0) -> None:
     """Let these rights (or prohibitions) be no more; one that is not there is no error. Raises WireError when any is refused."""
     filters = [
-        struct.pack(">b", _RESOURCES[one.resource])
-        + string(one.name)
+        struct.pack(">b", _RESOURCES[right.resource])
+        + string(right.name)
         + struct.pack(">b", _LITERAL)
         + string(principal)
         + _NULL
-        + struct.pack(">bb", _OPERATIONS[one.operation], _PERMISSIONS[one.permission])
-        for one in unwanted
+        + struct.pack(">bb", _OPERATIONS[right.operation], _PERMISSIONS[right.permission])
+        for right in unwanted
     ]
     reply = ask(address, _DELETE, 1, struct.pack(">i", len(filters)) + b"".join(filters), timeout_s)
     reply.number(">i")  # throttle time

@@ -44,8 +44,8 @@ def topic_settings(address: Place, topic: str, timeout_s: float = 5.0) -> dict[s
     if refusal := _refusal(error, reply.text()):
         raise WireError(f"settings of {topic} not told: {refusal}")
     reply.number(">b"), reply.text()  # the resource again
-    found = reply.array(lambda: _setting(reply))
-    return {name: value for name, value, source in found if source == _OWN}
+    rows = reply.array(lambda: _setting(reply))
+    return {name: value for name, value, source in rows if source == _OWN}
 
 
 def reassign(address: Place, replicas: Mapping[TopicPartition, Sequence[int]], timeout_s: float = 5.0) -> None:

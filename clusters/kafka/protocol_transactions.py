@@ -74,7 +74,7 @@ def list_transactions(address: Place, timeout_s: float = 5.0) -> dict[str, tuple
 
 
 def describe_transactions(address: Place, ids: Iterable[str], timeout_s: float = 5.0) -> dict[str, TransactionState]:
-    """What a coordinator knows of these transactional ids, without those of which it knows nothing. Raises RefusedError."""
+    """The states of these transactional ids by their coordinator, without those that it does not know. Raises RefusedError."""
     wanted = list(ids)
     body = varint(len(wanted) + 1) + b"".join(map(compact, wanted)) + _NO_TAGS
     reply = ask(address, _DESCRIBE_TRANSACTIONS, 0, body, timeout_s, flexible=True)
@@ -105,15 +105,15 @@ def _numbers_of_topic(reply: Reply) -> tuple[str, list[int]]:
 
 def describe_producers(address: Place, topic: str, number: int, timeout_s: float = 5.0) -> tuple[ActiveProducer, ...]:
     """The producers that the leader of a partition remembers. Raises RefusedError."""
-    ((error, found),) = producers_of(address, [(topic, number)], timeout_s).values()
+    ((error, producers),) = producers_of(address, [(topic, number)], timeout_s).values()
     _demand_none(error, f"the producers of {topic}-{number} are not told")
-    return found
+    return producers
 
 
 def producers_of(
     address: Place, partitions: Iterable[tuple[str, int]], timeout_s: float
 ) -> dict[str, tuple[int, tuple[ActiveProducer, ...]]]:
-    """The same of many partitions at once, each with the error code of its answer (0: none)."""
+    """The producers of many partitions at once, each with the error code of its answer (0: none)."""
     topics: dict[str, list[int]] = {}
     for topic, number in partitions:
         topics.setdefault(topic, []).append(number)
@@ -122,7 +122,7 @@ def producers_of(
         body += compact(topic) + varint(len(numbers) + 1) + struct.pack(f">{len(numbers)}i", *numbers) + _NO_TAGS
     reply = ask(address, _DESCRIBE_PRODUCERS, 0, body + _NO_TAGS, timeout_s, flexible=True)
     reply.number(">i")  # throttle time
-    return {name: (error, found) for rows in _rows(reply, _producers_of_topic) for name, error, found in rows}
+    return {name: (error, producers) for rows in _rows(reply, _producers_of_topic) for name, error, producers in rows}
 
 
 def _producers_of_topic(reply: Reply) -> list[tuple[str, int, tuple[ActiveProducer, ...]]]:
@@ -174,11 +174,11 @@ def _errors_of_topic(reply: Reply) -> list[int]:
 
 def _rows(reply: Reply, item: Callable[[Reply], T]) -> list[T]:
     """An array of a flexible version, whose rows each end with tagged fields."""
-    found = []
+    rows = []
     for _ in range(reply.varint() - 1):
-        found.append(item(reply))
+        rows.append(item(reply))
         reply.tags()
-    return found
+    return rows
 
 
 def _demand_none(error: int, what: str) -> None:

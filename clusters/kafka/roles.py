@@ -62,7 +62,12 @@ def _age(partition: Partition) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class WireRoles:
-    """`Roles` over the wire. `names`: Kafka's node id -> node; the others: node -> where to ask it."""
+    """`Roles` over the wire.
+
+    names: Kafka's node id -> node.
+    brokers: node -> address of the broker.
+    controllers: node -> address of the controller.
+    """
 
     names: Mapping[int, str]
     brokers: Mapping[str, Place]
@@ -118,7 +123,7 @@ class WireRoles:
         return f"{log}-{coordinator_partition(key, count)}"
 
     def _leader(self, partitions: Mapping[str, Partition], topic: str, number: int) -> str:
-        found = partitions.get(f"{topic}-{number}")
-        if found is None or found.leader not in self.names:
-            raise ClusterError(f"{topic}-{number} {'has no leader' if found else 'does not exist'}")
-        return self.names[found.leader]
+        partition = partitions.get(f"{topic}-{number}")
+        if partition is None or partition.leader not in self.names:
+            raise ClusterError(f"{topic}-{number} {'has no leader' if partition else 'does not exist'}")
+        return self.names[partition.leader]

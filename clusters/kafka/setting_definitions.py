@@ -36,7 +36,12 @@ _ASK_S = 60.0
 
 @dataclass(frozen=True)
 class Definition:
-    """One setting. kind: Kafka's word (`int`, `list`, ...); values: which there are, in Kafka's words; broker: its name there."""
+    """The definition of a setting.
+
+    kind: Kafka's word (`int`, `list`, ...).
+    values: the lawful values, in Kafka's words.
+    broker: its name as a broker's setting, where it has one.
+    """
 
     kind: str
     values: str = ""
@@ -56,12 +61,12 @@ class Definitions:
 def definitions(distribution: Distribution) -> Definitions:
     """The definitions of a version whose jars are there. Raises HarnessError when Kafka does not print them."""
     path = distribution.directory / FILE
-    found = _cached_definitions(path, distribution.version, _changed_ns(path))
-    if found is None:
+    known = _cached_definitions(path, distribution.version, _changed_ns(path))
+    if known is None:
         document = _ask(distribution)
         _keep(path, document)
-        found = _from(distribution.version, document)
-    return found
+        known = _from(distribution.version, document)
+    return known
 
 
 def _changed_ns(path: Path) -> int:
@@ -73,7 +78,7 @@ def _changed_ns(path: Path) -> int:
 
 def parsed(html: str) -> dict[str, Definition]:
     """The definitions in what one of Kafka's classes prints."""
-    return {found[1]: _definition(dict(_ROW.findall(found[0]))) for found in _ENTRY.finditer(html)}
+    return {entry[1]: _definition(dict(_ROW.findall(entry[0]))) for entry in _ENTRY.finditer(html)}
 
 
 def _definition(row: Mapping[str, str]) -> Definition:
@@ -82,16 +87,16 @@ def _definition(row: Mapping[str, str]) -> Definition:
 
 
 def _ask(distribution: Distribution) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    document: dict[str, Any] = {}
     for kind, programs in _PROGRAMS.items():
         known = parsed(_printed(distribution, programs))
-        found[kind] = {name: [one.kind, one.values, one.broker] for name, one in known.items()}
-    found["others"] = sorted(set(_names_in_classes(distribution)) - {*found[BROKER], *found[TOPIC]})
-    return found
+        document[kind] = {name: [definition.kind, definition.values, definition.broker] for name, definition in known.items()}
+    document["others"] = sorted(set(_names_in_classes(distribution)) - {*document[BROKER], *document[TOPIC]})
+    return document
 
 
 def _printed(distribution: Distribution, programs: tuple[str, ...]) -> str:
-    said = ""
+    failure = ""
     for program in programs:
         argv = distribution.command(program, (), heap_mb=128)
         try:
@@ -100,12 +105,12 @@ def _printed(distribution: Distribution, programs: tuple[str, ...]) -> str:
             raise HarnessError(f"Kafka {distribution.version} does not tell its settings: {error}") from error
         if done.returncode == 0 and "<h4>" in done.stdout:
             return done.stdout
-        said = (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[0]
-    raise HarnessError(f"Kafka {distribution.version} does not tell its settings: {said}")
+        failure = (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[0]
+    raise HarnessError(f"Kafka {distribution.version} does not tell its settings: {failure}")
 
 
 def _names_in_classes(distribution: Distribution) -> Iterator[str]:
-    """What looks like a setting's name among the constants of the brokers' classes for settings."""
+    """The constants of the brokers' classes for settings that look like a setting's name."""
     for jar in distribution.jars:
         if not jar.startswith("kafka") or jar.startswith("kafka-clients"):
             continue

@@ -24,34 +24,35 @@ _CHOICES = re.compile(r"(\(case insensitive\) )?\[([^\[\].]+(?:, [^\[\]]+)*)\]")
 def known_definitions(versions: Sequence[str]) -> tuple[list[Definitions], str]:
     """The definitions of these versions, and why some settings cannot be judged now; empty when all can."""
     cached = [distribution.cached(version) for version in versions]
-    lost = [version for version, found in zip(versions, cached, strict=True) if found is None]
+    lost = [version for version, release in zip(versions, cached, strict=True) if release is None]
     if lost:
         return [], f"Kafka {', '.join(lost)} has not been fetched yet (fencepost cluster fetch {lost[0]})"
     try:
-        return [definitions(found) for found in cached if found is not None], ""
+        return [definitions(release) for release in cached if release is not None], ""
     except HarnessError as error:
         return [], str(error)
 
 
 def refused(settings: Mapping[str, Any], kind: str, known: Sequence[Definitions]) -> list[tuple[str, str]]:
-    """What is wrong with the settings of `kind` (broker, topic): pairs of a name and a sentence.
+    """The mistakes in the settings of `kind` (broker, topic): pairs of a name and a sentence.
 
     known: the versions that are used. A setting must be known to one of them, and its value lawful in each that knows it.
     """
     wrong = []
     for name, value in settings.items():
-        found = [(one.version, table[name]) for one in known for table in [getattr(one, kind)] if name in table]
-        if not found:
+        defined = [(release.version, table[name]) for release in known for table in [getattr(release, kind)] if name in table]
+        if not defined:
             text = _unknown(name, kind, known)
         else:
-            text = next((f"{why} (Kafka {version})" for version, one in found if (why := refusal(one, _text(value)))), "")
+            refusals = ((version, refusal(definition, _text(value))) for version, definition in defined)
+            text = next((f"{why} (Kafka {version})" for version, why in refusals if why), "")
         if text:
             wrong.append((name, text))
     return wrong
 
 
 def refusal(definition: Definition, text: str) -> str:
-    """Why a value is refused, with the bound; empty when it is none of ours to refuse."""
+    """The reason why a value is refused, with the bound; empty when it is not refused here."""
     text = text.strip()
     if definition.kind == "boolean":
         return "" if text.lower() in ("true", "false") else f'must be true or false, not "{text}"'
@@ -85,29 +86,29 @@ def _between(low: str | None, high: str | None) -> str:
 
 
 def _choice(definition: Definition, text: str) -> str:
-    found = _CHOICES.fullmatch(definition.values)
-    if not found:
+    match = _CHOICES.fullmatch(definition.values)
+    if not match:
         return "must not be empty" if definition.values.startswith("non-empty") and not text else ""
-    choices = found[2].split(", ")
-    given = [one.strip() for one in text.split(",")] if definition.kind == "list" else [text]
-    lawful = {one.lower() for one in choices} if found[1] else set(choices)
-    odd = [one for one in given if one and (one.lower() if found[1] else one) not in lawful]
+    choices = match[2].split(", ")
+    given = [choice.strip() for choice in text.split(",")] if definition.kind == "list" else [text]
+    lawful = {choice.lower() for choice in choices} if match[1] else set(choices)
+    odd = [choice for choice in given if choice and (choice.lower() if match[1] else choice) not in lawful]
     return f'must be {" or ".join(choices)}, not "{odd[0]}"' if odd else ""
 
 
 def _unknown(name: str, kind: str, known: Sequence[Definitions]) -> str:
-    """Why no version knows a setting; empty when one may all the same."""
-    if kind == "broker" and (OWN_NAMES.fullmatch(name) or any(name in one.others for one in known)):
+    """The reason why no version knows a setting; empty when a version may know it all the same."""
+    if kind == "broker" and (OWN_NAMES.fullmatch(name) or any(name in release.others for release in known)):
         return ""
     if kind == "topic" and name.startswith("internal."):
         return ""
     other = "topic" if kind == "broker" else "broker"
-    of_other = next((getattr(one, other)[name] for one in known if name in getattr(one, other)), None)
+    of_other = next((getattr(release, other)[name] for release in known if name in getattr(release, other)), None)
     if of_other is not None:
         instead = f"; for all topics it is {of_other.broker}" if of_other.broker else ""
         return f"is a setting of {other}s, not of {kind}s{instead}"
-    names = {one for each in known for one in getattr(each, kind)}
-    return f"Kafka {', '.join(one.version for one in known)} has no such setting of {kind}s{did_you_mean(name, names)}"
+    names = {setting for release in known for setting in getattr(release, kind)}
+    return f"Kafka {', '.join(release.version for release in known)} has no such setting of {kind}s{did_you_mean(name, names)}"
 
 
 def _text(value: Any) -> str:

@@ -73,7 +73,7 @@ def _format(features: Mapping[str, int], config: Path) -> list[str]:
 
 @lru_cache(maxsize=32)
 def refused_features(version: str, features: tuple[tuple[str, int], ...]) -> str:
-    """Why Kafka's own tool formats no storage with these levels of features, in its words; empty: it does (about a second).
+    """The refusal of Kafka's own tool to format storage with these levels of features; empty: none (about a second).
 
     Empty too where the version is not in the cache, or nothing can be asked.
     """

@@ -24,10 +24,10 @@ class TransactionAdmin:
     _roles: WireRoles
 
     def transactions(self, transactional_ids: Iterable[str]) -> dict[str, TransactionState]:
-        found: dict[str, TransactionState] = {}
+        states: dict[str, TransactionState] = {}
         for name in transactional_ids:
-            found |= self._of_coordinator(name, partial(protocol.describe_transactions, ids=[name], timeout_s=_LOOK_S))
-        return found
+            states |= self._of_coordinator(name, partial(protocol.describe_transactions, ids=[name], timeout_s=_LOOK_S))
+        return states
 
     def producers(self, partitions: Iterable[str]) -> dict[str, tuple[ActiveProducer, ...]]:
         return {
@@ -43,9 +43,9 @@ class TransactionAdmin:
         )
 
     def raise_epoch(self, transactional_id: str, epoch: int) -> None:
-        found = -1
-        while found < epoch:
-            found = self._of_coordinator(transactional_id, partial(_raised, transactional_id=transactional_id, epoch=epoch))
+        current = -1
+        while current < epoch:
+            current = self._of_coordinator(transactional_id, partial(_raised, transactional_id=transactional_id, epoch=epoch))
 
     def end_transaction(self, transactional_id: str, producer_id: int, epoch: int, commit: bool) -> None:
         self._of_coordinator(
@@ -82,6 +82,6 @@ class TransactionAdmin:
 def _raised(address: Place, transactional_id: str, epoch: int) -> int:
     """The epoch that an id has when it has been initialised often enough, by one coordinator as long as it answers."""
     while True:
-        _, found = protocol.init_producer(address, transactional_id, _FENCING_TIMEOUT_MS, _ASK_S)
-        if found >= epoch:
-            return found
+        _, current = protocol.init_producer(address, transactional_id, _FENCING_TIMEOUT_MS, _ASK_S)
+        if current >= epoch:
+            return current

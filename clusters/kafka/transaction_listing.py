@@ -1,4 +1,4 @@
-"""Which transactions are under way, asked of every coordinator and of the leader of every partition (KIP-664)."""
+"""The transactions that are under way, asked of every coordinator and of the leader of every partition (KIP-664)."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def transaction_listing(roles: WireRoles, partitions: Iterable[str]) -> Transact
     silent = [node for node in roles.brokers if node not in answers]
     opened = _opened(roles, set(wanted))
     return TransactionListing(
-        coordinated=tuple(one for answer in answers.values() for one in answer),
-        opened=tuple(one for some in opened.values() for one in some),
+        coordinated=tuple(transaction for answer in answers.values() for transaction in answer),
+        opened=tuple(transaction for some in opened.values() for transaction in some),
         silent=(*silent, *(partition for partition in wanted if partition not in opened)),
     )
 
 
 def _coordinated(address: Place) -> list[CoordinatedTransaction]:
-    """What one broker coordinates; of what is under way all details. Raises OSError, also if one of these has just moved."""
+    """The transactions that a broker coordinates; of those under way all details. Raises OSError, also if any has just moved."""
     listed = protocol.list_transactions(address, _ASK_S)
     ids = [name for name, (state, _) in listed.items() if state in UNDER_WAY]
     described = protocol.describe_transactions(address, ids, _ASK_S) if ids else {}
@@ -45,23 +45,23 @@ def _coordinated(address: Place) -> list[CoordinatedTransaction]:
 
 
 def _opened(roles: WireRoles, wanted: set[str]) -> dict[str, list[OpenTransaction]]:
-    """What is open on partitions, without those of which nobody who leads them answers."""
+    """The open transactions on partitions, without partitions whose leader does not answer."""
     try:
-        known = [one for one in roles.partitions().values() if one.name in wanted and one.leader in roles.names]
+        known = [each for each in roles.partitions().values() if each.name in wanted and each.leader in roles.names]
     except ClusterError:
         return {}
     led: dict[Place, list[tuple[str, int]]] = {}
-    for one in known:
-        led.setdefault(roles.brokers[roles.names[one.leader]], []).append((one.topic, one.number))
+    for partition in known:
+        led.setdefault(roles.brokers[roles.names[partition.leader]], []).append((partition.topic, partition.number))
     leaders = {str(address): address for address in led}
     answers = ask_all(lambda address: protocol.producers_of(address, led[address], _ASK_S), leaders)
-    found = {name: pair for answer in answers.values() for name, pair in answer.items()}
-    return {name: _open_on(name, producers) for name, (error, producers) in found.items() if not error}
+    by_partition = {name: pair for answer in answers.values() for name, pair in answer.items()}
+    return {name: _open_on(name, producers) for name, (error, producers) in by_partition.items() if not error}
 
 
 def _open_on(partition: str, producers: Iterable[ActiveProducer]) -> list[OpenTransaction]:
     return [
-        OpenTransaction(partition=partition, producer_id=one.producer_id, epoch=one.epoch, offset=one.first_offset)
-        for one in producers
-        if one.first_offset is not None
+        OpenTransaction(partition=partition, producer_id=producer.producer_id, epoch=producer.epoch, offset=producer.first_offset)
+        for producer in producers
+        if producer.first_offset is not None
     ]

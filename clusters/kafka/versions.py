@@ -10,7 +10,7 @@ _OLDEST = [3, 0, 0]  # before, brokers need ZooKeeper
 
 
 def refusal(version: str) -> str:
-    """Why a text can be no version that is run here; empty when it may be one."""
+    """The reason why a text can be no version that is run here; empty when it may be one."""
     if not _RELEASE.fullmatch(version):
         return f'"{version}" is no version of Kafka; one is written like {KNOWN[-1]}'
     if numbers(version) < _OLDEST:

@@ -50,7 +50,7 @@ def make(distribution: Distribution) -> None:
 
 
 def _serves(node: broker_config.PlannedNode) -> bool:
-    """Whether the broker coordinates transactions: by then it has loaded nearly all it ever needs."""
+    """Return whether the broker coordinates transactions: by then it has loaded nearly all it ever needs."""
     try:
         return protocol.find_coordinator(node.address, protocol.TRANSACTION, "fencepost") == node.id
     except OSError:

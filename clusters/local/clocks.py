@@ -15,9 +15,9 @@ _SHM_MB = 64
 
 def sandbox_clocks(directory: Path, nodes: Iterable[str]) -> Clocks:
     """Clocks of the sandbox's nodes. Raises ClusterError where none can be set."""
-    found = library()
-    if found is None:
+    path = library()
+    if path is None:
         raise ClusterError(f"no clock can be set: {REMEDY}")
     if error := disks.mount(SHM, _SHM_MB):
         raise ClusterError(f"no clock can be set without a /dev/shm of the sandbox's own: {error}")
-    return Clocks(str(found), directory, nodes)
+    return Clocks(str(path), directory, nodes)

@@ -52,7 +52,7 @@ def mount(directory: Path, size_mb: int) -> str:
 
 
 def trouble() -> str:
-    """Why no disk can be mounted in the present namespace, found out by a trial; else empty."""
+    """The reason why no disk can be mounted in the present namespace, by a trial; else empty."""
     with TemporaryDirectory() as name:
         trouble = mount(Path(name), 1)
         if not trouble:

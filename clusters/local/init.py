@@ -135,7 +135,7 @@ def kill_descendants() -> None:
 
 
 def _kill_namespace() -> None:
-    """The same as the first process of a namespace, whose orphans are all ours."""
+    """Kill all processes as the first process of a namespace, whose orphans are all ours."""
     if os.getpid() != 1:
         return
     with suppress(ProcessLookupError):
@@ -152,12 +152,12 @@ def descendants(root: int) -> list[int]:
         seen = status(pid)
         if seen and (seen.state != ZOMBIE or seen.parent == root):
             children.setdefault(seen.parent, []).append(pid)
-    found, todo = [], [root]
+    pids, todo = [], [root]
     while todo:
         below = children.get(todo.pop(), [])
-        found += below
+        pids += below
         todo += below
-    return found
+    return pids
 
 
 if __name__ == "__main__":

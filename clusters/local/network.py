@@ -117,7 +117,7 @@ class Network(LinkTable):
 
     @contextmanager
     def inside(self, node: str) -> Iterator[None]:
-        """This thread (and what it starts) is in `node`'s namespace for the length of the block."""
+        """Put this thread (and what it starts) into `node`'s namespace for the length of the block."""
         if node not in self._namespaces:
             raise ClusterError(f"no node {node} in the network; there are {', '.join(self._namespaces)}")
         with _own_namespace():
@@ -130,11 +130,11 @@ class Network(LinkTable):
             return call()
 
     def probe(self, pairs: Iterable[Pair]) -> dict[Pair, bool]:
-        """Whether a datagram sent now arrives, for all pairs at once; at most `probe_timeout_s`."""
+        """Return for each pair whether a datagram sent now arrives; for all at once, within `probe_timeout_s`."""
         return self._send(ProbeSeries(pairs, packets=2), self.probe_timeout_s()).arrived()
 
     def measure(self, pairs: Iterable[Pair], packets: int, size: int = 64, within_s: float = 1.0) -> dict[Pair, PacketTimes]:
-        """How long each of some datagrams took, for all pairs at once (`harness.api.Measurable`)."""
+        """The time that each of some datagrams took, for all pairs at once (`harness.api.Measurable`)."""
         return self._send(ProbeSeries(pairs, packets, size), within_s).times
 
     def _send(self, series: ProbeSeries, within_s: float) -> ProbeSeries:

@@ -20,20 +20,20 @@ class LocalOptions(TwoClusterOptions):
     slow_disks: bool = False  # lets a fault make the brokers' disks slow
 
     def mistakes(self) -> list[str]:
-        found = super().mistakes()
+        wrong = super().mistakes()
         if (self.disk_mb or self.skewable) and self.loopback:
-            found.append("disk_mb and skewable need a namespace to mount in, and loopback = true has none")
-        return found
+            wrong.append("disk_mb and skewable need a namespace to mount in, and loopback = true has none")
+        return wrong
 
     def missing(self) -> dict[type, str]:
-        found = {**super().missing(), **self._missing_in_sandbox()}
-        found[Throttleable] = self.throttle_trouble()
+        reasons = {**super().missing(), **self._missing_in_sandbox()}
+        reasons[Throttleable] = self.throttle_trouble()
         if self.skewable:
-            found[Skewable] = faketime.trouble()
-        return {capability: reason for capability, reason in found.items() if reason}
+            reasons[Skewable] = faketime.trouble()
+        return {capability: reason for capability, reason in reasons.items() if reason}
 
     def throttle_trouble(self) -> str:
-        """Why no disk can be slow; empty when it can."""
+        """The reason why no disk can be slow; empty when it can."""
         return throttles.trouble() if self.slow_disks else NO_THROTTLE
 
     def _missing_in_sandbox(self) -> dict[type, str]:
@@ -42,4 +42,8 @@ class LocalOptions(TwoClusterOptions):
         support, capabilities = sandbox.namespace_support(), (*NETWORK_CAPABILITIES, Fillable)
         if support.reason:
             return dict.fromkeys(capabilities, support.reason)
-        return {one: support.missing[one.__name__] for one in capabilities if one.__name__ in support.missing}
+        return {
+            capability: support.missing[capability.__name__]
+            for capability in capabilities
+            if capability.__name__ in support.missing
+        }

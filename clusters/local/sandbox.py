@@ -1,4 +1,4 @@
-"""Which namespaces this machine offers, found out by a trial, and the command line that enters them.
+"""The namespaces that this machine offers, by a trial, and the command line that enters them.
 
 Best is one user, network, mount and PID namespace around everything (unshare(1), namespaces(7)): no root, nothing can
 leak, the end of the first process is the end of all. Where that is refused, the supervisor alone remains: brokers share the
@@ -39,7 +39,7 @@ class NamespaceSupport:
 
 @lru_cache(maxsize=1)
 def namespace_support() -> NamespaceSupport:
-    """What this machine offers, found out by a trial (about a second), once per process."""
+    """The namespaces that this machine offers, by a trial (about a second), once per process."""
     unshare = shutil.which("unshare")
     if unshare is None:
         return NamespaceSupport(reason="network namespaces need the program `unshare`: install util-linux")
@@ -83,6 +83,6 @@ def _sysctl(path: Path) -> str:
 
 def command(argv: Sequence[str], *, loopback: bool = False) -> list[str]:
     """The command line that runs `argv` under the supervisor, in namespaces unless `loopback` or refused."""
-    found = NamespaceSupport(reason="not wanted") if loopback else namespace_support()
-    options = ["--namespaces"] if found.namespaces else []
-    return [*found.prefix, *module_command("fencepost.clusters.local.init", *options, "--", *argv)]
+    support = NamespaceSupport(reason="not wanted") if loopback else namespace_support()
+    options = ["--namespaces"] if support.namespaces else []
+    return [*support.prefix, *module_command("fencepost.clusters.local.init", *options, "--", *argv)]

@@ -57,7 +57,7 @@ class RedpandaOptions:
 
     @property
     def own_mb(self) -> int:
-        """What the broker itself may use."""
+        """The memory (MB) that the broker itself may use."""
         return self.memory_mb - _OTHERS_MB
 
     def all_versions(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a Redpanda broker is started with, from its documentation: `rpk redpanda start`, and properties of a new cluster.
+"""The settings of a Redpanda broker at its start, from its documentation: `rpk redpanda start`, and properties of a new cluster.
 
 https://docs.redpanda.com/current/reference/rpk/rpk-redpanda/rpk-redpanda-start/
 https://docs.redpanda.com/current/reference/properties/cluster-properties/
@@ -62,5 +62,5 @@ def command(node: PlannedNode, seeds: Sequence[PlannedNode], memory_mb: int) -> 
 
 
 def topic_settings(wanted: Mapping[str, str]) -> dict[str, str]:
-    """Those of a topic's settings that Redpanda has."""
+    """The subset of a topic's settings that Redpanda has."""
     return {name: value for name, value in wanted.items() if name not in _NOT_THERE}

@@ -103,7 +103,13 @@ class HostAddress:
 
 @dataclass(frozen=True)
 class Login:
-    """How to log in: the user where the address has none, the key, and known_hosts. Empty: as ssh(1) does by default."""
+    """The login at hosts. Empty: as ssh(1) does by default.
+
+    user: where the address has none.
+    key: the file of the private key.
+    known_hosts: the file with the hosts' keys.
+    verify: compare a host's key with known_hosts.
+    """
 
     user: str = ""
     key: str = ""
@@ -192,7 +198,7 @@ class SshHost:
             client.load_system_host_keys()
 
     def _reason(self, error: BaseException) -> str:
-        """Why another attempt is useless; empty when it may help."""
+        """The reason why another attempt is useless; empty when it may help."""
         if isinstance(error, paramiko.BadHostKeyException):
             return (
                 f"{self.address} shows another host key than known_hosts has for it: either somebody stands in between, or the "
@@ -266,7 +272,7 @@ class SshHost:
 
 
 def answer(line: bytes, host: str) -> Any:
-    """What a program on a host answers. Raises ClusterError when that is no JSON."""
+    """The answer of a program on a host. Raises ClusterError when that is no JSON."""
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -286,12 +292,12 @@ def require_reachable(hosts: Iterable[SshHost], within_s: float = REACHABLE_S) -
     wanted = list(dict.fromkeys(host.address for host in hosts))
     last = dict.fromkeys(wanted, f"no answer within {within_s:g} s")
     deadline = time.monotonic() + within_s
-    threads = [threading.Thread(target=_connect_once, args=(one, last, deadline), daemon=True) for one in wanted]
+    threads = [threading.Thread(target=_connect_once, args=(address, last, deadline), daemon=True) for address in wanted]
     for thread in threads:  # a thread each, since a name may be looked up for longer than its time
         thread.start()
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
-    if failed := [f"{one}: {reason}" for one, reason in last.items() if reason]:
+    if failed := [f"{address}: {reason}" for address, reason in last.items() if reason]:
         raise ClusterError(
             f"no host answers at {'; '.join(failed)}. Is it switched on, and are name and port right (the option `hosts`)?"
         )

@@ -21,8 +21,10 @@ _CLOCK_ROUND_TRIPS = 5
 class HostProbes:
     """Probes between nodes with a watcher each, and `CLIENTS`, which run on this machine.
 
-    port: of the clients' listener on every node; watchers use the fourth and the fifth from there. own_address_at: node -> our
-    address and port, as the node sees them (after `learn_own_address`). Safe to use from several threads.
+    Safe to use from several threads.
+
+    port: of the clients' listener on every node; watchers use the fourth and the fifth from there.
+    own_address_at: node -> our address and port, as the node sees them (after `learn_own_address`).
     """
 
     def __init__(self, watchers: Mapping[str, WatcherClient], addresses: Mapping[str, str], port: int) -> None:
@@ -41,7 +43,7 @@ class HostProbes:
         remote_probes.run_series(series, PROBE_S, self._sender(series), self._receiver(series), probe_time)
 
     def probe(self, pairs: Iterable[Pair], within_s: float) -> dict[Pair, bool]:
-        """Whether a datagram sent now arrives, for all pairs at once; when one does not, after `within_s`."""
+        """Return for each pair whether a datagram sent now arrives; for all at once, within `within_s`."""
         return self._run(ProbeSeries(pairs, packets=2), within_s, {}).arrived()
 
     def measure(self, series: ProbeSeries, within_s: float) -> dict[Pair, PacketTimes]:
@@ -53,7 +55,7 @@ class HostProbes:
         return self._run(series, within_s, dict(zip(nodes, in_parallel(self._ahead_ms, nodes), strict=True))).times
 
     def _ahead_ms(self, node: str) -> float:
-        """How far a node's monotonic clock, by which its probes are timed, is ahead of ours."""
+        """The milliseconds by which a node's monotonic clock, which times its probes, is ahead of ours."""
 
         def round_trip() -> tuple[int, float]:
             sent_ns = time.monotonic_ns()
@@ -79,9 +81,11 @@ class HostProbes:
             if source == CLIENTS:
                 self._send_own(to, series)
                 return
-            nodes = {link: [self._addresses[one], self._port + 3] for link, one in to.items() if one != CLIENTS}
+            nodes = {link: [self._addresses[node], self._port + 3] for link, node in to.items() if node != CLIENTS}
             ours = {
-                link: self.own_address_at[source] for link, one in to.items() if one == CLIENTS and source in self.own_address_at
+                link: self.own_address_at[source]
+                for link, node in to.items()
+                if node == CLIENTS and source in self.own_address_at
             }
             for by, reached in ((watcher.NODES, nodes), (watcher.CLIENTS, ours)):
                 if reached:

@@ -37,17 +37,17 @@ def inspect_host(host: SshHost, directory: str, java: str) -> HostFacts:
     """Connect, copy our program into `directory`, and read the host's versions. Raises ClusterError with the remedy."""
     retry_dropped(host, "begin there", lambda: host.install_program(directory), _REACH_S)
     facts: dict[str, Any] = retry_dropped(host, "look at its Java", lambda: host.ask("inspect", java), _REACH_S)
-    if not isinstance(facts, dict) or {*facts} != {one.name for one in fields(HostFacts)}:
+    if not isinstance(facts, dict) or {*facts} != {field.name for field in fields(HostFacts)}:
         raise ClusterError(f"{host.address} is no host of ours: it answers `inspect` with {str(facts)[:200]!r}")
     java_version = str(facts.pop("java"))
-    found = re.search(r'version "(?:1\.)?([0-9][^"]*)"', java_version)
-    if not found or int(re.split(r"\D", found.group(1))[0]) < OLDEST:
+    match = re.search(r'version "(?:1\.)?([0-9][^"]*)"', java_version)
+    if not match or int(re.split(r"\D", match.group(1))[0]) < OLDEST:
         raise ClusterError(
             f"{host.address}: Kafka needs Java {OLDEST} or newer, and `{java} -version` says there: "
             f"{' '.join(java_version.split())[:120]}. Install one (Debian, Ubuntu: sudo apt install openjdk-17-jre-headless), "
             "or name another in the option `java`"
         )
-    return HostFacts(java=found.group(1), **facts)
+    return HostFacts(java=match.group(1), **facts)
 
 
 def install(host: SshHost, distribution: Distribution) -> None:

@@ -29,7 +29,8 @@ A = TypeVar("A")
 class Network(LinkTable):
     """Nodes with a watcher and an address each. Safe to use from several threads.
 
-    port: of the client listener on every node (the others follow); clients: returns the names of the clients spawned so far.
+    port: of the client listener on every node (the others follow).
+    clients: returns the names of the clients spawned so far.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class Network(LinkTable):
     # ---- trials
 
     def trouble(self) -> str:
-        """Why packets cannot be dropped here, or rules would not match the right ones; empty when both work."""
+        """The reason why packets cannot be dropped here, or rules would not match the right ones; empty when both work."""
         if rules_trouble := {node: watcher.rules_trouble for node, watcher in self._watchers.items() if watcher.rules_trouble}:
             return "; ".join(f"packet rules cannot be changed on {node}: {reason}" for node, reason in rules_trouble.items())
         in_parallel(self._probes.learn_own_address, self._watchers)
@@ -65,11 +66,11 @@ class Network(LinkTable):
         """Names of the capabilities that some node's links lack, found out by one trial, each with the reason."""
         with self._lock:
             if self._missing is None:
-                found: dict[str, list[str]] = {}
+                reasons_of: dict[str, list[str]] = {}
                 for node, missing in zip(self._watchers, in_parallel(self._missing_at, self._watchers), strict=True):
                     for name, reason in missing.items():
-                        found.setdefault(name, []).append(f"on {node}: {reason}")
-                self._missing = {name: "; ".join(reasons) for name, reasons in found.items()}
+                        reasons_of.setdefault(name, []).append(f"on {node}: {reason}")
+                self._missing = {name: "; ".join(reasons) for name, reasons in reasons_of.items()}
             return self._missing
 
     def _missing_at(self, node: str) -> dict[str, str]:
@@ -78,7 +79,7 @@ class Network(LinkTable):
     # ---- drops
 
     def drop(self, pairs: Iterable[Pair]) -> None:
-        """As `DropTable.drop`. Raises ClusterError, with nothing dropped, for some but not all clients of a broker."""
+        """See `DropTable.drop`. Raises ClusterError, with nothing dropped, for some but not all clients of a broker."""
         wanted = list(pairs)
         with self._lock:
             dropped = {
@@ -91,7 +92,7 @@ class Network(LinkTable):
             super().drop(self._links(wanted))
 
     def undrop(self, pairs: Iterable[Pair]) -> None:
-        """As `DropTable.undrop`; the rule of all clients is deleted with the last of them."""
+        """See `DropTable.undrop`; the rule of all clients is deleted with the last of them."""
         given = list(pairs)
         with self._lock:
             for group, members in self._by_client_link(given).items():
@@ -119,7 +120,7 @@ class Network(LinkTable):
     # ---- loss and delay
 
     def lose(self, pairs: Iterable[Pair], share: float) -> int:
-        """As `DropTable.lose`. Raises ClusterError, with nothing lost, for some but not all clients of a broker."""
+        """See `DropTable.lose`. Raises ClusterError, with nothing lost, for some but not all clients of a broker."""
         wanted = list(pairs)
         with self._lock:
             self._require_all_clients(wanted)
@@ -128,13 +129,13 @@ class Network(LinkTable):
             return number
 
     def unlose(self, number: int) -> dict[Pair, tuple[int, int]]:
-        """As in the base class; packets of all clients are counted together."""
+        """See the base class; packets of all clients are counted together."""
         with self._lock:
             counted = super().unlose(number)
             return self._per_pair(self._pairs_of.pop(number, []), counted)
 
     def slow(self, pairs: Iterable[Pair], delay_ms: float = 0.0, jitter_ms: float = 0.0, kbit_s: float = 0.0) -> int:
-        """As `LinkTable.slow`. Raises ClusterError, with nothing delayed, for some but not all clients of a broker."""
+        """See `LinkTable.slow`. Raises ClusterError, with nothing delayed, for some but not all clients of a broker."""
         wanted = list(pairs)
         with self._lock:
             self._require_all_clients(wanted)
@@ -143,7 +144,7 @@ class Network(LinkTable):
             return number
 
     def unslow(self, number: int) -> dict[Pair, tuple[int, int]]:
-        """As in the base class; packets of all clients are counted together."""
+        """See the base class; packets of all clients are counted together."""
         with self._lock:
             counted = super().unslow(number)
             return self._per_pair(self._pairs_of.pop(number, []), counted)
@@ -241,12 +242,12 @@ class Network(LinkTable):
     # ---- probes
 
     def probe(self, pairs: Iterable[Pair]) -> dict[Pair, bool]:
-        """Whether a datagram sent now arrives, for all pairs at once; if not, after `probe_timeout_s`."""
+        """Return for each pair whether a datagram sent now arrives; for all at once, within `probe_timeout_s`."""
         wanted = list(pairs)
         return self._per_pair(wanted, self._probes.probe(self._links(wanted), self.probe_timeout_s()))
 
     def measure(self, pairs: Iterable[Pair], packets: int, size: int = 64, within_s: float = 1.0) -> dict[Pair, PacketTimes]:
-        """How long each of some datagrams took, for all pairs at once (`harness.api.Measurable`).
+        """The time that each of some datagrams took, for all pairs at once (`harness.api.Measurable`).
 
         The link of all clients is measured once: with little bandwidth it has no room for a series of each.
         """

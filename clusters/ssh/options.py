@@ -45,13 +45,13 @@ class SshOptions(EnvironmentOptions):
         return mistakes + [f"hosts: {error}" for text in self.hosts if (error := _unreadable(text))]
 
     def missing(self) -> dict[type, str]:
-        """What can be known without asking the hosts; they are asked when the cluster starts."""
+        """The missing capabilities that are known without asking the hosts; they are asked when the cluster starts."""
         lacking, plain = super().missing(), sorted({host.user for host in self.hosts_by_node().values()} - {"root"})
         if self.sudo or not plain:
             return lacking
         refused = f"need root, and {', '.join(plain)} may not use sudo (`sudo = true`)"
-        found = {**lacking, **dict.fromkeys(NETWORK_CAPABILITIES, f"packet rules {refused}")}
-        return {**found, **({Fillable: f"disks {refused}"} if self.disk_mb else {})}
+        reasons = {**lacking, **dict.fromkeys(NETWORK_CAPABILITIES, f"packet rules {refused}")}
+        return {**reasons, **({Fillable: f"disks {refused}"} if self.disk_mb else {})}
 
     # ---- which host is which node
 
@@ -65,10 +65,10 @@ class SshOptions(EnvironmentOptions):
     def addresses_by_node(self) -> dict[str, str]:
         """Node -> the IPv4 address where its Kafka listens. Raises ClusterError: unknown, or the same for two."""
         texts = self._by_node(self.addresses) or {node: host.address.host for node, host in self.hosts_by_node().items()}
-        found = {node: _ipv4(text) for node, text in texts.items()}
-        if len(set(found.values())) < len(found):
-            raise ClusterError(f"every node needs an address of its own, and these are {found}; `addresses` names them")
-        return found
+        addresses = {node: _ipv4(text) for node, text in texts.items()}
+        if len(set(addresses.values())) < len(addresses):
+            raise ClusterError(f"every node needs an address of its own, and these are {addresses}; `addresses` names them")
+        return addresses
 
     def _by_node(self, items: Sequence[str]) -> dict[str, str]:
         return {name: items[i] for i, name in enumerate(self.nodes())} if items else {}

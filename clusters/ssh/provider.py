@@ -37,7 +37,7 @@ class Ssh(SshOptions):
             fetch(version, on_progress)
 
     def describe(self) -> dict[str, Any]:
-        """With what every host is now. Raises ClusterError when one cannot be reached, or lacks something."""
+        """The plan's entry, with present facts of each host. Raises ClusterError when one is unreachable or lacks anything."""
         from fencepost.clusters.ssh.host import require_reachable
         from fencepost.clusters.ssh.parallel import in_parallel
 

@@ -101,10 +101,10 @@ class WatcherClient:
             if len(self._pending) > MOST_ANSWER:
                 raise ClusterError(f"{self.node} ({self.host.address}): an answer of more than {MOST_ANSWER >> 20} MiB")
         line, _, self._pending = self._pending.partition(b"\n")
-        found = answer(line, f"{self.node} ({self.host.address})")
-        if not isinstance(found, dict):
-            raise ClusterError(f"{self.node} ({self.host.address}) answers what is no object: {str(found)[:100]!r}")
-        return found
+        response = answer(line, f"{self.node} ({self.host.address})")
+        if not isinstance(response, dict):
+            raise ClusterError(f"{self.node} ({self.host.address}) answers what is no object: {str(response)[:100]!r}")
+        return response
 
     def _ended(self, channel: paramiko.Channel) -> Exception:
         """The meaning of a bridge's end: the watcher has ended, or only the connection is gone."""

@@ -52,8 +52,8 @@ def main() -> int:
 def make_changelog() -> None:
     """Make the topic, unless another instance has."""
     admin = AdminClient(loop.CONNECTION)
-    found = admin.list_topics(loop.INPUT, loop.CALL_S)
-    partitions, replicas = len(found.topics[loop.INPUT].partitions), min(3, len(found.brokers))
+    metadata = admin.list_topics(loop.INPUT, loop.CALL_S)
+    partitions, replicas = len(metadata.topics[loop.INPUT].partitions), min(3, len(metadata.brokers))
     topic = NewTopic(CHANGELOG, partitions, replicas, config={"cleanup.policy": "compact"})
     try:
         admin.create_topics([topic], operation_timeout=loop.CALL_S)[CHANGELOG].result(loop.CALL_S)
@@ -63,7 +63,7 @@ def make_changelog() -> None:
 
 
 def committed(consumer: Consumer, producer: Producer, batch: Sequence[Message]) -> bool:
-    """One transaction, and whether it is committed."""
+    """Perform a transaction; return whether it is committed."""
     for partition in {message.partition() for message in batch} - state.keys():
         state[partition] = restored(partition)
     try:
@@ -130,7 +130,7 @@ def _read(committed: Consumer, uncommitted: Consumer, place: TopicPartition) -> 
 
 
 def dump(partitions: Sequence[int]) -> None:
-    """If fencepost asks for it, write what the store holds (docs/your-application.md)."""
+    """Write what the store holds, if fencepost asks for it (docs/your-application.md)."""
     request = DIRECTORY / "dump"
     if not request.exists():
         return

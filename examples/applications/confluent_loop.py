@@ -73,7 +73,7 @@ def new_producer() -> Producer:
 
 
 def committed(consumer: Consumer, producer: Producer, batch: Sequence[Message]) -> bool:
-    """One transaction, and whether it is committed."""
+    """Perform a transaction; return whether it is committed."""
     try:
         producer.begin_transaction()
         for message in batch:
@@ -87,7 +87,7 @@ def committed(consumer: Consumer, producer: Producer, batch: Sequence[Message]) 
 
 
 def produce(producer: Producer, message: Message) -> None:
-    """What is made of one input record: the same text in capitals, with the header that names the input."""
+    """Produce the output of an input record: the same text in capitals, with the header that names the input."""
     value = message.value().decode().upper().encode()
     while True:
         try:
@@ -110,7 +110,7 @@ def commit(producer: Producer) -> None:
 
 
 def aborted(producer: Producer) -> bool:
-    """Whether the transaction was aborted and the producer can go on; not after a fatal error."""
+    """Abort the transaction; return whether the producer can go on, which it cannot after a fatal error."""
     try:
         producer.abort_transaction(CALL_S)
         return True
@@ -128,7 +128,7 @@ def after(batch: Sequence[Message]) -> list[TopicPartition]:
 def seek_back(consumer: Consumer, batch: Sequence[Message]) -> None:
     """Read on where the group stands, in the partitions of the batch that are still ours."""
     first = {message.partition(): message.offset() for message in reversed(batch)}
-    wanted = [TopicPartition(INPUT, one.partition) for one in consumer.assignment() if one.partition in first]
+    wanted = [TopicPartition(INPUT, tp.partition) for tp in consumer.assignment() if tp.partition in first]
     while running and wanted:
         try:
             for place in consumer.committed(wanted, CALL_S):

@@ -19,7 +19,7 @@ right.CONSUMER |= {"enable.auto.commit": True, "auto.commit.interval.ms": 1000}
 
 
 def committed(consumer: Consumer, producer: Producer, batch: Sequence[Message]) -> bool:
-    """One transaction without the offsets."""
+    """Perform a transaction without the offsets."""
     try:
         producer.begin_transaction()
         for message in batch:

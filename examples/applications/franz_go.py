@@ -50,10 +50,10 @@ def build(library: Path, directory: Path) -> None:
 
 def run(version: str, arguments: list[str]) -> None:
     """Become the program."""
-    found = STORE.present(_name(version))
-    if found is None:
+    manifest = STORE.present(_name(version))
+    if manifest is None:
         sys.exit(f"the program is not there yet: fencepost example franz_go fetch {version}")
-    program = str(found.directory / "application")
+    program = str(manifest.directory / "application")
     os.execv(program, [program, *arguments])
 
 

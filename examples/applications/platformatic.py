@@ -36,8 +36,8 @@ def begin() -> None:
             if all(place.offset >= 0 for place in _committed(admin, _input(admin))):
                 return
             starts = [TopicPartition(place.topic, place.partition, 0) for place in _input(admin)]
-            asked = [ConsumerGroupTopicPartitions(env["FENCEPOST_GROUP"], starts)]
-            [future.result(CALL_S) for future in admin.alter_consumer_group_offsets(asked).values()]
+            request = [ConsumerGroupTopicPartitions(env["FENCEPOST_GROUP"], starts)]
+            [future.result(CALL_S) for future in admin.alter_consumer_group_offsets(request).values()]
         except KafkaException as error:  # a coordinator that is not there yet, or another instance was first
             print(f"no offsets yet: {error}", flush=True)
             time.sleep(0.5)
@@ -50,10 +50,10 @@ def _input(admin: AdminClient) -> list[TopicPartition]:
 
 
 def _committed(admin: AdminClient, places: list[TopicPartition]) -> list[TopicPartition]:
-    asked = [ConsumerGroupTopicPartitions(os.environ["FENCEPOST_GROUP"], places)]
-    (future,) = admin.list_consumer_group_offsets(asked).values()
-    found: list[TopicPartition] = future.result(CALL_S).topic_partitions
-    return found
+    request = [ConsumerGroupTopicPartitions(os.environ["FENCEPOST_GROUP"], places)]
+    (future,) = admin.list_consumer_group_offsets(request).values()
+    offsets: list[TopicPartition] = future.result(CALL_S).topic_partitions
+    return offsets
 
 
 def run(version: str) -> None:

@@ -140,7 +140,7 @@ class Carrier(Driver):
 
     def subscribe(self, request: Request) -> Results:
         def event(kind: str) -> Any:
-            return lambda _, places: self.rebalanced(kind, [f"{one.topic}-{one.partition}" for one in places])
+            return lambda _, places: self.rebalanced(kind, [f"{tp.topic}-{tp.partition}" for tp in places])
 
         call(self.consumer.subscribe, request["topics"], event("assigned"), event("revoked"), event("lost"))
         return None
@@ -151,10 +151,10 @@ class Carrier(Driver):
         return None
 
     def position(self, request: Request) -> Results:
-        return {"positions": offsets(call(self.consumer.position, [place(one, 0) for one in request["partitions"]]))}
+        return {"positions": offsets(call(self.consumer.position, [place(name, 0) for name in request["partitions"]]))}
 
     def committed(self, request: Request) -> Results:
-        places = [place(one, 0) for one in request["partitions"]]
+        places = [place(name, 0) for name in request["partitions"]]
         return {"offsets": offsets(call(self.consumer.committed, places, seconds(request)))}
 
     def group(self, request: Request) -> Results:
@@ -205,7 +205,7 @@ def place(partition: str, position: int | str) -> Any:
 
 
 def offsets(places: Any) -> dict[str, int | None]:
-    return {f"{one.topic}-{one.partition}": one.offset if one.offset >= 0 else None for one in places}
+    return {f"{tp.topic}-{tp.partition}": tp.offset if tp.offset >= 0 else None for tp in places}
 
 
 if __name__ == "__main__":

@@ -14,12 +14,12 @@ def answers(*requests):
     frames = [json.dumps({"id": number, **request}).encode() for number, request in enumerate(requests)]
     given = b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames)
     output = subprocess.run([sys.executable, str(DRIVER)], input=given, stdout=subprocess.PIPE, timeout=60, check=True).stdout
-    found = []
+    responses = []
     while output:
         length = int.from_bytes(output[:4], "big")
-        found.append(json.loads(output[4 : 4 + length]))
+        responses.append(json.loads(output[4 : 4 + length]))
         output = output[4 + length :]
-    return found
+    return responses
 
 
 def test_it_says_hello_and_judges_settings():

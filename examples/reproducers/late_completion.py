@@ -89,7 +89,7 @@ def set_least_in_sync(admin: AdminClient, topic: str, replicas: int) -> None:
 
 
 def attempt(admin: AdminClient, bootstrap: str, topic: str) -> float:
-    """How many seconds the transaction after the late one took, from when everything could be written again."""
+    """The seconds that the transaction after the late one took, from when everything could be written again."""
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"{topic}-{time.time_ns()}", "log_level": 2})
     producer.init_transactions()
     producer.begin_transaction()
@@ -115,7 +115,11 @@ def prepare(bootstrap: str, second: Broker, topic: str) -> AdminClient:
     Producer({"bootstrap.servers": bootstrap, "transactional.id": "first"}).init_transactions()  # makes __transaction_state
     second.kill()
     second.wait()
-    while any(len(one.isrs) > 1 for name in (topic, STATE) for one in admin.list_topics(name).topics[name].partitions.values()):
+    while any(
+        len(partition.isrs) > 1
+        for name in (topic, STATE)
+        for partition in admin.list_topics(name).topics[name].partitions.values()
+    ):
         time.sleep(0.5)
     return admin
 

@@ -41,8 +41,8 @@ def answer(url: str, method: str, path: str, body: Any = None) -> Answer:
     content = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url + path, content, {"Content-Type": "application/json"}, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=WAIT_S) as found:
-            return found.status, ""
+        with urllib.request.urlopen(request, timeout=WAIT_S) as response:
+            return response.status, ""
     except urllib.error.HTTPError as error:
         return error.code, json.load(error)["message"]
 
@@ -53,7 +53,7 @@ def fence(bootstrap: str) -> None:
 
 
 def attempt(bootstrap: str, url: str, config: Mapping[str, str], first: str) -> bool:
-    """Whether the worker writes to its configuration topic again after its first write has failed."""
+    """Return whether the worker writes to its configuration topic again after its first write has failed."""
     requests: dict[str, Callable[[], Answer]] = {
         "restart": lambda: answer(url, "POST", RESTART),
         "config": lambda: answer(url, "PUT", f"/connectors/{NAME}/config", config),

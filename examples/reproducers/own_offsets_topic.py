@@ -122,7 +122,7 @@ def ask(url: str, method: str, path: str, body: Any = None) -> Any:
 
 
 def committed(bootstrap: str) -> Counter[bytes]:
-    """How often a read_committed consumer finds each line."""
+    """The lines that a read_committed consumer reads, with their counts."""
     settings = {
         "bootstrap.servers": bootstrap,
         "group.id": "count",
@@ -131,14 +131,14 @@ def committed(bootstrap: str) -> Counter[bytes]:
     }
     consumer = Consumer({**settings, "isolation.level": "read_committed", "enable.auto.commit": False})
     consumer.subscribe([TOPIC])
-    found: Counter[bytes] = Counter()
+    lines: Counter[bytes] = Counter()
     try:
         while (message := consumer.poll(WAIT_S)) is not None:
             if error := message.error():
                 if error.code() == KafkaError._PARTITION_EOF:
-                    return found
+                    return lines
                 raise RuntimeError(str(error))
-            found[message.value() or b""] += 1
+            lines[message.value() or b""] += 1
         raise RuntimeError(f"no record, and no end of the topic, within {WAIT_S:.0f} s")
     finally:
         consumer.close()
@@ -148,8 +148,8 @@ def await_line(bootstrap: str, line: str) -> Counter[bytes]:
     """The lines once `line` is among them."""
     deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
-        if line.encode() in (found := committed(bootstrap)):
-            return found
+        if line.encode() in (lines := committed(bootstrap)):
+            return lines
         time.sleep(1)
     raise RuntimeError(f"{line} was not copied within {WAIT_S:.0f} s")
 
@@ -188,8 +188,8 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
 def main(argv: Sequence[str]) -> int:
     given = arguments(argv)
     with tempfile.TemporaryDirectory() as folder, running(given.kafka, Path(folder)) as (bootstrap, url):
-        found = attempt(bootstrap, url, Path(folder) / "lines.txt", given.own)
-    again = found.total() - len(found)
+        lines = attempt(bootstrap, url, Path(folder) / "lines.txt", given.own)
+    again = lines.total() - len(lines)
     print(f"Kafka {given.kafka}: {again} lines were copied twice")
     return 1 if again else 0
 

@@ -94,8 +94,8 @@ def installed_library() -> Path:
 def load(path: Path) -> ctypes.CDLL:
     library = ctypes.CDLL(str(path))
     for name, kind in ((POINTERS, ctypes.c_void_p), (TEXTS, ctypes.c_char_p)):
-        for one in name:
-            getattr(library, one).restype = kind
+        for function in name:
+            getattr(library, function).restype = kind
     return library
 
 
@@ -246,9 +246,9 @@ class Broker:
 
 def free_ports(count: int) -> list[int]:
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
+    ports = [open_socket.getsockname()[1] for open_socket in sockets]
+    for open_socket in sockets:
+        open_socket.close()
     return ports
 
 
@@ -297,7 +297,7 @@ def await_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
 # --------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Try:
-    """What became of one try. outcome: `swallowed`, `written`, `error` or `unclear`."""
+    """The result of a try. outcome: `swallowed`, `written`, `error` or `unclear`."""
 
     outcome: str
     text: str
@@ -318,10 +318,10 @@ def attempt(library: ctypes.CDLL, broker: Broker, topic: str, fault: str, instea
             producers.append(Producer(library, settings))
         one_transaction(producers[-1], topic, "B")
     except CallFailed as error:
-        return Try("error", f"{error}; reports {[one.acknowledged for one in producers]}")
+        return Try("error", f"{error}; reports {[producer.acknowledged for producer in producers]}")
     finally:
-        for one in producers:
-            one.close()
+        for producer in producers:
+            producer.close()
     return judged(producers[-1].acknowledged.get("B"), broker.stored(topic))
 
 
@@ -388,14 +388,14 @@ def main(argv: Sequence[str]) -> int:
 
 def tries(library: ctypes.CDLL, broker: Broker, fault: str, instead: str, given: argparse.Namespace) -> Counter[str]:
     """The outcomes of some tries in one way with one build of the library."""
-    version, found = library.rd_kafka_version_str().decode(), Counter[str]()
+    version, outcomes = library.rd_kafka_version_str().decode(), Counter[str]()
     how = f"librdkafka {version}, Kafka {given.kafka}, {fault}, {instead}"
     for number in range(given.tries):
-        one = attempt(library, broker, f"t-{version}-{fault}-{instead}-{number}", fault, instead)
-        found[one.outcome] += 1
-        print(f"{how}: {one.outcome}: {one.text}", flush=True)
-    print(f"{how}: swallowed {found['swallowed']} of {given.tries} {dict(found)}", flush=True)
-    return found
+        result = attempt(library, broker, f"t-{version}-{fault}-{instead}-{number}", fault, instead)
+        outcomes[result.outcome] += 1
+        print(f"{how}: {result.outcome}: {result.text}", flush=True)
+    print(f"{how}: swallowed {outcomes['swallowed']} of {given.tries} {dict(outcomes)}", flush=True)
+    return outcomes
 
 
 if __name__ == "__main__":

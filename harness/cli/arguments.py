@@ -33,13 +33,13 @@ def from_options(**given: Any) -> Test:
     """
     mistakes: list[str] = []
     table: dict[str, Any] = {}
-    chosen = {one.parameter: given.get(one.parameter, one.default) for one in KEY_OPTIONS}
-    for one in KEY_OPTIONS:
-        value = chosen[one.parameter]
-        if one.form == "faults":
+    chosen = {key_option.parameter: given.get(key_option.parameter, key_option.default) for key_option in KEY_OPTIONS}
+    for key_option in KEY_OPTIONS:
+        value = chosen[key_option.parameter]
+        if key_option.form == "faults":
             value = value or _default_nemesis(chosen["cluster"])
         if value not in (None, (), []):
-            _put(table, one.path, _read(one, value, mistakes))
+            _put(table, key_option.path, _read(key_option, value, mistakes))
     table.setdefault("name", table["workload"]["kind"].rpartition(":")[2])
     make_importable([Path.cwd()])
     try:
@@ -52,12 +52,12 @@ def from_options(**given: Any) -> Test:
 
 
 def cluster_of(kind: str | None, options: Sequence[str]) -> dict[str, Any]:
-    """What `--cluster` and `--cluster-set` lay over the clusters of a campaign. Raises CampaignError with every mistake."""
+    """The options of `--cluster` and `--cluster-set`, laid over a campaign's. Raises CampaignError with every mistake."""
     mistakes: list[str] = []
-    found = {**({"kind": kind} if kind else {}), **_pairs(options, "--cluster-set", mistakes)}
+    overlay = {**({"kind": kind} if kind else {}), **_pairs(options, "--cluster-set", mistakes)}
     if mistakes:
         raise CampaignError(mistakes)
-    return found
+    return overlay
 
 
 def faults_of(texts: Sequence[str]) -> list[Choice]:
@@ -72,12 +72,12 @@ def faults_of(texts: Sequence[str]) -> list[Choice]:
 def contract_of(texts: Sequence[str]) -> dict[str, str]:
     """`key=value` texts of `fencepost check --contract` as a contract. Raises CampaignError with every mistake."""
     mistakes: list[str] = []
-    found = _pairs(texts, "--contract", mistakes, plain=True)
-    mistakes += [f"--contract {key}: {unknown('key', key, CONTRACT_KEYS)}" for key in found if key not in CONTRACT_KEYS]
-    mistakes += [f"--contract {key}: {text}" for key, text in contract_mistakes(found)]
+    contract = _pairs(texts, "--contract", mistakes, plain=True)
+    mistakes += [f"--contract {key}: {unknown('key', key, CONTRACT_KEYS)}" for key in contract if key not in CONTRACT_KEYS]
+    mistakes += [f"--contract {key}: {text}" for key, text in contract_mistakes(contract)]
     if mistakes:
         raise CampaignError(mistakes)
-    return found
+    return contract
 
 
 def checkers_of(paths: Sequence[str]) -> list[str]:
@@ -96,13 +96,13 @@ def checkers_of(paths: Sequence[str]) -> list[str]:
 def spark_conf_of(texts: Sequence[str]) -> dict[str, str]:
     """`key=value` texts of `--spark-conf` as Spark's settings. Raises CampaignError with every mistake."""
     mistakes: list[str] = []
-    found: dict[str, str] = _pairs(texts, "--spark-conf", mistakes, plain=True)
-    mistakes += [f"--spark-conf {key}: Spark's settings begin with spark." for key in found if not key.startswith("spark.")]
-    if "spark.master" in found:
+    conf: dict[str, str] = _pairs(texts, "--spark-conf", mistakes, plain=True)
+    mistakes += [f"--spark-conf {key}: Spark's settings begin with spark." for key in conf if not key.startswith("spark.")]
+    if "spark.master" in conf:
         mistakes.append("--spark-conf spark.master: the master is named by --spark-master")
     if mistakes:
         raise CampaignError(mistakes)
-    return found
+    return conf
 
 
 def _default_nemesis(cluster: str) -> tuple[str, ...]:
@@ -114,19 +114,19 @@ def _default_nemesis(cluster: str) -> tuple[str, ...]:
     return tuple(provider.default_nemesis) if isinstance(provider, ChoosesNemesis) else DEFAULT_NEMESIS
 
 
-def _read(one: KeyOption, value: Any, mistakes: list[str]) -> Any:
-    """What was given for an option as it would stand in a campaign's table."""
-    name = one.option.name
-    if one.form == "faults":
+def _read(key_option: KeyOption, value: Any, mistakes: list[str]) -> Any:
+    """The value given for an option, as it would stand in a campaign's table."""
+    name = key_option.option.name
+    if key_option.form == "faults":
         return [_fault(text, mistakes) for text in value if text != "none"]
-    if one.form == "lanes":
+    if key_option.form == "lanes":
         tables: dict[str, dict[str, Any]] = {}
         for lane, settings in (_headed(text, name, mistakes) for text in value):
             tables.setdefault(lane, {}).update(settings)
         return tables
-    if one.form in ("pairs", "settings"):
-        return _pairs(value, name, mistakes, plain=one.form == "settings")
-    return list(value) if one.form == "texts" else value
+    if key_option.form in ("pairs", "settings"):
+        return _pairs(value, name, mistakes, plain=key_option.form == "settings")
+    return list(value) if key_option.form == "texts" else value
 
 
 def _put(table: dict[str, Any], path: Sequence[str], value: Any) -> None:
@@ -138,25 +138,25 @@ def _put(table: dict[str, Any], path: Sequence[str], value: Any) -> None:
 
 
 def _option_of(keys: Keys) -> str:
-    """What the value at `keys` is called on the command line."""
+    """The name on the command line of the value at `keys`."""
     if keys[0] == "nemesis":
         return "--nemesis" + "".join(f" #{key + 1}" if isinstance(key, int) else f" {key}" for key in keys[1:])
-    for one in sorted(KEY_OPTIONS, key=lambda one: -len(one.path)):
-        if keys[: len(one.path)] == one.path:
-            return " ".join([one.option.name, *(str(key) for key in keys[len(one.path) :])])
+    for key_option in sorted(KEY_OPTIONS, key=lambda key_option: -len(key_option.path)):
+        if keys[: len(key_option.path)] == key_option.path:
+            return " ".join([key_option.option.name, *(str(key) for key in keys[len(key_option.path) :])])
     return "--" + ".".join(str(key) for key in keys)
 
 
 def _pairs(texts: Sequence[str], option: str, mistakes: list[str], plain: bool = False) -> dict[str, Any]:
     """`key=value` texts as a mapping; values are read as TOML's, unless they are to stay texts (`plain`)."""
-    found: dict[str, Any] = {}
+    pairs: dict[str, Any] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
             mistakes.append(f"{option} {text}: must be key=value")
             continue
-        found[key.strip()] = value.strip() if plain else toml_value(value.strip())
-    return found
+        pairs[key.strip()] = value.strip() if plain else toml_value(value.strip())
+    return pairs
 
 
 def _fault(text: str, mistakes: list[str]) -> dict[str, Any]:

@@ -80,14 +80,14 @@ def check(
     display = console.display(to_stderr=json_)
     engine = console.engine(root, master or DEFAULT_MASTER, display.event, conf)
     try:
-        found = None if is_url(run) else recorded_run(run, root, overlaid, own_checks)
-        if found is not None:
-            engine.hold(found.directory)
-        if master or is_url(run) or _size(Path(found.history) if found else _path(run)) > LARGE:
+        recorded = None if is_url(run) else recorded_run(run, root, overlaid, own_checks)
+        if recorded is not None:
+            engine.hold(recorded.directory)
+        if master or is_url(run) or _size(Path(recorded.history) if recorded else _path(run)) > LARGE:
             engine.start_spark(warm=False)
-        if found is None:
-            found = open_run(engine.fetch(run, overlaid) if is_url(run) else adopted(run, root, overlaid, engine.hold))
-        verdict = engine.judge(found, overlaid or None, own_checks, last=True, here=master is None)
+        if recorded is None:
+            recorded = open_run(engine.fetch(run, overlaid) if is_url(run) else adopted(run, root, overlaid, engine.hold))
+        verdict = engine.judge(recorded, overlaid or None, own_checks, last=True, here=master is None)
     finally:
         display.close()
         engine.close()
@@ -97,12 +97,12 @@ def check(
         print_line(f"{verdict['verdict']}: {verdict.get('reason', '')}")
         for text in verdict.get("weakened", []):
             print_line(f"  weakened: {text}")
-        print_line(str(found.path(RunFile.REPORT)))
+        print_line(str(recorded.path(RunFile.REPORT)))
     raise typer.Exit({"valid": Exit.VALID, "invalid": Exit.INVALID}.get(verdict["verdict"], Exit.UNKNOWN))
 
 
 def is_url(text: str) -> bool:
-    """Whether a text is the address of something that only Spark reaches; `file://` is of this machine."""
+    """Return whether a text is the address of something that only Spark reaches; `file://` is of this machine."""
     return bool(re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text)) and not text.startswith("file://")
 
 

@@ -39,10 +39,10 @@ def clean(
     old = leftovers.old_runs(root, runs) if runs is not None else []
     if old and not (yes or typer.confirm(f"Remove {plural(len(old), 'run')} older than {runs:g} days below {root}?")):
         old = []
-    gone = {one.directory for one in old}
-    data = [one for one in leftovers.data_directories(root) if one.locked not in gone]
-    for one in [*leftovers.downloads(), *leftovers.temporary_directories(), *data, *old]:
-        removed += _remove(one, running)
+    gone = {leftover.directory for leftover in old}
+    data = [leftover for leftover in leftovers.data_directories(root) if leftover.locked not in gone]
+    for leftover in [*leftovers.downloads(), *leftovers.temporary_directories(), *data, *old]:
+        removed += _remove(leftover, running)
     if not removed:
         print_line("nothing removed")
 
@@ -76,18 +76,18 @@ def _clean_docker() -> int:
     return removed
 
 
-def _remove(one: Leftover, running: Sequence[Process]) -> int:
+def _remove(leftover: Leftover, running: Sequence[Process]) -> int:
     """Remove a directory that nobody uses; how many were."""
     from fencepost.harness.runs import leftovers
 
-    with one.unused(running) as user:
+    with leftover.unused(running) as user:
         if user:
-            print_line(f"left alone: {one.directory}, in use by {user}")
+            print_line(f"left alone: {leftover.directory}, in use by {user}")
             return 0
         try:
-            leftovers.remove(one.directory)
+            leftovers.remove(leftover.directory)
         except OSError as error:
-            print_line(f"left alone: {one.directory} cannot be removed: {error.strerror}")
+            print_line(f"left alone: {leftover.directory} cannot be removed: {error.strerror}")
             return 0
-        print_line(f"removed {one.directory}")
+        print_line(f"removed {leftover.directory}")
         return 1

@@ -36,9 +36,9 @@ def fetch(names: Annotated[list[str], typer.Argument(metavar="FAMILY@VERSION..."
     from fencepost.harness.drivers import families
 
     for name in names:
-        found = families.obtain(name, lambda text: print_line(f"  {text}"), repair=True)
-        hello = families.hello(found)
-        print_line(f"{found.kind}: {hello.client} {hello.version}, {hello.runtime}")
+        driver = families.obtain(name, lambda text: print_line(f"  {text}"), repair=True)
+        hello = families.hello(driver)
+        print_line(f"{driver.kind}: {hello.client} {hello.version}, {hello.runtime}")
 
 
 @client_app.command("list")
@@ -48,8 +48,8 @@ def list_(json_: Json = False) -> None:
     from fencepost.harness.plugins import registry
 
     cached: dict[str, list[str]] = {}
-    for one in families.fetched():
-        cached.setdefault(one.directory.parent.name, []).append(one.directory.name)
+    for manifest in families.fetched():
+        cached.setdefault(manifest.directory.parent.name, []).append(manifest.directory.name)
     rows = []
     for name in registry.names("driver"):
         family, usable = families.family(name), families.drivable(name)
@@ -81,10 +81,17 @@ def check(
 
     results, place = client_kit.check(driver, story or (), kafka, _progress)
     if json_:
-        print_json({"driver": driver, "stories": [{**vars(one), "outcome": one.outcome} for one in results]})
+        print_json({"driver": driver, "stories": [{**vars(result), "outcome": result.outcome} for result in results]})
     else:
         words = {PASSED: "ok", FAILED: "FAILED", NOT_PLAYED: "-"}
-        rows = [(words[one.outcome], one.story, one.seen + (f"\n-> {one.change}" if one.change else "")) for one in results]
+        rows = [
+            (
+                words[result.outcome],
+                result.story,
+                result.seen + (f"\n-> {result.change}" if result.change else ""),
+            )
+            for result in results
+        ]
         out().print(table(("", "story", "what was seen, and what to change"), rows))
         print_line(counted(results) + (f"; logs: {place}" if place.exists() else ""))
     raise typer.Exit(Exit.INVALID if exit_code(results) == Exit.INVALID else Exit.VALID)
@@ -118,7 +125,7 @@ def table_(
 
 
 def _progress(event: Mapping[str, Any]) -> None:
-    """What is going on, on standard error."""
+    """Print progress to standard error."""
     if event["event"] == "phase":
         err().print(event["text"])
     elif event["event"] == "story":

@@ -27,8 +27,8 @@ def cluster_fetch(version: Annotated[str, typer.Argument(metavar="VERSION")]) ->
     """Fetch a version of Kafka into the cache (about 45 MB)."""
     from fencepost.harness.plugins import services
 
-    found = services.kafka().fetch(version, lambda text: print_line(f"  {text}"))
-    print_line(f"Kafka {found.version}: {len(found.jars)} jars in {found.directory}")
+    fetched = services.kafka().fetch(version, lambda text: print_line(f"  {text}"))
+    print_line(f"Kafka {fetched.version}: {len(fetched.jars)} jars in {fetched.directory}")
 
 
 @cluster_app.command("image", epilog=IMAGE_EXAMPLES)
@@ -51,9 +51,9 @@ def cluster_list(json_: Json = False) -> None:
     """The versions of Kafka that lie in the cache."""
     from fencepost.harness.plugins import services
 
-    found = services.kafka().installed()
+    installed = services.kafka().installed()
     if json_:
-        print_json([{"version": one.version, "directory": str(one.directory), "jars": dict(one.jars)} for one in found])
+        print_json([{"version": jars.version, "directory": str(jars.directory), "jars": dict(jars.jars)} for jars in installed])
     else:
-        rows = [(one.version, str(len(one.jars)), str(one.directory)) for one in found]
+        rows = [(jars.version, str(len(jars.jars)), str(jars.directory)) for jars in installed]
         out().print(table(("version", "jars", "directory"), rows))

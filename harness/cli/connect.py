@@ -23,8 +23,8 @@ def connect_fetch(version: Annotated[str, typer.Argument(metavar="VERSION")]) ->
     """Fetch a version of Kafka Connect into the cache (about 40 MB); one that is damaged is fetched anew."""
     from fencepost.harness.connect import jars
 
-    found = jars.fetch(version, lambda text: print_line(f"  {text}"), repair=True)
-    print_line(f"Kafka Connect {found.version}: {len(found.jars)} jars in {found.directory}")
+    fetched = jars.fetch(version, lambda text: print_line(f"  {text}"), repair=True)
+    print_line(f"Kafka Connect {fetched.version}: {len(fetched.jars)} jars in {fetched.directory}")
 
 
 @connect_app.command("list")
@@ -32,9 +32,11 @@ def connect_list(json_: Json = False) -> None:
     """The versions of Kafka Connect that lie in the cache."""
     from fencepost.harness.connect import jars
 
-    found = jars.all_installed()
+    installed = jars.all_installed()
     if json_:
-        print_json([{"version": one.version, "directory": str(one.directory), "jars": dict(one.jars)} for one in found])
+        print_json(
+            [{"version": entry.version, "directory": str(entry.directory), "jars": dict(entry.jars)} for entry in installed]
+        )
     else:
-        rows = [(one.version, str(len(one.jars)), str(one.directory)) for one in found]
+        rows = [(entry.version, str(len(entry.jars)), str(entry.directory)) for entry in installed]
         out().print(table(("version", "jars", "directory"), rows))

@@ -1,4 +1,4 @@
-"""What the commands write with: consoles, plain tables, JSON; and the options they share.
+"""Output of the commands: consoles, plain tables, JSON; and the options they share.
 
 Texts are taken as they are, and none can control the terminal: `harness.visible_text` goes over whatever a console prints.
 """
@@ -134,8 +134,8 @@ def given_options(context: typer.Context, leave_out: Sequence[str] = ()) -> list
         if not option or name in leave_out or source is None or source.name != "COMMANDLINE":
             continue
         value = context.params[name]
-        for one in value if isinstance(value, list | tuple) else [value]:
-            words += [option] if one is True else [option, _without_secret(option, str(one))]
+        for part in value if isinstance(value, list | tuple) else [value]:
+            words += [option] if part is True else [option, _without_secret(option, str(part))]
     return words
 
 
@@ -156,7 +156,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
 
 
 def display(to_stderr: bool) -> Display:
-    """What shows progress: live on a terminal, lines elsewhere."""
+    """The display of progress: live on a terminal, lines elsewhere."""
     from fencepost.harness.cli.display import LiveDisplay, PlainDisplay
 
     where = err() if to_stderr else out()
@@ -166,14 +166,14 @@ def display(to_stderr: bool) -> Display:
 def engine(
     results: Path, master: str, on_event: Callable[[RunEvent], None], spark_conf: Mapping[str, str] | None = None
 ) -> Engine:
-    """What performs and judges."""
+    """The engine that performs and judges."""
     from fencepost.harness.runs.runner import Runner
 
     return Runner(results=results, master=master, on_event=on_event, spark_conf=spark_conf)
 
 
 def _console(stderr: bool) -> Console:
-    """What is no terminal is wide, so that logs are not folded."""
+    """A console; wide where it is no terminal, so that logs are not folded."""
     from fencepost.harness.cli.safe_console import SafeConsole
 
     wide = None if (sys.stderr if stderr else sys.stdout).isatty() else int(os.environ.get("COLUMNS") or 160)

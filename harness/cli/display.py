@@ -1,4 +1,4 @@
-"""What the screen shows: progress as it happens, results in words and tables. Values in, rich renderables out.
+"""The contents of the screen: progress as it happens, results in words and tables. Values in, rich renderables out.
 
 Nothing here writes by itself: a display is given the console of `harness.cli.main`.
 """
@@ -32,7 +32,7 @@ class Display(Protocol):
 
 @dataclass
 class Progress:
-    """What is known from the events so far."""
+    """The progress by the events so far."""
 
     phase: str = ""
     elapsed_s: float = 0.0
@@ -79,7 +79,7 @@ class PlainDisplay:
         self._line(sentence(event))
 
     def close(self) -> None:
-        """Nothing to put back."""
+        """Do nothing: there is nothing to put back."""
 
     def _line(self, text: str) -> None:
         self._console.print(text, soft_wrap=True)
@@ -172,7 +172,7 @@ def results_table(results: Sequence[RunResult]) -> Table:
 
 
 def _expectation(met: bool, runs: Sequence[RunResult]) -> Text:
-    """Whether the runs of one test showed what it expects, in a word."""
+    """The word for whether the runs of a test showed what it expects."""
     if not met and all(run.undecided for run in runs if not run.met):
         return Text("unknown", style=DOUBTFUL)
     return Text("met", style=GOOD) if met else Text("not met", style=BAD)
@@ -191,7 +191,7 @@ def together(runs: Sequence[RunResult]) -> str:
 
 
 def report_lines(results: Sequence[RunResult]) -> list[str]:
-    """Where each run's report lies (or its directory, when there is none)."""
+    """The path of each run's report (or of its directory, when there is none)."""
     lines = []
     for result in results:
         if result.run_dir:
@@ -220,5 +220,5 @@ def as_json(result: RunResult) -> dict[str, Any]:
 
 
 def forbidden_findings(verdict: Mapping[str, Any]) -> int:
-    """How often the contract was violated; what it permits and was found all the same is in the report alone."""
+    """The number of violations of the contract; what it permits and was found all the same is in the report alone."""
     return sum(int(entry["count"]) for entry in verdict.get("properties", []))

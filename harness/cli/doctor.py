@@ -25,7 +25,10 @@ def doctor(results: Results = None, json_: Json = False) -> None:
         print_json([vars(finding) for finding in findings])
     else:
         marks = {True: "ok", False: "MISSING", None: "-"}
-        rows = [(marks[one.ok], one.name, one.text + (f"\n-> {one.remedy}" if one.remedy else "")) for one in findings]
+        rows = [
+            (marks[finding.ok], finding.name, finding.text + (f"\n-> {finding.remedy}" if finding.remedy else ""))
+            for finding in findings
+        ]
         out().print(table(("", "what", "found"), rows))
         print_line("A run is possible here." if possible(findings) else "No run is possible here.")
     raise typer.Exit(0 if possible(findings) else 1)

@@ -31,13 +31,13 @@ def export(
     from fencepost.harness.runs.merging import merged
     from fencepost.harness.runs.store import find, results_root
 
-    found = find(results_root(results), run)
-    target = to or found.path(f"history.{format_.rpartition('-')[2]}")
+    recorded = find(results_root(results), run)
+    target = to or recorded.path(f"history.{format_.rpartition('-')[2]}")
     if not target.parent.is_dir():
         raise CampaignError([f"--out {target}: there is no directory {target.parent}"])
-    merge.demand_local(found)
-    with liveness.hold(found.directory):
-        run_with_history = merged(found)
+    merge.demand_local(recorded)
+    with liveness.hold(recorded.directory):
+        run_with_history = merged(recorded)
         try:
             lines = exporting.export(run_with_history, format_, target)
         except OSError as error:

@@ -31,7 +31,7 @@ def list_runs(results: Results = None, json_: Json = False) -> None:
     for sentence in store.unreadable(root):
         err().print(sentence, soft_wrap=True)
     if json_:
-        print_json([{**_document(run), "judgements": [_judgement(one) for one in judgements(run)]} for run in runs])
+        print_json([{**_document(run), "judgements": [_judgement(judgement) for judgement in judgements(run)]} for run in runs])
         return
     if not runs:
         print_line(f"no runs below {root}")
@@ -39,8 +39,11 @@ def list_runs(results: Results = None, json_: Json = False) -> None:
     rows = []
     for run in runs:
         rows.append((run.id, run.campaign, run.test, run.created, _outcome(run)))
-        rows += [(run.id, "", f"judged by {judgement_terms(one.verdict) or '?'}", "", _outcome(one)) for one in judgements(run)]
-    lines = [[visible(text, kept="") for text in row] for row in rows]
+        rows += [
+            (run.id, "", f"judged by {judgement_terms(judgement.verdict) or '?'}", "", _outcome(judgement))
+            for judgement in judgements(run)
+        ]
+    lines = [[visible(text, unescaped="") for text in row] for row in rows]
     out().print(table(("run", "campaign", "test", "created", "verdict"), lines))
 
 
@@ -61,8 +64,8 @@ def _document(run: Run) -> dict[str, Any]:
 def _judgement(run: Run) -> dict[str, Any]:
     """Another judgement of a run, as `--json` shows it."""
     same = ("verdict", "expectation_met", "problems")
-    asked = run.verdict.get("judged_by") or {}
-    document = {"directory": run.path(RunFile.VERDICT).parent, **asked}
+    terms = run.verdict.get("judged_by") or {}
+    document = {"directory": run.path(RunFile.VERDICT).parent, **terms}
     return {**document, **{key: value for key, value in _document(run).items() if key in same}}
 
 

@@ -1,4 +1,4 @@
-"""What this machine can do for fencepost, and what to do about what it cannot."""
+"""The examination of this machine: what it can do for fencepost, and what to do about what it cannot."""
 
 from __future__ import annotations
 
@@ -21,7 +21,13 @@ _USERNS_SYSCTL = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 
 @dataclass(frozen=True)
 class Examination:
-    """One thing looked at. ok: True good; False no run is possible; None a run is possible, but with less."""
+    """The result of examining a part of the machine.
+
+    name: the part.
+    ok: True: good; False: no run is possible; None: a run is possible, but with less.
+    text: what was seen.
+    remedy: empty when there is nothing to do.
+    """
 
     name: str
     ok: bool | None
@@ -47,7 +53,7 @@ def examine(results: Path = Path()) -> list[Examination]:
 
 
 def possible(findings: Sequence[Examination]) -> bool:
-    """Whether a run is possible at all."""
+    """Return whether a run is possible at all."""
     return all(finding.ok is not False for finding in findings)
 
 
@@ -121,7 +127,7 @@ def disk(free_gib: float) -> Examination:
 def kafka_jars() -> Examination:
     try:
         kafka = services.kafka()
-        versions = [found.version for found in kafka.installed()]
+        versions = [jars.version for jars in kafka.installed()]
         damage = {version: wrong for version in versions if (wrong := kafka.damage(version))}
     except HarnessError as error:
         return Examination("kafka", False, str(error), "install fencepost completely")
@@ -146,7 +152,7 @@ def chromium(path: str | None) -> Examination:
 
 
 def docker() -> Examination:
-    """Whether `--cluster docker` could be used; nothing else needs it."""
+    """The examination of Docker, which only `--cluster docker` needs."""
     images: Sequence[str] = ()
     try:
         if not (trouble := services.docker().trouble()):
@@ -169,9 +175,10 @@ def from_docker(trouble: str, images: Sequence[str]) -> Examination:
 
 
 def clients(missing: Mapping[str, str], drivable: Callable[[str], Sequence[str]]) -> Examination:
-    """Which families of clients can be driven.
+    """The families of clients that can be driven.
 
-    missing: what the machine lacks for each, empty for nothing; drivable: the versions of one that can be driven all the same.
+    missing: what the machine lacks for each family, empty for nothing.
+    drivable: the versions of a family that can be driven all the same.
     """
     possible_ = [name for name, lack in missing.items() if not lack]
     reasons: dict[str, list[str]] = {}

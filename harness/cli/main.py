@@ -94,7 +94,7 @@ for _command in COMMANDS:
 
 
 def _answer(lines: Sequence[str], code: int) -> None:
-    """What went wrong, for machines."""
+    """Print the mistakes or errors as JSON."""
     print_json({"exit": int(code), "mistakes" if code == Exit.BAD_CAMPAIGN else "errors": list(lines)})
 
 

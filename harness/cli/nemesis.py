@@ -71,12 +71,12 @@ def check(
     kit = ConformanceCheck(faults_of(faults), Choice(kind=cluster, options=options), seed, _progress, story or ())
     with _interruptible():
         checked = kit.run()
-    for one in checked:
-        _show(one)
+    for fault_result in checked:
+        _show(fault_result)
     print_line(_markdown(checked, cluster))
     if json_:
-        write_json(json_, [_document(one, cluster) for one in checked])
-    codes = [exit_of(one) for one in checked]
+        write_json(json_, [_document(fault_result, cluster) for fault_result in checked])
+    codes = [exit_of(fault_result) for fault_result in checked]
     raise typer.Exit(Exit.INVALID if Exit.INVALID in codes else max(codes))
 
 
@@ -98,7 +98,7 @@ def exit_of(checked: FaultResult) -> Exit:
 
 
 def _progress(event: Mapping[str, Any]) -> None:
-    """What is going on, on standard error."""
+    """Print progress to standard error."""
     from fencepost.harness.conformance.results import StoryResult, mark
 
     if event["event"] == "phase":
@@ -112,7 +112,14 @@ def _show(checked: FaultResult) -> None:
 
     words = {PASSED: "ok", FAILED: "FAILED", NOT_OBSERVABLE: "not observable", NOT_PLAYED: "-"}
     print_line(f"{checked.kind}\n")
-    rows = [(words[one.outcome], one.story, one.seen + (f"\n-> {one.change}" if one.change else "")) for one in checked.stories]
+    rows = [
+        (
+            words[result.outcome],
+            result.story,
+            result.seen + (f"\n-> {result.change}" if result.change else ""),
+        )
+        for result in checked.stories
+    ]
     out().print(table(("", "story", "what was seen, and what to change"), rows))
     print_line(f"{counted(checked.stories)}\n")
 
@@ -120,9 +127,9 @@ def _show(checked: FaultResult) -> None:
 def _markdown(checked: Sequence[FaultResult], cluster: str) -> str:
     from fencepost.harness.conformance.results import markdown
 
-    return "\n".join(markdown(one.kind, cluster, one.version, one.stories) for one in checked)
+    return "\n".join(markdown(fault_result.kind, cluster, fault_result.version, fault_result.stories) for fault_result in checked)
 
 
 def _document(checked: FaultResult, cluster: str) -> dict[str, Any]:
-    stories = [{**vars(one), "outcome": one.outcome} for one in checked.stories]
+    stories = [{**vars(result), "outcome": result.outcome} for result in checked.stories]
     return {"fault": checked.kind, "cluster": cluster, "kafka": checked.version, "exit": exit_of(checked), "stories": stories}

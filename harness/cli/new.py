@@ -24,7 +24,7 @@ def register(app: typer.Typer) -> None:
 
 
 class Kind(str, Enum):
-    """What can be written anew."""
+    """The kinds of plug-ins that can be scaffolded."""
 
     NEMESIS, WORKLOAD, TRANSACTIONAL = "nemesis", "workload", "transactional-workload"
     CHECKER, CLUSTER, CLIENT = "checker", "cluster", "client"

@@ -46,23 +46,23 @@ def plugins(
         _print_rules(name, json_)
         return
     if name is None:
-        found = {group: names(group) for group in GROUPS}
+        by_group = {group: names(group) for group in GROUPS}
         if json_:
-            print_json(found)
+            print_json(by_group)
         else:
-            rows = [(group, one, _first_line(group, one)) for group, many in found.items() for one in many]
+            rows = [(group, plug_in, _first_line(group, plug_in)) for group, of_group in by_group.items() for plug_in in of_group]
             out().print(table(("group", "name", ""), rows))
         return
     groups = [_guessed(name)] if ":" in name else [group for group in GROUPS if name in names(group)]
     if not groups:
-        raise CampaignError([renamed(name) or unknown("plug-in", name, {one for group in GROUPS for one in names(group)})])
+        raise CampaignError([renamed(name) or unknown("plug-in", name, {known for group in GROUPS for known in names(group)})])
     described = [_description(group, name, load(group, name)) for group in groups]
     if json_:
         print_json(described)
     else:
-        for one in described:
-            _describe(one)
-    if any(one["breaches"] for one in described):
+        for description in described:
+            _describe(description)
+    if any(description["breaches"] for description in described):
         raise typer.Exit(Exit.BAD_CAMPAIGN)
 
 
@@ -90,7 +90,7 @@ def _description(group: str, name: str, plug_in: Any) -> dict[str, Any]:
         "group": group,
         "name": name,
         "doc": _description_of(plug_in),
-        "options": [vars(one) for one in options(getattr(plug_in, "options", None) if group == "checker" else plug_in)],
+        "options": [vars(option) for option in options(getattr(plug_in, "options", None) if group == "checker" else plug_in)],
         "breaches": breaches(group, plug_in),
     }
 
@@ -99,20 +99,20 @@ def _description_of(plug_in: Any) -> str:
     """The docstring, of a check its function's, without what is shown as options, or concerns nobody but its authors."""
     from fencepost.harness.plugins.registry import doc_without_options
 
-    kept = doc_without_options(plug_in).split("\n\n")
-    return "\n\n".join(part for part in kept if not part.startswith("Slow twin:"))
+    paragraphs = doc_without_options(plug_in).split("\n\n")
+    return "\n\n".join(part for part in paragraphs if not part.startswith("Slow twin:"))
 
 
-def _describe(found: dict[str, Any]) -> None:
-    print_line(f"{found['name']} ({found['group']})\n\n{found['doc']}\n")
-    if found["options"]:
-        rows = [(one["name"], one["type"], one["default"], one["doc"]) for one in found["options"]]
+def _describe(description: dict[str, Any]) -> None:
+    print_line(f"{description['name']} ({description['group']})\n\n{description['doc']}\n")
+    if description["options"]:
+        rows = [(option["name"], option["type"], option["default"], option["doc"]) for option in description["options"]]
         out().print(table(("option", "type", "default", ""), rows))
     else:
         print_line("It has no options.")
-    if found["breaches"]:
+    if description["breaches"]:
         print_line("\nIt cannot be used as it is:")
-    for text in found["breaches"]:
+    for text in description["breaches"]:
         print_line(f"  {text}")
 
 

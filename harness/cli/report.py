@@ -21,6 +21,6 @@ def report(run: RunArgument, results: Results = None) -> None:
     from fencepost.harness.runs.store import find, results_root
     from fencepost.harness.system import liveness
 
-    found = judgement_at(Path(run)) or find(results_root(results), run)
-    with liveness.hold(found.directory):
-        print_line(str(render(found)))
+    judged = judgement_at(Path(run)) or find(results_root(results), run)
+    with liveness.hold(judged.directory):
+        print_line(str(render(judged)))

@@ -22,8 +22,10 @@ Examples:
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application: its options are those of the test's keys, and those of every command that judges."""
-    context, *others = (one for one in inspect.signature(run, eval_str=True).parameters.values() if one.name != "given")
-    keys = [one.as_parameter() for one in KEY_OPTIONS]
+    context, *others = (
+        parameter for parameter in inspect.signature(run, eval_str=True).parameters.values() if parameter.name != "given"
+    )
+    keys = [key_option.as_parameter() for key_option in KEY_OPTIONS]
     run.__signature__ = inspect.Signature([context, *keys, *others])  # type: ignore[attr-defined]
     app.command(help=f"Perform one test and judge it.\n\n{EXIT_CODES}", epilog=EXAMPLES)(run)
 
@@ -44,10 +46,10 @@ def run(
     test = from_options(**given)
     seed = draw_seed() if test.seed is None else test.seed
     plan = [PlannedRun(test, seed, _repeating(context, seed))]
-    found = perform(plan, results, master, spark_conf, to_stderr=json_)
+    performed = perform(plan, results, master, spark_conf, to_stderr=json_)
     if json_:
-        print_json(found[0].verdict if found and found[0].verdict else summary(found, plan))
-    raise typer.Exit(print_outcome(found, plan, seed=seed, quiet=json_))
+        print_json(performed[0].verdict if performed and performed[0].verdict else summary(performed, plan))
+    raise typer.Exit(print_outcome(performed, plan, seed=seed, quiet=json_))
 
 
 def _repeating(context: typer.Context, seed: int) -> str:

@@ -31,8 +31,12 @@ PLUGINS = {  # paths of keys that name a plug-in: of which kind
 class KeyOption:
     """An option and the path of keys that it sets.
 
+    option: its name and help.
+    path: the keys, from the outermost.
     form: how its texts are read: `value` (as they are), `texts` (a list), `pairs` (`key=value`, values as TOML's), `settings`
     (`key=value`, texts), `faults` and `lanes` (`name,key=value...`).
+    type: of the function parameter.
+    default: the value without the option.
     """
 
     option: RunOption

@@ -20,5 +20,5 @@ class SafeConsole(Console):
             yield segment if segment.control else segment._replace(text=visible(segment.text))
 
     def render_str(self, text: str, **options: Any) -> Any:
-        """Before its width is measured; here texts are whole, so that secrets are found in them."""
+        """Mask and escape a text before its width is measured; here texts are whole, so that secrets are recognised in them."""
         return super().render_str(visible(mask(text)), **options)

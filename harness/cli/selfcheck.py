@@ -51,14 +51,14 @@ def selfcheck(
     from fencepost.harness.runs.store import find, results_root
 
     conf = spark_conf_of(spark_conf or ())
-    found = find(results_root(results), run) if run else None
-    if found:
-        merge.demand_local(found)
+    recorded = find(results_root(results), run) if run else None
+    if recorded:
+        merge.demand_local(recorded)
     judge = services.judge()
-    with liveness.hold(found.directory) if found else nullcontext():
+    with liveness.hold(recorded.directory) if recorded else nullcontext():
         session = cache(lambda: judge.start_session(master or DEFAULT_MASTER, conf))
         try:
-            rows = judge.selfcheck(merged(found) if found else None, session() if master else session, seed)
+            rows = judge.selfcheck(merged(recorded) if recorded else None, session() if master else session, seed)
         finally:
             if session.cache_info().currsize:
                 session().stop()

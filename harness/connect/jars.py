@@ -30,11 +30,11 @@ class ConnectJars:
 
 
 def refusal(version: str) -> str:
-    """Why no worker of such a version can be run, by its text alone; empty when one may."""
-    found = re.fullmatch(r"(\d+)\.(\d+)\.\d+", version)
-    if found is None:
+    """The reason why no worker of such a version can be run, by its text alone; empty when it can."""
+    match = re.fullmatch(r"(\d+)\.(\d+)\.\d+", version)
+    if match is None:
         return f'"{version}" is no version of Kafka Connect; one is 4.3.0'
-    if (int(found[1]), int(found[2])) < FIRST:
+    if (int(match[1]), int(match[2])) < FIRST:
         return f"Kafka Connect {version} has no exactly-once sources (KIP-618); 3.3.1 is the first release with them that runs"
     return ""
 
@@ -59,24 +59,24 @@ def fetch(
 
 def installed(version: str) -> ConnectJars | None:
     """A version of the cache; None when it is not there, or damaged."""
-    found = _store().present(version)
-    return _jars(found) if found else None
+    manifest = _store().present(version)
+    return _jars(manifest) if manifest else None
 
 
 def planned(version: str) -> ConnectPlan:
     """A version of the cache as a plan has it; without jars when it was not fetched yet."""
-    found = installed(version)
-    return {"directory": str(found.directory), "java": java()[0], "jars": dict(found.jars)} if found else {}
+    jars = installed(version)
+    return {"directory": str(jars.directory), "java": java()[0], "jars": dict(jars.jars)} if jars else {}
 
 
 def all_installed() -> list[ConnectJars]:
     """Every whole version of the cache."""
-    return [_jars(found) for found in _store().all()]
+    return [_jars(manifest) for manifest in _store().all()]
 
 
 def _store() -> Store:
     return Store(cache_dir() / "connect", "Kafka Connect", "fencepost connect fetch {}")
 
 
-def _jars(found: Manifest) -> ConnectJars:
-    return ConnectJars(found.directory.name, found.directory, found.files)
+def _jars(manifest: Manifest) -> ConnectJars:
+    return ConnectJars(manifest.directory.name, manifest.directory, manifest.files)

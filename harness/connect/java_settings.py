@@ -1,4 +1,4 @@
-"""What Kafka's Java clients need to connect, from librdkafka's names; and a file of settings as Java reads it.
+"""Connection settings of Kafka's Java clients, from librdkafka's names; and a file of settings as Java reads it.
 
 PEM certificates: KIP-651, from Kafka 2.7 on. Format of the file: java.util.Properties.
 """
@@ -20,7 +20,7 @@ _REPLACED = _SASL | {f"{name}.{end}" for name in _PEM for end in ("location", "p
 
 
 def java_settings(connection: Mapping[str, str]) -> dict[str, str]:
-    """The same connection by the names of Kafka's Java clients; what both call alike stays.
+    """The connection by the names of Kafka's Java clients; settings of the same name stay.
 
     Raises OSError for a certificate or key that cannot be read.
     """
@@ -47,12 +47,12 @@ def _quoted(text: str) -> str:
 
 
 def _certificates(connection: Mapping[str, str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    certificates: dict[str, str] = {}
     for name, (kind, key) in _PEM.items():
         path = connection.get(f"{name}.location")
         if text := connection.get(f"{name}.pem") or (Path(path).read_text() if path else ""):
-            found |= {kind: "PEM", key: text}
-    return found
+            certificates |= {kind: "PEM", key: text}
+    return certificates
 
 
 def write_properties(path: Path, settings: Mapping[str, str]) -> None:

@@ -16,10 +16,14 @@ CLOSING_TRIES = 5  # of a request that may meet a rebalance
 
 
 class RestClient:
-    """`ConnectClient`. workers: tells the addresses of the workers by their nodes; each request goes to the next one.
+    """`ConnectClient`.
 
-    directory: of the conductor. bootstrap, second: of the clusters. note: given where the workers are somebody's own:
-    `close` deletes the connectors that were made through this client, and says here what could not be deleted.
+    workers: returns the addresses of the workers by their nodes; each request goes to the next worker.
+    directory: of the conductor.
+    bootstrap: of the cluster under test.
+    second: bootstrap of the second cluster.
+    note: given where the workers are somebody's own: `close` deletes the connectors that were made through this client, and
+    reports here what could not be deleted.
     """
 
     library, version = "connect-rest", "1"
@@ -38,7 +42,7 @@ class RestClient:
         self._workers, self._timeout_s, self._turn = workers, timeout_s, itertools.count()
 
     def open(self, timeout_s: float) -> None:
-        """Nothing is kept open: each request has a connection of its own."""
+        """Do nothing: each request has a connection of its own."""
 
     def close(self) -> None:
         """Leave workers that are somebody's own as they were; what could not be deleted is said."""

@@ -96,7 +96,7 @@ def properties(worker: ConnectWorker, plan: Mapping[str, Any], connection: Mappi
 
 
 def fencing_s(worker: ConnectWorker) -> float | None:
-    """How long a round of fencing may take (s), from a task's request for it to its task-count record, or until it is given up.
+    """The longest time of a round of fencing (s), from a task's request for it to its task-count record, or until it is given up.
 
     `Admin.fenceProducers` gets 90 s, as long as a worker waits for an answer of its leader (`DEFAULT_REST_REQUEST_TIMEOUT_MS`):
     no setting changes it. The leader reads the configuration topic to its end before and after it, and then writes the record
@@ -122,19 +122,19 @@ def prepare(
     path = directory / "worker.properties"
     write_properties(path, properties(worker, plan, java_settings(connection), url))
     (directory / ADDRESS).write_text(url)
-    found = plan["connect"][worker.version]
-    class_path = os.pathsep.join(f"{found['directory']}/{name}" for name in sorted(found["jars"]))
-    return [found["java"], *_FLAGS, "-cp", class_path, MAIN, str(path)]
+    kafka_connect = plan["connect"][worker.version]
+    class_path = os.pathsep.join(f"{kafka_connect['directory']}/{name}" for name in sorted(kafka_connect["jars"]))
+    return [kafka_connect["java"], *_FLAGS, "-cp", class_path, MAIN, str(path)]
 
 
 def addresses(data: Path, nodes: Collection[str]) -> dict[str, str]:
-    """Where those workers answer that are at these nodes. data: the directory that holds those of the instances."""
-    found = {path.parent.name: path for path in sorted(data.glob(f"c*/{ADDRESS}"))}
-    return {node: path.read_text() for node, path in found.items() if node in nodes}
+    """The REST addresses of the workers at these nodes. data: the directory that holds those of the instances."""
+    files = {path.parent.name: path for path in sorted(data.glob(f"c*/{ADDRESS}"))}
+    return {node: path.read_text() for node, path in files.items() if node in nodes}
 
 
 def serves(directory: Path) -> bool:
-    """Whether the worker with this directory answers requests."""
+    """Return whether the worker with this directory answers requests."""
     import urllib.request  # here, because every worker process would start later with it
 
     try:
@@ -144,7 +144,7 @@ def serves(directory: Path) -> bool:
         return False
 
 
-def jar_directories(worker: ConnectWorker, found: ConnectPlan) -> list[str]:
+def jar_directories(worker: ConnectWorker, plan: ConnectPlan) -> list[str]:
     """The directories that a worker's process needs to see."""
     plugins = [path if os.path.isdir(path) else os.path.dirname(path) for path in worker.plugins]
-    return [found["directory"], *map(str, directories(found["java"])), *plugins]
+    return [plan["directory"], *map(str, directories(plan["java"])), *plugins]

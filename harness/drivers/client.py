@@ -129,7 +129,7 @@ class DriverClient:
         self._waiting.clear()
 
     def close(self) -> None:
-        """What was not delivered by now is never reported. A driver that cannot even do this is killed."""
+        """End the driver; what was not delivered by now is never reported. A driver that cannot even do this is killed."""
         self._let_go()
         try:
             if self._process.pid is not None:
@@ -147,16 +147,16 @@ class DriverClient:
 
     def _result(self, name: str, call: str, **arguments: Any) -> dict[str, Any]:
         """One result of a call, an object."""
-        found = self._call(call, **arguments).get(name)
-        if not isinstance(found, dict):
-            raise self._broken(call, f"an answer whose `{name}` is no object: {found!r}")
-        return found
+        result = self._call(call, **arguments).get(name)
+        if not isinstance(result, dict):
+            raise self._broken(call, f"an answer whose `{name}` is no object: {result!r}")
+        return result
 
     def _offsets(self, name: str, call: str, **arguments: Any) -> dict[str, int | None]:
         """One result of a call, partitions with their offsets."""
-        found = self._result(name, call, **arguments)
+        offsets = self._result(name, call, **arguments)
         try:
-            return {partition: None if offset is None else whole(offset) for partition, offset in found.items()}
+            return {partition: None if offset is None else whole(offset) for partition, offset in offsets.items()}
         except ValueError as error:
             raise self._broken(call, f"offsets that cannot be understood: {error}") from error
 
@@ -216,7 +216,7 @@ def _bytes(text: str | None) -> bytes | None:
 
 
 def _offset(value: Any) -> int | None:
-    """None also for -1, which clients give where they do not know it."""
+    """An offset; None also for -1, which clients give for an unknown offset."""
     return None if value in (None, -1) else whole(value)
 
 

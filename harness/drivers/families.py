@@ -36,19 +36,19 @@ class Driver:
 
 
 def is_driver(kind: str) -> bool:
-    """Whether a client's name means a driver, and no client in the worker's process."""
+    """Return whether a client's name means a driver, and no client in the worker's process."""
     return "/" in kind or "@" in kind or (kind in registry.names(GROUP) and kind not in registry.names("client"))
 
 
 def mistakes(kind: str) -> list[str]:
-    """What is wrong with a driver's name, before anything is fetched: a sentence each."""
+    """The mistakes in a driver's name, before anything is fetched: a sentence each."""
     if "/" in kind:
         return [] if os.access(kind, os.X_OK) and Path(kind).is_file() else [f'"{kind}" is no program that can be executed']
     try:
-        found, version = _family(kind)
+        driver_family, version = _family(kind)
     except CampaignError as error:
         return error.mistakes
-    text = found.refusal(version) or _Release(kind.partition("@")[0], version, found).missing()
+    text = driver_family.refusal(version) or _Release(kind.partition("@")[0], version, driver_family).missing()
     return [f"{kind}: {text}"] if text else []
 
 
@@ -75,11 +75,11 @@ def obtain(kind: str, progress: Callable[[str], None] = lambda _: None, repair: 
 
 def fetched() -> list[Manifest]:
     """The manifests of the libraries in the cache; the family is the name of the directory above."""
-    return [found for name in registry.names(GROUP) for found in _libraries(name).all()]
+    return [manifest for name in registry.names(GROUP) for manifest in _libraries(name).all()]
 
 
 def missing() -> dict[str, str]:
-    """What this machine lacks to drive any version of each family, empty for nothing."""
+    """The sentence for each family on what this machine lacks to drive any version of it; empty for nothing."""
     return {name: family(name).missing() for name in registry.names(GROUP)}
 
 
@@ -98,18 +98,20 @@ def unknown(name: str) -> str:
 
 def drivable(name: str) -> list[str]:
     """The versions of a family in the cache for which this machine lacks nothing."""
-    found = family(name)
-    return [one.version for one in _libraries(name).all() if not _Release(name, one.version, found).missing()]
+    driver_family = family(name)
+    return [
+        manifest.version for manifest in _libraries(name).all() if not _Release(name, manifest.version, driver_family).missing()
+    ]
 
 
 @lru_cache(maxsize=50)
 def hello(driver: Driver) -> Hello:
-    """What the driver says about itself. Raises ClusterError when it does not start."""
+    """The driver's own description. Raises ClusterError when it does not start."""
     return _answer_of(driver, lambda _process, answer: answer)
 
 
 def refusals(driver: Driver, producer: Mapping[str, Any], consumer: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """What the driver refuses among these settings: (`producer` or `consumer`, key, sentence). Raises ClusterError."""
+    """The settings that the driver refuses: (`producer` or `consumer`, key, sentence). Raises ClusterError."""
 
     def check(process: DriverProcess, _: Hello) -> list[tuple[str, str, str]]:
         answer = process.call("check", producer=dict(producer), consumer=dict(consumer))
@@ -157,7 +159,7 @@ class _Release:
         return Driver(f"{self.name}@{self.version}", self.version, command, library.checksum(), tuple(map(str, reads)))
 
     def missing(self) -> str:
-        """What this machine lacks to drive it, empty for nothing."""
+        """The sentence on what this machine lacks to drive it, empty for nothing."""
         text = self.family.missing()
         return self.family.missing(built=True) if text and self._is_built() else text
 
@@ -171,8 +173,8 @@ class _Release:
 
 def _family(kind: str) -> tuple[DriverFamily, str]:
     name, _, version = kind.partition("@")
-    found = family(name)
-    return found, version or found.default
+    driver_family = family(name)
+    return driver_family, version or driver_family.default
 
 
 def _libraries(name: str) -> Store:
@@ -184,7 +186,7 @@ def _drivers(name: str) -> Store:
 
 
 def _fingerprint(family: DriverFamily, library: Manifest) -> str:
-    """Of everything that a driver is built of, in 12 letters."""
+    """The checksum, in 12 letters, of everything that a driver is built of."""
     digest = hashlib.sha256(library.checksum().encode())
     for path in sorted(_files(family.sources())):
         digest.update(path.name.encode() + path.read_bytes())

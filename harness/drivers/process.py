@@ -27,7 +27,7 @@ Event = Callable[[Mapping[str, Any]], None]
 
 @dataclass(frozen=True)
 class Hello:
-    """What a driver says about itself. transactions: the newest transaction protocol that it speaks (1, 2), None for none."""
+    """A driver's own description. transactions: the newest transaction protocol that it speaks (1, 2), None for none."""
 
     client: str
     version: str
@@ -123,7 +123,7 @@ class DriverProcess:
             self._popen = None
 
     def _ending(self) -> str:
-        """How it ended, in words."""
+        """The end of the process, in words."""
         popen, self._popen = self._popen, None
         assert popen is not None
         try:
@@ -150,10 +150,10 @@ def _flag(value: Any) -> bool:
 
 
 def _results(message: Mapping[str, Any]) -> dict[str, Any]:
-    found = message.get("ok")
-    if not isinstance(found, dict):
+    results = message.get("ok")
+    if not isinstance(results, dict):
         raise frames.FrameError(f"an answer with neither `ok` nor `error`: {dict(message)!r}")
-    return found
+    return results
 
 
 def _hello(answer: Mapping[str, Any]) -> Hello:

@@ -46,10 +46,10 @@ def _configuration(home: Path) -> list[Path]:
 
 
 def _version(program: str) -> str:
-    """What `java -version` says, or empty when it does not run."""
+    """The version by `java -version`, or empty when it does not run."""
     try:
         done = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    found = re.search(r'version "(?:1\.)?([0-9][^"]*)"', done.stderr + done.stdout)
-    return found.group(1) if found else ""
+    match = re.search(r'version "(?:1\.)?([0-9][^"]*)"', done.stderr + done.stdout)
+    return match.group(1) if match else ""

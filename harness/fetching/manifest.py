@@ -23,7 +23,13 @@ Stamp = list[int]  # size in bytes, time of the last change in ns
 
 @dataclass(frozen=True)
 class Manifest:
-    """files: each path below the directory with its SHA-256. stamps: each path with what it had when it was last compared."""
+    """The list of a directory's files, with their checksums.
+
+    directory: the directory that it is of.
+    version: of what was fetched.
+    files: each path below the directory with its SHA-256.
+    stamps: each path with its size and times when it was last compared.
+    """
 
     directory: Path
     version: str
@@ -40,7 +46,7 @@ class Manifest:
         os.replace(part, self.directory / MANIFEST)
 
     def damage(self, every: bool = False) -> list[str]:
-        """What is wrong with the files, a sentence each; those that are unchanged by their stamp are read only with `every`."""
+        """The damage of the files, a sentence each; those that are unchanged by their stamp are read only with `every`."""
         stamps = {name: _stamp(self.directory / name) for name in self.files}
         suspect = [name for name in self.files if every or not stamps[name] or stamps[name] != self.stamps.get(name)]
         wrong = [text for name in suspect if (text := self._wrong(name))]
@@ -56,14 +62,14 @@ class Manifest:
     def _wrong(self, name: str) -> str:
         path = self.directory / name
         try:
-            found = sha256(path)
+            checksum = sha256(path)
         except FileNotFoundError:
             return f"{path} is missing"
         except OSError as error:
             return f"{path} cannot be read: {error.strerror}"
-        return (
-            "" if found == self.files[name] else f"{path} is not what was fetched: SHA-256 {found}, expected {self.files[name]}"
-        )
+        if checksum == self.files[name]:
+            return ""
+        return f"{path} is not what was fetched: SHA-256 {checksum}, expected {self.files[name]}"
 
 
 def of(directory: Path, version: str) -> Manifest:
@@ -77,11 +83,11 @@ def of(directory: Path, version: str) -> Manifest:
 def read(directory: Path) -> Manifest | None:
     """The manifest in a directory, None when there is none. Raises ClusterError when it cannot be understood."""
     try:
-        found = json.loads((directory / MANIFEST).read_text())
-        files = found["jars"] if "jars" in found else found["files"]  # a former name
+        document = json.loads((directory / MANIFEST).read_text())
+        files = document["jars"] if "jars" in document else document["files"]  # a former name
         if not all(isinstance(checksum, str) and _below(name) for name, checksum in files.items()):
             raise ValueError("names must be paths below the directory, checksums texts")
-        return Manifest(directory, str(found["version"]), dict(files), dict(found.get("stamps", {})))
+        return Manifest(directory, str(document["version"]), dict(files), dict(document.get("stamps", {})))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -101,9 +107,9 @@ def sha256(path: Path) -> str:
 
 
 def _stamp(path: Path) -> Stamp:
-    """Empty when there is no such file."""
+    """The file's size and time of change; empty when there is no such file."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return []
-    return [found.st_size, found.st_mtime_ns]
+    return [status.st_size, status.st_mtime_ns]

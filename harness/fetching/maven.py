@@ -74,7 +74,7 @@ def _recipe(wanted: Sequence[Coordinates]) -> str:
 
 
 def _refused(title: str, hint: str, output: str) -> HarnessError:
-    """What is wrong: there is no such version, or it could not be reached; with the resolver's own words."""
+    """The error for the resolver's output: there is no such version, or it could not be reached; with the resolver's words."""
     lines = [line.strip(" \t:") for line in output.splitlines()]
     unreached = [line for line in lines if any(word in line for word in _UNREACHED)]
     absent = [line for line in lines if "not found" in line]

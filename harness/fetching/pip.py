@@ -18,7 +18,7 @@ _NO_SUCH = "from versions: "
 
 
 def missing() -> str:
-    """Why pip cannot be used, with the remedy; empty when it can."""
+    """The reason why pip cannot be used, with the remedy; empty when it can."""
     if find_spec("pip") is not None:
         return ""
     return f"pip is missing in fencepost's own Python: {sys.executable} -m ensurepip (or install python3-pip)"
@@ -62,9 +62,9 @@ def _pip(arguments: Sequence[str], project: str, version: str) -> str:
 
 
 def _refusal(project: str, version: str, failed: Sequence[tools.ToolError]) -> HarnessError:
-    """What is wrong: there is no such release, or PyPI could not be reached; with pip's own words."""
+    """The error for pip's output: there is no such release, or PyPI could not be reached; with pip's own words."""
     for error in failed:
-        found = error.output.partition(_NO_SUCH)[2].partition(")")[0]
-        if found and found != "none":
-            return CampaignError([f"{project} {version}: PyPI has no such release for this machine; it has {found}"])
+        versions = error.output.partition(_NO_SUCH)[2].partition(")")[0]
+        if versions and versions != "none":
+            return CampaignError([f"{project} {version}: PyPI has no such release for this machine; it has {versions}"])
     return ClusterError(f"{failed[-1]}. If the release exists, is PyPI reachable from here?")

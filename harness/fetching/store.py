@@ -31,9 +31,11 @@ def cache_dir() -> Path:
 
 @dataclass(frozen=True)
 class Store:
-    """What lies in `directory`, by name.
+    """The entries of a cache directory, by name.
 
-    title: what it is in a sentence, before the name; command: what fetches it anew, with `{}` for the name.
+    directory: the folder with a directory for each entry.
+    title: the kind of entry in a sentence, before the name.
+    command: fetches an entry anew, with `{}` for the name.
     """
 
     directory: Path
@@ -53,31 +55,31 @@ class Store:
         repair: fill it anew when it is damaged; anew: in any case. Raises ClusterError when it is damaged or cannot be kept, and
         what `fill` raises.
         """
-        found, damage = self._present(name)
-        if found and not damage and not anew:
-            return found
+        entry, damage = self._present(name)
+        if entry and not damage and not anew:
+            return entry
         if damage and not repair:
             first = f"{damage[0]}{and_more(len(damage) - 1)}"
             text = f"{self.title} {name} in the cache is damaged: {first}. Fetch it anew: {self.command.format(name)}"
             raise ClusterError(text)
         with self._locked(progress):
             self._remove_leftovers()
-            found, damage = self._present(name)  # another process may have fetched it meanwhile
-            if found and not damage and not anew:
-                return found
+            entry, damage = self._present(name)  # another process may have fetched it meanwhile
+            if entry and not damage and not anew:
+                return entry
             if damage:
                 progress(f"{self.title} {name} in the cache is damaged: {'; '.join(damage)}")
             return self._fill(name, fill)
 
     def present(self, name: str) -> Manifest | None:
         """The manifest of what is there and undamaged."""
-        found, damage = self._present(name)
-        return None if damage else found
+        entry, damage = self._present(name)
+        return None if damage else entry
 
     def all(self) -> list[Manifest]:
         """The manifests of all that is complete; those that cannot be understood are left out."""
         names = sorted(path.parent.name for path in self.directory.glob(f"[!.]*/{manifest.MANIFEST}"))
-        return [found for name in names if (found := self._read(name)[0])]
+        return [entry for name in names if (entry := self._read(name)[0])]
 
     def complete(self, name: str) -> Manifest | None:
         """The manifest of what is complete; None where there is none that can be understood."""
@@ -85,14 +87,14 @@ class Store:
 
     def verify(self, name: str) -> list[str]:
         """Read every file again; what is wrong, one sentence each (empty: all as fetched)."""
-        found, damage = self._read(name)
+        entry, damage = self._read(name)
         if damage:
             return damage
-        return found.damage(every=True) if found else [f"{self.title} {name} is not in {self.directory}"]
+        return entry.damage(every=True) if entry else [f"{self.title} {name} is not in {self.directory}"]
 
     def _present(self, name: str) -> tuple[Manifest | None, list[str]]:
-        found, damage = self._read(name)
-        return found, damage or (found.damage() if found else [])
+        entry, damage = self._read(name)
+        return entry, damage or (entry.damage() if entry else [])
 
     def _read(self, name: str) -> tuple[Manifest | None, list[str]]:
         try:
@@ -112,13 +114,13 @@ class Store:
             made.rename(final)
         finally:
             self._remove_leftovers()
-        kept = manifest.read(final)
-        assert kept is not None
-        return kept
+        written = manifest.read(final)
+        assert written is not None
+        return written
 
     @contextmanager
     def _locked(self, progress: Progress) -> Iterator[None]:
-        """Only one fetch at a time; the lock ends with its process."""
+        """Hold the lock that lets a single fetch run at a time; it ends with its process."""
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             with ExitStack() as stack:

@@ -93,7 +93,7 @@ class Send(msgspec.Struct, array_like=True, tag="send"):
 
 
 class Poll(msgspec.Struct, array_like=True, tag="poll"):
-    """What a poll returned: (offset, v) by partition, when, and which records were strange."""
+    """The records of a poll: (offset, v) by partition, when, and which records were strange."""
 
     got: dict[str, list[tuple[Int64, Int64]]] = {}
     returned: Int64 | None = None
@@ -117,7 +117,7 @@ class Output(msgspec.Struct, array_like=True, tag="output"):
 
 
 class Count(msgspec.Struct, array_like=True, tag="count"):
-    """What such records say of the program's state: (offset, inputs counted) by partition."""
+    """The program's state by such records: (offset, inputs counted) by partition."""
 
     got: dict[str, list[tuple[Int64, Int64]]]
 
@@ -227,16 +227,16 @@ def _which(line: Any) -> str:
 # --------------------------------------------------------------------------------------------------
 def history_file(path: Path) -> HistoryFile:
     """A file by its header, and its first process line. What cannot be read is not known."""
-    found = HistoryFile(path.name)
+    history = HistoryFile(path.name)
     try:
         with opened(path) as file:
             for _ in range(2):
                 raw = file.readline(LONGEST_HEADER)
                 which, line = decoded(raw)
                 if which == HEADER:
-                    found = replace(found, run=line.run, slot=line.slot, node=line.node, role=line.role)
+                    history = replace(history, run=line.run, slot=line.slot, node=line.node, role=line.role)
                 elif which == PROCESS:
-                    found = replace(found, isolation=line.isolation)
+                    history = replace(history, isolation=line.isolation)
     except (OSError, EOFError, zlib.error, ValueError):
-        return found
-    return found
+        return history
+    return history

@@ -99,7 +99,7 @@ def _checksums(content: bytes) -> list[int]:
 
 def _packed(checksums: Iterable[int]) -> str:
     """Four bytes each, little-endian, as Base64."""
-    return base64.b64encode(b"".join(one.to_bytes(4, "little") for one in checksums)).decode()
+    return base64.b64encode(b"".join(crc.to_bytes(4, "little") for crc in checksums)).decode()
 
 
 def _unpacked(blocks: str) -> list[int]:

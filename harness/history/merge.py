@@ -62,9 +62,9 @@ def _rows(run: Run, roster: Roster, gaps: list[Gap]) -> list[Row]:
     for file in roster.files:
         if file.role == "faults":
             continue
-        found = content(run, file, roster.slots)
-        reading = FileReading(file, roster.slots, roster.ours, found.whole)
-        for number, raw in found.lines:
+        file_content = content(run, file, roster.slots)
+        reading = FileReading(file, roster.slots, roster.ours, file_content.whole)
+        for number, raw in file_content.lines:
             reading.take(number, raw)
         reading.finish()
         processes = {row["process"] for row in reading.rows}
@@ -73,7 +73,7 @@ def _rows(run: Run, roster: Roster, gaps: list[Gap]) -> list[Row]:
             gaps.append(Gap(file=file.name, why=why, kind=GapKind.SURPLUS))
             continue
         owners |= dict.fromkeys(processes, file.name)
-        gaps += [*found.gaps, *reading.gaps]
+        gaps += [*file_content.gaps, *reading.gaps]
         rows += reading.rows
     rows.sort(key=lambda row: (row["time"], row["process"]))
     for index, row in enumerate(rows):
@@ -85,9 +85,9 @@ def _receipts(run: Run, roster: Roster, gaps: list[Gap]) -> list[dict[str, Any]]
     """The receipts, of the file that has them."""
     for file in roster.files:
         if file.role == "faults":
-            found = content(run, file, roster.slots)
-            rows, damaged = receipts(file, found.lines)
-            gaps += [*found.gaps, *damaged]
+            file_content = content(run, file, roster.slots)
+            rows, damaged = receipts(file, file_content.lines)
+            gaps += [*file_content.gaps, *damaged]
             return rows
     return []
 

@@ -36,15 +36,21 @@ from fencepost.harness.history.lines import (
 )
 
 Row = dict[str, Any]
-_NAMES = {which: [one.name for one in OPERATIONS if one.line == which] for which in (HEADER, PROCESS, INVOCATION, COMPLETION)}
-BLANK: Row = {one.name: [] if one.type.startswith("list") else one.default for one in OPERATIONS}
+_NAMES = {
+    which: [column.name for column in OPERATIONS if column.line == which] for which in (HEADER, PROCESS, INVOCATION, COMPLETION)
+}
+BLANK: Row = {column.name: [] if column.type.startswith("list") else column.default for column in OPERATIONS}
 
 
 class FileReading:
-    """Takes the lines of one file in order. rows: its operations. gaps: what it lacks, as far as its lines show.
+    """Takes the lines of one file in order.
 
-    file: whose it is, as far as that is known without its lines. slots: how many places for workers the run has; 0: not known.
-    ours: it is of a run of ours, whose operations are numbered without a hole. whole: it is as it was at the run's end.
+    rows: its operations.
+    gaps: what it lacks, as far as its lines show.
+    file: whose it is, as far as that is known without its lines.
+    slots: how many places for workers the run has; 0: not known.
+    ours: it is of a run of ours, whose operations are numbered without a hole.
+    whole: it is as it was at the run's end.
     """
 
     def __init__(self, file: HistoryFile, slots: int, ours: bool, whole: bool) -> None:
@@ -85,7 +91,7 @@ class FileReading:
         self._damaged, self._skipped = [], False
 
     def finish(self) -> None:
-        """After the last line: an operation that is open was invoked, and nobody knows what became of it."""
+        """Take the end of the file: an operation that is open was invoked, and its outcome is unknown."""
         if self._damaged and self._damaged[-1][1] == CUT_OFF and self._ours:
             number, why = self._damaged.pop()
             if self._whole:  # so it was at the run's end: an operation that never began, or one without completion
@@ -163,7 +169,7 @@ class FileReading:
 
     # -- what is missing -------------------------------------------------------------------------
     def _again(self, line: Any) -> bool:
-        """Whether the operation was over before: its line is there twice."""
+        """Return whether the operation was over before: its line is there twice."""
         operation = (line.process, line.op)
         again = line.op <= self._last.get(line.process, (-1, 0))[0] if self._ours else operation in self._taken
         if again:
@@ -206,7 +212,7 @@ class FileReading:
         return evidence_of(self._header["role"], isolation)
 
     def _unsent(self) -> tuple[Evidence, ...]:
-        """What a missing completion held: its invocation says what was to be sent."""
+        """The evidence that a missing completion held: its invocation says what was to be sent."""
         return tuple(kind for kind in self._evidence() if kind is not Evidence.SENDS)
 
     # -- rows ------------------------------------------------------------------------------------

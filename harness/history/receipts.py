@@ -12,7 +12,7 @@ from fencepost.harness.api.history import RECEIPTS
 from fencepost.harness.history.lines import CUT_OFF, column_type, decoded_as
 
 _OWN_TYPES: dict[str, Any] = {"pairs": list[tuple[str, str]], "evidence": dict[str, Any], "healing": dict[str, Any]}
-_TYPES = {one.name: _OWN_TYPES.get(one.name) or column_type(one.type) for one in RECEIPTS}
+_TYPES = {column.name: _OWN_TYPES.get(column.name) or column_type(column.type) for column in RECEIPTS}
 _Receipt: Any = msgspec.defstruct(
     "Receipt", [(name, kind) if name == "id" else (name, kind | None, None) for name, kind in _TYPES.items()]
 )
@@ -27,18 +27,18 @@ def receipts(file: HistoryFile, lines: Iterable[tuple[int, bytes]]) -> tuple[lis
         if not raw.strip():
             continue
         try:
-            found = decoded_as(_decode, raw)
+            receipt = decoded_as(_decode, raw)
         except ValueError as error:
             why = f"not understood: {error}" if raw.endswith(b"\n") else CUT_OFF
             evidence = evidence_of("faults")
             gaps.append(Gap(file=file.name, line=number, why=why, kind=GapKind.UNREADABLE, role="faults", evidence=evidence))
         else:
-            last[found.id] = found
+            last[receipt.id] = receipt
     return [_row(last[id_]) for id_ in sorted(last)], gaps
 
 
-def _row(found: Any) -> dict[str, Any]:
-    row: dict[str, Any] = msgspec.to_builtins(found)
+def _row(receipt: Any) -> dict[str, Any]:
+    row: dict[str, Any] = msgspec.to_builtins(receipt)
     pairs = [f"{source}>{destination}" for source, destination in row["pairs"] or ()]
     texts = {name: msgspec.json.encode(row[name] or {}).decode() for name in ("evidence", "healing")}
     return {**row, **texts, "pairs": pairs}

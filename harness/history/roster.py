@@ -1,4 +1,4 @@
-"""Which files belong to a run's history, and which of them are missing, emptied, shortened, changed, or there twice.
+"""The files that belong to a run's history, and those of them that are missing, emptied, shortened, changed, or there twice.
 
 A run's manifest says it. A run without one (of former days, or its manifest was lost) is judged by the headers of its files: the
 places of its workers are numbered 0, 1, 2, ..., and so are the files of each place; the last two places are the final readers'.
@@ -27,8 +27,13 @@ _NAME = re.compile(r"c(\d{1,4})-(\d{1,4})\.jsonl")  # no run has more
 
 @dataclass(frozen=True)
 class Roster:
-    """files: those to be read, each with what is known of it; a fault runner's among them. slots: how many places for workers
-    there are; 0: not known. gaps: what is known without reading. ours: it is a run of ours."""
+    """The files of a run's history.
+
+    files: those to be read, each with what is known of it; a fault runner's among them.
+    slots: how many places for workers there are; 0: not known.
+    gaps: what is missing, as far as that is known without reading.
+    ours: it is a run of ours.
+    """
 
     files: tuple[HistoryFile, ...]
     slots: int = 0
@@ -61,15 +66,15 @@ def plain_name(file: HistoryFile) -> str:
 # --------------------------------------------------------------------------------------------------
 # By the manifest
 # --------------------------------------------------------------------------------------------------
-def _attested(run: Run, found: Iterable[HistoryFile]) -> Roster:
+def _attested(run: Run, present_files: Iterable[HistoryFile]) -> Roster:
     manifest = run.manifest
     assert manifest is not None
-    there = {plain_name(file): file.name for file in found}
+    there = {plain_name(file): file.name for file in present_files}
     expected = {file.name: file for file in manifest.files}
     begun = [file for file in manifest.files if file.bytes != 0]  # a worker that died at once has no file
     gaps = [_missing(file, manifest.slots) for file in begun if file.name not in there]
     gaps += [_surplus(name, "it does not belong to the run") for plain, name in there.items() if plain not in expected]
-    names = {file.name for file in found}
+    names = {file.name for file in present_files}
     gaps += [_surplus(name, "it is there twice") for name in sorted(names - set(there.values()))]
     if not manifest.complete:
         uncounted = "what its last seconds wrote" if any(file.least for file in manifest.files) else "the lines of its files"
@@ -100,9 +105,9 @@ def _surplus(name: str, why: str) -> Gap:
 # --------------------------------------------------------------------------------------------------
 # By the headers
 # --------------------------------------------------------------------------------------------------
-def _by_headers(run: Run, found: list[HistoryFile]) -> Roster:
-    own = [file for file in found if file.run in (None, run.id)]
-    gaps = [_surplus(file.name, f"it is of run {file.run}") for file in found if file.run not in (None, run.id)]
+def _by_headers(run: Run, present_files: list[HistoryFile]) -> Roster:
+    own = [file for file in present_files if file.run in (None, run.id)]
+    gaps = [_surplus(file.name, f"it is of run {file.run}") for file in present_files if file.run not in (None, run.id)]
     slots = _slots(own)
     gaps += _missing_by_number(own, slots)
     gaps.append(_without_manifest(run))
@@ -119,16 +124,17 @@ def _without_manifest(run: Run) -> Gap:
     return Gap(file=RunFile.MANIFEST, why=why, kind=GapKind.UNATTESTED, evidence=UNKNOWN_TAILS)
 
 
-def _adopted(run: Run, found: list[HistoryFile]) -> Roster:
-    runs = sorted({file.run for file in found if file.run})
+def _adopted(run: Run, present_files: list[HistoryFile]) -> Roster:
+    runs = sorted({file.run for file in present_files if file.run})
     if len(runs) > 1:
         raise HistoryError(f"{run}: files of the runs {', '.join(runs)} are mixed; a history is one run's")
-    gaps = tuple(_missing_by_number(found, _slots(found))) if runs else ()  # files of a run of ours, whose plan is lost
-    return Roster(_largest_first(run, found), gaps=gaps, ours=False)
+    # files of a run of ours, whose plan is lost
+    gaps = tuple(_missing_by_number(present_files, _slots(present_files))) if runs else ()
+    return Roster(_largest_first(run, present_files), gaps=gaps, ours=False)
 
 
 def _largest_first(run: Run, files: Iterable[HistoryFile]) -> tuple[HistoryFile, ...]:
-    """In the order in which they are believed: of two files with operations of one process the smaller one is a copy."""
+    """The files in the order of trust: of two with operations of the same process the smaller is a copy."""
     folder = run.path(RunFile.LINES)
     return tuple(sorted(files, key=lambda file: (-os.stat(folder / file.name, follow_symlinks=False).st_size, file.name)))
 
@@ -147,7 +153,7 @@ def _content(run: Run, file: HistoryFile) -> tuple[bytes, str]:
 
 
 def _slots(files: Iterable[HistoryFile]) -> int:
-    """How many places for workers there are: known where the final readers are, whose places are the last."""
+    """The number of places for workers: known where the final readers are, whose places are the last."""
     final = [file.slot for file in files if file.role == "final" and file.slot is not None]
     return max(final) + 1 if len(final) > 1 else 0
 
@@ -155,18 +161,18 @@ def _slots(files: Iterable[HistoryFile]) -> int:
 def _missing_by_number(files: list[HistoryFile], slots: int) -> Iterator[Gap]:
     """Files whose numbers are skipped, the harness's, the faults', and those of final readers."""
     names = {plain_name(file) for file in files}
-    found = {(int(match[1]), int(match[2])) for name in names if (match := _NAME.fullmatch(name))}
+    numbers = {(int(match[1]), int(match[2])) for name in names if (match := _NAME.fullmatch(name))}
     finals = {file.slot: file for file in files if file.role == "final" and file.slot is not None}
-    places = max((slot for slot, _ in found), default=-1) + 1
-    if HARNESS in names and len(finals) == 1 and min(finals) - 1 in {slot for slot, _ in found}:
+    places = max((slot for slot, _ in numbers), default=-1) + 1
+    if HARNESS in names and len(finals) == 1 and min(finals) - 1 in {slot for slot, _ in numbers}:
         places = max(places, min(finals) + 2)  # what is there is the first of the two
     for slot in range(places):
-        last = max((number for place, number in found if place == slot), default=0)
+        last = max((number for place, number in numbers if place == slot), default=0)
         whose = next((file for file in files if file.slot == slot), _whose(slot, slots, finals))
         for number in range(last + 1):
-            if (slot, number) not in found:
+            if (slot, number) not in numbers:
                 yield _missing(replace(whose, name=f"c{slot}-{number}.jsonl", slot=slot), slots)
-    if found and RunFile.FAULT_LINES not in names:
+    if numbers and RunFile.FAULT_LINES not in names:
         yield _missing(HistoryFile(RunFile.FAULT_LINES, role="faults"), slots)
     if finals and HARNESS not in names:
         yield _missing(HistoryFile(HARNESS, role="harness"), slots)
@@ -175,12 +181,12 @@ def _missing_by_number(files: list[HistoryFile], slots: int) -> Iterator[Gap]:
 
 
 def _is_committed(finals: Mapping[int, HistoryFile]) -> bool:
-    """Whether the only final reader that is there reads at read_committed: that one comes first."""
+    """Return whether the only final reader that is there reads at read_committed: that one comes first."""
     return all(file.isolation == "read_committed" for file in finals.values())
 
 
 def _whose(slot: int, slots: int, finals: Mapping[int, HistoryFile]) -> HistoryFile:
-    """Of whom a file is of which only the place is known. Final readers have the last two places, read_committed first."""
+    """The owner of a file of which only the place is known. Final readers have the last two places, read_committed first."""
     if slots or slot < min(finals, default=0) - 1:
         return HistoryFile("", role="writer")  # or a reader, whose file holds less
     if len(finals) == 1 and abs(slot - min(finals)) == 1:
@@ -193,7 +199,12 @@ def _whose(slot: int, slots: int, finals: Mapping[int, HistoryFile]) -> HistoryF
 # --------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Content:
-    """The lines of a file that are to be believed: (number from 1, bytes). whole: all, as they were at the run's end."""
+    """The lines of a file that are to be believed.
+
+    lines: (number from 1, bytes).
+    whole: these are all, as they were at the run's end.
+    gaps: what the file lost.
+    """
 
     lines: list[tuple[int, bytes]] = field(default_factory=list)
     whole: bool = False
@@ -201,7 +212,7 @@ class Content:
 
 
 def content(run: Run, file: HistoryFile, slots: int) -> Content:
-    """What is to be read of a file, and what it lost since the manifest counted it."""
+    """The lines to be read of a file, and what it lost since the manifest counted it."""
     held, broken = _content(run, file)
     if file.bytes is None:
         if not held and not broken and file.role != "faults":

@@ -38,11 +38,11 @@ def open_run(directory: Path) -> Run:
     problems: dict[str, Problem] = {}
 
     def document(file: str, shape: Any) -> Any:
-        found = _read_json(directory / file, shape)
-        if isinstance(found, Problem):
-            problems[file] = found
+        content = _read_json(directory / file, shape)
+        if isinstance(content, Problem):
+            problems[file] = content
             return {}
-        return found
+        return content
 
     plan = document(RunFile.PLAN, Plan)
     damage = _read_damage(directory / RunFile.DAMAGE)
@@ -50,14 +50,14 @@ def open_run(directory: Path) -> Run:
         problems[RunFile.DAMAGE], damage = damage, Damage(())
     manifest = document(RunFile.MANIFEST, Manifest)
     unattested = _unattested(directory, plan, damage, RunFile.DAMAGE in problems)
-    found = msgspec.convert(manifest, Manifest) if manifest else None
+    attested = msgspec.convert(manifest, Manifest) if manifest else None
     return Run(
         directory=directory,
         plan=plan,
-        manifest=found,
+        manifest=attested,
         gaps=(*damage.gaps, *_left_out(plan), *unattested, *_changed_plan(plan, manifest)),
         merged=damage.merged,
-        checksums={**damage.checksums, **(found.tables if found else {})},
+        checksums={**damage.checksums, **(attested.tables if attested else {})},
         left_behind=tuple(document(RunFile.LEFT_BEHIND, _LeftBehind).get("left", ())),
         verdict=document(RunFile.VERDICT, VerdictDocument),
         problems=problems,
@@ -68,18 +68,18 @@ def open_run(directory: Path) -> Run:
 
 def read_verdict(run: Run) -> Run:
     """The run with the verdict that lies where its judgement's files do (`Run.judgement`)."""
-    found = _read_json(run.path(RunFile.VERDICT), VerdictDocument)
-    if isinstance(found, Problem):
-        return run.with_judgement(run.judgement, problem=found)
-    return run.with_judgement(run.judgement, found)
+    document = _read_json(run.path(RunFile.VERDICT), VerdictDocument)
+    if isinstance(document, Problem):
+        return run.with_judgement(run.judgement, problem=document)
+    return run.with_judgement(run.judgement, document)
 
 
 def read_plan(directory: Path) -> Plan:
     """The plan of a run that is to be performed. Raises HarnessError when there is none that can be read."""
-    found = _read_json(directory / RunFile.PLAN, Plan)
-    if isinstance(found, Problem):
-        raise HarnessError(f"{directory}: {found}; is this a run's directory?")
-    return cast(Plan, found)
+    document = _read_json(directory / RunFile.PLAN, Plan)
+    if isinstance(document, Problem):
+        raise HarnessError(f"{directory}: {document}; is this a run's directory?")
+    return cast(Plan, document)
 
 
 class _LeftBehind(TypedDict, total=False):
@@ -89,13 +89,13 @@ class _LeftBehind(TypedDict, total=False):
 def _read_json(path: Path, shape: Any) -> Any:
     """The JSON document in a file, if it has this shape, with the keys that the shape does not know; or the problem with it."""
     try:
-        found = _decoded(limited(path).decode("utf-8"))
-        msgspec.convert(found, shape)
+        document = _decoded(limited(path).decode("utf-8"))
+        msgspec.convert(document, shape)
     except FileNotFoundError as error:
         return Problem(path.name, str(error), missing=True)
     except (OSError, ValueError, RecursionError, msgspec.ValidationError) as error:
         return Problem(path.name, getattr(error, "strerror", None) or described(error))
-    return found
+    return document
 
 
 def _decoded(text: str) -> Any:
@@ -103,19 +103,22 @@ def _decoded(text: str) -> Any:
 
     Raises ValueError and RecursionError: no JSON, or nested more deeply than anything of ours is.
     """
-    found = json.loads(text)
+    document = json.loads(text)
     if _HALVES.search(text):
-        found = json.loads(_LONE.sub(lambda half: f"\\\\u{ord(half[0]):04x}", json.dumps(found, ensure_ascii=False)))
-    if _deeper_than(found, MOST_LEVELS):
+        document = json.loads(_LONE.sub(lambda half: f"\\\\u{ord(half[0]):04x}", json.dumps(document, ensure_ascii=False)))
+    if _deeper_than(document, MOST_LEVELS):
         raise ValueError(f"it is nested more than {MOST_LEVELS} levels deep")
-    return found
+    return document
 
 
 def _deeper_than(document: Any, most: int) -> bool:
     level = [document] if isinstance(document, (dict, list)) else []
     for _ in range(most):
         level = [
-            part for one in level for part in (one.values() if isinstance(one, dict) else one) if isinstance(part, (dict, list))
+            part
+            for container in level
+            for part in (container.values() if isinstance(container, dict) else container)
+            if isinstance(part, (dict, list))
         ]
         if not level:
             return False
@@ -124,8 +127,10 @@ def _deeper_than(document: Any, most: int) -> bool:
 
 @dataclass(frozen=True)
 class Damage:
-    """`damage.json`: what the history lacks, and the names of the files that were merged (None: nobody noted it).
+    """`damage.json`.
 
+    gaps: what the history lacks.
+    merged: the names of the files that were merged; None: not recorded.
     checksums: of the tables that were written.
     """
 
@@ -135,12 +140,12 @@ class Damage:
 
 
 def _read_damage(path: Path) -> Damage | Problem:
-    found = _read_json(path, list[str] | Damage)
-    if isinstance(found, Problem):
-        return found
-    if isinstance(found, list):  # as it was before there were gaps: a sentence each
-        return Damage(tuple(Gap(file=RunFile.LINES, why=sentence) for sentence in found))
-    return msgspec.convert(found, Damage)
+    document = _read_json(path, list[str] | Damage)
+    if isinstance(document, Problem):
+        return document
+    if isinstance(document, list):  # as it was before there were gaps: a sentence each
+        return Damage(tuple(Gap(file=RunFile.LINES, why=sentence) for sentence in document))
+    return msgspec.convert(document, Damage)
 
 
 def plan_checksum(plan: Mapping[str, Any]) -> str:
@@ -158,7 +163,7 @@ def _changed_plan(plan: Plan, manifest: Mapping[str, Any]) -> Iterator[Gap]:
 
 
 def _unattested(directory: Path, plan: Plan, damage: Damage, lost: bool) -> Iterator[Gap]:
-    """What a run once had beside its history, and lacks now; merging would write it again, but there are no lines."""
+    """The gaps of a run that had more beside its history than it has now; merging cannot write it again without lines."""
     if lost and plan.get("source"):
         why = "is missing or cannot be read, so nobody knows what could not be read of the history"
         yield Gap(file=RunFile.DAMAGE, why=why, kind=GapKind.UNATTESTED, evidence=(Evidence.SENDS, Evidence.POLLS))
@@ -174,7 +179,7 @@ def _has_lines(directory: Path) -> bool:
 
 
 def _left_out(plan: Mapping[str, Any]) -> Iterator[Gap]:
-    """What an adopted history lacks by a plan of former days, which had it among the contract."""
+    """The gaps of an adopted history by a plan of former days, which had them among the contract."""
     contract = plan.get("contract")
     former = str(contract.get("left_out") or "") if isinstance(contract, dict) else ""
     for word, evidence in (("sends", (Evidence.SENDS,)), ("polls", (Evidence.POLLS, Evidence.POSITIONS))):
@@ -224,7 +229,7 @@ def write_plan(directory: Path, plan: Mapping[str, Any]) -> None:
 
 
 def write_damage(directory: Path, gaps: Iterable[Gap], merged: Iterable[str]) -> None:
-    """What the history lacks, which files were merged, and what the tables are that were written from them."""
+    """Write what the history lacks, which files were merged, and the checksums of the tables that were written from them."""
     tables = (directory / file for file in (RunFile.HISTORY, RunFile.RECEIPTS))
     checksums = {path.name: checksum(path) for path in tables if path.is_file()}
     document = {"schema": DAMAGE_SCHEMA, "merged": list(merged), "gaps": [gap.document() for gap in gaps], "checksums": checksums}
@@ -232,7 +237,7 @@ def write_damage(directory: Path, gaps: Iterable[Gap], merged: Iterable[str]) ->
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
-    """Which files belong to the history."""
+    """Write which files belong to the history."""
     write_json(directory / RunFile.MANIFEST, msgspec.to_builtins(manifest))
 
 

@@ -49,29 +49,29 @@ def adopt(path: Path, run_dir: Path, overrides: Mapping[str, str] | None = None,
     understood, nothing in it.
     """
     path = located(path)
-    found, given = detect(path), dict(overrides or {})
+    format_, given = detect(path), dict(overrides or {})
     damage: list[Gap]
-    if found.name == "fencepost-jsonl":
+    if format_.name == "fencepost-jsonl":
         damage = merge_lines(path, run_dir)
         functions, partitions = _contents(run_dir)
         promised = contract(functions, {**OWN, **given})
-    elif found.name == "fencepost-parquet":
+    elif format_.name == "fencepost-parquet":
         damage = copy_parquet(path, run_dir)
         functions, partitions = _contents(run_dir)
         if not functions.get("final-read"):  # without a final phase nobody misses what the final readers got
             damage = [gap for gap in damage if Evidence.FINAL_COMMITTED not in gap.evidence]
         promised = contract(functions, {**OWN, **given})
     else:
-        damage, functions, partitions, promised = _adopt_jepsen(path, run_dir, found, given, block)
-    source = {"path": str(path), "format": found.name, "operations": dict(functions), "partitions": len(partitions)}
+        damage, functions, partitions, promised = _adopt_jepsen(path, run_dir, format_, given, block)
+    source = {"path": str(path), "format": format_.name, "operations": dict(functions), "partitions": len(partitions)}
     write_plan(run_dir, foreign_plan(run_dir, source, promised, given, partitions))
-    if found.name != "fencepost-jsonl":  # merging has written it
+    if format_.name != "fencepost-jsonl":  # merging has written it
         write_damage(run_dir, damage, ())
     return damage
 
 
 def _contents(run_dir: Path) -> tuple[Counter[str], list[str]]:
-    """How many operations of each f a merged history has, and the partitions in it."""
+    """The number of operations of each f in a merged history, and the partitions in it."""
     functions: Counter[str] = Counter()
     partitions: set[str] = set()
     for batch in ds.dataset(run_dir / RunFile.HISTORY).to_batches(columns=["f", "mops"]):
@@ -84,28 +84,28 @@ def _contents(run_dir: Path) -> tuple[Counter[str], list[str]]:
 # Jepsen's
 # --------------------------------------------------------------------------------------------------
 def _adopt_jepsen(
-    path: Path, run_dir: Path, found: Format, given: Mapping[str, str], block: int
+    path: Path, run_dir: Path, format_: Format, given: Mapping[str, str], block: int
 ) -> tuple[list[Gap], Counter[str], list[str], dict[str, str]]:
     with tempfile.TemporaryDirectory(prefix=".adopting-", dir=run_dir) as spill:
         try:
-            parsed_blocks = list(_parsed(path, found, Path(spill), block))
+            parsed_blocks = list(_parsed(path, format_, Path(spill), block))
         except (OSError, EOFError) as error:
             raise HistoryError(f"{path}: cannot be read: {error}") from error
         joining = Joining(path.name)
         joining.join(parsed_blocks)
         counted = [part.functions for part in parsed_blocks] + [rows.functions for rows in joining.rows.values()]
         functions = sum(counted, Counter[str]())
-        together = any(one.together for one in parsed_blocks) or any(rows.together for rows in joining.rows.values())
+        together = any(parsed.together for parsed in parsed_blocks) or any(rows.together for rows in joining.rows.values())
         promised = contract(functions, {"values": "per key", **given}, together)
         assembly = Assembly(parsed_blocks, joining, path.name, promised)
         if not assembly.write(run_dir):
             raise HistoryError(
-                f"{path}: {found.name}, but no Kafka operation in it{_what_else(parsed_blocks)}; understood are {UNDERSTOOD}"
+                f"{path}: {format_.name}, but no Kafka operation in it{_what_else(parsed_blocks)}; understood are {UNDERSTOOD}"
             )
-    faults = receipts(seen for one in parsed_blocks for seen in one.nemesis)
+    faults = receipts(seen for parsed in parsed_blocks for seen in parsed.nemesis)
     pq.write_table(pa.Table.from_pylist(faults, schema=FAULTS_SCHEMA), run_dir / RunFile.RECEIPTS)
     damage = (
-        [item for one in parsed_blocks for item in one.damage]
+        [item for parsed in parsed_blocks for item in parsed.damage]
         + joining.damage
         + assembly.damage
         + assembly.renumbered
@@ -117,24 +117,25 @@ def _adopt_jepsen(
     return _shortened(sorted(damage, key=lambda item: item.line)), functions, assembly.partitions, promised
 
 
-def _parsed(path: Path, found: Format, spill: Path, size: int) -> Iterator[ParsedBlock]:
+def _parsed(path: Path, format_: Format, spill: Path, size: int) -> Iterator[ParsedBlock]:
     """The parsed blocks of a file, in order; read by several processes when there is enough to parse."""
     work = (
-        (block, found.language, path.name, spill / str(number)) for number, block in enumerate(blocks(path, found.array, size))
+        (block, format_.language, path.name, spill / str(number))
+        for number, block in enumerate(blocks(path, format_.array, size))
     )
     if cores() < 2 or path.stat().st_size < 2 * size:
-        yield from (parse_block(*one) for one in work)
+        yield from (parse_block(*arguments) for arguments in work)
         return
     with ProcessPoolExecutor(cores(), mp_context=multiprocessing.get_context("spawn")) as pool:
         yield from in_turn(pool, parse_block, work)
 
 
 def _beginning(path: Path, parsed_blocks: list[ParsedBlock]) -> list[Gap]:
-    """What lies before a history that does not begin with its first operation.
+    """The gap before a history that does not begin with its first operation.
 
     Its lines may stand in any order, and be counted from 1: a lost first line is missed by the completion that it leaves alone.
     """
-    lowest = min((one.lowest for one in parsed_blocks if one.lowest >= 0), default=0)
+    lowest = min((block.lowest for block in parsed_blocks if block.lowest >= 0), default=0)
     begins = min(parsed_blocks[0].begins, lowest)
     why = f"the history begins with operation {begins}; what was sent before it is not known"
     return [Gap(file=path.name, why=why, kind=GapKind.SHORTENED, evidence=(Evidence.SENDS,))] if begins > 1 else []
@@ -142,16 +143,16 @@ def _beginning(path: Path, parsed_blocks: list[ParsedBlock]) -> list[Gap]:
 
 def _between(path: Path, parsed_blocks: list[ParsedBlock]) -> list[Gap]:
     """Lines that are missing between others: indexes count one line after the other, whoever they are of."""
-    numbered, unreadable = [one for one in parsed_blocks if one.numbered], sum(one.unreadable for one in parsed_blocks)
-    if not numbered or any(one.unnumbered for one in parsed_blocks):
+    numbered, unreadable = [block for block in parsed_blocks if block.numbered], sum(block.unreadable for block in parsed_blocks)
+    if not numbered or any(block.unnumbered for block in parsed_blocks):
         why = "lines cannot be read, and without indexes nobody knows how many others are missing there"
         return [Gap(file=path.name, why=why, kind=GapKind.MISSING, evidence=WORKERS_LINE)] if unreadable else []
-    span = max(one.highest for one in numbered) - min(one.lowest for one in numbered) + 1
-    missing = span - sum(one.numbered for one in numbered) - unreadable
+    span = max(block.highest for block in numbered) - min(block.lowest for block in numbered) + 1
+    missing = span - sum(block.numbered for block in numbered) - unreadable
     if missing <= 0:
         return []
     why = f"by their indexes {plural(missing, 'line is', 'lines are')} missing between others"
-    if twice := sum(one.repeated for one in numbered):  # written over them, perhaps in the middle of lines
+    if twice := sum(block.repeated for block in numbered):  # written over them, perhaps in the middle of lines
         why = f"{why}, and {twice} have the index of another line: nobody knows which are as they were written"
         return [Gap(file=path.name, why=why, kind=GapKind.UNRELIABLE, lines=missing, evidence=WORKERS_LINE)]
     return [Gap(file=path.name, why=why, kind=GapKind.MISSING, lines=missing, evidence=WORKERS_LINE)]
@@ -161,10 +162,10 @@ def _backward(path: Path, parsed_blocks: list[ParsedBlock]) -> list[Gap]:
     """Lines that happened, as they say, before the line above of their process: doubled or moved, or a clock was set back."""
     lines: list[int] = []
     last: dict[int, Moment] = {}
-    for one in parsed_blocks:
-        lines += one.backward
-        lines += [moment.line for process, moment in one.first.items() if process in last and moment.is_before(last[process])]
-        last |= one.last
+    for block in parsed_blocks:
+        lines += block.backward
+        lines += [moment.line for process, moment in block.first.items() if process in last and moment.is_before(last[process])]
+        last |= block.last
     if not lines:
         return []
     more = and_more(len(lines) - 1, ", nor does that of ")
@@ -174,8 +175,8 @@ def _backward(path: Path, parsed_blocks: list[ParsedBlock]) -> list[Gap]:
 
 def _unknown_functions(path: Path, parsed_blocks: list[ParsedBlock]) -> list[Gap]:
     first: dict[str, int] = {}
-    for one in parsed_blocks:
-        for f, line in one.unknown_functions.items():
+    for block in parsed_blocks:
+        for f, line in block.unknown_functions.items():
             first.setdefault(f, line)
     return [
         Gap(file=path.name, line=line, why=f"operations `{f}` are not of Kafka's workload; all are left out")
@@ -184,8 +185,8 @@ def _unknown_functions(path: Path, parsed_blocks: list[ParsedBlock]) -> list[Gap
 
 
 def _what_else(parsed_blocks: list[ParsedBlock]) -> str:
-    others = sorted({f for one in parsed_blocks for f in one.unknown_functions})
-    broken = sum(len(one.damage) for one in parsed_blocks)
+    others = sorted({f for block in parsed_blocks for f in block.unknown_functions})
+    broken = sum(len(block.damage) for block in parsed_blocks)
     words = [f"only {', '.join(others)}"] if others else []
     if broken:
         first = next(gap.why for block in parsed_blocks for gap in block.damage)

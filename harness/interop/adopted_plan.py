@@ -18,18 +18,18 @@ _OURS = re.compile(r"(.+)-(\d+)")
 
 
 def contract(functions: Mapping[str, int], given: Mapping[str, str], together: bool = False) -> dict[str, str]:
-    """What is taken to be promised: transactions when there was a `txn`, group consumption when there was a `subscribe`.
+    """The contract that is assumed: transactions when there was a `txn`, group consumption when there was a `subscribe`.
 
     together: some `send` has several records, which Jepsen's clients do in transactions only. Raises CampaignError when `given`
     cannot be kept by such a history.
     """
-    found = {
+    observed = {
         "transactional": "true" if functions.get("txn") or together else "false",
         "consumption": "subscribed" if functions.get("subscribe") else "assigned",
         "final_read": "true" if functions.get("final-read") else "false",
     }
     assumed = {name: key.elsewhere for name, key in CONTRACT_KEYS.items() if key.elsewhere is not None}
-    return overlaid_contract({**assumed, **found}, given)
+    return overlaid_contract({**assumed, **observed}, given)
 
 
 def foreign_plan(
@@ -66,8 +66,8 @@ def _topics(partitions: Iterable[str]) -> dict[str, TopicPlan]:
     """Topics of partitions named `topic-number`; others (Jepsen's numbers) belong to no topic that has a name."""
     topics: dict[str, Any] = {}
     for partition in partitions:
-        found = _OURS.fullmatch(partition)
-        if found:
-            topic = topics.setdefault(found[1], {"partitions": 0, "replication": None, "settings": {}})
-            topic["partitions"] = max(topic["partitions"], int(found[2]) + 1)
+        match = _OURS.fullmatch(partition)
+        if match:
+            topic = topics.setdefault(match[1], {"partitions": 0, "replication": None, "settings": {}})
+            topic["partitions"] = max(topic["partitions"], int(match[2]) + 1)
     return topics

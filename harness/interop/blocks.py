@@ -25,8 +25,13 @@ _TEXT_OR_COMMENT = re.compile(rb'("(?:[^"\\]|\\.)*"|\\.)|;[^\n]*', re.DOTALL)
 
 @dataclass(frozen=True)
 class Block:
-    """Whole lines. first: the place of the first of them in the history, from 0. numbers: their lines in the file when they
-    are elements of an array; else line `first + 1` of the file is the first one. last: nothing comes after it."""
+    """Whole lines.
+
+    first: the place of the first of them in the history, from 0.
+    text: the lines.
+    numbers: their lines in the file when they are elements of an array; else line `first + 1` of the file is the first.
+    last: nothing comes after it.
+    """
 
     first: int
     text: bytes
@@ -34,7 +39,7 @@ class Block:
     last: bool = False
 
     def line(self, position: int) -> int:
-        """Where in the file the line at `position` in this block stands, from 1."""
+        """The line number in the file, from 1, of the line at `position` in this block."""
         return self.numbers[position] if position < len(self.numbers) else self.first + position + 1
 
 
@@ -92,21 +97,21 @@ def _of_elements(content: bytes, size: int) -> Iterator[Block]:
 
 
 def elements(content: bytes) -> Iterator[tuple[int, int, int]]:
-    """Where each element of the outermost array begins and ends, and on which line; the last may be cut off."""
+    """The begin, end and line of each element of the outermost array; the last may be cut off."""
     depth, start, line, counted = 0, 0, 1, 0
-    for found in _STRUCTURE.finditer(content):
-        sign = found.group()
+    for token in _STRUCTURE.finditer(content):
+        sign = token.group()
         if len(sign) == 1 and sign in b"[({":
             depth += 1
             if depth == 1:
-                start = found.end()
+                start = token.end()
         elif len(sign) == 1 and sign in b"])}":
             depth -= 1
             if depth == 1:
                 start = _trimmed(content, start)
                 line, counted = line + content.count(b"\n", counted, start), start
-                yield start, found.end(), line
-                start = found.end()
+                yield start, token.end(), line
+                start = token.end()
             if depth == 0:
                 return
     start = _trimmed(content, start)
@@ -122,7 +127,7 @@ def _on_one_line(element: bytes) -> bytes:
 
 
 def _trimmed(content: bytes, start: int) -> int:
-    """Where the next element begins: behind white space, commas and comments."""
-    while found := _BETWEEN.match(content, start):
-        start = found.end()
+    """The place where the next element begins: behind white space, commas and comments."""
+    while separator := _BETWEEN.match(content, start):
+        start = separator.end()
     return start

@@ -1,4 +1,4 @@
-"""Which format a history is in, by its content; names and extensions are never believed."""
+"""Detection of a history's format, by its content; names and extensions are never believed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,11 @@ _LEADING = re.compile(rb"\A(?:[ \t\r\n,]|;[^\n]*\n)+")  # white space and EDN's 
 
 @dataclass(frozen=True)
 class Format:
-    """name: `fencepost-jsonl`, `fencepost-parquet`, `jepsen-edn`, `jepsen-json`. array: one vector of all operations."""
+    """A format of histories.
+
+    name: `fencepost-jsonl`, `fencepost-parquet`, `jepsen-edn`, `jepsen-json`.
+    array: one vector of all operations.
+    """
 
     name: str
     array: bool = False
@@ -68,10 +72,10 @@ def detect(path: Path) -> Format:
         raise HistoryError(f"{path}: is empty; understood are {UNDERSTOOD}")
     array = start[:1] in (b"[", b"(")
     lines = [start[begin:end].replace(b"\n", b" ") for begin, end, _ in elements(start)] if array else start.split(b"\n")
-    found = _of_lines(lines)
-    if found is None:
+    name = _of_lines(lines)
+    if name is None:
         raise HistoryError(f"{path}: is no history that fencepost understands: {UNDERSTOOD}; it begins with {start[:60]!r}")
-    return Format(found, array)
+    return Format(name, array)
 
 
 def _directory(path: Path) -> Format:
@@ -83,17 +87,17 @@ def _directory(path: Path) -> Format:
 
 
 def _parquet(path: Path) -> Format:
-    one = path if path.is_file() else _history_files(path)[0]
+    file = path if path.is_file() else _history_files(path)[0]
     try:
-        names = pq.read_schema(one).names
+        names = pq.read_schema(file).names
     except (OSError, ValueError) as error:
-        raise HistoryError(f"{one}: looks like Parquet, but cannot be read: {error}") from error
+        raise HistoryError(f"{file}: looks like Parquet, but cannot be read: {error}") from error
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise HistoryError(f"{one}: Parquet with two columns {twice}; docs/history.md has all of {OPS_SCHEMA.names}")
+        raise HistoryError(f"{file}: Parquet with two columns {twice}; docs/history.md has all of {OPS_SCHEMA.names}")
     lacking = [name for name in NEEDED if name not in names]
     if lacking:
         raise HistoryError(
-            f"{one}: Parquet without the columns {', '.join(lacking)}; docs/history.md has all of {OPS_SCHEMA.names}"
+            f"{file}: Parquet without the columns {', '.join(lacking)}; docs/history.md has all of {OPS_SCHEMA.names}"
         )
     return Format("fencepost-parquet")
 
@@ -105,7 +109,7 @@ def _history_files(path: Path) -> list[Path]:
 
 
 def _of_lines(lines: list[bytes]) -> str | None:
-    """By the first lines that are understood at all: broken ones may come first."""
+    """The format by the first lines that are understood at all: broken lines may come first."""
     for raw in lines[:_TRIED]:
         line = raw.decode("utf-8", errors="replace").strip(" \t\r,")
         name = (_of_line(line) or _of_beginning(line)) if line else None
@@ -116,22 +120,22 @@ def _of_lines(lines: list[bytes]) -> str | None:
 
 def _of_line(line: str) -> str | None:
     try:
-        found = json.loads(line)
+        document = json.loads(line)
     except (ValueError, RecursionError):
         return _of_edn(line)
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         return None
-    if found.get("format") == "fencepost-history" or {"process", "op", "type"} <= found.keys():
+    if document.get("format") == "fencepost-history" or {"process", "op", "type"} <= document.keys():
         return "fencepost-jsonl"
-    return "jepsen-json" if {"process", "type", "f"} <= found.keys() else None
+    return "jepsen-json" if {"process", "type", "f"} <= document.keys() else None
 
 
 def _of_edn(line: str) -> str | None:
     try:
-        found = edn.read(line)
+        element = edn.read(line)
     except (ValueError, RecursionError):
         return None
-    return "jepsen-edn" if isinstance(found, dict) and {"process", "type", "f"} <= found.keys() else None
+    return "jepsen-edn" if isinstance(element, dict) and {"process", "type", "f"} <= element.keys() else None
 
 
 def _of_beginning(line: str) -> str | None:

@@ -93,7 +93,7 @@ def _copied(path: Path, run_dir: Path) -> list[Gap]:
 
 
 def _copies(source: ds.Dataset, order: pa.Array | None) -> tuple[NDArray[np.bool_], str]:
-    """Which rows, in the order in which they are copied, are of an operation that was there before; and that, in words.
+    """The mask of rows, in the order in which they are copied, of an operation that was there before; and that, in words.
 
     Without any: an empty mask, and no words. Nobody refers to the harness' operations by their numbers: these may have any.
     """
@@ -140,7 +140,7 @@ def _sorted(source: ds.Dataset) -> bool:
 
 
 def _earliest_decision(table: pa.Table) -> pa.Array:
-    """Where no column says when transactions were decided: those of unknown outcome surely not before they began."""
+    """The earliest decision where no column has it: transactions of unknown outcome were surely not decided before they began."""
     undecided = pc.and_(pc.equal(table["f"], "txn"), pc.equal(table["type"], "info"))
     return pc.if_else(undecided, table["time"], pa.scalar(None, table["time"].type))
 

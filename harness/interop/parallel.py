@@ -14,12 +14,12 @@ Made = TypeVar("Made")
 
 
 def cores() -> int:
-    """How many may be busy at once."""
+    """The number of processes that may be busy at once."""
     return min(os.cpu_count() or 1, MOST_CORES)
 
 
 def in_turn(pool: Executor, make: Callable[..., Made], given: Iterable[tuple[object, ...]]) -> Iterator[Made]:
-    """What a function makes of each of the arguments given, in their order. A few are under way, so that memory stays bounded.
+    """The results of a function for these arguments, in their order. A few are under way at a time, so that memory stays bounded.
 
     A single piece of work is done here.
     """

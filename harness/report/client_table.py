@@ -1,4 +1,4 @@
-"""Who keeps which promise: the runs of many clients as one table, k of n per client, fault profile and promise.
+"""The table of clients and promises: the runs of many clients, k of n per client, fault profile and promise.
 
 A promise is several anomalies. In a run it is violated when one of them is, held when one was looked for and none was found, and
 else not exercised. The interval is Wilson's, at 95 %: with 0 of 3 runs the true rate may well be a half.
@@ -22,7 +22,13 @@ _Z = 1.96
 
 @dataclass
 class Cell:
-    """One promise of one client under one profile. runs: paths of the reports in which it was violated, with the anomaly."""
+    """A promise of a client under a profile.
+
+    held: how many runs held it.
+    violated: how many runs violated it.
+    not_exercised: how many runs did not exercise it.
+    runs: the anomalies and the link to the report of each run that violated it.
+    """
 
     held: int = 0
     violated: int = 0
@@ -31,7 +37,7 @@ class Cell:
 
     @property
     def count(self) -> int:
-        """In how many runs it could be said."""
+        """The number of runs that answered it."""
         return self.held + self.violated
 
     @property
@@ -52,7 +58,15 @@ class Cell:
 
 @dataclass
 class Row:
-    """One client under one profile. runs, unjudged: how many runs there are, and how many of them have no verdict."""
+    """A client under a profile.
+
+    profile: the test's name without its matrix values.
+    client: see `client_name`.
+    protocol: the transaction protocol of the client.
+    runs: how many runs there are.
+    unjudged: how many of them have no verdict.
+    cells: by promise.
+    """
 
     profile: str
     client: str
@@ -79,7 +93,7 @@ def table(runs: Iterable[Run], beside: Path, promises: Promises) -> list[Row]:
         cells = {promise: Cell() for promise in promises}
         row = rows.setdefault((profile, client), Row(profile, client, _protocol(run.plan.get("client") or {}), cells=cells))
         row.runs += 1
-        if not run.verdict.get("properties") or run.verdict.get("verdict") not in {one.value for one in Verdict}:
+        if not run.verdict.get("properties") or run.verdict.get("verdict") not in {verdict.value for verdict in Verdict}:
             row.unjudged += 1
         else:
             _count(row, run, beside, promises)
@@ -89,7 +103,7 @@ def table(runs: Iterable[Run], beside: Path, promises: Promises) -> list[Row]:
 def client_name(client: Mapping[str, Any]) -> str:
     """`java@4.3.0`, `librdkafka 2.16.0`, `kafkajs@2.2.4, read by librdkafka 2.16.0`."""
     readers = client.get("readers") or {}
-    return ", read by ".join(_named(one) for one in (client, readers) if one)
+    return ", read by ".join(_named(entry) for entry in (client, readers) if entry)
 
 
 def _named(client: Mapping[str, Any]) -> str:
@@ -103,7 +117,7 @@ def _protocol(client: Mapping[str, Any]) -> str:
 
 
 def _count(row: Row, run: Run, beside: Path, promises: Promises) -> None:
-    answers = {str(one.get("name")): one.get("verdict") for one in run.verdict.get("properties", ())}
+    answers = {str(answer.get("name")): answer.get("verdict") for answer in run.verdict.get("properties", ())}
     for promise, anomalies in promises.items():
         cell = row.cells[promise]
         broken = [name for name in anomalies if answers.get(name) == Property.VIOLATED.value]

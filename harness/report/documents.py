@@ -47,7 +47,7 @@ class Words:
         return self.names[self.codes[positions]]
 
     def among(self, *words: str) -> npt.NDArray[np.bool_]:
-        """Which operations have one of these words."""
+        """A mask of the operations that have any of these words."""
         return np.asarray(np.isin(self.names, words)[self.codes])
 
 
@@ -73,7 +73,10 @@ class Ops:
         return len(self.index)
 
     def table(self, positions: Ints, columns: Iterable[str]) -> Any:
-        """Some columns of the operations at `positions` (ascending), as an Arrow table. Reads where they are, batch by batch."""
+        """Some columns of the operations at `positions` (ascending), as an Arrow table.
+
+        Reads the row groups that hold them, batch by batch.
+        """
         names = list(columns)
         with pq.ParquetFile(self.path) as file:
             sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
@@ -100,19 +103,20 @@ class Ops:
 def shown_findings(verdict: Doc) -> tuple[Doc, ...]:
     """The verdict's findings, in its order; of each anomaly that the settings permit the first few only."""
     seen: Counter[str] = Counter()
-    found = []
+    shown = []
     for finding in verdict.get("findings", ()):
         seen[finding.get("anomaly", "?")] += 1
         if finding.get("forbidden", True) or seen[finding.get("anomaly", "?")] <= MOST_PERMITTED:
-            found.append(finding)
-    return tuple(found)
+            shown.append(finding)
+    return tuple(shown)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportData:
-    """What a report is made of. `notes` says what could not be read, and what the report lacks for it.
+    """The material of a report.
 
-    values: what the records are called where the history comes from; None for our own.
+    notes: what could not be read, and what the report lacks for it.
+    values: the names of the records where the history comes from; None for our own.
     """
 
     plan: Plan
@@ -131,12 +135,12 @@ class ReportData:
         return shown_findings(self.verdict)
 
     def originals(self, identities: Iterable[int]) -> dict[int, str]:
-        """What these records (by `v`) are called where the history comes from; empty for our own histories."""
+        """The names of these records (by `v`) where the history comes from; empty for our own histories."""
         if self.values is None:
             return {}
         wanted = ds.field("v").isin(pa.array(sorted(set(identities)), pa.int64()))
-        found = self.values.to_table(columns=["v", "value"], filter=wanted)
-        return {v: value or "" for v, value in zip(found["v"].to_pylist(), found["value"].to_pylist(), strict=True)}
+        names = self.values.to_table(columns=["v", "value"], filter=wanted)
+        return {v: value or "" for v, value in zip(names["v"].to_pylist(), names["value"].to_pylist(), strict=True)}
 
     @cached_property
     def origin_ns(self) -> int:
@@ -157,7 +161,7 @@ class ReportData:
 
 
 def read(run: Run) -> ReportData:
-    """What a run's report is made of. Raises CampaignError when plan or verdict cannot be read; the rest may be missing."""
+    """The material of a run's report. Raises CampaignError when plan or verdict cannot be read; the rest may be missing."""
     run.demand_plan()
     notes: list[str] = []
     ops = anomalies = values = None
@@ -165,7 +169,8 @@ def read(run: Run) -> ReportData:
     if run.is_remote:
         notes.append(f"The history itself lies at {run.history}; this page was made from what the check brought of it.")
     try:
-        if problem := run.table_problem(history.name, [replace(one, optional=one.name not in SHOWN) for one in OPERATIONS]):
+        columns = [replace(column, optional=column.name not in SHOWN) for column in OPERATIONS]
+        if problem := run.table_problem(history.name, columns):
             raise FileNotFoundError(problem.reason) if problem.missing else OSError(problem.reason)
         ops = _ops(history)
     except (OSError, pa.ArrowException, ValueError) as error:

@@ -1,4 +1,4 @@
-"""How numbers, times and foreign text are written for people."""
+"""Numbers, times and foreign text, written for people."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def place(partition: str | None, offset: int | None) -> str:
 
 
 def record_name(v: int | None) -> str:
-    """Who sent a record: `process 3, op 7, record 0`."""
+    """The sender of a record: `process 3, op 7, record 0`."""
     if v is None:
         return NOTHING
     if v < 0:

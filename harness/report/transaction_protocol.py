@@ -1,4 +1,4 @@
-"""Which transaction protocol the producers of a run really spoke, by what the brokers' logs hold.
+"""The transaction protocol that the producers of a run really spoke, by what the brokers' logs hold.
 
 With the second protocol (KIP-890) the epoch of a producer rises with each transaction; with the first it stays. So two
 markers of one producer and one epoch in a partition are the first protocol.
@@ -28,7 +28,7 @@ def spoken(stored: Path) -> str:
     markers = table.filter(pc.is_in(table["kind"], pa.array(MARKERS))).group_by(["partition", "offset", "producer_id"])
     epochs = markers.aggregate([("producer_epoch", "max")])  # the same on every broker
     numbers = Counter(_protocols(epochs).values())
-    return ", ".join(f"{NAMES[one]}: {plural(count, 'producer')}" for one, count in sorted(numbers.items()))
+    return ", ".join(f"{NAMES[protocol]}: {plural(count, 'producer')}" for protocol, count in sorted(numbers.items()))
 
 
 def _protocols(epochs: pa.Table) -> dict[int, int]:

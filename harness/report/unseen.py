@@ -1,4 +1,4 @@
-"""How far the readers of the main phase were behind: committed records that none of them had got yet, over time."""
+"""The lag of the readers of the main phase: committed records that none of them had got yet, over time."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def _is_own(run: Run, contract: Mapping[str, str], checkers: Sequence[str]) -> b
 
 
 def _name(contract: Mapping[str, str], checkers: Sequence[str]) -> str:
-    """By what it is judged, in words that a directory may have; the digits keep different ones apart."""
-    asked = [*(f"{key}={value}" for key, value in sorted(contract.items())), *sorted(checkers)]
-    digits = hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:6]
-    return f"{slug('-'.join(asked))[:LONGEST_NAME]}-{digits}"
+    """The name of a judgement by contract and checkers, fit for a directory; the digits keep different ones apart."""
+    parts = [*(f"{key}={value}" for key, value in sorted(contract.items())), *sorted(checkers)]
+    digits = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:6]
+    return f"{slug('-'.join(parts))[:LONGEST_NAME]}-{digits}"

@@ -1,4 +1,4 @@
-"""What runs may leave behind, and how it is found. Nothing here should ever be found; `fencepost clean` looks all the same.
+"""The search for what runs may leave behind. Nothing here should ever be found; `fencepost clean` looks all the same.
 
 Nothing that lives is touched. Directories have a lock while they are used, and what is in Docker a label of its process
 (`harness.system.liveness`). A sandbox lives as long as its harness, which is the case while somebody has the other end of its
@@ -52,27 +52,27 @@ class Process:
 
     @property
     def is_sandbox(self) -> bool:
-        """Whether it is the supervisor of a sandbox, and no program that only has its name among its arguments."""
+        """Return whether it is the supervisor of a sandbox, and no program that only has its name among its arguments."""
         python, start, module = [*self.words, "", "", ""][:3]
         started = os.path.basename(start) == os.path.basename(START) or start == "-m"  # by older versions
         return os.path.basename(python).startswith("python") and started and module in SANDBOXES
 
     @property
     def grace_s(self) -> float:
-        """How long it may go on without its harness, to clean up elsewhere."""
+        """The time that it may go on without its harness, to clean up elsewhere."""
         given = [word.partition("=")[2] for word in self.words if word.startswith("--grace=")]
         return float(given[0]) if given else 0.0
 
 
 def processes() -> list[Process]:
     """Every process that can be seen; none where there is no /proc."""
-    found = []
+    running = []
     for pid in process_ids():
         with suppress(FileNotFoundError, ProcessLookupError, PermissionError):  # it ended while we looked, or is not ours
             words, seen = command_line(pid), status(pid)
             if seen:
-                found.append(Process(pid, seen.parent, words))
-    return found
+                running.append(Process(pid, seen.parent, words))
+    return running
 
 
 def orphaned_sandboxes(running: Sequence[Process]) -> list[Process]:
@@ -86,7 +86,7 @@ def orphaned_sandboxes(running: Sequence[Process]) -> list[Process]:
 
 
 def has_lost_its_harness(pid: int) -> bool:
-    """Whether nobody can write any more to the pipe that is a process's standard input: false where that cannot be seen."""
+    """Return whether no process can write any more to the pipe of a process's standard input: False where that is not visible."""
     try:
         descriptor = os.open(f"/proc/{pid}/fd/0", os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
@@ -111,7 +111,7 @@ def end(process: Process) -> None:
 # In Docker
 # --------------------------------------------------------------------------------------------------
 def in_docker() -> Sequence[DockerLeftover]:
-    """What any run has in Docker now, found by label; nothing on a machine without Docker. Raises ClusterError: no answer."""
+    """The objects of any run in Docker, by their label; none on a machine without Docker. Raises ClusterError: no answer."""
     return services.docker().leftovers()
 
 
@@ -127,15 +127,15 @@ class Leftover:
 
     @contextmanager
     def unused(self, running: Sequence[Process]) -> Iterator[str]:
-        """Who uses it, empty for nobody: then nobody can begin to within the block."""
+        """Lock it: yields its user, empty for none; then no other process can begin to use it within the block."""
         with liveness.exclusive(self.locked) as holder:
             yield holder or _user(self.locked, running)
 
 
 def data_directories(root: Path) -> list[Leftover]:
     """Brokers' data: `data/` lives only as long as its run."""
-    found = [Leftover(run.path("data"), run.directory) for run in store.list_runs(root)]
-    return [one for one in found if one.directory.is_dir() and not one.directory.is_symlink()]
+    leftovers = [Leftover(run.path("data"), run.directory) for run in store.list_runs(root)]
+    return [leftover for leftover in leftovers if leftover.directory.is_dir() and not leftover.directory.is_symlink()]
 
 
 def downloads() -> list[Leftover]:
@@ -154,8 +154,8 @@ def temporary_directories(now: float | None = None) -> list[Leftover]:
     """Our directories among the temporary ones. Those without a lock, of older versions, must be older than a day."""
     oldest = (now or time.time()) - UNLOCKED_S
     kinds = [f"{liveness.PREFIX}{kind}-*" for kind in TEMPORARY]
-    found = [path for kind in kinds for path in Path(tempfile.gettempdir()).glob(kind)]
-    return [Leftover(path, path) for path in sorted(found) if _is_ours(path, oldest)]
+    paths = [path for kind in kinds for path in Path(tempfile.gettempdir()).glob(kind)]
+    return [Leftover(path, path) for path in sorted(paths) if _is_ours(path, oldest)]
 
 
 def remove(directory: Path) -> None:
@@ -164,11 +164,11 @@ def remove(directory: Path) -> None:
 
 def _is_ours(path: Path, oldest: float) -> bool:
     try:
-        found = path.lstat()
+        status = path.lstat()
     except FileNotFoundError:
         return False
-    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
-    return ours and (os.path.lexists(path / liveness.LOCK) or found.st_mtime < oldest)
+    ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+    return ours and (os.path.lexists(path / liveness.LOCK) or status.st_mtime < oldest)
 
 
 def _created(run: Run) -> datetime:

@@ -45,7 +45,7 @@ def _alone(directory: Path) -> Iterator[None]:
 
 
 def _is_merged(run: Run) -> bool:
-    """Whether all that merging writes is there, and is of every file of lines as it is now (or there are none at all).
+    """Return whether all that merging writes is there, and is of every file of lines as it is now (or there are none at all).
 
     What was lost after merging is in it all the same.
     """

@@ -51,5 +51,5 @@ def bring(spark: Any, run: Run) -> None:
     def positions(index: Ints) -> Ints:
         return np.union1d(shown(index, findings), np.flatnonzero(np.isin(index, carded)))
 
-    records = {record["v"] for one in findings for record in one["records"]}
+    records = {record["v"] for finding in findings for record in finding["records"]}
     services.judge().bring(spark, run, LIGHT, positions, records)

@@ -240,7 +240,7 @@ class Runner:
         return verdict
 
     def _bring(self, run: Run) -> None:
-        """What the report shows of a history on another file system; without it there is a report, and it says what it lacks."""
+        """Bring what the report shows of a history on another file system; without it the report says what it lacks."""
         if run.is_remote:
             from fencepost.harness.runs import remote
 
@@ -283,5 +283,5 @@ def _stop(spark: Any) -> None:
 
 
 def _environment(run_dir: Path) -> dict[str, str]:
-    """That of a performer: a sandbox that loses its harness shall remove the brokers' data too."""
+    """The environment of a performer: a sandbox that loses its harness shall remove the brokers' data too."""
     return {**os.environ, "FENCEPOST_SCRATCH": str(run_dir.resolve() / "data")}

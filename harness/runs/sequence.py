@@ -34,7 +34,7 @@ LEAVING = (signal.SIGTERM, signal.SIGHUP)  # end the process at once, as a secon
 
 
 class Engine(Protocol):
-    """What performs and judges: `harness.runs.runner.Runner`."""
+    """Performs and judges runs: `harness.runs.runner.Runner`."""
 
     def hold(self, run_dir: Path) -> int | None: ...
     def start_spark(self, *, warm: bool = True) -> None: ...
@@ -56,7 +56,7 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
-    """What became of one planned run: a verdict document, or the reason why there is none."""
+    """The result of a planned run: a verdict document, or the reason why there is none."""
 
     planned: PlannedRun
     run_dir: Path | None = None
@@ -71,19 +71,19 @@ class RunResult:
     @property
     def violated(self) -> list[str]:
         """Names of the anomalies that were found against the contract."""
-        return [found["name"] for found in self.verdict.get("properties", []) if found["verdict"] == "violated"]
+        return [row["name"] for row in self.verdict.get("properties", []) if row["verdict"] == "violated"]
 
     @property
     def unexpected(self) -> list[str]:
         """Names of the anomalies that were found against the contract and against the test's expectation."""
         expected = {anomaly_and_word(text)[0] for text in self.planned.test.expect}
-        named = [found["name"] for found in self.verdict.get("unexpected", [])]
+        named = [row["name"] for row in self.verdict.get("unexpected", [])]
         known = self.met or "unexpected" in self.verdict
         return named if known else [name for name in self.violated if name not in expected]
 
     @property
     def undecided(self) -> bool:
-        """Whether nobody knows if the run shows what its test expects."""
+        """Return whether the run leaves open if it shows what its test expects."""
         unknown = self.verdict.get("verdict") == Verdict.UNKNOWN.value
         return not self.error and (unknown or self.verdict.get("expectation_met", False) is None)
 
@@ -193,7 +193,7 @@ def by_test(results: Sequence[RunResult]) -> list[list[RunResult]]:
 
 
 def expectation_met(runs: Sequence[RunResult]) -> bool:
-    """Whether all runs of one test together did what the test expects.
+    """Return whether all runs of a test together did what the test expects.
 
     A test that expects `valid` must be valid every time. One that expects anomalies must show them at least once when it
     is repeated (live bugs are matters of luck), and never an anomaly that it does not expect.

@@ -1,4 +1,4 @@
-"""Where runs live: `results/<campaign or test>/<time>-<run id>/`, and the index over all of them."""
+"""The directories of runs: `results/<campaign or test>/<time>-<run id>/`, and the index over all of them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TRACES = (  # what only a run's directory has
 
 
 def results_root(given: Path | None = None) -> Path:
-    """Where runs land: what was given, else FENCEPOST_RESULTS, else `results` in the current directory."""
+    """The folder of new runs: what was given, else FENCEPOST_RESULTS, else `results` in the current directory."""
     return given or Path(os.environ.get(RESULTS_VARIABLE) or "results")
 
 
@@ -78,7 +78,7 @@ def unreadable(root: Path) -> list[str]:
 
 
 def is_run(directory: Path) -> bool:
-    """Whether a directory is that of a run, even if its plan is gone: a history alone is none, nor is a table.
+    """Return whether a directory is that of a run, even if its plan is gone: a history alone is none, nor is a table.
 
     Of one that may not be read its name tells.
     """
@@ -102,11 +102,11 @@ def find(root: Path, text: str) -> Run:
     runs = list_runs(root)
     if text == "latest" and runs:
         return runs[-1]
-    found = [run for run in runs if run.id == text] or [run for run in runs if _begins(run, text)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise CampaignError([f'"{text}" may mean {len(found)} runs: {", ".join(run.id for run in found)}'])
+    matches = [run for run in runs if run.id == text] or [run for run in runs if _begins(run, text)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise CampaignError([f'"{text}" may mean {len(matches)} runs: {", ".join(run.id for run in matches)}'])
     for run in damaged_runs(root):
         if _begins(run, text):
             run.demand_plan()
@@ -124,7 +124,7 @@ def _opened(root: Path) -> list[Run]:
 
 
 def _entries(root: Path) -> list[Path]:
-    """What lies in a folder; nothing when it is not there. Raises CampaignError: it cannot be read."""
+    """The entries of a folder; none when it is not there. Raises CampaignError: it cannot be read."""
     try:
         return list(root.iterdir())
     except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""Who still lives: how a run, a temporary directory or a container is told from what a dead process has left.
+"""Liveness: the difference between a run, directory or container in use and what a dead process has left.
 
 A process id alone says nothing: it is used again, and means another process in every PID namespace and container. So:
 
@@ -49,7 +49,7 @@ def identity() -> str:
 
 
 def alive(of: str) -> bool | None:
-    """Whether the process with this identity lives; None when that cannot be known here."""
+    """Return whether the process with this identity lives; None when that cannot be known here."""
     parts = of.split(" ")
     if len(parts) != 5 or not parts[3].isdigit() or "-" in parts:
         return None
@@ -74,7 +74,7 @@ def _namespace() -> str:
 
 
 def _started(pid: int) -> str:
-    """When a process started, in the kernel's ticks; empty when there is none, or it is a zombie."""
+    """The start time of a process, in the kernel's ticks; empty when there is none, or it is a zombie."""
     seen = processes.status(pid)
     return seen.started if seen and seen.state != processes.ZOMBIE else ""
 
@@ -123,7 +123,7 @@ def hold(directory: Path) -> Hold:
 
 @contextmanager
 def exclusive(directory: Path) -> Iterator[str]:
-    """Whether nobody uses a directory: empty, and nobody can begin to within the block; else who does, as text."""
+    """Lock a directory against all others: yields empty if it was unused, and stays so in the block; else its user as text."""
     try:
         descriptor = _opened(directory)
     except OSError as error:
@@ -141,22 +141,22 @@ def exclusive(directory: Path) -> Iterator[str]:
 
 
 def lock_reference(directory: Path) -> str:
-    """What says elsewhere on this machine which lock it is that somebody has on a directory now; empty when nobody has one."""
+    """A reference, valid elsewhere on this machine, to the lock that is held on a directory now; empty when none is held."""
     if not (directory / LOCK).exists():
         return ""
     with suppress(OSError):
         descriptor = _opened(directory)
         try:
             if not _locked(descriptor, fcntl.LOCK_EX):
-                found = os.fstat(descriptor)
-                return f"{found.st_dev}:{found.st_ino}:{directory.resolve()}"
+                status = os.fstat(descriptor)
+                return f"{status.st_dev}:{status.st_ino}:{directory.resolve()}"
         finally:
             os.close(descriptor)
     return ""
 
 
 def user_of_lock(reference: str) -> str | None:
-    """Who has the lock that a reference means, empty for nobody; None when that lock cannot be found or tried from here."""
+    """The holder of the lock that a reference means, empty for none; None when that lock cannot be found or tried from here."""
     device, inode, path = [*reference.split(":", 2), "", ""][:3]
     with suppress(OSError):
         there = os.stat(Path(path, LOCK))
@@ -207,7 +207,7 @@ def _locked(descriptor: int, how: int) -> bool:
 
 
 def _is_there(descriptor: int, directory: Path, name: str = LOCK) -> bool:
-    """Whether the file is still the directory's: it may have been removed before we had the lock."""
+    """Return whether the file is still the directory's: it may have been removed before we had the lock."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(directory / name))
     except OSError:
@@ -221,16 +221,16 @@ def _line() -> dict[str, str]:
 
 
 def _holders(descriptor: int) -> str:
-    """Who has the lock, as far as the file says: those that are not known to be dead."""
-    lines, found = 0, []
+    """The holders of the lock by its file: those that are not known to be dead."""
+    lines, holders = 0, []
     for line in os.pread(descriptor, _READ, 0).decode(errors="replace").splitlines():
         with suppress(ValueError, KeyError, TypeError, AttributeError):
             entry = json.loads(line)
             lines += 1
             host, _, _, pid, _ = entry["process"].split(" ")
             if alive(entry["process"]) is not False:
-                found.append(f"{entry['what']} (process {pid} on {host}, since {entry['since']})")
-    return ", ".join(found) or (
+                holders.append(f"{entry['what']} (process {pid} on {host}, since {entry['since']})")
+    return ", ".join(holders) or (
         "the sandbox of a process that has died, which is ending" if lines else "somebody who does not say who"
     )
 
@@ -249,8 +249,8 @@ def runtime_directory() -> Path:
     )
     with suppress(FileExistsError):
         path.mkdir(mode=0o700)
-    found = path.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+    status = path.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise PermissionError(errno.EPERM, f"{path} is not a directory of ours alone (mode 0700)")
     return path
 

@@ -12,7 +12,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def die_with(parent: int) -> Callable[[], None]:
-    """What a child runs before exec: it asks the kernel to kill it when `parent` dies."""
+    """A function that a child runs before exec: it asks the kernel to kill it when `parent` dies."""
     libc = ctypes.CDLL(None, use_errno=True)  # loaded here, since little is safe in the child
 
     def before_exec() -> None:

@@ -74,7 +74,7 @@ def _of(machine: str) -> tuple[int, dict[str, int]]:
 
 
 def is_within(data: str, thread: int, file: int) -> bool:
-    """Whether a thread's open file is that directory, which ends with a slash, or is below it."""
+    """Return whether a thread's open file is that directory, which ends with a slash, or is below it."""
     try:
         return (os.readlink(f"/proc/{thread}/fd/{file}") + "/").startswith(data)
     except OSError:  # the thread is gone
@@ -107,7 +107,7 @@ def install() -> int:
     Raises OSError.
     """
     instructions = program()
-    code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *one) for one in instructions))
+    code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *instruction) for instruction in instructions))
     whole = struct.pack("@HP", len(instructions), ctypes.addressof(code))
     _checked(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
     return _checked(_libc.syscall(_of("")[1]["seccomp"], _SET_MODE_FILTER, _NEW_LISTENER | _SPEC_ALLOW, whole))

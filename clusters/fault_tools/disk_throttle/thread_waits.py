@@ -1,4 +1,4 @@
-"""How long threads really wait for a disk, as the kernel shows it: proc(5), /proc/PID/task/TID/syscall.
+"""The time that threads really wait for a disk, as the kernel shows it: proc(5), /proc/PID/task/TID/syscall.
 
 This is independent of the throttle program. A thread that several samples show in the same call, without having run in between,
 has been in it from the first sample to the last. So a result is never too long, and too short by two sampling intervals at most.
@@ -29,11 +29,11 @@ def longest_ms(processes: Mapping[str, NodeData], for_s: float) -> dict[str, flo
     while True:
         now_s = time.monotonic()
         present = {(name, wait): now_s for name, process in processes.items() for wait in _waiting(*process)}
-        begun = {one: begun.get(one, now_s) for one in present}
+        begun = {key: begun.get(key, now_s) for key in present}
         for (name, _), since_s in begun.items():
             longest_s[name] = max(longest_s[name], now_s - since_s)
         if now_s >= deadline:
-            return {name: round(found * 1000, 1) for name, found in longest_s.items()}
+            return {name: round(seconds * 1000, 1) for name, seconds in longest_s.items()}
         time.sleep(_SAMPLE_S)
 
 
@@ -55,7 +55,7 @@ def _listed(directory: str) -> list[str]:
 
 
 def _read(path: str) -> str:
-    """What a file of /proc holds; empty when its thread is gone."""
+    """The content of a file of /proc; empty when its thread is gone."""
     try:
         with open(path) as file:
             return file.read()

@@ -39,7 +39,7 @@ class OperationQueue:
         self._arrived = 0
 
     def slow(self) -> bool:
-        """Whether any fault slows the disk now."""
+        """Return whether any fault slows the disk now."""
         return any(slot.number for slot in self._slots)
 
     def add(self, call: SystemCall, size: int, now_s: float) -> None:

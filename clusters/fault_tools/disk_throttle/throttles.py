@@ -90,7 +90,7 @@ class Throttles:
             return self._numbers
 
     def held_back(self, number: int) -> dict[str, HeldBack]:
-        """What a fault has delayed so far; empty when it has ended."""
+        """The delays of a fault so far; empty when it has ended."""
         with self._lock:
             return {node: _result(slot) for node, slot in self._slow.get(number, {}).items()}
 
@@ -117,7 +117,7 @@ def _result(slot: ThrottleSlot) -> HeldBack:
 
 @lru_cache(maxsize=1)
 def trouble() -> str:
-    """Why no disk can be slow here, found out by a trial; else empty."""
+    """The reason why no disk can be slow here, by a trial; else empty."""
     try:
         return _try()
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -20,7 +20,7 @@ from fencepost.clusters.ssh.remote.root_programs import ProgramError, run
 Rule = dict[str, Any]
 WAYS = ("in", "out")
 DROP, COUNT, QUEUE = "drop", "count", "queue"
-_NOBODY = {"way": "in", "address": "0.0.0.1", "protocol": "udp", "side": "dport", "ports": [9, 9]}
+_MATCHES_NOTHING = {"way": "in", "address": "0.0.0.1", "protocol": "udp", "side": "dport", "ports": [9, 9]}
 _SHARE_UNITS = 1_000_000  # the resolution of a share
 
 
@@ -36,11 +36,11 @@ class Tool:
         self.token, self._sudo, self._late = token, sudo, late
 
     def run(self, *words: str) -> str:
-        """What the program answers. Raises ProgramError."""
+        """The program's answer. Raises ProgramError."""
         return run(self.name, *words, sudo=self._sudo)
 
     def attempt(self, *words: str) -> None:
-        """The same, ignoring failures: to remove what may not be there."""
+        """Run the program and ignore failures: to remove what may not be there."""
         with suppress(ProgramError):
             self.run(*words)
 
@@ -177,9 +177,9 @@ class Rules:
         return {name: (counted.get((name, COUNT), packets), packets) for name, packets in dropped.items()}
 
     def trouble(self, **action: Any) -> str:
-        """Why this host has no such rules, found out by a trial rule that matches nothing; else empty."""
+        """The reason why this host has no such rules, by a trial rule that matches nothing; else empty."""
         try:
-            self.add("trial", [{**_NOBODY, **action}])
+            self.add("trial", [{**_MATCHES_NOTHING, **action}])
             self.remove("trial")
         except ProgramError as error:
             return str(error)

@@ -38,8 +38,8 @@ _POLL_S = 0.2
 _SEND_S = 2.0  # for an answer; a connection that hangs must not keep the lease from ending
 _LOG_BYTES = 1 << 18  # bytes of the log per answer
 DATA_FUNCTIONS: dict[str, Callable[[Path], Any]] = {
-    one.__name__: one
-    for one in (
+    function.__name__: function
+    for function in (
         node_directory.wipe,
         node_directory.stored_bytes,
         log_segments.stored_records,
@@ -85,12 +85,12 @@ class Watcher:
         while not self._over and os.getppid() == parent and time.monotonic() < deadline:
             ready, _, _ = select.select([self._listener, *self._pending, *self._ports.sockets], [], [], _POLL_S)
             self._ports.receive()
-            for one in ready:
-                if one is self._listener:
+            for readable in ready:
+                if readable is self._listener:
                     connection = self._listener.accept()[0]
                     connection.settimeout(_SEND_S)
                     self._pending[connection] = b""
-                elif one in self._pending and self._read(one):
+                elif readable in self._pending and self._read(readable):
                     deadline = time.monotonic() + self._lease_s
 
     def _read(self, connection: socket.socket) -> bool:
@@ -237,7 +237,7 @@ class Watcher:
     # ---- the lease
 
     def do_renew(self, log: int) -> Answer:
-        """What the broker wrote beyond `log` bytes, or the beginning of it."""
+        """The broker's log beyond `log` bytes, or the beginning of that."""
         try:
             with open(self._run / LOG, "rb") as file:
                 file.seek(log)

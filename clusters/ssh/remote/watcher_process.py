@@ -113,12 +113,12 @@ def _kill_all(file: str, text: str) -> None:
 
 
 def _processes(file: str, wanted: bytes) -> list[int]:
-    found = []
+    pids = []
     for pid in processes.process_ids():
         with suppress(OSError):
             if wanted in b"\0" + processes.content(pid, file):
-                found.append(pid)
-    return found
+                pids.append(pid)
+    return pids
 
 
 def sweep(runs: Path) -> None:

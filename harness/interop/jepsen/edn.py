@@ -38,23 +38,23 @@ _TAG, _DISCARD = object(), object()  # stand before the value that they belong t
 
 def read(text: str) -> Any:
     """The one value that `text` holds. Raises ValueError with the position of what is wrong."""
-    found: list[Any] = []  # of the collection that is open; at first of the text itself
+    elements: list[Any] = []  # of the collection that is open; at first of the text itself
     outer: list[tuple[str, list[Any]]] = []  # how each open collection ends, and what the one around it holds
     marked = False  # whether there is any tag or discard
-    closed_by, add = _CLOSED_BY.get, found.append
+    closed_by, add = _CLOSED_BY.get, elements.append
     for number, token in enumerate(_TOKEN.findall(text)):
         if token.isdecimal():
             add(int(token))
         elif closing := closed_by(token):
-            outer.append((closing, found))
-            found = []
-            add = found.append
+            outer.append((closing, elements))
+            elements = []
+            add = elements.append
         elif token in _CLOSINGS:
-            closing, around = outer.pop() if outer else ("a value", found)
+            closing, around = outer.pop() if outer else ("a value", elements)
             if closing[0] != token:
                 raise ValueError(f"{token!r} at {_position(text, number)} where {closing.rstrip('#')!r} was due")
-            values = _unmarked(found) if marked else found
-            found, add = around, around.append
+            values = _unmarked(elements) if marked else elements
+            elements, add = around, around.append
             add(_mapping(values, text, number) if closing == "}" else values)
         elif token[0] == ";":
             continue
@@ -65,7 +65,7 @@ def read(text: str) -> Any:
             add(token[1:] if token[0] == ":" and token[1:2] != ":" else _atom(token, text, number))
     if outer:
         raise ValueError("ends too early")
-    values = _unmarked(found) if marked else found
+    values = _unmarked(elements) if marked else elements
     if len(values) != 1:
         raise ValueError(f"more than one value: {text[-20:]!r}" if values else "ends too early")
     return values[0]
@@ -107,10 +107,10 @@ def _marker(token: str, text: str, number: int) -> Any:
     return _DISCARD if token == "#_" else _TAG
 
 
-def _unmarked(found: list[Any]) -> list[Any]:
+def _unmarked(marked: list[Any]) -> list[Any]:
     """Values without tags and without what is discarded. From the last to the first: a mark belongs to the value behind it."""
     values: list[Any] = []
-    for value in reversed(found):
+    for value in reversed(marked):
         if value is not _TAG and value is not _DISCARD:
             values.append(value)
         elif not values:
@@ -130,13 +130,13 @@ def _mapping(flat: list[Any], text: str, number: int) -> Any:
 
 def mapping(pairs: list[tuple[Any, Any]]) -> Any:
     """Pairs of key and value as a dict; as lists of two where a key comes twice, so that nothing of it is lost."""
-    found = dict(pairs)
-    return found if len(found) == len(pairs) else list(map(list, pairs))
+    mapped = dict(pairs)
+    return mapped if len(mapped) == len(pairs) else list(map(list, pairs))
 
 
 def _position(text: str, number: int) -> int:
-    """Where the token with this number begins; looked up only for the words of an error."""
-    return next(found.start() for at, found in enumerate(_TOKEN.finditer(text)) if at == number)
+    """The place where the token with this number begins; looked up only for the words of an error."""
+    return next(match.start() for at, match in enumerate(_TOKEN.finditer(text)) if at == number)
 
 
 def _unescaped(escape: re.Match[str]) -> str:

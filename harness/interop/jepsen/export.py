@@ -48,7 +48,7 @@ def export(run: Run, format: str, out: Path) -> int:
 
 def _columns() -> list[Column]:
     """The columns that a history must have, and those that it may have."""
-    return [replace(one, optional=one.name in _ABSENT) for one in OPERATIONS if one.name in (*_NEEDED, *_ABSENT)]
+    return [replace(column, optional=column.name in _ABSENT) for column in OPERATIONS if column.name in (*_NEEDED, *_ABSENT)]
 
 
 def _keys(source: Any) -> dict[str, int]:
@@ -132,7 +132,7 @@ class _Exporter:
         parted = detail.get("parted") or ()
 
         def poll(mop: tuple[Any, ...]) -> tuple[Any, ...]:
-            """What comes from one poll is equal; of records from several polls nobody knows which, so each has its own."""
+            """The poll's identity: equal for records of the same poll; of a key in several polls each record has its own."""
             return (0,) if mop[0] == 0 else (1, mop[5], next(number) if mop[1] in parted else None)
 
         for (kind, *_), mops in itertools.groupby(row["mops"], key=poll):
@@ -151,7 +151,7 @@ class _Exporter:
         return words.sequence(planned), words.sequence(done)
 
     def _rebalances(self, row: Mapping[str, Any]) -> tuple[str, ...]:
-        """What its group entries the consumer meanwhile."""
+        """The operation's `rebalance-log`, if it had rebalances."""
         log = _detail(row).get("rebalances") if row["f"] in ("poll", "txn") else None
         entries = [(word, self._words.sequence([self._key(name) for name in names])) for word, names in log or ()]
         return (self._words.rebalances(entries),) if entries else ()
@@ -244,10 +244,10 @@ def _more(row: Mapping[str, Any], words: Edn | Json) -> tuple[str, ...]:
 
 def _detail(row: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        found = json.loads(row["detail"] or "{}")
+        detail = json.loads(row["detail"] or "{}")
     except (ValueError, RecursionError):
         return {}  # of a table that is not ours
-    return found if isinstance(found, dict) else {}
+    return detail if isinstance(detail, dict) else {}
 
 
 def _outcome(row: Mapping[str, Any]) -> str:

@@ -22,7 +22,12 @@ FIRST_UNKNOWN = -2  # -1 is a record that could not be read at all
 
 @dataclass(frozen=True)
 class RecordNames:
-    """Records as columns. key: code of the partition; number: the value when it is a whole number, else the text is."""
+    """Names of records as columns.
+
+    key: code of the partition.
+    number: the value, where it is a whole number.
+    text: the value, where it is none.
+    """
 
     key: Ints
     number: pa.Array
@@ -95,7 +100,7 @@ class Identities:
 
 
 def _space(key: Ints, number: Ints) -> tuple[int, int, Ints | None]:
-    """How a key and a number fit into one: lowest number and their span; when that is too wide, the numbers are ranked."""
+    """The packing of key and number into an integer: lowest number and span; when that is too wide, the numbers are ranked."""
     if not len(number):
         return 0, 1, np.empty(0, dtype=np.int64)
     low, span = int(number.min()), int(number.max()) - int(number.min()) + 1
@@ -106,7 +111,7 @@ def _space(key: Ints, number: Ints) -> tuple[int, int, Ints | None]:
 
 
 def _places(values: Ints, wanted: Ints) -> Ints:
-    """Where each wanted number would stand in the sorted values. Asked in order, which spares the caches."""
+    """The place of each wanted number in the sorted values. Searched in order, which spares the caches."""
     order = np.argsort(wanted, kind="stable")
     places = np.empty(len(wanted), dtype=np.int64)
     places[order] = np.searchsorted(values, wanted[order])

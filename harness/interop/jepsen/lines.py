@@ -34,8 +34,9 @@ _decode = msgspec.json.Decoder().decode
 
 
 class Event(msgspec.Struct, gc=False):
-    """A line: an invocation or a completion. `value` is as written; `Reader.value` makes sense of it. -1: not given.
+    """A line: an invocation or a completion. -1: not given.
 
+    value: as written; `Reader.value` decodes it.
     rebalances: what its consumer was assigned meanwhile: `["assigned", [key, ...]]`, or another word.
     transactional: False when the records of a `send` are surely separate (our own export says so).
     """
@@ -110,15 +111,15 @@ class JsonLines:
 
     def value(self, event: Event) -> Any:
         """A map with a key that comes twice becomes pairs, as in EDN: the quick decoder would drop one of them."""
-        found = _decode(event.value)
+        decoded = _decode(event.value)
         raw = bytes(event.value)
-        if b"{" not in raw or raw.count(b":") == _key_count(found):
-            return found
+        if b"{" not in raw or raw.count(b":") == _key_count(decoded):
+            return decoded
         return json.loads(raw, object_pairs_hook=edn.mapping)
 
 
 def _key_count(value: Any) -> int:
-    """How many keys there are in all maps of a value."""
+    """The number of keys in all maps of a value."""
     if isinstance(value, dict):
         return len(value) + sum(map(_key_count, value.values()))
     return sum(map(_key_count, value)) if isinstance(value, list) else 0
@@ -156,23 +157,23 @@ class EdnLines:
     def event(self, line: bytes) -> Event:
         if _CONTROL.search(line):
             raise ValueError("it holds control characters")
-        found = edn.read(line.decode())
-        if not isinstance(found, dict):
+        line_map = edn.read(line.decode())
+        if not isinstance(line_map, dict):
             raise ValueError("not a map")
-        if not isinstance(found.get("type"), str):
+        if not isinstance(line_map.get("type"), str):
             raise ValueError("without a type")
-        time, index = (-1 if (number := whole_number(found.get(key))) is None else number for key in ("time", "index"))
+        time, index = (-1 if (number := whole_number(line_map.get(key))) is None else number for key in ("time", "index"))
         return Event(
-            found["type"],
-            _function(found.get("f")),
-            _process(found.get("process")),
+            line_map["type"],
+            _function(line_map.get("f")),
+            _process(line_map.get("process")),
             time,
             index,
-            found.get("value"),
-            Errors.of(found.get("error")),
-            found.get("seek-to-beginning?") is True,
-            _rebalances(found.get("rebalance-log")),
-            found.get("transactional"),
+            line_map.get("value"),
+            Errors.of(line_map.get("error")),
+            line_map.get("seek-to-beginning?") is True,
+            _rebalances(line_map.get("rebalance-log")),
+            line_map.get("transactional"),
         )
 
     def value(self, event: Event) -> Any:

@@ -46,8 +46,9 @@ Mop = tuple[int, Any, Any, Any, bool]  # kind, key, value, offset, acknowledged
 class OperationRows:
     """Grows by whole operations: one that cannot be understood leaves nothing behind.
 
-    senders: processes that sent anything. functions: how many operations of each f. together: some `send` has several records
-    that nothing says to be separate.
+    senders: processes that sent anything.
+    functions: how many operations of each f.
+    together: some `send` has several records that nothing says to be separate.
     """
 
     def __init__(self) -> None:
@@ -188,7 +189,7 @@ def written(value: Any) -> str:
 
 
 def _consumed(polls: list[Any], completed: Event) -> str | None:
-    """What is worth knowing of an operation's polls: rebalances among them, keys in several, polls without result."""
+    """The details of an operation's polls, as JSON: rebalances among them, keys in several, polls without result."""
     detail: dict[str, Any] = {}
     if completed.rebalances:
         detail["rebalances"] = [[word, [written(key) for key in keys]] for word, keys in completed.rebalances]

@@ -41,7 +41,7 @@ WORKERS_LINE = (*SENT, *POLLED)
 
 
 def _evidence(line: bytes) -> tuple[Evidence, ...]:
-    """What a line that cannot be read may have held: anything, unless what is left of it names what it was."""
+    """The evidence that a line that cannot be read may have held: any, unless what is left of it names what it was."""
     if _MOVES.search(line):
         return (Evidence.POSITIONS,)
     if b"nemesis" in line:
@@ -53,14 +53,19 @@ def _evidence(line: bytes) -> tuple[Evidence, ...]:
 
 
 class Moment(NamedTuple):
-    """When something happened, as a line (from 1) of a process says. number: its index. -1: not given."""
+    """The moment of a line of a process.
+
+    number: its index; -1: not given.
+    time: its time (ns); -1: not given.
+    line: its number in the file, from 1.
+    """
 
     number: int
     time: int
     line: int
 
     def is_before(self, other: Moment) -> bool:
-        """Whether one of the two numbers says so, or the index is the same: a process does one thing after the other."""
+        """Return whether index or time is lower, or the index is the same: a process does one thing after the other."""
         return -1 < self.number <= other.number or -1 < self.time < other.time
 
 
@@ -75,17 +80,29 @@ class PlacedEvent(NamedTuple):
 
 @dataclass
 class ParsedBlock:
-    """What is left of a block: where its operations were spilled, and what the other blocks must know of it.
+    """A block after parsing: where its operations were spilled, and what the other blocks must know of it.
 
-    early: completions whose invocation came before the block. opened: invocations without completion in it, by process.
-    touched: processes that did anything. unknown_functions: operations of no known f, and the first line of each.
-    indexes: the first and the last index that Jepsen gave, (-1, -1) when some have none or they do not rise.
-    begins: how many lines of the history are missing before the block's first one, by the index of that.
-    lowest, highest: the lowest and the highest index of any line, whoever it is of; -1 when none has one. numbered: how many
-    different ones there are. unnumbered: how many lines that could be read have none. repeated: how many have that of another.
-    unreadable: how many lines could not be read, so that nobody knows theirs.
-    first, last: the moments of each process's first and last line. backward: lines that happened, as they say, before the line
-    above of their process.
+    spill: the path of its rows, without the endings `.ops` and `.mops`.
+    damage: lines that could not be read.
+    early: completions whose invocation came before the block.
+    opened: invocations without completion in it, by process.
+    touched: processes that did anything.
+    nemesis: the lines of the nemesis.
+    senders: as in `OperationRows`.
+    functions: as in `OperationRows`.
+    unknown_functions: operations of no known f, and the first line of each.
+    indexes: the first and the last index that Jepsen gave, (-1, -1) when some have none or they do not rise; None: no
+    operations.
+    begins: how many lines of the history are missing before the block's first line, by the index of that.
+    lowest: the lowest index of any line, of any process; -1 when none has an index.
+    highest: the highest index of any line, of any process; -1 when none has an index.
+    numbered: how many different indexes there are.
+    unnumbered: how many lines that could be read have no index.
+    repeated: how many lines have the index of another.
+    unreadable: how many lines could not be read, so that their indexes are unknown.
+    first: the moment of each process's first line.
+    last: the moment of each process's last line.
+    backward: lines that happened, as they say, before the line above of their process.
     together: as in `OperationRows`.
     """
 
@@ -139,7 +156,7 @@ def parse_block(block: Block, language: str, file: str, spill: Path) -> ParsedBl
 
 
 def _read(reader: Reader, line: bytes) -> Event | Exception | None:
-    """What a line says, or why it is not understood; None when it says nothing."""
+    """The event of a line, or the error when it is not understood; None when it is empty or a comment."""
     if not line or line.isspace() or line.startswith(b";"):  # an EDN comment
         return None
     try:
@@ -149,7 +166,7 @@ def _read(reader: Reader, line: bytes) -> Event | Exception | None:
 
 
 def _missing_before(reader: Reader, lines: Sequence[bytes]) -> int:
-    """How many lines lie before the first of these, whoever they are of: its index says so, if it has one."""
+    """The number of lines before the first of these, of any process, by its index; 0 without an index."""
     unreadable = 0
     for line in lines:
         event = _read(reader, line)
@@ -219,7 +236,7 @@ class _BlockParser:
         return np.flatnonzero(left).tolist()  # type: ignore[no-any-return]
 
     def saw(self, position: int, event: Event | Exception | None) -> None:
-        """What some line says, or why it says nothing; None for no line at all."""
+        """Take the event of some line, or the error of it; None for no line at all."""
         if self._known is not None and self._known.rows[position] >= 0:
             return  # its index is known
         if isinstance(event, Event):
@@ -302,7 +319,7 @@ class _BlockParser:
         return PlacedEvent(self._block.first + position, self._block.line(position), event, value)
 
     def finished(self) -> ParsedBlock:
-        """What was parsed, its rows spilled."""
+        """The parsed block, its rows spilled."""
         parsed = self._parsed
         for process, (position, event, line) in self._open.items():
             try:
@@ -340,8 +357,8 @@ class _BlockParser:
         self._parsed.backward = sorted(map(self._block.line, at[1:][back].tolist()))
         who, begins = np.unique(process, return_index=True)
         for ends, places in ((self._parsed.first, begins), (self._parsed.last, np.append(begins[1:], len(at)) - 1)):
-            for one, place in zip(who.tolist(), places.tolist(), strict=False):
-                ends[one] = Moment(int(index[place]), int(time[place]), self._block.line(int(at[place])))
+            for process_number, place in zip(who.tolist(), places.tolist(), strict=False):
+                ends[process_number] = Moment(int(index[place]), int(time[place]), self._block.line(int(at[place])))
 
     def _numbers(self) -> Ints:
         """The indexes of all invocations, in the order of their lines."""

@@ -20,18 +20,18 @@ def receipts(seen: Iterable[PlacedEvent]) -> list[dict[str, Any]]:
     """
     rows: list[dict[str, Any]] = []
     begun: dict[str, PlacedEvent] = {}
-    for one in seen:
-        f = one.event.f
+    for placed in seen:
+        f = placed.event.f
         if f not in begun:
-            begun[f] = one
+            begun[f] = placed
             continue
         request = begun.pop(f)
         healed = [row for row in rows if not row["healed_ns"] and row["note"] in _healed_by(f)]
         for row in healed:
-            row.update(healed_ns=_time(one), healing=_answer(request, one))
+            row.update(healed_ns=_time(placed), healing=_answer(request, placed))
         if not healed:
-            rows.append(_receipt(len(rows), request, one))
-    rows += [_receipt(len(rows) + number, one, one) for number, one in enumerate(begun.values())]
+            rows.append(_receipt(len(rows), request, placed))
+    rows += [_receipt(len(rows) + number, placed, placed) for number, placed in enumerate(begun.values())]
     for row in rows:
         if not row["healed_ns"] and not _heals_later(row["note"]):
             row["healed_ns"] = row["injected_ns"]

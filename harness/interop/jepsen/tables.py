@@ -48,7 +48,7 @@ class Part:
 
     @property
     def identities(self) -> Ints:
-        """Of every micro-operation, as if all were sends."""
+        """The identity of every micro-operation, as if all were sends."""
         sent = np.cumsum(self.kind == 0)
         before = np.concatenate([[0], sent])[np.searchsorted(self.owner, np.arange(len(self.ops)))]
         seq = sent - 1 - before[self.owner]
@@ -72,7 +72,7 @@ class Assembly:
 
     @property
     def renumbered(self) -> list[Gap]:
-        """What is to be said of processes that have other numbers here than in the file."""
+        """The gap that says of processes that they have other numbers here than in the file."""
         why = f"a process number above {MAX_PROCESS}: processes are numbered anew, in their order, those that send first"
         return [Gap(file=self._file, why=why)] if self._processes.anew else []
 
@@ -174,7 +174,9 @@ class Assembly:
         return self._ops(part, first, mops, strange), pa.table(values, schema=VALUES_SCHEMA)
 
     def _judged(self, part: Part, ambiguous: Any, placeless: Any) -> Any:
-        """Without the sends and reads of values that were sent more than once to their key (nobody can tell which a reader got),
+        """The mask of micro-operations that can be judged.
+
+        Without the sends and reads of values that were sent more than once to their key (a read of such a value is ambiguous),
         and without polled records of unknown place.
         """
         for which, why in (
@@ -257,7 +259,7 @@ class _Processes:
 
 
 def _indexed(parsed_blocks: Sequence[ParsedBlock]) -> bool:
-    """Whether Jepsen's own indexes number the operations: all have one, and they rise."""
+    """Return whether Jepsen's own indexes number the operations: all have one, and they rise."""
     spans = [parsed.indexes for parsed in parsed_blocks if parsed.indexes is not None]
     rising = all(before[1] < after[0] for before, after in itertools.pairwise(spans))
     return rising and all(span[0] >= 0 for span in spans)
@@ -274,8 +276,10 @@ def _listed(values: pa.Array, owner: Ints, count: int) -> pa.ListArray:
 
 
 def _unheard(part: Part, placeless: Any) -> tuple[Part, Any]:
-    """Where a polled record has no offset, nothing that its operation polled of its key can be placed: so the part says that
-    nobody knows what these operations got, and all those records are meant."""
+    """The part with a mark on operations of which a polled record has no offset, and the mask of their records of that key.
+
+    Nothing that such an operation polled of that key can be placed: what it got is unknown.
+    """
     whose = part.owner * (int(part.names.key.max()) + 1) + part.names.key
     details = part.ops["detail"].to_pylist()
     for row in np.unique(part.owner[placeless]).tolist():

@@ -15,7 +15,7 @@ _SHOWN = 6
 
 @dataclass(frozen=True, kw_only=True)
 class ReachGrid:
-    """Who reached whom during a fault.
+    """The nodes that reached each other during a fault.
 
     rows: a source, and for each of `nodes` its state: open, closed, stayed (closed after healing too), before (closed before the
     fault already), or self. No rows when every pair was open.
@@ -45,7 +45,7 @@ class FaultRow:
 
 
 def fields(run: ReportData) -> dict[str, Any]:
-    """What the template shows."""
+    """The template's variables."""
     return {"faults": rows(run), "faults_known": run.faults is not None, "missing": missing(run)}
 
 
@@ -101,13 +101,13 @@ def _row(fault: Doc, origin_ns: int) -> FaultRow:
 
 
 def remarks(fault: Doc) -> list[str]:
-    """What must be said of a fault wherever it is drawn: that its effect does not show, or that it did not last as planned."""
+    """The remarks on a fault wherever it is drawn: that its effect does not show, or that it did not last as planned."""
     effect = {False: "no effect", None: "effect not proven"}.get(fault.get("effective"))
     return [effect, *_endings(fault)] if effect else _endings(fault)
 
 
 def _endings(fault: Doc) -> list[str]:
-    """How a fault that struck ended, unless it was healed as planned."""
+    """The ending of a fault that struck, unless it was healed as planned."""
     if not fault.get("injected_ns"):
         return []
     early = ended_early(fault)
@@ -194,8 +194,8 @@ def around(fault: Doc, origin_ns: int) -> str:
     """A fault beside a finding: `kill n2, from 3.2 s to 7.4 s`."""
     healed = fault.get("healed_ns")
     until = f"to {at(healed, origin_ns)}" if healed else "until the end"
-    said = ", ".join(remarks(fault))
-    return f"{name(fault)}, from {at(fault.get('injected_ns'), origin_ns)} {until}{f' ({said})' if said else ''}"
+    remark_words = ", ".join(remarks(fault))
+    return f"{name(fault)}, from {at(fault.get('injected_ns'), origin_ns)} {until}{f' ({remark_words})' if remark_words else ''}"
 
 
 def never_struck(run: ReportData) -> list[Doc]:

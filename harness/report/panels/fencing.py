@@ -51,7 +51,7 @@ class _Cell:
 
 
 def fields(run: ReportData) -> dict[str, Any]:
-    """What the template shows; nothing for runs in which nobody initialised again."""
+    """The template's variables; empty for runs in which no producer initialised again."""
     tables = {"error_table": error_table(run.verdict), "promises": error_table(run.verdict, PROMISES)}
     return {"cells": cells(run.ops) if run.ops is not None else (), **tables}
 
@@ -64,13 +64,13 @@ def cells(ops: Ops) -> tuple[CellRow, ...]:
     if not ops.f.among("initialise").any():
         return ()
     rows = ops.table(np.flatnonzero(ops.f.among("initialise", "txn")), _COLUMNS).to_pylist()
-    found: dict[str, _Cell] = {}
+    by_name: dict[str, _Cell] = {}
     for slot in {row["slot"] for row in rows}:
-        _count([row for row in rows if row["slot"] == slot], found)
-    return tuple(_row(name, found[name]) for name in sorted(found))
+        _count([row for row in rows if row["slot"] == slot], by_name)
+    return tuple(_row(name, by_name[name]) for name in sorted(by_name))
 
 
-def _count(rows: list[Mapping[str, Any]], found: dict[str, _Cell]) -> None:
+def _count(rows: list[Mapping[str, Any]], by_name: dict[str, _Cell]) -> None:
     """Count what one slot did. A rival's operation lies inside one of another process."""
     current: dict[int, tuple[_Cell, int]] = {}
     outer: Mapping[str, Any] = {}
@@ -78,7 +78,7 @@ def _count(rows: list[Mapping[str, Any]], found: dict[str, _Cell]) -> None:
         inside = bool(outer) and row["process"] != outer["process"] and row["time"] <= (outer["end"] or row["time"])
         outer = outer if inside else row
         if row["f"] == "initialise":
-            cell = found.setdefault(_cell_of(row), _Cell())
+            cell = by_name.setdefault(_cell_of(row), _Cell())
             cell.rivals += inside and row["type"] == "ok"
             cell.instances += not inside
             current[row["process"]] = (cell, 0)
@@ -111,9 +111,9 @@ def error_table(verdict: Doc, *names: str) -> tuple[ErrorRow, ...]:
 
 
 def _table_rows(verdict: Doc, names: Sequence[str]) -> Iterator[Doc]:
-    for one in (*verdict.get("properties", ()), *verdict.get("allowed", ())):
-        if one.get("compared") and (one.get("name") in names if names else one.get("name") != PROMISES):
-            yield from one.get("table", ())
+    for answer in (*verdict.get("properties", ()), *verdict.get("allowed", ())):
+        if answer.get("compared") and (answer.get("name") in names if names else answer.get("name") != PROMISES):
+            yield from answer.get("table", ())
 
 
 def _error_row(row: Doc) -> ErrorRow:

@@ -73,7 +73,7 @@ class Record:
 
 @dataclass(frozen=True, kw_only=True)
 class StoredRow:
-    """What the brokers' logs hold at an offset. mark: the role in the finding of the record there, if it has one."""
+    """The content of the brokers' logs at an offset. mark: the role in the finding of the record there, if it has one."""
 
     place: str
     kind: str
@@ -87,7 +87,12 @@ class StoredRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Stored:
-    """The log segments around a finding. nodes: whose. absent: missing records that none of them holds."""
+    """The log segments around a finding.
+
+    nodes: the brokers that they are of.
+    rows: what they hold, in the order of offsets.
+    absent: missing records that none of them holds.
+    """
 
     nodes: str
     rows: tuple[StoredRow, ...]
@@ -131,7 +136,7 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class _Known:
-    """What cards are made from: operations by history index, and original values by `v`."""
+    """The material of cards: operations by history index, and original values by `v`."""
 
     run: ReportData
     history: Mapping[int, Doc]
@@ -139,11 +144,11 @@ class _Known:
 
 
 def fields(run: ReportData) -> dict[str, Any]:
-    """What the template shows."""
-    found = groups(run)
+    """The template's variables."""
+    shown_groups = groups(run)
     return {
-        "groups": tuple(group for group in found if group.forbidden),
-        "permitted": tuple(group for group in found if not group.forbidden),
+        "groups": tuple(group for group in shown_groups if group.forbidden),
+        "permitted": tuple(group for group in shown_groups if not group.forbidden),
         "anomalies": run.anomalies,
     }
 
@@ -154,13 +159,13 @@ def groups(run: ReportData) -> tuple[Group, ...]:
     for finding in run.findings:
         by_anomaly.setdefault((not finding.get("forbidden", True), finding.get("anomaly", "?")), []).append(finding)
     ordered = sorted(by_anomaly.items(), key=lambda item: item[0][0])
-    forbidden = [found for (permitted, _), found in ordered if not permitted]
-    places = shares([len(found) for found in forbidden], OPEN_CARDS)
-    places += [len(found) for _, found in ordered[len(forbidden) :]]
+    forbidden = [findings for (permitted, _), findings in ordered if not permitted]
+    places = shares([len(findings) for findings in forbidden], OPEN_CARDS)
+    places += [len(findings) for _, findings in ordered[len(forbidden) :]]
     known = _known(run)
     return tuple(
-        _group(known, anomaly, not permitted, found, opened)
-        for ((permitted, anomaly), found), opened in zip(ordered, places, strict=True)
+        _group(known, anomaly, not permitted, findings, opened)
+        for ((permitted, anomaly), findings), opened in zip(ordered, places, strict=True)
     )
 
 
@@ -187,15 +192,15 @@ def _known(run: ReportData) -> _Known:
     return _Known(run=run, history=history, values=run.originals(v for v in records if v is not None))
 
 
-def _group(known: _Known, anomaly: str, forbidden: bool, found: list[Doc], opened: int) -> Group:
+def _group(known: _Known, anomaly: str, forbidden: bool, findings: list[Doc], opened: int) -> Group:
     answers = known.run.verdict.get("properties" if forbidden else "allowed", ())
     row: Doc = next((p for p in answers if p.get("name") == anomaly), {})
-    cards = tuple(_finding(known, finding) for finding in found)
+    cards = tuple(_finding(known, finding) for finding in findings)
     return Group(
         anomaly=anomaly,
         forbidden=forbidden,
         contract=row.get("contract", ""),
-        total=max(row.get("count") or 0, len(found)),
+        total=max(row.get("count") or 0, len(findings)),
         open=cards[:opened],
         folded=cards[opened:],
     )
@@ -237,11 +242,11 @@ def _record(record: Doc, values: Mapping[int, str]) -> Record:
     )
 
 
-def _stored(found: Doc, marks: Mapping[tuple[str, int], str]) -> Stored:
+def _stored(stored: Doc, marks: Mapping[tuple[str, int], str]) -> Stored:
     return Stored(
-        nodes=", ".join(found.get("nodes", ())),
-        rows=tuple(_stored_row(row, marks) for row in found.get("rows", ())),
-        absent=_none_of(found.get("absent", ())),
+        nodes=", ".join(stored.get("nodes", ())),
+        rows=tuple(_stored_row(row, marks) for row in stored.get("rows", ())),
+        absent=_none_of(stored.get("absent", ())),
     )
 
 

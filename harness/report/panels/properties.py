@@ -27,7 +27,7 @@ class PropertyRow:
 
 
 def fields(run: ReportData) -> dict[str, Any]:
-    """What the template shows."""
+    """The template's variables."""
     return {
         "properties": properties(run.verdict.get("properties", [])),
         "allowed": properties(run.verdict.get("allowed", []), allowed=True),

@@ -22,7 +22,7 @@ OWN_SECTIONS = ("jars", "broker_settings", "second")  # of the cluster's descrip
 
 
 def fields(run: ReportData) -> dict[str, Any]:
-    """What the template shows."""
+    """The template's variables."""
     return {"sections": sections(run), "command": str(run.plan.get("command", ""))}
 
 

@@ -28,7 +28,7 @@ _ROLES = ("writer", "member", "instance", "reader", "final", "harness")
 
 
 def fields(run: ReportData) -> dict[str, Any]:
-    """What the template shows."""
+    """The template's variables."""
     drawn = timeline(run)
     sampled = drawn is not None and len(drawn["ops"]["index"]) < drawn["total"]
     return {"timeline": drawn, "sampled": sampled, "unseen": unseen.words(run)}
@@ -64,7 +64,7 @@ def shown(index: Ints, findings: Sequence[Doc]) -> Ints:
 
 
 def _detailed(index: Ints, drawn_ops: Ints, named: set[int]) -> Ints:
-    """Which of those that are drawn show their records."""
+    """The positions, among the operations that are drawn, of those that show their records."""
     return np.arange(len(drawn_ops)) if len(index) <= _DETAILED else np.flatnonzero(np.isin(index[drawn_ops], list(named)))
 
 
@@ -182,25 +182,23 @@ def _insides(run: ReportData, ops: Ops, drawn_ops: Ints, named: set[int]) -> dic
 
 
 def _values(run: ReportData, identities: Any, spans: Mapping[int, tuple[int, int]]) -> dict[str, list[str]]:
-    """What the first records of some operations (where they lie among `identities`, by position) are called."""
+    """The names of the first records of some operations (where they lie among `identities`, by position)."""
     first = {position: identities[low : min(high, low + _MOPS)].to_pylist() for position, (low, high) in spans.items()}
-    known = run.originals(v for found in first.values() for v in found if v is not None)
+    known = run.originals(v for ids in first.values() for v in ids if v is not None)
     return {
-        str(p): [visible(shortened(known.get(v, ""), _VALUE)) for v in found]
-        for p, found in first.items()
-        if known.keys() & set(found)
+        str(p): [visible(shortened(known.get(v, ""), _VALUE)) for v in ids] for p, ids in first.items() if known.keys() & set(ids)
     }
 
 
 def _errors(column: Any, places: Sequence[int]) -> dict[str, list[list[str]]]:
     """Errors of the operations that had any: place among the inlined ones -> [call, name, text] each."""
-    found = {}
+    by_place = {}
     for at in np.flatnonzero(pc.list_value_length(column).fill_null(0).to_numpy()).tolist():
         errors = column[at].as_py()
         shown_errors = [[visible(str(error[key] or "")) for key in ("call", "name", "text")] for error in errors[:_ERRORS]]
         more = len(errors) - _ERRORS
-        found[str(places[at])] = [*shown_errors, ["", f"and {more} more", ""]] if more > 0 else shown_errors
-    return found
+        by_place[str(places[at])] = [*shown_errors, ["", f"and {more} more", ""]] if more > 0 else shown_errors
+    return by_place
 
 
 def _fault(fault: Doc, run: ReportData) -> dict[str, Any]:

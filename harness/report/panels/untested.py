@@ -1,4 +1,4 @@
-"""What the run says nothing about, and why."""
+"""The promises that the run leaves without an answer, with the reasons."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Untested:
 
 
 def fields(run: ReportData) -> dict[str, Any]:
-    """What the template shows."""
+    """The template's variables."""
     return {"untested": untested(run)}
 
 
@@ -46,13 +46,13 @@ def untested(run: ReportData) -> tuple[Untested, ...]:
 
 
 def _unanswered(run: ReportData) -> list[Untested]:
-    """What has no answer; what has none for one reason is one row."""
+    """The anomalies without an answer; those with the same reason share a row."""
     blank = (Property.NOT_EXERCISED.value, Property.UNKNOWN.value)
     names: dict[tuple[str, str], list[str]] = {}
-    for one in run.verdict.get("properties", ()):
-        if one.get("verdict") in blank:
-            why = one.get("reason") or f"{number(one.get('compared'))} compared"
-            names.setdefault((one["verdict"], why), []).append(str(one.get("name")))
+    for answer in run.verdict.get("properties", ()):
+        if answer.get("verdict") in blank:
+            why = answer.get("reason") or f"{number(answer.get('compared'))} compared"
+            names.setdefault((answer["verdict"], why), []).append(str(answer.get("name")))
     return [Untested(what=f"{', '.join(some)}: {verdict}", why=why) for (verdict, why), some in names.items()]
 
 

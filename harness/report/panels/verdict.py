@@ -36,7 +36,7 @@ class Tile:
 
 
 def fields(run: ReportData) -> dict[str, Any]:
-    """What the template shows."""
+    """The template's variables."""
     return {
         "headline": headline(run),
         "facts": facts(run),
@@ -68,8 +68,8 @@ def _words(word: str, met: bool | None, wanted: list[str], properties: list[Doc]
     expects_bug = bool(wanted) and wanted != [Verdict.VALID.value]
     expects = ", ".join(wanted) or Verdict.VALID.value
     if word == Verdict.INVALID.value and met:
-        found = f"This test expects {expects}: found{', ' * bool(compared)}{compared}. That is a success."
-        return "shown", "Invalid, as this test expects", found
+        expectation = f"This test expects {expects}: found{', ' * bool(compared)}{compared}. That is a success."
+        return "shown", "Invalid, as this test expects", expectation
     if word == Verdict.INVALID.value and met is None:
         return "unsure", "Invalid, and not known whether only as this test expects", f"This test expects {expects}; {compared}."
     if word == Verdict.INVALID.value:
@@ -87,7 +87,7 @@ def _words(word: str, met: bool | None, wanted: list[str], properties: list[Doc]
 
 
 def _besides(wanted: list[str], violated: list[str]) -> str:
-    """How what was found differs from what was expected."""
+    """The difference between the anomalies that were found and those that were expected."""
     wanted = [anomaly_and_word(text)[0] for text in wanted]
     absent = [name for name in wanted if name not in violated]
     if wanted == [Verdict.VALID.value] or not wanted:
@@ -140,31 +140,31 @@ def tiles(run: ReportData) -> tuple[Tile, ...]:
 
 
 def connected(run: ReportData) -> bool:
-    """Whether the records are a connector's."""
+    """Return whether the records are a connector's."""
     return compared(run, "source-duplicate") > 0
 
 
 def compared(run: ReportData, name: str) -> int:
-    """How much was compared for an anomaly."""
+    """The number of comparisons for an anomaly."""
     rows = (*run.verdict.get("properties", ()), *run.verdict.get("allowed", ()))
-    return max((int(one.get("compared") or 0) for one in rows if one.get("name") == name), default=0)
+    return max((int(answer.get("compared") or 0) for answer in rows if answer.get("name") == name), default=0)
 
 
 def _effect(run: ReportData) -> str:
-    """What became of the faults, in a few words."""
+    """The effects of the faults, in a few words."""
     if run.faults is None:
         return "no receipts could be read"
     missed = len(faults.never_struck(run))
     if not run.faults and not missed:
         return "nothing was broken on purpose"
-    found = (
+    counts = (
         (sum(fault.get("effective") is False for fault in run.faults), "without effect"),
         (sum(fault.get("effective") is None for fault in run.faults), "not proven"),
         (missed, "more never struck" if run.faults else "never struck"),
         (sum(bool(fault.get("injected_ns")) and not fault.get("healed_ns") for fault in run.faults), "not healed"),
         (sum(bool(faults.ended_early(fault)) for fault in run.faults), "ended early"),
     )
-    parts = [f"{count:,} {words}" for count, words in found if count] + ["receipts are missing"] * run.receipts_lost
+    parts = [f"{count:,} {words}" for count, words in counts if count] + ["receipts are missing"] * run.receipts_lost
     return " · ".join(parts) or "all took effect"
 
 
