@@ -38,6 +38,17 @@ from fencepost.checkers.views.result_rows import send_rows
 from fencepost.checkers.views.run_view import RunView, no_sends
 from fencepost.checkers.views.wording import FindingText
 
+_OF_FENCED = (
+    UNLESS_PRODUCER,
+    UNLESS_TRANSACTIONAL,
+    *cut_off("the coordinator may forget who had fenced whom", transactional="true"),
+    *COORDINATOR_CUT_OFF,
+    Rule(
+        FORBIDDEN,
+        "a producer is fenced once another one with its transactional id has initialised (KIP-98)",
+    ),
+)
+_FENCINGS = Needs({SENDS, OUTCOMES, *ALL_READS, DECISIONS}, "who is missing may have fenced others, or have been fenced")
 NO_ZOMBIE = "no instance of a transactional id did anything after it had been fenced"
 
 
@@ -116,17 +127,8 @@ def _explain_commit(finding: Finding, text: FindingText) -> str:
 @run_check(
     "zombie-commit",
     promise=FENCED,
-    rules=(
-        UNLESS_PRODUCER,
-        UNLESS_TRANSACTIONAL,
-        *cut_off("the coordinator may forget who had fenced whom", transactional="true"),
-        *COORDINATOR_CUT_OFF,
-        Rule(
-            FORBIDDEN,
-            "a producer is fenced once another one with its transactional id has initialised (KIP-98)",
-        ),
-    ),
-    evidence=Needs({SENDS, OUTCOMES, *ALL_READS, DECISIONS}, "who is missing may have fenced others, or have been fenced"),
+    rules=_OF_FENCED,
+    evidence=_FENCINGS,
     damages=(scheduled("zombie-commit"),),
     explain=_explain_commit,
     detail=_with_fencing,
@@ -183,17 +185,8 @@ def _included(finding: Finding, text: FindingText) -> dict[str, Any]:
 @run_check(
     "zombie-write",
     promise=FENCED,
-    rules=(
-        UNLESS_PRODUCER,
-        UNLESS_TRANSACTIONAL,
-        *cut_off("the coordinator may forget who had fenced whom", transactional="true"),
-        *COORDINATOR_CUT_OFF,
-        Rule(
-            FORBIDDEN,
-            "a producer is fenced once another one with its transactional id has initialised (KIP-98)",
-        ),
-    ),
-    evidence=Needs({SENDS, OUTCOMES, *ALL_READS, DECISIONS}, "who is missing may have fenced others, or have been fenced"),
+    rules=_OF_FENCED,
+    evidence=_FENCINGS,
     damages=(scheduled("zombie-write"),),
     explain=_explain_write,
     detail=_included,
