@@ -28,6 +28,7 @@ from fencepost.harness.api.run import Run
 from fencepost.harness.api.values import Verdict
 from fencepost.harness.campaign.campaign import PlannedRun
 from fencepost.harness.history.run_directory import open_run
+from fencepost.harness.system import liveness
 
 LEFT_BY_CTRL_C = 130
 LEAVING = (signal.SIGTERM, signal.SIGHUP)  # end the process at once, as a second Ctrl-C does
@@ -179,6 +180,7 @@ class RunSequence:
             self._engine.kill()
             self._leave()
         finally:
+            liveness.remove_temporary_places()
             os._exit(LEFT_BY_CTRL_C)
 
     def _wait_if_leaving(self) -> None:

@@ -261,11 +261,22 @@ class TemporaryPlace:
     def __init__(self, kind: str, parent: Path | None = None) -> None:
         self.path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{kind}-", dir=parent))
         self._hold = hold(self.path)
+        _PLACES.add(self)
 
     def remove(self) -> None:
         """Remove it with all that is in it; nothing if it is gone."""
+        _PLACES.discard(self)
         shutil.rmtree(self.path, ignore_errors=True)
         self._hold.close()
+
+
+_PLACES: set[TemporaryPlace] = set()  # of this process, in use
+
+
+def remove_temporary_places() -> None:
+    """Remove all temporary directories of this process, which is about to end without cleaning up after itself."""
+    for place in list(_PLACES):
+        place.remove()
 
 
 @contextmanager

@@ -160,3 +160,12 @@ def test_a_lock_is_tried_by_its_reference_and_what_is_not_that_lock_is_unknown(t
     liveness.hold(tmp_path).close()
     assert liveness.user_of_lock(reference) is None
     assert [liveness.user_of_lock(text) for text in ("", "1:2", "1:2:/nowhere", "x")] == [None] * 4
+
+
+def test_a_process_that_leaves_at_once_can_remove_all_that_it_has_in_temporary_directories(tmp_path):
+    places = [liveness.TemporaryPlace("test", tmp_path) for _ in range(3)]
+    (places[0].path / "inside").mkdir()
+    places[2].remove()
+    assert len(list(tmp_path.iterdir())) == 2
+    liveness.remove_temporary_places()
+    assert list(tmp_path.iterdir()) == []
