@@ -1,4 +1,4 @@
-"""The judge as the harness knows it (`harness.api.Judge`). Spark is imported by the methods that need it."""
+"""The judge as the harness knows it (`harness.api.services.Judge`). Spark is imported by the methods that need it."""
 
 from __future__ import annotations
 

@@ -49,7 +49,8 @@ def _reachable(rules: Iterable[Rule]) -> list[Rule]:
 
 def _rule(rule: Rule) -> tuple[str, str, str]:
     condition = ", ".join(_condition(key, value) for key, value in rule.when.items())
-    return rule.judged, condition + (f" (unless {rule.unless} show it)" if rule.unless else ""), rule.reason
+    judged = f"{rule.judged}, to be exercised" if rule.essential else rule.judged
+    return judged, condition + (f" (unless {rule.unless} show it)" if rule.unless else ""), rule.reason
 
 
 def _condition(key: str, value: str) -> str:

@@ -1,4 +1,4 @@
-"""Docker as the harness knows it (`harness.api.DockerService`). Its client library is imported by the methods that need it."""
+"""Docker as the harness knows it (`harness.api.services.DockerService`). Methods import its client library when they need it."""
 
 from __future__ import annotations
 

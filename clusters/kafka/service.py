@@ -1,4 +1,4 @@
-"""The cache of Kafka's versions as the harness knows it (`harness.api.KafkaCache`)."""
+"""The cache of Kafka's versions as the harness knows it (`harness.api.services.KafkaCache`)."""
 
 from __future__ import annotations
 

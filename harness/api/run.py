@@ -130,7 +130,7 @@ class TopicPlan(TypedDict, total=False):
 
 
 class InjectionPlan(TypedDict, total=False):
-    """A planned fault (`harness.api.Injection`)."""
+    """A planned fault (`harness.api.plans.Injection`)."""
 
     id: int
     at_s: float

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\b
 Examples:
-  fencepost nemesis check my_faults:SlowDisk
+  fencepost nemesis check slow_disk:SlowDisk
   fencepost nemesis check kill,target=leader pause --cluster docker
   fencepost nemesis check my_faults:SlowDisk --json slow-disk.json --seed 7
   fencepost nemesis check my_faults:SlowDisk --story effect --story heal"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Annotated, Any
 
 import typer
@@ -135,4 +136,5 @@ def _first_line(group: str, name: str) -> str:
         return f"cannot be used: {error}"
     if wrong := breaches(group, plug_in):
         return f"cannot be used: {'; '.join(wrong)}"
-    return _description_of(plug_in).partition("\n")[0]
+    paragraph = " ".join(_description_of(plug_in).partition("\n\n")[0].split())
+    return re.split(r"(?<=\.) ", paragraph, maxsplit=1)[0]

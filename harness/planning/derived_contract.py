@@ -1,6 +1,6 @@
 """What the settings of a test promise: the `contract` of plan.json, from the settings that are really in effect.
 
-The keys are those of `harness.api.CONTRACT_KEYS`; which anomaly they forbid is declared by its check (`Check.rules`).
+The keys are those of `harness.api.contract.CONTRACT_KEYS`; which anomaly they forbid is declared by its check (`Check.rules`).
 """
 
 from __future__ import annotations

@@ -16,9 +16,14 @@ _HEAD = """# Rules: when an anomaly is forbidden
 <!-- Made by `python -m fencepost.harness.report.rules_page > docs/rules.md`; do not edit. -->
 
 The rules of an anomaly are declared by its check (`checkers/anomalies/`), and tried from the first to the last: the first whose
-conditions hold under the run's contract decides. *inapplicable*: it is not judged. A condition names a key of the contract
-([campaigns.md](campaigns.md)). `fencepost plugins --rules` prints this table with the rules of your own checks. What each anomaly
-is: [anomalies.md](anomalies.md).
+conditions hold under the run's contract decides. A condition names a key of the contract ([campaigns.md](campaigns.md)).
+
+* *inapplicable*: the anomaly is not judged.
+* *to be exercised*: a run that compared nothing for it is *unknown*.
+* *(unless reads show it)*, *(unless final reads show it)*: where what readers got, or the final reads, shows a finding by itself, the
+  next rule without such words decides about it; likewise for deletions of topics.
+
+`fencepost plugins --rules` prints this table with the rules of your own checks. What each anomaly is: [anomalies.md](anomalies.md).
 """
 
 

@@ -281,7 +281,7 @@ def test_the_rules_of_anomalies_are_printed_all_or_one(fencepost):
     code, out, _ = fencepost("plugins", "--rules")
     assert (code, "### lost-write" in out, "### duplicate" in out) == (0, True, True)
     code, out, _ = fencepost("plugins", "duplicate", "--rules")
-    assert (code, "### lost-write" in out, "| transactional=true | forbidden |" in out) == (0, False, True)
+    assert (code, "### lost-write" in out, "| transactional=true | forbidden, to be exercised |" in out) == (0, False, True)
     code, out, _ = fencepost("plugins", "duplicate", "--rules", "--json")
     assert [row["anomaly"] for row in json.loads(out)] == ["duplicate"]
     Path("my_checks.py").write_text("from fencepost.checkers.anomalies.losses import lost_write as mine\n")
