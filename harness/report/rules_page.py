@@ -20,10 +20,11 @@ conditions hold under the run's contract decides. A condition names a key of the
 
 * *inapplicable*: the anomaly is not judged.
 * *to be exercised*: a run that compared nothing for it is *unknown*.
-* *(unless reads show it)*, *(unless final reads show it)*: where what readers got, or the final reads, shows a finding by itself, the
-  next rule without such words decides about it; likewise for deletions of topics.
+* *(unless reads show it)*, *(unless final reads show it)*: where what readers got, or the final reads, shows a finding by
+  itself, the next rule without such words decides about it; likewise for deletions of topics.
 
-`fencepost plugins --rules` prints this table with the rules of your own checks. What each anomaly is: [anomalies.md](anomalies.md).
+`fencepost plugins --rules` prints this table with the rules of your own checks. The anomalies are defined in
+[anomalies.md](anomalies.md).
 """
 
 
