@@ -31,16 +31,22 @@ Groups = Sequence[tuple[str, Sequence[str]]]
 
 @dataclass
 class _Entry:
-    """What one fault hurts."""
+    """The nodes and links that one fault hurts.
+
+    what: the fault's kind, for sentences.
+    nodes: servers that it takes.
+    pairs: links between servers that it cuts.
+    cut: `pairs`, and the links of clients that it cuts, which cost nothing.
+    """
 
     what: str
     nodes: set[str] = field(default_factory=set)
     pairs: set[Pair] = field(default_factory=set)
-    cut: set[Pair] = field(default_factory=set)  # `pairs` and those of clients, which cost nothing
+    cut: set[Pair] = field(default_factory=set)
 
 
 class Ledger:
-    """Which fault hurts which nodes and links. Safe to use from several threads.
+    """The nodes and links that each active fault hurts. Safe to use from several threads.
 
     A node that was killed or frozen stays entered after its fault was healed, until it answers.
     """
@@ -107,7 +113,7 @@ class Ledger:
             self._struck_ns.setdefault(id_, self._now_ns())
 
     def struck_ns(self, id_: int) -> int | None:
-        """When the fault was about to make the first of its calls that hurt or change something; None: it has made none."""
+        """The time just before the fault's first call that hurts or changes something (ns); None: it has made none."""
         with self._lock:
             return self._struck_ns.get(id_)
 
@@ -118,7 +124,7 @@ class Ledger:
                 self._recovering |= entry.nodes
 
     def only_refused(self, id_: int) -> bool:
-        """Whether the fault was refused something, and has hurt nothing else."""
+        """True if the fault was refused something and has hurt nothing else."""
         with self._lock:
             return id_ in self._refused and id_ not in self._entries and id_ not in self._changed
 
@@ -128,10 +134,10 @@ class Ledger:
             return self._hurt({id_: entry for id_, entry in self._entries.items() if id_ != besides})
 
     def _hurt(self, entries: Mapping[int, _Entry]) -> set[str]:
-        found = self._recovering.union(*(entry.nodes for entry in entries.values()))
+        hurt = self._recovering.union(*(entry.nodes for entry in entries.values()))
         for entry in entries.values():
-            found |= sides(set(), entry.pairs, found)
-        return found
+            hurt |= sides(set(), entry.pairs, hurt)
+        return hurt
 
     def _forget_recovered(self) -> None:
         """Strike out nodes that answer again. Outside the lock: a silent node takes until its timeout."""
@@ -141,16 +147,17 @@ class Ledger:
             self._recovering -= back
 
     def _too_many(self, hurt: set[str], new: set[str], others: set[str]) -> str:
-        """Why so many may not be hurt; empty when they may. The budget is that of each Kafka cluster.
+        """The reason why so many may not be hurt; empty when they may. The budget is that of each Kafka cluster.
 
-        new: of `hurt` what the fault adds; others: what other faults hurt.
+        new: of `hurt` what the fault adds.
+        others: what other faults hurt.
         """
-        found = []
+        reasons = []
         for groups in self._clusters:
             servers = {node for _, members in groups for node in members}
             if new & servers:
-                found.append(self._too_many_of(groups, hurt & servers, alone=not others & servers))
-        return "; ".join(filter(None, found))
+                reasons.append(self._too_many_of(groups, hurt & servers, alone=not others & servers))
+        return "; ".join(filter(None, reasons))
 
     def _too_many_of(self, groups: Groups, hurt: set[str], *, alone: bool) -> str:
         """The same for one of them. One fault alone may hurt a majority unless the test says no."""
@@ -267,14 +274,14 @@ def sides(nodes: set[str], pairs: Iterable[Pair], known: Iterable[str] = ()) -> 
     known: nodes that are hurt anyway; what is cut from them costs nothing more. Found greedily, the node with most cuts first,
     which is exact for the cuts there are (one from all, halves, a bridge).
     """
-    found = set(nodes)
-    away = found | set(known)
+    hurt = set(nodes)
+    away = hurt | set(known)
     edges = {frozenset(pair) for pair in pairs if not away & set(pair)}
     while edges:
         counts: dict[str, int] = {}
         for node in sorted(node for edge in edges for node in edge):
             counts[node] = counts.get(node, 0) + 1
         worst = max(counts, key=lambda node: counts[node])
-        found.add(worst)
+        hurt.add(worst)
         edges = {edge for edge in edges if worst not in edge}
-    return found
+    return hurt

@@ -1,4 +1,4 @@
-"""What an operation has done from outside at an exact moment: faults between two calls, its transaction ended by another process.
+"""Requests of an operation to the harness at an exact moment: a fault between two calls, its transaction ended from outside.
 
 A worker asks over its standard output (`RemoteOperator`), the performer does it and answers over the worker's standard input
 (`OperatorService`). Faults that workers ask for share one lane: who is going to ask reserves it before its transaction begins.
@@ -26,7 +26,11 @@ NOTHING: Answer = {}
 
 
 class RemoteOperator:
-    """`harness.api.Operator` of one slot; report: sends a JSON object to the harness."""
+    """`harness.api.Operator` of one slot.
+
+    report: sends a JSON object to the harness.
+    transactional_id: of the slot's present client; None: it has none.
+    """
 
     def __init__(self, report: Callable[[dict[str, Any]], None], transactional_id: Callable[[], str | None]) -> None:
         self._report, self._transactional_id = report, transactional_id

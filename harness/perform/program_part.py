@@ -20,7 +20,10 @@ from fencepost.harness.perform.worker import partitions_of
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramPart:
-    """A program in one test on a running cluster. number: of the harness's next operation."""
+    """A program in one test on a running cluster.
+
+    number: gives the harness's next operation its number.
+    """
 
     program: Program
     plan: Mapping[str, Any]

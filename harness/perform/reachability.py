@@ -1,4 +1,4 @@
-"""Which nodes reach each other: a datagram over every pair of nodes before, during and after each fault."""
+"""Reachability of nodes: a datagram over every pair of nodes before, during and after each fault."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class Reachability:
-    """All pairs at one moment. closed: those that no datagram crossed."""
+    """All pairs of nodes at one moment.
+
+    closed: the pairs that no datagram crossed.
+    """
 
     nodes: tuple[str, ...]
     closed: tuple[Pair, ...]

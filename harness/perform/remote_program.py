@@ -18,7 +18,10 @@ Message = Mapping[str, Any]
 
 
 class RemoteProgram:
-    """An instance's program as its worker sees it; report: sends a JSON object to the harness."""
+    """An instance's program as its worker sees it.
+
+    report: sends a JSON object to the harness.
+    """
 
     def __init__(self, report: Callable[[dict[str, Any]], None]) -> None:
         self._report = report

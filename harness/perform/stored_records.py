@@ -1,4 +1,4 @@
-"""What the brokers' logs hold at the end of a run, as a table: evidence beside the findings, never a verdict."""
+"""The contents of the brokers' logs at the end of a run, as a table: evidence beside the findings, never a verdict."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def write_stored(cluster: Cluster, run: str, run_dir: Path) -> Iterator[str]:
     rows: list[tuple[str, StoredRow]] = []
     for node in cluster.brokers:
         try:
-            found, reason = cluster.stored_records(node)
+            stored, reason = cluster.stored_records(node)
         except HarnessError as error:
-            found, reason = (), str(error)
-        rows += [(node, row) for row in found]
+            stored, reason = (), str(error)
+        rows += [(node, row) for row in stored]
         if reason:
             yield f"what {node} stored is not kept as evidence: {reason}"
     if rows:

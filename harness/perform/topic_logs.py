@@ -1,4 +1,4 @@
-"""What the brokers' logs hold of a connector, of Connect's own state or of a program's changelogs, recorded at the end of a run.
+"""The logs of a connector's topics, of Connect's own state or of a program's changelogs, recorded at the end of a run.
 
 Each partition is an operation `read-log` of the harness (docs/connect.md). The workload says what a record is.
 """
@@ -33,7 +33,10 @@ EntryOf = Callable[[LogRecord], LogEntry | None]
 class WorkloadLogs:
     """The topics that a workload has read at the end, if it has any: logs of connectors, changelogs of a program's stores.
 
-    place: the run's prefix for workers of Connect, the run for a program. number: of the harness's next operation.
+    wanted: True if there are any.
+    prefix: the run's, of the names of topics.
+    place: the run's prefix for workers of Connect, the run for a program.
+    number: gives the harness's next operation its number.
     """
 
     workload: Workload
@@ -108,7 +111,7 @@ def _record_one(logs: ReadingLogs, entry: EntryOf, partition: str, place: tuple[
     rows, outcome = [], Outcome.OK
     try:
         entries = ((record, _entry(record, entry)) for record in logs.log(name))
-        rows = [_row(record, found) for record, found in entries if found is not None]
+        rows = [_row(record, meaning) for record, meaning in entries if meaning is not None]
     except ClusterError as error:
         outcome = Outcome.INFO
         yield f"{error}, of the {where} cluster" if where else str(error)

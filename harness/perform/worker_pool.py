@@ -70,8 +70,10 @@ def _demand_sound(worker: Worker) -> None:
 
 
 class WorkerPool:
-    """Keeps one worker alive per slot. announce: gets the places of workers that are about to be started.
+    """Keeps one worker alive per slot.
 
+    note: takes what went wrong, in words.
+    announce: gets the places of workers that are about to be started.
     reads: directories that workers need to see (`Cluster.spawn`).
     """
 
