@@ -36,9 +36,11 @@ ON_CLUSTER = tuple(STORIES)[2:-1]
 class Kit:
     """Plays the stories of one fault on one cluster, which must be whole. `unusable`: the cluster cannot be used any more.
 
-    bounds: by default what fits the cluster. tend: called while waiting; replaces clients that died. alive: how many operations
-    the workload has completed; None when there is no workload. stories: those that are wanted; the fault strikes a whole cluster
-    in any case, because the others need its choice.
+    seed: of all choices of the fault.
+    bounds: by default those that fit the cluster.
+    tend: called while waiting; replaces clients that died.
+    alive: how many operations the workload has completed; None when there is no workload.
+    stories: those that are wanted; the fault strikes a whole cluster in any case, because the others need its choice.
     """
 
     def __init__(
@@ -65,10 +67,10 @@ class Kit:
         self._fixture.require_whole("before the first story")
         played: list[str] = []
         try:
-            for one in self._stories() if self._wanted else ():
-                played.append(one.story)
-                if one.story in self._wanted:
-                    yield one
+            for result in self._stories() if self._wanted else ():
+                played.append(result.story)
+                if result.story in self._wanted:
+                    yield result
         except ClusterUnusable as unusable:
             self.unusable = True
             if unusable.result and unusable.result.story not in played:
@@ -121,7 +123,7 @@ class Kit:
         return result_of("receipt", flaws, f"effective {str(receipt.effective).lower()}, evidence {', '.join(receipt.evidence)}")
 
     def _effect_result(self, receipt: Receipt, seen: Observations) -> StoryResult:
-        """What the receipt claims the kit must see, right after `inject`, and for as long as the fault is said to be active."""
+        """Judge the claimed effect: the kit must see it right after `inject`, and for as long as the fault is active."""
         if flaws := receipt_checks.false_claims(receipt, seen.before, seen.during):
             return result_of("effect", flaws, "")
         if not receipt.effective:
@@ -226,7 +228,7 @@ class Kit:
                 self._receipts.append(answer.value)
                 require_returned(self._fixture.heal(answer.value), "same seed")
             self._fixture.restore("same seed", answer)
-        choices = list(dict.fromkeys(targets_in_words(one) for one in self._receipts))
+        choices = list(dict.fromkeys(targets_in_words(receipt) for receipt in self._receipts))
         flaws = [(f"it chose {' and then '.join(choices)}", "draw every choice from `rng`, and ask for roles by cluster.roles()")]
         return result_of("same seed", flaws if len(choices) > 1 else [], f"{len(self._receipts)} times {choices[0]}")
 
@@ -285,7 +287,7 @@ class Kit:
 
 
 def _flaws_on_a_hurt_target(answer: CallResult, fault: Fault, seen: Observations) -> tuple[list[Flaw], str]:
-    """What a fault did whose target was hurt already."""
+    """Flaws of a fault whose target was hurt already, and what it did."""
     if answer.hung:
         return [(f"inject {answer.problem()}", IN_TIME)], ""
     if answer.error is not None:
