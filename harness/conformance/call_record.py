@@ -1,6 +1,6 @@
 """A record of what a fault does to the cluster, call by call, and of what is in force when `inject` has returned.
 
-A fault's own words are not asked. The kit hands it a cluster that records every call that hurts, and every call that undoes.
+The record does not rest on the receipt: the kit passes the fault a cluster that records every call that hurts or undoes.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class CallRecord:
 
     @property
     def begun(self) -> list[tuple[str, int]]:
-        """Every call that returned a number, with the number, where no look at the cluster shows if the change has ended."""
+        """Calls that returned a number, with the number, of changes whose end no observation of the cluster shows."""
         unseen = [change for change in self.made if change.number is not None and not self.declared.is_shown(change.call)]
         return [
             (change.call, change.number) for change in unseen if change.number is not None and change.call in self.declared.ends
         ]
 
     def note(self, call: str, effect: Effect, arguments: Mapping[str, Any], answer: Any) -> None:
-        """A call has returned."""
+        """Record a call that has returned."""
         if undone := [change for change in dict.fromkeys(self.made) if self.declared.undoes(call, arguments, change)]:
             self.undone += [change for change in undone if change not in self.undone]
         elif effect.hurts and not self.declared.undoes_its_own(call, arguments):
@@ -73,7 +73,7 @@ class RecordingCluster(Double):
         return _RecordingAdmin(self, self._cluster.admin())
 
     def recorded(self, name: str, call: Any) -> Any:
-        """The call, such that it is recorded if it changes something."""
+        """The call, wrapped so that it is recorded if it changes something."""
         effect = self._effects.get(name)
         if effect is None or effect in (Effect.LOOKS, Effect.PREPARES):
             return call

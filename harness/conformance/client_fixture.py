@@ -32,7 +32,7 @@ class Flaw(Exception):
 
 
 def demand(true: object, seen: str, change: str) -> None:
-    """Raise Flaw unless it is true."""
+    """Raise Flaw unless the condition is true."""
     if not true:
         raise Flaw(seen, change)
 
@@ -189,7 +189,7 @@ def read_all(client: Client) -> list[Polled]:
 
 
 def read_until(client: Client, count: int) -> list[Polled]:
-    """At least so many records."""
+    """Poll until there are at least `count` records; returns them all. Raises Flaw at the deadline."""
     records: list[Polled] = []
     deadline = time.monotonic() + READ_S
     while len(records) < count:

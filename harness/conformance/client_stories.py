@@ -1,7 +1,7 @@
 """The stories that a driver is put through on a real cluster, and what must be seen in each (docs/client-drivers.md).
 
-Nothing that a driver says is believed alone: what it acknowledged is read back by the harness' own client, and what it reads is
-compared with what that one reads.
+Every claim of a driver is checked with the harness' own client, which reads back the records that the driver acknowledged, and
+reads the partitions that it read.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class CallResult:
 
     @property
     def refused(self) -> bool:
-        """It raised what a fault may raise: an error that says what was tried and what came."""
+        """True if it raised an error that a fault may raise (HarnessError)."""
         return isinstance(self.error, HarnessError)
 
     def problem(self) -> str:

@@ -1,7 +1,7 @@
 """Checks that the kit itself sees the effect that a receipt claims, while the fault is said to be active.
 
-Each call that a fault makes shows in some aspect of a snapshot, or can be measured, or cannot be observed at all. What can be
-observed must be; evidence that the kit can look up itself must agree with what it saw.
+Each call of a fault shows in an aspect of a snapshot, or can be measured, or cannot be observed at all. An effect that can be
+observed must be observed, and evidence that the kit can look up itself must agree with what it saw.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def claimed(fault: Fault, receipt: Receipt, seen: Observations) -> Effect:
 
 
 def _without_calls(fault: Fault, receipt: Receipt, seen: Observations) -> Effect:
-    """Nothing that the fault did by the cluster is in force: it restarted nodes, or has ways of its own, or boasts."""
+    """Judge a claim without a call in force: the fault restarted nodes, acts past the cluster's calls, or makes a false claim."""
     restarted = _restarted(seen)
     shown = {node for node, pid in restarted.items() if pid in _leaves(receipt.evidence.get("during"))}
     if restarted and shown == restarted.keys():
@@ -123,7 +123,7 @@ def _subjects(change: Change, before: Mapping[str, Any]) -> list[str]:
 
 
 def _unseen(seen: Observations) -> Iterator[Flaw]:
-    """A kind of change that is in force and shows nowhere. Of several nodes one may be spared."""
+    """Kinds of change that are in force and show nowhere. A kind that shows on one of several nodes counts as shown."""
     for call in dict.fromkeys(change.call for change in seen.record.in_force):
         same = [change for change in seen.record.in_force if change.call == call]
         if any(_observable(change, seen) is False or any(_shown(change, seen)) for change in same):
@@ -157,7 +157,7 @@ def _spared(receipt: Receipt, seen: Observations) -> Iterator[Flaw]:
 
 
 def _contradictions(receipt: Receipt, seen: Observations) -> Iterator[Flaw]:
-    """Evidence that the kit can look up itself, and that is not what it saw."""
+    """Evidence that the kit can look up itself, and that differs from what it saw."""
     before, during = receipt.evidence.get("before"), receipt.evidence.get("during")
     if not isinstance(before, Mapping) or not isinstance(during, Mapping):
         return
@@ -183,7 +183,7 @@ def _of_the_targets(receipt: Receipt, during: Mapping[str, Any], seen: Observati
 
 
 def _process(node: str, was: Any, now: Any, seen: Observations) -> Comparison:
-    """Process ids: where the one before is what the kit saw, or a process was ended and evidence has a number and then none."""
+    """Process ids, where the one before agrees with the kit's, or a process was ended and evidence has an id, then none."""
     pid = seen.before.of(snapshot.PROCESS).get(node)
     if pid is None or not (now is None or type(now) is int):
         return
@@ -199,7 +199,7 @@ def _process(node: str, was: Any, now: Any, seen: Observations) -> Comparison:
 
 
 def _state(node: str, was: Any, now: Any, seen: Observations) -> Comparison:
-    """The kernel's letters of a process: frozen, or not."""
+    """The state letter of a process in /proc: frozen (`T`), or not."""
     if isinstance(was, str) and isinstance(now, str) and max(len(was), len(now)) < 2 and node in seen.during.of(snapshot.STATE):
         saw = seen.during.of(snapshot.STATE)[node]
         yield snapshot.STATE, "frozen" if now == "T" else "not frozen", "frozen" if saw == snapshot.FROZEN else "not frozen"
@@ -243,7 +243,7 @@ def _topic_id(topic: str, was: Any, now: Any, seen: Observations) -> Comparison:
 
 
 def _answer(subject: str, was: Any, now: Any, seen: Observations) -> Comparison:
-    """Answers of the looks that show the calls in force, where the one before has the state that the kit saw before."""
+    """Answers of the observations that show the calls in force, where the one before agrees with what the kit saw before."""
     aspects = dict.fromkeys(aspect for change in seen.record.in_force for aspect, _ in seen.aspects(change))
     for aspect in (seen.before.aspects[name] for name in aspects if name in seen.before.seen):
         before, during = seen.before.of(aspect.name), seen.during.of(aspect.name)
@@ -264,7 +264,7 @@ _COMPARED: tuple[Callable[[str, Any, Any, Observations], Comparison], ...] = (
 
 
 def other_processes(receipt: Receipt, healed: Receipt, before: Snapshot, now: Snapshot) -> list[Flaw]:
-    """Process ids after healing that are not the kit's; of nodes whose ids before are (others may be other numbers)."""
+    """Process ids after healing that differ from the kit's, of nodes whose ids before agree (others may be no process ids)."""
     then, after = receipt.evidence.get("before"), healed.healing.get("after")
     if not isinstance(then, Mapping) or not isinstance(after, Mapping):
         return []

@@ -62,7 +62,7 @@ class ClusterUnusable(Exception):
 
 
 def no_care() -> None:
-    """For clusters whose clients need no tending."""
+    """The `tend` of clusters whose clients need none."""
 
 
 class Fixture:
@@ -110,7 +110,7 @@ class Fixture:
             return Measured(None, f"nobody could look: {error}")
 
     def still_measured(self, seen: Observations) -> list[Flaw]:
-        """Changes that were measured while the fault was active, and still show."""
+        """Flaws for changes that were measured while the fault was active, and still show."""
         shown = [change for change, measured in seen.measured if measured.shows and change.call in PROBED]
         after = [(change, self._measured(change)) for change in shown]
         remedy = "undo all of it in heal, and do not return before it is undone"
@@ -160,7 +160,7 @@ class Fixture:
         return []
 
     def _end_changes(self) -> list[str]:
-        """End all changes that strikes began; in words those that had not ended yet, as the cluster reports."""
+        """End all changes that strikes began; returns those that had not ended yet, in words, as the cluster reports them."""
         cluster: Any = self.cluster
         going_on = []
         for call, number in (begun for record in self._records for begun in record.begun):
@@ -238,7 +238,7 @@ class Fixture:
                 admin.set_feature(name, int(level))
 
     def require_whole(self, when: str) -> None:
-        """Raises HarnessError when the cluster does not become whole in time."""
+        """Raise HarnessError when the cluster does not become whole in time."""
         if left := self.remaining_damage():
             raise HarnessError(f"the cluster is not whole {when}: {'; '.join(text for text, _ in left)}")
 
@@ -250,7 +250,7 @@ class Fixture:
 
 
 def require_returned(answer: CallResult, story: str) -> None:
-    """Raises ClusterUnusable when a call still hangs: nobody knows what it will do to the cluster."""
+    """Raise ClusterUnusable when a call still hangs: nobody knows what it will do to the cluster."""
     if answer.hung:
         result = StoryResult(story, False, f"the fault {answer.problem()}", IN_TIME)
         raise ClusterUnusable("the fault still hangs, and nobody knows what it will do to the cluster", result)

@@ -20,7 +20,10 @@ def malformed(receipt: Receipt, fault: Fault, nodes: Collection[str]) -> list[Fl
 
 
 def _shape(receipt: Receipt, nodes: Collection[str], targeted: bool) -> Iterator[Flaw]:
-    """targeted: the fault aims at nodes; others (a topic's settings) may hurt none."""
+    """Flaws of the fields of a receipt.
+
+    targeted: the fault aims at nodes; others (a topic's settings) may hurt none.
+    """
     if not isinstance(receipt.effective, bool):
         yield f"effective is {receipt.effective!r}", "set effective to True or False by what the evidence shows"
     strange = [str(node) for node in (*receipt.targets, *(end for pair in receipt.pairs for end in pair)) if node not in nodes]
@@ -35,7 +38,7 @@ def _shape(receipt: Receipt, nodes: Collection[str], targeted: bool) -> Iterator
 
 
 def _evidence(field: str, value: Any) -> Iterator[Flaw]:
-    """Flaws of a field that is not plain JSON, with texts for keys all the way down."""
+    """Flaws of a field that must be plain JSON, with texts for keys at every depth."""
     try:
         json.dumps(value)
     except (TypeError, ValueError) as error:
@@ -46,7 +49,7 @@ def _evidence(field: str, value: Any) -> Iterator[Flaw]:
 
 
 def _odd_keys(value: Any) -> Iterator[Any]:
-    """Keys that are no texts, all the way down."""
+    """Keys that are no texts, at every depth."""
     if isinstance(value, Mapping):
         yield from (key for key in value if not isinstance(key, str))
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()

@@ -54,7 +54,7 @@ class StoryResult:
 
 
 def exit_code(results: Iterable[StoryResult]) -> Exit:
-    """1 when a story failed; 2 when none did, but one could not be shown; else 0."""
+    """The exit code: 1 when a story failed; 2 when none did, but one could not be decided; else 0."""
     answers = {result.ok for result in results}
     return Exit.INVALID if False in answers else Exit.UNKNOWN if None in answers or not answers else Exit.VALID
 
@@ -65,7 +65,7 @@ def mark(result: StoryResult) -> str:
 
 
 def counted(results: Iterable[StoryResult]) -> str:
-    """`11 passed, 1 not observable, 1 not played`."""
+    """The number of results by outcome: `11 passed, 1 not observable, 1 not played`."""
     outcomes = [result.outcome for result in results]
     return ", ".join(f"{outcomes.count(outcome)} {outcome}" for outcome in OUTCOMES if outcome in outcomes)
 
@@ -82,7 +82,7 @@ def unplayed(stories: Iterable[str], why: str) -> list[StoryResult]:
 
 
 def result_of(story: str, flaws: Sequence[tuple[str, str]], seen: str) -> StoryResult:
-    """A story that was played: every flaw, with every remedy once; or what was seen when nothing was."""
+    """The result of a story that was played: every flaw, and every remedy once; or what was seen, when there is no flaw."""
     if not flaws:
         return StoryResult(story, True, seen)
     return StoryResult(

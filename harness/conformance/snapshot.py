@@ -1,6 +1,7 @@
 """Snapshots of a cluster, taken without the fault's help.
 
-Which nodes live, are frozen, answer and reach each other; clocks and disks; replicas of partitions, settings of topics, features.
+A snapshot holds which nodes live, are frozen, answer and reach each other; clocks and disks; replicas of partitions, settings of
+topics, features.
 """
 
 from __future__ import annotations
@@ -47,12 +48,12 @@ class Snapshot:
 
     @property
     def restored(self) -> tuple[str, ...]:
-        """Aspects that must be again what they were when all was well."""
+        """Aspects that must return to their normal state."""
         return self.names(lambda aspect: aspect.restored)
 
     @property
     def decisive(self) -> tuple[str, ...]:
-        """Aspects that tell whether a cluster is whole."""
+        """Aspects that decide whether a cluster is whole."""
         return tuple(dict.fromkeys((*self.restored, *(name for name in WATCHED if name in self.seen))))
 
 
@@ -125,7 +126,7 @@ def _differences(what: str, before: Mapping[str, Any], now: Mapping[str, Any]) -
 
 
 def difference(what: str, subject: str, before: Any, now: Any) -> str:
-    """`process of n1: 4001 -> nothing`."""
+    """A difference in words: `process of n1: 4001 -> nothing`."""
     return f"{what} of {subject}: {as_text(before)} -> {as_text(now)}"
 
 

@@ -1,6 +1,6 @@
 """The stories that a fault is put through on a running cluster.
 
-Every story begins on a whole cluster and leaves one behind: what a fault did not heal the kit heals itself, once it is reported.
+Every story begins on a whole cluster and leaves a whole cluster: the kit reports what a fault did not heal, and heals it itself.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class Kit:
 
     # -- side by side with others ----------------------------------------------------------------
     def _heals_its_own(self) -> StoryResult:
-        """Another fault is on when this one is healed: a broker that is frozen, a pair that is cut."""
+        """Heal while another fault is active, which has frozen a broker and cut a pair: both must stay as they are."""
         answer = self._fixture.strike(self._fixed_roles)
         if not isinstance(answer.value, Receipt):
             self._fixture.restore("heals its own", answer)
@@ -193,7 +193,7 @@ class Kit:
     def _hurt_bystanders(self, receipt: Receipt) -> tuple[str, tuple[str, str] | None]:
         """Freeze a broker that is no target, and cut a pair of servers that is not cut; what cannot be had is empty.
 
-        Not of clients: where they share one address (ssh) nobody can cut a single one.
+        The pair has no client: where clients share one address (ssh), no single one can be cut.
         """
         cluster: Any = self._cluster
         free = [node for node in self._cluster.brokers if node not in receipt.targets]
@@ -221,7 +221,7 @@ class Kit:
         self._fixture.restore("heals its own")
 
     def _same_seed(self) -> StoryResult:
-        """The seed is the same, and roles are remembered, so the choice must be too."""
+        """Strike again with the same seed and the same nodes for each role: the targets must be the same."""
         for _ in range(self._fixture.bounds.repeats):
             answer = self._fixture.strike(self._fixed_roles)
             if isinstance(answer.value, Receipt):
@@ -234,7 +234,7 @@ class Kit:
 
     # -- when things are bad already -------------------------------------------------------------
     def _on_a_hurt_target(self, story: str, capability: type, hurt: str, undo: str, first: Receipt) -> StoryResult:
-        """The node that the same seed chose before is dead or frozen when the fault comes."""
+        """Strike while the node that the same seed chose before is dead or frozen."""
         cluster: Any = self._cluster
         if not snapshot.can(cluster, capability):
             return StoryResult(story, None, f"unavailable here, because {cluster.unavailable(capability) or capability.__name__}")
@@ -258,7 +258,7 @@ class Kit:
         return result_of(story, flaws, f"{node}: {seen}")
 
     def _breaks_off(self) -> StoryResult:
-        """Calls after the first that hurts are refused, one strike for each; what is hurt by then must be healed."""
+        """Refuse calls after the first that hurts, one in each strike: the damage done by then must be healed."""
         seen: list[str] = []
         for number in range(1, self._fixture.bounds.breaks + 1):
             double = RefusingCluster(self._fixed_roles, self._fixture.fault.needs, number)

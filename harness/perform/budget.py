@@ -1,9 +1,9 @@
 """The budget of faults: how many servers all of them together may hurt at a time.
 
-A fault acts on the cluster through a `View` of its own. What takes a node (a kill, a stop, a freeze, a full disk, a cut) is
-entered in the `Ledger` before it is done, and refused when it would hurt more than is allowed; what undoes it is struck out.
-Other calls that change something (a slow link, a wrong clock, a setting) take no node and cost nothing; that they were made is
-noted. A pair that several faults cut is let go by the last of them.
+A fault acts on the cluster through a `View` of its own. A call that takes a node (a kill, a stop, a freeze, a full disk, a cut)
+is entered in the `Ledger` before it is made, and refused when it would hurt more than the budget allows; the call that undoes it
+removes the entry. Other calls that change something (a slow link, a wrong clock, a setting) are noted, take no node and cost
+nothing. A pair that several faults cut opens when the last of them is healed.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Ledger:
             self._struck_ns.setdefault(id_, self._now_ns())
 
     def give_back(self, id_: int, node: str) -> None:
-        """The fault has undone what it did to a node, which may need a while to answer."""
+        """Release a node that the fault has restored; it still counts as hurt until it answers."""
         with self._lock:
             entry = self._entries.get(id_)
             if entry and node in entry.nodes:
@@ -94,7 +94,7 @@ class Ledger:
                 self._recovering.add(node)
 
     def mend(self, id_: int, pairs: Iterable[Pair]) -> None:
-        """The fault lets these pairs talk again."""
+        """Release pairs that the fault has opened again."""
         with self._lock:
             if entry := self._entries.get(id_):
                 mended = set(pairs)
@@ -102,12 +102,12 @@ class Ledger:
                 entry.cut -= mended
 
     def cut(self, besides: int | None = None) -> set[Pair]:
-        """The pairs that faults keep apart now, without what this one does."""
+        """The pairs that faults cut now, without those of the fault `besides`."""
         with self._lock:
             return {pair for id_, entry in self._entries.items() if id_ != besides for pair in entry.cut}
 
     def note_change(self, id_: int) -> None:
-        """The fault is about to change something that takes no node."""
+        """Note that the fault is about to change something that takes no node."""
         with self._lock:
             self._changed.add(id_)
             self._struck_ns.setdefault(id_, self._now_ns())
@@ -118,7 +118,7 @@ class Ledger:
             return self._struck_ns.get(id_)
 
     def release(self, id_: int) -> None:
-        """The fault is healed."""
+        """Release all entries of a fault that is healed."""
         with self._lock:
             if entry := self._entries.pop(id_, None):
                 self._recovering |= entry.nodes
@@ -129,7 +129,7 @@ class Ledger:
             return id_ in self._refused and id_ not in self._entries and id_ not in self._changed
 
     def hurt(self, besides: int | None = None) -> set[str]:
-        """The servers that are hurt now, without what this fault does."""
+        """The servers that are hurt now, without those of the fault `besides`."""
         with self._lock:
             return self._hurt({id_: entry for id_, entry in self._entries.items() if id_ != besides})
 
@@ -140,7 +140,7 @@ class Ledger:
         return hurt
 
     def _forget_recovered(self) -> None:
-        """Strike out nodes that answer again. Outside the lock: a silent node takes until its timeout."""
+        """Release nodes that answer again. They are probed outside the lock: a silent node takes until its timeout."""
         answers = getattr(self._cluster, "answers", lambda node: True)
         back = {node for node in set(self._recovering) if answers(node)}
         with self._lock:
@@ -160,7 +160,7 @@ class Ledger:
         return "; ".join(filter(None, reasons))
 
     def _too_many_of(self, groups: Groups, hurt: set[str], *, alone: bool) -> str:
-        """The same for one of them. One fault alone may hurt a majority unless the test says no."""
+        """The same for one Kafka cluster. A single fault may hurt a majority, unless the test forbids it."""
         most, keep = self._budget.nodes, self._budget.keep_quorum
         if most is not None and len(hurt) > most:
             return f"{', '.join(sorted(hurt))} would be hurt at a time; {most} may be"
@@ -197,7 +197,7 @@ def _clusters(cluster: Cluster) -> list[Groups]:
 class View:
     """A cluster whose hurting calls are entered in a ledger. Everything else is the cluster's own.
 
-    strikes: it is for injecting, so it is of no use any more once the faults are over, but for undoing what was done by it.
+    strikes: True if it is for injecting; once the faults are over, it then refuses calls that hurt or change something.
     """
 
     def __init__(self, cluster: Any, ledger: Ledger, id_: int, what: str, strikes: bool, needs: Iterable[type] = ()) -> None:
@@ -245,7 +245,7 @@ class View:
             call(wanted)
 
     def _mend(self, call: Callable[[Iterable[Pair]], Any], pairs: Iterable[Pair]) -> None:
-        """Those that another fault cuts too stay cut until that one lets them go."""
+        """Open pairs, but for those that another fault cuts as well: they stay cut until it opens them."""
         wanted = list(pairs)
         with self._ledger.links:
             others = self._ledger.cut(besides=self._id)
@@ -269,10 +269,11 @@ class AdminView:
 
 
 def sides(nodes: set[str], pairs: Iterable[Pair], known: Iterable[str] = ()) -> set[str]:
-    """The nodes, and of every cut the smaller side: the fewest more that, taken away, leave no cut pair.
+    """The nodes, and with them the smaller side of every cut: the fewest nodes without which no cut pair is left.
 
-    known: nodes that are hurt anyway; what is cut from them costs nothing more. Found greedily, the node with most cuts first,
-    which is exact for the cuts there are (one from all, halves, a bridge).
+    The search is greedy, the node with most cuts first, which is exact for the cuts there are (one from all, halves, a bridge).
+
+    known: nodes that are hurt anyway; what is cut from them costs nothing more.
     """
     hurt = set(nodes)
     away = hurt | set(known)

@@ -68,7 +68,7 @@ class FaultRunner:
     clock: reads CLOCK_MONOTONIC (ns); another in tests.
     wait: waits for a time of the clock; another in tests.
     budget: how many servers the faults together may hurt at a time; what would be too much is refused.
-    conditions: what an injection's `when` waits for: name -> who fulfils it right now (nobody: it does not hold).
+    conditions: of an injection's `when`: name -> a call that returns the nodes that fulfil it now (none: it does not hold).
 
     Raises CampaignError with every way in which a fault's class breaks its interface, and what `make_fault` raises.
     """
@@ -102,7 +102,7 @@ class FaultRunner:
         self._t0_ns = 0
 
     def unavailable(self) -> dict[int, str]:
-        """Injection -> why it cannot be done to this cluster. Each still gets its receipt, without effect, at its time."""
+        """The injections that this cluster cannot have, and why. Each still gets its receipt, without effect, at its time."""
         reasons = {id_: "; ".join(lacks(fault, self._cluster).values()) for id_, fault in self._faults.items()}
         return {id_: reason for id_, reason in reasons.items() if reason}
 
@@ -114,7 +114,7 @@ class FaultRunner:
             thread.start()
 
     def timelines(self, t0_ns: int) -> dict[str, Iterator[int]]:
-        """Lane -> a generator that does the lane's work and yields the times (nanoseconds) it wants to be resumed at.
+        """The lanes, each a generator that does the lane's work and yields the times (ns) at which to resume it.
 
         This is what `start` runs in threads. Tests play it in one thread under a fake clock.
         """
@@ -169,7 +169,7 @@ class FaultRunner:
         ]
 
     def strike_now(self, kind: str, options: Mapping[str, Any], lasts_s: float, healed: Callable[[], object]) -> bool | None:
-        """Inject a fault that no schedule has, at once; whether it took hold (None: unknown, or the faults are over).
+        """Inject a fault that no schedule has, at once; returns whether it took hold (None: unknown, or the faults are over).
 
         It is healed after `lasts_s`, at the latest by `stop`; then `healed` is called, at once where there is nothing to heal.
         """
@@ -215,12 +215,12 @@ class FaultRunner:
         return [in_words(receipt) for receipt in receipts if receipt.effective is not False]
 
     def quiet_since(self) -> int | None:
-        """Since when (ns) nothing has been injected, hurt or healed; None: something is right now."""
+        """The time (ns) since which nothing has been injected, active or healed; None: something is right now."""
         with self._holding:
             return None if self._striking or self._held else self._quiet_ns
 
     def _lane_over(self, lane: str) -> None:
-        """A lane has healed what it injected."""
+        """Note that a lane has healed what it injected."""
         with self._holding:
             self._striking.discard(lane)
             self._quiet_ns = self._clock()
@@ -263,7 +263,7 @@ class FaultRunner:
                 free_ns = self._clock()
 
     def _strike(self, injection: Injection) -> Iterator[int]:
-        """Inject, if need be when a condition comes true; if it does not, there is a receipt without effect."""
+        """Inject, at once or when the condition of `when` holds; if it never does, write a receipt without effect."""
         before = probe_pairs(self._cluster, self._ledger.cut())  # takes its time, so not between a condition and the strike
         if not injection.when:
             self._inject(injection, before)
@@ -278,7 +278,7 @@ class FaultRunner:
         self._inject(injection, before, {"when": {"condition": injection.when, "by": by, "waited_s": waited_s}})
 
     def _inject(self, injection: Injection, before: Reachability | None, more: Mapping[str, Any] | None = None) -> None:
-        """Strike. When the fault raises, it may have hurt something all the same, so it is asked to heal at once."""
+        """Inject, and write the receipt. A fault that raised may have hurt something all the same, and is healed at once."""
         fault, blank, began_ns = self._faults[injection.id], self._blank(injection, ""), self._clock()
         view: Any = self._ledger.view(injection.id, injection.kind, strikes=True, needs=fault.needs)
         done, problem = _receipt_of("inject", lambda: fault.inject(view, Random(injection.seed)))
@@ -301,7 +301,7 @@ class FaultRunner:
             self._note_reach(injection.id, reach_field(before, probe_pairs(self._cluster, self._ledger.cut())))
 
     def _note_reach(self, id_: int, reach: Mapping[str, Any]) -> None:
-        """For the receipt that is written when the fault is healed."""
+        """Add the pairs that are closed to the receipt that is written when the fault is healed."""
         with self._holding:
             held = self._held.get(id_)
             if held is not None:
@@ -311,7 +311,7 @@ class FaultRunner:
         """Heal. Pairs that another active fault cuts too stay cut until that one heals.
 
         A fault whose `heal` raised, or left something, is not healed: it stays held, and so do its nodes in the budget.
-        again: also what could not be healed before.
+        again: heal also a fault that could not be healed before.
         """
         with self._holding:
             held = self._held.get(id_)
@@ -414,7 +414,7 @@ def _joined(notes: Iterable[str]) -> str:
 
 
 def _merged(was: Receipt, healed: Receipt) -> Receipt:
-    """Healing adds to a receipt; what was known of the injection stays."""
+    """The receipt of the injection with what healing adds to it."""
     return replace(
         was,
         evidence=healed.evidence or was.evidence,

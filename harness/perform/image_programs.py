@@ -28,7 +28,10 @@ class ImagePrograms:
         self._cluster, self._run_dir, self._image, self._argv = cluster, run_dir, image, argv
 
     def take(self, slot: int, message: Message, send: Callable[[Message], None]) -> None:
-        """Do what a worker asks for; send: to the worker, also later when the program has ended."""
+        """Carry out a request of a worker.
+
+        send: answers the worker, also later when the program has ended.
+        """
         node = f"c{slot}"
         if message["do"] == "start":
             self._start(slot, node, message["environment"], send)

@@ -155,7 +155,7 @@ class Instance:
         self._short = 0  # how many lives in a row were short
 
     def run(self) -> None:
-        """One life after the other until the stop, or until it is clear that there is no use in it."""
+        """Start the program again whenever it ends, until the stop, or until it has ended at once too often."""
         if leads_group():
             signal.signal(signal.SIGTERM, lambda *_: None)  # meant for the program; a handler is not inherited, ignoring is
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -197,7 +197,7 @@ class Instance:
         return {"ending": ending, "lasted_s": round(lasted_s, 3)}
 
     def _start(self, log: IO[bytes]) -> Child | str:
-        """The program, or why it cannot be started."""
+        """Start the program; returns it, or why it cannot be started."""
         if self._remote is not None:
             problem = self._remote.start(self._launch.environment)
             return f"the image {self._launch.image} cannot be started: {problem}" if problem else self._remote
@@ -252,7 +252,7 @@ def leads_group() -> bool:
 
 
 def send_to_group(number: signal.Signals, child: subprocess.Popen[bytes]) -> None:
-    """A signal to the process group of this worker, which is the instance; outside of one of our own, to the program alone."""
+    """Send a signal to the process group of this worker, which is the instance; without a group of its own, to the program."""
     if leads_group():
         os.killpg(os.getpgrp(), number)
     else:

@@ -234,7 +234,7 @@ class Performance:
             self._questions_ended(looks)
 
     def _end_faults(self, pool: WorkerPool, runner: FaultRunner, started: float) -> None:
-        """Heal what is hurt. Workers are tended meanwhile: who was retired by a fault is started again by the pool."""
+        """Heal what is hurt. Workers are tended meanwhile: the pool starts those again that a fault has retired."""
         with ThreadPoolExecutor(max_workers=1) as own:
             ended = own.submit(runner.stop)
             while not ended.done():
@@ -372,7 +372,7 @@ class Performance:
             self._emit(note_event(f"nobody asked any more which transactions are open: {looks.problem}"))
 
     def _clocks_over(self, healed_ns: int) -> int:
-        """From when on the timeouts of transactions count: coordinators have stamped their starts by clocks that were ahead."""
+        """The time (ns) from which transaction timeouts count: coordinators whose clocks were ahead have stamped their starts."""
         over = max((clock.over_ns for clock in clocks_ahead(self._receipts.values())), default=0)
         return max(healed_ns, min(over, healed_ns + round(CLOCKS_S * 1e9)))
 

@@ -2,8 +2,8 @@
 
 The request is a file `dump` in the instance's directory, the answer the file that it names (docs/your-application.md). Each copy
 of a partition of a store is an operation `read-store` of the harness: a row of kind `active` or `standby` with the position up to
-which the copy has its changelog, then its keys. Asked is while the changelogs do not grow, so that the position of an active copy
-is their end.
+which the copy has its changelog, then its keys. Dumps are requested while the changelogs do not grow, so the position of an
+active copy is the end of its changelog.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class StoreDumps:
 
     # -- the instances ---------------------------------------------------------------------------------
     def _dumps(self) -> dict[str, list[Copy] | str]:
-        """Ask all instances at once."""
+        """Request a dump from all instances at once; returns their answers."""
         self._number += 1
         name = f"state-{self._number}.jsonl"
         for directory in self.directories.values():
@@ -210,6 +210,6 @@ _NO_PRODUCER = (None, None, None, None)  # timestamp and producer of a row
 
 
 def _record(partition: str, offset: int, key: bytes, value: bytes) -> LogRecord:
-    """A row as if it were a record."""
+    """A row of a dump in the form of a record."""
     producer: dict[str, Any] = {"timestamp_ms": 0, "producer_id": -1, "producer_epoch": -1, "transactional": False}
     return LogRecord(partition=partition, offset=offset, kind="record", key=key, value=value, **producer)

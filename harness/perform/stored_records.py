@@ -11,7 +11,7 @@ from fencepost.harness.api.run import RunFile
 
 
 def write_stored(cluster: Cluster, run: str, run_dir: Path) -> Iterator[str]:
-    """Write `stored.parquet`, and say of each broker whose log could not be read why. Nothing where a cluster shows none."""
+    """Write `stored.parquet`; yields why a broker's log could not be read. Does nothing where a cluster shows no logs."""
     if not isinstance(cluster, Storing):
         return
     rows: list[tuple[str, StoredRow]] = []

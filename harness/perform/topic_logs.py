@@ -1,6 +1,6 @@
 """The logs of a connector's topics, of Connect's own state or of a program's changelogs, recorded at the end of a run.
 
-Each partition is an operation `read-log` of the harness (docs/connect.md). The workload says what a record is.
+Each partition is an operation `read-log` of the harness (docs/connect.md). The workload decodes the records.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class WorkloadLogs:
 
     @classmethod
     def of(cls, workload: Workload, plan: Mapping[str, Any], cluster: Cluster, number: Callable[[], int]) -> WorkloadLogs:
-        """The logs that the roles of a workload make of interest."""
+        """The logs that a workload's roles require."""
         connect = any(role.connect for role in workload.roles())
         stores = any(role.program.stores for role in workload.roles() if role.program)
         prefix, place = plan.get("prefix", ""), plan["prefix" if connect else "run"]
@@ -63,7 +63,7 @@ class WorkloadLogs:
         return self.workload
 
     def entry_of(self) -> EntryOf:
-        """The meaning of a record of these topics."""
+        """The decoder of records of these topics."""
         workload, place = self._readable, self.place
         return lambda record: workload.entry(record, place)
 
@@ -79,7 +79,8 @@ def record_logs(
 ) -> Iterator[str]:
     """Record every partition of some topics; yields what could not be read, and why.
 
-    topics: names (`second/NAME`: of the second Kafka cluster). entry: what a record of them is (None: of no interest).
+    topics: names (`second/NAME`: of the second Kafka cluster).
+    entry: decodes a record of them; returns None for one of no interest.
     """
     if not isinstance(cluster, ReadingLogs):
         yield "the logs of this cluster cannot be read: nobody knows which transaction a record belongs to"

@@ -1,7 +1,7 @@
 """Asks coordinators and leaders, all through a run, which transactions are under way, and records what they answer (KIP-664).
 
-Each question is an operation `list-transactions` of the harness (docs/history.md). What the answers are worth is the checker's
-affair: whether the cluster was at rest stands beside each.
+Each question is an operation `list-transactions` of the harness (docs/history.md). The checker judges
+the answers, by how long the cluster had been without faults, which is recorded beside each.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FUNCTION = "list-transactions"
 
 
 def slices(partitions: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The partitions of one question after the other, for ever."""
+    """The partitions of each question in turn, for ever."""
     return cycle([partitions[at : at + AT_ONCE] for at in range(0, max(1, len(partitions)), AT_ONCE)])
 
 
@@ -49,7 +49,7 @@ class TransactionLooks:
     _stopped: threading.Event = field(default_factory=threading.Event)
 
     def ask(self, partitions: Sequence[str], quiet_since: Callable[[], int | None]) -> TransactionListing | None:
-        """One question, recorded; None when nobody answers, or when asking broke (`problem`)."""
+        """Ask one question and record it; None when nobody answers, or when asking broke (`problem`)."""
         number, since, now_ms = self.number(), quiet_since(), time.time_ns() // 1_000_000
         began = self.writer.invoke(-1, number, FUNCTION, {})
         try:
@@ -74,7 +74,7 @@ class TransactionLooks:
         return thread
 
     def _end(self, error: Exception) -> None:
-        """Asking ends with an error that no answer explains: a bug of ours."""
+        """End asking after an error that no answer explains: a bug of ours."""
         log.exception("questions about transactions broke")
         self.problem = f"{type(error).__name__}: {error}"
 
@@ -97,7 +97,7 @@ class TransactionLooks:
         thread.join()
 
     def ask_until_none(self, quiet_since: int, until_ns: int) -> bool:
-        """Ask until nothing is under way any more, a time has come, or asking broke; whether nothing is."""
+        """Ask until nothing is under way, a time has come, or asking broke; returns whether nothing is under way."""
         while (listing := self.ask(self.partitions, lambda: quiet_since)) is None or listing.silent or listing.under_way:
             if self.problem or time.monotonic_ns() > until_ns:
                 return False

@@ -104,7 +104,7 @@ class Slot:
         self._last = self.process
 
     def renew(self) -> int:
-        """The slot goes on under its next process number."""
+        """Give the slot its next process number."""
         self.process = self.further()
         return self.process
 
@@ -163,7 +163,7 @@ class WorkerLoop:
         return client_factory(self._client_plan)
 
     def open(self) -> Client:
-        """A client for the slot's present process; tried again until it opens or the run ends (no operation depends on it)."""
+        """Open a client for the slot's present process; try again until it opens or the run ends (no operation depends on it)."""
         while True:
             self._clients = [make(settings) for make, settings in zip(self._client_classes, self._pool_settings(), strict=True)]
             client: Client = self._clients[0]
@@ -189,13 +189,13 @@ class WorkerLoop:
             client.close()
 
     def _pool_settings(self) -> list[ClientSettings]:
-        """Of the client, and of the further producers of the process."""
+        """The settings of the client, and of the further producers of the process."""
         own = self._settings()
         further = pool_ids(own.transactional_id or "", self._role)[1:]
         return [own, *(replace(own, transactional_id=name, consumer=None) for name in further)]
 
     def _subscribe(self, client: Client) -> None:
-        """The first operation of a member: it joins with its first poll."""
+        """Subscribe, the first operation of a member; it joins with its first poll."""
         topics = {"topics": topics_of(self._plan, self._role)}
         self._writer.invoke(self._slot.process, 0, "subscribe", {})
         try:
@@ -237,7 +237,7 @@ class WorkerLoop:
         self._begin(self._slot.process, self._transactional_id())
 
     def _begin(self, process: int, transactional_id: str | None) -> None:
-        """A process begins, in the history and for the harness."""
+        """Announce a new process in the history and to the harness."""
         client = f"{self._client_plan['kind']} {self._client_plan['version']}"
         self._writer.process(
             process,
@@ -260,7 +260,7 @@ class WorkerLoop:
         return process
 
     def _perform_beside(self, op: Operation, client: Any) -> Outcome:
-        """An operation of a rival, written ahead, while the slot's own is under way: only that one is watched."""
+        """Perform an operation of a rival, written ahead, while the slot's own is under way: only the slot's own is watched."""
         self._writer.invoke(op.process, op.number, op.planned.f, op.value, op.planned.intent)
         outcome = self._attempt(op, client)
         with self._completing:
@@ -306,7 +306,7 @@ class WorkerLoop:
                 self._report({"broken": secrets.mask(op.broken)})
 
     def _perform(self, op: Operation, client: Client) -> bool:
-        """One operation, written ahead; whether the process ends with it."""
+        """Perform one operation, written ahead; returns whether the process ends with it."""
         planned = op.planned
         with self._completing:
             self._op, self._op_since = op, time.monotonic()
@@ -365,7 +365,7 @@ class FinalReader:
         self._control, self._process = control, process
 
     def run(self, report: Report, run: str) -> None:
-        """Orders: `ends` and `starts` per partition, `bound_s`."""
+        """Read, as the orders say: `ends` and `starts` per partition, `bound_s`."""
         self._control.go.wait()
         client = self._loop.open()
         orders = self._control.orders
@@ -435,8 +435,10 @@ def pool_ids(name: str, role: Role) -> list[str]:
 
 
 def coordinated(plan: Mapping[str, Any], roles: Sequence[Role], cluster: str = "") -> dict[str, list[str]]:
-    """The transactional ids and the consumer groups of a run's clients at one of its Kafka clusters, for faults that aim at their
-    coordinators. Leaders of Connect are at the cluster of the workers, tasks at the one that is judged."""
+    """The transactional ids and the consumer groups of a run's clients at one of its Kafka clusters, for faults on coordinators.
+
+    Leaders of Connect are at the cluster of the workers, tasks at the one that is judged.
+    """
     names = {slot: name_of(plan, slot) for slot, role in enumerate(roles) if role.cluster == cluster}
     here = [role for role in roles if role.cluster == cluster]
     programs = {group_of_program(plan, role.program) for role in here if role.program} - {""}
