@@ -177,7 +177,7 @@ class FaultRunner:
             if self._stopped.is_set():
                 healed()
                 return None
-            number = max([injection.id for injection in self._schedule] + [*self._faults, -1]) + 1
+            number = max([planned.id for planned in self._schedule] + [*self._faults, -1]) + 1
             at_s = (self._clock() - self._t0_ns) / 1e9
             injection = Injection(
                 id=number, at_s=at_s, lasts_s=lasts_s, kind=kind, options=dict(options), lane=REQUESTED, seed=number
