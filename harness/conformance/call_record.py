@@ -1,6 +1,6 @@
-"""What a fault does to the cluster, call by call, and what of it is in force when `inject` has returned.
+"""A record of what a fault does to the cluster, call by call, and of what is in force when `inject` has returned.
 
-A fault's own words are not asked. The kit hands it a cluster that records every call that hurts, and every call that undoes.
+The record does not rest on the receipt: the kit passes the fault a cluster that records every call that hurts or undoes.
 """
 
 from __future__ import annotations
@@ -29,26 +29,28 @@ class CallRecord:
 
     @property
     def in_force(self) -> list[Change]:
-        """What was done and not undone by the fault itself, the oldest first."""
-        return [one for one in dict.fromkeys(self.made) if one not in self.undone]
+        """Changes that the fault made and did not undo itself, the oldest first."""
+        return [change for change in dict.fromkeys(self.made) if change not in self.undone]
 
     @property
     def begun(self) -> list[tuple[str, int]]:
-        """Every call that returned a number, with the number, where no look at the cluster shows if the change has ended."""
-        unseen = [one for one in self.made if one.number is not None and not self.declared.is_shown(one.call)]
-        return [(one.call, one.number) for one in unseen if one.number is not None and one.call in self.declared.ends]
+        """Calls that returned a number, with the number, of changes whose end no observation of the cluster shows."""
+        unseen = [change for change in self.made if change.number is not None and not self.declared.is_shown(change.call)]
+        return [
+            (change.call, change.number) for change in unseen if change.number is not None and change.call in self.declared.ends
+        ]
 
     def note(self, call: str, effect: Effect, arguments: Mapping[str, Any], answer: Any) -> None:
-        """A call has returned."""
-        if undone := [one for one in dict.fromkeys(self.made) if self.declared.undoes(call, arguments, one)]:
-            self.undone += [one for one in undone if one not in self.undone]
+        """Record a call that has returned."""
+        if undone := [change for change in dict.fromkeys(self.made) if self.declared.undoes(call, arguments, change)]:
+            self.undone += [change for change in undone if change not in self.undone]
         elif effect.hurts and not self.declared.undoes_its_own(call, arguments):
             self._do(_changes(call, effect, arguments, answer, self.declared))
 
     def _do(self, changes: Iterable[Change]) -> None:
-        for one in changes:
-            self.made.append(one)
-            self.undone = [other for other in self.undone if other != one]
+        for change in changes:
+            self.made.append(change)
+            self.undone = [other for other in self.undone if other != change]
 
 
 class RecordingCluster(Double):
@@ -71,13 +73,13 @@ class RecordingCluster(Double):
         return _RecordingAdmin(self, self._cluster.admin())
 
     def recorded(self, name: str, call: Any) -> Any:
-        """The call, such that it is recorded if it changes something."""
+        """The call, wrapped so that it is recorded if it changes something."""
         effect = self._effects.get(name)
         if effect is None or effect in (Effect.LOOKS, Effect.PREPARES):
             return call
 
         def made(*arguments: Any, **options: Any) -> Any:
-            arguments = tuple(_as_list(one) for one in arguments)
+            arguments = tuple(_as_list(argument) for argument in arguments)
             answer = call(*arguments, **options)
             self._record.note(name, effect, arguments_of(self._record.declared.calls.get(name), arguments, options), answer)
             return answer

@@ -1,4 +1,4 @@
-"""What every story of the client kit is made of: drivers, clients, transactions, and what the harness' own client reads back."""
+"""The fixture of the client kit's stories: drivers, clients, transactions, and what the harness' own client reads back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TRANSACTIONAL = {"acks": "all", "enable.idempotence": True, "transaction.timeout
 
 
 class Flaw(Exception):
-    """What was seen instead of what must be seen, and what to change."""
+    """An observation that is not what must be seen, and what to change."""
 
     def __init__(self, seen: str, change: str) -> None:
         super().__init__(seen)
@@ -32,14 +32,17 @@ class Flaw(Exception):
 
 
 def demand(true: object, seen: str, change: str) -> None:
-    """Raise Flaw unless it is true."""
+    """Raise Flaw unless the condition is true."""
     if not true:
         raise Flaw(seen, change)
 
 
 @dataclass
 class Deliveries:
-    """What became of records: number of the record -> reports."""
+    """The reports on records.
+
+    reports: number of the record -> its acknowledgements and errors.
+    """
 
     reports: dict[int, list[Delivered | CallError]] = field(default_factory=dict)
 
@@ -47,17 +50,22 @@ class Deliveries:
         return self.reports.setdefault(number, []).append
 
     def places(self) -> dict[int, tuple[str, int | None]]:
-        """Where the acknowledged ones lie. Raises Flaw for a record without exactly one report."""
+        """Partition and offset of each acknowledged record. Raises Flaw for a record without exactly one report."""
         for number, reports in self.reports.items():
             demand(
                 len(reports) == 1, f"record {number} was reported {len(reports)} times", "one event `delivered` for each record"
             )
-        found = {number: reports[0] for number, reports in self.reports.items()}
-        return {number: (one.partition, one.offset) for number, one in found.items() if isinstance(one, Delivered)}
+        single = {number: reports[0] for number, reports in self.reports.items()}
+        return {number: (report.partition, report.offset) for number, report in single.items() if isinstance(report, Delivered)}
 
 
 class ClientFixture:
-    """A cluster and a driver. command: the driver's; observer: the class of the client that the driver is compared with."""
+    """A cluster and a driver.
+
+    command: the driver's.
+    observer: the class of the client that the driver is compared with.
+    log: of the driver's standard error.
+    """
 
     def __init__(self, cluster: Cluster, command: Sequence[str], observer: Callable[[ClientSettings], Client], log: Path) -> None:
         self._cluster, self._command, self._observer = cluster, list(command), observer
@@ -147,7 +155,7 @@ class ClientFixture:
         """Raise Flaw unless every record is there once, where it was reported."""
         places = deliveries.places()
         for number, value in enumerate(values):
-            at = [(one.partition, one.offset) for one in seen if one.value == value]
+            at = [(record.partition, record.offset) for record in seen if record.value == value]
             reported = places.get(number)
             demand(reported, f"record {number} of a successful transaction was not acknowledged", "report every record's fate")
             change = "report `delivered` only for what the client acknowledged, with partition and offset of that acknowledgement"
@@ -171,23 +179,23 @@ class ClientFixture:
 def read_all(client: Client) -> list[Polled]:
     """All that a client reads of the topic from the start. Raises TimeoutError when it does not name the ends."""
     client.assign(dict.fromkeys(PARTITIONS, "start"))
-    found: list[Polled] = []
+    records: list[Polled] = []
     deadline = time.monotonic() + READ_S
     while not client.ends().keys() >= set(PARTITIONS):
-        found += client.poll(0.2)
+        records += client.poll(0.2)
         if time.monotonic() > deadline:
             raise TimeoutError(f"the ends of {sorted(client.ends()) or 'no partition'} were named within {READ_S:.0f} s")
-    return found
+    return records
 
 
 def read_until(client: Client, count: int) -> list[Polled]:
-    """At least so many records."""
-    found: list[Polled] = []
+    """Poll until there are at least `count` records; returns them all. Raises Flaw at the deadline."""
+    records: list[Polled] = []
     deadline = time.monotonic() + READ_S
-    while len(found) < count:
-        found += client.poll(0.2, 1)
-        demand(time.monotonic() < deadline, f"{len(found)} of {count} records within {READ_S:.0f} s", "return what there is")
-    return found
+    while len(records) < count:
+        records += client.poll(0.2, 1)
+        demand(time.monotonic() < deadline, f"{len(records)} of {count} records within {READ_S:.0f} s", "return what there is")
+    return records
 
 
 def fresh_values(story: str, count: int) -> list[bytes]:

@@ -1,7 +1,7 @@
 """The stories that a driver is put through on a real cluster, and what must be seen in each (docs/client-drivers.md).
 
-Nothing that a driver says is believed alone: what it acknowledged is read back by the harness' own client, and what it reads is
-compared with what that one reads.
+Every claim of a driver is checked with the harness' own client, which reads back the records that the driver acknowledged, and
+reads the partitions that it read.
 """
 
 from __future__ import annotations
@@ -79,11 +79,13 @@ class ClientKit(ClientFixture):
             if name in stories or name == "protocol":
                 yield self._played(name, needs)
                 if self._hello is None:
-                    yield from (StoryResult(one, None, "not played: the driver says no hello") for one in stories if one != name)
+                    yield from (
+                        StoryResult(story, None, "not played: the driver says no hello") for story in stories if story != name
+                    )
                     return
 
     def _played(self, name: str, needs: tuple[str, ...]) -> StoryResult:
-        lacking = [one for one in needs if self._hello and one not in self._hello.capabilities]
+        lacking = [need for need in needs if self._hello and need not in self._hello.capabilities]
         if lacking:
             return StoryResult(name, None, f"not played: the driver lacks {', '.join(lacking)}")
         try:
@@ -136,7 +138,7 @@ class ClientKit(ClientFixture):
         values = fresh_values("abort", 4)
         with self._writer() as client:
             self._transaction(client, values, "abort")
-            visible = [one.value for one in self._observed() if one.value in values]
+            visible = [record.value for record in self._observed() if record.value in values]
             demand(
                 not visible,
                 f"{plural(len(visible), 'aborted record is', 'aborted records are')} visible",
@@ -165,24 +167,24 @@ class ClientKit(ClientFixture):
     def _compared(self, isolation: Isolation) -> str:
         with self._reader(isolation) as client:
             try:
-                found = read_all(client)
+                read = read_all(client)
             except TimeoutError as error:
                 change = "name a partition in `ends` when the position has passed the markers behind its last record"
                 raise Flaw(str(error), change) from None
         own = self._observed(isolation)
         for partition in PARTITIONS:
-            given, wanted = _offsets(found, partition), _offsets(own, partition)
+            given, wanted = _offsets(read, partition), _offsets(own, partition)
             change = "return each visible record once, in the order of its partition, from the position that was assigned"
             seen = f"{partition}: read {_short(given)}, there are {_short(wanted)}"
             demand(given == wanted, seen, change)
-        contents = {(one.partition, one.offset): one.value for one in own}
-        wrong = [one for one in found if contents[one.partition, one.offset] != one.value]
+        contents = {(record.partition, record.offset): record.value for record in own}
+        wrong = [record for record in read if contents[record.partition, record.offset] != record.value]
         demand(
             not wrong,
             f"{plural(len(wrong), 'record has', 'records have')} other bytes than were sent",
             "values are base64 of the very bytes",
         )
-        return f"{len(found)} records, as the harness' own client reads them"
+        return f"{len(read)} records, as the harness' own client reads them"
 
     def story_content(self) -> str:
         value, headers = fresh_values("content", 1)[0], (("a", b"1"), ("b", b"\x00\xff"))
@@ -194,7 +196,7 @@ class ClientKit(ClientFixture):
         with self._reader() as client:
             given = read_all(client)
         for reader, records in (("the harness' own client", self._observed()), ("the driver", given)):
-            got = next(((one.key, tuple(one.headers)) for one in records if one.value == value), None)
+            got = next(((record.key, tuple(record.headers)) for record in records if record.value == value), None)
             demand(got == (b"\xfekey", headers), f"{reader} reads key and headers {got}", "pass keys and headers on as they are")
         return "key and two headers"
 
@@ -213,7 +215,7 @@ class ClientKit(ClientFixture):
         with self._writer() as client:
             self._missing(self._transaction(client, [value]), [value], self._observed())
         with self._reader() as client:
-            demand(any(one.value == value for one in read_all(client)), "it is not read", "frames may have up to 64 MiB")
+            demand(any(record.value == value for record in read_all(client)), "it is not read", "frames may have up to 64 MiB")
         return f"{LARGE} bytes"
 
     def story_refused_record(self) -> str:
@@ -222,15 +224,15 @@ class ClientKit(ClientFixture):
             client.begin()
             record = Outgoing(topic=TOPIC, partition=99, value=b"nowhere")
             refused = _refusal(lambda: client.send(record, deliveries.of(0)), lambda: client.commit(CALL_S))
-            taken = any(isinstance(one, Delivered) for reports in deliveries.reports.values() for one in reports)
+            taken = any(isinstance(report, Delivered) for reports in deliveries.reports.values() for report in reports)
             demand(not taken, "a record for partition 99 was acknowledged", "report the client's error")
-            given_up = any(isinstance(one, CallError) for reports in deliveries.reports.values() for one in reports)
+            given_up = any(isinstance(report, CallError) for reports in deliveries.reports.values() for report in reports)
             demand(refused or given_up, "neither a call nor a delivery failed", "report the client's error")
         return "refused" if refused else "given up"
 
     def story_seek(self) -> str:
         self._fill(3)
-        own = [one for one in self._observed() if one.partition == PARTITIONS[0]]
+        own = [record for record in self._observed() if record.partition == PARTITIONS[0]]
         with self._reader() as client:
             client.assign({PARTITIONS[0]: "start"})
             read_until(client, 1)
@@ -286,7 +288,7 @@ class ClientKit(ClientFixture):
                 values = fresh_values("fenced", 2)
                 error = _refusal(lambda: self._transaction(first, values))
                 demand(error, "the fenced producer's transaction succeeded", "pass on what the client says")
-                visible = [one for one in self._observed() if one.value in values]
+                visible = [record for record in self._observed() if record.value in values]
                 demand(
                     not visible,
                     f"{plural(len(visible), 'record')} of the fenced producer can be read",
@@ -305,7 +307,7 @@ class ClientKit(ClientFixture):
             client.initialise(CALL_S)
             values = fresh_values("initialise", 2)
             self._missing(self._transaction(client, values), values, self._observed())
-            gone = all(one.value != b"let go" for one in self._observed())
+            gone = all(record.value != b"let go" for record in self._observed())
             demand(gone, "a record of the producer that was let go is visible", "let go of it without committing")
         return "the new producer goes on"
 
@@ -325,7 +327,7 @@ class ClientKit(ClientFixture):
                     change = "give `timeout_ms` to the client, or bound the call yourself"
                     demand(took < SHORT_S + SLACK_S, f"{call} of {SHORT_S:.0f} s took {took:.0f} s", change)
             self._settled(client, error)
-        seen = [one.value for one in self._observed() if one.value in values]
+        seen = [record.value for record in self._observed() if record.value in values]
         demand(len(seen) in (0, len(values)), f"{len(seen)} of {len(values)} records are visible", "repeat no call by yourself")
         return f"{error}"
 
@@ -387,7 +389,7 @@ class ClientKit(ClientFixture):
             demand(error and error.name in (GONE, BROKEN), f"a killed driver answered: {error}", "run in one process")
         with self._writer(name) as again:  # which ends what the killed one left open
             self._transaction(again, fresh_values("living", 1))
-        visible = [one for one in self._observed() if one.value in values]
+        visible = [record for record in self._observed() if record.value in values]
         demand(not visible, f"{plural(len(visible), 'record')} of it can be read", "a transaction is committed by `commit` alone")
         return "its transaction was aborted"
 
@@ -418,7 +420,7 @@ def _refusal(*calls: Callable[[], Any]) -> CallError | None:
 
 
 def _offsets(records: Sequence[Polled], partition: str) -> list[int]:
-    return [one.offset for one in records if one.partition == partition]
+    return [record.offset for record in records if record.partition == partition]
 
 
 def _short(offsets: Sequence[int]) -> str:

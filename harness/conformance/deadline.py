@@ -15,7 +15,13 @@ MEANWHILE_S = 0.1
 
 @dataclass(frozen=True)
 class CallResult:
-    """A value, or what was raised (`error`), or nothing until the deadline (`hung`); and after how long."""
+    """The end of a call: a value, an error, or nothing until the deadline.
+
+    value: what it returned.
+    error: what it raised; None: it did not raise.
+    hung: True if it had not ended by the deadline.
+    took_s: how long it took (seconds), or the deadline.
+    """
 
     value: Any = None
     error: Exception | None = None
@@ -24,11 +30,11 @@ class CallResult:
 
     @property
     def refused(self) -> bool:
-        """It raised what a fault may raise: an error that says what was tried and what came."""
+        """True if it raised an error that a fault may raise (HarnessError)."""
         return isinstance(self.error, HarnessError)
 
     def problem(self) -> str:
-        """What went wrong, in words; empty when a value came."""
+        """The problem in words; empty when a value came."""
         if self.hung:
             return f"did not come back within {self.took_s:g} s"
         if self.error is None:

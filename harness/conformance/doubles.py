@@ -83,7 +83,7 @@ class RefusingCluster(Double):
         return _RefusingAdmin(self, self._cluster.admin())
 
     def refusable(self, name: str, call: Any) -> Any:
-        """The call, such that it may be refused if it looks or hurts."""
+        """The call, wrapped so that it may be refused if it looks or hurts."""
         effect = self._effects.get(name)
         if effect is None or not (effect.hurts or effect is Effect.LOOKS):
             return call

@@ -1,7 +1,7 @@
-"""Whether the kit itself sees the effect that a receipt claims, while the fault is said to be active.
+"""Checks that the kit itself sees the effect that a receipt claims, while the fault is said to be active.
 
-Each call that a fault makes shows in some aspect of a snapshot, or can be measured, or cannot be observed at all. What can be
-observed must be; evidence that the kit can look up itself must agree with what it saw.
+Each call of a fault shows in an aspect of a snapshot, or can be measured, or cannot be observed at all. An effect that can be
+observed must be observed, and evidence that the kit can look up itself must agree with what it saw.
 """
 
 from __future__ import annotations
@@ -31,7 +31,13 @@ LOOK = "look whether it took hold, put what was seen into evidence, and set effe
 
 @dataclass(frozen=True)
 class Observations:
-    """What the kit saw of one strike. measured: (change, what was measured) of what no snapshot shows."""
+    """The kit's observations of one strike.
+
+    record: the fault's calls.
+    before: the cluster before the strike.
+    during: the cluster after it.
+    measured: (change, what was measured) of what no snapshot shows.
+    """
 
     record: CallRecord
     before: Snapshot
@@ -41,13 +47,18 @@ class Observations:
     def aspects(self, change: Change) -> list[tuple[str, Any]]:
         """The aspects in which a change shows, and its state there (CHANGED: any but the one before)."""
         declared = self.record.declared
-        shown = [one for one in declared.shown_by.get(change.call, ()) if one.aspect in declared.aspects]
-        return [(one.aspect, declared.state_after(one, change.arguments)) for one in shown]
+        shown = [entry for entry in declared.shown_by.get(change.call, ()) if entry.aspect in declared.aspects]
+        return [(entry.aspect, declared.state_after(entry, change.arguments)) for entry in shown]
 
 
 @dataclass(frozen=True)
 class Effect:
-    """What is wrong with a claimed effect; what of it was seen; what of it the kit cannot observe."""
+    """The judgement of a claimed effect.
+
+    flaws: what is wrong with the claim.
+    seen: changes that the kit saw.
+    unobservable: changes that the kit cannot observe here.
+    """
 
     flaws: tuple[Flaw, ...] = ()
     seen: tuple[str, ...] = ()
@@ -56,25 +67,25 @@ class Effect:
 
 def claimed(fault: Fault, receipt: Receipt, seen: Observations) -> Effect:
     """Judge a receipt that says `effective`."""
-    found = Effect(
+    effect = Effect(
         (*_unseen(seen), *_open_pairs(receipt, seen), *_contradictions(receipt, seen)) or tuple(_spared(receipt, seen)),
-        tuple(text for one in seen.record.in_force for text in _shown(one, seen)),
-        tuple(str(one) for one in seen.record.in_force if _observable(one, seen) is False),
+        tuple(text for change in seen.record.in_force for text in _shown(change, seen)),
+        tuple(str(change) for change in seen.record.in_force if _observable(change, seen) is False),
     )
     if seen.record.in_force:
-        return found
+        return effect
     other = _without_calls(fault, receipt, seen)
-    return replace(other, flaws=(*other.flaws, *found.flaws))
+    return replace(other, flaws=(*other.flaws, *effect.flaws))
 
 
 def _without_calls(fault: Fault, receipt: Receipt, seen: Observations) -> Effect:
-    """Nothing that the fault did by the cluster is in force: it restarted nodes, or has ways of its own, or boasts."""
+    """Judge a claim without a call in force: the fault restarted nodes, acts past the cluster's calls, or makes a false claim."""
     restarted = _restarted(seen)
     shown = {node for node, pid in restarted.items() if pid in _leaves(receipt.evidence.get("during"))}
     if restarted and shown == restarted.keys():
         return Effect(seen=tuple(f"{node} runs as another process, {pid}" for node, pid in restarted.items()))
     if seen.record.undone:
-        undone = ", ".join(dict.fromkeys(str(one) for one in seen.record.undone[:4]))
+        undone = ", ".join(dict.fromkeys(str(change) for change in seen.record.undone[:4]))
         again = "".join(f"; {node} lives, as process {pid}, which evidence does not have" for node, pid in restarted.items())
         return Effect((("effective is True, but inject undid by itself what it had done: " + undone + again, UNDO_LATER),))
     if changes := snapshot.changes(seen.before, seen.during, but=seen.before.drifting):
@@ -91,13 +102,13 @@ def _without_calls(fault: Fault, receipt: Receipt, seen: Observations) -> Effect
 def _observable(change: Change, seen: Observations) -> bool | None:
     """False when the kit cannot observe this kind of change here; None when it is measured."""
     if is_measured(change.call, seen.record.declared):
-        return None if any(one == change and measured.shows is not None for one, measured in seen.measured) else False
+        return None if any(other == change and measured.shows is not None for other, measured in seen.measured) else False
     return any(aspect in seen.before.seen for aspect, _ in seen.aspects(change))
 
 
 def _shown(change: Change, seen: Observations) -> Iterator[str]:
-    """What the kit saw of a change, in words; nothing when it does not show."""
-    yield from (f"{one}: {measured.text}" for one, measured in seen.measured if one == change and measured.shows)
+    """The kit's observations of a change, in words; nothing when it does not show."""
+    yield from (f"{change}: {measured.text}" for other, measured in seen.measured if other == change and measured.shows)
     for aspect, state in seen.aspects(change):
         before, during = seen.before.of(aspect), seen.during.of(aspect)
         for subject in _subjects(change, before):
@@ -108,18 +119,18 @@ def _shown(change: Change, seen: Observations) -> Iterator[str]:
 
 def _subjects(change: Change, before: Mapping[str, Any]) -> list[str]:
     """The subjects of an aspect that a change names."""
-    return [one for one in change.subject.split(", ") if one in before]
+    return [subject for subject in change.subject.split(", ") if subject in before]
 
 
 def _unseen(seen: Observations) -> Iterator[Flaw]:
-    """A kind of change that is in force and shows nowhere. Of several nodes one may be spared."""
-    for call in dict.fromkeys(one.call for one in seen.record.in_force):
-        same = [one for one in seen.record.in_force if one.call == call]
-        if any(_observable(one, seen) is False for one in same) or any(text for one in same for text in _shown(one, seen)):
+    """Kinds of change that are in force and show nowhere. A kind that shows on one of several nodes counts as shown."""
+    for call in dict.fromkeys(change.call for change in seen.record.in_force):
+        same = [change for change in seen.record.in_force if change.call == call]
+        if any(_observable(change, seen) is False or any(_shown(change, seen)) for change in same):
             continue
-        measured = [measured.text for one, measured in seen.measured if one in same]
-        shown = f" ({'; '.join(measured)})" if measured else ""
-        names = ", ".join(dict.fromkeys(one.subject for one in same[:3]))
+        texts = [measured.text for change, measured in seen.measured if change in same]
+        shown = f" ({'; '.join(texts)})" if texts else ""
+        names = ", ".join(dict.fromkeys(change.subject for change in same[:3]))
         yield f"effective is True, but the kit sees nothing of {call} {names}{shown}", LOOK
 
 
@@ -135,8 +146,8 @@ def _spared(receipt: Receipt, seen: Observations) -> Iterator[Flaw]:
 
     Those in `hit` were hurt; without it all targets were, unless a note says why not.
     """
-    calls = seen.record.in_force
-    if not calls or not all(seen.record.declared.hurts_nodes(one.call) and _observable(one, seen) for one in calls):
+    changes = seen.record.in_force
+    if not changes or not all(seen.record.declared.hurts_nodes(change.call) and _observable(change, seen) for change in changes):
         return
     hit = receipt.evidence.get("hit")
     named = hit if isinstance(hit, list | tuple) else () if receipt.note else receipt.targets
@@ -146,24 +157,24 @@ def _spared(receipt: Receipt, seen: Observations) -> Iterator[Flaw]:
 
 
 def _contradictions(receipt: Receipt, seen: Observations) -> Iterator[Flaw]:
-    """Evidence that the kit can look up itself, and that is not what it saw."""
+    """Evidence that the kit can look up itself, and that differs from what it saw."""
     before, during = receipt.evidence.get("before"), receipt.evidence.get("during")
     if not isinstance(before, Mapping) or not isinstance(during, Mapping):
         return
     compared = [
-        (f"{what} of {subject}", said, saw)
-        for subject in (one for one in before if one in during)
+        (f"{what} of {subject}", claim, saw)
+        for subject in (name for name in before if name in during)
         for comparable in _COMPARED
-        for what, said, saw in comparable(str(subject), before[subject], during[subject], seen)
+        for what, claim, saw in comparable(str(subject), before[subject], during[subject], seen)
     ]
-    for what, said, saw in [*compared, *_of_the_targets(receipt, during, seen)]:
-        if said != saw:
-            text = f"evidence says {what}: {snapshot.as_text(said)}; the kit saw: {snapshot.as_text(saw)}"
+    for what, claim, saw in [*compared, *_of_the_targets(receipt, during, seen)]:
+        if claim != saw:
+            text = f"evidence says {what}: {snapshot.as_text(claim)}; the kit saw: {snapshot.as_text(saw)}"
             yield text, "put into evidence what was seen, not what was meant"
 
 
 def _of_the_targets(receipt: Receipt, during: Mapping[str, Any], seen: Observations) -> Comparison:
-    """What evidence says under these names: `in_service` (brokers), and `bytes` (what the one target holds)."""
+    """The claims of the evidence under these names: `in_service` (brokers), and `bytes` (what the one target holds)."""
     service, data = seen.during.of(snapshot.SERVICE), seen.during.of(snapshot.DATA)
     if isinstance(there := during.get("in_service"), list | tuple) and service:
         yield "in_service", tuple(sorted(there)), tuple(sorted(node for node, state in service.items() if state == "in"))
@@ -172,7 +183,7 @@ def _of_the_targets(receipt: Receipt, during: Mapping[str, Any], seen: Observati
 
 
 def _process(node: str, was: Any, now: Any, seen: Observations) -> Comparison:
-    """Process ids: where the one before is what the kit saw, or a process was ended and evidence has a number and then none."""
+    """Process ids, where the one before agrees with the kit's, or a process was ended and evidence has an id, then none."""
     pid = seen.before.of(snapshot.PROCESS).get(node)
     if pid is None or not (now is None or type(now) is int):
         return
@@ -182,20 +193,20 @@ def _process(node: str, was: Any, now: Any, seen: Observations) -> Comparison:
     elif (
         now is None
         and type(was) is int
-        and any(one.call in ending and node in one.subject.split(", ") for one in seen.record.in_force)
+        and any(change.call in ending and node in change.subject.split(", ") for change in seen.record.in_force)
     ):
         yield f"{snapshot.PROCESS} before", was, pid
 
 
 def _state(node: str, was: Any, now: Any, seen: Observations) -> Comparison:
-    """The kernel's letters of a process: frozen, or not."""
+    """The state letter of a process in /proc: frozen (`T`), or not."""
     if isinstance(was, str) and isinstance(now, str) and max(len(was), len(now)) < 2 and node in seen.during.of(snapshot.STATE):
         saw = seen.during.of(snapshot.STATE)[node]
         yield snapshot.STATE, "frozen" if now == "T" else "not frozen", "frozen" if saw == snapshot.FROZEN else "not frozen"
 
 
 def _leader(partition: str, was: Any, now: Any, seen: Observations) -> Comparison:
-    """Where a partition is, as `Placement` has it."""
+    """Leader and replicas of a partition, as `Placement` has them."""
     if isinstance(now, Mapping) and "leader" in now and partition in seen.during.of(snapshot.LEADER):
         yield snapshot.LEADER, now["leader"], seen.during.of(snapshot.LEADER)[partition]
     if isinstance(now, Mapping) and "replicas" in now and partition in seen.during.of(snapshot.ORDER):
@@ -220,8 +231,8 @@ def _epoch(name: str, was: Any, now: Any, seen: Observations) -> Comparison:
     """Producer id and epoch of a transactional id; producers may have raised them since."""
     saw = seen.during.of(snapshot.EPOCH).get(name)
     if saw is not None and isinstance(now, Mapping) and now.get("producer_id", -1) >= 0:
-        said = (str(now["producer_id"]), str(now.get("epoch")))
-        yield snapshot.EPOCH, said, said if tuple(map(int, said)) <= tuple(map(int, saw)) else saw
+        claim = (str(now["producer_id"]), str(now.get("epoch")))
+        yield snapshot.EPOCH, claim, claim if tuple(map(int, claim)) <= tuple(map(int, saw)) else saw
 
 
 def _topic_id(topic: str, was: Any, now: Any, seen: Observations) -> Comparison:
@@ -232,8 +243,8 @@ def _topic_id(topic: str, was: Any, now: Any, seen: Observations) -> Comparison:
 
 
 def _answer(subject: str, was: Any, now: Any, seen: Observations) -> Comparison:
-    """Answers of the looks that show the calls in force, where the one before has the state that the kit saw before."""
-    aspects = dict.fromkeys(aspect for one in seen.record.in_force for aspect, _ in seen.aspects(one))
+    """Answers of the observations that show the calls in force, where the one before agrees with what the kit saw before."""
+    aspects = dict.fromkeys(aspect for change in seen.record.in_force for aspect, _ in seen.aspects(change))
     for aspect in (seen.before.aspects[name] for name in aspects if name in seen.before.seen):
         before, during = seen.before.of(aspect.name), seen.during.of(aspect.name)
         if aspect.whole is not ABSENT and subject in before and subject in during and _state_of(aspect, was) == before[subject]:
@@ -253,7 +264,7 @@ _COMPARED: tuple[Callable[[str, Any, Any, Observations], Comparison], ...] = (
 
 
 def other_processes(receipt: Receipt, healed: Receipt, before: Snapshot, now: Snapshot) -> list[Flaw]:
-    """Process ids after healing that are not the kit's; of nodes whose ids before are (others may be other numbers)."""
+    """Process ids after healing that differ from the kit's, of nodes whose ids before agree (others may be no process ids)."""
     then, after = receipt.evidence.get("before"), healed.healing.get("after")
     if not isinstance(then, Mapping) or not isinstance(after, Mapping):
         return []
@@ -278,5 +289,5 @@ def _restarted(seen: Observations) -> dict[str, int]:
 def _leaves(value: Any) -> list[Any]:
     """All values in nested JSON."""
     if isinstance(value, Mapping):
-        return [leaf for one in value.values() for leaf in _leaves(one)]
-    return [leaf for one in value for leaf in _leaves(one)] if isinstance(value, list | tuple) else [value]
+        return [leaf for inner in value.values() for leaf in _leaves(inner)]
+    return [leaf for inner in value for leaf in _leaves(inner)] if isinstance(value, list | tuple) else [value]

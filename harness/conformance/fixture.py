@@ -1,4 +1,4 @@
-"""What a story is played on: a cluster and a fault, with deadlines. The kit observes and heals the cluster by itself."""
+"""The fixture of a story: a cluster and a fault, with deadlines. The kit observes and heals the cluster by itself."""
 
 from __future__ import annotations
 
@@ -27,10 +27,14 @@ IN_TIME = "bound every wait in it with a deadline, and return what was seen last
 
 @dataclass(frozen=True)
 class Bounds:
-    """How long calls may take (seconds), and how often some stories repeat.
+    """Bounds of calls (seconds), and of how often some stories repeat.
 
-    repeats: strikes from the same seed beside those of other stories. breaks: how many calls after the first that hurts are
-    refused, one strike for each. active_s: how long after `inject` the effect is looked for once more.
+    inject_s: of `inject`.
+    heal_s: of `heal`.
+    whole_s: of the time after healing until the cluster is whole, and the workload goes on.
+    active_s: how long after `inject` the effect is looked for once more.
+    repeats: strikes from the same seed beside those of other stories.
+    breaks: how many calls after the first that hurts are refused, one strike for each.
     """
 
     inject_s: float = 60.0
@@ -45,7 +49,7 @@ IN_MEMORY = Bounds(whole_s=0.3, active_s=0.05)
 
 
 def bounds_for(cluster: Any) -> Bounds:
-    """What fits a cluster: where everything happens at once (in memory), waiting shows nothing new."""
+    """The bounds that fit a cluster: where everything happens at once (in memory), waiting shows nothing new."""
     return IN_MEMORY if settles_at_once(cluster) else Bounds()
 
 
@@ -58,11 +62,11 @@ class ClusterUnusable(Exception):
 
 
 def no_care() -> None:
-    """For clusters whose clients need no tending."""
+    """The `tend` of clusters whose clients need none."""
 
 
 class Fixture:
-    """A cluster, whole at first, and a fault that strikes it from one seed. tend, alive: as in `Kit`."""
+    """A cluster, whole at first, and a fault that strikes it from one seed; `tend` and `alive` are those of `Kit`."""
 
     def __init__(
         self,
@@ -94,10 +98,10 @@ class Fixture:
         return self._called(lambda: self.fault.inject(view, Random(self._seed)), self.bounds.inject_s)
 
     def observed(self, before: Snapshot) -> Observations:
-        """What the kit sees now of the last strike."""
+        """The kit's observations of the last strike, taken now."""
         during = self.take()
-        changes = [one for one in self._record.in_force if is_measured(one.call, self._declared)]
-        return Observations(self._record, before, during, tuple((one, self._measured(one)) for one in changes))
+        changes = [change for change in self._record.in_force if is_measured(change.call, self._declared)]
+        return Observations(self._record, before, during, tuple((change, self._measured(change)) for change in changes))
 
     def _measured(self, change: Change) -> Measured:
         try:
@@ -106,10 +110,11 @@ class Fixture:
             return Measured(None, f"nobody could look: {error}")
 
     def still_measured(self, seen: Observations) -> list[Flaw]:
-        """Changes that were measured while the fault was active, and still show."""
-        shown = [(one, self._measured(one)) for one, measured in seen.measured if measured.shows and one.call in PROBED]
-        change = "undo all of it in heal, and do not return before it is undone"
-        return [(f"after healing {one} still shows: {now.text}", change) for one, now in shown if now.shows]
+        """Flaws for changes that were measured while the fault was active, and still show."""
+        shown = [change for change, measured in seen.measured if measured.shows and change.call in PROBED]
+        after = [(change, self._measured(change)) for change in shown]
+        remedy = "undo all of it in heal, and do not return before it is undone"
+        return [(f"after healing {change} still shows: {now.text}", remedy) for change, now in after if now.shows]
 
     def heal(self, receipt: Receipt) -> CallResult:
         """Let the fault heal what the receipt names."""
@@ -126,7 +131,7 @@ class Fixture:
         return call_within(call_by_clock, within_s, None if settles_at_once(self.cluster) else self._tend)
 
     def heal_flaws(self, answer: CallResult) -> list[Flaw]:
-        """What is wrong with the result of `heal` itself, whatever became of the cluster."""
+        """Flaws in the result of `heal` itself, whatever became of the cluster."""
         if problem := answer.problem():
             change = IN_TIME if answer.hung else "heal must not raise: try what can be tried, and say in note what could not"
             return [(f"heal {problem}", change)]
@@ -135,7 +140,7 @@ class Fixture:
         return []
 
     def remaining_damage(self) -> list[Flaw]:
-        """What is still hurt after `whole_s` seconds, and what was begun and not ended."""
+        """Flaws for what is still hurt after `whole_s` seconds, and for what was begun and not ended."""
         going_on = self._end_changes()
         left = self.hurt()
         deadline = time.monotonic() + self.bounds.whole_s
@@ -146,31 +151,31 @@ class Fixture:
         return [(f"after healing {text}", change) for text in [*going_on, *left]]
 
     def hurt(self) -> list[str]:
-        """What is hurt right now, in words."""
+        """The damage right now, in words."""
         self._tend()
         seen = self.take(*self._normal.decisive)
-        if found := [*snapshot.hurt(seen, self._normal), *self._lagging()]:
-            return found
+        if damage := [*snapshot.hurt(seen, self._normal), *self._lagging()]:
+            return damage
         self._normal = snapshot.extended(self._normal, seen)
         return []
 
     def _end_changes(self) -> list[str]:
-        """End all changes that strikes began; in words those that had not ended yet, as the cluster reports."""
+        """End all changes that strikes began; returns those that had not ended yet, in words, as the cluster reports them."""
         cluster: Any = self.cluster
-        found = []
-        for call, number in (one for record in self._records for one in record.begun):
+        going_on = []
+        for call, number in (begun for record in self._records for begun in record.begun):
             try:
                 if getattr(cluster, self._declared.ends[call])(number):
-                    found.append(f"what it began by {call} goes on")
+                    going_on.append(f"what it began by {call} goes on")
             except HarnessError as error:
-                found.append(f"nobody says whether what it began by {call} has ended: {error}")
+                going_on.append(f"nobody says whether what it began by {call} has ended: {error}")
         self._records.clear()
-        return found
+        return going_on
 
     def _lagging(self) -> list[str]:
         topics = {partition.rpartition("-")[0] for partition in self.cluster.topics}
         try:
-            return [f"{one} is out of sync: {why}" for one, why in self.cluster.admin().lagging(topics).items()]
+            return [f"{partition} is out of sync: {why}" for partition, why in self.cluster.admin().lagging(topics).items()]
         except HarnessError as error:
             return [f"nobody says whether replicas are in sync: {error}"]
 
@@ -184,7 +189,7 @@ class Fixture:
         return [(f"the workload did nothing more within {self.bounds.whole_s:g} s", "see what its clients still suffer from")]
 
     def wait(self, condition: Callable[[], bool], within_s: float) -> bool:
-        """Whether the condition held before the time was over."""
+        """Wait for the condition; True if it held before the time was over."""
         deadline = time.monotonic() + within_s
         while not (holds := condition()) and time.monotonic() < deadline:
             self._tend()
@@ -233,7 +238,7 @@ class Fixture:
                 admin.set_feature(name, int(level))
 
     def require_whole(self, when: str) -> None:
-        """Raises HarnessError when the cluster does not become whole in time."""
+        """Raise HarnessError when the cluster does not become whole in time."""
         if left := self.remaining_damage():
             raise HarnessError(f"the cluster is not whole {when}: {'; '.join(text for text, _ in left)}")
 
@@ -245,7 +250,7 @@ class Fixture:
 
 
 def require_returned(answer: CallResult, story: str) -> None:
-    """Raises ClusterUnusable when a call still hangs: nobody knows what it will do to the cluster."""
+    """Raise ClusterUnusable when a call still hangs: nobody knows what it will do to the cluster."""
     if answer.hung:
         result = StoryResult(story, False, f"the fault {answer.problem()}", IN_TIME)
         raise ClusterUnusable("the fault still hangs, and nobody knows what it will do to the cluster", result)

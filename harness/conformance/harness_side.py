@@ -20,11 +20,11 @@ def main(argv: list[str]) -> int:
     plan = read_plan(run_dir)
     command = cluster_of(plan).sandbox(module_command("fencepost.harness.conformance.sandbox_side", str(run_dir)))
     sandbox = subprocess.Popen(command, stdin=subprocess.PIPE)
-    threading.Thread(target=_until_nobody_listens, args=(sandbox,), daemon=True).start()
+    threading.Thread(target=_await_end_of_input, args=(sandbox,), daemon=True).start()
     return sandbox.wait()
 
 
-def _until_nobody_listens(sandbox: subprocess.Popen[bytes]) -> None:
+def _await_end_of_input(sandbox: subprocess.Popen[bytes]) -> None:
     sys.stdin.read()
     assert sandbox.stdin is not None
     sandbox.stdin.close()

@@ -50,7 +50,11 @@ NONSENSE: dict[str, Any] = {"target": "nobody-of-this-name", "count": 0}
 
 @dataclass(frozen=True)
 class FaultResult:
-    """The results of one fault's stories, in order. version: Kafka's, empty when no cluster was started."""
+    """The results of one fault's stories.
+
+    stories: in their order.
+    version: Kafka's; empty when no cluster was started.
+    """
 
     kind: str
     stories: list[StoryResult] = field(default_factory=list)
@@ -60,7 +64,10 @@ class FaultResult:
 class ConformanceCheck:
     """Checks some faults on one cluster.
 
-    faults: kinds with options. on_event: events as they come (`phase`, `story`). stories: those that are wanted; by default all.
+    faults: kinds with options.
+    on_event: takes events as they come (`phase`, `story`).
+    stories: those that are wanted; by default all.
+
     Raises CampaignError, with every mistake, when a fault, the cluster or a story cannot be used: nothing was started then.
     """
 
@@ -75,7 +82,7 @@ class ConformanceCheck:
         self._on_event, self._seed = on_event, seed
         self._wanted = tuple(story for story in STORIES if not stories or story in stories)
         mistakes = [unknown_word("story", story, [*STORIES]) for story in stories if story not in STORIES]
-        self._faults = {_name(one): (one, _made("nemesis", one, mistakes)) for one in faults}
+        self._faults = {_name(choice): (choice, _made("nemesis", choice, mistakes)) for choice in faults}
         self._provider = _made("cluster", cluster, mistakes)
         if not mistakes:
             mistakes += _refused_settings([fault for _, fault in self._faults.values()], self._provider)
@@ -85,22 +92,22 @@ class ConformanceCheck:
 
     def run(self) -> list[FaultResult]:
         """Every fault's stories. Raises ClusterError when the cluster did not start."""
-        found = {one.kind: one for one in self.at_rest()}
+        results = {result.kind: result for result in self.at_rest()}
         if not self._on_cluster:
-            return list(found.values())
+            return list(results.values())
         lacking = self._provider.missing()
         reasons = {name: fault_validation.unavailable([fault], lacking.get) for name, (_, fault) in self._faults.items()}
         for name in (name for name, why in reasons.items() if why):
-            found[name].stories.extend(
+            results[name].stories.extend(
                 unplayed(self._on_cluster, f"unavailable here, because {'; '.join(reasons[name].values())}")
             )
         if playable := [name for name, why in reasons.items() if not why]:
-            with log_directory("nemesis", lambda: _broken(found[name] for name in playable)) as run_dir:
-                version = self._play(playable, run_dir, found)
-            found.update({name: FaultResult(name, found[name].stories, version) for name in playable})
+            with log_directory("nemesis", lambda: _broken(results[name] for name in playable)) as run_dir:
+                version = self._play(playable, run_dir, results)
+            results.update({name: FaultResult(name, results[name].stories, version) for name in playable})
             if run_dir.exists():
                 self._on_event({"event": "phase", "text": f"logs of the brokers and of the kit: {run_dir}"})
-        return list(found.values())
+        return list(results.values())
 
     def at_rest(self) -> list[FaultResult]:
         """The stories that need no cluster."""
@@ -112,15 +119,15 @@ class ConformanceCheck:
 
     def _wanted_of(self, results: Sequence[StoryResult]) -> list[StoryResult]:
         """Those that are wanted; and what failed, for it may be why others were not played."""
-        return [one for one in results if one.story in self._wanted or (one.ok is False and one.story in PLAYED)]
+        return [result for result in results if result.story in self._wanted or (result.ok is False and result.story in PLAYED)]
 
-    def _play(self, names: Sequence[str], run_dir: Path, found: Mapping[str, FaultResult]) -> str:
+    def _play(self, names: Sequence[str], run_dir: Path, results: Mapping[str, FaultResult]) -> str:
         self._write_plan(names, run_dir)
         version, held = "", []
         with _harness(run_dir) as harness:
             for event in events_of(harness, run_dir):
                 if event["event"] == "story":
-                    found[event["kind"]].stories.append(StoryResult(**event["result"]))
+                    results[event["kind"]].stories.append(StoryResult(**event["result"]))
                 elif event["event"] == "held":
                     held.append(event["kind"])
                 elif event["event"] == "up":
@@ -130,8 +137,8 @@ class ConformanceCheck:
                     break
             died = self._kill_harness(harness, run_dir, held) if held else None
         for name in names:
-            missing = missing_stories(found[name].stories, died if name in held else None)
-            found[name].stories.extend(self._wanted_of(missing))
+            missing = missing_stories(results[name].stories, died if name in held else None)
+            results[name].stories.extend(self._wanted_of(missing))
         return str(version)
 
     def _write_plan(self, names: Sequence[str], run_dir: Path) -> None:
@@ -164,14 +171,18 @@ _DIED = tuple(STORIES)[-1]
 
 def missing_stories(results: Sequence[StoryResult], died: StoryResult | None) -> list[StoryResult]:
     """Results of the stories that are still open when the kit has ended. died: that of the story `harness died`."""
-    lost = [story for story in PLAYED[:-1] if story not in [one.story for one in results]]
+    lost = [story for story in PLAYED[:-1] if story not in [result.story for result in results]]
     last = died or StoryResult(_DIED, None, "not played: the fault was not on when the harness could have been killed")
     return [*unplayed(lost, "not played: a fault before this one left no cluster to play on"), last]
 
 
 def leftovers_of(run_dir: Path) -> list[str]:
-    """What a run has on this machine: processes that name its directory, and containers and networks with its label."""
-    mine = [one.command[:100] for one in leftovers.processes() if str(run_dir) in one.command and one.pid != os.getpid()]
+    """Leftovers of a run on this machine: processes that name its directory, and containers and networks with its label."""
+    mine = [
+        process.command[:100]
+        for process in leftovers.processes()
+        if str(run_dir) in process.command and process.pid != os.getpid()
+    ]
     in_docker: list[str] = []
     with suppress(ClusterError):  # no daemon answers: then no cluster of ours is in Docker
         in_docker = [str(left) for left in leftovers.in_docker() if run_dir.name in str(left)]
@@ -196,7 +207,7 @@ def _made(group: str, choice: Choice, mistakes: list[str]) -> Any:
 
 
 def _refused_settings(faults: Sequence[Fault], provider: Any) -> list[str]:
-    """What Kafka refuses of the topic settings that faults change. Fetches Kafka first, whose definitions judge them."""
+    """The topic settings of faults that Kafka refuses, as mistakes. Fetches Kafka first, whose definitions judge them."""
     changing = [fault for fault in faults if isinstance(fault, ChangesTopicSettings)]
     if changing and isinstance(provider, Obtains):
         provider.obtain(lambda _: None)
@@ -204,7 +215,7 @@ def _refused_settings(faults: Sequence[Fault], provider: Any) -> list[str]:
 
 
 def _small(provider: Any) -> dict[str, Any]:
-    known = {one.name for one in registry.option_fields(type(provider))}
+    known = {option.name for option in registry.option_fields(type(provider))}
     return {name: value for name, value in SMALL.items() if name in known}
 
 
@@ -214,7 +225,7 @@ def _at_rest(choice: Choice, fault: Fault) -> list[StoryResult]:
 
 
 def _options(choice: Choice, cls: type) -> StoryResult:
-    fields = {one.name for one in registry.option_fields(cls)}
+    fields = {option.name for option in registry.option_fields(cls)}
     tried = {key: value for key, value in NONSENSE.items() if key in fields}
     taken = [f"{key} = {value!r}" for key, value in tried.items() if not registry.attempt(cls, {**choice.options, key: value})[1]]
     if taken:
@@ -226,7 +237,7 @@ def _options(choice: Choice, cls: type) -> StoryResult:
 
 def _broken(checked: Iterable[FaultResult]) -> bool:
     """True when a story failed, or the cluster did not start."""
-    failed = any(story.ok is False for one in checked for story in one.stories)
+    failed = any(story.ok is False for result in checked for story in result.stories)
     return failed or isinstance(sys.exc_info()[1], HarnessError)
 
 

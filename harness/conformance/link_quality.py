@@ -23,7 +23,12 @@ COUNTED_WITHIN_S, LOOK_EVERY_S = 6.0, 0.1
 
 @dataclass(frozen=True)
 class Quality:
-    """Links on a whole cluster: what a datagram takes (ms), how much later the next large one comes (ms), the share lost."""
+    """The quality of links on a whole cluster.
+
+    took_ms: how long a datagram takes (ms), by link.
+    apart_ms: how much later the next large one arrives (ms), by link.
+    lost: share of datagrams lost, over all links.
+    """
 
     took_ms: Mapping[Pair, float] = field(default_factory=dict)
     apart_ms: Mapping[Pair, float] = field(default_factory=dict)
@@ -32,7 +37,11 @@ class Quality:
 
 @dataclass(frozen=True)
 class Measured:
-    """Whether a change shows (None: it cannot be shown here), and what was measured."""
+    """The measurement of a change.
+
+    shows: True if the change shows; None: it cannot be shown here.
+    text: what was measured, in words.
+    """
 
     shows: bool | None
     text: str
@@ -40,45 +49,45 @@ class Measured:
 
 def quality(cluster: Any) -> Quality:
     """All links now; nothing where links cannot be measured."""
-    if not any(snapshot.can(cluster, one) for one in (Slowable, Losable)):
+    if not any(snapshot.can(cluster, capability) for capability in (Slowable, Losable)):
         return Quality()
     nodes = (*snapshot.servers(cluster), *cluster.clients)
     pairs = [(a, b) for a in nodes for b in nodes if a != b]
     measured, large = cluster.measure(pairs, PACKETS), cluster.measure(pairs, PACKETS, SIZE)
-    took = {pair: [ms for ms in one if ms is not None] for pair, one in measured.items()}
-    sent = sum(len(one) for one in measured.values())
-    arrived = sum(len(one) for one in took.values())
-    medians = {pair: median(one) for pair, one in took.items() if one}
+    took = {pair: [ms for ms in times if ms is not None] for pair, times in measured.items()}
+    sent = sum(len(times) for times in measured.values())
+    arrived = sum(len(times) for times in took.values())
+    medians = {pair: median(times) for pair, times in took.items() if times}
     return Quality(medians, _apart(large), 1 - arrived / sent if sent else 0.0)
 
 
 def settles_at_once(cluster: Any) -> bool:
-    """Whether nothing changes by itself, as in memory, so that waiting shows nothing new."""
+    """True if nothing changes by itself, as in memory, so that waiting shows nothing new."""
     return bool(getattr(cluster, "settles_at_once", False))
 
 
 def is_measured(call: str, declared: Declarations) -> bool:
-    """Whether the kit measures what this call changes."""
+    """True if the kit measures what this call changes."""
     return call in PROBED or call in declared.counted_by
 
 
 def measure(cluster: Cluster, change: Change, before: Quality, declared: Declarations) -> Measured:
-    """Whether a change that is measured shows now."""
+    """Measure whether a change shows now."""
     if change.call in PROBED:
         return PROBED[change.call](cluster, change, before)
     return _counted(cluster, change, declared.counted_by[change.call])
 
 
 def _slow(cluster: Any, change: Change, before: Quality) -> Measured:
-    asked = change.arguments
-    if asked.get("delay_ms"):
-        return _delayed(cluster, _pairs(asked), asked["delay_ms"], asked.get("jitter_ms", 0.0), before)
-    return _narrow(cluster, _pairs(asked), asked.get("kbit_s", 0.0), before)
+    arguments = change.arguments
+    if arguments.get("delay_ms"):
+        return _delayed(cluster, _pairs(arguments), arguments["delay_ms"], arguments.get("jitter_ms", 0.0), before)
+    return _narrow(cluster, _pairs(arguments), arguments.get("kbit_s", 0.0), before)
 
 
 def _delayed(cluster: Any, pairs: list[Pair], delay_ms: float, jitter_ms: float, before: Quality) -> Measured:
     measured = cluster.measure(pairs, PACKETS, within_s=(delay_ms + jitter_ms) / 1000 + 1)
-    took = {pair: median(arrived) for pair, one in measured.items() if (arrived := [ms for ms in one if ms is not None])}
+    took = {pair: median(arrived) for pair, times in measured.items() if (arrived := [ms for ms in times if ms is not None])}
     more = [ms - before.took_ms.get(pair, 0.0) for pair, ms in took.items()]
     if not more:
         return Measured(None, "no datagram arrived over these links")
@@ -100,13 +109,13 @@ def _narrow(cluster: Any, pairs: list[Pair], kbit_s: float, before: Quality) -> 
 
 
 def _apart(measured: Mapping[Pair, PacketTimes]) -> dict[Pair, float]:
-    """How much later each datagram arrived than the one before it, on average; without links over which fewer than two did."""
-    found = {}
+    """Average time between the arrivals of two datagrams (ms), by link; without links over which fewer than two arrived."""
+    apart = {}
     for pair, took in measured.items():
         arrived = [(number, ms) for number, ms in enumerate(took) if ms is not None]
         if len(arrived) > 1:
-            found[pair] = (arrived[-1][1] - arrived[0][1]) / (arrived[-1][0] - arrived[0][0])
-    return found
+            apart[pair] = (arrived[-1][1] - arrived[0][1]) / (arrived[-1][0] - arrived[0][0])
+    return apart
 
 
 def _lossy(cluster: Any, change: Change, before: Quality) -> Measured:
@@ -115,12 +124,12 @@ def _lossy(cluster: Any, change: Change, before: Quality) -> Measured:
     if packets * len(pairs) * share < FEWEST_LOSSES:
         return Measured(None, f"a share of {share:g} is too small to be seen")
     measured = cluster.measure(pairs, packets)
-    lost = sum(ms is None for one in measured.values() for ms in one) / sum(len(one) for one in measured.values())
+    lost = sum(ms is None for times in measured.values() for ms in times) / sum(len(times) for times in measured.values())
     return Measured(lost > max(before.lost, share / 4), f"{lost:.1%} of datagrams are lost")
 
 
 def _counted(cluster: Any, change: Change, counted: CountedBy) -> Measured:
-    """What does nothing meanwhile (a broker that writes nothing) is not counted, so it gets some time."""
+    """Measure by a counter of the cluster. A broker that writes nothing for a while counts nothing, so it gets some time."""
     deadline = time.monotonic() + (0.0 if settles_at_once(cluster) else COUNTED_WITHIN_S)
     while True:
         shows, text = counted.shows(getattr(cluster, counted.look)(change.number), change.arguments)

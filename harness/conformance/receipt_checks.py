@@ -1,4 +1,4 @@
-"""What a receipt must be, and whether snapshots of the cluster confirm it. Pure."""
+"""Checks of a receipt by itself, and against snapshots of the cluster. Pure."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ Flaw = tuple[str, str]  # what is wrong, and what to change
 
 
 def malformed(receipt: Receipt, fault: Fault, nodes: Collection[str]) -> list[Flaw]:
-    """What is wrong with a receipt by itself: its form, and the nodes and the role that it names."""
+    """Flaws of a receipt by itself: its form, and the nodes and the role that it names."""
     targeted = hasattr(fault, "target")
     return [*_shape(receipt, nodes, targeted), *_evidence("evidence", receipt.evidence), *_role(receipt, fault)]
 
 
 def _shape(receipt: Receipt, nodes: Collection[str], targeted: bool) -> Iterator[Flaw]:
-    """targeted: the fault aims at nodes; others (a topic's settings) may hurt none."""
+    """Flaws of the fields of a receipt.
+
+    targeted: the fault aims at nodes; others (a topic's settings) may hurt none.
+    """
     if not isinstance(receipt.effective, bool):
         yield f"effective is {receipt.effective!r}", "set effective to True or False by what the evidence shows"
     strange = [str(node) for node in (*receipt.targets, *(end for pair in receipt.pairs for end in pair)) if node not in nodes]
@@ -35,7 +38,7 @@ def _shape(receipt: Receipt, nodes: Collection[str], targeted: bool) -> Iterator
 
 
 def _evidence(field: str, value: Any) -> Iterator[Flaw]:
-    """Whether a field is plain JSON, with texts for keys all the way down."""
+    """Flaws of a field that must be plain JSON, with texts for keys at every depth."""
     try:
         json.dumps(value)
     except (TypeError, ValueError) as error:
@@ -46,35 +49,38 @@ def _evidence(field: str, value: Any) -> Iterator[Flaw]:
 
 
 def _odd_keys(value: Any) -> Iterator[Any]:
-    """Keys that are no texts, all the way down."""
+    """Keys that are no texts, at every depth."""
     if isinstance(value, Mapping):
         yield from (key for key in value if not isinstance(key, str))
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
-    for one in inner:
-        yield from _odd_keys(one)
+    for element in inner:
+        yield from _odd_keys(element)
 
 
 def _role(receipt: Receipt, fault: Fault) -> Iterator[Flaw]:
-    asked = getattr(fault, "target", None)
-    if isinstance(asked, str) and receipt.role != asked and not receipt.role.startswith(f"{asked}:"):
+    target = getattr(fault, "target", None)
+    if isinstance(target, str) and receipt.role != target and not receipt.role.startswith(f"{target}:"):
         yield (
-            f'role is "{receipt.role}", and the option target was "{asked}"',
+            f'role is "{receipt.role}", and the option target was "{target}"',
             "set role to the target as it was asked for, or to which one it was (leader:t-0)",
         )
 
 
 def untimely(name: str, given: Any, began_ns: int, ended_ns: int) -> list[Flaw]:
-    """What is wrong with a time of a receipt (0: the fault set none). began_ns, ended_ns: between these it must lie."""
+    """Flaws of a time of a receipt, which must lie from `began_ns` to `ended_ns`; 0: the fault set none."""
     if given == 0 or (isinstance(given, int) and began_ns <= given <= ended_ns):
         return []
     text = f"{name} is {given!r}, and what it tells of happened between {began_ns} and {ended_ns}"
     return [(text, f"leave {name} to the harness, or take it from time.monotonic_ns() when it happens")]
 
 
-def unproven_healing(receipt: Receipt, asked: Receipt) -> list[Flaw]:
-    """What is wrong with the receipt that `heal` returned. asked: the one that it was given."""
+def unproven_healing(receipt: Receipt, injected: Receipt) -> list[Flaw]:
+    """Flaws of the receipt that `heal` returned.
+
+    injected: the receipt that it was given.
+    """
     flaws = list(_evidence("healing", receipt.healing))
-    if other := [name for name in ("role", "targets", "pairs") if getattr(receipt, name) != getattr(asked, name)]:
+    if other := [name for name in ("role", "targets", "pairs") if getattr(receipt, name) != getattr(injected, name)]:
         text = f"heal changed {', '.join(other)} of the receipt"
         flaws.append((text, "return replace(receipt, healing=...): what was hurt stays as it was"))
     if receipt.effective and not receipt.healing:
@@ -83,7 +89,7 @@ def unproven_healing(receipt: Receipt, asked: Receipt) -> list[Flaw]:
 
 
 def false_claims(receipt: Receipt, before: Snapshot, during: Snapshot) -> list[Flaw]:
-    """What the receipt says and the snapshots contradict."""
+    """Claims of the receipt that the snapshots contradict."""
     if receipt.effective is False:
         hurt = snapshot.changes(before, during, but=before.drifting)
         text = f"it says that nothing was hurt, but: {'; '.join(hurt)}"

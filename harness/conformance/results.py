@@ -31,8 +31,11 @@ OUTCOMES = {PASSED: "✓", FAILED: "✗", NOT_OBSERVABLE: "○", NOT_PLAYED: "�
 
 @dataclass(frozen=True)
 class StoryResult:
-    """One story. ok: it passed, failed, or (None) was not played or could not be decided; then `seen` says why.
+    """The result of one story.
 
+    ok: True if it passed; None: it was not played or could not be decided, and `seen` says why.
+    seen: what the kit saw.
+    change: what to change in the plug-in; empty when nothing is wrong.
     observable: False where it was played, and the kit cannot observe here what it would have to see.
     """
 
@@ -51,25 +54,25 @@ class StoryResult:
 
 
 def exit_code(results: Iterable[StoryResult]) -> Exit:
-    """1 when a story failed; 2 when none did, but one could not be shown; else 0."""
-    answers = {one.ok for one in results}
+    """The exit code: 1 when a story failed; 2 when none did, but one could not be decided; else 0."""
+    answers = {result.ok for result in results}
     return Exit.INVALID if False in answers else Exit.UNKNOWN if None in answers or not answers else Exit.VALID
 
 
-def mark(one: StoryResult) -> str:
+def mark(result: StoryResult) -> str:
     """The result as one character."""
-    return OUTCOMES[one.outcome]
+    return OUTCOMES[result.outcome]
 
 
 def counted(results: Iterable[StoryResult]) -> str:
-    """`11 passed, 1 not observable, 1 not played`."""
-    outcomes = [one.outcome for one in results]
+    """The number of results by outcome: `11 passed, 1 not observable, 1 not played`."""
+    outcomes = [result.outcome for result in results]
     return ", ".join(f"{outcomes.count(outcome)} {outcome}" for outcome in OUTCOMES if outcome in outcomes)
 
 
 def markdown(kind: str, cluster: str, version: str, results: Sequence[StoryResult]) -> str:
     """One row of a compatibility table: `| kill | local | Kafka 4.3.0 | interface ✓ | inject ✓ | ...`."""
-    cells = [kind, cluster, f"Kafka {version}" if version else "-", *(f"{one.story} {mark(one)}" for one in results)]
+    cells = [kind, cluster, f"Kafka {version}" if version else "-", *(f"{result.story} {mark(result)}" for result in results)]
     return "".join(f"| {cell} " for cell in cells) + "|"
 
 
@@ -79,7 +82,7 @@ def unplayed(stories: Iterable[str], why: str) -> list[StoryResult]:
 
 
 def result_of(story: str, flaws: Sequence[tuple[str, str]], seen: str) -> StoryResult:
-    """A story that was played: every flaw, with every remedy once; or what was seen when nothing was."""
+    """The result of a story that was played: every flaw, and every remedy once; or what was seen, when there is no flaw."""
     if not flaws:
         return StoryResult(story, True, seen)
     return StoryResult(

@@ -54,7 +54,7 @@ def main(argv: list[str]) -> int:
 
 
 def _sweep(run_dir: Path, emit: Emit) -> None:
-    """Brokers, clients and libraries write into logs without asking us, and a secret that was resolved may be among it."""
+    """Remove secrets from the logs: brokers, clients and libraries write there, and may write a secret that was resolved."""
     secrets.sweep(run_dir / "logs", lambda text: emit("phase", text=text))
 
 

@@ -1,6 +1,7 @@
 """Snapshots of a cluster, taken without the fault's help.
 
-Which nodes live, are frozen, answer and reach each other; clocks and disks; replicas of partitions, settings of topics, features.
+A snapshot holds which nodes live, are frozen, answer and reach each other; clocks and disks; replicas of partitions, settings of
+topics, features.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ WATCHED = (PROCESS, STATE, ANSWERS, NETWORK)  # what hurts here has words of its
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A cluster at one moment: aspect -> subject (a node, `n1>n2`, a topic, a partition) -> its state.
+    """A cluster at one moment. A subject whose state is unknown is left out.
 
-    A subject whose state is unknown is left out. aspects: as they are declared.
+    seen: aspect -> subject (a node, `n1>n2`, a topic, a partition) -> its state.
+    aspects: as they are declared.
     """
 
     seen: Mapping[str, Mapping[str, Any]]
@@ -42,21 +44,21 @@ class Snapshot:
     @property
     def drifting(self) -> tuple[str, ...]:
         """Aspects that may change without a fault, or hurt nobody."""
-        return self.names(lambda one: one.drifts)
+        return self.names(lambda aspect: aspect.drifts)
 
     @property
     def restored(self) -> tuple[str, ...]:
-        """Aspects that must be again what they were when all was well."""
-        return self.names(lambda one: one.restored)
+        """Aspects that must return to their normal state."""
+        return self.names(lambda aspect: aspect.restored)
 
     @property
     def decisive(self) -> tuple[str, ...]:
-        """Aspects that tell whether a cluster is whole."""
+        """Aspects that decide whether a cluster is whole."""
         return tuple(dict.fromkeys((*self.restored, *(name for name in WATCHED if name in self.seen))))
 
 
 def can(cluster: Cluster, capability: type) -> bool:
-    """Whether the cluster has a capability, and it can be used here."""
+    """True if the cluster has a capability, and it can be used here."""
     return isinstance(cluster, capability) and cluster.unavailable(capability) is None
 
 
@@ -71,13 +73,13 @@ def take(cluster: Cluster, *wanted: str, needs: Iterable[type] = ()) -> Snapshot
     needs: capabilities that a fault needs; those that a plug-in brings declare aspects of their own.
     """
     aspects = declarations(needs).aspects
-    chosen = [one for name, one in aspects.items() if not wanted or name in wanted]
-    visible = [one for one in chosen if one.interface is Admin or can(cluster, one.interface)]
-    return Snapshot({one.name: _look(cluster, one) for one in visible}, aspects)
+    chosen = [aspect for name, aspect in aspects.items() if not wanted or name in wanted]
+    visible = [aspect for aspect in chosen if aspect.interface is Admin or can(cluster, aspect.interface)]
+    return Snapshot({aspect.name: _look(cluster, aspect) for aspect in visible}, aspects)
 
 
 def changes(before: Snapshot, now: Snapshot, but: Sequence[str] = ()) -> list[str]:
-    """Differences between two snapshots, in words. but: aspects to leave out."""
+    """Differences between two snapshots, in words, without the aspects in `but`."""
     return [text for what in before.seen if what not in but for text in _differences(what, before.of(what), now.of(what))]
 
 
@@ -87,19 +89,24 @@ def extended(normal: Snapshot, now: Snapshot) -> Snapshot:
 
 
 def hurt(now: Snapshot, normal: Snapshot) -> list[str]:
-    """What differs from the normal state and hurts, in words. A node may have come back under another process id."""
+    """Damage: what differs from the normal state and hurts, in words. A node may have come back under another process id."""
     dead = [f"{node} is dead" for node, pid in now.of(PROCESS).items() if pid is None]
     frozen = [f"{node} is frozen" for node, state in now.of(STATE).items() if state == FROZEN]
     silent = [f"{node} does not answer" for node, heard in now.of(ANSWERS).items() if not heard]
     open_once = [pair for pair, arrived in normal.of(NETWORK).items() if arrived]
     closed = [f"{pair} does not get through" for pair in open_once if not now.of(NETWORK).get(pair, True)]
     changed = [text for what in normal.restored for text in _differences(what, normal.of(what), now.of(what))]
-    unknown = [f"nobody tells {what} of {one}" for what in normal.decisive for one in normal.of(what) if one not in now.of(what)]
+    unknown = [
+        f"nobody tells {what} of {subject}"
+        for what in normal.decisive
+        for subject in normal.of(what)
+        if subject not in now.of(what)
+    ]
     return [*dead, *frozen, *silent, *closed, *changed, *unknown]
 
 
 def down(now: Snapshot, node: str) -> bool:
-    """Whether a node is dead or frozen."""
+    """True if a node is dead or frozen."""
     return now.of(PROCESS).get(node, 0) is None or now.of(STATE).get(node) == FROZEN
 
 
@@ -107,7 +114,7 @@ def nodes_hurt(before: Snapshot, now: Snapshot) -> set[str]:
     """Nodes that were hurt between two snapshots: they died, came back as another process, froze, got a wrong clock."""
     return {
         node
-        for what in before.names(lambda one: one.hurts_node)
+        for what in before.names(lambda aspect: aspect.hurts_node)
         for node, was in before.of(what).items()
         if now.of(what).get(node, was) != was and was not in (None, FROZEN, "gone")
     }
@@ -115,11 +122,11 @@ def nodes_hurt(before: Snapshot, now: Snapshot) -> set[str]:
 
 def _differences(what: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     both = [subject for subject in before if subject in now]
-    return [difference(what, one, before[one], now[one]) for one in both if now[one] != before[one]]
+    return [difference(what, subject, before[subject], now[subject]) for subject in both if now[subject] != before[subject]]
 
 
 def difference(what: str, subject: str, before: Any, now: Any) -> str:
-    """`process of n1: 4001 -> nothing`."""
+    """A difference in words: `process of n1: 4001 -> nothing`."""
     return f"{what} of {subject}: {as_text(before)} -> {as_text(now)}"
 
 
@@ -153,7 +160,7 @@ def _look(cluster: Any, aspect: Aspect) -> Mapping[str, Any]:
 def _of_each(call: Callable[[Any], Any], aspect: Aspect, subjects: Sequence[str]) -> dict[str, Any]:
     """The state of each subject, asked in parallel; subjects are left out that raise, or of which nobody knows."""
 
-    def one(subject: str) -> Any:
+    def state_of(subject: str) -> Any:
         try:
             answer = call([subject]).get(subject) if aspect.takes_several else call(subject)
             return aspect.state(answer)
@@ -161,7 +168,7 @@ def _of_each(call: Callable[[Any], Any], aspect: Aspect, subjects: Sequence[str]
             return UNKNOWN
 
     with ThreadPoolExecutor(max(1, len(subjects))) as pool:
-        return _known(dict(zip(subjects, pool.map(one, subjects), strict=True)))
+        return _known(dict(zip(subjects, pool.map(state_of, subjects), strict=True)))
 
 
 def _known(states: Mapping[str, Any]) -> dict[str, Any]:

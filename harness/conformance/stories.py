@@ -1,6 +1,6 @@
 """The stories that a fault is put through on a running cluster.
 
-Every story begins on a whole cluster and leaves one behind: what a fault did not heal the kit heals itself, once it is reported.
+Every story begins on a whole cluster and leaves a whole cluster: the kit reports what a fault did not heal, and heals it itself.
 """
 
 from __future__ import annotations
@@ -36,9 +36,11 @@ ON_CLUSTER = tuple(STORIES)[2:-1]
 class Kit:
     """Plays the stories of one fault on one cluster, which must be whole. `unusable`: the cluster cannot be used any more.
 
-    bounds: by default what fits the cluster. tend: called while waiting; replaces clients that died. alive: how many operations
-    the workload has completed; None when there is no workload. stories: those that are wanted; the fault strikes a whole cluster
-    in any case, because the others need its choice.
+    seed: of all choices of the fault.
+    bounds: by default those that fit the cluster.
+    tend: called while waiting; replaces clients that died.
+    alive: how many operations the workload has completed; None when there is no workload.
+    stories: those that are wanted; the fault strikes a whole cluster in any case, because the others need its choice.
     """
 
     def __init__(
@@ -65,10 +67,10 @@ class Kit:
         self._fixture.require_whole("before the first story")
         played: list[str] = []
         try:
-            for one in self._stories() if self._wanted else ():
-                played.append(one.story)
-                if one.story in self._wanted:
-                    yield one
+            for result in self._stories() if self._wanted else ():
+                played.append(result.story)
+                if result.story in self._wanted:
+                    yield result
         except ClusterUnusable as unusable:
             self.unusable = True
             if unusable.result and unusable.result.story not in played:
@@ -121,7 +123,7 @@ class Kit:
         return result_of("receipt", flaws, f"effective {str(receipt.effective).lower()}, evidence {', '.join(receipt.evidence)}")
 
     def _effect_result(self, receipt: Receipt, seen: Observations) -> StoryResult:
-        """What the receipt claims the kit must see, right after `inject`, and for as long as the fault is said to be active."""
+        """Judge the claimed effect: the kit must see it right after `inject`, and for as long as the fault is active."""
         if flaws := receipt_checks.false_claims(receipt, seen.before, seen.during):
             return result_of("effect", flaws, "")
         if not receipt.effective:
@@ -167,7 +169,7 @@ class Kit:
 
     # -- side by side with others ----------------------------------------------------------------
     def _heals_its_own(self) -> StoryResult:
-        """Another fault is on when this one is healed: a broker that is frozen, a pair that is cut."""
+        """Heal while another fault is active, which has frozen a broker and cut a pair: both must stay as they are."""
         answer = self._fixture.strike(self._fixed_roles)
         if not isinstance(answer.value, Receipt):
             self._fixture.restore("heals its own", answer)
@@ -191,7 +193,7 @@ class Kit:
     def _hurt_bystanders(self, receipt: Receipt) -> tuple[str, tuple[str, str] | None]:
         """Freeze a broker that is no target, and cut a pair of servers that is not cut; what cannot be had is empty.
 
-        Not of clients: where they share one address (ssh) nobody can cut a single one.
+        The pair has no client: where clients share one address (ssh), no single one can be cut.
         """
         cluster: Any = self._cluster
         free = [node for node in self._cluster.brokers if node not in receipt.targets]
@@ -219,20 +221,20 @@ class Kit:
         self._fixture.restore("heals its own")
 
     def _same_seed(self) -> StoryResult:
-        """The seed is the same, and roles are remembered, so the choice must be too."""
+        """Strike again with the same seed and the same nodes for each role: the targets must be the same."""
         for _ in range(self._fixture.bounds.repeats):
             answer = self._fixture.strike(self._fixed_roles)
             if isinstance(answer.value, Receipt):
                 self._receipts.append(answer.value)
                 require_returned(self._fixture.heal(answer.value), "same seed")
             self._fixture.restore("same seed", answer)
-        choices = list(dict.fromkeys(targets_in_words(one) for one in self._receipts))
+        choices = list(dict.fromkeys(targets_in_words(receipt) for receipt in self._receipts))
         flaws = [(f"it chose {' and then '.join(choices)}", "draw every choice from `rng`, and ask for roles by cluster.roles()")]
         return result_of("same seed", flaws if len(choices) > 1 else [], f"{len(self._receipts)} times {choices[0]}")
 
     # -- when things are bad already -------------------------------------------------------------
     def _on_a_hurt_target(self, story: str, capability: type, hurt: str, undo: str, first: Receipt) -> StoryResult:
-        """The node that the same seed chose before is dead or frozen when the fault comes."""
+        """Strike while the node that the same seed chose before is dead or frozen."""
         cluster: Any = self._cluster
         if not snapshot.can(cluster, capability):
             return StoryResult(story, None, f"unavailable here, because {cluster.unavailable(capability) or capability.__name__}")
@@ -256,7 +258,7 @@ class Kit:
         return result_of(story, flaws, f"{node}: {seen}")
 
     def _breaks_off(self) -> StoryResult:
-        """Calls after the first that hurts are refused, one strike for each; what is hurt by then must be healed."""
+        """Refuse calls after the first that hurts, one in each strike: the damage done by then must be healed."""
         seen: list[str] = []
         for number in range(1, self._fixture.bounds.breaks + 1):
             double = RefusingCluster(self._fixed_roles, self._fixture.fault.needs, number)
@@ -285,7 +287,7 @@ class Kit:
 
 
 def _flaws_on_a_hurt_target(answer: CallResult, fault: Fault, seen: Observations) -> tuple[list[Flaw], str]:
-    """What a fault did whose target was hurt already."""
+    """Flaws of a fault whose target was hurt already, and what it did."""
     if answer.hung:
         return [(f"inject {answer.problem()}", IN_TIME)], ""
     if answer.error is not None:

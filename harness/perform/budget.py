@@ -1,9 +1,9 @@
 """The budget of faults: how many servers all of them together may hurt at a time.
 
-A fault acts on the cluster through a `View` of its own. What takes a node (a kill, a stop, a freeze, a full disk, a cut) is
-entered in the `Ledger` before it is done, and refused when it would hurt more than is allowed; what undoes it is struck out.
-Other calls that change something (a slow link, a wrong clock, a setting) take no node and cost nothing; that they were made is
-noted. A pair that several faults cut is let go by the last of them.
+A fault acts on the cluster through a `View` of its own. A call that takes a node (a kill, a stop, a freeze, a full disk, a cut)
+is entered in the `Ledger` before it is made, and refused when it would hurt more than the budget allows; the call that undoes it
+removes the entry. Other calls that change something (a slow link, a wrong clock, a setting) are noted, take no node and cost
+nothing. A pair that several faults cut opens when the last of them is healed.
 """
 
 from __future__ import annotations
@@ -31,16 +31,22 @@ Groups = Sequence[tuple[str, Sequence[str]]]
 
 @dataclass
 class _Entry:
-    """What one fault hurts."""
+    """The nodes and links that one fault hurts.
+
+    what: the fault's kind, for sentences.
+    nodes: servers that it takes.
+    pairs: links between servers that it cuts.
+    cut: `pairs`, and the links of clients that it cuts, which cost nothing.
+    """
 
     what: str
     nodes: set[str] = field(default_factory=set)
     pairs: set[Pair] = field(default_factory=set)
-    cut: set[Pair] = field(default_factory=set)  # `pairs` and those of clients, which cost nothing
+    cut: set[Pair] = field(default_factory=set)
 
 
 class Ledger:
-    """Which fault hurts which nodes and links. Safe to use from several threads.
+    """The nodes and links that each active fault hurts. Safe to use from several threads.
 
     A node that was killed or frozen stays entered after its fault was healed, until it answers.
     """
@@ -80,7 +86,7 @@ class Ledger:
             self._struck_ns.setdefault(id_, self._now_ns())
 
     def give_back(self, id_: int, node: str) -> None:
-        """The fault has undone what it did to a node, which may need a while to answer."""
+        """Release a node that the fault has restored; it still counts as hurt until it answers."""
         with self._lock:
             entry = self._entries.get(id_)
             if entry and node in entry.nodes:
@@ -88,7 +94,7 @@ class Ledger:
                 self._recovering.add(node)
 
     def mend(self, id_: int, pairs: Iterable[Pair]) -> None:
-        """The fault lets these pairs talk again."""
+        """Release pairs that the fault has opened again."""
         with self._lock:
             if entry := self._entries.get(id_):
                 mended = set(pairs)
@@ -96,64 +102,65 @@ class Ledger:
                 entry.cut -= mended
 
     def cut(self, besides: int | None = None) -> set[Pair]:
-        """The pairs that faults keep apart now, without what this one does."""
+        """The pairs that faults cut now, without those of the fault `besides`."""
         with self._lock:
             return {pair for id_, entry in self._entries.items() if id_ != besides for pair in entry.cut}
 
     def note_change(self, id_: int) -> None:
-        """The fault is about to change something that takes no node."""
+        """Note that the fault is about to change something that takes no node."""
         with self._lock:
             self._changed.add(id_)
             self._struck_ns.setdefault(id_, self._now_ns())
 
     def struck_ns(self, id_: int) -> int | None:
-        """When the fault was about to make the first of its calls that hurt or change something; None: it has made none."""
+        """The time just before the fault's first call that hurts or changes something (ns); None: it has made none."""
         with self._lock:
             return self._struck_ns.get(id_)
 
     def release(self, id_: int) -> None:
-        """The fault is healed."""
+        """Release all entries of a fault that is healed."""
         with self._lock:
             if entry := self._entries.pop(id_, None):
                 self._recovering |= entry.nodes
 
     def only_refused(self, id_: int) -> bool:
-        """Whether the fault was refused something, and has hurt nothing else."""
+        """True if the fault was refused something and has hurt nothing else."""
         with self._lock:
             return id_ in self._refused and id_ not in self._entries and id_ not in self._changed
 
     def hurt(self, besides: int | None = None) -> set[str]:
-        """The servers that are hurt now, without what this fault does."""
+        """The servers that are hurt now, without those of the fault `besides`."""
         with self._lock:
             return self._hurt({id_: entry for id_, entry in self._entries.items() if id_ != besides})
 
     def _hurt(self, entries: Mapping[int, _Entry]) -> set[str]:
-        found = self._recovering.union(*(entry.nodes for entry in entries.values()))
+        hurt = self._recovering.union(*(entry.nodes for entry in entries.values()))
         for entry in entries.values():
-            found |= sides(set(), entry.pairs, found)
-        return found
+            hurt |= sides(set(), entry.pairs, hurt)
+        return hurt
 
     def _forget_recovered(self) -> None:
-        """Strike out nodes that answer again. Outside the lock: a silent node takes until its timeout."""
+        """Release nodes that answer again. They are probed outside the lock: a silent node takes until its timeout."""
         answers = getattr(self._cluster, "answers", lambda node: True)
         back = {node for node in set(self._recovering) if answers(node)}
         with self._lock:
             self._recovering -= back
 
     def _too_many(self, hurt: set[str], new: set[str], others: set[str]) -> str:
-        """Why so many may not be hurt; empty when they may. The budget is that of each Kafka cluster.
+        """The reason why so many may not be hurt; empty when they may. The budget is that of each Kafka cluster.
 
-        new: of `hurt` what the fault adds; others: what other faults hurt.
+        new: of `hurt` what the fault adds.
+        others: what other faults hurt.
         """
-        found = []
+        reasons = []
         for groups in self._clusters:
             servers = {node for _, members in groups for node in members}
             if new & servers:
-                found.append(self._too_many_of(groups, hurt & servers, alone=not others & servers))
-        return "; ".join(filter(None, found))
+                reasons.append(self._too_many_of(groups, hurt & servers, alone=not others & servers))
+        return "; ".join(filter(None, reasons))
 
     def _too_many_of(self, groups: Groups, hurt: set[str], *, alone: bool) -> str:
-        """The same for one of them. One fault alone may hurt a majority unless the test says no."""
+        """The same for one Kafka cluster. A single fault may hurt a majority, unless the test forbids it."""
         most, keep = self._budget.nodes, self._budget.keep_quorum
         if most is not None and len(hurt) > most:
             return f"{', '.join(sorted(hurt))} would be hurt at a time; {most} may be"
@@ -190,7 +197,7 @@ def _clusters(cluster: Cluster) -> list[Groups]:
 class View:
     """A cluster whose hurting calls are entered in a ledger. Everything else is the cluster's own.
 
-    strikes: it is for injecting, so it is of no use any more once the faults are over, but for undoing what was done by it.
+    strikes: True if it is for injecting; once the faults are over, it then refuses calls that hurt or change something.
     """
 
     def __init__(self, cluster: Any, ledger: Ledger, id_: int, what: str, strikes: bool, needs: Iterable[type] = ()) -> None:
@@ -238,7 +245,7 @@ class View:
             call(wanted)
 
     def _mend(self, call: Callable[[Iterable[Pair]], Any], pairs: Iterable[Pair]) -> None:
-        """Those that another fault cuts too stay cut until that one lets them go."""
+        """Open pairs, but for those that another fault cuts as well: they stay cut until it opens them."""
         wanted = list(pairs)
         with self._ledger.links:
             others = self._ledger.cut(besides=self._id)
@@ -262,19 +269,20 @@ class AdminView:
 
 
 def sides(nodes: set[str], pairs: Iterable[Pair], known: Iterable[str] = ()) -> set[str]:
-    """The nodes, and of every cut the smaller side: the fewest more that, taken away, leave no cut pair.
+    """The nodes, and with them the smaller side of every cut: the fewest nodes without which no cut pair is left.
 
-    known: nodes that are hurt anyway; what is cut from them costs nothing more. Found greedily, the node with most cuts first,
-    which is exact for the cuts there are (one from all, halves, a bridge).
+    The search is greedy, the node with most cuts first, which is exact for the cuts there are (one from all, halves, a bridge).
+
+    known: nodes that are hurt anyway; what is cut from them costs nothing more.
     """
-    found = set(nodes)
-    away = found | set(known)
+    hurt = set(nodes)
+    away = hurt | set(known)
     edges = {frozenset(pair) for pair in pairs if not away & set(pair)}
     while edges:
         counts: dict[str, int] = {}
         for node in sorted(node for edge in edges for node in edge):
             counts[node] = counts.get(node, 0) + 1
         worst = max(counts, key=lambda node: counts[node])
-        found.add(worst)
+        hurt.add(worst)
         edges = {edge for edge in edges if worst not in edge}
-    return found
+    return hurt

@@ -16,7 +16,10 @@ LOOK_EVERY_S = 0.5
 
 
 def worker_directories(roles: Iterable[Role], connect: Mapping[str, Any]) -> list[str]:
-    """Directories that the workers of Connect need to see. connect: the plan's, by the version."""
+    """Directories that the workers of Connect need to see.
+
+    connect: the plan's entries, by version.
+    """
     wanted = {role.worker.version: role.worker for role in roles if role.worker}
     return [path for name, worker in wanted.items() for path in jar_directories(worker, connect[name])]
 

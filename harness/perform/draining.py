@@ -23,26 +23,26 @@ RUNNING = "RUNNING"  # the state of a task that does its work
 
 def last_inputs(history: Path) -> dict[str, int]:
     """The highest offset in each partition of a record whose transaction (or send) ended ok, by the lines of the workers."""
-    found: dict[str, int] = {}
+    highest: dict[str, int] = {}
     for path in history.glob("c*-*.jsonl"):
         with opened(path) as file:
             for raw in file:
                 with suppress(ValueError):  # cut off: its worker was killed
-                    _take(raw, found)
-    return found
+                    _take(raw, highest)
+    return highest
 
 
-def _take(raw: bytes, found: dict[str, int]) -> None:
+def _take(raw: bytes, highest: dict[str, int]) -> None:
     which, line = decoded(raw)
     decided = line.f == "send" or line.decided is not None
     if which == COMPLETION and line.type == Outcome.OK.value and decided and isinstance(line.value, list):
         for mop in line.value:
             if getattr(mop, "v", None) is not None and mop.offset is not None:
-                found[mop.partition] = max(mop.offset, found.get(mop.partition, -1))
+                highest[mop.partition] = max(mop.offset, highest.get(mop.partition, -1))
 
 
 def task_stands_still(history: Path) -> bool:
-    """Whether a task did not run when a conductor last saw those of its connector; False where there is no conductor."""
+    """True if a task was not running when its conductor last read the connector's status; False without a conductor."""
     newest: dict[str, bytes] = {}
     for path in sorted(history.glob("c*-*.jsonl"), key=lambda path: path.stat().st_mtime):
         with opened(path) as file:
@@ -55,10 +55,14 @@ def task_stands_still(history: Path) -> bool:
 
 @dataclass
 class Draining:
-    """A wait for a program. group: its consumer group, empty when it is not known. last: `last_inputs` of the input's partitions.
+    """A wait for a program.
 
-    tend: called between looks, as the instances run on. still: whether something is known to stand still, asked while nothing
-    else says that the program is not done.
+    group: its consumer group; empty when it is not known.
+    last: `last_inputs` of the input's partitions.
+    outputs: the partitions of its output.
+    admin: a client of the cluster, for end offsets and those of the group.
+    tend: called between looks, as the instances run on.
+    still: True if something is known to stand still; called only while nothing else says that the program is not done.
     """
 
     program: Program
@@ -72,7 +76,7 @@ class Draining:
     _grown_at: float = 0.0
 
     def wait(self) -> tuple[bool, dict[str, Any]]:
-        """Whether it has caught up within `drain_s`, and the value of the `drain` operation (docs/history.md)."""
+        """True if it caught up within `drain_s`, and the value of the `drain` operation (docs/history.md)."""
         began = self._grown_at = time.monotonic()
         while not (done := self._done()) and time.monotonic() - began < self.program.drain_s:
             self.tend()
@@ -90,7 +94,7 @@ class Draining:
         return done, value
 
     def _done(self) -> bool:
-        """Whether the program has caught up. The group is asked only while the output does not grow."""
+        """True if the program has caught up. The group's offsets are read only while the output does not grow."""
         try:
             ends = self.admin().end_offsets(list(self.outputs), Isolation.UNCOMMITTED)
             if ends != self._ends:

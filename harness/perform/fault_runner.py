@@ -45,7 +45,10 @@ def wait_until(stopped: threading.Event, until_ns: int) -> bool:
 
 @dataclass(frozen=True)
 class _Held:
-    """A fault that was injected and not yet healed. failed: what went wrong when it was to be healed, for its note."""
+    """A fault that was injected and not yet healed.
+
+    failed: what went wrong when it was to be healed, for its note; empty while nothing did.
+    """
 
     injection: Injection
     fault: Fault
@@ -62,9 +65,10 @@ class FaultRunner:
     make_fault: an injection -> its fault; called for all of them at once, before anything starts.
     write: takes each receipt as a dict of plain JSON (docs/history.md): at injection, and again at healing. Called by one
     thread at a time.
-    clock, wait: CLOCK_MONOTONIC and waiting for it; others in tests.
+    clock: reads CLOCK_MONOTONIC (ns); another in tests.
+    wait: waits for a time of the clock; another in tests.
     budget: how many servers the faults together may hurt at a time; what would be too much is refused.
-    conditions: what an injection's `when` waits for: name -> who fulfils it right now (nobody: it does not hold).
+    conditions: of an injection's `when`: name -> a call that returns the nodes that fulfil it now (none: it does not hold).
 
     Raises CampaignError with every way in which a fault's class breaks its interface, and what `make_fault` raises.
     """
@@ -98,7 +102,7 @@ class FaultRunner:
         self._t0_ns = 0
 
     def unavailable(self) -> dict[int, str]:
-        """Injection -> why it cannot be done to this cluster. Each still gets its receipt, without effect, at its time."""
+        """The injections that this cluster cannot have, and why. Each still gets its receipt, without effect, at its time."""
         reasons = {id_: "; ".join(lacks(fault, self._cluster).values()) for id_, fault in self._faults.items()}
         return {id_: reason for id_, reason in reasons.items() if reason}
 
@@ -110,7 +114,7 @@ class FaultRunner:
             thread.start()
 
     def timelines(self, t0_ns: int) -> dict[str, Iterator[int]]:
-        """Lane -> a generator that does the lane's work and yields the times (nanoseconds) it wants to be resumed at.
+        """The lanes, each a generator that does the lane's work and yields the times (ns) at which to resume it.
 
         This is what `start` runs in threads. Tests play it in one thread under a fake clock.
         """
@@ -158,10 +162,14 @@ class FaultRunner:
         if not self._t0_ns:
             return []
         now_ns = self._clock()
-        return [one.id for one in self._schedule if one.id not in self._begun and self._planned_ns(one) <= now_ns]
+        return [
+            injection.id
+            for injection in self._schedule
+            if injection.id not in self._begun and self._planned_ns(injection) <= now_ns
+        ]
 
     def strike_now(self, kind: str, options: Mapping[str, Any], lasts_s: float, healed: Callable[[], object]) -> bool | None:
-        """Inject a fault that no schedule has, at once; whether it took hold (None: unknown, or the faults are over).
+        """Inject a fault that no schedule has, at once; returns whether it took hold (None: unknown, or the faults are over).
 
         It is healed after `lasts_s`, at the latest by `stop`; then `healed` is called, at once where there is nothing to heal.
         """
@@ -169,7 +177,7 @@ class FaultRunner:
             if self._stopped.is_set():
                 healed()
                 return None
-            number = max([one.id for one in self._schedule] + [*self._faults, -1]) + 1
+            number = max([planned.id for planned in self._schedule] + [*self._faults, -1]) + 1
             at_s = (self._clock() - self._t0_ns) / 1e9
             injection = Injection(
                 id=number, at_s=at_s, lasts_s=lasts_s, kind=kind, options=dict(options), lane=REQUESTED, seed=number
@@ -201,18 +209,18 @@ class FaultRunner:
         thread.start()
 
     def active(self) -> list[str]:
-        """What is hurt right now, for people: `pause n2 (leader:t-1)`."""
+        """The faults that hurt something right now, for people: `pause n2 (leader:t-1)`."""
         with self._holding:
-            held = sorted(self._held.items())
-        return [in_words(one.receipt) for _, one in held if one.receipt.effective is not False]
+            receipts = [held.receipt for _, held in sorted(self._held.items())]
+        return [in_words(receipt) for receipt in receipts if receipt.effective is not False]
 
     def quiet_since(self) -> int | None:
-        """Since when (ns) nothing has been injected, hurt or healed; None: something is right now."""
+        """The time (ns) since which nothing has been injected, active or healed; None: something is right now."""
         with self._holding:
             return None if self._striking or self._held else self._quiet_ns
 
     def _lane_over(self, lane: str) -> None:
-        """A lane has healed what it injected."""
+        """Note that a lane has healed what it injected."""
         with self._holding:
             self._striking.discard(lane)
             self._quiet_ns = self._clock()
@@ -245,7 +253,7 @@ class FaultRunner:
                     continue
                 yield from self._strike(injection)
                 ends_ns[injection.id] = self._clock() + _ns(injection.lasts_s)
-            for id_, end_ns in sorted(ends_ns.items(), key=lambda one: one[1]):
+            for id_, end_ns in sorted(ends_ns.items(), key=lambda end: end[1]):
                 if id_ in self._held:
                     yield end_ns
                     self._heal(id_)
@@ -255,7 +263,7 @@ class FaultRunner:
                 free_ns = self._clock()
 
     def _strike(self, injection: Injection) -> Iterator[int]:
-        """Inject, if need be when a condition comes true; if it does not, there is a receipt without effect."""
+        """Inject, at once or when the condition of `when` holds; if it never does, write a receipt without effect."""
         before = probe_pairs(self._cluster, self._ledger.cut())  # takes its time, so not between a condition and the strike
         if not injection.when:
             self._inject(injection, before)
@@ -270,7 +278,7 @@ class FaultRunner:
         self._inject(injection, before, {"when": {"condition": injection.when, "by": by, "waited_s": waited_s}})
 
     def _inject(self, injection: Injection, before: Reachability | None, more: Mapping[str, Any] | None = None) -> None:
-        """Strike. When the fault raises, it may have hurt something all the same, so it is asked to heal at once."""
+        """Inject, and write the receipt. A fault that raised may have hurt something all the same, and is healed at once."""
         fault, blank, began_ns = self._faults[injection.id], self._blank(injection, ""), self._clock()
         view: Any = self._ledger.view(injection.id, injection.kind, strikes=True, needs=fault.needs)
         done, problem = _receipt_of("inject", lambda: fault.inject(view, Random(injection.seed)))
@@ -278,9 +286,8 @@ class FaultRunner:
         receipt = replace(receipt, evidence={**receipt.evidence, **more}) if more else receipt
         if problem:
             receipt = replace(receipt, effective=False, note=problem)
-        struck_ns, doubt = _moment(
-            "injected_ns", receipt.injected_ns, began_ns, self._clock(), self._ledger.struck_ns(injection.id)
-        )
+        observed_ns = self._ledger.struck_ns(injection.id)
+        struck_ns, doubt = _accepted_time("injected_ns", receipt.injected_ns, began_ns, self._clock(), observed_ns)
         receipt = replace(receipt, injected_ns=struck_ns, note=_joined([receipt.note, doubt]))
         if self._ledger.only_refused(injection.id):  # nothing was hurt, so there is nothing to heal
             self._record(replace(receipt, effective=False, healed_ns=receipt.injected_ns))
@@ -294,7 +301,7 @@ class FaultRunner:
             self._note_reach(injection.id, reach_field(before, probe_pairs(self._cluster, self._ledger.cut())))
 
     def _note_reach(self, id_: int, reach: Mapping[str, Any]) -> None:
-        """For the receipt that is written when the fault is healed."""
+        """Add the pairs that are closed to the receipt that is written when the fault is healed."""
         with self._holding:
             held = self._held.get(id_)
             if held is not None:
@@ -304,7 +311,7 @@ class FaultRunner:
         """Heal. Pairs that another active fault cuts too stay cut until that one heals.
 
         A fault whose `heal` raised, or left something, is not healed: it stays held, and so do its nodes in the budget.
-        again: also what could not be healed before.
+        again: heal also a fault that could not be healed before.
         """
         with self._holding:
             held = self._held.get(id_)
@@ -313,11 +320,11 @@ class FaultRunner:
             del self._held[id_]
         was, cut = held.receipt, self._ledger.cut(besides=id_)
         view: Any = self._ledger.view(id_, was.kind, needs=held.fault.needs)
-        asked = replace(was, pairs=tuple(pair for pair in was.pairs if pair not in cut))
-        done, problem = _receipt_of("heal", lambda: held.fault.heal(view, asked))
+        to_heal = replace(was, pairs=tuple(pair for pair in was.pairs if pair not in cut))
+        done, problem = _receipt_of("heal", lambda: held.fault.heal(view, to_heal))
         healed, failed = _merged(was, done or was), problem or self._left(id_, done)
         notes = [healed.note, held.failed and f"not healed at first: {held.failed}"]
-        notes += ["pairs cut by another fault as well stay cut"] if len(asked.pairs) < len(was.pairs) else []
+        notes += ["pairs cut by another fault as well stay cut"] if len(to_heal.pairs) < len(was.pairs) else []
         if failed:
             with self._holding:
                 self._held[id_] = replace(held, failed=failed)
@@ -325,7 +332,7 @@ class FaultRunner:
             return
         nodes = self._ledger.hurt(besides=id_)
         self._ledger.release(id_)
-        ended_ns, doubt = _moment("healed_ns", healed.healed_ns, was.injected_ns, self._clock())
+        ended_ns, doubt = _accepted_time("healed_ns", healed.healed_ns, was.injected_ns, self._clock())
         healed, notes = replace(healed, healed_ns=ended_ns), [*notes, doubt]
         meant = self._ledger.cut()
         after = probe_pairs(self._cluster, meant, PATIENT_PROBES)
@@ -335,7 +342,7 @@ class FaultRunner:
         self._record(replace(healed, note=_joined(notes)))
 
     def _left(self, id_: int, healed: Receipt | None) -> str:
-        """What the fault's `heal` says that it could not undo, without what other faults hurt now; empty when it undid all."""
+        """The damage that `heal` reports as not undone, without what other faults hurt now; empty when it undid all."""
         left = healed.healing.get("left") if healed is not None and isinstance(healed.healing, Mapping) else None
         others = {*self._ledger.hurt(besides=id_), *(f"{a}>{b}" for a, b in self._ledger.cut(besides=id_))}
         return ", ".join(text for text in map(str, left or ()) if text not in others)
@@ -381,9 +388,9 @@ def in_words(receipt: Receipt) -> str:
 def plain(value: Any) -> Any:
     """`value` as plain JSON, whatever a plug-in put into its evidence; a pair used as a key becomes `source>destination`."""
     if isinstance(value, Mapping):
-        return {">".join(map(str, key)) if isinstance(key, tuple) else str(key): plain(one) for key, one in value.items()}
+        return {">".join(map(str, key)) if isinstance(key, tuple) else str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [plain(one) for one in value]
+        return [plain(element) for element in value]
     return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)
 
 
@@ -407,7 +414,7 @@ def _joined(notes: Iterable[str]) -> str:
 
 
 def _merged(was: Receipt, healed: Receipt) -> Receipt:
-    """Healing adds to a receipt; what was known of the injection stays."""
+    """The receipt of the injection with what healing adds to it."""
     return replace(
         was,
         evidence=healed.evidence or was.evidence,
@@ -418,17 +425,16 @@ def _merged(was: Receipt, healed: Receipt) -> Receipt:
     )
 
 
-def _moment(name: str, given: Any, earliest: int, now: int, seen: int | None = None) -> tuple[int, str]:
-    """When something happened: as a receipt says, if that can be; else as was seen, or now.
+def _accepted_time(name: str, claimed: Any, earliest_ns: int, now_ns: int, observed_ns: int | None = None) -> tuple[int, str]:
+    """The time to record in a receipt's field, and a remark for its note if the fault's own value was rejected.
 
-    With a remark, unless the receipt says nothing.
+    The fault's value is accepted if it is a whole number from `earliest_ns` to `now_ns`. Otherwise the time is `observed_ns`, or
+    `now_ns` if the runner observed none. A fault that left the field empty gets no remark.
     """
-    if whole_number(given) and earliest <= given <= now:
-        return given, ""
-    return (
-        now if seen is None else seen,
-        f"its {name} ({given}) is no moment between the call and its end, and is not kept" if given else "",
-    )
+    if whole_number(claimed) and earliest_ns <= claimed <= now_ns:
+        return claimed, ""
+    remark = f"its {name} ({claimed}) is no moment between the call and its end, and is not kept" if claimed else ""
+    return now_ns if observed_ns is None else observed_ns, remark
 
 
 def _ns(seconds: float) -> int:

@@ -18,13 +18,20 @@ Message = Mapping[str, Any]
 
 
 class ImagePrograms:
-    """The programs of a run's instances; image and argv: what each runs. Safe to use from several threads."""
+    """The programs of a run's instances. Safe to use from several threads.
+
+    image: of the container of each.
+    argv: the words of its command.
+    """
 
     def __init__(self, cluster: Cluster, run_dir: Path, image: str, argv: tuple[str, ...]) -> None:
         self._cluster, self._run_dir, self._image, self._argv = cluster, run_dir, image, argv
 
     def take(self, slot: int, message: Message, send: Callable[[Message], None]) -> None:
-        """Do what a worker asks for; send: to the worker, also later when the program has ended."""
+        """Carry out a request of a worker.
+
+        send: answers the worker, also later when the program has ended.
+        """
         node = f"c{slot}"
         if message["do"] == "start":
             self._start(slot, node, message["environment"], send)

@@ -94,10 +94,14 @@ def environment(plan: Mapping[str, Any], program: Program, slot: int, directory:
 
 @dataclass(frozen=True)
 class Launch:
-    """How an instance is started. command: its words, made for each life; raises OSError when there are none.
+    """The start of an instance.
 
-    image: of a container in which it runs; empty: it is a process here. environment: all of its variables. name: in the history;
+    command: makes its words for each life; raises OSError when there are none.
+    environment: all of its variables.
+    image: of a container in which it runs; empty: it is a process here.
+    name: in the history.
     title: in a sentence.
+    answers: true once it does its work; called when it has lived for `STARTED_S`.
     """
 
     command: Callable[[], Sequence[str]]
@@ -105,7 +109,7 @@ class Launch:
     image: str = ""
     name: str = ""
     title: str = ""
-    answers: Callable[[], bool] = lambda: True  # whether it does its work, once it has lived for `STARTED_S`
+    answers: Callable[[], bool] = lambda: True
 
     @classmethod
     def of_program(cls, plan: Mapping[str, Any], program: Program, slot: int, directory: Path) -> Launch:
@@ -151,7 +155,7 @@ class Instance:
         self._short = 0  # how many lives in a row were short
 
     def run(self) -> None:
-        """One life after the other until the stop, or until it is clear that there is no use in it."""
+        """Start the program again whenever it ends, until the stop, or until it has ended at once too often."""
         if leads_group():
             signal.signal(signal.SIGTERM, lambda *_: None)  # meant for the program; a handler is not inherited, ignoring is
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -182,18 +186,18 @@ class Instance:
             if isinstance(child, str):
                 self._short = MOST_SHORT
                 return {"ending": child, "lasted_s": 0.0}
-            asked = self._watch(child, began)
+            stopped = self._watch(child, began)
         lasted_s = time.monotonic() - began
-        self._short = 0 if lasted_s >= SHORT_S or asked else self._short + 1
+        self._short = 0 if lasted_s >= SHORT_S or stopped else self._short + 1
         status = child.returncode if child.returncode is not None else -signal.SIGKILL
         ending = f"exit {status}" if status >= 0 else f"signal {-status}"
-        if not asked:
+        if not stopped:
             ending = f"{ending}{self._last_lines()}"
             self._report({"note": f"instance c{self._slot} ended ({ending}); started again"})
         return {"ending": ending, "lasted_s": round(lasted_s, 3)}
 
     def _start(self, log: IO[bytes]) -> Child | str:
-        """The program, or why it cannot be started."""
+        """Start the program; returns it, or why it cannot be started."""
         if self._remote is not None:
             problem = self._remote.start(self._launch.environment)
             return f"the image {self._launch.image} cannot be started: {problem}" if problem else self._remote
@@ -210,7 +214,7 @@ class Instance:
             return f"{self._launch.name} cannot be started: {error.strerror}"
 
     def _watch(self, child: Child, began: float) -> bool:
-        """Until its end; whether it was asked to end."""
+        """Wait for its end; returns whether it was the harness that ended it."""
         while child.poll() is None:
             if not self._ready and time.monotonic() - began > STARTED_S and self._launch.answers():
                 self._ready = True
@@ -243,12 +247,12 @@ class Instance:
 
 
 def leads_group() -> bool:
-    """Whether this worker and its program are a process group of their own."""
+    """True if this worker and its program are a process group of their own."""
     return os.getpgrp() == os.getpid()
 
 
 def send_to_group(number: signal.Signals, child: subprocess.Popen[bytes]) -> None:
-    """A signal to the process group of this worker, which is the instance; outside of one of our own, to the program alone."""
+    """Send a signal to the process group of this worker, which is the instance; without a group of its own, to the program."""
     if leads_group():
         os.killpg(os.getpgrp(), number)
     else:

@@ -1,7 +1,7 @@
-"""Who is inside a transaction right now, read off the histories that the workers write ahead.
+"""The workers that are inside a transaction right now, read off the histories that they write ahead.
 
 The line of an operation that begins is written before its first call, and that of its end after the last one: a worker whose
-last line begins a transaction is inside one (or just about to be). Nothing is asked of the workers, so it costs them nothing.
+last line begins a transaction is inside one (or just about to be). The workers are not involved, so it costs them nothing.
 """
 
 from __future__ import annotations

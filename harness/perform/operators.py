@@ -1,7 +1,7 @@
-"""What an operation has done from outside at an exact moment: faults between two calls, its transaction ended by another process.
+"""Requests of an operation to the harness at an exact moment: a fault between two calls, its transaction ended from outside.
 
 A worker asks over its standard output (`RemoteOperator`), the performer does it and answers over the worker's standard input
-(`OperatorService`). Faults that workers ask for share one lane: who is going to ask reserves it before its transaction begins.
+(`OperatorService`). Faults that workers ask for share one lane, which a worker reserves before its transaction begins.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ NOTHING: Answer = {}
 
 
 class RemoteOperator:
-    """`harness.api.Operator` of one slot; report: sends a JSON object to the harness."""
+    """`harness.api.Operator` of one slot.
+
+    report: sends a JSON object to the harness.
+    transactional_id: of the slot's present client; None: it has none.
+    """
 
     def __init__(self, report: Callable[[dict[str, Any]], None], transactional_id: Callable[[], str | None]) -> None:
         self._report, self._transactional_id = report, transactional_id
@@ -60,7 +64,7 @@ class RemoteOperator:
             self._changed.notify_all()
 
     def _ask(self, request: dict[str, Any]) -> Answer:
-        """The answer; `NOTHING` when none comes in time."""
+        """Send a request; returns the answer, or `NOTHING` when none comes in time."""
         with self._changed:
             number = self._number = self._number + 1
         self._report({"operate": {**request, "number": number}})
@@ -70,7 +74,7 @@ class RemoteOperator:
 
 
 class OperatorService:
-    """Does what workers ask for; safe to use from several threads, each of which may have to wait.
+    """Carries out requests of workers. Safe to use from several threads, each of which may have to wait.
 
     note: takes what went wrong, in words.
     """
@@ -105,7 +109,7 @@ class OperatorService:
         return True
 
     def _expire(self, holder: tuple[int, int]) -> None:
-        """Free a reservation of which no use was made: its worker may have died."""
+        """Free a reservation that was not used: its worker may have died."""
         with self._changing:
             unused, self._holder = self._holder == holder, None if self._holder == holder else self._holder
         if unused:

@@ -29,7 +29,7 @@ def start(on_command: Callable[[dict[str, Any]], None] = lambda _: None) -> None
 
 @contextmanager
 def undisturbed_end() -> Iterator[None]:
-    """Once it is left, a cluster is being taken down, and the end of the harness changes nothing any more."""
+    """Ignore the end of the harness from the end of the block on, when the cluster is being taken down."""
     try:
         yield
     finally:

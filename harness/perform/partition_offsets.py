@@ -1,4 +1,4 @@
-"""Offsets of the workload's partitions, each asked of the Kafka cluster that has it."""
+"""Offsets of the workload's partitions, each looked up at the Kafka cluster that has it."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class PartitionOffsets:
         return list(self._of.get(cluster, ()))
 
     def ends(self, isolation: Isolation) -> dict[str, int]:
-        """As `Admin.end_offsets`."""
+        """The end offsets, as `Admin.end_offsets` returns them."""
         return {name: end for admin, names in self._by_cluster() for name, end in admin.end_offsets(names, isolation).items()}
 
     def starts(self) -> dict[str, int]:
-        """As `Admin.log_start_offsets`."""
+        """The log start offsets, as `Admin.log_start_offsets` returns them."""
         return {name: start for admin, names in self._by_cluster() for name, start in admin.log_start_offsets(names).items()}
 
     def _by_cluster(self) -> Iterator[tuple[Admin, Sequence[str]]]:

@@ -93,7 +93,10 @@ TRANSACTION_TIMEOUT_MS = 60_000  # Kafka's default
 
 
 class StopRequest:
-    """A request to end the workload before its time. by: who asked first, in words; empty while nobody has."""
+    """A request to end the workload before its time.
+
+    by: who asked first, in words; empty while nobody has.
+    """
 
     by = ""
 
@@ -231,7 +234,7 @@ class Performance:
             self._questions_ended(looks)
 
     def _end_faults(self, pool: WorkerPool, runner: FaultRunner, started: float) -> None:
-        """Heal what is hurt. Workers are tended meanwhile: who was retired by a fault is started again by the pool."""
+        """Heal what is hurt. Workers are tended meanwhile: the pool starts those again that a fault has retired."""
         with ThreadPoolExecutor(max_workers=1) as own:
             ended = own.submit(runner.stop)
             while not ended.done():
@@ -369,7 +372,7 @@ class Performance:
             self._emit(note_event(f"nobody asked any more which transactions are open: {looks.problem}"))
 
     def _clocks_over(self, healed_ns: int) -> int:
-        """From when on the timeouts of transactions count: coordinators have stamped their starts by clocks that were ahead."""
+        """The time (ns) from which transaction timeouts count: coordinators whose clocks were ahead have stamped their starts."""
         over = max((clock.over_ns for clock in clocks_ahead(self._receipts.values())), default=0)
         return max(healed_ns, min(over, healed_ns + round(CLOCKS_S * 1e9)))
 
@@ -385,11 +388,11 @@ class Performance:
             number = next(self._numbers)
             writer.invoke(-1, number, "group-offsets", {})
             try:
-                found, outcome = self._cluster.admin().group_offsets(group, partitions_of(self._plan, topics)), Outcome.OK
+                offsets, outcome = self._cluster.admin().group_offsets(group, partitions_of(self._plan, topics)), Outcome.OK
             except ClusterError as error:
-                found, outcome = {}, Outcome.INFO
+                offsets, outcome = {}, Outcome.INFO
                 self._emit(note_event(f"the offsets of group {group} are not known: {error}"))
-            writer.complete(outcome, -1, number, "group-offsets", {"group": group, "offsets": found}, errors=[])
+            writer.complete(outcome, -1, number, "group-offsets", {"group": group, "offsets": offsets}, errors=[])
 
     def _transaction_timeout_s(self) -> float:
         ours = float(self._producer.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)) / 1000
@@ -397,7 +400,7 @@ class Performance:
 
 
 def starting_text(plan: Mapping[str, Any]) -> str:
-    """What is about to be started."""
+    """The sentence that names what is about to be started."""
     second = plan["cluster"].get("description", {}).get("second", {}).get("brokers", ())
     return f"starting the cluster, and a second one: {', '.join(second)}" if second else "starting the cluster"
 

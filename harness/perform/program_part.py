@@ -20,7 +20,10 @@ from fencepost.harness.perform.worker import partitions_of
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramPart:
-    """A program in one test on a running cluster. number: of the harness's next operation."""
+    """A program in one test on a running cluster.
+
+    number: gives the harness's next operation its number.
+    """
 
     program: Program
     plan: Mapping[str, Any]
@@ -65,7 +68,7 @@ class ProgramPart:
     def dump_stores(
         self, running: Iterable[int], tend: Callable[[], None], entry: EntryOf, writer: HistoryWriter
     ) -> Iterator[str]:
-        """Ask the running instances for what their state stores hold, and record it; yields what could not be had."""
+        """Have the running instances dump their state stores, and record the dumps; yields what could not be had."""
         self.emit(phase_event("drain", "the instances dump their state stores"))
         topics = {store.partition("=")[0]: changelog_of(self.group, store) for store in self.program.stores}
         directories = {f"c{slot}": directory_of(self.run_dir, slot) for slot in running}

@@ -1,4 +1,4 @@
-"""Which nodes reach each other: a datagram over every pair of nodes before, during and after each fault."""
+"""Reachability of nodes: a datagram over every pair of nodes before, during and after each fault."""
 
 from __future__ import annotations
 
@@ -19,18 +19,21 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class Reachability:
-    """All pairs at one moment. closed: those that no datagram crossed."""
+    """All pairs of nodes at one moment.
+
+    closed: the pairs that no datagram crossed.
+    """
 
     nodes: tuple[str, ...]
     closed: tuple[Pair, ...]
 
     def plain(self) -> list[str]:
-        """As in a receipt: `n1>n2` for each closed pair."""
+        """The closed pairs as a receipt has them: `n1>n2`."""
         return [f"{source}>{destination}" for source, destination in self.closed]
 
 
 def probe_pairs(cluster: Cluster, meant: Iterable[Pair] = (), probes: int = PROBES) -> Reachability | None:
-    """All pairs of brokers, controllers and clients; None where nodes have no network of their own, or none that could be asked.
+    """Probe all pairs of brokers, controllers and clients; None where nodes have no network of their own, or it cannot be probed.
 
     Probes again, at most `probes` times, while a pair is closed that is not meant to be.
     """
@@ -60,10 +63,11 @@ def reach_field(before: Reachability | None, during: Reachability | None) -> dic
 
 
 def closed_pairs_note(reach: Mapping[str, Any], after: Reachability | None, cut: Collection[Pair], hurt: Collection[str]) -> str:
-    """For a receipt's `note`: pairs that are closed after healing, and that this fault may have closed; else empty.
+    """The remark of a receipt on pairs that are closed after healing and that this fault may have closed; else empty.
 
-    reach: the receipt's, before healing; what was closed before the fault is none of its doing. cut, hurt: pairs that other
-    faults cut, and nodes that they hurt (a dead node's network may be gone), around the time of `after`.
+    reach: the receipt's, before healing; the fault did not close what was closed before it.
+    cut: pairs that other faults cut around the time of `after`.
+    hurt: nodes that other faults hurt around that time (a dead node's network may be gone).
     """
     if after is None:
         return ""

@@ -18,7 +18,10 @@ Message = Mapping[str, Any]
 
 
 class RemoteProgram:
-    """An instance's program as its worker sees it; report: sends a JSON object to the harness."""
+    """An instance's program as its worker sees it.
+
+    report: sends a JSON object to the harness.
+    """
 
     def __init__(self, report: Callable[[dict[str, Any]], None]) -> None:
         self._report = report
@@ -27,7 +30,7 @@ class RemoteProgram:
         self.returncode: int | None = None
 
     def start(self, environment: Mapping[str, str]) -> str:
-        """Have it started; why it could not be, empty when it was."""
+        """Have it started; returns why it could not be, empty when it was."""
         self._started.clear()
         self._ended.clear()
         self.returncode, self._problem = None, ""
@@ -36,7 +39,7 @@ class RemoteProgram:
         return self._problem if self._started.wait(STARTED_S) else f"no answer within {STARTED_S:.0f} s"
 
     def answered(self, message: Message) -> None:
-        """Take what the harness says of it."""
+        """Take a message of the harness about it."""
         self._problem = str(message.get("problem", ""))
         if "ended" in message:
             self.returncode = int(message["ended"])
@@ -47,7 +50,7 @@ class RemoteProgram:
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Its exit status. Raises subprocess.TimeoutExpired."""
+        """Wait for its end; returns its exit status. Raises subprocess.TimeoutExpired."""
         if not self._ended.wait(timeout):
             raise subprocess.TimeoutExpired("the image", timeout or 0.0)
         assert self.returncode is not None

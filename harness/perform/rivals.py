@@ -54,7 +54,9 @@ class SlotRival:
 class SlotRivals:
     """The rivals of one slot by the suffix of their transactional id; each is made when it is first asked for.
 
-    client: makes one, of a suffix. begin: begins a process of a suffix in the history, and gives its number.
+    client: makes the client of a suffix.
+    begin: begins a process of a suffix in the history, and gives its number.
+    perform: the worker's, which records the operation.
     """
 
     client: Callable[[str], Client]

@@ -1,9 +1,9 @@
-"""What the state stores of a program's instances hold at the end of a run, dumped by the instances on request.
+"""The contents of the state stores of a program's instances at the end of a run, dumped by the instances on request.
 
 The request is a file `dump` in the instance's directory, the answer the file that it names (docs/your-application.md). Each copy
 of a partition of a store is an operation `read-store` of the harness: a row of kind `active` or `standby` with the position up to
-which the copy has its changelog, then its keys. Asked is while the changelogs do not grow, so that the position of an active copy
-is their end.
+which the copy has its changelog, then its keys. Dumps are requested while the changelogs do not grow, so the position of an
+active copy is the end of its changelog.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ EntryOf = Callable[[LogRecord], LogEntry | None]
 
 @dataclass(frozen=True)
 class Copy:
-    """What an instance has of one partition of a store.
+    """An instance's copy of one partition of a store.
 
-    position: the end of what it has of its changelog; UNKNOWN: it is not known, or it has moved meanwhile; None: nothing is said
-    of it. rows: (key, value).
+    role: ACTIVE or STANDBY.
+    position: end of the part of its changelog that it has; UNKNOWN: not known, or moved meanwhile; None: the dump gives none.
+    rows: (key, value).
     """
 
     store: str
@@ -49,22 +50,22 @@ class BadDump(ValueError):
 
 
 def copies_in(text: str) -> list[Copy]:
-    """The copies of which a dump tells. Raises BadDump, with the line's number."""
-    found: dict[tuple[str, int], Copy] = {}
+    """The copies in a dump. Raises BadDump, with the line's number."""
+    copies: dict[tuple[str, int], Copy] = {}
     rows: dict[tuple[str, int], list[tuple[bytes, bytes]]] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         try:
-            said = json.loads(line)
-            place = (str(said["store"]), int(said["partition"]))
-            if "role" in said:
-                found[place] = Copy(*place, _role(said["role"]), _position(said.get("position")))
+            fields = json.loads(line)
+            place = (str(fields["store"]), int(fields["partition"]))
+            if "role" in fields:
+                copies[place] = Copy(*place, _role(fields["role"]), _position(fields.get("position")))
             else:
-                rows.setdefault(place, []).append((_bytes(said, "key"), _bytes(said, "value")))
+                rows.setdefault(place, []).append((_bytes(fields, "key"), _bytes(fields, "value")))
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise BadDump(f"line {number} of the dump cannot be read: {error!r}") from error
-    if without := rows.keys() - found.keys():
+    if without := rows.keys() - copies.keys():
         raise BadDump("the dump has keys of {}-{}, and no line with the role of that copy".format(*min(without)))
-    return [replace(copy, rows=rows.get(place, [])) for place, copy in found.items()]
+    return [replace(copy, rows=rows.get(place, [])) for place, copy in copies.items()]
 
 
 def _position(number: Any) -> int | None:
@@ -77,11 +78,11 @@ def _role(word: Any) -> str:
     return str(word)
 
 
-def _bytes(said: Mapping[str, Any], name: str) -> bytes:
+def _bytes(fields: Mapping[str, Any], name: str) -> bytes:
     """A key or value: as text, or as `key_hex`, `value_hex`."""
-    if name not in said:
-        return bytes.fromhex(said[f"{name}_hex"])
-    text = said[name]
+    if name not in fields:
+        return bytes.fromhex(fields[f"{name}_hex"])
+    text = fields[name]
     if not isinstance(text, str):
         raise TypeError(f"the {name} is no text")
     return text.encode()
@@ -89,8 +90,12 @@ def _bytes(said: Mapping[str, Any], name: str) -> bytes:
 
 @dataclass
 class StoreDumps:
-    """Dumps of some instances. changelogs: topic by the store's name. directories: of the instances, by node. tend: called while
-    they are waited for."""
+    """Dumps of some instances.
+
+    changelogs: topic by the store's name.
+    directories: of the instances, by node.
+    tend: called while they are waited for.
+    """
 
     cluster: Cluster
     changelogs: Mapping[str, str]
@@ -115,7 +120,7 @@ class StoreDumps:
                 yield f"the state stores of instance {node} are not compared: {problem}"
 
     def _answers(self) -> tuple[dict[str, list[Copy] | str], Mapping[str, int]]:
-        """What each instance has, or why that is not known, and the ends of the changelogs meanwhile."""
+        """The copies of each instance, or why they are not known, and the ends of the changelogs meanwhile."""
         if not isinstance(self.cluster, ReadingLogs):
             return dict.fromkeys(self.directories, "the changelogs of this cluster cannot be read"), {}
         answers: dict[str, list[Copy] | str] = {}
@@ -156,7 +161,7 @@ class StoreDumps:
 
     # -- the instances ---------------------------------------------------------------------------------
     def _dumps(self) -> dict[str, list[Copy] | str]:
-        """Ask all instances at once."""
+        """Request a dump from all instances at once; returns their answers."""
         self._number += 1
         name = f"state-{self._number}.jsonl"
         for directory in self.directories.values():
@@ -189,18 +194,22 @@ class StoreDumps:
         known = end if copy.position is None else copy.position
         partition = f"{node}:{changelog}"
         records = [(offset, _record(partition, offset, *row)) for offset, row in enumerate(copy.rows, start=1)]
-        rows = [[0, *_NOBODY, copy.role, copy.store, known]]
-        rows += [[at, *_NOBODY, said.kind, said.name, said.number] for at, record in records if (said := entry(record))]
+        rows = [[0, *_NO_PRODUCER, copy.role, copy.store, known]]
+        rows += [
+            [at, *_NO_PRODUCER, meaning.kind, meaning.name, meaning.number]
+            for at, record in records
+            if (meaning := entry(record))
+        ]
         writer, number = place
         writer.invoke(-1, number, FUNCTION, {})
         writer.complete(Outcome.OK, -1, number, FUNCTION, [["entries", partition, rows]], errors=[])
 
 
 _LEVELS = (Isolation.COMMITTED, Isolation.UNCOMMITTED)
-_NOBODY = (None, None, None, None)  # timestamp and producer of a row
+_NO_PRODUCER = (None, None, None, None)  # timestamp and producer of a row
 
 
 def _record(partition: str, offset: int, key: bytes, value: bytes) -> LogRecord:
-    """A row as if it were a record."""
+    """A row of a dump in the form of a record."""
     producer: dict[str, Any] = {"timestamp_ms": 0, "producer_id": -1, "producer_epoch": -1, "transactional": False}
     return LogRecord(partition=partition, offset=offset, kind="record", key=key, value=value, **producer)

@@ -1,4 +1,4 @@
-"""What the brokers' logs hold at the end of a run, as a table: evidence beside the findings, never a verdict."""
+"""The contents of the brokers' logs at the end of a run, as a table: evidence beside the findings, never a verdict."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from fencepost.harness.api.run import RunFile
 
 
 def write_stored(cluster: Cluster, run: str, run_dir: Path) -> Iterator[str]:
-    """Write `stored.parquet`, and say of each broker whose log could not be read why. Nothing where a cluster shows none."""
+    """Write `stored.parquet`; yields why a broker's log could not be read. Does nothing where a cluster shows no logs."""
     if not isinstance(cluster, Storing):
         return
     rows: list[tuple[str, StoredRow]] = []
     for node in cluster.brokers:
         try:
-            found, reason = cluster.stored_records(node)
+            stored, reason = cluster.stored_records(node)
         except HarnessError as error:
-            found, reason = (), str(error)
-        rows += [(node, row) for row in found]
+            stored, reason = (), str(error)
+        rows += [(node, row) for row in stored]
         if reason:
             yield f"what {node} stored is not kept as evidence: {reason}"
     if rows:

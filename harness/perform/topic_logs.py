@@ -1,6 +1,6 @@
-"""What the brokers' logs hold of a connector, of Connect's own state or of a program's changelogs, recorded at the end of a run.
+"""The logs of a connector's topics, of Connect's own state or of a program's changelogs, recorded at the end of a run.
 
-Each partition is an operation `read-log` of the harness (docs/connect.md). The workload says what a record is.
+Each partition is an operation `read-log` of the harness (docs/connect.md). The workload decodes the records.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ EntryOf = Callable[[LogRecord], LogEntry | None]
 class WorkloadLogs:
     """The topics that a workload has read at the end, if it has any: logs of connectors, changelogs of a program's stores.
 
-    place: the run's prefix for workers of Connect, the run for a program. number: of the harness's next operation.
+    wanted: True if there are any.
+    prefix: the run's, of the names of topics.
+    place: the run's prefix for workers of Connect, the run for a program.
+    number: gives the harness's next operation its number.
     """
 
     workload: Workload
@@ -45,7 +48,7 @@ class WorkloadLogs:
 
     @classmethod
     def of(cls, workload: Workload, plan: Mapping[str, Any], cluster: Cluster, number: Callable[[], int]) -> WorkloadLogs:
-        """The logs that the roles of a workload make of interest."""
+        """The logs that a workload's roles require."""
         connect = any(role.connect for role in workload.roles())
         stores = any(role.program.stores for role in workload.roles() if role.program)
         prefix, place = plan.get("prefix", ""), plan["prefix" if connect else "run"]
@@ -60,7 +63,7 @@ class WorkloadLogs:
         return self.workload
 
     def entry_of(self) -> EntryOf:
-        """The meaning of a record of these topics."""
+        """The decoder of records of these topics."""
         workload, place = self._readable, self.place
         return lambda record: workload.entry(record, place)
 
@@ -76,7 +79,8 @@ def record_logs(
 ) -> Iterator[str]:
     """Record every partition of some topics; yields what could not be read, and why.
 
-    topics: names (`second/NAME`: of the second Kafka cluster). entry: what a record of them is (None: of no interest).
+    topics: names (`second/NAME`: of the second Kafka cluster).
+    entry: decodes a record of them; returns None for one of no interest.
     """
     if not isinstance(cluster, ReadingLogs):
         yield "the logs of this cluster cannot be read: nobody knows which transaction a record belongs to"
@@ -108,7 +112,7 @@ def _record_one(logs: ReadingLogs, entry: EntryOf, partition: str, place: tuple[
     rows, outcome = [], Outcome.OK
     try:
         entries = ((record, _entry(record, entry)) for record in logs.log(name))
-        rows = [_row(record, found) for record, found in entries if found is not None]
+        rows = [_row(record, meaning) for record, meaning in entries if meaning is not None]
     except ClusterError as error:
         outcome = Outcome.INFO
         yield f"{error}, of the {where} cluster" if where else str(error)

@@ -1,7 +1,7 @@
 """Asks coordinators and leaders, all through a run, which transactions are under way, and records what they answer (KIP-664).
 
-Each question is an operation `list-transactions` of the harness (docs/history.md). What the answers are worth is the checker's
-affair: whether the cluster was at rest stands beside each.
+Each question is an operation `list-transactions` of the harness (docs/history.md). The checker judges
+the answers, by how long the cluster had been without faults, which is recorded beside each.
 """
 
 from __future__ import annotations
@@ -27,42 +27,45 @@ FUNCTION = "list-transactions"
 
 
 def slices(partitions: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The partitions of one question after the other, for ever."""
+    """The partitions of each question in turn, for ever."""
     return cycle([partitions[at : at + AT_ONCE] for at in range(0, max(1, len(partitions)), AT_ONCE)])
 
 
 @dataclass
 class TransactionLooks:
-    """The questions of one run. number: gives the next operation of the harness its number.
+    """The questions of one run.
 
-    quiet_since: since when no fault is injected, active or healed (ns); None: one is right now.
+    number: gives the next operation of the harness its number.
+    problem: why asking ended, an error that no answer explains; empty: all is well.
+
+    Its methods take `quiet_since`: the time (ns) since which no fault has been injected, active or healed; None: one is now.
     """
 
     cluster: ListingTransactions
     partitions: Sequence[str]
     writer: HistoryWriter
     number: Callable[[], int]
-    problem: str = ""  # why nobody asks any more, an error that no answer explains; empty: all is well
+    problem: str = ""
     _stopped: threading.Event = field(default_factory=threading.Event)
 
     def ask(self, partitions: Sequence[str], quiet_since: Callable[[], int | None]) -> TransactionListing | None:
-        """One question, recorded; None when nobody answers, or when asking broke (`problem`)."""
-        number, since, asked_ms = self.number(), quiet_since(), time.time_ns() // 1_000_000
+        """Ask one question and record it; None when nobody answers, or when asking broke (`problem`)."""
+        number, since, now_ms = self.number(), quiet_since(), time.time_ns() // 1_000_000
         began = self.writer.invoke(-1, number, FUNCTION, {})
         try:
-            found = self.cluster.transaction_listing(partitions)
+            listing = self.cluster.transaction_listing(partitions)
         except (ClusterError, OSError, ValueError):  # nobody answers, or nothing that can be read
-            found = None
+            listing = None
         except Exception as error:  # noqa: BLE001 - a bug of ours; the run goes on without further questions
-            found = None
+            listing = None
             self._end(error)
         quiet_s = (began - since) / 1e9 if since is not None and since == quiet_since() else 0.0
-        value = {**_document(found), "quiet_s": round(max(0.0, quiet_s), 3), "asked_ms": asked_ms}
+        value = {**_document(listing), "quiet_s": round(max(0.0, quiet_s), 3), "asked_ms": now_ms}
         if self.problem:
             value["ended"] = self.problem
-        whole = found is not None and not found.silent
+        whole = listing is not None and not listing.silent
         self.writer.complete(Outcome.OK if whole else Outcome.INFO, -1, number, FUNCTION, value, errors=[])
-        return found
+        return listing
 
     def ask_through(self, quiet_since: Callable[[], int | None]) -> threading.Thread:
         """Ask again and again in a thread, until `stop`."""
@@ -71,7 +74,7 @@ class TransactionLooks:
         return thread
 
     def _end(self, error: Exception) -> None:
-        """Asking ends with an error that no answer explains: a bug of ours."""
+        """End asking after an error that no answer explains: a bug of ours."""
         log.exception("questions about transactions broke")
         self.problem = f"{type(error).__name__}: {error}"
 
@@ -94,22 +97,22 @@ class TransactionLooks:
         thread.join()
 
     def ask_until_none(self, quiet_since: int, until_ns: int) -> bool:
-        """Ask until nothing is under way any more, a time has come, or asking broke; whether nothing is."""
-        while (found := self.ask(self.partitions, lambda: quiet_since)) is None or found.silent or found.under_way:
+        """Ask until nothing is under way, a time has come, or asking broke; returns whether nothing is under way."""
+        while (listing := self.ask(self.partitions, lambda: quiet_since)) is None or listing.silent or listing.under_way:
             if self.problem or time.monotonic_ns() > until_ns:
                 return False
             time.sleep(EVERY_S)
         return True
 
 
-def _document(found: TransactionListing | None) -> dict[str, Any]:
+def _document(listing: TransactionListing | None) -> dict[str, Any]:
     """An answer as it is recorded: of the transactions that are over only those of producers with something open."""
-    if found is None:
+    if listing is None:
         return {"transactions": [], "open": [], "silent": ["everybody"]}
-    owners = {one.producer_id for one in found.opened}
-    kept = [one for one in found.coordinated if one.under_way or one.producer_id in owners]
+    owners = {producer.producer_id for producer in listing.opened}
+    recorded = [entry for entry in listing.coordinated if entry.under_way or entry.producer_id in owners]
     return {
-        "transactions": [{**asdict(one), "partitions": list(one.partitions)} for one in kept],
-        "open": [asdict(one) for one in found.opened],
-        "silent": list(found.silent),
+        "transactions": [{**asdict(entry), "partitions": list(entry.partitions)} for entry in recorded],
+        "open": [asdict(producer) for producer in listing.opened],
+        "silent": list(listing.silent),
     }

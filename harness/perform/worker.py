@@ -104,7 +104,7 @@ class Slot:
         self._last = self.process
 
     def renew(self) -> int:
-        """The slot goes on under its next process number."""
+        """Give the slot its next process number."""
         self.process = self.further()
         return self.process
 
@@ -163,13 +163,13 @@ class WorkerLoop:
         return client_factory(self._client_plan)
 
     def open(self) -> Client:
-        """A client for the slot's present process; tried again until it opens or the run ends (no operation depends on it)."""
+        """Open a client for the slot's present process; try again until it opens or the run ends (no operation depends on it)."""
         while True:
-            self._clients = [make(one) for make, one in zip(self._client_classes, self._pool_settings(), strict=True)]
+            self._clients = [make(settings) for make, settings in zip(self._client_classes, self._pool_settings(), strict=True)]
             client: Client = self._clients[0]
             try:
-                for one in self._clients:
-                    one.open(OPEN_S)
+                for pooled in self._clients:
+                    pooled.open(OPEN_S)
                 if self._role.polls and not self._role.group:
                     client.assign(dict.fromkeys(self._partitions(), "start"))
             except CallError as error:
@@ -185,17 +185,17 @@ class WorkerLoop:
 
     def close(self) -> None:
         """Close what `open` has opened."""
-        for one in self._clients:
-            one.close()
+        for client in self._clients:
+            client.close()
 
     def _pool_settings(self) -> list[ClientSettings]:
-        """Of the client, and of the further producers of the process."""
+        """The settings of the client, and of the further producers of the process."""
         own = self._settings()
         further = pool_ids(own.transactional_id or "", self._role)[1:]
         return [own, *(replace(own, transactional_id=name, consumer=None) for name in further)]
 
     def _subscribe(self, client: Client) -> None:
-        """The first operation of a member: it joins with its first poll."""
+        """Subscribe, the first operation of a member; it joins with its first poll."""
         topics = {"topics": topics_of(self._plan, self._role)}
         self._writer.invoke(self._slot.process, 0, "subscribe", {})
         try:
@@ -225,7 +225,7 @@ class WorkerLoop:
         )
 
     def _partitions(self) -> list[str]:
-        """What the slot's consumer reads."""
+        """The partitions that the slot's consumer reads."""
         return list(self._control.orders.get("partitions") or partitions_of(self._plan, topics_of(self._plan, self._role)))
 
     def _transactional_id(self) -> str | None:
@@ -237,7 +237,7 @@ class WorkerLoop:
         self._begin(self._slot.process, self._transactional_id())
 
     def _begin(self, process: int, transactional_id: str | None) -> None:
-        """A process begins, in the history and for the harness."""
+        """Announce a new process in the history and to the harness."""
         client = f"{self._client_plan['kind']} {self._client_plan['version']}"
         self._writer.process(
             process,
@@ -260,7 +260,7 @@ class WorkerLoop:
         return process
 
     def _perform_beside(self, op: Operation, client: Any) -> Outcome:
-        """An operation of a rival, written ahead, while the slot's own is under way: only that one is watched."""
+        """Perform an operation of a rival, written ahead, while the slot's own is under way: only the slot's own is watched."""
         self._writer.invoke(op.process, op.number, op.planned.f, op.value, op.planned.intent)
         outcome = self._attempt(op, client)
         with self._completing:
@@ -306,7 +306,7 @@ class WorkerLoop:
                 self._report({"broken": secrets.mask(op.broken)})
 
     def _perform(self, op: Operation, client: Client) -> bool:
-        """One operation, written ahead; whether the process ends with it."""
+        """Perform one operation, written ahead; returns whether the process ends with it."""
         planned = op.planned
         with self._completing:
             self._op, self._op_since = op, time.monotonic()
@@ -365,7 +365,7 @@ class FinalReader:
         self._control, self._process = control, process
 
     def run(self, report: Report, run: str) -> None:
-        """Orders: `ends` and `starts` per partition, `bound_s`."""
+        """Read, as the orders say: `ends` and `starts` per partition, `bound_s`."""
         self._control.go.wait()
         client = self._loop.open()
         orders = self._control.orders
@@ -400,23 +400,23 @@ class Pace:
 
 
 def client_plan_of(plan: Mapping[str, Any], role: Role) -> Mapping[str, Any]:
-    """What the plan says of the client of a role: kind, version, and the driver if there is one."""
+    """The plan's entry for the client of a role: kind, version, and the driver if there is one."""
     client: Mapping[str, Any] = plan["client"]
     return (role.name in ONLY_READ and client.get("readers")) or client
 
 
 def client_factory(client: Mapping[str, Any]) -> Callable[[ClientSettings], Client]:
-    """What makes the clients of a worker, one after the other: of a class, or all in one driver."""
+    """The factory of a worker's clients: a class of its own, or one driver for all of them."""
     if driver := client.get("driver"):
         return partial(DriverClient, DriverProcess(driver["command"]))
-    found: Callable[[ClientSettings], Client] = registry.load("fencepost.client", client["kind"])
-    return found
+    factory: Callable[[ClientSettings], Client] = registry.load("fencepost.client", client["kind"])
+    return factory
 
 
 def driver_directories(client: Mapping[str, Any]) -> list[str]:
     """The directories that the drivers of these clients need to see."""
     plans = filter(None, (client, client.get("readers")))
-    return [directory for one in plans for directory in (one.get("driver") or {}).get("reads", ())]
+    return [directory for plan in plans for directory in (plan.get("driver") or {}).get("reads", ())]
 
 
 def name_of(plan: Mapping[str, Any], slot: int) -> str:
@@ -435,8 +435,10 @@ def pool_ids(name: str, role: Role) -> list[str]:
 
 
 def coordinated(plan: Mapping[str, Any], roles: Sequence[Role], cluster: str = "") -> dict[str, list[str]]:
-    """The transactional ids and the consumer groups of a run's clients at one of its Kafka clusters, for faults that aim at their
-    coordinators. Leaders of Connect are at the cluster of the workers, tasks at the one that is judged."""
+    """The transactional ids and the consumer groups of a run's clients at one of its Kafka clusters, for faults on coordinators.
+
+    Leaders of Connect are at the cluster of the workers, tasks at the one that is judged.
+    """
     names = {slot: name_of(plan, slot) for slot, role in enumerate(roles) if role.cluster == cluster}
     here = [role for role in roles if role.cluster == cluster]
     programs = {group_of_program(plan, role.program) for role in here if role.program} - {""}
@@ -463,7 +465,7 @@ def instances_of(roles: Sequence[Role]) -> dict[str, bool]:
 
 
 def settings_of(roles: Sequence[Role]) -> dict[str, dict[str, str]]:
-    """What can be set of instances, by node."""
+    """The settings of instances that can be changed, by node."""
     return {f"c{slot}": {"support": role.worker.support} for slot, role in enumerate(roles) if role.worker}
 
 
@@ -540,7 +542,7 @@ def at_cluster(plan: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def launch_of(plan: Mapping[str, Any], role: Role, slot: int, run_dir: Path) -> Launch | None:
-    """How a slot's instance is started; None of a role that has clients of ours."""
+    """The start of a slot's instance; None of a role that has clients of ours."""
     directory = directory_of(run_dir, slot)
     if role.worker:
         support = os.environ.get("FENCEPOST_SUPPORT") or role.worker.support
@@ -552,7 +554,7 @@ def roles_of(workload: Any) -> tuple[Role, ...]:
     """The workload's roles, and after them the readers of the final phase: two for each Kafka cluster that has topics."""
     clusters = sorted({"", *(spec.cluster for spec in workload.topics().values())})
     levels = (Isolation.COMMITTED, Isolation.UNCOMMITTED)
-    return (*workload.roles(), *(kinds.FinalReader(isolation=one, cluster=cluster) for cluster in clusters for one in levels))
+    return (*workload.roles(), *(kinds.FinalReader(isolation=level, cluster=cluster) for cluster in clusters for level in levels))
 
 
 if __name__ == "__main__":

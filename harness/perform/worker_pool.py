@@ -34,7 +34,7 @@ class Worker:
         self.broken = ""  # why no worker of this slot can do its work
 
     def send(self, command: Mapping[str, Any]) -> None:
-        """Give a command. One that is gone already is left to `WorkerPool.tend`."""
+        """Send a command. A worker that is gone already is left to `WorkerPool.tend`."""
         stdin = self.popen.stdin
         assert stdin is not None
         try:
@@ -64,14 +64,16 @@ def end(worker: Worker) -> None:
 
 
 def _demand_sound(worker: Worker) -> None:
-    """Raises ClusterError when a worker has said that its slot's work cannot be done."""
+    """Raise ClusterError when a worker has reported that its slot's work cannot be done."""
     if worker.broken:
         raise ClusterError(f"worker {worker.slot}: {worker.broken}")
 
 
 class WorkerPool:
-    """Keeps one worker alive per slot. announce: gets the places of workers that are about to be started.
+    """Keeps one worker alive per slot.
 
+    note: takes what went wrong, in words.
+    announce: gets the places of workers that are about to be started.
     reads: directories that workers need to see (`Cluster.spawn`).
     """
 
@@ -117,7 +119,7 @@ class WorkerPool:
         return workers
 
     def go(self, orders: Mapping[str, Any]) -> None:
-        """Let them all begin."""
+        """Let all workers begin."""
         self._go = orders
         for worker in self._workers.values():
             worker.send({"go": orders})
@@ -161,7 +163,7 @@ class WorkerPool:
             self._begin(worker.slot, worker)
 
     def running(self, slots: Collection[int]) -> list[int]:
-        """Those of some slots whose worker lives and is not retired."""
+        """The slots, of those given, whose worker lives and is not retired."""
         return sorted(
             slot
             for slot, worker in self._workers.items()
@@ -233,7 +235,7 @@ class WorkerPool:
         worker.send({"program": message})
 
     def _operate(self, worker: Worker, request: Mapping[str, Any]) -> None:
-        """Have done what a worker asks for, which may take a while, and answer."""
+        """Have a worker's request carried out, which may take a while, and answer it."""
         nothing: Mapping[str, Any] = {"number": request["number"], "done": False}
         worker.send({"operated": self.operate(worker.slot, request) if self.operate else nothing})
 

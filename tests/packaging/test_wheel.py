@@ -81,27 +81,27 @@ def wheel(tmp_path_factory):
 
 
 def bare_environment(home):
-    """What a service or a container gives a command."""
-    kept = {name: os.environ[name] for name in ("PATH", "JAVA_HOME") if name in os.environ}
-    return {**kept, "HOME": str(home), "FENCEPOST_CACHE": str(cache_dir())}
+    """The variables that a service or a container gives a command."""
+    inherited = {name: os.environ[name] for name in ("PATH", "JAVA_HOME") if name in os.environ}
+    return {**inherited, "HOME": str(home), "FENCEPOST_CACHE": str(cache_dir())}
 
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
     """The wheel in an environment of its own, with the dependencies of the tests' environment."""
     place = tmp_path_factory.mktemp("installed")
-    found = Installed(place / "env", bare_environment(place / "home"), place / "notes")
-    found.notes.mkdir()
+    venv = Installed(place / "env", bare_environment(place / "home"), place / "notes")
+    venv.notes.mkdir()
     (place / "home").mkdir()
-    demand(subprocess.run([sys.executable, "-m", "venv", "--without-pip", found.directory], capture_output=True, text=True))
-    pip = [sys.executable, "-m", "pip", "--python", found.python, "install", "--quiet", "--no-deps", "--no-index", "--no-compile"]
+    demand(subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv.directory], capture_output=True, text=True))
+    pip = [sys.executable, "-m", "pip", "--python", venv.python, "install", "--quiet", "--no-deps", "--no-index", "--no-compile"]
     demand(subprocess.run([*map(str, pip), str(wheel)], capture_output=True, text=True, timeout=120))
-    (packages,) = found.directory.glob("lib/python*/site-packages")
+    (packages,) = venv.directory.glob("lib/python*/site-packages")
     dependencies = [entry for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages")]
-    known = {"TREE": f"{ROOT}/", "DEPENDENCIES": tuple(map(os.path.realpath, dependencies)), "NOTES": str(found.notes)}
+    known = {"TREE": f"{ROOT}/", "DEPENDENCIES": tuple(map(os.path.realpath, dependencies)), "NOTES": str(venv.notes)}
     (packages / "watch_opened_files.py").write_text("".join(f"{name} = {value!r}\n" for name, value in known.items()) + WATCH)
     (packages / "dependencies.pth").write_text("\n".join(["import watch_opened_files", *dependencies]))
-    return found
+    return venv
 
 
 @pytest.fixture
@@ -218,9 +218,9 @@ def test_a_campaign_is_performed_judged_and_reported(installed, tmp_path):
 @pytest.mark.nightly
 def test_an_installation_with_all_dependencies_does_what_the_readme_shows(wheel, tmp_path):
     """Needs the network: half a gigabyte is downloaded."""
-    found = Installed(tmp_path / "env", bare_environment(tmp_path), tmp_path)
-    demand(subprocess.run([sys.executable, "-m", "venv", found.directory], capture_output=True, text=True))
-    demand(found.run(tmp_path, "install", "--quiet", wheel, program="pip"))
+    venv = Installed(tmp_path / "env", bare_environment(tmp_path), tmp_path)
+    demand(subprocess.run([sys.executable, "-m", "venv", venv.directory], capture_output=True, text=True))
+    demand(venv.run(tmp_path, "install", "--quiet", wheel, program="pip"))
     work = tmp_path / "work"
     work.mkdir()
     for words in (
@@ -234,8 +234,8 @@ def test_an_installation_with_all_dependencies_does_what_the_readme_shows(wheel,
         ("campaign", "application", "--only", "right loop"),
         ("client", "fetch", "aiokafka@0.14.0"),
     ):
-        demand(found.run(work, *words))
+        demand(venv.run(work, *words))
     commands = [json.loads(path.read_text())["workload"]["options"].get("command") for path in work.glob("results/*/*/plan.json")]
     (command,) = filter(None, commands)
-    assert all(Path(word).is_relative_to(found.directory) for word in command)
-    shutil.rmtree(found.directory)  # half a gigabyte, which pytest would keep
+    assert all(Path(word).is_relative_to(venv.directory) for word in command)
+    shutil.rmtree(venv.directory)  # half a gigabyte, which pytest would keep

@@ -46,8 +46,8 @@ LIES = {  # a liar: the stories that find it out, and what it does
         ("read",),
         """
     def poll(self, request):
-        found = super().poll(request)
-        return {**found, "records": [row for row in found["records"] if row[2] != 1]}
+        answer = super().poll(request)
+        return {**answer, "records": [row for row in answer["records"] if row[2] != 1]}
 """,
     ),
     "says too early that it is at the end": (
@@ -89,14 +89,14 @@ def played(tmp_path, lie="", stories=()):
         program.write_text(f"{head}\n{lie}\n\nLiar().serve()\n")
         program.chmod(0o755)
     results, _ = client_kit.check(str(program), stories, "", lambda _: None)
-    return {one.story: (one.ok, one.seen) for one in results}
+    return {result.story: (result.ok, result.seen) for result in results}
 
 
 @pytest.mark.cluster
 def test_the_driver_that_is_written_anew_passes_every_story(tmp_path):
-    found = played(tmp_path)
-    assert {story: seen for story, (ok, seen) in found.items() if ok is not True} == {}
-    assert list(found) == list(STORIES)
+    results = played(tmp_path)
+    assert {story: seen for story, (ok, seen) in results.items() if ok is not True} == {}
+    assert list(results) == list(STORIES)
 
 
 def first_lies():
@@ -109,8 +109,8 @@ def first_lies():
 @pytest.mark.parametrize(("stories", "lie"), first_lies())
 def test_a_liar_is_found_out(tmp_path, stories, lie):
     before = ("commit", "abort") if stories == ("read",) else ()  # so that there is something to read
-    found = played(tmp_path, lie, (*before, *stories))
-    assert [found[story][0] for story in stories] == [False] * len(stories), found
+    results = played(tmp_path, lie, (*before, *stories))
+    assert [results[story][0] for story in stories] == [False] * len(stories), results
 
 
 def test_a_story_that_there_is_not_is_named():

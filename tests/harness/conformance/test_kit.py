@@ -1,4 +1,4 @@
-"""What the kit refuses before it starts anything, its rows, and its exit codes."""
+"""Refusals of the kit before it starts anything, its rows, and its exit codes."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ def test_the_exit_code_is_that_of_the_worst_story(answers, code):
 
 def test_all_stories_of_a_fault_that_was_never_reached_are_reported_as_not_played():
     results = [StoryResult("interface", True, ""), StoryResult("options", True, "")]
-    assert [one.story for one in [*results, *missing_stories(results, None)]] == list(STORIES)
-    assert {one.ok for one in missing_stories(results, None)} == {None}
+    assert [result.story for result in [*results, *missing_stories(results, None)]] == list(STORIES)
+    assert {result.ok for result in missing_stories(results, None)} == {None}
     everything = [*results, *(StoryResult(story, True, "") for story in PLAYED[:-1])]
     died = StoryResult("harness died", True, "nothing left")
     assert missing_stories(everything, died) == [died]
@@ -94,8 +94,8 @@ def test_stories_can_be_chosen_and_an_unknown_one_lists_the_names(capsys):
     with pytest.raises(SystemExit) as left:
         main.main(["nemesis", "check", "pause", "--story", "effect", "--story", "efect"])
     assert left.value.code == 254
-    said = capsys.readouterr().err
-    assert 'unknown story "efect"; did you mean "effect"? There are: interface, options, inject, receipt, effect, heal' in said
+    errors = capsys.readouterr().err
+    assert 'unknown story "efect"; did you mean "effect"? There are: interface, options, inject, receipt, effect, heal' in errors
     with pytest.raises(SystemExit) as left:
         main.main(["nemesis", "check", "pause", "kill", "--cluster", "attic", "--story", "options"])
     assert left.value.code == 0
@@ -105,7 +105,7 @@ def test_stories_can_be_chosen_and_an_unknown_one_lists_the_names(capsys):
 def test_only_the_stories_that_are_wanted_are_played_and_reported():
     cluster = FakeCluster()
     results = list(Kit(cluster, Pause(), 7, stories=("heal", "dead node")).play())
-    assert [(one.story, one.ok) for one in results] == [("heal", True), ("dead node", True)]
+    assert [(result.story, result.ok) for result in results] == [("heal", True), ("dead node", True)]
     assert [verb for verb, _ in cluster.calls if verb in ("pause", "kill")] == ["pause", "kill"]
     assert list(Kit(FakeCluster(), Pause(), 7, stories=("harness died",)).play()) == []
 
@@ -116,8 +116,8 @@ def test_a_receipt_of_a_fault_that_hurt_only_some_of_its_targets_is_true(fault, 
     monkeypatch.setattr("fencepost.nemesis.pause.SEEN_WITHIN_S", 0)
     cluster = FakeCluster()
     cluster.stubborn.add("n2")
-    results = {one.story: one for one in Kit(cluster, fault, 7, stories=("inject", "receipt", "effect")).play()}
-    assert {name: one.ok for name, one in results.items()} == {"inject": True, "receipt": True, "effect": True}, results
+    results = {result.story: result for result in Kit(cluster, fault, 7, stories=("inject", "receipt", "effect")).play()}
+    assert {name: result.ok for name, result in results.items()} == {"inject": True, "receipt": True, "effect": True}, results
 
 
 def test_what_is_not_observable_is_counted_apart_and_is_no_success():
@@ -146,9 +146,9 @@ def test_a_bad_plug_in_ends_the_command_with_254(capsys):
     with pytest.raises(SystemExit) as left:
         main.main(["nemesis", "check", "my_faults:Stutter"])
     assert left.value.code == 254
-    said = capsys.readouterr().err
-    assert "Stutter must be a frozen dataclass" in said
-    assert "nothing was started" in said
+    errors = capsys.readouterr().err
+    assert "Stutter must be a frozen dataclass" in errors
+    assert "nothing was started" in errors
 
 
 def test_what_a_call_waits_for_is_done_meanwhile():

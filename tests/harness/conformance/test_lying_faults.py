@@ -68,33 +68,33 @@ def does_it_elsewhere(kind: str) -> Any:
 
 
 def effect(fault: Any, cluster: FakeCluster, bounds: Bounds = QUICK) -> Any:
-    (found,) = list(Kit(cluster, fault, 7, bounds, stories=("effect",)).play())
-    return found
+    (result,) = list(Kit(cluster, fault, 7, bounds, stories=("effect",)).play())
+    return result
 
 
 @pytest.mark.parametrize("kind", OURS)
 def test_an_honest_fault_is_seen_to_hurt(kind):
-    found = effect(honest(kind), cluster_for(kind))
+    result = effect(honest(kind), cluster_for(kind))
     if kind == "power-off":  # that unsynced records are gone shows nowhere
-        assert (found.ok, found.observable) == (None, False), found
-        assert "not observable: lose_unsynced n1" in found.seen
-        assert "process of n1: 4001 -> nothing" in found.seen
+        assert (result.ok, result.observable) == (None, False), result
+        assert "not observable: lose_unsynced n1" in result.seen
+        assert "process of n1: 4001 -> nothing" in result.seen
     else:
-        assert found.ok is True, found
+        assert result.ok is True, result
 
 
 # A fault that restarts brokers within inject, and says so, is honest; what has fenced a producer cannot be undone.
 @pytest.mark.parametrize("kind", [kind for kind in OURS if kind not in ("rolling-restart", "fence-producers")])
 def test_a_fault_that_undoes_everything_within_inject_is_rejected(kind):
-    found = effect(undoes_at_once(kind), cluster_for(kind))
-    assert found.ok is False, found
-    assert found.change
+    result = effect(undoes_at_once(kind), cluster_for(kind))
+    assert result.ok is False, result
+    assert result.change
 
 
 @pytest.mark.parametrize("kind", OURS)
 def test_a_fault_that_does_nothing_and_has_perfect_evidence_is_rejected(kind):
-    found = effect(does_it_elsewhere(kind), cluster_for(kind))
-    assert found.ok is False, found
+    result = effect(does_it_elsewhere(kind), cluster_for(kind))
+    assert result.ok is False, result
 
 
 def test_a_pause_that_a_thread_ends_is_rejected():
@@ -111,10 +111,10 @@ def test_a_pause_that_a_thread_ends_is_rejected():
         threading.Timer(0.05, thaw).start()
         return receipt
 
-    found = effect(lies(fault, inject), FakeCluster(), replace(QUICK, active_s=0.5))
+    result = effect(lies(fault, inject), FakeCluster(), replace(QUICK, active_s=0.5))
     assert over.wait(30)
-    assert found.ok is False, found
-    assert found.seen.startswith("0.5 s after inject, with the fault said to be active: ")
+    assert result.ok is False, result
+    assert result.seen.startswith("0.5 s after inject, with the fault said to be active: ")
 
 
 def test_a_restart_is_honest_when_its_evidence_has_the_new_process():
@@ -136,9 +136,9 @@ def test_a_restart_is_honest_when_its_evidence_has_the_new_process():
 
     Restart.inject = inject  # type: ignore[attr-defined]
     assert effect(Restart(), FakeCluster()).seen == "n1 runs as another process, 4006"
-    found = effect(Restart(honest=False), FakeCluster())
-    assert found.ok is False
-    assert "evidence says process of n1: nothing; the kit saw: 4006" in found.seen
+    result = effect(Restart(honest=False), FakeCluster())
+    assert result.ok is False
+    assert "evidence says process of n1: nothing; the kit saw: 4006" in result.seen
 
 
 def test_evidence_of_nodes_that_were_not_hurt_is_rejected():
@@ -150,9 +150,9 @@ def test_evidence_of_nodes_that_were_not_hurt_is_rejected():
         both = {"before": {"n1": "S", "n2": "S"}, "during": {"n1": "T", "n2": "T"}}
         return Receipt(role="random", targets=("n1", "n2"), evidence=both, effective=True)
 
-    found = effect(lies(fault, inject), FakeCluster())
-    assert found.ok is False
-    assert found.seen == "evidence says state of n2: frozen; the kit saw: not frozen"
+    result = effect(lies(fault, inject), FakeCluster())
+    assert result.ok is False
+    assert result.seen == "evidence says state of n2: frozen; the kit saw: not frozen"
 
 
 MEANT: list[tuple[str, Any, str]] = [
@@ -171,9 +171,9 @@ def test_a_change_that_is_in_force_and_too_small_to_matter_is_rejected(kind, do,
         do(cluster, [("n1", "n2"), ("n2", "n1")])
         return fault.inject(cluster_for(kind), rng)
 
-    found = effect(lies(fault, inject), FakeCluster())
-    assert found.ok is False
-    assert seen in found.seen
+    result = effect(lies(fault, inject), FakeCluster())
+    assert result.ok is False
+    assert seen in result.seen
 
 
 def test_a_broker_that_only_stopped_has_not_left():
@@ -185,9 +185,9 @@ def test_a_broker_that_only_stopped_has_not_left():
         cluster.stop(*receipt.targets)
         return receipt
 
-    found = effect(lies(fault, inject), cluster_for("membership"))
-    assert found.ok is False
-    assert found.seen == "evidence says data of n2: none; the kit saw: there"
+    result = effect(lies(fault, inject), cluster_for("membership"))
+    assert result.ok is False
+    assert result.seen == "evidence says data of n2: none; the kit saw: there"
 
 
 @pytest.mark.parametrize(
@@ -205,8 +205,8 @@ def test_a_second_node_that_is_named_and_spared_is_rejected(evidence, note, ok):
         shown = {"before": "S", "during": "T", **evidence}
         return Receipt(role="random", targets=("n1", "n3"), evidence=shown, effective=True, note=note)
 
-    found = effect(lies(honest("pause"), inject), FakeCluster())
-    assert (found.ok, "it names n3, to which nothing happened" in found.seen) == (ok, not ok)
+    result = effect(lies(honest("pause"), inject), FakeCluster())
+    assert (result.ok, "it names n3, to which nothing happened" in result.seen) == (ok, not ok)
 
 
 def test_a_pair_that_is_claimed_and_open_is_rejected():
@@ -217,9 +217,9 @@ def test_a_pair_that_is_claimed_and_open_is_rejected():
         cluster.undrop(receipt.pairs[:1])
         return receipt
 
-    found = effect(lies(fault, inject), FakeCluster())
-    assert found.ok is False
-    assert found.seen.endswith("is among its pairs, and gets through")
+    result = effect(lies(fault, inject), FakeCluster())
+    assert result.ok is False
+    assert result.seen.endswith("is among its pairs, and gets through")
 
 
 class Curious:
@@ -262,8 +262,8 @@ class OwnWays(Haunts):
 )
 def test_what_the_kit_cannot_observe_is_neither_passed_nor_failed(fault, what, monkeypatch):
     monkeypatch.setattr("fencepost.harness.conformance.stories.lacks", lambda *_: {})
-    found = effect(fault, HauntedCluster())
-    assert (found.ok, found.observable, found.seen) == (None, False, f"not observable: {what}")
+    result = effect(fault, HauntedCluster())
+    assert (result.ok, result.observable, result.seen) == (None, False, f"not observable: {what}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,8 +278,8 @@ class KillsByItself(OwnWays):
 
 
 def test_what_a_fault_does_by_itself_and_shows_is_seen():
-    found = effect(KillsByItself(), FakeCluster())
-    assert (found.ok, found.seen) == (True, "process of n1: 4001 -> nothing; state of n1: awake -> gone")
+    result = effect(KillsByItself(), FakeCluster())
+    assert (result.ok, result.seen) == (True, "process of n1: 4001 -> nothing; state of n1: awake -> gone")
 
 
 def test_every_call_that_hurts_shows_in_an_aspect_or_is_measured_or_is_known_to_be_unobservable():
@@ -300,9 +300,9 @@ def test_links_that_stay_bad_are_measured_after_healing(kind):
     def heal(self: Any, view: Any, receipt: Receipt) -> Receipt:
         return healed(receipt, {"after": receipt.evidence["before"]}, ())
 
-    (found,) = list(Kit(cluster, lies(fault, type(fault).inject, heal), 7, QUICK, stories=("heal",)).play())
-    assert found.ok is False
-    assert " still shows: " in found.seen
+    (result,) = list(Kit(cluster, lies(fault, type(fault).inject, heal), 7, QUICK, stories=("heal",)).play())
+    assert result.ok is False
+    assert " still shows: " in result.seen
 
 
 def test_a_heal_that_does_nothing_is_found_at_once_in_memory():
@@ -310,7 +310,7 @@ def test_a_heal_that_does_nothing_is_found_at_once_in_memory():
     cluster = FakeCluster()
     assert bounds_for(cluster).whole_s < 1 < Bounds().whole_s
     fault = lies(honest("pause"), type(honest("pause")).inject, lambda self, cluster, receipt: replace(receipt, healing={"a": 1}))
-    results = {one.story: one for one in Kit(cluster, fault, 7).play()}
+    results = {result.story: result for result in Kit(cluster, fault, 7).play()}
     assert results["heal"].ok is False
     assert isinstance(cluster, Pausable)
     assert cluster.whole()
@@ -338,5 +338,5 @@ class Patient:
 
 def test_the_waits_of_a_fault_take_no_time_in_memory():
     results = list(Kit(FakeCluster(), Patient(), 7, stories=("effect", "heal")).play())
-    assert [one.ok for one in results] == [True, True]
+    assert [result.ok for result in results] == [True, True]
     assert time.monotonic() - 1 < clock.monotonic() < time.monotonic() + 1  # outside, it is the machine's

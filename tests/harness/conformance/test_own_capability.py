@@ -153,7 +153,7 @@ def fake() -> FakeCluster:
 
 
 def played(fault, cluster=None):
-    return {one.story: one for one in Kit(cluster or fake(), fault, 7, QUICK).play()}
+    return {result.story: result for result in Kit(cluster or fake(), fault, 7, QUICK).play()}
 
 
 def liar(fault, inject=None, heal=None):
@@ -219,7 +219,7 @@ def test_a_snapshot_shows_what_calls_declare():
 def test_a_sound_fault_passes_every_story(fault, seen):
     stories = played(fault)
     assert tuple(stories) == ON_CLUSTER
-    assert [one for one in stories.values() if one.ok is not True] == []
+    assert [result for result in stories.values() if result.ok is not True] == []
     assert stories["effect"].seen == seen
 
 
@@ -292,8 +292,8 @@ def test_a_change_that_counts_nothing_is_no_effect():
     cluster = fake()
     cluster.stubborn |= {*cluster.brokers}
     boast = liar(DelayRequests(), lambda self, cluster, rng: replace(DelayRequests.inject(self, cluster, rng), effective=True))
-    found = played(boast, cluster)["effect"]
-    assert (found.ok, found.seen) == (False, "effective is True, but the kit sees nothing of delay_requests n2 (None)")
+    result = played(boast, cluster)["effect"]
+    assert (result.ok, result.seen) == (False, "effective is True, but the kit sees nothing of delay_requests n2 (None)")
 
 
 def leaves_it(self, cluster, rng):
@@ -306,7 +306,7 @@ def leaves_it(self, cluster, rng):
 
 def test_damage_of_an_inject_that_broke_off_is_found():
     stories = played(liar(StopCleaner(), leaves_it))
-    assert [story for story, one in stories.items() if one.ok is False] == ["broke off"]
+    assert [story for story, result in stories.items() if result.ok is False] == ["broke off"]
     assert stories["broke off"].seen == "cleaner was refused; after healing log cleaner of n1: running -> stopped"
 
 

@@ -1,4 +1,4 @@
-"""What the kit's side in the sandbox tells and logs holds no secrets."""
+"""The kit's side in the sandbox: its events and its log hold no secrets."""
 
 from __future__ import annotations
 

@@ -45,11 +45,11 @@ def played(fault, cluster=None, bounds=QUICK, **options):
             if cluster.pid(client) is None:
                 cluster.replace(client)
 
-    return {one.story: one for one in Kit(cluster, fault, 7, bounds, tend, **options).play()}
+    return {result.story: result for result in Kit(cluster, fault, 7, bounds, tend, **options).play()}
 
 
 def failed(stories):
-    return [story for story, one in stories.items() if one.ok is False]
+    return [story for story, result in stories.items() if result.ok is False]
 
 
 OURS = [kind for kind in registry.names("nemesis") if registry.load("nemesis", kind).__module__.startswith("fencepost.nemesis.")]
@@ -69,7 +69,7 @@ def test_every_fault_that_comes_with_fencepost_passes(kind, monkeypatch):
 
 def test_a_sound_fault_passes_every_story():
     stories = played(Pause())
-    assert [one.ok for one in stories.values()] == [True] * len(ON_CLUSTER)
+    assert [result.ok for result in stories.values()] == [True] * len(ON_CLUSTER)
     assert stories["effect"].seen == "state of n2: awake -> T"
     assert stories["dead node"].seen == "n2: effective false: n2 was dead already"
 
@@ -406,7 +406,7 @@ def test_a_fault_whose_capability_is_missing_is_unavailable_with_the_reason():
     cluster = FakeCluster()
     cluster.missing = {Partitionable: "no network namespaces here"}
     stories = played(Isolate(), cluster)
-    assert {one.ok for one in stories.values()} == {None}
+    assert {result.ok for result in stories.values()} == {None}
     assert stories["effect"].seen == "unavailable here, because no network namespaces here"
 
 

@@ -32,7 +32,7 @@ def no_waiting(monkeypatch):
 def played(fault, until="", cluster=None):
     """Story -> its result, up to but without `until`."""
     kit = Kit(cluster or FakeCluster(clients=3, groups=("g",)), fault, 7, QUICK)
-    return {one.story: one for one in takewhile(lambda one: one.story != until, kit.play())}
+    return {result.story: result for result in takewhile(lambda result: result.story != until, kit.play())}
 
 
 def fault_of(kind):
@@ -90,7 +90,7 @@ def test_a_fault_that_undoes_nothing_when_a_call_fails_is_rejected(kind, broke, 
     assert played(fault_of(kind))["broke off"].ok is True
     monkeypatch.setattr(f"{module}.undo_on_error", lambda undo: nullcontext())
     stories = played(fault_of(kind))
-    assert [story for story, one in stories.items() if one.ok is False] == ["broke off"]
+    assert [story for story, result in stories.items() if result.ok is False] == ["broke off"]
     assert f"{broke} was refused; after healing {left} goes on" in stories["broke off"].seen
 
 
@@ -144,7 +144,7 @@ class LeavesClock(ClockSkew):
 )
 def test_damage_that_a_failed_inject_leaves_is_found(fault, seen):
     stories = played(fault)
-    assert [story for story, one in stories.items() if one.ok is False] == ["broke off"], stories
+    assert [story for story, result in stories.items() if result.ok is False] == ["broke off"], stories
     assert seen in stories["broke off"].seen
 
 

@@ -92,15 +92,15 @@ def test_a_node_that_does_not_answer_yet_is_still_hurt():
 
 
 def test_a_budget_of_the_test_holds_for_a_single_fault_too():
-    one = Budget(nodes=1)
-    stage = Stage(planned(0, 1.0, "kill", count=2), budget=one)
+    single = Budget(nodes=1)
+    stage = Stage(planned(0, 1.0, "kill", count=2), budget=single)
     stage.play(until_s=2)
     assert stage.last()[0]["effective"] is True, "one died, and one was spared"
     assert "would be hurt at a time; 1 may be" in stage.last()[0]["note"]
     assert sum(stage.cluster.pid(node) is None for node in stage.cluster.brokers) == 1
     stage.play()
     assert stage.cluster.whole()
-    (line,) = Stage(planned(0, 1.0, "halves"), cluster=FakeCluster(brokers=5), budget=one).last_after_play()
+    (line,) = Stage(planned(0, 1.0, "halves"), cluster=FakeCluster(brokers=5), budget=single).last_after_play()
     assert (line["effective"], line["pairs"]) == (False, [])
     (line,) = Stage(planned(0, 1.0, "kill", target="all"), budget=Budget(keep_quorum=True)).last_after_play()
     assert "most of them must stay well" in line["note"]
@@ -127,7 +127,7 @@ def test_clients_and_their_links_cost_nothing():
     assert [line["effective"] for line in stage.last().values()] == [True, True, True]
 
 
-def test_a_quorum_of_separate_controllers_is_kept_as_well():
+def test_a_quorum_of_separate_controllers_stays_as_well():
     """One broker and one controller are a minority of each; a second controller is not."""
     cluster = FakeCluster(controllers=3)
     ledger = Ledger(cluster, Budget())

@@ -1,4 +1,4 @@
-"""When a program is taken to have processed its whole input."""
+"""The end of a program's work: it has processed its whole input, as far as the harness can see."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_group_that_does_not_catch_up_is_waited_for_no_longer_than_allowed():
     assert drained("g", {"in-0": 7}, program=IMPATIENT)[0] is False
 
 
-def test_a_group_is_asked_while_the_output_does_not_grow():
+def test_offsets_of_a_group_are_read_while_the_output_does_not_grow():
     assert drained("g", {"in-0": 8}, ends=[{"out-0": 5}, {"out-0": 6}, {"out-0": 6}]) == (True, 2)
 
 
@@ -79,10 +79,10 @@ def test_the_last_inputs_are_those_of_transactions_that_ended_ok(tmp_path):
 
 
 def statuses(folder, name, *tasks):
-    """What a conductor saw, one look after the other."""
+    """The history of a conductor that reads these states of the connector's tasks, in this order."""
     writer = HistoryWriter(folder / name, run="r", slot=3, node="c3", role="conductor", pid=1)
     for number, states in enumerate(tasks):
-        answer = {"connector": {"state": "RUNNING"}, "tasks": [{"id": at, "state": one} for at, one in enumerate(states)]}
+        answer = {"connector": {"state": "RUNNING"}, "tasks": [{"id": at, "state": state} for at, state in enumerate(states)]}
         writer.invoke(3, number, "rest", {"method": "GET", "path": "/connectors/source/status"})
         value = {"method": "GET", "path": "/connectors/source/status", "status": 200, "answer": answer}
         writer.complete(Outcome.OK, 3, number, "rest", value, errors=[])
@@ -107,7 +107,7 @@ def test_a_program_is_not_done_while_a_task_stands_still():
     """Its output does not grow either."""
     seen = [True, True, False]
     admin = Admin([], [{"out-0": 5}])
-    found = Draining(PROGRAM, "", {"in-0": 7}, ["out-0"], lambda: admin, lambda: None, lambda: seen.pop(0)).wait()
-    assert (found[0], seen) == (True, [])
+    patient = Draining(PROGRAM, "", {"in-0": 7}, ["out-0"], lambda: admin, lambda: None, lambda: seen.pop(0)).wait()
+    assert (patient[0], seen) == (True, [])
     impatient = Draining(IMPATIENT, "", {"in-0": 7}, ["out-0"], lambda: admin, lambda: None, lambda: True).wait()
     assert (impatient[0], impatient[1]["drained"]) == (False, False)

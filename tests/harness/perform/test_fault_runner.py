@@ -237,8 +237,8 @@ def test_a_fault_that_returns_no_receipt_has_a_note_that_says_so():
 
 def test_healing_adds_to_the_receipt_and_loses_nothing():
     """A heal that returns a bare receipt does not wipe out targets and evidence."""
-    told = Receipt(role="leader", targets=("n1",), evidence={"before": 1}, effective=True)
-    stage = Stage(planned(0, 1.0), make=fault(lambda *_: told, lambda *_: Receipt(healing={"after": 2})))
+    injected = Receipt(role="leader", targets=("n1",), evidence={"before": 1}, effective=True)
+    stage = Stage(planned(0, 1.0), make=fault(lambda *_: injected, lambda *_: Receipt(healing={"after": 2})))
     stage.play()
     line = stage.last()[0]
     assert (line["role"], line["targets"], line["evidence"], line["healing"]) == ("leader", ["n1"], {"before": 1}, {"after": 2})
@@ -274,21 +274,21 @@ def test_a_fault_has_struck_from_the_first_of_its_calls_that_hurt(strike, struck
 STRUCK_NS, HEALED_NS = 101_000_000_000, 105_000_000_000  # by the clock of the stage
 
 
-@pytest.mark.parametrize(("injected_ns", "healed_ns", "kept"), [
+@pytest.mark.parametrize(("injected_ns", "healed_ns", "recorded"), [
     (STRUCK_NS, 103_000_000_000, (STRUCK_NS, 103_000_000_000)),
     (5, 6, (STRUCK_NS, HEALED_NS)),
     (HEALED_NS, 1 << 62, (STRUCK_NS, HEALED_NS)),
     (-1, "soon", (STRUCK_NS, HEALED_NS)),
     (1.5, STRUCK_NS - 1, (STRUCK_NS, HEALED_NS)),
 ])  # fmt: skip
-def test_times_in_a_faults_own_receipt_are_kept_where_they_can_be(injected_ns, healed_ns, kept):
+def test_times_in_a_faults_own_receipt_are_recorded_where_they_are_possible(injected_ns, healed_ns, recorded):
     """A fault whose receipt says otherwise would have others blamed for what it did."""
     inject, heal = (lambda *_: Receipt(injected_ns=injected_ns)), (lambda _, r: replace(r, healed_ns=healed_ns))
     stage = Stage(planned(0, 1.0), make=fault(inject, heal))
     stage.play()
     line = stage.last()[0]
-    assert (line["injected_ns"], line["healed_ns"]) == kept
-    assert (f"healed_ns ({healed_ns}) is no moment" in line["note"]) == (healed_ns != kept[1])
+    assert (line["injected_ns"], line["healed_ns"]) == recorded
+    assert (f"healed_ns ({healed_ns}) is no moment" in line["note"]) == (healed_ns != recorded[1])
 
 
 def test_each_injection_draws_from_its_own_seed():
@@ -324,7 +324,7 @@ def test_a_fault_that_mends_links_during_injection_leaves_other_faults_cuts():
         cluster=cluster,
     )
     stage.play(until_s=5)
-    assert [(one["n1", "n2"], one["n1", "c0"]) for one in open_between] == [(False, True)] * 2
+    assert [(arrived["n1", "n2"], arrived["n1", "c0"]) for arrived in open_between] == [(False, True)] * 2
     stage.play()
     assert cluster.whole()
 

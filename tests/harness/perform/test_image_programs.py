@@ -71,7 +71,7 @@ def test_an_image_starts_with_the_variables_of_fencepost_and_none_of_this_machin
     assert program.wait(10) == 3
 
 
-def test_it_is_asked_to_end_and_killed_when_it_does_not(tmp_path):
+def test_it_gets_sigterm_and_is_killed_when_it_does_not_end(tmp_path):
     cluster = Docker()
     program = joined(cluster, tmp_path)
     program.start({})
@@ -85,7 +85,7 @@ def test_it_is_asked_to_end_and_killed_when_it_does_not(tmp_path):
     assert (program.wait(10), cluster.signals[1:]) == (137, [("c2", "SIGKILL")])
 
 
-def test_what_cannot_be_started_is_told(tmp_path, monkeypatch):
+def test_an_image_that_cannot_be_started_is_answered_with_the_reason(tmp_path, monkeypatch):
     assert joined(Docker("there is no image mine:1"), tmp_path).start({}) == "there is no image mine:1"
     assert "on a cluster in Docker" in joined(object(), tmp_path).start({})
     monkeypatch.setattr(remote_program, "STARTED_S", 0.01)

@@ -29,7 +29,7 @@ class Control:
 
 
 def lives(tmp_path, code, stop_after=None):
-    """What an instance of a Python program reports; it is stopped with its so manieth report."""
+    """The reports and endings of an instance of a Python program; it is stopped after `stop_after` reports."""
     reports, control = [], Control()
     (tmp_path / "logs" / "c2").mkdir(parents=True)
 
@@ -54,8 +54,8 @@ def _quick(monkeypatch):
 
 def test_the_environment_says_where_everything_is_and_holds_no_variable_of_a_secret(monkeypatch):
     monkeypatch.setenv("PASSWORD_OF_IT", "hidden-here")
-    found = environment({**PLAN, "connection": {"sasl.password": "env:PASSWORD_OF_IT"}}, PROGRAM, 2, Path("/run/data/c2"))
-    assert {name: found.get(name) for name in NAMES} == {
+    variables = environment({**PLAN, "connection": {"sasl.password": "env:PASSWORD_OF_IT"}}, PROGRAM, 2, Path("/run/data/c2"))
+    assert {name: variables.get(name) for name in NAMES} == {
         "FENCEPOST_BOOTSTRAP": "10.0.0.1:9092",
         "FENCEPOST_CONNECTION": '{"sasl.password": "hidden-here"}',
         "FENCEPOST_INPUT": "in",
@@ -65,7 +65,7 @@ def test_the_environment_says_where_everything_is_and_holds_no_variable_of_a_sec
         "FENCEPOST_DIRECTORY": "/run/data/c2",
         "FENCEPOST_TRANSACTIONAL_ID": "fp-ab12-2",
     }
-    assert "PASSWORD_OF_IT" not in found
+    assert "PASSWORD_OF_IT" not in variables
 
 
 def test_the_group_is_the_environments_or_one_of_its_own_or_unknown():
@@ -79,7 +79,7 @@ def test_the_group_is_the_environments_or_one_of_its_own_or_unknown():
 def test_a_program_that_ends_at_once_again_and_again_is_an_error_with_its_last_lines(tmp_path):
     frames = "\\tat org.Client.start(Client.java:12)\\n\\t... 7 more"
     reports, endings = lives(tmp_path, f"import sys; print('no such topic\\\\n{frames}'); sys.exit(3)")
-    (broken,) = [one["broken"] for one in reports if "broken" in one]
+    (broken,) = [report["broken"] for report in reports if "broken" in report]
     assert "ends at once again and again: exit 3: no such topic" in broken
     assert len(endings) == instance.MOST_SHORT
 
@@ -90,7 +90,7 @@ def test_a_command_that_is_not_there_is_an_error_at_once(tmp_path):
     assert len(endings) == 1
 
 
-def test_an_instance_is_ready_when_it_has_lived_for_a_while_and_ends_when_asked(tmp_path):
+def test_an_instance_is_ready_when_it_has_lived_for_a_while_and_ends_when_stopped(tmp_path):
     reports, endings = lives(tmp_path, "import time; time.sleep(60)", stop_after=2)
     assert reports == [{"ready": True}]
     assert endings == ["signal 15"]
@@ -98,7 +98,7 @@ def test_an_instance_is_ready_when_it_has_lived_for_a_while_and_ends_when_asked(
 
 def test_a_program_that_ends_is_started_again_with_a_note(tmp_path):
     reports, endings = lives(tmp_path, "print('bye')", stop_after=5)
-    notes = [one["note"] for one in reports if "note" in one]
+    notes = [report["note"] for report in reports if "note" in report]
     assert len(notes) >= 2
     assert notes[0].startswith("instance c2 ended (exit 0: bye (")
     assert len(endings) >= len(notes)

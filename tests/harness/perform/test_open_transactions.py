@@ -1,4 +1,4 @@
-"""Who is inside a transaction, as the histories say."""
+"""The workers that are inside a transaction, as the histories say."""
 
 from fencepost.harness.api import Outcome
 from fencepost.harness.history.writer import HistoryWriter

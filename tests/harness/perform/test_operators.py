@@ -1,4 +1,4 @@
-"""What workers have done from outside: asked over two pipes, one after the other, healed and recorded like planned faults."""
+"""Requests of workers over two pipes: done one after the other, healed and recorded like planned faults."""
 
 from __future__ import annotations
 
@@ -112,11 +112,11 @@ def test_a_transaction_that_is_not_open_or_may_not_have_been_ended_is_unknown(st
 
 def test_without_an_answer_nothing_is_known(monkeypatch):
     monkeypatch.setattr(operators, "ANSWER_S", 0.01)
-    asked = []
-    operator = RemoteOperator(asked.append, lambda: "tx-0")
+    requests = []
+    operator = RemoteOperator(requests.append, lambda: "tx-0")
     assert not operator.reserve()
     assert operator.finish(commit=True) is Outcome.INFO
-    assert [one["operate"]["do"] for one in asked] == ["reserve", "finish"]
+    assert [request["operate"]["do"] for request in requests] == ["reserve", "finish"]
 
 
 def test_a_topic_is_made_and_deleted_and_none_of_the_workloads_can_be(stage):

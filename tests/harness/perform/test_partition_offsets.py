@@ -27,7 +27,7 @@ class Kafka:
         return dict.fromkeys(names, self.end - 1)
 
 
-def test_each_cluster_is_asked_for_its_own_partitions():
+def test_each_partition_is_looked_up_at_its_own_cluster():
     offsets = PartitionOffsets(Kafka(5, Kafka(70)), PLAN)
     assert offsets.all == ["in-0", "in-1", "out-0"]
     assert (offsets.at(""), offsets.at("second")) == (["out-0"], ["in-0", "in-1"])
@@ -43,7 +43,7 @@ def test_a_role_reads_the_topics_of_its_cluster():
 
 
 def test_each_cluster_with_topics_is_read_back_at_both_levels():
-    finals = [(one.cluster, one.isolation.value) for one in roles_of(Mirror(source_cluster="second")) if one.name == "final"]
+    finals = [(role.cluster, role.isolation.value) for role in roles_of(Mirror(source_cluster="second")) if role.name == "final"]
     levels = ("read_committed", "read_uncommitted")
     assert finals == [(cluster, level) for cluster in ("", "second") for level in levels]
-    assert [one.cluster for one in roles_of(Mirror()) if one.name == "final"] == ["", ""]
+    assert [role.cluster for role in roles_of(Mirror()) if role.name == "final"] == ["", ""]

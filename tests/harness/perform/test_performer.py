@@ -95,14 +95,14 @@ def test_a_secret_of_the_clients_alone_is_taken_out_of_everything_and_a_fault_th
 
 
 def test_without_that_secret_nothing_starts(tmp_path):
-    told = perform(tmp_path, SEC="")
-    assert told["kind"] == "CampaignError"
-    assert told["text"] == "sasl.password = env:SEC: the environment variable SEC is empty"
+    event = perform(tmp_path, SEC="")
+    assert event["kind"] == "CampaignError"
+    assert event["text"] == "sasl.password = env:SEC: the environment variable SEC is empty"
     assert not (tmp_path / "logs" / "c0").exists()
 
 
 def test_members_of_a_group_are_instances_and_spares_do_not_run_from_the_start():
-    """Who only asks for the group's offsets is none."""
+    """A reader that only looks up the group's offsets is none."""
     member = Member(group="g")
     roles = [
         Writer(transactional=True),
@@ -114,7 +114,7 @@ def test_members_of_a_group_are_instances_and_spares_do_not_run_from_the_start()
 
 
 def test_workers_are_tended_until_every_fault_is_healed():
-    """Who a fault has retired is started again by the pool, for which healing waits."""
+    """An instance that a fault has retired is started again by the pool, for which healing waits."""
     tended, healed = threading.Event(), []
     performer = SimpleNamespace(_supervise=lambda *_: tended.set())
     runner = SimpleNamespace(stop=lambda: healed.append(tended.wait(60)))

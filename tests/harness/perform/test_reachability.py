@@ -61,7 +61,7 @@ def test_a_pair_that_stays_closed_is_named():
     assert line["note"] == "nothing crosses n1>n2 after healing"
 
 
-def test_a_refused_fault_is_told_nothing_of_pairs_that_others_cut():
+def test_the_receipt_of_a_refused_fault_has_nothing_of_pairs_that_others_cut():
     """It hurt nothing, so it is over at once; nobody looks whether it was healed."""
     cluster = FakeCluster()
     schedule = planned(0, 1.0, "isolate", lasts_s=20, target="broker:n2"), planned(1, 3.0, lane="b", target="broker:n3")
@@ -102,7 +102,7 @@ def test_a_pair_that_another_fault_mends_while_all_pairs_are_probed_is_none_of_t
 
 
 def test_pairs_of_a_node_that_another_fault_killed_are_none_of_this_ones_doing():
-    """Where a node's network goes with it (a container), nothing crosses to a dead one."""
+    """The network of a container goes with it, so nothing crosses to a dead node."""
     cluster = FakeCluster()
     probe = cluster.probe
     cluster.probe = lambda pairs: {
@@ -117,15 +117,15 @@ def test_pairs_of_a_node_that_another_fault_killed_are_none_of_this_ones_doing()
 def test_a_late_datagram_closes_nothing():
     """A pair that the second look finds open is open."""
     cluster = FakeCluster()
-    probe, asked = cluster.probe, []
+    probe, probed = cluster.probe, []
 
     def late(wanted):
-        asked.append(len(wanted))
-        return {pair: arrived and len(asked) > 1 for pair, arrived in probe(wanted).items()}
+        probed.append(len(wanted))
+        return {pair: arrived and len(probed) > 1 for pair, arrived in probe(wanted).items()}
 
     cluster.probe = late
     assert probe_pairs(cluster).closed == ()
-    assert asked == [20, 20]
+    assert probed == [20, 20]
 
 
 def test_without_networks_the_receipt_has_no_reach():

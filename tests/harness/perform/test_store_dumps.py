@@ -62,14 +62,14 @@ class Program:
 
 
 def recorded(tmp_path, answers, cluster=None):
-    """What yields of problems, and the completed lines."""
+    """The problems that `record` yields, and the completed lines."""
     programs = {node: Program(tmp_path / node, answer) for node, answer in answers.items()}
     now = itertools.count(step=0.25)
     dumps = StoreDumps(
         Cluster() if cluster is None else cluster,
         {"counts": "g-counts-changelog"},
-        {node: one.directory for node, one in programs.items()},
-        lambda: [one.look() for one in programs.values()],
+        {node: program.directory for node, program in programs.items()},
+        lambda: [program.look() for program in programs.values()],
         clock=lambda: next(now),
         sleep=lambda seconds: None,
     )
@@ -77,14 +77,14 @@ def recorded(tmp_path, answers, cluster=None):
     numbers = itertools.count()
     problems = list(dumps.record(entry, writer, lambda: next(numbers)))
     lines = [json.loads(line) for line in (tmp_path / "harness.jsonl").read_text().splitlines()[1:]]
-    return problems, [(one["type"], one["value"]) for one in lines if one["type"] != "invoke"]
+    return problems, [(line["type"], line["value"]) for line in lines if line["type"] != "invoke"]
 
 
 def test_each_copy_is_recorded_with_its_keys(tmp_path):
     problems, lines = recorded(tmp_path, {"c2": text()})
-    nobody = [None] * 4
-    active = [[0, *nobody, "active", "counts", 7], [1, *nobody, "stored", "61", 4]]
-    standby = [[0, *nobody, "standby", "counts", 4], [1, *nobody, "stored", "00ff", 1]]
+    no_producer = [None] * 4
+    active = [[0, *no_producer, "active", "counts", 7], [1, *no_producer, "stored", "61", 4]]
+    standby = [[0, *no_producer, "standby", "counts", 4], [1, *no_producer, "stored", "00ff", 1]]
     assert lines == [
         ("ok", [["entries", "c2:g-counts-changelog-0", active]]),
         ("ok", [["entries", "c2:g-counts-changelog-1", standby]]),
@@ -114,7 +114,7 @@ def test_changelogs_that_do_not_rest_are_not_compared(tmp_path, cluster):
     assert problems == ["the state stores of instance c2 are not compared: the changelogs did not come to rest"]
 
 
-def test_where_no_changelog_can_be_read_nobody_is_asked(tmp_path):
+def test_where_no_changelog_can_be_read_no_dump_is_requested(tmp_path):
     problems, _ = recorded(tmp_path, {"c2": text()}, object())
     assert "the changelogs of this cluster cannot be read" in problems[0]
 
@@ -124,11 +124,11 @@ def test_a_copy_without_position_says_so():
 
 
 @pytest.mark.parametrize(
-    ("role", "said", "position"),
+    ("role", "fields", "position"),
     [("active", {}, 9), ("standby", {}, -1), ("active", {"position": -1}, -1), ("active", {"position": 8}, 8)],
 )
-def test_an_active_copy_that_says_nothing_reaches_to_the_end_of_its_changelog(tmp_path, role, said, position):
-    _, lines = recorded(tmp_path, {"c2": text([{"store": "counts", "partition": 0, "role": role, **said}])})
+def test_an_active_copy_that_says_nothing_reaches_to_the_end_of_its_changelog(tmp_path, role, fields, position):
+    _, lines = recorded(tmp_path, {"c2": text([{"store": "counts", "partition": 0, "role": role, **fields}])})
     assert lines[0][1][0][2][0][-1] == position
 
 

@@ -28,8 +28,8 @@ def row(offset, head, kind="record"):
 def test_every_brokers_records_are_in_the_table_with_their_identities(tmp_path):
     mine, others = row(5, "r|3|4|0|t-0|commit|..."), row(6, "other|3|4|0|t-0|commit|...")
     assert list(write_stored(Logs(n2=[mine], n1=[mine, others, row(7, None, "COMMIT")]), "r", tmp_path)) == []
-    found = pq.read_table(tmp_path / RunFile.STORED).to_pylist()
-    assert [(one["offset"], one["node"], one["v"]) for one in found] == [
+    rows = pq.read_table(tmp_path / RunFile.STORED).to_pylist()
+    assert [(stored["offset"], stored["node"], stored["v"]) for stored in rows] == [
         (5, "n1", record_id(3, 4, 0)),
         (5, "n2", record_id(3, 4, 0)),
         (6, "n1", None),
@@ -37,7 +37,7 @@ def test_every_brokers_records_are_in_the_table_with_their_identities(tmp_path):
     ]
 
 
-def test_a_log_that_cannot_be_read_is_said_and_the_others_are_evidence(tmp_path):
+def test_a_log_that_cannot_be_read_is_noted_and_the_others_are_evidence(tmp_path):
     notes = list(write_stored(Logs(n1=[row(5, "r|3|4|0|t-0|commit|")]), "r", tmp_path))
     assert notes == ["what n2 stored is not kept as evidence: the log segments of n2 could not be read: gone"]
     assert pq.read_metadata(tmp_path / RunFile.STORED).num_rows == 1

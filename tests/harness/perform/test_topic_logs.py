@@ -1,4 +1,4 @@
-"""What the leaders' logs hold of a connector, as it is recorded at the end of a run."""
+"""The leaders' logs of a connector, as they are recorded at the end of a run."""
 
 import itertools
 import json
@@ -33,8 +33,8 @@ class Cluster:
         return [record(0), record(1, value=b"other"), record(2, "COMMIT")]
 
 
-def of_source(one):
-    return LogEntry("record", "a", 3) if one.value == b"x" else None
+def of_source(log_record):
+    return LogEntry("record", "a", 3) if log_record.value == b"x" else None
 
 
 def recorded(tmp_path, cluster, entry=of_source, topics=("t", "absent")):
@@ -42,7 +42,7 @@ def recorded(tmp_path, cluster, entry=of_source, topics=("t", "absent")):
     numbers = itertools.count()
     problems = list(record_logs(cluster, topics, entry, writer, lambda: next(numbers)))
     lines = [json.loads(line) for line in (tmp_path / "harness.jsonl").read_text().splitlines()[1:]]
-    return problems, [(one["type"], one["value"]) for one in lines if one["type"] != "invoke"]
+    return problems, [(line["type"], line["value"]) for line in lines if line["type"] != "invoke"]
 
 
 def test_every_record_of_interest_and_every_marker_is_recorded(tmp_path):
@@ -53,7 +53,7 @@ def test_every_record_of_interest_and_every_marker_is_recorded(tmp_path):
 
 
 def test_an_entry_may_be_about_another_producer_than_the_one_that_wrote_it(tmp_path):
-    def of_coordinator(one):
+    def of_coordinator(_):
         return LogEntry("initialised", "id", 6000, (40, 5))
 
     assert recorded(tmp_path, Cluster(), of_coordinator)[1][0][1][0][2][0] == [0, 1000, 40, 5, True, "initialised", "id", 6000]
@@ -74,7 +74,7 @@ def test_logs_of_the_second_cluster_are_read_there_and_named_so(tmp_path):
     assert [value[0][1] for _, value in lines] == ["second/t-0", "t-0", "t-1"]
 
 
-def test_a_topic_whose_partitions_nobody_knows_is_a_log_that_was_not_read(tmp_path):
+def test_a_topic_whose_partitions_are_unknown_is_a_log_that_was_not_read(tmp_path):
     problems, lines = recorded(tmp_path, Cluster(), topics=("second/t",))
     assert lines == [("info", [["entries", "second/t-0", []]])]
     assert problems == ["nobody knows the partitions of second/t: this test has no second Kafka cluster"]

@@ -24,10 +24,10 @@ class Cluster:
     """Gives one answer after the other; the last one for ever."""
 
     def __init__(self, *answers):
-        self.answers, self.asked = list(answers), []
+        self.answers, self.requests = list(answers), []
 
     def transaction_listing(self, partitions):
-        self.asked.append(list(partitions))
+        self.requests.append(list(partitions))
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
             raise answer
@@ -53,7 +53,7 @@ def test_of_transactions_that_are_over_only_those_with_something_open_are_record
     looks(TransactionListing(coordinated=(ONGOING, OVER), opened=(OPEN,))).ask(["t-0"], lambda: 0)
     (line,) = looks.recorded()
     assert (line["type"], line["f"], line["process"]) == ("ok", "list-transactions", -1)
-    assert [one["transactional_id"] for one in line["value"]["transactions"]] == ["id", "other"]
+    assert [transaction["transactional_id"] for transaction in line["value"]["transactions"]] == ["id", "other"]
     assert line["value"]["open"] == [{"partition": "t-0", "producer_id": 8, "epoch": 0, "offset": 5}]
     looks(TransactionListing(coordinated=(OVER,), opened=())).ask(["t-0"], lambda: 0)
     assert looks.recorded()[-1]["value"]["transactions"] == []
@@ -80,7 +80,7 @@ def test_it_asks_until_nothing_is_open(looks):
     busy = TransactionListing(coordinated=(ONGOING,), opened=())
     made = looks(busy, TransactionListing(coordinated=(), opened=(), silent=("t-0",)), NONE)
     assert made.ask_until_none(0, 1 << 62)
-    assert len(made.cluster.asked) == 3
+    assert len(made.cluster.requests) == 3
     assert not looks(busy).ask_until_none(0, 0)
 
 
@@ -89,7 +89,7 @@ def test_a_thread_asks_until_it_is_stopped(looks):
     thread = made.ask_through(lambda: 0)
     made.stop(thread)
     assert not thread.is_alive()
-    assert made.cluster.asked[0] == [f"t-{n}" for n in range(200)]
+    assert made.cluster.requests[0] == [f"t-{n}" for n in range(200)]
 
 
 def test_an_error_that_no_answer_explains_ends_the_questions_and_is_recorded(looks):
@@ -110,12 +110,12 @@ def test_a_history_that_cannot_be_written_ends_the_questions_too(looks):
     assert "Bad file descriptor" in made.problem
 
 
-def test_many_partitions_are_asked_for_in_turn():
+def test_many_partitions_take_turns():
     assert [len(some) for some in itertools.islice(slices([f"t-{n}" for n in range(250)]), 3)] == [200, 50, 200]
     assert next(slices([])) == []
 
 
-def test_clusters_say_whether_they_can_be_asked():
+def test_a_cluster_shows_by_its_class_that_it_can_list_transactions():
     from fencepost.clusters.kafka.cluster import KafkaCluster
     from fencepost.clusters.redpanda.cluster import RedpandaCluster
 

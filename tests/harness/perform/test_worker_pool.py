@@ -1,4 +1,4 @@
-"""The pool of workers: who ends as asked is not replaced."""
+"""The pool of workers: a worker that ends by request is not replaced."""
 
 import subprocess
 import sys
@@ -33,7 +33,7 @@ class OneHost:
         return self.started[-1]
 
 
-def test_after_the_stop_nobody_is_replaced_and_before_it_everybody(tmp_path):
+def test_after_the_stop_no_worker_is_replaced_and_before_it_every_one(tmp_path):
     """A replacement would write while the final readers read."""
     cluster, notes = OneHost(), []
     pool = WorkerPool(cluster, tmp_path, 2, notes.append)
@@ -44,7 +44,7 @@ def test_after_the_stop_nobody_is_replaced_and_before_it_everybody(tmp_path):
     assert (pool.replaced, len(cluster.started)) == (1, 3)
     pool.stop(30.0)
     pool.tend()
-    assert [one.poll() is not None for one in cluster.started] == [True] * 3
+    assert [worker.poll() is not None for worker in cluster.started] == [True] * 3
     assert (pool.replaced, len(cluster.started)) == (1, 3)
     assert notes == ["worker 0 is gone (exit -9); replaced"]
 
@@ -58,11 +58,11 @@ class Scaled(OneHost, RunningInstances):
         self.note_instances(states)
 
     def running(self):
-        return [number for number, one in enumerate(self.started) if one.poll() is None]
+        return [number for number, worker in enumerate(self.started) if worker.poll() is None]
 
 
 def tended(pool, condition):
-    """Whether a condition comes true while the pool is tended."""
+    """Tend the pool until a condition holds; returns whether it does."""
     deadline = time.monotonic() + 30
     while not (holds := condition()) and time.monotonic() < deadline:
         pool.tend()
@@ -70,7 +70,7 @@ def tended(pool, condition):
     return holds
 
 
-def test_a_retired_instance_ends_as_asked_and_runs_again_when_it_is_recalled(tmp_path):
+def test_a_retired_instance_ends_and_runs_again_when_it_is_recalled(tmp_path):
     cluster, notes = Scaled({"c0": True, "c1": True}), []
     pool = WorkerPool(cluster, tmp_path, 2, notes.append)
     pool.start([0, 1])
@@ -84,7 +84,7 @@ def test_a_retired_instance_ends_as_asked_and_runs_again_when_it_is_recalled(tmp
     assert cluster.running() == []
 
 
-def test_a_spare_is_started_when_it_is_recalled_and_nobody_after_the_stop(tmp_path):
+def test_a_spare_is_started_when_it_is_recalled_and_not_after_the_stop(tmp_path):
     cluster = Scaled({"c0": True, "c1": False})
     announced = []
     pool = WorkerPool(cluster, tmp_path, 2, lambda _: None, announced.extend)
@@ -102,7 +102,7 @@ def test_a_spare_is_started_when_it_is_recalled_and_nobody_after_the_stop(tmp_pa
     assert cluster.running() == []
 
 
-def test_a_worker_that_goes_on_is_told_that_the_workload_is_over_and_so_is_its_replacement(tmp_path):
+def test_a_worker_that_goes_on_learns_that_the_workload_is_over_and_so_does_its_replacement(tmp_path):
     cluster = OneHost()
     pool = WorkerPool(cluster, tmp_path, 2, lambda _: None)
     pool.start([0, 1])
