@@ -16,7 +16,7 @@ def replicas(cluster: Any) -> dict[str, tuple[str, ...]]:
 
 
 def order_of_replicas(cluster: Any) -> dict[str, tuple[str, ...]]:
-    """The nodes that hold each partition, the preferred leader first; without partitions on nodes that nobody knows."""
+    """The nodes that hold each partition, the preferred leader first; without partitions on unknown nodes."""
     return {name: place.replicas for name, place in _placements(cluster).items() if all(place.replicas)}
 
 
@@ -36,7 +36,7 @@ def service(cluster: Any) -> dict[str, str]:
 def levels(features: Iterable[Mapping[str, int]]) -> dict[str, str]:
     """Feature -> its level; all levels where brokers differ. features: what each broker has."""
     brokers = list(features)
-    different = {name: {one.get(name, 0) for one in brokers} for name in {name for one in brokers for name in one}}
+    different = {name: {known.get(name, 0) for known in brokers} for name in {name for known in brokers for name in known}}
     return {name: " ".join(map(str, sorted(some))) for name, some in different.items()}
 
 

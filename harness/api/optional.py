@@ -46,7 +46,7 @@ class ReadsBack(Protocol):
         """The topics; `second/NAME`: of the second Kafka cluster."""
 
     def entry(self, record: LogRecord, place: str) -> LogEntry | None:
-        """What a record of these topics is; None: of no interest."""
+        """The meaning of a record of these topics; None: of no interest."""
 
 
 @runtime_checkable
@@ -250,8 +250,8 @@ OPTIONAL: Mapping[str, tuple[type, ...]] = {
 @lru_cache
 def names_of(protocol: type) -> tuple[str, ...]:
     """The members of an optional protocol."""
-    members = {name: one for name, one in vars(protocol).items() if not name.startswith("_")}
-    return tuple(name for name, one in members.items() if inspect.isfunction(one) or isinstance(one, property))
+    members = {name: member for name, member in vars(protocol).items() if not name.startswith("_")}
+    return tuple(name for name, member in members.items() if inspect.isfunction(member) or isinstance(member, property))
 
 
 @lru_cache
