@@ -1,4 +1,4 @@
-"""States of a cluster that calls of `Admin` tell: of partitions, topics, brokers, features and transactional ids."""
+"""States of a cluster as calls of `Admin` show them: of partitions, topics, brokers, features and transactional ids."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def order_of_replicas(cluster: Any) -> dict[str, tuple[str, ...]]:
 
 
 def _placements(cluster: Any) -> dict[str, Any]:
-    """Of the workload's partitions, and of Kafka's own where the cluster is not shared with strangers."""
+    """Placements of the workload's partitions, and of Kafka's own where the cluster is not shared with strangers."""
     shared = getattr(cluster, "only_clients", "")
     places = cluster.admin().placements(cluster.topics if shared else None)
     return {name: place for name, place in places.items() if name in cluster.topics or name.startswith("__")}
@@ -45,7 +45,7 @@ def features(answer: Mapping[str, Mapping[str, int]]) -> dict[str, str]:
 
 
 def producer_epoch(state: Any) -> tuple[str, str]:
-    """Producer id and epoch of a transactional id; -1 where the coordinator knows nothing of it."""
+    """Producer id and epoch of a transactional id; -1 where the coordinator does not know it."""
     return (str(state.producer_id), str(state.epoch)) if state else ("-1", "-1")
 
 

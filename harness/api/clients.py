@@ -213,7 +213,7 @@ class Client(Protocol):
         """The present group metadata of the consumer."""
 
     def memberless_group(self) -> GroupMetadata:
-        """Group metadata with the group's name alone: offsets that are added with it fence nobody (before KIP-447)."""
+        """Group metadata with the group's name alone: offsets that are added with it fence no member (as before KIP-447)."""
 
     def poll(self, timeout_s: float, limit: int = 1000) -> list[Polled]: ...
     def ends(self) -> Mapping[str, int]:
@@ -230,7 +230,7 @@ class DriverFamily(Protocol):
     """Plug-in `fencepost.driver`: a client library of which any released version runs as a driver (docs/client-drivers.md).
 
     Made without arguments. What is downloaded and what is built lies in a cache, complete or absent; the harness sees to that, to
-    locks, checksums and leftovers, and gives empty directories to fill. Both raise HarnessError that says what to do.
+    locks, checksums and leftovers, and gives empty directories to fill. Both raise HarnessError with the remedy.
 
     default: the version where none is named.
     versions: the versions that there are, in words.
@@ -249,7 +249,7 @@ class DriverFamily(Protocol):
         """
 
     def sources(self) -> Sequence[Path]:
-        """The files of the driver itself: when they change, `build` is asked again."""
+        """The files of the driver itself: when they change, `build` is called again."""
 
     def download(self, version: str, directory: Path, progress: Callable[[str], None]) -> None:
         """Fetch the library, and all that `build` and `command` need of the network, into a directory."""

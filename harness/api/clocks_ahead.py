@@ -35,7 +35,7 @@ class ClockAhead:
 
 
 def clocks_ahead(receipts: Iterable[Mapping[str, Any]]) -> list[ClockAhead]:
-    """The clocks that faults have set ahead; what is no such evidence is left out."""
+    """The clocks that faults have set ahead; other evidence is left out."""
     shifts = [(receipt, _seconds(receipt.get("evidence"))) for receipt in receipts]
     return [
         ClockAhead(ahead_s, receipt.get("injected_ns") or 0, receipt.get("healed_ns") or 0)

@@ -174,7 +174,7 @@ class Admin(Protocol):
     def topic_ids(self, topic: str) -> dict[str, str]:
         """Node -> a topic's id (KIP-516) as each broker that answers has it; empty: of a broker that knows no such topic.
 
-        Raises ClusterError when no broker answers, or none tells of ids.
+        Raises ClusterError when no broker answers, or none reports ids.
         """
 
     @prepares
@@ -353,7 +353,7 @@ class Cluster(Protocol):
         """The reason why a capability cannot be used here, or None when it can."""
 
     def heal(self) -> None:
-        """Undo every fault of every kind, whoever made it, and wait until every broker answers. Idempotent."""
+        """Undo every fault of every kind, from whichever caller, and wait until every broker answers. Idempotent."""
 
 
 @runtime_checkable
@@ -363,8 +363,8 @@ class JudgesSettings(Protocol):
     def judged_settings(self, topic: Mapping[str, str]) -> tuple[list[tuple[str, str, str]], str]:
         """Mistakes in its own `settings` and `features`, and with the settings of the topics, before anything starts.
 
-        Triples of a table (`settings`, `features`: of the cluster; `topic`), a name and a sentence; and why nothing can be said
-        now, empty when it can.
+        Triples of a table (`settings`, `features`: of the cluster; `topic`), a name and a sentence; and the reason why they
+        cannot be judged now, empty when they can.
         """
 
 

@@ -26,7 +26,7 @@ class Deletion:
 
 
 def deletions_in(receipts: Iterable[Mapping[str, Any]]) -> list[Deletion]:
-    """The deletions that receipts tell of, in the order of their times; what is no such evidence is left out."""
+    """The deletions in receipts, in the order of their times; other evidence is left out."""
     deletions = [_deletion(call, receipt) for receipt in receipts for call in _calls(receipt)]
     return sorted((deletion for deletion in deletions if deletion is not None), key=lambda deletion: deletion.began_ms)
 

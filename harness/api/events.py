@@ -57,7 +57,7 @@ class NoteEvent(TypedDict):
 
 
 class PerformedEvent(TypedDict):
-    """The performer has done all that the plan says. Nothing follows."""
+    """The performer has completed the plan. Nothing follows."""
 
     event: Literal["performed"]
 

@@ -58,7 +58,7 @@ class SharedState:
         self._lock = threading.Lock()
 
     def get(self, kind: type[State]) -> State:
-        """The object of this class; `kind()` makes it when it is first asked for."""
+        """The object of this class; `kind()` makes it at its first use."""
         with self._lock:
             if kind not in self._objects:
                 self._objects[kind] = kind()
@@ -70,10 +70,10 @@ class ClusterView(Cluster, Protocol):
     """The cluster as the host of the faults passes it to `inject` and `heal`: all that the cluster has, and what faults share."""
 
     def shared(self, kind: type[State]) -> State:
-        """The one object of this class that all faults of the run share; `kind()` makes it when it is first asked for.
+        """The one object of this class that all faults of the run share; `kind()` makes it at its first use.
 
-        A fault keeps no state. What it has to know at healing stands in its receipt; what overlapping faults have to know of one
-        another stands here. The object is used from several threads.
+        A fault has no state of its own. Its receipt has the state that healing needs; this object has the state that overlapping
+        faults share. The object is used from several threads.
         """
 
 
@@ -105,4 +105,4 @@ class Fault(Protocol):
         """Hurt the cluster; return what was hurt, with evidence that it took hold."""
 
     def heal(self, cluster: Any, receipt: Receipt) -> Receipt:
-        """Undo what `receipt` says was done, and add the evidence. Idempotent; leaves the cluster whole."""
+        """Undo the fault that `receipt` records, and add the evidence. Idempotent; leaves the cluster whole."""

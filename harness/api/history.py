@@ -220,7 +220,7 @@ def _schema(columns: tuple[Column, ...]) -> pa.Schema:
 def demand_columns(path: Path, columns: Sequence[Column]) -> None:
     """Raises OSError when a file is no Parquet table that has all these columns, with their types and with what they must have.
 
-    The text says what is wrong, and not where: whoever asks names the file.
+    The text names the mistake, and not the file: the caller names it.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -251,7 +251,7 @@ def _demand_types(actual: pa.Schema, columns: tuple[Column, ...]) -> None:
 
 @lru_cache
 def _demand_values(path: Path, size: int, changed_ns: int, columns: tuple[Column, ...]) -> None:
-    """Only what the head of the file does not tell is read, and that once."""
+    """Reads only columns that the head of the file does not answer for, and each once."""
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
@@ -262,7 +262,7 @@ def _demand_values(path: Path, size: int, changed_ns: int, columns: tuple[Column
 
 
 def _uncounted(group: pq.RowGroupMetaData, columns: Sequence[Column]) -> Iterator[str]:
-    """Leaves of which the head of a file does not tell whether a required value is missing.
+    """Leaves whose required values may be missing, as far as the head of the file shows.
 
     Of lists it counts values, and not elements. So one leaf is read, and the others must have as many values as that.
     """

@@ -28,7 +28,7 @@ UNKNOWN, ABSENT, CHANGED = Marker.UNKNOWN, Marker.ABSENT, Marker.CHANGED
 
 
 class Subjects(Enum):
-    """Things of a cluster that a look is asked about."""
+    """Things of a cluster that are the arguments of a look."""
 
     BROKERS = "brokers"
     SERVERS = "brokers and controllers"
@@ -120,13 +120,13 @@ class Aspect:
     name: its name in reports: `clock`.
     call: the name of the call that looks.
     interface: the capability that has the call, or `Admin`.
-    subjects: the things that the call is asked about.
+    subjects: the things that are arguments of the call.
     state: makes a state of the answer about one subject (UNKNOWN: leave it out), or for ALL the states of all subjects.
     look: looks at the whole cluster instead, where the answer needs more than one call.
     whole: an answer about a subject that nothing hurts; for the cluster in memory.
     down: an answer about a node that is dead or frozen; for the cluster in memory.
     restored: the state must be again what it was when all was well, after a fault has been healed.
-    drifts: the state may change without a fault, or its change hurts nobody.
+    drifts: the state may change without a fault, or its change hurts no client.
     hurts_node: a node whose state changes counts as hurt.
     """
 

@@ -1,7 +1,7 @@
 """Optional parts of plug-ins: attributes and methods that a plug-in may have beyond the interface of its kind.
 
-Each is a protocol with one member, or with members that belong together, and the harness asks by `isinstance`. `OPTIONAL` lists
-them by kind: by it a misspelt name is recognised when the plug-in is loaded (`harness.plugins.optional_names`).
+Each is a protocol with one member, or with members that belong together; the harness tests for it by `isinstance`. `OPTIONAL`
+lists them by kind: by it a misspelt name is recognised when the plug-in is loaded (`harness.plugins.optional_names`).
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Connects(Protocol):
 
 @runtime_checkable
 class RunsImages(Protocol):
-    """A provider that says whether its clusters are `RunningImages`."""
+    """A provider that declares whether its clusters are `RunningImages`."""
 
     @property
     def runs_images(self) -> bool: ...
@@ -212,7 +212,7 @@ class ChoosesVersion(Protocol):
 
 @runtime_checkable
 class OfTransactions(Protocol):
-    """A fault that says whether it aims at transactional ids of the workload."""
+    """A fault that declares whether it aims at transactional ids of the workload."""
 
     @property
     def of_transactions(self) -> bool: ...

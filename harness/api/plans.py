@@ -174,7 +174,7 @@ class Budget:
     """The number of servers that all faults together may hurt at a time (`[test.budget]`).
 
     A bound that is given holds for single faults too. Where none is given, several faults together must keep the quorum, while a
-    single one, when no other is active, may hurt what it asks for.
+    single fault, when no other is active, may hurt all nodes that it aims at.
     """
 
     nodes: Annotated[int | None, Key("At most so many brokers and controllers at a time.", least=1, most=100)] = None

@@ -25,7 +25,7 @@ class Program:
     group: its consumer group; `OWN_GROUP`: the one that its environment names; empty: not known.
     outputs: number of records that it makes of an input, (fewest, most).
     ordered: it keeps the order of inputs of one key.
-    counts: its outputs say how many inputs of their key it has counted.
+    counts: its outputs have the number of inputs of their key that it has counted.
     keys: number of keys that the inputs of one writer in one partition share.
     stores: names of its state stores; their copies and changelogs (`changelog_of`) are recorded at the end.
     transaction_timeout_s: seconds for which a transaction of it may stay open after its end.
@@ -62,9 +62,10 @@ def changelog_of(group: str, store: str) -> str:
 class Role:
     """The process of one slot. Its kinds: Writer, Member, Reader, FinalReader, ProgramInstance, ConnectInstance, Conductor.
 
-    The attributes are what the harness asks of every role. A kind to which one applies declares it as a field; no other kind has
-    it.
+    The attributes hold for roles of every kind. A kind declares those that apply to it as fields; the others have their values
+    of this class.
 
+    name: name of the kind, in histories and messages.
     cluster: the Kafka cluster to which its clients connect; empty: the one that is judged, else `SECOND`.
     isolation: isolation level of its consumer.
     topics: topics that its consumer reads; empty: every topic of the workload.
@@ -73,7 +74,7 @@ class Role:
     producers: number of producers in the process, each with a transactional id of its own (`Operation.producers`).
     new_ids: whether each process has a transactional id of its own, against Kafka's advice.
     rivals: whether its operations may open rivals (`Operation.rivals`).
-    operator: whether its operations may have something done from outside (`Operation.operator`).
+    operator: whether its operations may use actions from outside (`Operation.operator`).
     group: consumer group of its consumer, which subscribes to its topics; empty: it is assigned their partitions.
     joins: whether it joins its group; else it only asks for the group's offsets.
     static: whether it is a static member of its group (KIP-345).

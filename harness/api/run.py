@@ -81,15 +81,24 @@ class WorkloadPlan(TypedDict, total=False):
 
 
 class ClientPlan(TypedDict, total=False):
-    """The settings of the clients: the workload's, with the test's laid over them."""
+    """The clients of a run. Settings are the workload's, with the test's laid over them.
+
+    kind: the client library.
+    version: the library and its release.
+    producer: settings of the producers.
+    consumer: settings of the consumers.
+    members: settings of consumers that are members of a group of the workload.
+    driver: the driver, of a client in a process of its own; None: the client runs in the worker's process.
+    readers: the client of the processes that only read; None: the same client.
+    """
 
     kind: str
     version: str
     producer: Mapping[str, Any]
     consumer: Mapping[str, Any]
-    members: Mapping[str, Any]  # of consumers that are members of a group of the workload
-    driver: DriverPlan | None  # of a client in a process of its own
-    readers: ReadersPlan | None  # the client of those who only read, when that is another
+    members: Mapping[str, Any]
+    driver: DriverPlan | None
+    readers: ReadersPlan | None
 
 
 class ReadersPlan(TypedDict, total=False):

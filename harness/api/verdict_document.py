@@ -93,7 +93,12 @@ class StoredRowDocument(TypedDict, total=False):
 
 
 class StoredDocument(TypedDict, total=False):
-    """The log segments of all brokers that were read, around a finding; absent: missing records (`v`) that none of them holds."""
+    """The log segments of all brokers that were read, around a finding.
+
+    nodes: the brokers whose log segments were read.
+    rows: the stored records.
+    absent: missing records (`v`) that no log segment holds.
+    """
 
     nodes: Sequence[str]
     rows: Sequence[StoredRowDocument]
@@ -123,7 +128,12 @@ class FaultProgress(TypedDict, total=False):
 
 
 class ProgressDocument(TypedDict, total=False):
-    """Gaps without success, in seconds."""
+    """Gaps without a successful operation, in seconds.
+
+    longest_gap_s: the longest gap.
+    recovery_s: from the last healing to the first success after it; None: there was none.
+    faults: the longest gap that overlaps each fault.
+    """
 
     longest_gap_s: float | None
     recovery_s: float | None
@@ -190,7 +200,13 @@ def judgement_terms(verdict: Mapping[str, Any]) -> str:
 
 
 class Reach(TypedDict, total=False):
-    """The harness's own probes around a fault."""
+    """The harness's own probes around a fault.
+
+    nodes: all nodes that were probed.
+    before: pairs that nothing crossed before the fault.
+    during: pairs that nothing crossed during the fault.
+    after: pairs that nothing crossed after healing.
+    """
 
     nodes: Sequence[str] | None
     before: Sequence[str] | None
