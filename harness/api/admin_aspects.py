@@ -1,4 +1,4 @@
-"""States of a cluster that calls of `Admin` tell: of partitions, topics, brokers, features and transactional ids."""
+"""States of a cluster as calls of `Admin` show them: of partitions, topics, brokers, features and transactional ids."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def replicas(cluster: Any) -> dict[str, tuple[str, ...]]:
 
 
 def order_of_replicas(cluster: Any) -> dict[str, tuple[str, ...]]:
-    """The nodes that hold each partition, the preferred leader first; without partitions on nodes that nobody knows."""
+    """The nodes that hold each partition, the preferred leader first; without partitions on unknown nodes."""
     return {name: place.replicas for name, place in _placements(cluster).items() if all(place.replicas)}
 
 
 def _placements(cluster: Any) -> dict[str, Any]:
-    """Of the workload's partitions, and of Kafka's own where the cluster is not shared with strangers."""
+    """Placements of the workload's partitions, and of Kafka's own where the cluster is not shared with strangers."""
     shared = getattr(cluster, "only_clients", "")
     places = cluster.admin().placements(cluster.topics if shared else None)
     return {name: place for name, place in places.items() if name in cluster.topics or name.startswith("__")}
@@ -36,7 +36,7 @@ def service(cluster: Any) -> dict[str, str]:
 def levels(features: Iterable[Mapping[str, int]]) -> dict[str, str]:
     """Feature -> its level; all levels where brokers differ. features: what each broker has."""
     brokers = list(features)
-    different = {name: {one.get(name, 0) for one in brokers} for name in {name for one in brokers for name in one}}
+    different = {name: {known.get(name, 0) for known in brokers} for name in {name for known in brokers for name in known}}
     return {name: " ".join(map(str, sorted(some))) for name, some in different.items()}
 
 
@@ -45,7 +45,7 @@ def features(answer: Mapping[str, Mapping[str, int]]) -> dict[str, str]:
 
 
 def producer_epoch(state: Any) -> tuple[str, str]:
-    """Producer id and epoch of a transactional id; -1 where the coordinator knows nothing of it."""
+    """Producer id and epoch of a transactional id; -1 where the coordinator does not know it."""
     return (str(state.producer_id), str(state.epoch)) if state else ("-1", "-1")
 
 

@@ -1,4 +1,4 @@
-"""Bounds of a plug-in's options: a field declares them in its type, and nobody starts what lies outside.
+"""Bounds of a plug-in's options: a field declares them in its type, and what lies outside is refused before the start.
 
 `writers: Annotated[int, Between(1, 500)] = 8`. They are checked where options are read (`harness.plugins.registry`), shown by
 `fencepost plugins NAME`, and stand on the reference page (docs/campaigns.md).
@@ -20,16 +20,21 @@ MOST_EXACT = 2**53 - 1  # the greatest whole number that every reader of JSON ke
 
 @dataclass(frozen=True)
 class Between:
-    """The least and the greatest value of a number; of several numbers, those of each. above: the least itself is excluded."""
+    """Bounds of a number; of several numbers, those of each.
+
+    least: the least value.
+    most: the greatest value.
+    above: the least value itself is excluded.
+    """
 
     least: float
     most: float
     above: bool = False
 
     def refusal(self, value: Any) -> str:
-        """Why a value is refused; empty when it lies inside, or is no number."""
+        """The reason why a value is refused; empty when it lies inside, or is no number."""
         numbers = value if isinstance(value, list | tuple) else [value]
-        outside = any(isinstance(one, int | float) and not self._holds(one) for one in numbers)
+        outside = any(isinstance(number, int | float) and not self._holds(number) for number in numbers)
         return f"must be {self}, not {plain(value)}" if outside else ""
 
     def _holds(self, number: float) -> bool:
@@ -60,12 +65,12 @@ def bounds_of(cls: Any) -> Mapping[str, Between]:
 @lru_cache(maxsize=500)
 def _bounds_of(cls: Any) -> Mapping[str, Between]:
     hints = get_type_hints(cls, include_extras=True)
-    found = {field.name: getattr(hints[field.name], "__metadata__", ()) for field in fields(cls)}
-    return {name: note for name, notes in found.items() for note in notes if isinstance(note, Between)}
+    annotations = {field.name: getattr(hints[field.name], "__metadata__", ()) for field in fields(cls)}
+    return {name: note for name, notes in annotations.items() for note in notes if isinstance(note, Between)}
 
 
 def out_of_bounds(instance: Any) -> list[str]:
-    """What of an instance lies outside its declared bounds, a sentence each."""
+    """Fields of an instance that lie outside their declared bounds, a sentence each."""
     return [
         f"{name} = {plain(value)}: {text}"
         for name, bounds in bounds_of(type(instance)).items()
@@ -100,11 +105,11 @@ def demand_bounds(instance: Any) -> None:
 def unusable_numbers(value: Any, where: str = "") -> Iterator[tuple[str, str]]:
     """Numbers in a value as TOML gives it that mean no amount: pairs of an inner key (`[1]`) and a sentence."""
     if isinstance(value, dict):
-        for key, one in value.items():
-            yield from unusable_numbers(one, f"{where}.{key}")
+        for key, inner in value.items():
+            yield from unusable_numbers(inner, f"{where}.{key}")
     elif isinstance(value, list | tuple):
-        for number, one in enumerate(value):
-            yield from unusable_numbers(one, f"{where}[{number}]")
+        for index, element in enumerate(value):
+            yield from unusable_numbers(element, f"{where}[{index}]")
     elif isinstance(value, float) and not math.isfinite(value):
         yield where, f"must be a finite number, not {value}"
     elif isinstance(value, int) and not -(2**63) <= value < 2**63:

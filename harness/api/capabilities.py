@@ -83,7 +83,7 @@ def _clock(ahead_s: float | None) -> Any:
 
 
 def _rights(cluster: Any) -> dict[str, tuple[str, ...]]:
-    """What clients may do and may not, of each name and of every one (`*`), by all brokers that answer."""
+    """Rights of the clients, by name of the resource (`*`: every one), as all brokers that answer have them."""
     known = {right for rights in cluster.rights().values() for right in rights}
     names = sorted({"*", *Subjects.TOPICS.of(cluster), *cluster.transactional_ids, *cluster.groups})
     return {name: tuple(str(right) for right in sorted(known) if right.name == name) for name in names}
@@ -109,7 +109,7 @@ class Killable(Protocol):
     @shows("answers", Subjects.SERVERS, restored=False, drifts=True)
     @looks
     def answers(self, node: str) -> bool:
-        """Whether a broker answers a Kafka request right now (a client: whether it lives)."""
+        """Return whether a broker answers a Kafka request right now (a client: whether it lives)."""
 
 
 @runtime_checkable
@@ -122,7 +122,7 @@ class Powered(Killable, Protocol):
     def lose_unsynced(self, node: str) -> dict[str, tuple[int, int]]:
         """Throw away what a dead broker had written and not fsynced.
 
-        Partitions that lost something: (the offset it ends at now, the one it ended at). Raises ClusterError when it is alive.
+        Partition -> its end offset now, and before, for those that lost something. Raises ClusterError when it is alive.
         """
 
 
@@ -181,7 +181,7 @@ class Wipeable(Protocol):
     @shows("data", Subjects.BROKERS, state=_data, whole=1_000_000, restored=False)
     @looks
     def stored_bytes(self, node: str) -> int:
-        """Bytes of what a broker holds, besides its ids. Raises ClusterError when nobody can look."""
+        """Bytes of what a broker holds, besides its ids. Raises ClusterError when they cannot be counted."""
 
 
 @runtime_checkable
@@ -253,7 +253,12 @@ class Fillable(Killable, Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class HeldBack:
-    """Operations that a slow disk held back: writes and syncs, the bytes of the writes, the longest time any of them waited."""
+    """Operations that a slow disk held back.
+
+    operations: number of writes and syncs.
+    bytes: bytes of the writes.
+    longest_ms: the longest time that any of them waited.
+    """
 
     operations: int = 0
     bytes: int = 0
@@ -261,13 +266,13 @@ class HeldBack:
 
 
 def _held_back(answer: Mapping[str, HeldBack], arguments: Mapping[str, Any]) -> tuple[bool, str]:
-    """Whether writes waited, and half of the delay that was asked for at least."""
+    """True if writes waited, and for half of the delay at least; and the answer in words."""
     delay_ms = float(arguments.get("delay_ms", 0.0))
     least_ms = max(LEAST_DELAY_MS, delay_ms / 2) if delay_ms or not arguments.get("mb_s") else 0.0
-    held = [one for one in answer.values() if one.operations]
-    longest_ms = max((one.longest_ms for one in held), default=0.0)
-    text = f"{sum(one.operations for one in held)} writes waited up to {longest_ms:g} ms"
-    return bool(held) and longest_ms >= least_ms, text
+    delayed = [held_back for held_back in answer.values() if held_back.operations]
+    longest_ms = max((held_back.longest_ms for held_back in delayed), default=0.0)
+    text = f"{sum(held_back.operations for held_back in delayed)} writes waited up to {longest_ms:g} ms"
+    return bool(delayed) and longest_ms >= least_ms, text
 
 
 @runtime_checkable
@@ -285,7 +290,7 @@ class Throttleable(Protocol):
 
     @looks
     def held_back(self, number: int) -> dict[str, HeldBack]:
-        """What `throttle` has held back so far. Nothing when it has ended."""
+        """Operations that `throttle` has held back so far, by node. Nothing when it has ended."""
 
     @ends_change
     def unthrottle(self, number: int) -> dict[str, HeldBack]:
@@ -312,7 +317,7 @@ class Skewable(Protocol):
     @shows("clock", Subjects.SERVERS, state=_clock, whole=0.0, down=None, hurts_node=True)
     @looks
     def clock_ahead(self, node: str) -> float | None:
-        """How many seconds a broker's wall clock is ahead of ours, as it reports it; None when it does not answer."""
+        """Seconds that a broker's wall clock is ahead of ours, as it reports it; None when it does not answer."""
 
 
 @runtime_checkable
@@ -336,7 +341,7 @@ class Partitionable(Protocol):
 
     @looks
     def dropped_packets(self, pairs: Iterable[Pair]) -> dict[Pair, int]:
-        """How many packets were dropped for each pair since `drop`."""
+        """Number of packets that were dropped for each pair since `drop`."""
 
 
 class Measurable(Protocol):
@@ -401,5 +406,5 @@ class Authorizing(Protocol):
 
 # Every capability above.
 CAPABILITIES: tuple[type, ...] = tuple(
-    one for one in vars().values() if isinstance(one, type) and Protocol in one.__mro__ and one.__module__ == __name__
+    cls for cls in vars().values() if isinstance(cls, type) and Protocol in cls.__mro__ and cls.__module__ == __name__
 )

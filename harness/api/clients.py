@@ -43,10 +43,15 @@ Position = int | Literal["start", "end"]
 
 
 class CallError(Exception):
-    """A client call that failed: which call, and what the client said.
+    """An error of a client call.
 
-    name: the client's name of the error (`_TIMED_OUT`, `ProducerFencedException`); code: its number, Kafka's where there is one.
-    fatal: the client cannot be used any more; retriable: the call may be made again; abortable: the transaction must be aborted.
+    call: the call that failed.
+    name: the client's name of the error (`_TIMED_OUT`, `ProducerFencedException`).
+    code: the number of the error, Kafka's where there is one.
+    text: the client's message.
+    fatal: the client cannot be used any more.
+    retriable: the call may be made again.
+    abortable: the transaction must be aborted.
     """
 
     def __init__(
@@ -59,7 +64,14 @@ class CallError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Outgoing:
-    """One record to send. partition: its number, or None: the client's partitioner chooses."""
+    """A record to send.
+
+    topic: the name of its topic.
+    partition: the number of its partition; None: the client's partitioner chooses.
+    key: None: the record has none.
+    value: None: a tombstone.
+    headers: names and values, in order.
+    """
 
     topic: str
     partition: int | None = None
@@ -70,7 +82,11 @@ class Outgoing:
 
 @dataclass(frozen=True)
 class Delivered:
-    """The place of an acknowledged record, as far as the client says it (`topic-number`, offset)."""
+    """The place of an acknowledged record.
+
+    partition: `topic-number`.
+    offset: None when the client does not report it.
+    """
 
     partition: str
     offset: int | None
@@ -78,7 +94,15 @@ class Delivered:
 
 @dataclass(frozen=True)
 class Polled:
-    """One record as a consumer returned it. timestamp_ms: milliseconds since 1970, None when the client has none."""
+    """A record as a consumer returned it.
+
+    partition: `topic-number`.
+    offset: its offset.
+    value: its value.
+    key: None: the record has none.
+    headers: names and values, in order.
+    timestamp_ms: milliseconds since 1970; None when the client has none.
+    """
 
     partition: str
     offset: int
@@ -90,7 +114,11 @@ class Polled:
 
 @dataclass(frozen=True)
 class Rebalance:
-    """Partitions that a subscribed consumer was given, gave back, or lost."""
+    """A rebalance as a subscribed consumer sees it.
+
+    kind: the partitions were assigned to it, revoked from it, or lost.
+    partitions: `topic-number` of each.
+    """
 
     kind: Literal["assigned", "revoked", "lost"]
     partitions: tuple[str, ...]
@@ -98,7 +126,15 @@ class Rebalance:
 
 @dataclass(frozen=True, kw_only=True)
 class ClientSettings:
-    """The settings that a client is opened with. Without ``producer`` there is none; likewise ``consumer``."""
+    """The settings that a client is opened with.
+
+    name: the client's name, from which its own consumer group is made.
+    bootstrap: the bootstrap servers.
+    transactional_id: of its producer; None: the producer is not transactional.
+    producer: settings of its producer; None: it has no producer.
+    consumer: settings of its consumer; None: it has no consumer.
+    shared_group: a consumer group that it shares with other clients; empty: it has its own.
+    """
 
     name: str
     bootstrap: str
@@ -109,7 +145,7 @@ class ClientSettings:
 
     @property
     def group(self) -> str:
-        """The consumer group of the client: one that it shares, or its own."""
+        """The consumer group of the client: the shared group, or its own."""
         return self.shared_group or consumer_group(self.name)
 
 
@@ -128,6 +164,9 @@ class Client(Protocol):
     """Plug-in `fencepost.client`: one producer and one consumer. Every call may raise `CallError`.
 
     A client without a capability lacks the calls of it, or raises a `CallError` named `UNSUPPORTED` from them.
+
+    version: the client library and its release.
+    capabilities: names of `CAPABILITIES`.
     """
 
     version: ClassVar[str]
@@ -174,7 +213,7 @@ class Client(Protocol):
         """The present group metadata of the consumer."""
 
     def memberless_group(self) -> GroupMetadata:
-        """Group metadata with the group's name alone: offsets that are added with it fence nobody (before KIP-447)."""
+        """Group metadata with the group's name alone: offsets that are added with it fence no member (as before KIP-447)."""
 
     def poll(self, timeout_s: float, limit: int = 1000) -> list[Polled]: ...
     def ends(self) -> Mapping[str, int]:
@@ -191,20 +230,26 @@ class DriverFamily(Protocol):
     """Plug-in `fencepost.driver`: a client library of which any released version runs as a driver (docs/client-drivers.md).
 
     Made without arguments. What is downloaded and what is built lies in a cache, complete or absent; the harness sees to that, to
-    locks, checksums and leftovers, and gives empty directories to fill. Both raise HarnessError that says what to do.
+    locks, checksums and leftovers, and gives empty directories to fill. Both raise HarnessError with the remedy.
+
+    default: the version where none is named.
+    versions: the versions that there are, in words.
     """
 
-    default: ClassVar[str]  # the version where none is named
-    versions: ClassVar[str]  # which there are, in words
+    default: ClassVar[str]
+    versions: ClassVar[str]
 
     def refusal(self, version: str) -> str:
-        """Why there can be no such version, judged by its text alone; empty when there may be."""
+        """The reason why there can be no such version, judged by its text alone; empty when there may be."""
 
     def missing(self, built: bool = False) -> str:
-        """What this machine lacks, with the remedy; empty when nothing. built: to drive what was fetched and built before."""
+        """Prerequisites that this machine lacks, with the remedy; empty when none.
+
+        built: to drive what was fetched and built before.
+        """
 
     def sources(self) -> Sequence[Path]:
-        """The files of the driver itself: when they change, `build` is asked again."""
+        """The files of the driver itself: when they change, `build` is called again."""
 
     def download(self, version: str, directory: Path, progress: Callable[[str], None]) -> None:
         """Fetch the library, and all that `build` and `command` need of the network, into a directory."""

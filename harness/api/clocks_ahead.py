@@ -11,13 +11,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-MOST_S = 1e9  # thirty years: further no fault sets a clock
+MOST_S = 1e9  # thirty years: no fault sets a clock further
 UNKNOWN_NS = 1 << 62  # later than anything that a run measures
 
 
 @dataclass(frozen=True, slots=True)
 class ClockAhead:
-    """A clock that a fault had set ahead. Times in CLOCK_MONOTONIC ns; healed_ns is 0 where it was never set right."""
+    """A clock that a fault had set ahead. Times are CLOCK_MONOTONIC nanoseconds.
+
+    ahead_s: seconds that it was ahead.
+    injected_ns: time of the injection.
+    healed_ns: time of the healing; 0: it was never set right.
+    """
 
     ahead_s: float
     injected_ns: int
@@ -25,22 +30,26 @@ class ClockAhead:
 
     @property
     def over_ns(self) -> int:
-        """From when on no broker waits for true time to reach what the clock has stamped; `UNKNOWN_NS`: never set right."""
+        """The time from which on no broker waits for stamps of the clock to be reached; `UNKNOWN_NS`: never set right."""
         return self.healed_ns + round(self.ahead_s * 1e9) if self.healed_ns else UNKNOWN_NS
 
 
 def clocks_ahead(receipts: Iterable[Mapping[str, Any]]) -> list[ClockAhead]:
-    """The clocks that faults have set ahead; what is no such evidence is left out."""
-    found = [(receipt, _seconds(receipt.get("evidence"))) for receipt in receipts]
-    return [ClockAhead(ahead_s, one.get("injected_ns") or 0, one.get("healed_ns") or 0) for one, ahead_s in found if ahead_s > 0]
+    """The clocks that faults have set ahead; other evidence is left out."""
+    shifts = [(receipt, _seconds(receipt.get("evidence"))) for receipt in receipts]
+    return [
+        ClockAhead(ahead_s, receipt.get("injected_ns") or 0, receipt.get("healed_ns") or 0)
+        for receipt, ahead_s in shifts
+        if ahead_s > 0
+    ]
 
 
 def clock_error_s(receipts: Iterable[Mapping[str, Any]]) -> float:
-    """By how much the faults of a run made a clock wrong at most, ahead or behind."""
+    """The greatest error of a clock by the faults of a run, ahead or behind, in seconds."""
     return max((abs(_seconds(receipt.get("evidence"))) for receipt in receipts), default=0.0)
 
 
 def _seconds(evidence: Any) -> float:
-    """How far a fault has set clocks ahead, negative: behind; 0: it has not."""
+    """Seconds that a fault has set clocks ahead; negative: behind; 0: it has not."""
     by_s = evidence.get("by_s") if isinstance(evidence, Mapping) else None
     return float(by_s) if isinstance(by_s, (int, float)) and abs(by_s) < MOST_S else 0.0

@@ -1,4 +1,4 @@
-"""Clusters: what the harness asks of one, and how one is brought up."""
+"""Clusters: the interface of a running cluster, and the provider that brings it up."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fencepost.harness.api.values import Isolation
 class Roles(Protocol):
     """Nodes by their present role, looked up at the moment of a fault. Each returns a broker's or controller's node name.
 
-    All raise `ClusterError` when nobody answers or nobody plays the role.
+    All raise `ClusterError` when no node answers or none has the role.
     """
 
     def leader(self, topic: str, partition: int) -> str: ...
@@ -35,7 +35,12 @@ class Roles(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """The replicas of a partition: nodes, the preferred leader first. ``leader`` is empty when there is none."""
+    """The replicas of a partition, by the names of their nodes.
+
+    leader: the leader; empty when there is none.
+    replicas: all replicas, the preferred leader first.
+    in_sync: the in-sync replicas.
+    """
 
     leader: str
     replicas: tuple[str, ...]
@@ -46,8 +51,12 @@ class Placement:
 class TransactionState:
     """A transactional id as its coordinator knows it (DescribeTransactions, KIP-664).
 
-    state: Kafka's word: `Empty`, `Ongoing`, `PrepareCommit`, `CompleteAbort`. started_ms: when its transaction began,
-    milliseconds since 1970 (-1: none is open). partitions: those that are in it.
+    state: Kafka's word: `Empty`, `Ongoing`, `PrepareCommit`, `CompleteAbort`.
+    producer_id: the present producer id.
+    epoch: the present producer epoch.
+    timeout_ms: the transaction timeout; -1: not known.
+    started_ms: start of the open transaction, milliseconds since 1970; -1: none is open.
+    partitions: partitions of the open transaction, as `topic-number`.
     """
 
     state: str
@@ -62,8 +71,12 @@ class TransactionState:
 class ActiveProducer:
     """A producer as the leader of a partition knows it (DescribeProducers, KIP-664).
 
-    first_offset: of its transaction that is open there (None: none is). coordinator_epoch: of the marker before (-1: none).
-    last_timestamp_ms: of its last batch, milliseconds since 1970.
+    producer_id: its producer id.
+    epoch: its producer epoch.
+    last_sequence: sequence number of its last record; -1: none.
+    last_timestamp_ms: timestamp of its last batch, milliseconds since 1970; -1: none.
+    coordinator_epoch: coordinator epoch of its last marker; -1: there is none.
+    first_offset: first offset of its open transaction on the partition; None: none is open.
     """
 
     producer_id: int
@@ -104,7 +117,7 @@ class Admin(Protocol):
     @shows("order of replicas", look=admin_aspects.order_of_replicas, drifts=True)
     @looks
     def placements(self, partitions: Iterable[str] | None = None) -> dict[str, Placement]:
-        """Where each of these partitions is (None: of all there are, Kafka's own too); one that does not exist is left out."""
+        """The placement of each of these partitions that exists (None: of all there are, Kafka's own too)."""
 
     @shows("service", look=admin_aspects.service, drifts=True)
     @looks
@@ -161,21 +174,21 @@ class Admin(Protocol):
     def topic_ids(self, topic: str) -> dict[str, str]:
         """Node -> a topic's id (KIP-516) as each broker that answers has it; empty: of a broker that knows no such topic.
 
-        Raises ClusterError when no broker answers, or none tells of ids.
+        Raises ClusterError when no broker answers, or none reports ids.
         """
 
     @prepares
     def create_placed_topic(self, topic: str, replicas: Sequence[Sequence[str]], settings: Mapping[str, str]) -> None:
         """Create a topic whose partitions, the first one first, are on these nodes, the preferred leader first.
 
-        Waits for nobody. Raises ClusterError, also when the topic is there already.
+        Does not wait for leaders. Raises ClusterError, also when the topic is there already.
         """
 
     @prepares
     def add_partitions(self, topic: str, count: int) -> None:
         """Give a topic more partitions, so many in all; they cannot be taken away again. Raises ClusterError."""
 
-    # What operators see of transactions, and do to them.
+    # Administrative requests about transactions.
 
     @shows(
         "producer id and epoch",
@@ -186,7 +199,7 @@ class Admin(Protocol):
     )
     @looks
     def transactions(self, transactional_ids: Iterable[str]) -> dict[str, TransactionState]:
-        """What the coordinators know of these ids, without those of which they know nothing. Raises ClusterError."""
+        """The states of these ids at their coordinators, without unknown ids. Raises ClusterError."""
 
     @looks
     def producers(self, partitions: Iterable[str]) -> dict[str, tuple[ActiveProducer, ...]]:
@@ -197,7 +210,7 @@ class Admin(Protocol):
     def fence_producer(self, transactional_id: str) -> tuple[int, int]:
         """Fence every producer with this id, as `Admin.fenceProducers` of the Java client; the new producer id and epoch.
 
-        Its open transaction is aborted. Raises ClusterError; after silence nobody knows whether it happened.
+        Its open transaction is aborted. Raises ClusterError; without an answer it is not known whether it happened.
         """
 
     @prepares
@@ -207,7 +220,7 @@ class Admin(Protocol):
     @unobservable
     @changes
     def end_transaction(self, transactional_id: str, producer_id: int, epoch: int, commit: bool) -> None:
-        """Commit or abort the open transaction of a producer, in its stead. Raises ClusterError, and is silent, as above."""
+        """Commit or abort the open transaction of a producer, in its stead. Raises ClusterError, as above."""
 
     @unobservable
     @changes
@@ -217,9 +230,12 @@ class Admin(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class TopicSpec:
-    """A topic that a workload needs; ``settings`` are topic settings, laid over by the test's own.
+    """A topic that a workload needs. Names of topics differ between the two Kafka clusters.
 
-    cluster: the Kafka cluster that has it: empty, the one that is judged, or `SECOND`. Names of topics differ between the two.
+    partitions: number of partitions.
+    replication: number of replicas of each partition.
+    settings: topic settings, beneath the test's own.
+    cluster: the Kafka cluster that has it; empty: the one that is judged, else `SECOND`.
     """
 
     partitions: int
@@ -231,10 +247,15 @@ class TopicSpec:
 class SecondCluster(Protocol):
     """The Kafka cluster beside the one that is judged: brokers that are nodes of the same test, and all of a cluster's own.
 
-    The fields are as `Cluster` has them. `partitions_of` and `log` are those of `ReadingLogs`.
+    `partitions_of` and `log` are those of `ReadingLogs`.
+
+    brokers: node names, `s1`...
+    controllers: node names; the brokers, unless controllers are separate.
+    transactional_ids: transactional ids of its clients, for faults that aim at their coordinators.
+    groups: consumer groups of its clients, likewise.
     """
 
-    brokers: tuple[str, ...]  # node names, `s1`...
+    brokers: tuple[str, ...]
     controllers: tuple[str, ...]
     transactional_ids: tuple[str, ...]
     groups: tuple[str, ...]
@@ -252,8 +273,8 @@ class SecondCluster(Protocol):
 
 def second_of(cluster: Any) -> SecondCluster | None:
     """The Kafka cluster beside the one that is judged; None: there is none."""
-    found: SecondCluster | None = getattr(cluster, "second", None)
-    return found
+    second: SecondCluster | None = getattr(cluster, "second", None)
+    return second
 
 
 class Spawned(Protocol):
@@ -278,10 +299,14 @@ class Cluster(Protocol):
     """A running cluster. What can be done to it beyond this is in `Killable`, `Pausable`, `Partitionable`.
 
     It may also have `second`, a `SecondCluster` (None: this test has none).
+
+    brokers: node names, `n1`...
+    controllers: node names; the brokers, unless controllers are separate (`k1`...).
+    kafka_version: the version of Kafka that the brokers run.
     """
 
-    brokers: tuple[str, ...]  # node names, `n1`...
-    controllers: tuple[str, ...]  # the same nodes, unless controllers are separate (`k1`...)
+    brokers: tuple[str, ...]
+    controllers: tuple[str, ...]
     kafka_version: str
 
     @property
@@ -299,16 +324,16 @@ class Cluster(Protocol):
     def groups(self) -> tuple[str, ...]: ...
 
     def note_clients(self, *, transactional_ids: Sequence[str], groups: Sequence[str]) -> None:
-        """Tell which ids and groups the workload uses, for faults that aim at their coordinators."""
+        """Note the transactional ids and groups of the workload, for faults that aim at their coordinators."""
 
     def note_instances(self, states: Mapping[str, bool], settings: Mapping[str, Mapping[str, str]] | None = None) -> None:
-        """Tell which client nodes are instances of a program or members of a group, and which of them are to run (`Scalable`)."""
+        """Note the client nodes that are instances of a program or members of a group; True: it is to run (`Scalable`)."""
 
     def bootstrap(self) -> str:
         """Bootstrap servers for clients."""
 
     def connection(self) -> Mapping[str, Any]:
-        """Client settings without which nobody can connect (TLS, SASL), beneath the test's own; secrets are references.
+        """Client settings without which no client can connect (TLS, SASL), beneath the test's own; secrets are references.
 
         A client of your own takes `harness.secrets.resolve(cluster.connection())`.
         """
@@ -325,10 +350,10 @@ class Cluster(Protocol):
         """
 
     def unavailable(self, capability: type) -> str | None:
-        """Why a capability cannot be used here, or None when it can."""
+        """The reason why a capability cannot be used here, or None when it can."""
 
     def heal(self) -> None:
-        """Undo every fault of every kind, whoever made it, and wait until every broker answers. Idempotent."""
+        """Undo every fault of every kind, from whichever caller, and wait until every broker answers. Idempotent."""
 
 
 @runtime_checkable
@@ -336,10 +361,10 @@ class JudgesSettings(Protocol):
     """A provider that knows which settings its brokers and topics have."""
 
     def judged_settings(self, topic: Mapping[str, str]) -> tuple[list[tuple[str, str, str]], str]:
-        """What is wrong with its own `settings` and `features`, and with the settings of the topics, before anything starts.
+        """Mistakes in its own `settings` and `features`, and with the settings of the topics, before anything starts.
 
-        Triples of a table (`settings`, `features`: of the cluster; `topic`), a name and a sentence; and why nothing can be said
-        now, empty when it can.
+        Triples of a table (`settings`, `features`: of the cluster; `topic`), a name and a sentence; and the reason why they
+        cannot be judged now, empty when they can.
         """
 
 
@@ -368,7 +393,7 @@ class Storing(Protocol):
 
 @runtime_checkable
 class RunningImages(Protocol):
-    """A running cluster that can run somebody's image at a client node, beside the worker there; both are one node."""
+    """A running cluster that can run an image of the user at a client node, beside the worker there; both are one node."""
 
     def run_image(
         self, client: str, image: str, argv: Sequence[str], environment: Mapping[str, str], log: Path, directory: Path
@@ -395,7 +420,7 @@ class ClusterProvider(Protocol):
         """Capabilities that this machine cannot offer, each with the reason and the remedy. Asked before the start."""
 
     def describe(self) -> dict[str, Any]:
-        """Everything worth keeping in the plan: versions, jar checksums, effective settings of every broker."""
+        """The description in the plan: versions, jar checksums, effective settings of every broker."""
 
     def up(self, run_dir: Path, topics: Mapping[str, TopicSpec]) -> AbstractContextManager[Cluster]:
         """Start the cluster (inside its sandbox), create the topics, yield it ready, and take it down."""

@@ -1,4 +1,4 @@
-"""Kafka Connect: its workers, the interface by which they are told what to do, and who of them does what."""
+"""Kafka Connect: its workers, their REST interface, and the duties of each worker."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ from typing import Any, Protocol, runtime_checkable
 class ConnectWorker:
     """A distributed worker of Kafka Connect, which is the process of an instance (KIP-618).
 
-    version: of Kafka Connect. support: its `exactly.once.source.support`; where the workers differ each has its own. ours: its
-    only plug-ins are those of fencepost and of Connect. plugins: directories and jars of connectors. settings: of the worker,
-    laid over ours. connectors: their names. group: of the workers, after the run's prefix: workers with one group are a Connect
-    cluster, and their internal topics begin with it.
-    transaction_timeout_s: how long a transaction of a task may stay open after its end.
+    version: the version of Kafka Connect.
+    support: its `exactly.once.source.support`; where the workers differ each has its own.
+    ours: its only plug-ins are those of fencepost and of Connect.
+    plugins: directories and jars of connectors.
+    settings: settings of the worker, laid over those of the harness.
+    connectors: names of the connectors that it runs.
+    transaction_timeout_s: seconds for which a transaction of a task may stay open after the task's end.
+    group: its worker group, after the run's prefix. Workers with one group are a Connect cluster; their internal topics begin
+        with it.
     """
 
     version: str
@@ -31,7 +35,12 @@ class ConnectWorker:
 
 @dataclass(frozen=True)
 class ConnectAnswer:
-    """The answer of a worker of Connect: HTTP's status, the document (None: none), and the node that was asked."""
+    """The answer of a worker of Connect.
+
+    status: the status of HTTP.
+    document: the body, from JSON; None: there is none.
+    worker: the node that was asked.
+    """
 
     status: int
     document: Any
@@ -39,9 +48,11 @@ class ConnectAnswer:
 
 
 class ConnectClient(Protocol):
-    """The REST interface of Connect's workers. directory: the conductor's own, which workers on this machine can read.
+    """The REST interface of Connect's workers.
 
-    bootstrap: of the cluster that is judged. second: of the one beside it; empty: there is none.
+    directory: a directory of the conductor's own, which workers on this machine can read.
+    bootstrap: bootstrap servers of the cluster that is judged.
+    second: bootstrap servers of the second Kafka cluster; empty: there is none.
     """
 
     directory: Path
@@ -54,7 +65,12 @@ class ConnectClient(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectDuties:
-    """The present duties of a worker of Connect. leads: the group of workers. tasks: connectors with the numbers of tasks."""
+    """The present duties of a worker of Connect.
+
+    leads: it is the leader of the worker group.
+    connectors: names of the connectors that it runs.
+    tasks: (connector, number) of each task that it runs.
+    """
 
     leads: bool
     connectors: tuple[str, ...] = ()
@@ -66,4 +82,4 @@ class RunningConnect(Protocol):
     """A running cluster with workers of Connect among its clients."""
 
     def connect_duties(self) -> Mapping[str, ConnectDuties]:
-        """What each worker does now, by its node, as the group's coordinator has it. Raises ClusterError."""
+        """The duties of each worker now, by its node, as the group's coordinator has them. Raises ClusterError."""

@@ -16,12 +16,16 @@ _PERMITTED_CYCLES = tuple(name + suffix for name in ("G0", "G1c", "G-single", "G
 
 @dataclass(frozen=True, kw_only=True)
 class ContractKey:
-    """One key of a contract.
+    """A key of a contract.
 
-    values: what it may be; a word in capitals stands for a whole number. listed: several of them, separated by commas, or none.
-    default: holds where nothing else is said, and is Kafka's own where it has one. elsewhere: what is assumed of a history that
-    fencepost did not record; None: the default. implies: value -> what other keys are with it. planned: whether the plan of
-    every run of ours has it.
+    name: its name.
+    values: the values that it may have; a word in capitals stands for a whole number.
+    default: its value where none is given: Kafka's own default where there is one.
+    meaning: a sentence of the reference page.
+    listed: its value is several of `values`, separated by commas, or none.
+    elsewhere: its value for a history that fencepost did not record; None: the default.
+    implies: value -> the values of other keys that it implies.
+    planned: the plan of every run of fencepost has it.
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""How contracts are read and laid over each other: values by the table (`harness/api/contract.py`), and what they imply.
+"""Reading of contracts, and their overlay: values by the table (`harness/api/contract.py`), and what they imply.
 
-A contract that somebody gives (`--contract`, `[test.contract]`) is refused when a key or a value is unknown, or when no client
+A given contract (`--contract`, `[test.contract]`) is refused when a key or a value is unknown, or when no client
 could keep it together with what it is laid over. The contract of a plan was made by the harness: only its values are looked at.
 """
 
@@ -41,7 +41,7 @@ def _one_of(key: ContractKey, text: str) -> str | None:
 
 
 def allowed_values(key: ContractKey) -> str:
-    """What a key may be, in words: `0, 1 or all`."""
+    """The values of a key, in words: `0, 1 or all`."""
     values = enumeration(key.values, "or")
     numbers = any(re.search(r"\b[A-Z]{4,}\b", value) for value in key.values)
     return values + (", or several of them with commas" if key.listed else " (a word in capitals is a whole number)" * numbers)
@@ -71,12 +71,12 @@ def default_contract() -> dict[str, str]:
 
 
 def contract_mistakes(given: Mapping[str, object], beneath: Mapping[str, str] | None = None) -> Mistakes:
-    """What is wrong with a contract that somebody gives, laid over another one: its values, or that nobody could keep both."""
+    """Mistakes in a given contract that is laid over another: its values, or contradictions between the two."""
     return value_mistakes(given) or _contradictions(beneath or {}, _read(given))
 
 
 def overlaid_contract(beneath: Mapping[str, str], given: Mapping[str, object]) -> dict[str, str]:
-    """A contract that somebody gives, laid over another; what it implies follows. Raises CampaignError with every mistake."""
+    """A given contract, laid over another; what it implies follows. Raises CampaignError with every mistake."""
     wrong = [f"contract: {name}: there is no such key" for name in given if name not in CONTRACT_KEYS]
     wrong += [f"contract: {name}: {text}" for name, text in contract_mistakes(given, beneath)]
     if wrong:
@@ -109,19 +109,19 @@ def _too_many_in_flight(whole: Mapping[str, str]) -> bool:
 
 
 def _implied(contract: Mapping[str, str]) -> dict[str, str]:
-    """What the keys of a contract imply, and what that implies in turn."""
-    found: dict[str, str] = {}
+    """Keys and values that a contract implies, directly or by what it implies."""
+    implied: dict[str, str] = {}
     rest = list(contract.items())
     while rest:
         name, value = rest.pop()
-        new = {key: demanded for key, demanded in CONTRACT_KEYS[name].implies.get(value, {}).items() if key not in found}
-        found.update(new)
+        new = {key: demanded for key, demanded in CONTRACT_KEYS[name].implies.get(value, {}).items() if key not in implied}
+        implied.update(new)
         rest += new.items()
-    return found
+    return implied
 
 
 def _contradictions(beneath: Mapping[str, str], above: Mapping[str, str]) -> Mistakes:
-    """Why no client keeps `above` laid over `beneath`, each under a key of `above`; not what `beneath` contradicts in itself."""
+    """Contradictions of `above` laid over `beneath`, each under a key of `above`, without those of `beneath` in itself."""
     before, whole = _broken_implications(beneath), _laid_over(beneath, above)
     remedy = "here; no client keeps both, so name every key that is to change"
     return [
@@ -137,15 +137,15 @@ def _given_key(keys: tuple[str, str], above: Mapping[str, str]) -> str:
 
 def _broken_implications(whole: Mapping[str, str]) -> dict[tuple[str, str], str]:
     """Pairs of keys of a contract that cannot stand together, each with the reason."""
-    found = {}
+    broken = {}
     for name, value in whole.items():
         for other, demanded in CONTRACT_KEYS[name].implies.get(value, {}).items() if name in CONTRACT_KEYS else ():
             if whole.get(other, demanded) != demanded:
-                found[name, other] = f"{_pair(name, value)} implies {_pair(other, demanded)}, but {_pair(other, whole[other])}"
+                broken[name, other] = f"{_pair(name, value)} implies {_pair(other, demanded)}, but {_pair(other, whole[other])}"
     if _too_many_in_flight(whole):
         text = f"{_pair('idempotence', 'true')} allows at most {MOST_IN_FLIGHT} requests in flight"
-        found["max_in_flight", "idempotence"] = f"{text}, but {_pair('max_in_flight', whole['max_in_flight'])}"
-    return found
+        broken["max_in_flight", "idempotence"] = f"{text}, but {_pair('max_in_flight', whole['max_in_flight'])}"
+    return broken
 
 
 def _pair(name: str, value: str) -> str:

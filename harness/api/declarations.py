@@ -18,9 +18,12 @@ OWN = (*CAPABILITIES, Admin)
 
 @dataclass(frozen=True)
 class Change:
-    """One call that hurts, or a part of one. subject: a node, a pair as `n1>n2`, a topic, partitions; number: what it returned.
+    """A call that hurts, or the part of it that concerns one subject.
 
-    arguments: by name.
+    call: its name.
+    subject: a node, a pair as `n1>n2`, a topic, partitions.
+    number: the number that it returned; None: it returns none.
+    arguments: its arguments, by name.
     """
 
     call: str
@@ -36,9 +39,13 @@ class Change:
 class Declarations:
     """Declarations of some interfaces, by the names of their calls.
 
-    effects: what a call does. ends: the call that ends what a call with a number began. undone_by: the call that undoes a call.
-    shown_by: the aspects in which a call shows; empty: nothing shows it. counted_by: the look that counts what a call does that
-    returns a number. aspects: by their names.
+    calls: the functions.
+    effects: the effect of each call.
+    ends: for calls that return a number, the call that ends what they began.
+    undone_by: the call that undoes a call.
+    shown_by: the aspects in which a call shows; empty: no look shows it.
+    counted_by: for calls that return a number, the look that counts what the change has done.
+    aspects: the aspects, by their own names.
     """
 
     calls: Mapping[str, Callable[..., Any]]
@@ -50,16 +57,16 @@ class Declarations:
     aspects: Mapping[str, Aspect]
 
     def is_shown(self, call: str) -> bool:
-        """Whether some look shows the effect of a call."""
+        """True if some look shows the effect of a call."""
         return bool(self.shown_by.get(call))
 
     def hurts_nodes(self, call: str) -> bool:
-        """Whether nodes count as hurt by what shows the effect of a call."""
-        shown = [self.aspects[one.aspect] for one in self.shown_by.get(call, ()) if one.aspect in self.aspects]
-        return bool(shown) and all(one.hurts_node for one in shown)
+        """True if nodes count as hurt by what shows the effect of a call."""
+        aspects = [self.aspects[shown.aspect] for shown in self.shown_by.get(call, ()) if shown.aspect in self.aspects]
+        return bool(aspects) and all(aspect.hurts_node for aspect in aspects)
 
     def calls_shown_in(self, aspect: str) -> set[str]:
-        return {call for call, shown in self.shown_by.items() if aspect in [one.aspect for one in shown]}
+        return {call for call, aspects in self.shown_by.items() if aspect in [shown.aspect for shown in aspects]}
 
     def state_after(self, shown: ShownBy, arguments: Mapping[str, Any]) -> Any:
         """The state in which an aspect shows a call; CHANGED where only another state than before is declared."""
@@ -67,18 +74,18 @@ class Declarations:
         return CHANGED if becomes is CHANGED else self.aspects[shown.aspect].state(becomes)
 
     def answer_after(self, shown: ShownBy, arguments: Mapping[str, Any]) -> Any:
-        """What the look answers after a call; CHANGED where that is not declared."""
+        """The answer of the look after a call; CHANGED where that is not declared."""
         return arguments.get(shown.becomes.name, CHANGED) if isinstance(shown.becomes, Argument) else shown.becomes
 
     def undoes(self, call: str, arguments: Mapping[str, Any], change: Change) -> bool:
-        """Whether the call with these arguments undoes a change."""
+        """True if the call with these arguments undoes a change."""
         first = next(iter(arguments.values()), "")
         if change.call in self.ends:
             return self.ends[change.call] == call and change.number == first
         return self._fits(change.call, call, arguments) and change.subject in names_of(first)
 
     def undoes_its_own(self, call: str, arguments: Mapping[str, Any]) -> bool:
-        """Whether the call with these arguments undoes calls of its own name, though it hurts with others."""
+        """True if the call with these arguments undoes calls of its own name, though it hurts with others."""
         return self._fits(call, call, arguments)
 
     def _fits(self, hurting: str, call: str, arguments: Mapping[str, Any]) -> bool:
@@ -94,21 +101,20 @@ def declarations(needs: Iterable[type] = ()) -> Declarations:
 
 
 def mistakes(interface: type) -> list[str]:
-    """What the calls of an interface declare and nobody knows, a sentence each."""
-    declared, found = declarations([interface]), []
+    """Mistakes in the declarations of an interface: names that do not exist, a sentence each."""
+    declared, wrong = declarations([interface]), []
     for name in calls_of([interface]):
-        shown, undo = declared.shown_by.get(name, ()), declared.undone_by.get(name)
+        shows, undo = declared.shown_by.get(name, ()), declared.undone_by.get(name)
         parameters = signature(declared.calls[name]).parameters
-        found += [
-            f'{name} is shown by "{one.aspect}", which no look shows' for one in shown if one.aspect not in declared.aspects
-        ]
-        becomes = [one.becomes.name for one in shown if isinstance(one.becomes, Argument)]
-        found += [f"{name} has no argument {one}, which its aspect becomes" for one in becomes if one not in parameters]
+        aspects = [shown.aspect for shown in shows if shown.aspect not in declared.aspects]
+        wrong += [f'{name} is shown by "{aspect}", which no look shows' for aspect in aspects]
+        becomes = [shown.becomes.name for shown in shows if isinstance(shown.becomes, Argument)]
+        wrong += [f"{name} has no argument {word}, which its aspect becomes" for word in becomes if word not in parameters]
         counting = [declared.counted_by[name].look] if name in declared.counted_by else []
-        found += [f"{name} is counted by {one}, which is no call" for one in counting if one not in declared.calls]
+        wrong += [f"{name} is counted by {call}, which is no call" for call in counting if call not in declared.calls]
         undoing = [undo.call] if undo else [declared.ends[name]] if name in declared.ends else []
-        found += [f"{name} is undone by {one}, which is no call" for one in undoing if one not in declared.calls]
-    return [f"{interface.__name__}.{text}" for text in found]
+        wrong += [f"{name} is undone by {call}, which is no call" for call in undoing if call not in declared.calls]
+    return [f"{interface.__name__}.{text}" for text in wrong]
 
 
 @cache

@@ -11,9 +11,12 @@ from fencepost.harness.api.values import whole_number
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """A topic was deleted. began: before the request; known: when every broker knew the new topic (None: that was not seen).
+    """The deletion of a topic that was created again.
 
-    Both as brokers stamp what they write (ms since 1970), and known also as histories have times (CLOCK_MONOTONIC ns).
+    topic: its name.
+    began_ms: a moment before the request, milliseconds since 1970, as brokers stamp what they write.
+    known_ms: the moment when every broker knew the new topic, likewise; None: that was not seen.
+    known_ns: the same moment as histories have times, CLOCK_MONOTONIC nanoseconds; None: that was not seen.
     """
 
     topic: str
@@ -23,15 +26,15 @@ class Deletion:
 
 
 def deletions_in(receipts: Iterable[Mapping[str, Any]]) -> list[Deletion]:
-    """The deletions that receipts tell of, in the order of their times; what is no such evidence is left out."""
-    found = [_deletion(call, receipt) for receipt in receipts for call in _calls(receipt)]
-    return sorted((one for one in found if one is not None), key=lambda one: one.began_ms)
+    """The deletions in receipts, in the order of their times; other evidence is left out."""
+    deletions = [_deletion(call, receipt) for receipt in receipts for call in _calls(receipt)]
+    return sorted((deletion for deletion in deletions if deletion is not None), key=lambda deletion: deletion.began_ms)
 
 
 def _calls(receipt: Mapping[str, Any]) -> list[Any]:
     evidence = receipt.get("evidence")
-    found = evidence.get("deletions") if isinstance(evidence, Mapping) else None
-    return found if isinstance(found, list) else []
+    calls = evidence.get("deletions") if isinstance(evidence, Mapping) else None
+    return calls if isinstance(calls, list) else []
 
 
 def _deletion(call: Any, receipt: Mapping[str, Any]) -> Deletion | None:

@@ -1,4 +1,4 @@
-"""What a call does to a cluster. Every call of a capability and of `Admin` declares it, with one of these decorators.
+"""Effects of calls on a cluster. Every call of a capability and of `Admin` declares it, with one of these decorators.
 
 The budget of faults, the views that faults act through, and the conformance kit take what they know of calls from here. What
 shows an effect, and what undoes it, is declared by `harness.api.observation`.
@@ -15,7 +15,7 @@ Call = TypeVar("Call", bound=Callable[..., Any])
 
 
 class Effect(str, Enum):
-    """What a call does."""
+    """The effect of a call on a cluster."""
 
     HURTS_NODE = "hurts a node"  # its first argument; the node counts as hurt until a call restores it, or its fault is healed
     RESTORES_NODE = "restores a node"  # its first argument
@@ -28,7 +28,7 @@ class Effect(str, Enum):
 
     @property
     def hurts(self) -> bool:
-        """Whether a cluster can be worse off right after the call."""
+        """True if a cluster can be worse off right after the call."""
         return self in (Effect.HURTS_NODE, Effect.CUTS_LINKS, Effect.CHANGES)
 
 
@@ -77,17 +77,17 @@ def looks(call: Call) -> Call:
 def calls_of(interfaces: Iterable[type]) -> dict[str, Any]:
     """The calls of interfaces, those that they inherit included: name -> function."""
     return {
-        name: one
+        name: member
         for interface in interfaces
         for base in reversed(interface.__mro__)
         if base is not object
-        for name, one in vars(base).items()
-        if isfunction(one) and not name.startswith("_")
+        for name, member in vars(base).items()
+        if isfunction(member) and not name.startswith("_")
     }
 
 
 def effects_of(interfaces: Iterable[type]) -> dict[str, Effect]:
-    """What each call of interfaces does; one that declares nothing is left out."""
+    """The effect of each call of interfaces, without calls that declare none."""
     return {name: vars(call)["effect"] for name, call in calls_of(interfaces).items() if "effect" in vars(call)}
 
 

@@ -41,7 +41,7 @@ class OverBudget(ClusterError):
 
 
 class UnusableLibrary(ClusterError):
-    """What was fetched of a client cannot be used on this machine any more; it can be fetched anew."""
+    """A client library in the cache cannot be used on this machine any more; it can be fetched anew."""
 
 
 class HistoryError(HarnessError):

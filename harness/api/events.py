@@ -11,7 +11,11 @@ from fencepost.harness.api.plans import Test
 
 
 class PhaseEvent(TypedDict):
-    """A phase of the run begins: `cluster`, `workload`, `heal`, `settle`, `final-read`, `fetch`, `merge`, `check` or `report`."""
+    """A phase of the run begins.
+
+    phase: `cluster`, `workload`, `heal`, `settle`, `final-read`, `fetch`, `merge`, `check` or `report`.
+    text: the same in words.
+    """
 
     event: Literal["phase"]
     phase: str
@@ -19,7 +23,15 @@ class PhaseEvent(TypedDict):
 
 
 class ProgressEvent(TypedDict):
-    """How far the workload is. ok, fail, info: completed operations so far. faults: those that are on, in words."""
+    """The progress of the workload.
+
+    elapsed_s: seconds since its start.
+    time_s: seconds for which it is to run.
+    ok: operations that ended `ok` so far.
+    fail: operations that ended `fail` so far.
+    info: operations that ended `info` so far.
+    faults: the faults that are in force, in words.
+    """
 
     event: Literal["progress"]
     elapsed_s: float
@@ -45,13 +57,17 @@ class NoteEvent(TypedDict):
 
 
 class PerformedEvent(TypedDict):
-    """The performer has done all that the plan says. Nothing follows."""
+    """The performer has completed the plan. Nothing follows."""
 
     event: Literal["performed"]
 
 
 class FailedEvent(TypedDict):
-    """The performer has given up. kind: `ClusterError`, or the name of another error. Nothing follows."""
+    """The performer has given up. Nothing follows.
+
+    kind: `ClusterError`, or the name of another error.
+    text: the error's message.
+    """
 
     event: Literal["failed"]
     kind: str
@@ -59,7 +75,13 @@ class FailedEvent(TypedDict):
 
 
 class BeginEvent(TypedDict):
-    """A run of several begins, the `number`-th `of` so many."""
+    """A run of several begins.
+
+    number: its number, from 1.
+    of: the number of all runs.
+    test: its test.
+    seed: its seed.
+    """
 
     event: Literal["begin"]
     number: int
@@ -69,7 +91,7 @@ class BeginEvent(TypedDict):
 
 
 class ResultEvent(TypedDict):
-    """What a run came to, in words."""
+    """The result of a run, in words."""
 
     event: Literal["result"]
     text: str

@@ -1,4 +1,4 @@
-"""What a history is evidence of, and what of it is missing: the one type for a run's own damage and for an adopted history's.
+"""Evidence that a history holds, and gaps in it: the one type for a run's own damage and for an adopted history's.
 
 Merging and adopting find gaps, `damage.json` keeps them (docs/run-directory.md), and the judge weakens the checks that needed
 what is missing (`checkers.verdict.weakening`).
@@ -21,10 +21,15 @@ _BASE64 = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)?$"
 class Evidence(str, Enum):
     """A kind of evidence that a history holds.
 
-    sends: which records were sent. outcomes: how their operations ended, and where they were acknowledged. polls: what readers
-    of the main phase got. positions: what moved a consumer (assignments, rebalances). final-committed, final-uncommitted: the
-    final reads at each isolation level. decisions: when commits were first called. settling: the last stable offsets after
-    healing. receipts: what the faults did.
+    sends: the records that were sent.
+    outcomes: the outcomes of their operations, and the offsets at which they were acknowledged.
+    polls: the records that readers of the main phase got.
+    positions: changes of a consumer's position (assignments, rebalances).
+    final-committed: the final reads at read_committed.
+    final-uncommitted: the final reads at read_uncommitted.
+    decisions: the times of the first calls of commit.
+    settling: the last stable offsets after healing.
+    receipts: the receipts of the faults.
     """
 
     SENDS = "sends"
@@ -39,10 +44,15 @@ class Evidence(str, Enum):
 
 
 class GapKind(str, Enum):
-    """What became of a file, or of a line in it.
+    """A kind of damage to a file, or to a line in it.
 
-    surplus: it does not belong to the run, or is there twice; it is not read. unattested: nothing is known to be missing, but no
-    manifest says that nothing is. unreliable: the manifest itself was lost, so anything may have been changed.
+    missing: it is not there.
+    emptied: it holds nothing.
+    shortened: its end is missing.
+    surplus: it does not belong to the run, or is there twice; it is not read.
+    unreadable: it cannot be read.
+    unattested: nothing is known to be missing, but no manifest says that nothing is.
+    unreliable: the manifest itself was lost, so anything may have been changed.
     """
 
     MISSING = "missing"
@@ -58,9 +68,15 @@ class GapKind(str, Enum):
 class Gap:
     """Something that a run's history lacks, or must not be believed.
 
-    file: its name. line: the line, from 1; 0: not one line. why: in words. role: `writer`, `reader`, `final`, `harness` or
-    `faults`; empty when it is not known. slot, slots: the place of the worker whose file it is, and how many places there are
-    (None, 0: not known). lines: how many lines are missing (None: not known). evidence: what the missing may have held.
+    file: the name of the file.
+    why: the reason, in words.
+    kind: the kind of damage.
+    line: the line, from 1; 0: not a single line.
+    role: `writer`, `reader`, `final`, `harness` or `faults`; empty: not known.
+    slot: the slot of the worker whose file it is; None: not known.
+    slots: number of slots; 0: not known.
+    lines: number of missing lines; None: not known.
+    evidence: the kinds of evidence that the missing lines may have held.
     """
 
     file: str
@@ -86,10 +102,17 @@ class Gap:
 
 @dataclass(frozen=True)
 class HistoryFile:
-    """A file of the history, and whose it is; None where that is not known.
+    """A file of the history, and the process that wrote it; None where a value is not known.
 
-    isolation: of a worker's consumer. run: the run that its header names. lines, bytes: how many it had at the end of the run.
-    least: bytes that it had when it was last looked at, while the run was performed.
+    name: its name.
+    slot: the slot of the worker.
+    node: the node that the worker ran on.
+    role: the worker's role.
+    isolation: the isolation level of the worker's consumer.
+    run: the run that its header names.
+    lines: number of its lines at the end of the run.
+    bytes: number of its bytes at the end of the run.
+    least: number of its bytes when it was last looked at, while the run was performed.
     blocks: a checksum of each of its blocks (`harness.history.manifest`).
     """
 
@@ -109,10 +132,15 @@ class HistoryFile:
 class Manifest:
     """`manifest.json`: the files that belong to a run's history.
 
-    slots: how many places for workers there are. complete: the run came to its end, and each file is counted; before, it lists
-    what was begun. plan: a checksum of what `plan.json` says (`history.run_directory.plan_checksum`); empty in older ones.
-    tables: the checksums of tables that the run itself wrote (`stored.parquet`), by file.
-    workload_s: how long the workload ran (s); None where that is not known. stopped: who ended it before its time, in words.
+    run: the id of the run.
+    slots: number of slots of workers.
+    complete: the run came to its end, and each file is counted; before that, it lists the files that were begun.
+    files: the files.
+    plan: a checksum of the content of `plan.json` (`history.run_directory.plan_checksum`); empty in older manifests.
+    tables: checksums of the tables that the run itself wrote (`stored.parquet`), by file.
+    workload_s: seconds that the workload ran; None: not known.
+    stopped: the reason why it ended before its time, in words; empty: it did not.
+    schema: version of the document.
     """
 
     run: str
@@ -139,9 +167,9 @@ _UNKNOWN_ROLE = tuple(kind for kind in Evidence if kind not in (Evidence.POSITIO
 
 
 def evidence_of(role: str | None, isolation: str | None = None) -> tuple[Evidence, ...]:
-    """What a file of a process in some role holds; everything that a worker may write when the role is not known.
+    """Kinds of evidence that a file of a process in some role holds; all that a worker may write when the role is not known.
 
-    isolation: a final reader's, if it is known.
+    isolation: isolation level of a final reader, if it is known.
     """
     if role == "final" and isolation:
         return (Evidence.FINAL_UNCOMMITTED if isolation == "read_uncommitted" else Evidence.FINAL_COMMITTED,)

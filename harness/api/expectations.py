@@ -1,4 +1,4 @@
-"""How a test writes what it expects: the name of an anomaly, and a word behind it that widens or narrows what is meant.
+"""Expectations of a test: the name of an anomaly, and a word behind it that widens or narrows what is meant.
 
 `expect = "torn-transaction"`: it must be found; its consequences at the same transaction and partition may be found too.
 `expect = "torn-transaction alone"`: they may not.

@@ -1,4 +1,4 @@
-"""Faults, and what they leave as evidence."""
+"""Faults, and the evidence of their effect."""
 
 from __future__ import annotations
 
@@ -18,21 +18,34 @@ State = TypeVar("State")
 class Receipt:
     """A record of what a fault really did. Times are CLOCK_MONOTONIC nanoseconds; evidence is plain JSON.
 
-    ``effective`` is None until it is known, False when the evidence shows that nothing was hurt; then ``note``
-    says why. A fault without effect weakens the verdict.
+    A fault without effect weakens the verdict.
+
+    id: number of the fault in the plan's schedule.
+    kind: the fault.
+    role: the target as it was chosen: `leader:orders-0`, `controller`.
+    targets: the nodes that it was then.
+    pairs: the links that were cut, each in one direction.
+    planned_ns: planned time of the injection.
+    injected_ns: time of the first of its calls that hurt; of a fault without such calls, the time when `inject` returned.
+    healed_ns: time of the healing; 0: not healed yet, or not at all (`note` says why).
+    evidence: observations before and during the fault.
+    healing: observations after the healing.
+    reach: the harness's own probes of all pairs (docs/history.md).
+    effective: False: the evidence shows that nothing was hurt, and `note` says why; None: not known yet.
+    note: the reason why it had no effect, and the like.
     """
 
     id: int = -1
     kind: str = ""
-    role: str = ""  # the target as asked: "leader:orders-0", "controller"
-    targets: tuple[str, ...] = ()  # the nodes it turned out to be
-    pairs: tuple[Pair, ...] = ()  # for partitions
+    role: str = ""
+    targets: tuple[str, ...] = ()
+    pairs: tuple[Pair, ...] = ()
     planned_ns: int = 0
-    injected_ns: int = 0  # when the first of its calls that hurt was made; of a fault that makes none: when inject returned
+    injected_ns: int = 0
     healed_ns: int = 0
-    evidence: Mapping[str, Any] = field(default_factory=dict)  # before, during
-    healing: Mapping[str, Any] = field(default_factory=dict)  # after
-    reach: Mapping[str, Any] = field(default_factory=dict)  # the harness's own probes of all pairs: docs/history.md
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    healing: Mapping[str, Any] = field(default_factory=dict)
+    reach: Mapping[str, Any] = field(default_factory=dict)
     effective: bool | None = None
     note: str = ""
 
@@ -45,22 +58,22 @@ class SharedState:
         self._lock = threading.Lock()
 
     def get(self, kind: type[State]) -> State:
-        """The object of this class; `kind()` makes it when it is first asked for."""
+        """The object of this class; `kind()` makes it at its first use."""
         with self._lock:
             if kind not in self._objects:
                 self._objects[kind] = kind()
-            found: State = self._objects[kind]
-            return found
+            state: State = self._objects[kind]
+            return state
 
 
 class ClusterView(Cluster, Protocol):
     """The cluster as the host of the faults passes it to `inject` and `heal`: all that the cluster has, and what faults share."""
 
     def shared(self, kind: type[State]) -> State:
-        """The one object of this class that all faults of the run share; `kind()` makes it when it is first asked for.
+        """The one object of this class that all faults of the run share; `kind()` makes it at its first use.
 
-        A fault keeps no state. What it has to know at healing stands in its receipt; what overlapping faults have to know of one
-        another stands here. The object is used from several threads.
+        A fault has no state of its own. Its receipt has the state that healing needs; this object has the state that overlapping
+        faults share. The object is used from several threads.
         """
 
 
@@ -81,12 +94,15 @@ class DemandsContract(Protocol):
 
 
 class Fault(Protocol):
-    """Plug-in `fencepost.nemesis`: a frozen dataclass whose fields are its options."""
+    """Plug-in `fencepost.nemesis`: a frozen dataclass whose fields are its options.
 
-    needs: ClassVar[tuple[type, ...]]  # capabilities, e.g. (Killable,)
+    needs: the capabilities that it needs: `(Killable,)`.
+    """
+
+    needs: ClassVar[tuple[type, ...]]
 
     def inject(self, cluster: Any, rng: Random) -> Receipt:
         """Hurt the cluster; return what was hurt, with evidence that it took hold."""
 
     def heal(self, cluster: Any, receipt: Receipt) -> Receipt:
-        """Undo what `receipt` says was done, and add the evidence. Idempotent; leaves the cluster whole."""
+        """Undo the fault that `receipt` records, and add the evidence. Idempotent; leaves the cluster whole."""

@@ -68,7 +68,7 @@ def limited(path: Path, most: int = MOST_DOCUMENT) -> bytes:
 
 
 def fits_in_memory() -> int:
-    """How many bytes of a file may be held at a time: an eighth of this machine's memory."""
+    """The number of bytes of a file that may be held at a time: an eighth of this machine's memory."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 8
 
 
@@ -93,7 +93,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
     Raises UnwritableFile when one of the two cannot be written.
     """
-    part = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")  # nobody foresees it, in no PID namespace
+    part = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")  # not to be guessed, and unique in every PID namespace
     try:
         yield part
         part.replace(path)

@@ -24,9 +24,12 @@ REQUIRED = object()  # as a default: a line, a row or an element of a list witho
 class Column:
     """One column of a Parquet table.
 
-    type: Arrow's name of it (`int64`), or `list of NAME` with NAME of `STRUCTS`. line: which JSON line it is copied from, under
-    its own name; empty for what merging works out. default: what it is where that line lacks it. optional: a table without it
-    has nothing of the kind (tables of before it was declared, and of histories from elsewhere).
+    name: its name.
+    type: Arrow's name of its type (`int64`), or `list of NAME` with NAME of `STRUCTS`.
+    meaning: its meaning, in words.
+    line: the JSON line that it is copied from, under its own name; empty: merging computes it.
+    default: its value where that line lacks it; REQUIRED: the line is damaged without it.
+    optional: a table without it has nothing of the kind (older tables, and histories from elsewhere).
     """
 
     name: str
@@ -217,7 +220,7 @@ def _schema(columns: tuple[Column, ...]) -> pa.Schema:
 def demand_columns(path: Path, columns: Sequence[Column]) -> None:
     """Raises OSError when a file is no Parquet table that has all these columns, with their types and with what they must have.
 
-    The text says what is wrong, and not where: whoever asks names the file.
+    The text names the mistake, and not the file: the caller names it.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -231,24 +234,24 @@ def demand_columns(path: Path, columns: Sequence[Column]) -> None:
         raise OSError(f"it is no whole Parquet file: {error}") from error
 
 
-def _demand_types(found: pa.Schema, columns: tuple[Column, ...]) -> None:
-    if found.equals(_schema(columns)):
+def _demand_types(actual: pa.Schema, columns: tuple[Column, ...]) -> None:
+    if actual.equals(_schema(columns)):
         return
-    if twice := next((name for name in found.names if found.names.count(name) > 1), None):
+    if twice := next((name for name in actual.names if actual.names.count(name) > 1), None):
         raise OSError(f"it has two columns `{twice}` (docs/history.md)")
     optional = {column.name for column in columns if column.optional}
     for field in _schema(columns):
-        if field.name not in found.names and field.name in optional:
+        if field.name not in actual.names and field.name in optional:
             continue
-        if field.name not in found.names:
+        if field.name not in actual.names:
             raise OSError(f"its column `{field.name}` is missing (docs/history.md)")
-        if not found.field(field.name).type.equals(field.type):
-            raise OSError(f"its column `{field.name}` is {found.field(field.name).type}, not {field.type} (docs/history.md)")
+        if not actual.field(field.name).type.equals(field.type):
+            raise OSError(f"its column `{field.name}` is {actual.field(field.name).type}, not {field.type} (docs/history.md)")
 
 
 @lru_cache
 def _demand_values(path: Path, size: int, changed_ns: int, columns: tuple[Column, ...]) -> None:
-    """Only what the head of the file does not tell is read, and that once."""
+    """Reads only columns that the head of the file does not answer for, and each once."""
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
@@ -259,7 +262,7 @@ def _demand_values(path: Path, size: int, changed_ns: int, columns: tuple[Column
 
 
 def _uncounted(group: pq.RowGroupMetaData, columns: Sequence[Column]) -> Iterator[str]:
-    """Leaves of which the head of a file does not tell whether a required value is missing.
+    """Leaves whose required values may be missing, as far as the head of the file shows.
 
     Of lists it counts values, and not elements. So one leaf is read, and the others must have as many values as that.
     """
@@ -274,20 +277,20 @@ def _uncounted(group: pq.RowGroupMetaData, columns: Sequence[Column]) -> Iterato
             yield first.path_in_schema
         if inner := _element(column):
             yield first.path_in_schema
-            names = {one.name for one in inner if one.default is REQUIRED}
+            names = {field.name for field in inner if field.default is REQUIRED}
             named = (leaf for leaf in others if leaf.path_in_schema.rpartition(".")[2] in names)
             count = _value_count(first)
             yield from (leaf.path_in_schema for leaf in named if count is None or _value_count(leaf) != count)
 
 
 def _value_count(leaf: pq.ColumnChunkMetaData) -> int | None:
-    """How many values a leaf has that are not null, if the head says so."""
+    """The number of values of a leaf that are not null; None where the head does not say."""
     counted = leaf.statistics
     return leaf.num_values - counted.null_count if counted is not None and counted.has_null_count else None
 
 
 def _element(column: Column) -> tuple[Column, ...]:
-    """What an element of a list holds, when it is a struct."""
+    """The fields of a list's elements, where they are structs."""
     return STRUCTS.get(column.type.removeprefix("list of "), ()) if column.type.startswith("list of ") else ()
 
 
@@ -303,7 +306,7 @@ def lacking_values(table: pa.Table, columns: Sequence[Column]) -> str:
         if column.default is REQUIRED and values.null_count:
             return column.name
         for elements in (chunk.flatten() for chunk in values.chunks if _element(column)):
-            required = [one.name for one in _element(column) if one.default is REQUIRED]
+            required = [field.name for field in _element(column) if field.default is REQUIRED]
             there = [name for name in required if elements.type.get_field_index(name) >= 0]
             if elements.null_count or any(elements.field(name).null_count for name in there):
                 return column.name

@@ -22,11 +22,19 @@ def cluster_and_name(name: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class LogRecord:
-    """One record of a partition's log. timestamp_ms: since 1970. producer_id, producer_epoch: -1 where there are none.
-    transactional: it belongs to a transaction.
+    """A record of a partition's log.
 
+    partition: `topic-number`.
+    offset: its offset.
+    timestamp_ms: its timestamp, milliseconds since 1970.
+    producer_id: id of its producer; -1: there is none.
+    producer_epoch: epoch of its producer; -1: there is none.
+    transactional: it belongs to a transaction.
     kind: `record`, `COMMIT`, `ABORT`, `control` (another marker), or `zstd batch` and the like: all records of a batch that is
-    compressed in a way that is not read here.
+        compressed in a way that is not read here.
+    key: its key; None: it has none.
+    value: its value; None: it has none.
+    headers: names and values, in order.
     """
 
     partition: str
@@ -47,9 +55,12 @@ class LogRecord:
 
 @dataclass(frozen=True)
 class LogEntry:
-    """The meaning of a record (docs/connect.md has the kinds): of what, and a number; -1: none.
+    """The meaning of a record of a connector, of Connect or of a changelog.
 
-    producer: id and epoch of the producer that it is about; None: it says of none, and the one that wrote it counts.
+    kind: a kind of docs/connect.md.
+    name: its subject: a source partition, a connector, a transactional id, a key.
+    number: a position in the source, a count, a state; -1: none.
+    producer: id and epoch of the producer that the record is about; None: it names none, and that of the record counts.
     """
 
     kind: str

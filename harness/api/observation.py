@@ -28,7 +28,7 @@ UNKNOWN, ABSENT, CHANGED = Marker.UNKNOWN, Marker.ABSENT, Marker.CHANGED
 
 
 class Subjects(Enum):
-    """Things of a cluster that a look is asked about."""
+    """Things of a cluster that are the arguments of a look."""
 
     BROKERS = "brokers"
     SERVERS = "brokers and controllers"
@@ -62,7 +62,11 @@ class Argument:
 
 @dataclass(frozen=True)
 class ShownBy:
-    """An aspect in which a call shows. becomes: what the look answers then; CHANGED: something else than before."""
+    """An aspect in which a call shows.
+
+    aspect: its name.
+    becomes: the answer of the look after the call; CHANGED: another than before.
+    """
 
     aspect: str
     becomes: Any = CHANGED
@@ -70,14 +74,18 @@ class ShownBy:
 
 @dataclass(frozen=True)
 class UndoneBy:
-    """A call that undoes another one: for the same subject, or for the number that it returned; if it has these arguments."""
+    """A call that undoes another call, for the same subject, or for the number that the other returned.
+
+    call: its name.
+    arguments: the arguments with which it does.
+    """
 
     call: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
 def is_there(answer: Any, arguments: Mapping[str, Any]) -> tuple[bool, str]:
-    """Whether an answer is more than nothing, and the answer in words."""
+    """True if an answer is more than nothing; and the answer in words."""
     return bool(answer), str(answer)
 
 
@@ -85,8 +93,9 @@ def is_there(answer: Any, arguments: Mapping[str, Any]) -> tuple[bool, str]:
 class CountedBy:
     """A look that takes the number of a change, and counts what the change has done so far.
 
-    shows: whether such an answer shows the effect of a call with these arguments, and the answer in words
-    becomes: an answer about a change in force, for the cluster in memory
+    look: the name of the look.
+    shows: True if such an answer shows the effect of a call with these arguments; and the answer in words.
+    becomes: an answer about a change in force, for the cluster in memory.
     """
 
     look: str
@@ -95,7 +104,7 @@ class CountedBy:
 
 
 def known(answer: Any) -> Any:
-    """An answer as a state; None: nobody knows."""
+    """An answer as a state; None: it is not known."""
     return UNKNOWN if answer is None else answer
 
 
@@ -108,17 +117,17 @@ def as_it_is(answer: Any) -> Any:
 class Aspect:
     """A part of a cluster's state that a look shows: subject (a node, a topic, `n1>n2`) -> state.
 
-    name: in the words of a report: `clock`
-    call: the name of the call that looks
-    interface: the capability that has the call, or `Admin`
-    subjects: what the call is asked about
-    state: makes a state of the answer about one subject (UNKNOWN: leave it out), or for ALL the states of all subjects
-    look: looks at the whole cluster instead, where the answer needs more than one call
-    whole: an answer about a subject that nothing hurts; for the cluster in memory
-    down: an answer about a node that is dead or frozen; for the cluster in memory
-    restored: the state must be again what it was when all was well, after a fault has been healed
-    drifts: the state may change without a fault, or its change hurts nobody
-    hurts_node: a node whose state changes counts as hurt
+    name: its name in reports: `clock`.
+    call: the name of the call that looks.
+    interface: the capability that has the call, or `Admin`.
+    subjects: the things that are arguments of the call.
+    state: makes a state of the answer about one subject (UNKNOWN: leave it out), or for ALL the states of all subjects.
+    look: looks at the whole cluster instead, where the answer needs more than one call.
+    whole: an answer about a subject that nothing hurts; for the cluster in memory.
+    down: an answer about a node that is dead or frozen; for the cluster in memory.
+    restored: the state must be again what it was when all was well, after a fault has been healed.
+    drifts: the state may change without a fault, or its change hurts no client.
+    hurts_node: a node whose state changes counts as hurt.
     """
 
     name: str
@@ -135,7 +144,7 @@ class Aspect:
 
     @property
     def takes_several(self) -> bool:
-        """Whether the call that looks takes several subjects, and answers with a mapping of them."""
+        """True if the call that looks takes several subjects, and answers with a mapping of them."""
         parameters = list(signature(getattr(self.interface, self.call)).parameters.values())[1:]
         return bool(parameters) and parameters[0].annotation not in (str, "str")
 
@@ -192,12 +201,12 @@ def undone_by(call_name: str, **arguments: Any) -> Callable[[Call], Call]:
 def aspects_of(interfaces: Iterable[type]) -> dict[str, Aspect]:
     """The aspects that calls of interfaces show, inherited calls included: name -> aspect. The last of a name prevails."""
     return {
-        one.name: replace(one, interface=_checkable(base, interface))
+        aspect.name: replace(aspect, interface=_checkable(base, interface))
         for interface in interfaces
         for base in reversed(interface.__mro__)
         for call in vars(base).values()
         if isfunction(call)
-        for one in vars(call).get("shows", ())
+        for aspect in vars(call).get("shows", ())
     }
 
 
@@ -210,11 +219,11 @@ def names_of(subjects: Any) -> list[str]:
     """The names of what a call is about: a node, several, pairs (as `n1>n2`)."""
     if isinstance(subjects, str):
         return [subjects]
-    return [one if isinstance(one, str) else ">".join(one) for one in subjects]
+    return [subject if isinstance(subject, str) else ">".join(subject) for subject in subjects]
 
 
 def arguments_of(call: Callable[..., Any] | None, arguments: Iterable[Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a call by name, without its defaults. call: as its interface declares it; None: nobody knows it."""
+    """The arguments of a call by name, without its defaults. call: as its interface declares it; None: not known."""
     names = list(signature(call).parameters)[1:] if call else []
     given = list(arguments)
     names += [f"argument {number}" for number in range(len(names), len(given))]

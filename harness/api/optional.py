@@ -1,7 +1,7 @@
 """Optional parts of plug-ins: attributes and methods that a plug-in may have beyond the interface of its kind.
 
-Each is a protocol with one member, or with members that belong together, and the harness asks by `isinstance`. `OPTIONAL` lists
-them by kind: by it a misspelt name is recognised when the plug-in is loaded (`harness.plugins.optional_names`).
+Each is a protocol with one member, or with members that belong together; the harness tests for it by `isinstance`. `OPTIONAL`
+lists them by kind: by it a misspelt name is recognised when the plug-in is loaded (`harness.plugins.optional_names`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ReadsBack(Protocol):
         """The topics; `second/NAME`: of the second Kafka cluster."""
 
     def entry(self, record: LogRecord, place: str) -> LogEntry | None:
-        """What a record of these topics is; None: of no interest."""
+        """The meaning of a record of these topics; None: of no interest."""
 
 
 @runtime_checkable
@@ -124,7 +124,7 @@ class Connects(Protocol):
 
 @runtime_checkable
 class RunsImages(Protocol):
-    """A provider that says whether its clusters are `RunningImages`."""
+    """A provider that declares whether its clusters are `RunningImages`."""
 
     @property
     def runs_images(self) -> bool: ...
@@ -212,7 +212,7 @@ class ChoosesVersion(Protocol):
 
 @runtime_checkable
 class OfTransactions(Protocol):
-    """A fault that says whether it aims at transactional ids of the workload."""
+    """A fault that declares whether it aims at transactional ids of the workload."""
 
     @property
     def of_transactions(self) -> bool: ...
@@ -250,8 +250,8 @@ OPTIONAL: Mapping[str, tuple[type, ...]] = {
 @lru_cache
 def names_of(protocol: type) -> tuple[str, ...]:
     """The members of an optional protocol."""
-    members = {name: one for name, one in vars(protocol).items() if not name.startswith("_")}
-    return tuple(name for name, one in members.items() if inspect.isfunction(one) or isinstance(one, property))
+    members = {name: member for name, member in vars(protocol).items() if not name.startswith("_")}
+    return tuple(name for name, member in members.items() if inspect.isfunction(member) or isinstance(member, property))
 
 
 @lru_cache

@@ -28,7 +28,13 @@ RANDOM, IN_TURN = ORDERS = ("random", "in turn")
 
 @dataclass(frozen=True)
 class RunOption:
-    """An option of `fencepost run`. text: its help where it differs from the key's."""
+    """An option of `fencepost run`.
+
+    name: its name: `--time`.
+    short: its short name; empty: it has none.
+    text: its help; empty: the key's sentence.
+    metavar: the form of its value in the help; empty: the usual one.
+    """
 
     name: str
     short: str = ""
@@ -39,11 +45,16 @@ class RunOption:
 
 @dataclass(frozen=True)
 class Key:
-    """What a key of a campaign means, and which values it takes besides those of its type.
+    """The meaning of a key of a campaign, and the limits of its value besides its type.
 
-    text: a sentence of the reference page. at: where it stands in its table; empty: under the field's name. above, least, most:
-    bounds of a number, or of both of a span; of a text, `most` is its length. choices: the values, or the keys of a table, that
-    there are; empty: any. option: sets the key in `fencepost run`. settings: sets options of the plug-in that the key chooses.
+    text: a sentence of the reference page.
+    at: its path in its table; empty: the field's name.
+    above: a number, or both of a span, must be greater; None: no bound.
+    least: the least number, or the least of a span; None: no bound.
+    most: the greatest number, or the greatest of a span; of a text, its greatest length; None: no bound.
+    choices: the possible values, or the possible keys of a table; empty: any.
+    option: the option of `fencepost run` that sets the key; None: there is none.
+    settings: the option that sets options of the plug-in that the key chooses; None: there is none.
     planned: the plan has its value, under the same name, where that is plain.
     """
 
@@ -61,7 +72,14 @@ class Key:
 
 @dataclass(frozen=True)
 class DeclaredKey:
-    """A key as its field declares it. default: MISSING where the key must be given."""
+    """A key as its field declares it.
+
+    field: the name of the field.
+    path: the key's path in its table.
+    type: the type of the field.
+    default: its default; MISSING: the key must be given.
+    key: the declaration.
+    """
 
     field: str
     path: tuple[str, ...]
@@ -71,7 +89,7 @@ class DeclaredKey:
 
     @property
     def plain(self) -> bool:
-        """Whether its value is a number, a text, a flag or a list of texts, at the top of its table."""
+        """True if its value is a number, a text, a flag or a list of texts, at the top of its table."""
         return self.path == (self.field,) and any(self.type in (kind, kind | None) for kind in PLAIN_TYPES)
 
 
@@ -83,18 +101,23 @@ def declared(cls: Any) -> tuple[DeclaredKey, ...]:
 @lru_cache(maxsize=100)
 def _declared(cls: Any) -> tuple[DeclaredKey, ...]:
     hints = get_type_hints(cls, include_extras=True)
-    found = []
-    for one in dataclasses.fields(cls):
-        hint, *notes = get_args(hints[one.name]) if hasattr(hints[one.name], "__metadata__") else (hints[one.name],)
+    keys = []
+    for attribute in dataclasses.fields(cls):
+        hint = hints[attribute.name]
+        hint, *notes = get_args(hint) if hasattr(hint, "__metadata__") else (hint,)
         for key in notes:
-            default = one.default if one.default_factory is MISSING else one.default_factory()
-            found.append(DeclaredKey(one.name, key.at or (one.name,), hint, default, key))
-    return tuple(found)
+            default = attribute.default if attribute.default_factory is MISSING else attribute.default_factory()
+            keys.append(DeclaredKey(attribute.name, key.at or (attribute.name,), hint, default, key))
+    return tuple(keys)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """A plug-in by name and the options given for it (`kind = "pause"`, `count = 2`)."""
+    """A plug-in and the options given for it (`kind = "pause"`, `count = 2`).
+
+    kind: its name or import path.
+    options: its options, as TOML gives them.
+    """
 
     kind: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -102,7 +125,7 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class FaultChoice:
-    """One `[[test.nemesis]]`: a fault, how often it strikes and how long it lasts. Its other keys are the fault's options."""
+    """An entry of `[[test.nemesis]]`: a fault, its pauses and its durations. Its other keys are the fault's options."""
 
     kind: Annotated[str, Key("The fault: a name that `fencepost plugins` lists, or an import path `module:Class`.")]
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -128,7 +151,7 @@ class FaultChoice:
 
 @dataclass(frozen=True, kw_only=True)
 class Lane:
-    """How the faults of one lane follow each other (`[test.lanes.NAME]`)."""
+    """The order of the faults of a lane, and its quiet periods (`[test.lanes.NAME]`)."""
 
     order: Annotated[
         str, Key("`random`: each time any fault of the lane; `in turn`: as they are written, again and again.", choices=ORDERS)
@@ -148,10 +171,10 @@ class Lane:
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """How many servers all faults together may hurt at a time (`[test.budget]`).
+    """The number of servers that all faults together may hurt at a time (`[test.budget]`).
 
     A bound that is given holds for single faults too. Where none is given, several faults together must keep the quorum, while a
-    single one, when no other is active, may hurt what it asks for.
+    single fault, when no other is active, may hurt all nodes that it aims at.
     """
 
     nodes: Annotated[int | None, Key("At most so many brokers and controllers at a time.", least=1, most=100)] = None
@@ -320,7 +343,17 @@ class Test:
 
 @dataclass(frozen=True, kw_only=True)
 class Injection:
-    """One planned fault: when (seconds after the workload starts), what, and for how long."""
+    """A planned fault.
+
+    id: its number in the schedule.
+    at_s: seconds after the start of the workload at which it strikes.
+    lasts_s: seconds for which it lasts.
+    kind: the fault: its name or import path.
+    options: its options.
+    lane: its lane.
+    seed: the seed of its draws.
+    when: the condition that the strike waits for; empty: none.
+    """
 
     id: int
     at_s: float

@@ -60,5 +60,5 @@ def seq_of(v: Any) -> Any:
 
 
 def key_number_of(v: Any, keys: int) -> Any:
-    """Which of so many keys a record has, from 0, where the records of one process in one partition share some keys."""
+    """The number of a record's key, from 0, where the records of a process in a partition share so many keys."""
     return (operation_key_of(v) * 31 + seq_of(v)) % keys

@@ -1,4 +1,4 @@
-"""What clients of a cluster with an authorizer may do."""
+"""Rights of the clients of a cluster with an authorizer."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True, order=True)
 class Right:
-    """One access control entry of the clients' principal.
+    """An access control entry of the clients' principal.
 
-    permission: `allow` or `deny` (which wins). operation: `write`, `read`, ... resource: `topic`, `group`, `transactional id` or
-    `cluster`. name: of the resource; `*`: every one.
+    permission: `allow` or `deny`, which wins.
+    operation: `write`, `read`, ...
+    resource: `topic`, `group`, `transactional id` or `cluster`.
+    name: the name of the resource; `*`: every resource of the kind.
     """
 
     permission: str

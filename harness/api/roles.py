@@ -1,4 +1,4 @@
-"""Roles: the processes of a workload, a type per kind, and what instances run."""
+"""Roles: the processes of a workload, a type per kind, and the programs and workers that instances run."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ OWN_GROUP = "FENCEPOST_GROUP"
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """Somebody's own program between two topics of a workload, whose instances are the processes of a role.
+    """A program of the user between two topics of a workload, whose instances are the processes of a role.
 
-    command: its words; may be empty where there is an image.
+    command: its command line; may be empty where there is an image.
     input: the input topic, by its name in the workload.
     output: the output topic, likewise.
     image: of a container in which it runs, on a cluster in Docker.
     group: its consumer group; `OWN_GROUP`: the one that its environment names; empty: not known.
-    outputs: records that it makes of an input, (fewest, most).
+    outputs: number of records that it makes of an input, (fewest, most).
     ordered: it keeps the order of inputs of one key.
-    counts: its outputs say how many inputs of their key it has counted.
-    keys: how many keys the inputs of one writer in one partition share.
+    counts: its outputs have the number of inputs of their key that it has counted.
+    keys: number of keys that the inputs of one writer in one partition share.
     stores: names of its state stores; their copies and changelogs (`changelog_of`) are recorded at the end.
-    transaction_timeout_s: how long a transaction of it may stay open after its end.
-    quiet_s: for how long it must have written nothing to be taken for done, where its group does not say.
-    drain_s: how long it may take to process the rest of its input.
+    transaction_timeout_s: seconds for which a transaction of it may stay open after its end.
+    quiet_s: seconds without an output after which it is taken for done, where its group does not say.
+    drain_s: seconds that it may take to process the rest of its input.
     """
 
     command: tuple[str, ...]
@@ -62,18 +62,19 @@ def changelog_of(group: str, store: str) -> str:
 class Role:
     """The process of one slot. Its kinds: Writer, Member, Reader, FinalReader, ProgramInstance, ConnectInstance, Conductor.
 
-    The attributes are what the harness asks of every role. A kind to which one applies declares it as a field; no other kind has
-    it.
+    The attributes hold for roles of every kind. A kind declares those that apply to it as fields; the others have their values
+    of this class.
 
-    cluster: the Kafka cluster to which its clients connect: empty, the one that is judged, or `SECOND`.
+    name: name of the kind, in histories and messages.
+    cluster: the Kafka cluster to which its clients connect; empty: the one that is judged, else `SECOND`.
     isolation: isolation level of its consumer.
     topics: topics that its consumer reads; empty: every topic of the workload.
     polls: whether it has a consumer.
     transactional: whether its producer has a transactional id.
     producers: number of producers in the process, each with a transactional id of its own (`Operation.producers`).
-    new_ids: whether each process has a transactional id of its own, as nobody should.
+    new_ids: whether each process has a transactional id of its own, against Kafka's advice.
     rivals: whether its operations may open rivals (`Operation.rivals`).
-    operator: whether its operations may have something done from outside (`Operation.operator`).
+    operator: whether its operations may use actions from outside (`Operation.operator`).
     group: consumer group of its consumer, which subscribes to its topics; empty: it is assigned their partitions.
     joins: whether it joins its group; else it only asks for the group's offsets.
     static: whether it is a static member of its group (KIP-345).
@@ -177,7 +178,7 @@ class FinalReader(Role):
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramInstance(Role):
-    """An instance of somebody's own program."""
+    """An instance of a program of the user."""
 
     name: ClassVar[str] = "instance"
     program: Program = field()
@@ -208,9 +209,10 @@ class ConnectInstance(Role):
 
 @dataclass(frozen=True, kw_only=True)
 class Conductor(Role):
-    """A process that tells workers of Connect what to do, by their REST interface.
+    """A process that directs workers of Connect by their REST interface.
 
-    connect: what the workers are. rest: addresses of those that run already; empty: they are instances of this run.
+    connect: the declaration of the workers.
+    rest: addresses of workers that run already; empty: the workers are instances of this run.
     """
 
     name: ClassVar[str] = "conductor"

@@ -1,6 +1,6 @@
-"""A run as a value: what its directory holds, read once (`harness.history.run_directory.open_run`, docs/run-directory.md).
+"""A run as a value: the content of its directory, read once (`harness.history.run_directory.open_run`, docs/run-directory.md).
 
-Everyone who judges, reports, lists, exports or removes a run takes it. What is missing or damaged is part of it.
+Judging, reporting, listing, exporting and removing take it. Missing and damaged files are part of it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class SecondClusterDescription(TypedDict, total=False):
 
 
 class ClusterDescription(TypedDict, total=False):
-    """What the provider says of itself: Kafka's version, its jars with their checksums, the brokers' settings, and more."""
+    """The provider's description of the cluster: Kafka's version, jars with checksums, the brokers' settings, and more."""
 
     jars: Mapping[str, Any]
     broker_settings: Mapping[str, Any]
@@ -81,15 +81,24 @@ class WorkloadPlan(TypedDict, total=False):
 
 
 class ClientPlan(TypedDict, total=False):
-    """The settings of the clients: the workload's, with the test's laid over them."""
+    """The clients of a run. Settings are the workload's, with the test's laid over them.
+
+    kind: the client library.
+    version: the library and its release.
+    producer: settings of the producers.
+    consumer: settings of the consumers.
+    members: settings of consumers that are members of a group of the workload.
+    driver: the driver, of a client in a process of its own; None: the client runs in the worker's process.
+    readers: the client of the processes that only read; None: the same client.
+    """
 
     kind: str
     version: str
     producer: Mapping[str, Any]
     consumer: Mapping[str, Any]
-    members: Mapping[str, Any]  # of consumers that are members of a group of the workload
-    driver: DriverPlan | None  # of a client in a process of its own
-    readers: ReadersPlan | None  # the client of those who only read, when that is another
+    members: Mapping[str, Any]
+    driver: DriverPlan | None
+    readers: ReadersPlan | None
 
 
 class ReadersPlan(TypedDict, total=False):
@@ -99,7 +108,16 @@ class ReadersPlan(TypedDict, total=False):
 
 
 class DriverPlan(TypedDict, total=False):
-    """A driver as it is started (docs/client-drivers.md). transactions: the newest transaction protocol of its library."""
+    """A driver as it is started (docs/client-drivers.md).
+
+    command: its command line.
+    reads: directories that its process needs to see.
+    checksum: checksum of the driver.
+    client: the client library and its release.
+    runtime: the language runtime and its release.
+    capabilities: names of `CAPABILITIES`.
+    transactions: the newest version of the transaction protocol that its library has; None: not known.
+    """
 
     command: Sequence[str]
     reads: Sequence[str]
@@ -111,9 +129,12 @@ class DriverPlan(TypedDict, total=False):
 
 
 class ConnectPlan(TypedDict, total=False):
-    """A version of Kafka Connect: the directory of its jars, each with its SHA-256, and the Java that runs it.
+    """A version of Kafka Connect.
 
-    fencing_s: how long a round of fencing may take by the settings of its workers.
+    directory: the directory of its jars.
+    java: the Java that runs it.
+    jars: the name of each jar, with its SHA-256.
+    fencing_s: seconds that a round of zombie fencing may take by the settings of its workers.
     """
 
     directory: str
@@ -181,7 +202,12 @@ class Plan(TypedDict, total=False):
 # --------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Problem:
-    """A file of a run's directory that is missing, or that cannot be read."""
+    """A file of a run's directory that is missing, or that cannot be read.
+
+    file: its name.
+    reason: the reason, in words.
+    missing: it is not there.
+    """
 
     file: str
     reason: str
@@ -192,14 +218,14 @@ class Problem:
 
     @property
     def remedy(self) -> str:
-        """What to do about it."""
+        """The remedy, in words."""
         if self.file in _MERGED:
             return _MERGED_AGAIN if self.missing else f"remove it: {_MERGED_AGAIN}"
         return _REMEDIES.get(self.file, "remove it")
 
 
 def table_problem(path: Path, columns: Sequence[Column], written: Checksum | None = None) -> Problem | None:
-    """What is wrong with a Parquet table that should have these columns; None when nothing is, as far as its head tells.
+    """The problem of a Parquet table that should have these columns; None when there is none, as far as its head tells.
 
     written: its checksum when it was written, if that is known.
     """
@@ -235,16 +261,18 @@ def write_left_behind(directory: Path, sentences: Iterable[str]) -> None:
 class Run:
     """A run's directory as it was when it was opened. Tables (Parquet) stay in their files; `path` names them.
 
-    plan: empty when there is none that can be read; `problems` says why.
-    manifest: which files belong to the history; None when there is none that can be read.
-    gaps: what the history lacks, as merging or adopting it found. merged: the names of the files that were merged; None: nobody
-    noted it.
-    left_behind: what could not be removed from a cluster that is not ours, a sentence each with the remedy.
+    directory: its directory.
+    plan: the plan; empty when there is none that can be read (`problems` says why).
+    manifest: the files that belong to the history; None when there is none that can be read.
+    gaps: the gaps of the history, as merging or adopting found them.
+    merged: the names of the files that were merged; None: that was not noted.
+    checksums: checksums of the tables when they were written, as far as they were noted.
+    left_behind: things that could not be removed from a cluster that is not ours, a sentence each with the remedy.
     verdict: the verdict's document; empty when there is none that can be read.
-    problems: by file, why one of these documents is not there or cannot be read.
-    checksums: of the tables, when they were written, as far as it was noted.
+    problems: by file, the reason why one of these documents is not there or cannot be read.
     judgement: the name of another judgement than the run's own, whose verdict this is; empty: the run's own.
-    read_roster, read_receipts: how `roster` and `receipts` are read, by the first who needs them.
+    read_roster: reads `roster`, at its first use.
+    read_receipts: reads `receipts`, at its first use.
     """
 
     directory: Path
@@ -264,20 +292,20 @@ class Run:
         return str(self.directory)
 
     def path(self, file: str) -> Path:
-        """Where a file of the run lies (`RunFile`); of another judgement than the run's own, what a judgement writes."""
+        """The path of a file of the run (`RunFile`); for files that a judgement writes, that of this judgement."""
         if self.judgement and file in _JUDGED:
             return self.directory / RunFile.JUDGEMENTS / self.judgement / file
         return self.directory / file
 
     def with_judgement(self, name: str, verdict: Mapping[str, Any] | None = None, problem: Problem | None = None) -> Run:
         """The run with another judgement of it: the verdict's document, or what is wrong with it."""
-        problems = {file: one for file, one in self.problems.items() if file != RunFile.VERDICT}
+        problems = {file: known for file, known in self.problems.items() if file != RunFile.VERDICT}
         return replace(
             self, judgement=name, verdict=verdict or {}, problems=problems | ({RunFile.VERDICT: problem} if problem else {})
         )
 
     def lacks(self, file: str) -> bool:
-        """Whether a document is missing: the plan, the damage, what was left behind, or the verdict."""
+        """True if a document is missing: the plan, the damage, what was left behind, or the verdict."""
         problem = self.problems.get(file)
         return problem is not None and problem.missing
 
@@ -287,12 +315,12 @@ class Run:
             raise HistoryError(self.sentence(self.problems[file]))
 
     def demand_plan(self) -> None:
-        """Raises CampaignError for a run whose plan is missing or cannot be read: nobody knows what it promised."""
+        """Raises CampaignError for a run whose plan is missing or cannot be read: it is not known what it promised."""
         if RunFile.PLAN in self.problems:
             raise CampaignError([self.sentence(self.problems[RunFile.PLAN])])
 
     def table_problem(self, file: str, columns: Sequence[Column]) -> Problem | None:
-        """What is wrong with a table of this run: with its head, or that it is not as it was when it was merged."""
+        """The problem of a table of this run: of its head, or that it is not as it was when it was merged."""
         return table_problem(self.path(file), columns, self.checksums.get(file))
 
     def demand_table(self, file: str, columns: Sequence[Column]) -> None:
@@ -301,7 +329,7 @@ class Run:
             raise HistoryError(self.sentence(problem))
 
     def sentence(self, problem: Problem) -> str:
-        """A problem with a file of this run, and what to do about it."""
+        """A problem with a file of this run, and the remedy."""
         return f"{self}: {problem}; {problem.remedy}"
 
     def judged(self, verdict: Mapping[str, Any]) -> Run:
@@ -328,12 +356,12 @@ class Run:
 
     @property
     def contract(self) -> Mapping[str, str]:
-        """What the run promised, as far as its plan says."""
+        """The contract of the run, as far as its plan says."""
         return self.plan.get("contract") or {}
 
     @property
     def is_remote(self) -> bool:
-        """Whether the history lies on another file system, which only Spark reads."""
+        """True if the history lies on another file system, which only Spark reads."""
         return bool(self.plan.get("history"))
 
     @property

@@ -1,4 +1,4 @@
-"""What the harness needs of the other packages: an interface each, behind one entry point of the group `fencepost.service`."""
+"""Services of the other packages for the harness: an interface each, behind an entry point of the group `fencepost.service`."""
 
 from __future__ import annotations
 
@@ -17,16 +17,19 @@ Progress = Callable[[str], None]
 # --------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class SelfcheckRow:
-    """One line of the answer of a selfcheck.
+    """A line of the answer of a selfcheck.
 
-    found: anomalies that are new beside the undamaged history, and what was expected and shown. ok: caught, and nothing forbidden
-    beside it that does not come along by nature; False: missed, or a false alarm; None: the contract judges nothing of the kind,
-    or no damage is known (`note` says why).
+    damage: the planted damage.
+    expected: the anomalies that it must cause.
+    anomalies: anomalies that are new beside the undamaged history, and the expected ones that are shown.
+    ok: caught, and no forbidden anomaly beside it that is no consequence of it; False: missed, or a false alarm; None: the
+        contract judges nothing of the kind, or no damage is known (`note` says why).
+    note: the reason, in words; may be empty.
     """
 
     damage: str
     expected: tuple[str, ...]
-    found: tuple[str, ...]
+    anomalies: tuple[str, ...]
     ok: bool | None
     note: str
 
@@ -35,9 +38,14 @@ class SelfcheckRow:
 class AnomalyRules:
     """The declarations of a check, in words.
 
+    anomaly: the name of its anomaly.
+    promise: the promise of clients that the anomaly breaks.
+    definition: the definition of the anomaly.
     rules: from the first that is tried to the last: whether the anomaly is then forbidden, allowed or inapplicable; the
         conditions on the contract, as `acks=1`; and the reason.
-    absence: kinds of evidence without which `held` is unknown. presence: those without which a finding proves nothing.
+    absence: kinds of evidence without which `held` is unknown.
+    presence: kinds of evidence without which a finding proves nothing.
+    damages: the damages that a selfcheck plants for it.
     """
 
     anomaly: str
@@ -86,7 +94,7 @@ class Judge(Protocol):
         """Every way in which a check of a plug-in breaks the interface of a check."""
 
     def never_forbidden(self, anomaly: str, contract: Mapping[str, str]) -> str:
-        """Why nothing that is found of an anomaly can be against a contract; empty when something can."""
+        """The reason why no finding of an anomaly can be against a contract; empty when some can."""
 
     def promises(self) -> Mapping[str, Sequence[str]]:
         """The promises of clients, in words, each with the anomalies that break it; those of plug-ins come last."""
@@ -101,7 +109,7 @@ class Judge(Protocol):
         """
 
     def contents(self, session: Any, history: str) -> tuple[dict[str, int], list[str]]:
-        """How many operations of each f a history on another file system has, and its partitions."""
+        """The number of operations of each f of a history on another file system, and its partitions."""
 
     def bring(self, session: Any, run: Run, columns: Sequence[str], shown: Callable[[Any], Any], records: Iterable[int]) -> None:
         """Write `operations.parquet`, and `values.parquet` if there are values, of a run on another file system.
@@ -134,10 +142,10 @@ class KafkaCache(Protocol):
     def installed(self) -> Sequence[KafkaVersion]: ...
 
     def damage(self, version: str) -> Sequence[str]:
-        """What is wrong with a version in the cache, every file of which is read again; empty: nothing."""
+        """Damage of a version in the cache, every file of which is read again; empty: none."""
 
     def directory(self) -> Path:
-        """Where versions lie, and downloads that are under way."""
+        """The directory of the versions, and of downloads that are under way."""
 
     def java(self) -> tuple[str, str]:
         """Java's path and version. Raises ClusterError when there is none that is new enough."""
@@ -151,7 +159,11 @@ class DockerImage(Protocol):
 
 
 class DockerLeftover(Protocol):
-    """What one run has in Docker, as text; `live`: the run may still be going on, by `user`, and `remove` refuses."""
+    """Resources of a run in Docker, as text.
+
+    live: the run may still be going on, and `remove` refuses.
+    user: the user whose run it is.
+    """
 
     @property
     def live(self) -> bool: ...
@@ -167,10 +179,10 @@ class DockerService(Protocol):
         """Build an image with the jars of a version of Kafka. Raises ClusterError."""
 
     def trouble(self) -> str:
-        """Why there can be no cluster in Docker; empty when there can."""
+        """The reason why there can be no cluster in Docker; empty when there can."""
 
     def images(self, kafka: str) -> Sequence[str]:
         """Images by which brokers of this version start without a registry. Raises ClusterError."""
 
     def leftovers(self) -> Sequence[DockerLeftover]:
-        """What any run has in Docker now; nothing on a machine without Docker. Raises ClusterError: no answer."""
+        """Resources of any run in Docker now; none on a machine without Docker. Raises ClusterError: no answer."""

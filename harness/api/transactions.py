@@ -1,4 +1,4 @@
-"""Transactions as a cluster has them: what coordinators and leaders answer when they are asked (KIP-664)."""
+"""Transactions of a cluster, as its coordinators and leaders describe them (KIP-664)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ UNDER_WAY = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")  #
 
 @dataclass(frozen=True, kw_only=True)
 class CoordinatedTransaction(TransactionState):
-    """The transaction of a transactional id, as its coordinator has it; of one that is over only its producer id."""
+    """The transaction of a transactional id, as its coordinator has it.
+
+    transactional_id: its transactional id. Of a transaction that is over, only the producer id is known besides.
+    """
 
     transactional_id: str
 
@@ -24,7 +27,13 @@ class CoordinatedTransaction(TransactionState):
 
 @dataclass(frozen=True, kw_only=True)
 class OpenTransaction:
-    """A transaction that is open on a partition, as its leader has it. offset: of its first record there."""
+    """A transaction that is open on a partition, as its leader has it.
+
+    partition: `topic-number`.
+    producer_id: id of its producer.
+    epoch: epoch of its producer.
+    offset: offset of its first record there.
+    """
 
     partition: str
     producer_id: int
@@ -36,6 +45,8 @@ class OpenTransaction:
 class TransactionListing:
     """The answers of all coordinators, and after them of the leaders of some partitions.
 
+    coordinated: the transactions that coordinators have.
+    opened: the transactions that leaders have open.
     silent: brokers and partitions without an answer.
     """
 
@@ -45,8 +56,8 @@ class TransactionListing:
 
     @property
     def under_way(self) -> bool:
-        """Whether anything is open anywhere."""
-        return bool(self.opened) or any(one.under_way for one in self.coordinated)
+        """True if any transaction is open or being completed, as far as is known."""
+        return bool(self.opened) or any(transaction.under_way for transaction in self.coordinated)
 
 
 @runtime_checkable

@@ -1,6 +1,6 @@
 """The shapes of `verdict.json` (docs/run-directory.md) and of the receipts. A document from elsewhere may lack any key.
 
-What is written in other shapes is refused where a run is opened (`history.run_directory`), so that nobody behind it has to look.
+What is written in other shapes is refused where a run is opened (`history.run_directory`), so that no other code has to check.
 """
 
 from __future__ import annotations
@@ -17,7 +17,15 @@ Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 
 
 class TableRowDocument(TypedDict, total=False):
-    """A row of a table with which a check compares (KIP-98's errors), and how often it was met and violated."""
+    """A row of a table with which a check compares (KIP-98's errors).
+
+    situation: the situation.
+    calls: the calls that are made in it.
+    demanded: the error that is demanded.
+    source: the source of the demand.
+    met: number of times that the situation occurred.
+    violated: number of times that another error came.
+    """
 
     situation: str
     calls: str
@@ -70,7 +78,7 @@ class UnexpectedDocument(TypedDict, total=False):
 
 
 class StoredRowDocument(TypedDict, total=False):
-    """What logs hold at an offset (`harness.api.history.STORED`), and the nodes whose logs agree on it."""
+    """A stored record at an offset (`harness.api.history.STORED`), and the nodes whose logs agree on it."""
 
     partition: str
     offset: Int64
@@ -85,7 +93,12 @@ class StoredRowDocument(TypedDict, total=False):
 
 
 class StoredDocument(TypedDict, total=False):
-    """The log segments of all brokers that were read, around a finding; absent: missing records (`v`) that none of them holds."""
+    """The log segments of all brokers that were read, around a finding.
+
+    nodes: the brokers whose log segments were read.
+    rows: the stored records.
+    absent: missing records (`v`) that no log segment holds.
+    """
 
     nodes: Sequence[str]
     rows: Sequence[StoredRowDocument]
@@ -115,7 +128,12 @@ class FaultProgress(TypedDict, total=False):
 
 
 class ProgressDocument(TypedDict, total=False):
-    """Gaps without success, in seconds."""
+    """Gaps without a successful operation, in seconds.
+
+    longest_gap_s: the longest gap.
+    recovery_s: from the last healing to the first success after it; None: there was none.
+    faults: the longest gap that overlaps each fault.
+    """
 
     longest_gap_s: float | None
     recovery_s: float | None
@@ -123,14 +141,14 @@ class ProgressDocument(TypedDict, total=False):
 
 
 class JudgedBy(TypedDict, total=False):
-    """What another judgement than the run's own was asked for."""
+    """The options of another judgement than the run's own."""
 
     contract: Mapping[str, str]
     checkers: Sequence[str]
 
 
 class CountsDocument(TypedDict, total=False):
-    """What the verdict rests on; the faults are null where receipts are missing."""
+    """Counts on which the verdict rests; the faults are null where receipts are missing."""
 
     operations: Count
     ok: Count
@@ -176,13 +194,19 @@ class VerdictDocument(TypedDict, total=False):
 
 
 def judgement_terms(verdict: Mapping[str, Any]) -> str:
-    """What another judgement than the run's own was asked for: `acks=1, my_checks:Gap`; empty for the run's own."""
+    """The options of another judgement than the run's own, in words: `acks=1, my_checks:Gap`; empty for the run's own."""
     by = verdict.get("judged_by") or {}
     return ", ".join([*(f"{key}={value}" for key, value in by.get("contract", {}).items()), *by.get("checkers", ())])
 
 
 class Reach(TypedDict, total=False):
-    """The harness's own probes around a fault."""
+    """The harness's own probes around a fault.
+
+    nodes: all nodes that were probed.
+    before: pairs that nothing crossed before the fault.
+    during: pairs that nothing crossed during the fault.
+    after: pairs that nothing crossed after healing.
+    """
 
     nodes: Sequence[str] | None
     before: Sequence[str] | None

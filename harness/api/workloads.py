@@ -1,4 +1,4 @@
-"""Workloads: what clients do."""
+"""Workloads: the operations of clients."""
 
 from __future__ import annotations
 
@@ -18,12 +18,18 @@ from fencepost.harness.api.values import Outcome
 class PlannedOperation:
     """An operation that a generator asks for.
 
-    ``mops`` are in order: `("send", partition)`, `("poll",)`, `("input", partition, offset, v)` for a record that is processed
-    (the sends up to the next input are made of it), `("offset", partition, next)` for a group offset that is committed.
-    ``think_s`` is slept before each of them and before the decision; ``intent`` is `commit` or `abort` for transactions;
-    ``positions`` is where a `seek` goes, by partition; ``partitions`` those of which `committed` asks the group's offsets;
-    ``limit`` how many records a poll returns at most; ``cell`` names the situation that a workload's matrix plans for it;
-    ``producer`` is whose turn it is, of a role with several; ``request`` what a conductor asks Connect: `method`, `path`, `body`.
+    f: its function: `txn`, `send`, `poll`, ... (docs/history.md).
+    mops: its micro-operations, in order: `("send", partition)`, `("poll",)`, `("input", partition, offset, v)` for a record that
+        is processed (the sends up to the next input are made of it), `("offset", partition, next)` for a group offset that is
+        committed.
+    intent: `commit` or `abort` for transactions; None: no transaction.
+    think_s: seconds that are slept before each micro-operation and before the decision.
+    cell: the situation that a workload's matrix plans for it; empty: none.
+    positions: the positions that a `seek` sets, by partition.
+    partitions: the partitions whose group offsets `committed` reads.
+    limit: the greatest number of records that a poll returns.
+    producer: the number of the producer that it uses, of a role with several.
+    request: the request of a conductor to Connect: `method`, `path`, `body`.
     """
 
     f: str
@@ -42,7 +48,7 @@ class Rival(Protocol):
     """Another producer beside a slot's own, in the same worker, with the same settings: a process of its own in the history."""
 
     def perform(self, planned: PlannedOperation) -> Outcome:
-        """One operation, by the workload's `perform` with the rival's client; recorded. The first is `initialise`."""
+        """Perform an operation by the workload's `perform` with the rival's client; recorded. The first is `initialise`."""
 
 
 Rivals = Callable[[str], Rival]
@@ -53,10 +59,10 @@ class Operator(Protocol):
     """Actions of the harness from outside the client, at the moment when an operation asks for them."""
 
     def reserve(self) -> bool:
-        """Wait until `strike` is this slot's, for the next half minute; whether it is. Asked before a transaction begins."""
+        """Wait until `strike` is this slot's for the next half minute; False: it is not. Called before a transaction begins."""
 
     def strike(self, kind: str, lasts_s: float = 0.0, **options: Any) -> bool:
-        """Have a fault (a name of `fencepost.nemesis`) injected now, and healed after `lasts_s`; whether it took hold.
+        """Have a fault (a name of `fencepost.nemesis`) injected now, and healed after `lasts_s`; return whether it took hold.
 
         Returns as soon as it has struck. `{id}` in an option is the slot's transactional id. Nothing happens without `reserve`.
         """
@@ -65,7 +71,7 @@ class Operator(Protocol):
         """The name of a new topic with one partition, which no reader reads; empty when it could not be made."""
 
     def delete_topic(self, name: str) -> bool:
-        """Delete a topic that `make_topic` has made; whether that was accepted."""
+        """Delete a topic that `make_topic` has made; return whether that was accepted."""
 
     def finish(self, commit: bool) -> Outcome:
         """Have the slot's open transaction ended by another process, with the stored producer id and epoch; ok or info."""
@@ -73,10 +79,22 @@ class Operator(Protocol):
 
 @dataclass
 class Operation:
-    """An operation under way. ``value`` grows from its planned to its done form, micro-operation by micro-operation.
+    """An operation under way.
 
-    Both forms are those of docs/history.md; ``planned.mops`` and ``value`` run in parallel. ``rivals``, ``operator``: for
-    roles with them. ``producers``: all of the process, the client itself first.
+    process: number of its process.
+    number: its number within the process.
+    planned: the planned operation.
+    value: its micro-operations, parallel to `planned.mops`; each grows from its planned to its completed form (docs/history.md).
+    errors: the errors that calls raised.
+    decided: time of the first call of commit, CLOCK_MONOTONIC nanoseconds; None: none was made.
+    renew: the producer cannot be used any more; the slot goes on as a new process.
+    rivals: opens rivals, for roles with them; None: the role has none.
+    operator: actions from outside, for roles with them; None: the role has none.
+    producers: all producers of the process, the client itself first.
+    outcome: its outcome; None: not known yet.
+    broken: the reason why the run cannot go on; the run ends with it as its error. Empty: it goes on.
+    closing: the workload is over when the operation ends: changes are to be undone, and none made any more.
+    rebalances: rebalances of the consumer since the operation before: (kind, partitions).
     """
 
     process: int
@@ -84,15 +102,15 @@ class Operation:
     planned: PlannedOperation
     value: Any
     errors: list[dict[str, Any]] = field(default_factory=list)
-    decided: int | None = None  # when commit was first called, CLOCK_MONOTONIC ns
-    renew: bool = False  # the producer cannot be used any more: go on as a new process
+    decided: int | None = None
+    renew: bool = False
     rivals: Rivals | None = None
     operator: Operator | None = None
     producers: Sequence[Client] = ()
-    outcome: Outcome | None = None  # how it ended
-    broken: str = ""  # why the run cannot go on: the workload says so, and the run ends with it as its error
-    closing: bool = False  # the workload is over when it ends: what was changed is to be put right, and nothing changed any more
-    rebalances: list[tuple[str, list[str]]] = field(default_factory=list)  # of the consumer, while it was under way
+    outcome: Outcome | None = None
+    broken: str = ""
+    closing: bool = False
+    rebalances: list[tuple[str, list[str]]] = field(default_factory=list)
 
     @classmethod
     def of(cls, process: int, number: int, planned: PlannedOperation) -> Operation:
@@ -121,10 +139,10 @@ class Workload(Protocol):
         """Producer settings the workload stands for (the test's own are laid over them)."""
 
     def operations(self, role: Role, partitions: Sequence[str], rng: Random) -> Iterator[PlannedOperation]:
-        """What comes next, for whom: pure, endless, decided by `rng` alone.
+        """The operations of a role: pure, endless, decided by `rng` alone.
 
-        A generator is sent each operation when it has ended (what `yield` returns), so that what comes next may depend on it.
+        A generator is sent each operation when it has ended (what `yield` returns), so that the next may depend on it.
         """
 
     def perform(self, op: Operation, client: Client, run: str) -> Outcome:
-        """Make it happen; fill in `op`; raise nothing for what a cluster may do."""
+        """Perform the operation; fill in `op`; raise nothing for what a cluster may do."""

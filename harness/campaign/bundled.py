@@ -14,8 +14,8 @@ def campaign_file(given: Path) -> Path:
     """The file of the campaign that a command line names.
 
     A file that is there comes first, as it is given or with `.toml` added to a bare name. Else `first`, `first.toml` and
-    `campaigns/first.toml` are the campaign "first" that comes with fencepost. Any other path is returned as it is: who reads it
-    says why it cannot be read. Raises CampaignError for a name that no campaign has, with those there are.
+    `campaigns/first.toml` are the campaign "first" that comes with fencepost. Any other path is returned as it is: reading it
+    tells why it cannot be read. Raises CampaignError for a name that no campaign has, with those there are.
     """
     bare = given.with_suffix(".toml") if given.name == str(given) and given.name and not given.suffix else given
     if there := next((path for path in (given, bare) if os.path.isfile(path)), None):
@@ -29,6 +29,6 @@ def campaign_file(given: Path) -> Path:
 
 
 def completed(beginning: str) -> list[str]:
-    """What may follow `fencepost campaign`: TOML files of the working directory, then names of campaigns."""
+    """Completions of `fencepost campaign`: TOML files of the working directory, then names of campaigns."""
     files = sorted(path.name for path in Path.cwd().glob("*.toml"))
     return [name for name in (*files, *campaigns()) if name.startswith(beginning)]

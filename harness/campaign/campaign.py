@@ -49,18 +49,30 @@ class CampaignFile:
 
 @dataclass(frozen=True)
 class Campaign:
-    """A campaign file, read and found good."""
+    """A campaign file, read and without mistakes.
+
+    name: the campaign's name.
+    seed: the seed of tests that have none of their own.
+    tests: the tests.
+    argument: the word of the command line: a file, or the name of a campaign that comes with fencepost.
+    cluster: words of the command line that name another cluster than the file does.
+    """
 
     name: str
     seed: int
     tests: list[Test]
-    argument: str  # of the command line: a file, or the name of a campaign that comes with fencepost
-    cluster: tuple[str, ...] = ()  # words of the command line that name another cluster than the file does
+    argument: str
+    cluster: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One run that is to be performed: its test, its seed, and the command that repeats it alone."""
+    """A run that is to be performed.
+
+    test: its test.
+    seed: its seed.
+    command: the command that repeats it alone.
+    """
 
     test: Test
     seed: int
@@ -85,8 +97,8 @@ def read(given: Path, seed: int | None = None, cluster: Mapping[str, Any] | None
     tests: list[Test] = []
     for number, own in enumerate(file.test if len(file.test) <= MOST_TESTS else ()):
         source = _Source(written_file, ("test", number), flat_settings(own), flat_settings(file.defaults), name)
-        found, wrong = _tests_of(source, cluster or {})
-        tests += found
+        own_tests, wrong = _tests_of(source, cluster or {})
+        tests += own_tests
         reader.mistakes += wrong
         if len(tests) + len(reader.mistakes) > 2 * MOST_TESTS:  # enough is known
             break
@@ -102,7 +114,7 @@ def read(given: Path, seed: int | None = None, cluster: Mapping[str, Any] | None
 
 
 def draw_seed() -> int:
-    """A seed for who gave none."""
+    """A seed where none is given."""
     return secrets.randbelow(1_000_000)
 
 
@@ -129,7 +141,14 @@ def planned(
 
 @dataclass(frozen=True)
 class _Source:
-    """One `[[test]]` as it was written: the file, where in it, its own table and the defaults beneath, and the campaign."""
+    """A `[[test]]` as it was written.
+
+    file: the campaign file.
+    where: its path of keys in the file.
+    own: its own table.
+    defaults: the defaults beneath it.
+    campaign: the name of the campaign.
+    """
 
     file: CampaignText
     where: Keys
@@ -145,7 +164,7 @@ class _Source:
 
 
 def _tests_of(source: _Source, cluster: Mapping[str, Any]) -> tuple[list[Test], list[str]]:
-    """Every test that one `[[test]]` makes, and every mistake in it."""
+    """Every test that a `[[test]]` makes, and every mistake in it."""
     table = merged(merged(source.defaults, source.own), {"cluster": dict(cluster)} if cluster else {})
     matrix, mistakes = _matrix(table.pop("matrix", {}), source)
     tests = []

@@ -10,10 +10,10 @@ OURS = {"bootstrap.servers", "metadata.broker.list", "transactional.id", "group.
 
 
 def refused_settings(kind: str, settings: Mapping[str, str], beneath: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What librdkafka itself refuses among a `producer`'s or `consumer`'s settings: pairs of a key and its own words.
+    """Settings of a `producer` or `consumer` that librdkafka itself refuses: pairs of a key and its own words.
 
     A client is made from each setting alone, to judge its name and value; then (producers) from all of them laid over those
-    `beneath`, to find what cannot stand together. No broker is named, so nothing is contacted.
+    `beneath`, to find what cannot stand together. No broker is named, so no connection is made.
     """
     alone = {key: _refusal(kind, {key: value}) for key, value in settings.items()}
     wrong = [(key, f"librdkafka says: {text}") for key, text in alone.items() if text and "Failed to create" not in text]
@@ -23,7 +23,7 @@ def refused_settings(kind: str, settings: Mapping[str, str], beneath: Mapping[st
 
 
 def _refusal(kind: str, settings: Mapping[str, Any]) -> str:
-    """Why librdkafka makes no client of these settings; empty when it does."""
+    """The reason why librdkafka makes no client of these settings; empty when it does."""
     return _refusal_of(kind, tuple(sorted(settings.items())))
 
 

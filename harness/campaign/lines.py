@@ -1,4 +1,4 @@
-"""Where in a TOML file a key stands: its line. The file has been read as TOML before, so that nothing here is judged."""
+"""Lines of a TOML file by key. The file has been read as TOML before, so that nothing here is judged."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ def lines_of(text: str) -> dict[Keys, int]:
 
 @dataclass(frozen=True)
 class CampaignText:
-    """A campaign file as text: says in which line of which file something stands."""
+    """A campaign file as text, with the line of each of its keys.
+
+    path: the path of the file.
+    text: its content.
+    """
 
     path: Path
     text: str
@@ -49,12 +53,12 @@ class CampaignText:
 
 
 class _Scan:
-    """Goes through the text once."""
+    """A scan of the text, from its start to its end."""
 
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
         self.lines: dict[Keys, int] = {}
-        self._newlines = [found.start() for found in re.finditer("\n", text)]
+        self._newlines = [newline.start() for newline in re.finditer("\n", text)]
         self._counts: dict[Keys, int] = {}  # of the tables of each list of tables
         self._document()
 
@@ -103,9 +107,9 @@ class _Scan:
 
     def _dotted(self) -> list[str]:
         names = []
-        while found := _KEY.match(self.text, self.at):
-            names.append(_name(found[1]))
-            self.at = found.end()
+        while match := _KEY.match(self.text, self.at):
+            names.append(_name(match[1]))
+            self.at = match.end()
             if not self.text.startswith(".", self.at):
                 break
             self.at += 1
@@ -121,8 +125,8 @@ class _Scan:
             for _ in self._between("}"):
                 self._pair(path)
         else:
-            found = _TEXT.match(self.text, self.at) or _BARE.match(self.text, self.at)
-            self.at = found.end() if found else self.at
+            match = _TEXT.match(self.text, self.at) or _BARE.match(self.text, self.at)
+            self.at = match.end() if match else self.at
 
     def _between(self, closing: str) -> Iterator[int]:
         """Stops at each element up to the closing bracket, and goes on behind it; yields their numbers."""
@@ -139,9 +143,9 @@ class _Scan:
         self.at += 1
 
     def _skip_space(self) -> bool:
-        """Go behind blanks and comments; whether anything is left."""
-        found = _SPACE.match(self.text, self.at)
-        self.at = found.end() if found else self.at
+        """Go behind blanks and comments; return whether anything is left."""
+        match = _SPACE.match(self.text, self.at)
+        self.at = match.end() if match else self.at
         return self.at < len(self.text)
 
     def _note(self, path: Keys, position: int) -> None:

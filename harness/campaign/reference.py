@@ -177,9 +177,9 @@ def key_table(cls: Any, *, options: bool = False) -> str:
     """The keys that a dataclass declares, as a table; those that must be given come first."""
     rows = []
     for key in sorted(declared(cls), key=lambda key: key.default is not MISSING):
-        names = [found.name for found in (key.key.option, key.key.settings) if found is not None]
-        option = [", ".join(f"`{name}`" for name in names)] if options else []
-        rows.append([f"`{'.'.join(key.path)}`", _values(key), _default(key), *option, key.key.text])
+        names = [option.name for option in (key.key.option, key.key.settings) if option is not None]
+        cell = [", ".join(f"`{name}`" for name in names)] if options else []
+        rows.append([f"`{'.'.join(key.path)}`", _values(key), _default(key), *cell, key.key.text])
     return _table(["key", "value", "default", *(["`fencepost run`"] if options else []), "meaning"], rows)
 
 
@@ -198,7 +198,7 @@ def _plug_ins(group: str, heading: str) -> str:
             parts.append(f"{heading} `{name}`\n\nThe same as `{same}`.")
             continue
         seen[cls] = name
-        rows = [[f"`{one.name}`", one.type, _quoted(one.default), one.doc] for one in registry.options(cls)]
+        rows = [[f"`{option.name}`", option.type, _quoted(option.default), option.doc] for option in registry.options(cls)]
         shown = _table(["option", "value", "default", "meaning"], rows) if rows else "It has no options."
         parts.append(f"{heading} `{name}`\n\n{registry.doc_without_options(cls).partition(chr(10))[0]}\n\n{shown}")
     return "\n\n".join(parts)
@@ -209,7 +209,7 @@ def _quoted(default: str) -> str:
 
 
 def _values(key: DeclaredKey) -> str:
-    """What a key may be."""
+    """The values of a key, in words."""
     limits = key.key
     if limits.choices and key.type is str:
         return ", ".join(f"`{json.dumps(choice)}`" for choice in limits.choices)
@@ -252,7 +252,7 @@ def _contract() -> str:
 
 
 def _implications(key: ContractKey) -> str:
-    """What other keys are with a value of this one."""
+    """The values of other keys that a value of this one implies."""
     pairs = [(value, other, wanted) for value, others in key.implies.items() for other, wanted in others.items()]
     return ", ".join(f"`{value}`: `{other}` = `{wanted}`" for value, other, wanted in pairs)
 

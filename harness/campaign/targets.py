@@ -33,11 +33,17 @@ from fencepost.harness.plugins.registry import unknown
 
 @dataclass(frozen=True, kw_only=True)
 class Cast:
-    """What a test will have, as far as is known before it starts; None: not known.
+    """Nodes and topics of a test, as far as they are known before it starts; None: not known.
 
-    brokers, second: their names, and those of the second Kafka cluster. versions: of Kafka, that nodes may have. topics: each
-    with its number of partitions. servers (brokers and separate controllers), clients, instances (of a program, members of a
-    group or workers of Connect), workers (of Connect): how many. transactional: whether there are transactional ids.
+    brokers: names of the brokers.
+    servers: number of brokers and separate controllers.
+    second: names of the brokers of the second Kafka cluster.
+    versions: versions of Kafka that nodes may have.
+    topics: topics, each with its number of partitions.
+    clients: number of clients.
+    instances: number of instances: of a program, members of a group or workers of Connect.
+    workers: number of workers of Connect.
+    transactional: whether there are transactional ids.
     """
 
     brokers: tuple[str, ...] | None = None
@@ -56,7 +62,7 @@ class Cast:
 
 
 def cast(provider: Any, workload: Any) -> Cast:
-    """What the cluster that `provider` makes and the workload will have; each may be None."""
+    """The nodes and topics of the cluster that `provider` makes and of the workload; each may be None."""
     count = provider.brokers if isinstance(provider, CountsBrokers) else None
     controllers = provider.controllers if isinstance(provider, CountsControllers) else 0
     second = provider.second_brokers if isinstance(provider, CountsSecondBrokers) else 0
@@ -77,7 +83,7 @@ def cast(provider: Any, workload: Any) -> Cast:
 
 _NO_INSTANCES = "this workload has no instances: no program, members of a group or workers of Kafka Connect"
 _NO_IDS = "this workload has no transactional ids"
-_ABSENT = {  # a role -> what of a cast has it, and what to say when there is none
+_ABSENT = {  # a role -> the field of a cast that has it, and the sentence when there is none
     "instance": ("instances", _NO_INSTANCES),
     "connect-leader": ("workers", "this workload has no workers of Kafka Connect"),
     "connect-task": ("workers", "this workload has no workers of Kafka Connect"),
@@ -87,24 +93,24 @@ _CLIENT_ROLES = ("random", "instance", "connect-leader", "connect-task")  # of a
 
 
 def impossible(fault: Any, there: Cast) -> list[tuple[str, str]]:
-    """What of a fault can never be found in the test: pairs of an option (empty: the fault itself) and a sentence."""
+    """Options of a fault that can never be met in the test: pairs of an option (empty: the fault itself) and a sentence."""
     target = fault.target if isinstance(fault, Targeted) else ""
     count = fault.count if isinstance(fault, Counted) else 1
-    found = [("target", _target(target, there) if isinstance(target, str) else "")]
+    mistakes = [("target", _target(target, there) if isinstance(target, str) else "")]
     if isinstance(count, int) and isinstance(target, str):
-        found.append(("count", _count(fault, target, count, there)))
+        mistakes.append(("count", _count(fault, target, count, there)))
     client = fault.client if isinstance(fault, ChoosesClient) else "random"
     if isinstance(client, str) and client.partition(":")[0] not in _CLIENT_ROLES:
-        found.append(("client", _target(f"client:{client}", there)))
-    found.append(("client", _absent(str(client), there)))
+        mistakes.append(("client", _target(f"client:{client}", there)))
+    mistakes.append(("client", _absent(str(client), there)))
     of_transactions = isinstance(fault, OfTransactions) and fault.of_transactions
     if of_transactions and there.transactional is False and not str(target).startswith("id:"):
-        found.append(("", _NO_IDS))
-    found += [("", _alone(fault, str(target), there)), *_instances(fault, there)]
+        mistakes.append(("", _NO_IDS))
+    mistakes += [("", _alone(fault, str(target), there)), *_instances(fault, there)]
     version = fault.version if isinstance(fault, ChoosesVersion) else ""
     if version and there.versions is not None and version not in there.versions:
-        found.append(("version", f"{unknown('version', version, there.versions)}; name it in the cluster's `upgrades`"))
-    return [(key, text) for key, text in found if text]
+        mistakes.append(("version", f"{unknown('version', version, there.versions)}; name it in the cluster's `upgrades`"))
+    return [(key, text) for key, text in mistakes if text]
 
 
 def _alone(fault: Any, target: str, there: Cast) -> str:
@@ -132,10 +138,10 @@ def _instances(fault: Any, there: Cast) -> list[tuple[str, str]]:
 
 
 def _absent(role: str, there: Cast) -> str:
-    """Why nobody can ever have a role: the workload has nothing of the kind."""
+    """The reason why no node can ever have a role: the workload has nothing of the kind."""
     head, colon, _ = role.partition(":")
     what, text = _ABSENT.get(head, ("", ""))
-    if head == "coordinator" and colon:  # each id has one, whether anybody uses the id or not
+    if head == "coordinator" and colon:  # each id has a coordinator, whether it is used or not
         return ""
     return text if what and getattr(there, what) == 0 else ""
 

@@ -1,11 +1,11 @@
 """One table of a campaign (or the options of `fencepost run`) -> one `Test`, or every mistake in it.
 
-Which keys there are, of which types and within which bounds, is declared in `harness/api/plans.py`; pydantic judges the types.
+The keys, their types and their bounds are declared in `harness/api/plans.py`; pydantic judges the types.
 `KeyReader` reads by the declaration. `_Rules` has what a declaration cannot hold: whether plug-ins can be made of their options,
 what librdkafka accepts, which keys go together.
 
-A mistake is found at a path of keys (`("nemesis", 0, "target")`); what that path is called, in a file or on a command line, is
-the caller's business: `locate`.
+A mistake is found at a path of keys (`("nemesis", 0, "target")`); the caller names that path, in a file or on a command line:
+`locate`.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class KeyReader:
         return isinstance(given, dict)
 
     def value(self, key: DeclaredKey, given: Any, keys: Keys) -> Any:
-        """What a key means by `given`: by its type, a plug-in with options, tables, settings, or what pydantic makes of it."""
+        """The value of a key as `given`: by its type, a plug-in with options, tables, settings, or what pydantic makes of it."""
         if given is MISSING:
             if key.default is MISSING:
                 self.wrong(keys, "missing")
@@ -186,11 +186,11 @@ class KeyReader:
             value = [given, given]
         elif key.type == tuple[str, ...] and isinstance(given, str):
             value = [given]
-        found, wrong = registry.convert(value, key.type)
-        mistakes = [text for _, text in wrong] or _breaches(key, found)
+        converted, wrong = registry.convert(value, key.type)
+        mistakes = [text for _, text in wrong] or _breaches(key, converted)
         for text in dict.fromkeys(mistakes):
             self.wrong(keys, text)
-        return _stand_in(key) if mistakes else found
+        return _stand_in(key) if mistakes else converted
 
 
 def _stand_in(key: DeclaredKey) -> Any:
@@ -201,14 +201,14 @@ def _stand_in(key: DeclaredKey) -> Any:
 
 
 def _at(table: Any, path: tuple[str, ...]) -> Any:
-    """What stands at a path of a table; MISSING when nothing does."""
+    """The value at a path of a table; MISSING when there is none."""
     for name in path:
         table = table.get(name, MISSING) if isinstance(table, dict) else MISSING
     return table
 
 
 def _breaches(key: DeclaredKey, value: Any) -> list[str]:
-    """What is wrong with a value of the right type."""
+    """Mistakes in a value of the right type."""
     limits: Key = key.key
     if isinstance(value, str):
         if limits.choices and value not in (*limits.choices, key.default):
@@ -234,7 +234,7 @@ def _out_of_bounds(limits: Key, number: float) -> list[str]:
 
 
 class _Rules:
-    """What is wrong with a test although every value is of its type."""
+    """Mistakes of a test whose values are all of their types."""
 
     def __init__(self, reader: KeyReader, test: Test) -> None:
         self.test, self.wrong = test, reader.wrong
@@ -262,15 +262,15 @@ class _Rules:
     def plug_in(self, group: str, kind: str, keys: Keys) -> Any:
         """A plug-in by its name; None when there is none that can be used."""
         try:
-            found = load_check(kind) if group == "checker" else registry.load(group, kind)
+            plug_in = load_check(kind) if group == "checker" else registry.load(group, kind)
         except CampaignError as error:
             for mistake in error.mistakes:
                 self.wrong(keys, mistake)
             return None
-        broken = validation.breaches(group, found)
+        broken = validation.breaches(group, plug_in)
         for text in broken:
             self.wrong(keys, text)
-        return None if broken else found
+        return None if broken else plug_in
 
     def client(self, kind: str, keys: Keys) -> None:
         """A client by its name: one in the worker's process, or a driver."""
@@ -300,7 +300,7 @@ class _Rules:
         """A program in an image needs a cluster that can run images."""
         programs = [role.program for role in self.workload.roles() if role.program] if self.workload is not None else []
         if (
-            any(one.image for one in programs)
+            any(program.image for program in programs)
             and self.provider is not None
             and not (isinstance(self.provider, RunsImages) and self.provider.runs_images)
         ):
@@ -310,7 +310,7 @@ class _Rules:
         """A workload that uses a second Kafka cluster needs one."""
         parts = (*self.workload.roles(), *self.workload.topics().values()) if self.workload is not None else ()
         if (
-            any(one.cluster for one in parts)
+            any(part.cluster for part in parts)
             and self.provider is not None
             and not (isinstance(self.provider, CountsSecondBrokers) and self.provider.second_brokers)
         ):
@@ -350,7 +350,7 @@ class _Rules:
             self.wrong(keys, f"{name} = {wanted}: brokers refuse more than their transaction.max.timeout.ms = {most}")
 
     def producer_settings(self) -> dict[str, Any]:
-        """What the workload sets beneath the test's own settings; nothing when the workload is wrong itself."""
+        """The workload's settings, beneath the test's own; none when the workload is wrong itself."""
         if self.workload is None:
             return {}
         return {**self.workload.producer_settings(), **({"transactional.id": "fencepost-check"} if self.transactional() else {})}
@@ -361,7 +361,7 @@ class _Rules:
     def fault(self, fault: FaultChoice, keys: Keys) -> None:
         made = self.made("nemesis", fault, keys) if fault.kind else None
         for key in () if fault.kind else fault.options:  # which options there are is not known: what may be a key misspelt
-            if did_you_mean(key, schedule_keys := [one.path[0] for one in declared(FaultChoice)]):
+            if did_you_mean(key, schedule_keys := [own.path[0] for own in declared(FaultChoice)]):
                 self.wrong((*keys, key), registry.unknown("key", key, schedule_keys))
         for key, text in targets.impossible(made, targets.cast(self.provider, self.workload)) if made else ():
             self.wrong((*keys, key) if key else keys, text)
@@ -379,7 +379,7 @@ class _Rules:
             self.wrong(keys, text)
 
     def grouped(self) -> bool:
-        """Whether members of a group, or a program, read topics of the workload."""
+        """True if members of a group, or a program, read topics of the workload."""
         return self.workload is not None and any(role.group or role.program for role in self.workload.roles())
 
     def lane(self, name: str, lane: Lane) -> None:
@@ -391,7 +391,7 @@ class _Rules:
             self.wrong(("lanes", name), text)
 
     def contract(self) -> None:
-        """What the test is judged by has values of the table, and can be kept by its workload and its clients."""
+        """The test's contract has values of the table, and its workload and its clients can keep it."""
         beneath = {}
         if self.workload is not None:
             producer = {**self.workload.producer_settings(), **self.test.producer}

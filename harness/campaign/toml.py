@@ -1,4 +1,4 @@
-"""Tables as TOML gives them: read, merged, varied by a matrix, and named by the keys of what stands in them."""
+"""Tables as TOML gives them: read, merged, varied by a matrix, and named by the keys of their values."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def _text_of(path: Path) -> str:
         if path.exists() and not path.is_file():
             raise CampaignError([f"{path}: cannot be read: it is no file"])
         with path.open("rb") as file:
-            found = file.read(MOST_BYTES + 1)
-        if len(found) > MOST_BYTES:
+            content = file.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
             raise CampaignError([f"{path}: is larger than {MOST_BYTES >> 20} MiB; is it a campaign?"])
-        return found.decode("utf-8")
+        return content.decode("utf-8")
     except (OSError, ValueError) as error:
         if isinstance(error, UnicodeDecodeError):
             raise CampaignError([f"{path}: is not UTF-8 text: {error}"]) from error
@@ -74,7 +74,7 @@ def matrix_keys(key: str) -> Keys:
 
 
 def _put(table: Any, keys: Keys, value: Any) -> bool:
-    """Set `value` at `keys`, making tables on the way; whether that could be done."""
+    """Set `value` at `keys`, making tables on the way; return whether that could be done."""
     for key in keys[:-1]:
         if isinstance(key, str) and isinstance(table, dict):
             table = table.setdefault(key, {})
@@ -89,7 +89,7 @@ def _put(table: Any, keys: Keys, value: Any) -> bool:
 
 
 def _fits(table: Any, key: str | int) -> bool:
-    """Whether a value can be set under this key."""
+    """True if a value can be set under this key."""
     if isinstance(key, int):
         return isinstance(table, list) and key < len(table)
     return isinstance(table, dict)
@@ -147,7 +147,7 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
 
 
 def place_in_file(keys: Keys, where: Keys, own: Mapping[str, Any], defaults: Mapping[str, Any], point: Mapping[str, Any]) -> Keys:
-    """Where the value at `keys` of a test stands in the file: in the test (at `where`), in its matrix, or in the defaults."""
+    """The path in the file of the value at `keys` of a test: in the test (at `where`), in its matrix, or in the defaults."""
     for key in point:
         if matrix_keys(key) == keys[: len(matrix_keys(key))]:
             return (*(where if key in own.get("matrix", {}) else ("defaults",)), "matrix", key)

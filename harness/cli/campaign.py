@@ -90,19 +90,19 @@ def campaign(
     if show:
         print_text(read_toml(campaign_file(file))[1])
         return
-    found = read(file, seed, cluster_of(cluster, cluster_set or ()))
+    loaded = read(file, seed, cluster_of(cluster, cluster_set or ()))
     given = given_options(context, leave_out=("only", "seed", "repeat", "cluster", "cluster_set", "dry_run", "show"))
-    plan = planned(found, only or (), repeat, given)
+    plan = planned(loaded, only or (), repeat, given)
     if dry_run:
         _list_plan(plan, json_)
-        for text in unjudged_settings(found.tests):
+        for text in unjudged_settings(loaded.tests):
             err().print(f"note: {text}", soft_wrap=True)
         return
-    (err() if json_ else out()).print(f"{found.name}: {plural(len(plan), 'run')}  seed {found.seed}", soft_wrap=True)
+    (err() if json_ else out()).print(f"{loaded.name}: {plural(len(plan), 'run')}  seed {loaded.seed}", soft_wrap=True)
     performed = perform(plan, results, master, spark_conf, to_stderr=json_)
     if json_:
-        print_json({"campaign": found.name, "seed": found.seed, **summary(performed, plan)})
-    raise typer.Exit(print_outcome(performed, plan, seed=found.seed, quiet=json_))
+        print_json({"campaign": loaded.name, "seed": loaded.seed, **summary(performed, plan)})
+    raise typer.Exit(print_outcome(performed, plan, seed=loaded.seed, quiet=json_))
 
 
 def _list_plan(plan: Sequence[PlannedRun], as_json: bool) -> None:

@@ -66,7 +66,7 @@ def selfcheck(
         print_json([vars(row) for row in rows])
     else:
         words = {True: "ok", False: "FAILED", None: "-"}
-        cells = [(row.damage, ", ".join(row.expected), ", ".join(row.found), words[row.ok], row.note) for row in rows]
+        cells = [(row.damage, ", ".join(row.expected), ", ".join(row.anomalies), words[row.ok], row.note) for row in rows]
         out().print(table(("damage", "demanded", "found", "", "what was done"), cells))
         counts = {
             word: sum(row.ok is ok for row in rows)

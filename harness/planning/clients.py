@@ -1,4 +1,4 @@
-"""The clients of a test: fetched, asked what they can do and whether they take their settings, and written into the plan."""
+"""The clients of a test: fetched, judged by their capabilities and their settings, and written into the plan."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fencepost.harness.drivers import families
 from fencepost.harness.drivers.families import Driver
 from fencepost.harness.plugins import registry
 
-BENEATH: Mapping[str, Mapping[str, Any]] = {  # what drivers are given beneath the workload's and the test's settings
+BENEATH: Mapping[str, Mapping[str, Any]] = {  # settings of drivers beneath the workload's and the test's settings
     "producer": {"linger.ms": 0, "reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 200},
     "consumer": {
         "auto.offset.reset": "earliest",  # after a truncation, start over: the checker sees the jump
@@ -32,8 +32,10 @@ def member_settings(workload: Workload, test: Test) -> dict[str, Any]:
 
 
 def client_plan(test: Test, producer: Mapping[str, Any], members: Mapping[str, Any] | None = None) -> ClientPlan:
-    """What the plan says of the clients; producer, members: the settings of the producers, and of consumers that are members of a
-    group of the workload, the workload's included.
+    """The plan's entry of the clients.
+
+    producer: the settings of the producers, the workload's included.
+    members: the settings of consumers that are members of a group of the workload, the workload's included.
     """
     return {
         **_named(test.client),
@@ -52,7 +54,7 @@ def _named(kind: str) -> ReadersPlan:
 
 
 def _beneath(side: str, kind: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with what a driver needs to be told beneath; a client in this process has its own."""
+    """The settings, over those that a driver needs; a client in this process has its own."""
     return {**(BENEATH[side] if families.is_driver(kind) else {}), **settings}
 
 
@@ -74,7 +76,7 @@ def _driver_plan(driver: Driver) -> DriverPlan:
 
 
 def unsuited(test: Test, workload: Workload, progress: Callable[[str], None]) -> list[str]:
-    """What the test wants of its clients and they cannot do, a sentence each; drivers are fetched for it.
+    """Capabilities that the test needs and its clients lack, and settings that they refuse, a sentence each; drivers are fetched.
 
     Raises CampaignError and ClusterError when they cannot be had.
     """
@@ -84,8 +86,8 @@ def unsuited(test: Test, workload: Workload, progress: Callable[[str], None]) ->
     for kind in filter(families.is_driver, dict.fromkeys(kinds)):
         families.obtain(kind, progress)
     reads = [[role for role in roles if (role.name in ONLY_READ) is only] for only in (False, True)]
-    found = [text for kind, some in zip(kinds, reads, strict=True) for text in _lacking(kind, some, producer)]
-    return [*found, *_refused(test, kinds, producer)]
+    lacking = [text for kind, some in zip(kinds, reads, strict=True) for text in _lacking(kind, some, producer)]
+    return [*lacking, *_refused(test, kinds, producer)]
 
 
 def needed(role: Role, producer: Mapping[str, Any]) -> list[str]:
@@ -120,18 +122,20 @@ def _lacking(kind: str, roles: Iterable[Role], producer: Mapping[str, Any]) -> l
 def _capabilities(kind: str) -> frozenset[str]:
     if families.is_driver(kind):
         return families.hello(families.obtain(kind)).capabilities
-    found: frozenset[str] = registry.load("fencepost.client", kind).capabilities
-    return found
+    capabilities: frozenset[str] = registry.load("fencepost.client", kind).capabilities
+    return capabilities
 
 
 def _refused(test: Test, kinds: list[str], producer: Mapping[str, Any]) -> list[str]:
-    """What the drivers themselves refuse among the settings: producers' by the writers' client, consumers' by the readers'."""
-    found = []
+    """Settings that the drivers themselves refuse: producers' by the writers' client, consumers' by the readers'."""
+    refused = []
     sides = (("producer", kinds[0], producer), ("consumer", kinds[1], test.consumer))
     for side, kind, settings in sides:
         if families.is_driver(kind):
             known = secrets.judged(_beneath(side, kind, settings))
-            asked = {"producer": {}, "consumer": {}, side: known}
-            answers = families.refusals(families.obtain(kind), asked["producer"], asked["consumer"])
-            found += [f"client.{side}{'.' + key if key else ''}: {kind} says: {text}" for at, key, text in answers if at == side]
-    return found
+            own = {"producer": {}, "consumer": {}, side: known}
+            answers = families.refusals(families.obtain(kind), own["producer"], own["consumer"])
+            refused += [
+                f"client.{side}{'.' + key if key else ''}: {kind} says: {text}" for at, key, text in answers if at == side
+            ]
+    return refused

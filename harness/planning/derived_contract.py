@@ -1,4 +1,4 @@
-"""What the settings of a test promise: the `contract` of plan.json, from the settings that are really in effect.
+"""Promises of the settings of a test: the `contract` of plan.json, from the settings that are really in effect.
 
 The keys are those of `harness.api.contract.CONTRACT_KEYS`; which anomaly they forbid is declared by its check (`Check.rules`).
 """
@@ -32,7 +32,7 @@ def derive(
     committed = any(role.isolation is Isolation.COMMITTED for role in roles)
     overlaid = {**broker, **topic}
     unclean_coordinator = transactional and _flag(broker.get("unclean.leader.election.enable"))
-    found = {
+    contract = {
         "acks": acks if acks in ("0", "1") else "all",
         "idempotence": _text(idempotent),
         "transactional": _text(transactional),
@@ -47,7 +47,7 @@ def derive(
         "compaction": _text("compact" in str(topic.get("cleanup.policy", broker.get("log.cleanup.policy", "delete")))),
         "retention": _retention(topic, broker),
     }
-    return {name: found.get(name, key.default) for name, key in CONTRACT_KEYS.items() if key.planned}
+    return {name: contract.get(name, key.default) for name, key in CONTRACT_KEYS.items() if key.planned}
 
 
 def _support(levels: Sequence[str]) -> str:
@@ -68,7 +68,7 @@ def weakest(contracts: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 
 def _retained(text: str) -> float:
-    """How much is retained, as far as two values of one unit can be compared; an age comes before a size."""
+    """The amount that is retained, as a number to compare values of one unit by; an age comes before a size."""
     number, _, unit = text.partition(" ")
     return float("inf") if number == "none" else int(number) + (1e18 if unit else 0)
 
@@ -88,7 +88,7 @@ _STRENGTH: dict[str, Callable[[str], float]] = {
 
 
 def _retention(topic: Mapping[str, Any], broker: Mapping[str, Any]) -> str:
-    """After how long, or beyond how much, old records are deleted; -1 is never.
+    """The age, or the size, beyond which old records are deleted; -1 is never.
 
     Of the broker's settings of age the finest counts, as Kafka has it. Where none is given nothing is deleted during a run:
     Kafka's own default is a week.

@@ -70,7 +70,7 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> Plan:
         "topics": topics,
         "contract": overlaid_contract(promised, test.contract),
         "overridden": dict(test.contract),
-        "schedule": [cast(InjectionPlan, dataclasses.asdict(one)) for one in drawn],
+        "schedule": [cast(InjectionPlan, dataclasses.asdict(injection)) for injection in drawn],
         "budget": dataclasses.asdict(test.budget),
         "at_least": {**({"faults": 1} if drawn else {}), **_demands(workload), **test.at_least},
         "unavailable": {name: why for fault in faults for name, why in foreseen(fault, provider).items()},
@@ -80,7 +80,7 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> Plan:
 
 
 def _demands(workload: Any) -> Mapping[str, int]:
-    """The least that a workload has to have performed, for its verdict to say something."""
+    """The least that a workload has to perform for its verdict to mean anything."""
     return workload.at_least if isinstance(workload, DemandsLeast) else {}
 
 
@@ -95,16 +95,16 @@ def _connect_plan(roles: Sequence[Role]) -> dict[str, ConnectPlan]:
 
 
 def _version_plan(name: str, workers: Iterable[ConnectWorker]) -> ConnectPlan:
-    times = [fencing_s(one) for one in workers if one.version == name]
-    bounds = [one for one in times if one is not None]
+    times = [fencing_s(worker) for worker in workers if worker.version == name]
+    bounds = [time_s for time_s in times if time_s is not None]
     known: ConnectPlan = {"fencing_s": max(bounds)} if len(bounds) == len(times) else {}
     return {**jars.planned(name), **known}
 
 
 def plain_values(test: Test) -> Plan:
-    """What the plan has of a test under the names of its keys: numbers, texts, flags, lists of texts."""
-    found = {key.field: getattr(test, key.field) for key in declared(type(test)) if key.plain and key.key.planned}
-    return cast(Plan, {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()})
+    """The values of a test that the plan has under the names of its keys: numbers, texts, flags, lists of texts."""
+    values = {key.field: getattr(test, key.field) for key in declared(type(test)) if key.plain and key.key.planned}
+    return cast(Plan, {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()})
 
 
 def look_up_secrets(tests: Iterable[Test]) -> None:
@@ -152,41 +152,41 @@ def obtain(tests: Iterable[Test], on_progress: Callable[[str], None]) -> None:
 def _lost_programs(roles: Iterable[Role]) -> list[str]:
     """The programs of instances that this machine does not have; what an image holds is not known here."""
     programs = [role.program for role in roles if role.program and role.runs is role.program and not role.program.image]
-    names = dict.fromkeys(one.command[0] for one in programs)
+    names = dict.fromkeys(program.command[0] for program in programs)
     return [f'workload.command: "{name}" is no program that can be executed here' for name in names if not shutil.which(name)]
 
 
 def unjudged_settings(tests: Iterable[Test]) -> list[str]:
-    """Why settings of brokers and topics of these tests were not judged, a sentence each."""
-    found = []
+    """The reasons why settings of brokers and topics of these tests were not judged, a sentence each."""
+    reasons = []
     for test in tests:
         provider = _instance("cluster", test.cluster.kind, test.cluster.options)
         why = provider.judged_settings(test.topic)[1] if isinstance(provider, JudgesSettings) else ""
         given = test.topic or test.cluster.options.get("settings") or test.cluster.options.get("features")
         if why and (given or _changes_topics(test)):
-            found.append(f"settings of brokers and topics are not checked yet: {why}")
-    return list(dict.fromkeys(found))
+            reasons.append(f"settings of brokers and topics are not checked yet: {why}")
+    return list(dict.fromkeys(reasons))
 
 
 def _changes_topics(test: Test) -> bool:
-    """Whether a fault of the test changes settings of topics."""
-    return any(isinstance(_instance("nemesis", one.kind, one.options), ChangesTopicSettings) for one in test.nemesis)
+    """True if a fault of the test changes settings of topics."""
+    return any(isinstance(_instance("nemesis", choice.kind, choice.options), ChangesTopicSettings) for choice in test.nemesis)
 
 
 def hopeless(test: Test) -> list[str]:
     """Faults of a test that its cluster cannot suffer, as far as is known before the start, each with the reason."""
     provider = _instance("cluster", test.cluster.kind, test.cluster.options)
-    found = {}
+    reasons = {}
     for choice in test.nemesis:
         lacking = foreseen(_instance("nemesis", choice.kind, choice.options), provider)
-        found[choice.kind] = "; ".join(dict.fromkeys(lacking.values()))
-    return [f"the fault {kind} will have no effect: {why}" for kind, why in found.items() if why]
+        reasons[choice.kind] = "; ".join(dict.fromkeys(lacking.values()))
+    return [f"the fault {kind} will have no effect: {why}" for kind, why in reasons.items() if why]
 
 
 def complete(plan: Plan, settings: Mapping[str, Mapping[str, str]]) -> Plan:
     """The plan with the settings of its topics that a cluster really gave them, and with the contract they make.
 
-    settings: topic -> every setting in effect; the plan has those that somebody chose, and those that promise something.
+    settings: topic -> every setting in effect; the plan has those that were chosen, and those that promise something.
     """
     topics: dict[str, TopicPlan] = {
         name: {**spec, "settings": _of_interest(settings[name], spec["settings"])} for name, spec in plan["topics"].items()
@@ -196,7 +196,7 @@ def complete(plan: Plan, settings: Mapping[str, Mapping[str, str]]) -> Plan:
 
 
 def _of_interest(effective: Mapping[str, str], chosen: Mapping[str, str]) -> dict[str, str]:
-    """The settings of a topic that somebody chose, and those that promise something."""
+    """The settings of a topic that were chosen, and those that promise something."""
     return {name: value for name, value in effective.items() if name in chosen or name in derived_contract.OF_TOPICS}
 
 
@@ -229,7 +229,7 @@ def _topic(spec: TopicSpec, test: Test, brokers: Mapping[str, int], description:
 
 
 def machine() -> dict[str, Any]:
-    """What the run was performed on, as far as it may matter to its figures."""
+    """The machine that performs the run, as far as it may matter to its figures."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "cpus": os.cpu_count(),

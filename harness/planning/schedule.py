@@ -33,11 +33,11 @@ def draw(nemeses: Sequence[FaultChoice], time_s: float, seed: int, settings: Map
     on the seed, the lane's name, its settings and its choices only: other lanes may come and go, and a longer run starts alike.
     Each injection gets a seed of its own.
 
-    settings: lane -> how its faults follow each other. Raises CampaignError with every range that makes no sense.
+    settings: lane -> its order and its periods. Raises CampaignError with every range that makes no sense.
     """
     settings = settings or {}
     wrong = [text for number, choice in enumerate(nemeses) for text in mistakes(choice, f"nemesis[{number}]")]
-    wrong += [text for one in nemeses for text in [too_many(one.every_s, one.lasts_s, time_s)] if text]
+    wrong += [text for choice in nemeses for text in [too_many(choice.every_s, choice.lasts_s, time_s)] if text]
     wrong += [text for name, lane in settings.items() for text in lane_mistakes(lane, f"lanes.{name}")]
     if wrong:
         raise CampaignError(wrong)
@@ -63,27 +63,27 @@ def lanes(nemeses: Sequence[FaultChoice]) -> list[str]:
 
 
 def mistakes(choice: FaultChoice, where: str) -> list[str]:
-    """What is wrong with a choice's `every_s` and `lasts_s`; `where` names its table."""
-    found = []
+    """Mistakes in a choice's `every_s` and `lasts_s`; `where` names its table."""
+    wrong = []
     for key, (low, high) in (("every_s", choice.every_s), ("lasts_s", choice.lasts_s)):
         if not math.isfinite(low + high):
-            found.append(f"{where}.{key}: [{low:g}, {high:g}] is not finite")
+            wrong.append(f"{where}.{key}: [{low:g}, {high:g}] is not finite")
         if low < 0:
-            found.append(f"{where}.{key}: [{low:g}, {high:g}] begins before 0")
+            wrong.append(f"{where}.{key}: [{low:g}, {high:g}] begins before 0")
         if low > high:
-            found.append(f"{where}.{key}: [{low:g}, {high:g}] must hold the smaller number first")
-    return found or [f"{where}: {text}" for text in [too_dense(choice.every_s, choice.lasts_s)] if text]
+            wrong.append(f"{where}.{key}: [{low:g}, {high:g}] must hold the smaller number first")
+    return wrong or [f"{where}: {text}" for text in [too_dense(choice.every_s, choice.lasts_s)] if text]
 
 
 def too_dense(every_s: tuple[float, float], lasts_s: tuple[float, float]) -> str:
-    """Why faults cannot follow each other so fast; empty when they can."""
+    """The reason why faults cannot follow each other so fast; empty when they can."""
     if every_s[0] + lasts_s[0] < SHORTEST_S:
         return f"every_s and lasts_s together may fall below {SHORTEST_S:g} s; a fault takes longer than that"
     return ""
 
 
 def too_many(every_s: tuple[float, float], lasts_s: tuple[float, float], time_s: float) -> str:
-    """Why so long a run cannot have faults that follow each other so fast; empty when it can."""
+    """The reason why so long a run cannot have faults that follow each other so fast; empty when it can."""
     shortest_s = max(SHORTEST_S, every_s[0] + lasts_s[0])
     if time_s / shortest_s > MOST_FAULTS:
         return (
@@ -94,18 +94,18 @@ def too_many(every_s: tuple[float, float], lasts_s: tuple[float, float], time_s:
 
 
 def lane_mistakes(lane: Lane, where: str) -> list[str]:
-    """What is wrong with a lane's settings; `where` names its table."""
-    found = [] if lane.order in ORDERS else [f'{where}.order: must be {" or ".join(map(repr, ORDERS))}, not "{lane.order}"']
+    """Mistakes in a lane's settings; `where` names its table."""
+    wrong = [] if lane.order in ORDERS else [f'{where}.order: must be {" or ".join(map(repr, ORDERS))}, not "{lane.order}"']
     if text := unpaired(lane):
-        found.append(f"{where}: {text}")
+        wrong.append(f"{where}: {text}")
     for key, span in (("busy_s", lane.busy_s), ("quiet_s", lane.quiet_s)):
         if span is not None and not 0 < span[0] <= span[1]:
-            found.append(f"{where}.{key}: must be [lowest, highest], both above 0, not [{span[0]:g}, {span[1]:g}]")
-    return found
+            wrong.append(f"{where}.{key}: must be [lowest, highest], both above 0, not [{span[0]:g}, {span[1]:g}]")
+    return wrong
 
 
 def unpaired(lane: Lane) -> str:
-    """Why a lane's periods are incomplete; empty when both are given, or none."""
+    """The reason why a lane's periods are incomplete; empty when both are given, or none."""
     if (lane.busy_s is None) != (lane.quiet_s is None):
         return "busy_s and quiet_s go together: it strikes for so long, and then is quiet for so long"
     return ""
@@ -133,7 +133,7 @@ def _timeline(name: str, lane: Lane, nemeses: Sequence[FaultChoice], time_s: flo
 
 
 def _units(choices: Sequence[FaultChoice]) -> list[list[FaultChoice]]:
-    """What strikes at one moment: the choices with the same `together`, and each of the others."""
+    """Groups of choices that strike at one moment: those with the same `together`, and each of the others alone."""
     units: dict[str, list[FaultChoice]] = {}
     for number, choice in enumerate(choices):
         units.setdefault(f"together {choice.together}" if choice.together else f"{number}", []).append(choice)

@@ -1,4 +1,4 @@
-"""What a fault's class must be (`harness.api.Fault`), and what a cluster must offer for it: checked before anything starts."""
+"""Requirements on a fault's class (`harness.api.Fault`), and on the cluster for it: checked before anything starts."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def breaches(cls: Any) -> list[str]:
     """Every way in which `cls` breaks the interface of a fault, in words; none when it is sound."""
     if not isinstance(cls, type):
         return [f"{cls!r} is not a class; a fault is a frozen dataclass"]
-    found = [] if _is_frozen(cls) else [f"{cls.__name__} must be a frozen dataclass: its fields are the options"]
-    found += _wrong_needs(cls)
+    wrong = [] if _is_frozen(cls) else [f"{cls.__name__} must be a frozen dataclass: its fields are the options"]
+    wrong += _wrong_needs(cls)
     for method in SIGNATURES:
-        found += _wrong_method(cls, method)
-    return found + misspelt("nemesis", cls, (*SIGNATURES, "needs"))
+        wrong += _wrong_method(cls, method)
+    return wrong + misspelt("nemesis", cls, (*SIGNATURES, "needs"))
 
 
 def lacks(fault: Fault, cluster: Cluster) -> dict[str, str]:
@@ -54,7 +54,7 @@ def foreseen(fault: Fault, provider: ClusterProvider) -> dict[str, str]:
 
 
 def aims_at_clients(fault: Fault) -> bool:
-    """Whether its target is a client, whichever (`nemesis.support.targets`), or instances of a program."""
+    """True if its target is a client, any of them (`nemesis.support.targets`), or instances of a program."""
     return Scalable in fault.needs or (isinstance(fault, Targeted) and str(fault.target).partition(":")[0] == "client")
 
 
@@ -64,12 +64,12 @@ def unavailable(faults: Iterable[Fault], why: Callable[[type], str | None]) -> d
     why: a capability -> the reason it is missing, or None; `cluster.unavailable`, or `provider.missing().get` before the start.
     """
     needed = {capability for fault in faults for capability in fault.needs}
-    reasons = {capability.__name__: why(capability) for capability in sorted(needed, key=lambda one: one.__name__)}
+    reasons = {capability.__name__: why(capability) for capability in sorted(needed, key=lambda need: need.__name__)}
     return {name: reason for name, reason in reasons.items() if reason}
 
 
 def refused_topic_settings(fault: Fault, provider: ClusterProvider) -> list[tuple[str, str]]:
-    """What Kafka refuses of the topic settings that a fault changes: pairs of a setting and a sentence.
+    """Topic settings of a fault that Kafka refuses: pairs of a setting and a sentence.
 
     None where the fault changes no such settings, or the provider does not know them yet (`judged_settings`).
     """
@@ -85,10 +85,10 @@ def _is_frozen(cls: type) -> bool:
 
 def _wrong_needs(cls: type) -> list[str]:
     needs = getattr(cls, "needs", None)
-    if not isinstance(needs, tuple) or not all(isinstance(one, type) for one in needs):
+    if not isinstance(needs, tuple) or not all(isinstance(need, type) for need in needs):
         return [f"{cls.__name__}.needs must be a tuple of capabilities: `needs: ClassVar[tuple[type, ...]] = (Killable,)`"]
     unchecked = [
-        f"{cls.__name__}.needs: {one.__name__} must be @runtime_checkable" for one in needs if not _is_runtime_checkable(one)
+        f"{cls.__name__}.needs: {need.__name__} must be @runtime_checkable" for need in needs if not _is_runtime_checkable(need)
     ]
     return [*unchecked, *(f"{cls.__name__}.needs: {text}" for need in needs for text in mistakes(need))]
 

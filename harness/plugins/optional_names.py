@@ -1,4 +1,4 @@
-"""Optional names of a plug-in (`harness.api.optional`) that are misspelt: without a word they would never be looked at.
+"""Optional names of a plug-in (`harness.api.optional`) that are misspelt: the harness would never ask for them.
 
 A name is taken for a misspelt optional one when it is public, is neither a field (fields are options of the plug-in's own) nor
 part of its kind's interface, is as near to the optional name as `CUTOFF` says, and the class lacks that optional name. Names of
@@ -28,12 +28,12 @@ def misspelt(group: str, cls: type, interface: Collection[str] = ()) -> list[str
     lacking = [name for name in optional_names(group) if name not in {*given, *FIELDS} and len(name) >= SHORTEST]
     unknown = sorted(given - _fields(cls) - {*interface, *optional_names(group)})
     near = {name: difflib.get_close_matches(name, lacking, n=1, cutoff=CUTOFF) for name in unknown}
-    found = [
+    wrong = [
         f'{cls.__name__}.{name} is no name that is looked at; did you mean "{right[0]}"? Else let it begin with an underscore'
         for name, right in near.items()
         if right
     ]
-    return found or _halves(group, cls, given)
+    return wrong or _halves(group, cls, given)
 
 
 def _fields(cls: type) -> set[str]:

@@ -1,4 +1,4 @@
-"""The section "The public interface" of docs/plugins.md, made of the docstrings of what the two interface modules export.
+"""The section "The public interface" of docs/plugins.md, made of docstrings: of all names that the two interface modules export.
 
 python -m fencepost.harness.plugins.public_api docs/plugins.md
 
@@ -42,7 +42,12 @@ KINDS: Mapping[str, Sequence[str]] = {  # heading -> modules of `harness/api`
 
 @dataclass(frozen=True)
 class PublicName:
-    """An exported name: the module that defines it, and its docstring, empty where there is none."""
+    """An exported name.
+
+    name: the name.
+    module: the module that defines it.
+    doc: its docstring; empty: there is none.
+    """
 
     name: str
     module: str
@@ -58,8 +63,8 @@ class PublicName:
 def section() -> str:
     """The whole section."""
     kinds: dict[str, list[PublicName]] = {kind: [] for kind in KINDS}
-    for one in public_names(API):
-        kinds[_kind(one)].append(one)
+    for public in public_names(API):
+        kinds[_kind(public)].append(public)
     tables = [f"### {kind}\n\n{_table(names)}" for kind, names in {**kinds, "Checks": public_names(CHECKS)}.items()]
     return "\n".join((INTRODUCTION, *tables))
 
@@ -80,13 +85,13 @@ def _exported(module: str) -> list[str]:
     return names
 
 
-def _kind(one: PublicName) -> str:
+def _kind(public: PublicName) -> str:
     """The heading of a name. Raises ValueError for a module that has none."""
-    file = one.module.rpartition(".")[2]
+    file = public.module.rpartition(".")[2]
     for kind, modules in KINDS.items():
         if file in modules:
             return kind
-    raise ValueError(f"{one.module}: no kind of KINDS ({__name__}) has this module")
+    raise ValueError(f"{public.module}: no kind of KINDS ({__name__}) has this module")
 
 
 def _defined(module: str, name: str) -> PublicName:
@@ -103,7 +108,7 @@ def _defined(module: str, name: str) -> PublicName:
 
 
 def _imports(node: ast.ImportFrom, name: str) -> bool:
-    """Whether an import brings a name, by itself or with all that its module exports."""
+    """True if an import brings a name, by itself or with all that its module exports."""
     names = {alias.name for alias in node.names}
     return name in names or ("*" in names and name in _exported(node.module or ""))
 
@@ -129,7 +134,7 @@ def _statements(module: str) -> list[ast.stmt]:
 
 
 def _table(names: Sequence[PublicName]) -> str:
-    rows = (f"| `{one.name}` | {one.sentence.replace('|', chr(92) + '|')} |" for one in names)
+    rows = (f"| `{public.name}` | {public.sentence.replace('|', chr(92) + '|')} |" for public in names)
     return "\n".join(("| name | meaning |", "|---|---|", *rows)) + "\n"
 
 

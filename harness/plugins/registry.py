@@ -49,7 +49,13 @@ _OPTION_DOC = re.compile(r"^([a-z_][\w, ]*): (.+(?:\n[ \t]+.+)*)", flags=re.MULT
 
 @dataclass(frozen=True)
 class Option:
-    """One option of a plug-in: its name, what it may be in words, its default as text ("required": none), and its sentence."""
+    """An option of a plug-in.
+
+    name: its name.
+    type: its values, in words.
+    default: its default as text; `required`: there is none.
+    doc: its sentence; may be empty.
+    """
 
     name: str
     type: str
@@ -70,12 +76,12 @@ def load(group: str, name_or_path: str, search: Sequence[Path] = ()) -> Any:
     """
     if ":" in name_or_path:
         return _import(name_or_path, search)
-    found = [entry for entry in _entries(group) if entry.name == name_or_path]
-    if not found:
+    entries = [entry for entry in _entries(group) if entry.name == name_or_path]
+    if not entries:
         if _short(group) == "nemesis" and name_or_path in RENAMED_FAULTS:
             raise CampaignError([renamed(name_or_path)])
         raise CampaignError([unknown(_short(group), name_or_path, names(group)) + ", or an import path `module:Class`"])
-    return _import_from(found[0].value)
+    return _import_from(entries[0].value)
 
 
 def import_paths(group: str) -> list[str]:
@@ -125,7 +131,7 @@ def attempt(cls: Any, options: Mapping[str, Any], beside: Iterable[str] = ()) ->
             mistakes += [(key + inner, text) for inner, text in wrong]
     if mistakes:
         return None, mistakes
-    outside = {key: text for key, one in bounds.items() if key in values and (text := one.refusal(values[key]))}
+    outside = {key: text for key, bound in bounds.items() if key in values and (text := bound.refusal(values[key]))}
     if any(_required(fields[key]) for key in outside):
         return None, list(outside.items())
     made, refused = _made(cls, {key: value for key, value in values.items() if key not in outside})
@@ -152,7 +158,7 @@ def convert(value: Any, hint: Any) -> tuple[Any, list[tuple[str, str]]]:
     try:
         return _adapter(hint).validate_json(json.dumps(value, default=str), strict=True), []
     except pydantic.ValidationError as error:
-        wrong = {_inner(found["loc"]): f"{_lowered(found['msg'])}, not {shown(value)}" for found in error.errors()}
+        wrong = {_inner(entry["loc"]): f"{_lowered(entry['msg'])}, not {shown(value)}" for entry in error.errors()}
         return None, list(wrong.items())
 
 
@@ -232,11 +238,11 @@ def _installed(path: tuple[str, ...]) -> dict[str, tuple[EntryPoint, ...]]:
 @lru_cache(maxsize=64)
 def _installed_in(directory: str) -> dict[str, tuple[EntryPoint, ...]]:
     """The entry points for us of what is installed in one directory of `sys.path`, by the distribution's name."""
-    found: dict[str, tuple[EntryPoint, ...]] = {}
-    for one in distributions(path=[directory]):
-        if ours := tuple(entry for entry in one.entry_points if entry.group.startswith("fencepost.")):
-            found.setdefault(one.name, ours)
-    return found
+    by_distribution: dict[str, tuple[EntryPoint, ...]] = {}
+    for distribution in distributions(path=[directory]):
+        if ours := tuple(entry for entry in distribution.entry_points if entry.group.startswith("fencepost.")):
+            by_distribution.setdefault(distribution.name, ours)
+    return by_distribution
 
 
 def _full(group: str) -> str:
@@ -319,20 +325,20 @@ def _own_field_docs(cls: Any) -> Mapping[str, str]:
 def _comments(source: str) -> dict[int, str]:
     """The comment of each line that has one, without its `#`."""
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    return {one.start[0]: one.string.lstrip("#").strip() for one in tokens if one.type == tokenize.COMMENT}
+    return {token.start[0]: token.string.lstrip("#").strip() for token in tokens if token.type == tokenize.COMMENT}
 
 
 def _docs_in_docstring(cls: Any) -> dict[str, str]:
-    """`count: how many` and its indented continuation lines; `target, count: ...` speaks of both."""
+    """`count: how many` and its indented continuation lines; `target, count: ...` is the sentence of both."""
     names = {field.name for field in option_fields(cls)}
     paragraphs = _OPTION_DOC.findall(inspect.getdoc(cls) or "")
-    spoken = {name: " ".join(text.split()) for several, text in paragraphs for name in re.split(r",\s*", several)}
-    return {name: text for name, text in spoken.items() if name in names}
+    sentences = {name: " ".join(text.split()) for several, text in paragraphs for name in re.split(r",\s*", several)}
+    return {name: text for name, text in sentences.items() if name in names}
 
 
 def doc_without_options(plug_in: Any) -> str:
     """The docstring of a plug-in (of a check: of its function) without the sentences about its options."""
     doc = inspect.getdoc(getattr(plug_in, "function", plug_in)) or ""
     names = {field.name for field in option_fields(plug_in)}
-    cut = _OPTION_DOC.sub(lambda found: "" if set(re.split(r",\s*", found[1])) <= names else found[0], doc)
+    cut = _OPTION_DOC.sub(lambda match: "" if set(re.split(r",\s*", match[1])) <= names else match[0], doc)
     return re.sub(r"\n{3,}", "\n\n", cut).strip()

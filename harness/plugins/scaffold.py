@@ -21,23 +21,30 @@ _DRIVER_MODULE = "fencepost_driver.py"  # what every driver in Python shares, wr
 
 @dataclass(frozen=True)
 class Template:
-    """A module of the example package, and how what it defines is called in code, in files, and in campaigns."""
+    """A module of the example package, with the name that it defines.
+
+    module: the name of the module.
+    camel: the name that it defines, as a class.
+    snake: the same as a function or a file.
+    kebab: the same in campaigns.
+    advice: commands to try next; `{path}` is the new plug-in's import path.
+    """
 
     module: str
     camel: str
     snake: str
     kebab: str
-    advice: tuple[str, ...]  # `{path}` is the new plug-in's import path
+    advice: tuple[str, ...]
 
     def text(self, file: str, name: str) -> str:
         """A file of the example package, as that of a plug-in called `name` (in snake case)."""
         source = (_PLUGIN / file).read_text()
         words = {f"fencepost_example.{self.module}": name, self.camel: camel(name), self.kebab: kebab(name), self.snake: name}
         pattern = "|".join(re.escape(word) for word in sorted(filter(None, words), key=len, reverse=True))
-        return re.sub(pattern, lambda found: words[found[0]], source)
+        return re.sub(pattern, lambda match: words[match[0]], source)
 
     def defines(self, name: str) -> str:
-        """What a plug-in called `name` (in snake case) is in code: a class, or a check's function."""
+        """The name in code of a plug-in called `name` (in snake case): of a class, or of a check's function."""
         return name if self.module == "check" else camel(name)
 
     def taken(self) -> set[str]:
@@ -134,17 +141,17 @@ def kebab(snake: str) -> str:
 
 def _names(tree: ast.AST) -> set[str]:
     """Every name that is imported, defined, or looked up."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
-            found.add(node.id)
+            names.add(node.id)
         elif isinstance(node, ast.arg):
-            found.add(node.arg)
+            names.add(node.arg)
         elif isinstance(node, ast.alias):
-            found.add(node.asname or node.name.partition(".")[0])
+            names.add(node.asname or node.name.partition(".")[0])
         elif isinstance(node, ast.ClassDef | ast.FunctionDef):
-            found.add(node.name)
-    return found
+            names.add(node.name)
+    return names
 
 
 def _mistakes(template: Template, name: str, directory: Path, files: dict[Path, str]) -> list[str]:

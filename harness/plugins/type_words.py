@@ -1,4 +1,4 @@
-"""Types of options and keys in words: what `fencepost plugins` and the reference page say that a value may be."""
+"""Types of options and keys in words, for `fencepost plugins` and the reference page."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _kind(hint: Any) -> str:
     if origin is Literal:
         return ", ".join(json.dumps(choice) for choice in inner)
     if origin in (Union, UnionType):
-        return " or ".join(dict.fromkeys(_kind(one) for one in inner if one is not NoneType))
+        return " or ".join(dict.fromkeys(_kind(member) for member in inner if member is not NoneType))
     if origin in (tuple, list):
         return _several(inner)
     if origin is Mapping or origin is dict or hint in (dict, Mapping):
@@ -45,7 +45,7 @@ def _kind(hint: Any) -> str:
 
 def _several(inner: tuple[Any, ...]) -> str:
     """A list of any length, or so many of a kind."""
-    one = _PLAIN.get(inner[0], ("", "values"))[1] if inner else "values"
+    plural = _PLAIN.get(inner[0], ("", "values"))[1] if inner else "values"
     if len(inner) == 2 and inner[1] is Ellipsis:
-        return f"a list of {_kind(inner[0]) if get_origin(inner[0]) is Literal else one}"
-    return f"{_COUNTS[len(inner)] if len(inner) < len(_COUNTS) else len(inner)} {one}"
+        return f"a list of {_kind(inner[0]) if get_origin(inner[0]) is Literal else plural}"
+    return f"{_COUNTS[len(inner)] if len(inner) < len(_COUNTS) else len(inner)} {plural}"

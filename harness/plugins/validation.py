@@ -1,4 +1,4 @@
-"""What each kind of plug-in must be, checked when it is loaded: every breach is a sentence that says what to change.
+"""Requirements on each kind of plug-in, checked when it is loaded: every breach is a sentence that says what to change.
 
 `breaches` looks at a class (or, for checkers, at the check itself) and runs nothing of it. `flaws` looks at an instance with its
 options: a workload is asked for its topics, its roles and its first operations, which the interface requires to be pure.
@@ -60,7 +60,7 @@ def guess(plug_in: Any) -> str:
 
 
 def flaws(group: str, instance: Any) -> list[str]:
-    """What is wrong with a plug-in made with these options, a sentence each. Whatever the plug-in raises is one as well."""
+    """Mistakes of a plug-in made with these options, a sentence each. Whatever the plug-in raises is one as well."""
     return _of_workload(instance) if group == "workload" else []
 
 
@@ -71,27 +71,27 @@ def _of_class(group: str, cls: Any) -> list[str]:
     if not isinstance(cls, type):
         interface = f"fencepost.harness.api.{PROTOCOLS[group].__name__}"
         return [f"{getattr(cls, '__name__', repr(cls))} is not a class; a {group} is one ({interface})"]
-    found = []
+    wrong = []
     if group in CONFIGURED and not _is_frozen(cls):
-        found.append(f"{cls.__name__} must be decorated with @dataclass(frozen=True, kw_only=True): its fields are the options")
+        wrong.append(f"{cls.__name__} must be decorated with @dataclass(frozen=True, kw_only=True): its fields are the options")
     if group == "client" and not isinstance(getattr(cls, "version", None), str):
-        found.append(f"{cls.__name__}.version must be a text that names the library and its release: `version: ClassVar[str]`")
-    if group == "client" and (wrong := _wrong_capabilities(cls)):
-        return [*found, wrong]
-    names = [name for name, one in vars(PROTOCOLS[group]).items() if inspect.isfunction(one) and not name.startswith("_")]
+        wrong.append(f"{cls.__name__}.version must be a text that names the library and its release: `version: ClassVar[str]`")
+    if group == "client" and (mistake := _wrong_capabilities(cls)):
+        return [*wrong, mistake]
+    names = [name for name, member in vars(PROTOCOLS[group]).items() if inspect.isfunction(member) and not name.startswith("_")]
     optional = {call for capability in CALLS if capability not in getattr(cls, "capabilities", ()) for call in CALLS[capability]}
     lost = [name for name in names if not callable(getattr(cls, name, None)) and not (group == "client" and name in optional)]
     if lost:
-        found.append(
+        wrong.append(
             f"{cls.__name__} is no {group}: it lacks {', '.join(lost)} (see {PROTOCOLS[group].__name__} in harness/api/)"
         )
     there = [name for name in names if callable(getattr(cls, name, None))]
-    found += [text for name in there for text in _wrong_parameters(cls, name, PROTOCOLS[group])]
-    return found + misspelt(group, cls, names)
+    wrong += [text for name in there for text in _wrong_parameters(cls, name, PROTOCOLS[group])]
+    return wrong + misspelt(group, cls, names)
 
 
 def _wrong_capabilities(cls: type) -> str:
-    """What is wrong with what a client says that it can do; empty when nothing."""
+    """The mistake in the declared capabilities of a client; empty when there is none."""
     given = getattr(cls, "capabilities", None)
     if isinstance(given, frozenset) and given <= CAPABILITIES.keys():
         return ""
@@ -130,9 +130,8 @@ def _of_workload(workload: Any) -> list[str]:
     topics = _result_of(f"{name}.topics()", workload.topics)
     roles = _result_of(f"{name}.roles()", workload.roles)
     settings = _result_of(f"{name}.producer_settings()", workload.producer_settings)
-    found = [one for one in (topics, roles, settings) if isinstance(one, _Raised)]
-    wrong = [one.text for one in found]
-    if not found:
+    wrong = [result.text for result in (topics, roles, settings) if isinstance(result, _Raised)]
+    if not wrong:
         wrong = [*_wrong_topics(name, topics), *_wrong_roles(name, roles), *_wrong_settings(name, settings)]
     if wrong:
         return wrong
@@ -165,7 +164,7 @@ def _wrong_roles(name: str, roles: Any) -> Iterator[str]:
         return
     odd = {type(role).__name__ for role in roles if type(role) not in ROLES}
     kinds = ", ".join(kind.__name__ for kind in ROLES)
-    yield from (f"{name}.roles(): {one} is no kind of role; there are {kinds} (final readers are added)" for one in odd)
+    yield from (f"{name}.roles(): {kind} is no kind of role; there are {kinds} (final readers are added)" for kind in odd)
     if not any(role.name == "writer" or role.connect for role in roles):
         yield f"{name}.roles(): at least one role must be a writer, or a worker of Connect"
 
@@ -183,7 +182,7 @@ def _wrong_operations(workload: Any, role: Role, partitions: Sequence[str]) -> l
         return [first.text]
     if isinstance(first, str):
         return [f"{where} {first}"]
-    wrong = list(dict.fromkeys(text for one in first for text in _wrong_planned(one, role, partitions)))
+    wrong = list(dict.fromkeys(text for planned in first for text in _wrong_planned(planned, role, partitions)))
     if len(first) < LOOKED_AT:
         wrong.append(f"must never end, but ended after {len(first)}: put the yield into `while True`")
     if not wrong and _drawn(workload, role, partitions) != first:

@@ -188,7 +188,7 @@ def test_every_damage_to_a_pipeline_is_found(tmp_path):
     assert clean.ok, clean.note
     assert [(row.damage, row.ok, row.note) for row in rows if not row.ok] == []
     assert len(rows) == len(own) == len(TWINS) + 1
-    assert next(row.found for row in rows if row.damage == "poll successor") == ("G1c-wr",)
+    assert next(row.anomalies for row in rows if row.damage == "poll successor") == ("G1c-wr",)
 
 
 def test_without_members_pipelines_are_not_judged(judged):

@@ -74,7 +74,7 @@ def test_a_check_may_bring_the_damage_that_it_must_find(lawful):
     check = partition_check("beyond", damages=(damage,))(beyond)
     assert breaches(check) == []
     _, row = selfcheck(open_run(lawful), no_session, checks=[check])
-    assert (row.damage, row.ok, row.found) == ("raise", True, ("beyond",))
+    assert (row.damage, row.ok, row.anomalies) == ("raise", True, ("beyond",))
     (breach,) = breaches(partition_check("beyond", damages=("raise",))(beyond))
     assert breach.startswith("beyond: damages must be PlantedDamage")
 
@@ -106,7 +106,7 @@ def test_a_check_that_always_finds_something_is_reported_as_a_false_alarm(lawful
     checks = [*installed, partition_check("nervous")(nervous)]
     _, row, without = selfcheck(open_run(lawful), no_session, checks=checks, damages=some("invade"))
     assert without.expected == ("nervous",)
-    assert (row.ok, row.found) == (False, ("nervous", "phantom"))
+    assert (row.ok, row.anomalies) == (False, ("nervous", "phantom"))
     assert "false alarm: nervous" in row.note
 
 
@@ -129,14 +129,14 @@ def test_read_early_outside_transactions_is_a_read_before_the_send(tmp_path):
     h.final({"t-0": [5, 7]})
     write_history(tmp_path, h.ops)
     _, row, *_ = selfcheck(open_run(tmp_path), no_session, damages=some("read early"))
-    assert (row.ok, row.found) == (True, ("dirty-read",))
+    assert (row.ok, row.anomalies) == (True, ("dirty-read",))
     assert "t-0@5 is read 1 ns before it is sent" in row.note
 
 
 def test_a_history_with_cycles_of_its_own_shows_the_planted_one(lawful):
     """Interleaved transactions are normal; the planted cycle is as small as theirs, and the first."""
     _, row = selfcheck(open_run(lawful), no_session, checks=list(CHECKS.values()), damages=some("G0"))
-    assert (row.ok, row.found) == (True, ("G0",))
+    assert (row.ok, row.anomalies) == (True, ("G0",))
     assert row.note.endswith("forbidden for this by cycles = 'G0'; the history has one too; this one is shown")
 
 
@@ -158,7 +158,7 @@ def own_first(name, alone):
 def test_a_cycle_hidden_by_another_is_searched_again_without_the_records_of_the_history(lawful):
     """Of two equally small ones a check may show either; that it sees the planted one is proven apart."""
     _, row = selfcheck(open_run(lawful), no_session, checks=[own_first("G0", CHECKS["G0"])], damages=some("G0"))
-    assert (row.ok, row.found) == (True, ("G0",))
+    assert (row.ok, row.anomalies) == (True, ("G0",))
     assert "what is shown is the history's own (1 operations), so asked again without its records" in row.note
 
 

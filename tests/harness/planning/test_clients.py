@@ -1,4 +1,4 @@
-"""What a test needs of its clients, and what the plan says of them."""
+"""Capabilities that a test needs of its clients, and the plan's entry of them."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ def test_what_a_role_needs():
     assert clients.needed(FinalReader(isolation=Isolation.UNCOMMITTED), {}) == ["assign", "isolation", "ends"]
 
 
-def test_what_a_client_cannot_do_and_what_it_refuses_is_said_before_the_start(driver):
-    found = unsuited(a_test(driver("assign", "isolation", "ends"), poll_share=0.0))
-    assert [text.partition(":")[0] for text in found] == ["not possible with this client", "client.producer.acks"]
-    assert "lacks `transactions`" in found[0]
-    assert "which the writer processes need" in found[0]
+def test_missing_capabilities_and_refused_settings_are_reported_before_the_start(driver):
+    texts = unsuited(a_test(driver("assign", "isolation", "ends"), poll_share=0.0))
+    assert [text.partition(":")[0] for text in texts] == ["not possible with this client", "client.producer.acks"]
+    assert "lacks `transactions`" in texts[0]
+    assert "which the writer processes need" in texts[0]
 
 
 def test_those_who_only_read_may_have_another_client(driver):

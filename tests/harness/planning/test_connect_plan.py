@@ -1,4 +1,4 @@
-"""What a plan says of workers of Kafka Connect."""
+"""The plan's entry of workers of Kafka Connect."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ NOWHERE = "0.0.0"  # a version of which no jars are in the cache
 
 
 def planned(*settings):
-    workers = [ConnectWorker(version=NOWHERE, settings=tuple(one.items())) for one in settings]
-    return _connect_plan([ConnectInstance(connect=one) for one in workers])
+    workers = [ConnectWorker(version=NOWHERE, settings=tuple(own.items())) for own in settings]
+    return _connect_plan([ConnectInstance(connect=worker) for worker in workers])
 
 
 @pytest.mark.parametrize(

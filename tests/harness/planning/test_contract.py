@@ -1,4 +1,4 @@
-"""What settings promise."""
+"""Promises of settings."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def test_a_topic_setting_overrides_the_brokers():
 
 def test_retention_is_the_age_or_the_size_beyond_which_records_are_deleted():
     """-1 is never, in both of Kafka's settings."""
-    found = [
+    values = [
         derive([WRITER], {}, topic, {})["retention"]
         for topic in ({}, {"retention.ms": "-1", "retention.bytes": "-1"}, {"retention.ms": 1000}, {"retention.bytes": "5"})
     ]
-    assert found == ["none", "none", "1000", "5 bytes"]
+    assert values == ["none", "none", "1000", "5 bytes"]
 
 
 def test_only_uncommitted_readers_promise_no_isolation():

@@ -26,12 +26,14 @@ GOLDEN = [
 
 
 def test_the_same_seed_gives_the_same_schedule_on_every_machine():
-    drawn = [(one.id, one.at_s, one.lasts_s, one.kind, one.lane, one.seed) for one in draw([PAUSE, KILL, CUT], 20, 7)]
+    drawn = [
+        (fault.id, fault.at_s, fault.lasts_s, fault.kind, fault.lane, fault.seed) for fault in draw([PAUSE, KILL, CUT], 20, 7)
+    ]
     assert drawn == GOLDEN
 
 
 def test_another_seed_gives_another_schedule():
-    assert [one.at_s for one in draw([PAUSE], 60, 1)] != [one.at_s for one in draw([PAUSE], 60, 2)]
+    assert [fault.at_s for fault in draw([PAUSE], 60, 1)] != [fault.at_s for fault in draw([PAUSE], 60, 2)]
 
 
 def test_a_lane_begins_with_a_pause_and_its_faults_never_overlap():
@@ -42,9 +44,9 @@ def test_a_lane_begins_with_a_pause_and_its_faults_never_overlap():
 
 
 def test_lanes_are_independent_timelines():
-    """What happens in one lane does not depend on there being another."""
-    alone = [(one.at_s, one.lasts_s, one.seed) for one in draw([CUT], 60, 7)]
-    together = [(one.at_s, one.lasts_s, one.seed) for one in draw([PAUSE, CUT, KILL], 60, 7) if one.lane == "network"]
+    """A lane's faults do not depend on there being another lane."""
+    alone = [(fault.at_s, fault.lasts_s, fault.seed) for fault in draw([CUT], 60, 7)]
+    together = [(fault.at_s, fault.lasts_s, fault.seed) for fault in draw([PAUSE, CUT, KILL], 60, 7) if fault.lane == "network"]
     assert together == alone
 
 
@@ -55,27 +57,27 @@ def test_a_longer_run_begins_like_the_shorter_one():
 
 def test_the_faults_of_a_lane_are_drawn_at_random_each_with_its_own_lengths():
     drawn = draw([PAUSE, KILL], 3600, 7)
-    counts = {kind: sum(one.kind == kind for one in drawn) for kind in ("pause", "kill")}
+    counts = {kind: sum(fault.kind == kind for fault in drawn) for kind in ("pause", "kill")}
     assert min(counts.values()) > sum(counts.values()) * 0.4
-    assert {one.lasts_s for one in drawn if one.kind == "kill"} == {1.0}
-    assert all(one.options == {"target": "leader"} for one in drawn if one.kind == "pause")
+    assert {fault.lasts_s for fault in drawn if fault.kind == "kill"} == {1.0}
+    assert all(fault.options == {"target": "leader"} for fault in drawn if fault.kind == "pause")
 
 
 def test_no_fault_starts_in_the_last_second_or_outlasts_the_end():
     drawn = [draw([FaultChoice(kind="pause", every_s=(1.0, 1.0), lasts_s=(1.0, 9.0))], 10, seed)[-1] for seed in range(100)]
-    assert max(one.at_s for one in drawn) <= 9.0
-    assert max(one.at_s + one.lasts_s for one in drawn) == pytest.approx(10.0)
+    assert max(fault.at_s for fault in drawn) <= 9.0
+    assert max(fault.at_s + fault.lasts_s for fault in drawn) == pytest.approx(10.0)
 
 
 def test_ids_count_in_the_order_of_time():
     drawn = draw([CUT, PAUSE], 120, 7)
-    assert [one.id for one in drawn] == list(range(len(drawn)))
-    assert [one.at_s for one in drawn] == sorted(one.at_s for one in drawn)
+    assert [fault.id for fault in drawn] == list(range(len(drawn)))
+    assert [fault.at_s for fault in drawn] == sorted(fault.at_s for fault in drawn)
     assert lanes([CUT, PAUSE, KILL]) == ["network", "main"]
 
 
 def test_every_injection_has_a_seed_of_its_own_that_fits_a_double():
-    seeds = [one.seed for one in draw([CUT, PAUSE], 600, 7)]
+    seeds = [fault.seed for fault in draw([CUT, PAUSE], 600, 7)]
     assert len(set(seeds)) == len(seeds)
     assert all(0 <= seed < 2**53 for seed in seeds)
 
@@ -107,15 +109,15 @@ choices = st.builds(FaultChoice, kind=st.sampled_from("ab"), every_s=spans, last
 def test_every_schedule_fits_the_run(nemeses, time_s, seed):
     drawn = draw(nemeses, time_s, seed)
     assert drawn == draw(nemeses, time_s, seed)
-    assert all(0 < one.at_s <= time_s - 1 and one.at_s + one.lasts_s <= time_s + 0.001 for one in drawn)
+    assert all(0 < fault.at_s <= time_s - 1 and fault.at_s + fault.lasts_s <= time_s + 0.001 for fault in drawn)
     for lane in lanes(nemeses):
-        mine = [one for one in drawn if one.lane == lane]
+        mine = [fault for fault in drawn if fault.lane == lane]
         assert all(a.at_s + a.lasts_s <= b.at_s + 0.001 for a, b in itertools.pairwise(mine))
 
 
 def test_a_lane_in_turn_repeats_its_faults_in_their_order():
     drawn = draw([PAUSE, KILL], 600, 7, {"main": Lane(order="in turn")})
-    kinds = [one.kind for one in drawn]
+    kinds = [fault.kind for fault in drawn]
     assert kinds == [kind for _, kind in zip(kinds, itertools.cycle(["pause", "kill"]), strict=False)]
     assert len(kinds) > 10
 
@@ -125,17 +127,18 @@ def test_faults_together_start_at_one_moment_and_last_for_their_own_times():
     drawn = draw(both, 300, 7)
     pairs = list(zip(drawn[::2], drawn[1::2], strict=True))
     assert len(pairs) > 10
-    for one, other in pairs:
-        assert (one.kind, other.kind, one.at_s) == ("pause", "kill", other.at_s)
-        assert one.seed != other.seed
-    for (one, other), (after, _) in itertools.pairwise(pairs):
-        end = max(one.at_s + one.lasts_s, other.at_s + other.lasts_s)
+    for pause, kill in pairs:
+        assert (pause.kind, kill.kind, pause.at_s) == ("pause", "kill", kill.at_s)
+        assert pause.seed != kill.seed
+    for (pause, kill), (after, _) in itertools.pairwise(pairs):
+        end = max(pause.at_s + pause.lasts_s, kill.at_s + kill.lasts_s)
         assert 3.0 - 0.001 <= after.at_s - end <= 6.0 + 0.001
 
 
 def test_other_faults_of_a_lane_come_between_those_together():
     drawn = draw([replace(PAUSE, together="a"), KILL, replace(PAUSE, kind="graceful-stop", together="a")], 3600, 7)
-    moments = {moment: tuple(one.kind for one in many) for moment, many in itertools.groupby(drawn, key=lambda one: one.at_s)}
+    groups = itertools.groupby(drawn, key=lambda fault: fault.at_s)
+    moments = {at_s: tuple(fault.kind for fault in group) for at_s, group in groups}
     assert set(moments.values()) == {("pause", "graceful-stop"), ("kill",)}
 
 

@@ -94,7 +94,7 @@ def test_a_value_that_is_none_of_the_choices_is_named_once():
 
 
 def test_the_bounds_are_no_part_of_the_type():
-    assert next((one.name, one.type, one.doc) for one in registry.options(Bounded)) == (
+    assert next((option.name, option.type, option.doc) for option in registry.options(Bounded)) == (
         "count",
         "a whole number, 1 to 5",
         "how many",

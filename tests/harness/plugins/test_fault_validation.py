@@ -24,8 +24,8 @@ def test_an_empty_class_breaks_everything():
     class Nothing:
         pass
 
-    found = breaches(Nothing)
-    assert [text.split()[0] for text in found] == ["Nothing", "Nothing.needs", "Nothing.inject(self,", "Nothing.heal(self,"]
+    texts = breaches(Nothing)
+    assert [text.split()[0] for text in texts] == ["Nothing", "Nothing.needs", "Nothing.inject(self,", "Nothing.heal(self,"]
 
 
 def test_a_function_is_no_fault():
@@ -123,7 +123,7 @@ def test_where_only_clients_can_be_hurt_other_targets_are_refused_with_the_reaso
     assert lacks(Own(), OnlyClients()) == {}
 
 
-def test_before_the_start_the_provider_is_asked():
+def test_before_the_start_the_provider_decides_what_is_missing():
     class Provider:
         only_clients = "the brokers are theirs"
 

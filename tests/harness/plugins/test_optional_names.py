@@ -75,7 +75,7 @@ def test_one_half_of_an_interface_is_named():
 
 @pytest.mark.parametrize(("group", "name"), ALL)
 def test_every_optional_name_is_exported_and_in_the_guide(group, name):
-    protocol = next(one for one in OPTIONAL[group] if name in names_of(one))
+    protocol = next(protocol for protocol in OPTIONAL[group] if name in names_of(protocol))
     assert getattr(api, protocol.__name__) is protocol
     assert f"`{protocol.__name__}`" in GUIDE.read_text()
     assert f"`{name}`" in GUIDE.read_text() or f"`{name}(" in GUIDE.read_text()

@@ -44,10 +44,10 @@ def test_every_module_of_the_example_and_every_test_of_it_is_shown_as_it_is():
 def test_every_command_can_be_given(command):
     """The options exist and are of the right form; nothing is performed."""
     _, *words = shlex.split(command)
-    found = main.command_line()
-    while hasattr(found, "commands"):
-        found = found.commands[words.pop(0)]
-    assert found.make_context(found.name, words).params
+    command_line = main.command_line()
+    while hasattr(command_line, "commands"):
+        command_line = command_line.commands[words.pop(0)]
+    assert command_line.make_context(command_line.name, words).params
 
 
 def test_the_campaign_on_the_page_can_be_read_once_its_plug_ins_are_written(stranger, capsys):

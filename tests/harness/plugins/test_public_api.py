@@ -21,14 +21,14 @@ def test_the_page_has_the_section_as_it_is_made():
 @pytest.mark.parametrize("module", [API, CHECKS])
 def test_every_exported_name_is_listed_with_its_docstring(module):
     listed = public_api.public_names(module)
-    assert [one.name for one in listed] == importlib.import_module(module).__all__
-    assert [one.name for one in listed if not one.doc.strip()] == []
-    assert [one.name for one in listed if f"| `{one.name}` | " not in PAGE] == []
+    assert [public.name for public in listed] == importlib.import_module(module).__all__
+    assert [public.name for public in listed if not public.doc.strip()] == []
+    assert [public.name for public in listed if f"| `{public.name}` | " not in PAGE] == []
 
 
 def test_every_sentence_begins_as_a_definition():
     names = [*public_api.public_names(API), *public_api.public_names(CHECKS)]
-    openings = {one.name: one.sentence.partition(" ")[0] for one in names}
+    openings = {public.name: public.sentence.partition(" ")[0] for public in names}
     assert {name: word for name, word in openings.items() if word in ("What", "Whether", "How", "Where", "Who")} == {}
 
 

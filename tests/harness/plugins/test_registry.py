@@ -83,8 +83,8 @@ def test_an_import_path_is_found_in_the_directories_given_and_by_processes_start
     (beside / "my_faults.py").write_text("class Stutter: pass\n")
     assert registry.load("nemesis", "my_faults:Stutter", [beside]).__name__ == "Stutter"
     child = "from fencepost.harness.plugins import registry; print(registry.load('nemesis', 'my_faults:Stutter').__name__)"
-    said = subprocess.run([sys.executable, "-c", child], cwd="/", env=os.environ, capture_output=True, text=True, check=True)
-    assert said.stdout == "Stutter\n"
+    completed = subprocess.run([sys.executable, "-c", child], cwd="/", env=os.environ, capture_output=True, text=True, check=True)
+    assert completed.stdout == "Stutter\n"
 
 
 def test_a_file_beside_a_campaign_shadows_no_module_of_pythons_own(stranger):
@@ -148,14 +148,14 @@ class Rope:
 
 
 def test_an_option_over_several_lines_keeps_its_sentence():
-    assert [(one.type, one.doc) for one in registry.options(Rope)] == [
+    assert [(option.type, option.doc) for option in registry.options(Rope)] == [
         ('a list of "red", "blue"', "outside and inside"),
         ("a text", "by its number, in a sentence so long that a formatter puts value and sentence on a line of their own"),
     ]
 
 
 def test_inherited_options_keep_their_sentences():
-    assert [(one.name, one.doc) for one in registry.options(LongLadder)] == [
+    assert [(option.name, option.doc) for option in registry.options(LongLadder)] == [
         ("rungs", "how many steps"),
         ("slack", "how far it bends"),
     ]

@@ -31,8 +31,8 @@ def fencepost(stranger, capsys):
     def call(*arguments):
         with pytest.raises(SystemExit) as left:
             main.main([*arguments])
-        said = capsys.readouterr()
-        return left.value.code, said.out, said.err
+        output = capsys.readouterr()
+        return left.value.code, output.out, output.err
 
     return call
 
@@ -76,7 +76,7 @@ def test_what_is_there_is_left_alone(fencepost):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "sentence"),
     [
         ("3disks", '"3disks" cannot be a module of Python'),
         ("class", '"class" cannot be a module of Python'),
@@ -84,15 +84,15 @@ def test_what_is_there_is_left_alone(fencepost):
         ("nemesis", '"nemesis" is the name of a module that is installed'),
     ],
 )
-def test_a_name_that_would_not_be_found_is_refused(fencepost, name, said):
+def test_a_name_that_would_not_be_found_is_refused(fencepost, name, sentence):
     code, _, err = fencepost("new", "nemesis", name)
     assert code == 254
-    assert said in err
+    assert sentence in err
     assert list(Path().iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "said"),
+    ("kind", "name", "sentence"),
     [
         ("nemesis", "receipt", '"receipt" would define Receipt, a name that what is written here uses itself'),
         ("nemesis", "none", '"none" would define None, which is a word of Python; use another name, like my_none'),
@@ -103,11 +103,11 @@ def test_a_name_that_would_not_be_found_is_refused(fencepost, name, said):
         ("checker", "found", '"found" would define found'),
     ],
 )
-def test_a_name_that_would_break_what_is_written_is_refused(fencepost, kind, name, said):
+def test_a_name_that_would_break_what_is_written_is_refused(fencepost, kind, name, sentence):
     """It would stand in the place of what the file imports, or be no name at all."""
     code, _, err = fencepost("new", kind, name)
     assert code == 254
-    assert said in " ".join(err.split())
+    assert sentence in " ".join(err.split())
     assert list(Path().iterdir()) == []
 
 

@@ -53,7 +53,7 @@ class Steady:
 
 def damaged(**methods):
     """`Steady` with some methods replaced by functions of the same arguments, or by what they return."""
-    made = {name: one if callable(one) else lambda *_, one=one: one for name, one in methods.items()}
+    made = {name: part if callable(part) else lambda *_, part=part: part for name, part in methods.items()}
     return type("Damaged", (Steady,), made)()
 
 
@@ -77,7 +77,7 @@ def endless(*planned):
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "sentence"),
     [
         ({"topics": {}}, "topics() must return at least one topic"),
         ({"topics": {"t": TopicSpec(partitions=0)}}, "t needs at least one partition"),
@@ -98,9 +98,9 @@ def endless(*planned):
         ({"roles": lambda _: 1 / 0}, "roles() raised ZeroDivisionError: division by zero; it must answer without a cluster"),
     ],
 )
-def test_a_flaw_of_a_workload_says_what_to_change(damage, said):
-    found = flaws("workload", damaged(**damage))
-    assert any(said in text for text in found), found
+def test_a_flaw_of_a_workload_says_what_to_change(damage, sentence):
+    texts = flaws("workload", damaged(**damage))
+    assert any(sentence in text for text in texts), texts
 
 
 def test_a_workload_that_draws_from_elsewhere_than_its_rng_is_found():
@@ -108,14 +108,14 @@ def test_a_workload_that_draws_from_elsewhere_than_its_rng_is_found():
         while True:
             yield PlannedOperation(f="send", mops=(("send", random.choice(partitions)),))
 
-    (said,) = flaws("workload", damaged(operations=operations))
-    assert said.endswith("must do the same again from the same seed: draw every choice from `rng`, and from nothing else")
+    (text,) = flaws("workload", damaged(operations=operations))
+    assert text.endswith("must do the same again from the same seed: draw every choice from `rng`, and from nothing else")
 
 
 def test_a_reader_that_writes_is_found():
     roles = (Writer(), Reader())
-    (said,) = flaws("workload", damaged(roles=roles))
-    assert 'plans f = "send" for a reader, which has no producer' in said
+    (text,) = flaws("workload", damaged(roles=roles))
+    assert 'plans f = "send" for a reader, which has no producer' in text
 
 
 def test_a_class_says_what_it_lacks_and_which_parameters_are_wrong():
