@@ -100,7 +100,7 @@ class ConnectSupport:
 
 def _levels(cluster: Any) -> dict[str, str]:
     """The level of each worker that runs. Raises ClusterError when there are no workers."""
-    found = {node: cluster.setting(node, SETTING) for node, runs in cluster.instances().items() if runs}
-    if not any(found.values()):
+    levels = {node: cluster.setting(node, SETTING) for node, runs in cluster.instances().items() if runs}
+    if not any(levels.values()):
         raise ClusterError("no workers of Kafka Connect run here; see the workload `connect`")
-    return found
+    return levels

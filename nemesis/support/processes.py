@@ -40,8 +40,13 @@ def lives_already(receipt: Receipt, now: Mapping[str, int | None]) -> dict[str, 
 
 @dataclass(frozen=True)
 class Restart:
-    """Nodes that healing started again. started: those that were dead; answers: whether each answers a request; after: the
-    process ids in the end; problems: what went wrong, in words."""
+    """Nodes that healing started again.
+
+    started: those that were dead.
+    answers: whether each answers a request.
+    after: the process ids in the end.
+    problems: what went wrong, in words.
+    """
 
     started: list[str]
     answers: dict[str, bool]
