@@ -1,4 +1,4 @@
-"""What every driver in Python needs: frames, requests, answers and events on standard input and output.
+"""The base of every driver in Python: frames, requests, answers and events on standard input and output.
 
 A driver is a `Driver` with a method for each call that its library offers; `serve` is its main loop. The method gets the
 request, an object as docs/client-drivers.md describes it, and returns the results (None for none) or raises `Failure`. Only
@@ -134,7 +134,7 @@ def text_of(data: bytes | None) -> str | None:
 
 
 def bytes_of(text: str | None) -> bytes | None:
-    """What `text_of` made of bytes."""
+    """The bytes of which `text_of` made a text."""
     return None if text is None else b64decode(text)
 
 
