@@ -92,7 +92,7 @@ class AbortTransaction:
 
 
 def _listed(cluster: ListingTransactions, partitions: Sequence[str], of: str) -> list[OpenTransaction]:
-    """Raises ClusterError where a coordinator is silent, which may know of a transaction that looks as if it hung."""
+    """Open transactions of partitions, all or those without a coordinator. Raises ClusterError where a coordinator is silent."""
     listing = cluster.transaction_listing(partitions)
     if of == "open":
         return list(listing.opened)

@@ -45,7 +45,7 @@ class ConnectSupport:
                 raise ValueError(f'levels: "{level}" is none of {", ".join(LEVELS)}')
 
     def demanded_contract(self) -> Mapping[str, str]:
-        """Nobody knows here at which level the workers begin: any below `enabled` permits what `disabled` permits."""
+        """See `harness.api.DemandsContract`. The first level of workers is unknown: any below `enabled` means `disabled`."""
         return {} if set(self.levels) == {"enabled"} else {"connect": "disabled"}
 
     @catch_no_effect

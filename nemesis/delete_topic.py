@@ -107,7 +107,7 @@ class DeleteTopic:
         )
 
     def _topic(self, cluster: Cluster, rng: Random) -> str:
-        """Raises ClusterError when there is none."""
+        """The topic to delete. Raises ClusterError when there is none."""
         head, _, name = self.target.partition(":")
         partitions = placement.partitions_of(name, cluster) if head == "internal" else cluster.topics
         topics = sorted({partition.rpartition("-")[0] for partition in partitions})
@@ -145,7 +145,7 @@ def _known_ids(cluster: Cluster, topic: str) -> dict[str, str]:
 
 
 def _ids(cluster: Cluster, topic: str) -> dict[str, str]:
-    """The same; nothing when no broker answers."""
+    """The topic's id by broker; empty when no broker answers."""
     return answer_or({}, cluster.admin().topic_ids, topic)
 
 

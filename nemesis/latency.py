@@ -71,7 +71,7 @@ class Latency:
         return healed(receipt, {"counted": link_changes.as_json(counted, "dropped"), "after": after}, problems, left)
 
     def _least_ms(self) -> float:
-        """So much more than before shows the delay."""
+        """The least added latency (ms) that shows the delay."""
         return (self.delay_ms - self.jitter_ms) / 2
 
     def _measured(self, cluster: SlowableCluster, pairs: Sequence[Pair]) -> dict[str, float | None]:

@@ -87,5 +87,5 @@ def _sent(counts: Counts) -> int:
 
 
 def _lost_share(counts: Counts) -> float:
-    """Of the datagrams over all these links; 0 when there were none."""
+    """The share of datagrams lost over all these links; 0 when none was sent."""
     return sum(count["lost"] for count in counts.values()) / max(1, _sent(counts))

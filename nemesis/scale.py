@@ -58,7 +58,7 @@ class Scale:
         )
 
     def heal(self, cluster: ScalableCluster, receipt: Receipt) -> Receipt:
-        """As many as before."""
+        """Start or end instances, so that as many run as before."""
         before, after = receipt.evidence.get("instances", (0, 0))
         if before == after:
             return receipt

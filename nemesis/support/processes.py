@@ -21,7 +21,7 @@ def pids(cluster: Killable, nodes: Iterable[str]) -> Pids:
 
 
 def known_pids(cluster: Cluster, nodes: Iterable[str]) -> Pids:
-    """The same, of no node where the cluster cannot show process ids."""
+    """The process id of each node; empty where the cluster cannot show process ids."""
     if not isinstance(cluster, Killable) or cluster.unavailable(Killable):
         return {}
     return pids(cluster, nodes)
@@ -55,7 +55,7 @@ class Restart:
 
     @property
     def left(self) -> list[str]:
-        """Those that are still dead."""
+        """The nodes that are still dead."""
         return [node for node, pid in self.after.items() if pid is None]
 
     @property

@@ -19,11 +19,13 @@ NODES = ("node", "nodes")  # the first argument of calls about nodes
 
 
 class DeclaredState:
-    """Changes in force, and what looks answer because of them.
+    """Changes in force, and the answers of looks because of them.
 
-    cluster: the cluster in memory that has the nodes. done: takes each call that changes something, and its first argument.
-    capabilities: those of plug-ins, beside fencepost's own. answers: aspect -> subject -> what is whole there, where that is not
-    what is declared.
+    cluster: the cluster in memory that has the nodes.
+    done: takes each call that changes something, and its first argument.
+    capabilities: those of plug-ins, beside fencepost's own.
+    answers: aspect -> subject -> the answer when nothing is hurt, where it is not the one declared.
+    in_force: the changes in force, the oldest first.
     """
 
     def __init__(self, cluster: Any, done: Callable[[str, Any], None], capabilities: Iterable[type]) -> None:
