@@ -283,7 +283,7 @@ def _ask_offsets(op: Operation, client: Client) -> Outcome:
 
 
 def _seek(op: Operation, client: Client) -> Outcome:
-    """Back to what has to be read again; a member that cannot go back to all of it starts anew at the group's offsets."""
+    """Seek back to what has to be read again; a member that cannot go back to all of it starts anew at the group's offsets."""
     try:
         client.seek(op.planned.positions)
     except CallError as error:

@@ -30,7 +30,9 @@ Results = Optional[Dict[str, Any]]
 class Failure(Exception):
     """A call that failed: the client's own name, number and text of the error.
 
-    fatal: the client cannot be used any more; retriable: the call may be made again; abortable: the transaction must be aborted.
+    fatal: the client cannot be used any more.
+    retriable: the call may be made again.
+    abortable: the transaction must be aborted.
     """
 
     def __init__(
