@@ -1,4 +1,4 @@
-"""What the museum's workloads do beside the ordinary: `kind = "museum_workloads:MarkerKeys"` in a campaign."""
+"""Workloads of the museum that do more than the built-in ones: `kind = "museum_workloads:MarkerKeys"` in a campaign."""
 
 from __future__ import annotations
 

@@ -53,10 +53,10 @@ class AbortTransaction:
     def inject(self, cluster: ClusterView, rng: Random) -> Receipt:
         """Find one, and write the marker."""
         with no_target_on_error(self.target):
-            found = self._found(cluster, placement.find(self.target, cluster, rng))
-            if not found:
+            candidates = self._matching(cluster, placement.find(self.target, cluster, rng))
+            if not candidates:
                 raise ClusterError(f"no transaction is {self.of}")
-            chosen = rng.choice(found)
+            chosen = rng.choice(candidates)
             before = open_producers(cluster, chosen.partition)
             producer = _producer_of(chosen, before)
         problems = attempt_each(partial(cluster.admin().abort_on_partition, chosen.partition), [producer])
@@ -66,8 +66,8 @@ class AbortTransaction:
             role=self.target,
             targets=_leader(cluster, chosen.partition),
             evidence={
-                "before": {chosen.partition: [asdict(one) for one in before]},
-                "during": {chosen.partition: [asdict(one) for one in during]},
+                "before": {chosen.partition: [asdict(listed) for listed in before]},
+                "during": {chosen.partition: [asdict(listed) for listed in during]},
                 "aborted": asdict(producer),
             },
             effective=effective,
@@ -76,28 +76,30 @@ class AbortTransaction:
 
     def heal(self, cluster: ClusterView, receipt: Receipt) -> Receipt:
         """Look once more; a marker cannot be taken back."""
-        after = {name: [asdict(one) for one in open_producers(cluster, name)] for name in receipt.evidence.get("during", ())}
+        after = {
+            name: [asdict(listed) for listed in open_producers(cluster, name)] for name in receipt.evidence.get("during", ())
+        }
         return healed(receipt, {"after": after}, [])
 
-    def _found(self, cluster: Any, partitions: Sequence[str]) -> list[OpenTransaction]:
+    def _matching(self, cluster: Any, partitions: Sequence[str]) -> list[OpenTransaction]:
         """Open transactions that are meant: all, or those that two looks find hanging."""
-        found = _looked(cluster, partitions, self.of)
-        if self.of == "hanging" and found:
+        matching = _listed(cluster, partitions, self.of)
+        if self.of == "hanging" and matching:
             clock.sleep(CONFIRMED_S)
-            again = _looked(cluster, partitions, self.of)
-            found = [one for one in found if one in again]
-        return found
+            again = _listed(cluster, partitions, self.of)
+            matching = [transaction for transaction in matching if transaction in again]
+        return matching
 
 
-def _looked(cluster: ListingTransactions, partitions: Sequence[str], of: str) -> list[OpenTransaction]:
-    """Raises ClusterError where a coordinator is silent, which may know of a transaction that looks as if it hung."""
+def _listed(cluster: ListingTransactions, partitions: Sequence[str], of: str) -> list[OpenTransaction]:
+    """Open transactions of partitions, all or those without a coordinator. Raises ClusterError where a coordinator is silent."""
     listing = cluster.transaction_listing(partitions)
     if of == "open":
         return list(listing.opened)
     if listing.silent:
         raise ClusterError(f"whether a transaction hangs is not known: no answer from {', '.join(listing.silent)}")
-    under_way = {one.producer_id for one in listing.coordinated if one.under_way}
-    return [one for one in listing.opened if one.producer_id not in under_way]
+    under_way = {transaction.producer_id for transaction in listing.coordinated if transaction.under_way}
+    return [transaction for transaction in listing.opened if transaction.producer_id not in under_way]
 
 
 def open_producers(cluster: Cluster, partition: str) -> list[ActiveProducer]:
@@ -106,16 +108,16 @@ def open_producers(cluster: Cluster, partition: str) -> list[ActiveProducer]:
     return [producer for producer in producers if producer.first_offset is not None]
 
 
-def _producer_of(chosen: OpenTransaction, found: Sequence[ActiveProducer]) -> ActiveProducer:
+def _producer_of(chosen: OpenTransaction, producers: Sequence[ActiveProducer]) -> ActiveProducer:
     """The producer of an open transaction. Raises ClusterError when it has none any more."""
-    for one in found:
-        if (one.producer_id, one.epoch, one.first_offset) == (chosen.producer_id, chosen.epoch, chosen.offset):
-            return one
+    for producer in producers:
+        if (producer.producer_id, producer.epoch, producer.first_offset) == (chosen.producer_id, chosen.epoch, chosen.offset):
+            return producer
     raise ClusterError(f"the transaction on {chosen.partition} has ended meanwhile")
 
 
-def _offset_of(producer: ActiveProducer, found: Sequence[ActiveProducer]) -> int | None:
-    return next((one.first_offset for one in found if one.producer_id == producer.producer_id), None)
+def _offset_of(producer: ActiveProducer, producers: Sequence[ActiveProducer]) -> int | None:
+    return next((candidate.first_offset for candidate in producers if candidate.producer_id == producer.producer_id), None)
 
 
 def _leader(cluster: Cluster, partition: str) -> tuple[str, ...]:

@@ -48,8 +48,8 @@ class Bandwidth:
         number = link_changes.begin(cluster, "slow", cluster.slow(pairs, kbit_s=self.kbit_s), pairs)
         with undo_on_error(lambda: link_changes.end(cluster, "slow", number, cluster.unslow)):
             during = self._measured(cluster, pairs)
-        silent = [link for link, one in during.items() if not (one["expected_ms"] and before[link]["expected_ms"])]
-        wide = [link for link, one in during.items() if link not in silent and not _narrower(one, before[link])]
+        silent = [link for link, spread in during.items() if not (spread["expected_ms"] and before[link]["expected_ms"])]
+        wide = [link for link, spread in during.items() if link not in silent and not _narrower(spread, before[link])]
         problems = [f"as wide as before: {', '.join(wide)}"] if wide else []
         problems += [f"too little arrived to tell the width: {', '.join(silent)}"] if silent else []
         evidence = {"number": number, "before": before, "during": during}
@@ -61,7 +61,7 @@ class Bandwidth:
         if link_changes.is_over(receipt, counted):
             return receipt
         before, after = receipt.evidence["before"], self._measured(cluster, link_changes.links_of(receipt))
-        narrow = {link: one for link, one in after.items() if one["expected_ms"] and _narrower(one, before[link])}
+        narrow = {link: spread for link, spread in after.items() if spread["expected_ms"] and _narrower(spread, before[link])}
         left = link_changes.still_hurt(cluster, narrow)
         problems = [f"{link} is still narrower than before" for link in left]
         return healed(receipt, {"counted": link_changes.as_json(counted, "dropped"), "after": after}, problems, left)
@@ -77,7 +77,7 @@ class Bandwidth:
         return {network_partition.pair_name(pair): self._spread(took) for pair, took in measured.items()}
 
     def _spread(self, took: PacketTimes) -> dict[str, float]:
-        """How much later the last datagram arrived than the first, and how much later it should at the limit."""
+        """The time between the first and the last datagram to arrive (ms), and that which the limit would make of it."""
         arrived = [(number, ms) for number, ms in enumerate(took) if ms is not None]
         if not arrived:
             return {"sent": len(took), "arrived": 0, "spread_ms": 0.0, "expected_ms": 0.0}
@@ -92,6 +92,6 @@ class Bandwidth:
 
 
 def _narrower(now: Mapping[str, float], before: Mapping[str, float]) -> bool:
-    """Whether a link carries no more than the limit, and less than before."""
-    width, was = (one["spread_ms"] / one["expected_ms"] if one["expected_ms"] else 0.0 for one in (now, before))
+    """Return whether a link carries no more than the limit, and less than before."""
+    width, was = (spread["spread_ms"] / spread["expected_ms"] if spread["expected_ms"] else 0.0 for spread in (now, before))
     return width >= LIMITED and width >= LESS * was

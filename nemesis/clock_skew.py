@@ -84,7 +84,7 @@ def _known(ahead: Mapping[str, float | None]) -> dict[str, float]:
 
 
 def _correct_nodes(ahead: Mapping[str, float | None]) -> list[str]:
-    """Whose clock was correct, as far as it can be read."""
+    """The nodes with a correct clock before the fault, as far as it could be read."""
     return [node for node, seen in _known(ahead).items() if abs(seen) <= LEAST_S - EXACT_S]
 
 

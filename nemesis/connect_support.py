@@ -45,7 +45,7 @@ class ConnectSupport:
                 raise ValueError(f'levels: "{level}" is none of {", ".join(LEVELS)}')
 
     def demanded_contract(self) -> Mapping[str, str]:
-        """Nobody knows here at which level the workers begin: any below `enabled` permits what `disabled` permits."""
+        """See `harness.api.DemandsContract`. The first level of workers is unknown: any below `enabled` means `disabled`."""
         return {} if set(self.levels) == {"enabled"} else {"connect": "disabled"}
 
     @catch_no_effect
@@ -100,7 +100,7 @@ class ConnectSupport:
 
 def _levels(cluster: Any) -> dict[str, str]:
     """The level of each worker that runs. Raises ClusterError when there are no workers."""
-    found = {node: cluster.setting(node, SETTING) for node, runs in cluster.instances().items() if runs}
-    if not any(found.values()):
+    levels = {node: cluster.setting(node, SETTING) for node, runs in cluster.instances().items() if runs}
+    if not any(levels.values()):
         raise ClusterError("no workers of Kafka Connect run here; see the workload `connect`")
-    return found
+    return levels

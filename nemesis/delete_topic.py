@@ -23,7 +23,11 @@ KAFKAS, CONFIGURATION = "__", "-configs"
 
 @dataclass
 class TopicLayouts:
-    """How topics were before the first fault that deleted them: topic -> its layout. lock: held from reading to changing."""
+    """The layouts of topics before the first fault that deleted them.
+
+    lock: held from reading to changing.
+    known: topic -> its layout.
+    """
 
     lock: Any = field(default_factory=threading.RLock)
     known: dict[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -88,7 +92,7 @@ class DeleteTopic:
             return receipt
         topic, layouts = receipt.evidence["deletions"][0]["topic"], cluster.shared(TopicLayouts)
         layout = layouts.known.get(topic, receipt.evidence["before"][topic])
-        problems = poll_until(lambda: _restored(cluster, topic, layout), lambda found: not found, self.back_within_s)
+        problems = poll_until(lambda: _restored(cluster, topic, layout), lambda differences: not differences, self.back_within_s)
         old = set(receipt.evidence["before"][topic]["ids"].values())
 
         def settled(ids: Mapping[str, str]) -> bool:
@@ -103,10 +107,10 @@ class DeleteTopic:
         )
 
     def _topic(self, cluster: Cluster, rng: Random) -> str:
-        """Raises ClusterError when there is none."""
+        """The topic to delete. Raises ClusterError when there is none."""
         head, _, name = self.target.partition(":")
         partitions = placement.partitions_of(name, cluster) if head == "internal" else cluster.topics
-        topics = sorted({one.rpartition("-")[0] for one in partitions})
+        topics = sorted({partition.rpartition("-")[0] for partition in partitions})
         if not topics or (head == "topic" and name not in topics):
             raise ClusterError(f"there is no topic for {self.target}")
         return name if head == "topic" else rng.choice(topics)
@@ -134,19 +138,19 @@ def _holders(layout: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _known_ids(cluster: Cluster, topic: str) -> dict[str, str]:
     """The topic's id as each broker that answers has it. Raises ClusterError when none tells one."""
-    found = cluster.admin().topic_ids(topic)
-    if not any(found.values()):
+    ids = cluster.admin().topic_ids(topic)
+    if not any(ids.values()):
         raise ClusterError(f"no broker tells the id of {topic}")
-    return found
+    return ids
 
 
 def _ids(cluster: Cluster, topic: str) -> dict[str, str]:
-    """The same; nothing when no broker answers."""
+    """The topic's id by broker; empty when no broker answers."""
     return answer_or({}, cluster.admin().topic_ids, topic)
 
 
 def _is_back(ids: Mapping[str, str], old: set[str]) -> bool:
-    """Whether all who answer have one new id."""
+    """Return whether all brokers that answer have the same new id."""
     return len(set(ids.values())) == 1 and all(ids.values()) and not old & set(ids.values())
 
 
@@ -177,9 +181,9 @@ def _too_few(cluster: Cluster, topic: str, now: int, wanted: int) -> list[str]:
 
 
 def _otherwise(now: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str | None]:
-    """What has to change of a topic's own settings."""
-    found = {**dict.fromkeys(now), **wanted}
-    return {name: value for name, value in found.items() if now.get(name) != value}
+    """The changes that a topic's own settings need; None removes a setting."""
+    settings = {**dict.fromkeys(now), **wanted}
+    return {name: value for name, value in settings.items() if now.get(name) != value}
 
 
 def _moved(topic: str, now: Sequence[Sequence[str]], wanted: Sequence[Sequence[str]]) -> dict[str, tuple[str, ...]]:

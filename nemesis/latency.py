@@ -71,7 +71,7 @@ class Latency:
         return healed(receipt, {"counted": link_changes.as_json(counted, "dropped"), "after": after}, problems, left)
 
     def _least_ms(self) -> float:
-        """So much more than before shows the delay."""
+        """The least added latency (ms) that shows the delay."""
         return (self.delay_ms - self.jitter_ms) / 2
 
     def _measured(self, cluster: SlowableCluster, pairs: Sequence[Pair]) -> dict[str, float | None]:
@@ -79,12 +79,12 @@ class Latency:
 
 
 def _later(before: Mapping[str, float | None], now: Mapping[str, float | None]) -> dict[str, float]:
-    """How many milliseconds more than before datagrams take over each link; without links over which none arrived."""
+    """The latency added to each link, in milliseconds; without links over which no datagram arrived."""
     known = {link: took - was for link, took in now.items() if took is not None and (was := before.get(link)) is not None}
     return {link: round(ms, 1) for link, ms in known.items()}
 
 
 def typical(measured: dict[Any, PacketTimes]) -> dict[str, float | None]:
     """The median of the milliseconds that datagrams took over each link, as plain JSON; None where none arrived."""
-    arrived = {network_partition.pair_name(pair): [one for one in took if one is not None] for pair, took in measured.items()}
+    arrived = {network_partition.pair_name(pair): [ms for ms in took if ms is not None] for pair, took in measured.items()}
     return {link: round(median(took), 1) if took else None for link, took in arrived.items()}

@@ -73,7 +73,7 @@ class Membership:
 
     def _forget(self, cluster: ReplaceableCluster, node: str) -> list[str]:
         """Remove its data if others have it all, and its registration; what could not be done."""
-        sole = poll_until(lambda: _only_on(node, cluster, stopped=True), lambda found: not found, self.gone_within_s)
+        sole = poll_until(lambda: _only_on(node, cluster, stopped=True), lambda partitions: not partitions, self.gone_within_s)
         if sole:
             return [f"only stopped: the data of {node} is left alone, for {sole}"]
         problems = attempt_each(cluster.wipe, [node])
@@ -104,7 +104,7 @@ def in_service(cluster: Cluster) -> list[str]:
 
 
 def _bytes(cluster: ReplaceableCluster, node: str) -> int | None:
-    """What the node's disk holds; None when nobody can look."""
+    """The bytes on the node's disk; None when they cannot be counted."""
     try:
         return cluster.stored_bytes(node)
     except (HarnessError, OSError):

@@ -61,31 +61,31 @@ class PacketLoss:
             return receipt
         links, before = link_changes.links_of(receipt), receipt.evidence["before"]
         after = self._measured(cluster, links)
-        own = {link: one for link, one in after.items() if link in link_changes.still_hurt(cluster, after)}
+        own = {link: count for link, count in after.items() if link in link_changes.still_hurt(cluster, after)}
         goes_on = _lost_share(own) > max(self.share / 2, 2 * _lost_share({link: before[link] for link in own}))
-        left = [link for link, one in own.items() if goes_on and one["lost"]]
+        left = [link for link, count in own.items() if goes_on and count["lost"]]
         problems = [f"packets are still lost: {', '.join(left)}"] if left else []
         lost = link_changes.as_json(counted, "lost")
-        found = healed(receipt, {"counted": lost, "after": after}, problems, left)
+        healing = healed(receipt, {"counted": lost, "after": after}, problems, left)
         if not lost:  # ended before, and nobody has the count
-            return found
-        effective = any(one["lost"] for one in lost.values())
-        note = found.note if effective else "the kernel dropped no packet on these links"
-        return replace(found, effective=effective, note=note)
+            return healing
+        effective = any(count["lost"] for count in lost.values())
+        note = healing.note if effective else "the kernel dropped no packet on these links"
+        return replace(healing, effective=effective, note=note)
 
     def _measured(self, cluster: LosableCluster, pairs: Sequence[Pair]) -> dict[str, dict[str, int]]:
         """Datagrams sent and lost over each link, as plain JSON; so many that the loss shows."""
         packets = min(MOST, max(FEWEST, round(ENOUGH / self.share / len(pairs))))
         return {
-            network_partition.pair_name(pair): {"sent": len(took), "lost": sum(one is None for one in took)}
+            network_partition.pair_name(pair): {"sent": len(took), "lost": sum(ms is None for ms in took)}
             for pair, took in cluster.measure(pairs, packets).items()
         }
 
 
 def _sent(counts: Counts) -> int:
-    return sum(one["sent"] for one in counts.values())
+    return sum(count["sent"] for count in counts.values())
 
 
 def _lost_share(counts: Counts) -> float:
-    """Of the datagrams over all these links; 0 when there were none."""
-    return sum(one["lost"] for one in counts.values()) / max(1, _sent(counts))
+    """The share of datagrams lost over all these links; 0 when none was sent."""
+    return sum(count["lost"] for count in counts.values()) / max(1, _sent(counts))

@@ -72,9 +72,9 @@ class Pause:
 
 def _replaced(receipt: Receipt, now: Mapping[str, int | None]) -> dict[str, str]:
     """Nodes whose process is another one than the fault found, or gone; and what became of it."""
-    found: dict[str, int | None] = dict(receipt.evidence.get("pids", {}))
-    changed = {node: pid for node, pid in now.items() if node in found and pid != found[node]}
-    return {node: f"process {found[node]} is gone" + (f", {pid} runs" if pid else "") for node, pid in changed.items()}
+    pids: dict[str, int | None] = dict(receipt.evidence.get("pids", {}))
+    changed = {node: pid for node, pid in now.items() if node in pids and pid != pids[node]}
+    return {node: f"process {pids[node]} is gone" + (f", {pid} runs" if pid else "") for node, pid in changed.items()}
 
 
 def _not_frozen_all_the_time(cluster: PausableCluster, receipt: Receipt, ours: Iterable[str]) -> dict[str, str]:

@@ -101,9 +101,9 @@ def _new_order(place: Placement, brokers: tuple[str, ...], rng: Random) -> tuple
     return tuple(node for node in place.replicas if node != leaving) if len(place.replicas) > FEWEST else ()
 
 
-def _apply_move(found: tuple[str, ...], order: tuple[str, ...], place: Placement) -> Placement:
+def _apply_move(before: tuple[str, ...], order: tuple[str, ...], place: Placement) -> Placement:
     """A placement with the same replica exchanged, or taken away, as between these two orders; as it is where that cannot be."""
-    (leaving,), coming = set(found) - set(order), "".join(set(order) - set(found))
+    (leaving,), coming = set(before) - set(order), "".join(set(order) - set(before))
     now = place.replicas
     if leaving not in now or coming in now or (not coming and len(now) <= FEWEST):
         return place
@@ -112,7 +112,7 @@ def _apply_move(found: tuple[str, ...], order: tuple[str, ...], place: Placement
 
 
 def _in_place(seen: dict[str, Placement], wanted: dict[str, tuple[str, ...]]) -> bool:
-    """Whether the replicas are these and no others, all in sync."""
+    """Return whether the replicas are these and no others, all in sync."""
     return all(
         name in seen and seen[name].replicas == order and set(seen[name].in_sync) == set(order) for name, order in wanted.items()
     )

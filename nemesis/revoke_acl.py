@@ -104,7 +104,7 @@ def _changed(evidence: Mapping[str, Mapping[str, Sequence[str]]]) -> tuple[set[s
     """The entries that came, and those that went, by the brokers that told of both."""
     before, during = evidence.get("before", {}), evidence.get("during", {})
     both = [(set(before[node]), set(during[node])) for node in before if node in during]
-    return {one for was, now in both for one in now - was}, {one for was, now in both for one in was - now}
+    return {acl for was, now in both for acl in now - was}, {acl for was, now in both for acl in was - now}
 
 
 def _wrong(seen: Mapping[str, Sequence[str]], gained: set[str], lost: set[str]) -> list[str]:

@@ -59,8 +59,8 @@ class RollingRestart:
             with undo_on_error(partial(revive, cluster, [node])):
                 restarts[node] = self._restart(cluster, node, deadline)
         problem = problem or self._wait_until_in_sync(cluster, deadline)
-        problems = [f"{node}: {one['problem']}" for node, one in restarts.items() if one.get("problem")]
-        taken = [node for node, one in restarts.items() if one["pid"] != before[node]]
+        problems = [f"{node}: {restart['problem']}" for node, restart in restarts.items() if restart.get("problem")]
+        taken = [node for node, restart in restarts.items() if restart["pid"] != before[node]]
         return replace(
             receipt,
             evidence={"before": before, "during": restarts},
@@ -71,7 +71,7 @@ class RollingRestart:
     def heal(self, cluster: UpgradableCluster, receipt: Receipt) -> Receipt:
         """Start the nodes that it left dead or silent and that are dead now; other dead nodes belong to other faults."""
         restarts: dict[str, Any] = receipt.evidence.get("during", {})
-        badly = [node for node, one in restarts.items() if one["pid"] is None or one.get("problem")]
+        badly = [node for node, restart in restarts.items() if restart["pid"] is None or restart.get("problem")]
         nodes = [node for node in badly if restarts[node].get("problem") != DEAD and cluster.pid(node) is None]
         problems = attempt_each(cluster.start, nodes)
         after = pids(cluster, receipt.targets)
@@ -82,7 +82,7 @@ class RollingRestart:
         return [*apart, *rng.sample(list(cluster.brokers), len(cluster.brokers))]
 
     def _cannot_upgrade(self, cluster: UpgradableCluster, nodes: list[str]) -> str:
-        """Why the version cannot be had, before anything is stopped; empty when it can."""
+        """The reason why the version cannot be had, before anything is stopped; empty when it can."""
         if reason := cluster.unavailable(Upgradable):
             return f"unavailable here, because {reason}"
         before = {node: cluster.version(node) for node in nodes}
@@ -111,10 +111,10 @@ class RollingRestart:
         left_s = max(0.0, deadline - clock.monotonic())
         if not poll_until(lambda: cluster.answers(node), bool, left_s):
             problems.append("does not answer")
-        found: dict[str, Any] = {"pid": cluster.pid(node), "status": status, "away_s": round(clock.monotonic() - began, 3)}
+        restart: dict[str, Any] = {"pid": cluster.pid(node), "status": status, "away_s": round(clock.monotonic() - began, 3)}
         versions = {"versions": [version, cluster.version(node)]} if self.version else {}
-        return {**found, **versions, **({"problem": "; ".join(problems)} if problems else {})}
+        return {**restart, **versions, **({"problem": "; ".join(problems)} if problems else {})}
 
     def _wait_until_in_sync(self, cluster: UpgradableCluster, deadline: float) -> str:
-        """What still lags when the time is over; empty when nothing does."""
+        """The partitions that still lag at the deadline, in words; empty when none does."""
         return poll_until(lambda: out_of_sync(cluster), lambda lagging: not lagging, max(0.0, deadline - clock.monotonic()))

@@ -58,7 +58,7 @@ class Scale:
         )
 
     def heal(self, cluster: ScalableCluster, receipt: Receipt) -> Receipt:
-        """As many as before."""
+        """Start or end instances, so that as many run as before."""
         before, after = receipt.evidence.get("instances", (0, 0))
         if before == after:
             return receipt
@@ -68,7 +68,7 @@ class Scale:
         return healed(receipt, {"after": seen}, problems, _astray(seen, not fewer))
 
     def _chosen(self, states: Mapping[str, bool], rng: Random) -> tuple[bool, list[str]]:
-        """Whether there shall be fewer, and the nodes that change. Raises ClusterError when nothing can change."""
+        """Choose whether instances are taken away, and the nodes that change. Raises ClusterError when nothing can change."""
         running = sorted(node for node, runs in states.items() if runs)
         idle = sorted(states.keys() - set(running))
         others = [number for number in range(1, len(states) + 1) if number != len(running)]

@@ -60,13 +60,13 @@ class SlowDisk:
         return Receipt(role=self.target, targets=nodes, evidence=evidence, effective=effective, note="; ".join(quick))
 
     def _look(self, cluster: ThrottleableCluster, number: int, nodes: tuple[str, ...]) -> tuple[Waits, Held]:
-        """How long each node was seen waiting, and what was held back so far."""
+        """The longest wait seen on each node, and the operations held back so far."""
         return cluster.disk_waits(nodes, LOOK_S + self.delay_ms / 1000), cluster.held_back(number)
 
     def _quick(self, waits: Waits, held: Held) -> list[str]:
-        """Why a disk does not seem slow, a sentence for each such node."""
-        idle = [f"nothing of {node} was held back" for node, one in held.items() if not one.operations]
-        seen = {node: waits[node] or 0.0 for node, one in held.items() if one.operations}
+        """The reasons why a disk does not seem slow, a sentence for each such node."""
+        idle = [f"nothing of {node} was held back" for node, throttled in held.items() if not throttled.operations]
+        seen = {node: waits[node] or 0.0 for node, throttled in held.items() if throttled.operations}
         return idle + [f"{node} waited no longer than {ms:g} ms" for node, ms in seen.items() if ms < self.delay_ms / 2]
 
     def heal(self, cluster: ThrottleableCluster, receipt: Receipt) -> Receipt:
@@ -79,4 +79,4 @@ class SlowDisk:
 
 
 def _plain(held: Held) -> dict[str, Any]:
-    return {node: asdict(one) for node, one in held.items()}
+    return {node: asdict(throttled) for node, throttled in held.items()}

@@ -27,7 +27,7 @@ PROMISED = {  # the contract of a run is derived from the settings at its start
 
 
 class SettingChanges(OverlappingChanges[tuple[str, str], str | None]):
-    """What faults have made of settings: (topic, setting) -> value; None where the topic has none of its own."""
+    """The changes that faults have made to settings: (topic, setting) -> value; None where the topic has none of its own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +98,7 @@ class TopicSettings:
         left = [topic for topic in before if after[topic] != wanted[topic]]
         problems += [f"{topic} has {after[topic]} after healing" for topic in left]
         both = [f"{topic}'s {name}" for topic, own in before.items() for name in own if changes.is_changed((topic, name))]
-        problems += [f"{one} stays as another fault set it" for one in both]
+        problems += [f"{setting} stays as another fault set it" for setting in both]
         return healed(receipt, {"after": after}, problems, left)
 
     def _topics(self, cluster: Cluster, rng: Random) -> list[str]:
@@ -120,10 +120,10 @@ class TopicSettings:
 
 def _add_changes(cluster: ClusterView, before: Mapping[str, Mapping[str, str | None]], wanted: Mapping[str, str]) -> int:
     """Note what a fault changes; not what has the value already, which is another's."""
-    found = {(topic, name): value for topic, own in before.items() for name, value in own.items() if value != wanted[name]}
+    current = {(topic, name): value for topic, own in before.items() for name, value in own.items() if value != wanted[name]}
     changes: dict[tuple[str, str], Callable[[str | None], str | None]]
-    changes = {(topic, name): partial(_constant, wanted[name]) for topic, name in found}
-    return cluster.shared(SettingChanges).add(found, changes)
+    changes = {(topic, name): partial(_constant, wanted[name]) for topic, name in current}
+    return cluster.shared(SettingChanges).add(current, changes)
 
 
 def _constant(value: str, _: str | None) -> str:
@@ -131,7 +131,7 @@ def _constant(value: str, _: str | None) -> str:
 
 
 def _expected(cluster: ClusterView, before: Mapping[str, Mapping[str, str | None]]) -> dict[str, dict[str, str | None]]:
-    """How settings have to be now that a fault is lifted that found them like that."""
+    """The settings that healing must restore: those before the fault, with the changes of other faults in force."""
     changes = cluster.shared(SettingChanges)
     return {topic: {name: changes.expected((topic, name), value) for name, value in own.items()} for topic, own in before.items()}
 
@@ -150,7 +150,7 @@ def _set(cluster: Cluster, settings: Mapping[str, Mapping[str, str | None]]) -> 
 
 
 def _current(cluster: Cluster, names: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str | None]]:
-    """What the topics have of these settings; of one that nobody tells of, nothing."""
+    """The topics' own values of these settings; empty for a topic of which no broker answers."""
     return {topic: answer_or({}, _own_settings, cluster, topic, wanted) for topic, wanted in names.items()}
 
 

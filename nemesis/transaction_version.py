@@ -24,7 +24,7 @@ Levels = Mapping[str, int]  # broker -> the level that it has
 
 
 class FeatureChanges(OverlappingChanges[str, int]):
-    """What faults have made of features: name -> level."""
+    """The changes that faults have made to features: name -> level."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What clients do, and the clients."""
+"""Workloads, and the clients that perform them."""
 
 if (
     __name__ != "fencepost.workloads"

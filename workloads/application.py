@@ -209,7 +209,7 @@ class Application:
         return self._feed.operations(role, [name for name in partitions if not self._is_output(name)], rng)
 
     def _is_output(self, partition: str) -> bool:
-        """Whether a partition is one of the output topic, whose name may begin with the run's prefix."""
+        """Return whether a partition is one of the output topic, whose name may begin with the run's prefix."""
         topic = partition.rpartition("-")[0]
         return topic == self.output_topic or (topic.endswith(f"-{self.output_topic}") and topic != self.input_topic)
 
@@ -249,7 +249,7 @@ class Application:
         return tuple(changelog_of(group, store) for store in self.stores)
 
     def entry(self, record: LogRecord, run: str) -> LogEntry:
-        """What a record of a changelog, or a row of a store, is."""
+        """The entry of a record of a changelog, or of a row of a store."""
         return self._stored(record, run)
 
     @cached_property
@@ -259,10 +259,10 @@ class Application:
 
 @dataclass(frozen=True, kw_only=True)
 class Feed(Transactions):
-    """What the writers of input records do.
+    """The transactions of the writers of input records.
 
-    template: of a value; empty: text of ours. keys: how many keys the inputs of a writer in a partition share; 0: each input has
-    a key of its own.
+    template: of a value; empty: text of ours.
+    keys: how many keys the inputs of a writer in a partition share; 0: each input has a key of its own.
     """
 
     template: str = ""

@@ -180,7 +180,7 @@ class Connect:
 
     @property
     def _elsewhere(self) -> bool:
-        """Whether the workers are on another Kafka cluster than the topic."""
+        """Return whether the workers are on another Kafka cluster than the topic."""
         return self.workers_cluster == SECOND
 
     @cached_property
@@ -194,7 +194,7 @@ class Connect:
 
     @property
     def _suffixes(self) -> list[str]:
-        """What the names of each Connect cluster's group and topic end with."""
+        """The ends of the names of each Connect cluster's group and topic."""
         return [str(number) if number > 1 else "" for number in range(1, self.connect_clusters + 1)]
 
     def roles(self) -> tuple[Role, ...]:
@@ -251,8 +251,8 @@ class Connect:
         return {"partition": stored["partition"], "offset": offset}, [entry.name, entry.number]
 
     def _suffix_of(self, topic: str) -> str:
-        """What tells the Connect cluster whose connector has a topic."""
-        return next((one for one in reversed(self._suffixes) if topic.endswith(f"{self.topic}{one}")), "")
+        """The suffix of the Connect cluster whose connector writes to a topic."""
+        return next((suffix for suffix in reversed(self._suffixes) if topic.endswith(f"{self.topic}{suffix}")), "")
 
     def _numbered(self, topic: str) -> dict[str, str]:
         per_poll = 20
@@ -284,8 +284,8 @@ class Connect:
 
     @property
     def _values(self) -> tuple[tuple[str, Callable[[ConnectClient], str]], ...]:
-        """What stands for each name in a value of the connector's configuration."""
-        addresses = ((BOOTSTRAP, lambda one: one.bootstrap), (SECOND_ADDRESS, lambda one: one.second))
+        """The replacement of each name in a value of the connector's configuration."""
+        addresses = ((BOOTSTRAP, lambda client: client.bootstrap), (SECOND_ADDRESS, lambda client: client.second))
         return ((FILE, self._file), (WORKERS, self._workers_address), *addresses)
 
     def _workers_address(self, client: ConnectClient) -> str:
@@ -329,7 +329,7 @@ class Connect:
         return (*here, *(of_second(name) for name in there))
 
     def entry(self, record: LogRecord, prefix: str) -> LogEntry | None:
-        """What a record of these topics is."""
+        """The entry of a record of these topics; None for a record that concerns another connector or id."""
         meaning, suffix = self._meanings.get(record.topic.removeprefix(prefix), ("", ""))
         if meaning == "record":
             return _of_cluster(self._records.entry(record), suffix)
@@ -344,19 +344,19 @@ class Connect:
 
     @cached_property
     def _meanings(self) -> dict[str, tuple[str, str]]:
-        """What each topic has, by its name without the run's prefix, and the Connect cluster that it is of."""
-        found: dict[str, tuple[str, str]] = {}
+        """The content of each topic, by its name without the run's prefix, and the suffix of its Connect cluster."""
+        meanings: dict[str, tuple[str, str]] = {}
         for suffix in self._suffixes:
             topic, group = f"{self.topic}{suffix}", f"{GROUP}{suffix}"
             configs, offsets = self.internal_topics or (f"{group}-configs", f"{group}-offsets")
-            found |= {topic: ("record", suffix), configs: ("configuration", suffix)}
-            found |= dict.fromkeys((offsets, own_offsets(topic)), ("offset", suffix))
-        return found
+            meanings |= {topic: ("record", suffix), configs: ("configuration", suffix)}
+            meanings |= dict.fromkeys((offsets, own_offsets(topic)), ("offset", suffix))
+        return meanings
 
 
 @dataclass
 class Conductor:
-    """What one conductor asks Connect, one request after the other."""
+    """The requests of one conductor to Connect, one after the other."""
 
     workload: Connect
     topic: str
@@ -381,7 +381,7 @@ class Conductor:
                 yield from self._change(self.rng.choice(self.workload.changes))
 
     def _due(self, look: int) -> bool:
-        """Whether a change follows this look at the connector's state."""
+        """Return whether a change follows this look at the connector's state."""
         number, rest = divmod(look, max(1, round(self.workload.change_every_s / STATUS_S)))
         allowed = not self.workload.most_changes or number <= self.workload.most_changes
         return bool(self.workload.changes) and not rest and allowed
@@ -398,7 +398,7 @@ class Conductor:
     def _change(self, change: Change) -> Asking:
         pause = self.rng.uniform(0.5, 3.0)
         if change == "tasks":
-            others = [one for one in range(1, 2 * self.workload.tasks + 1) if one != self.tasks]
+            others = [count for count in range(1, 2 * self.workload.tasks + 1) if count != self.tasks]
             yield self._configured(self.rng.choice(others))
         elif change == "own-offsets":
             self.own = True
@@ -423,8 +423,8 @@ class Conductor:
     def _preflight(self) -> Asking:
         """A connector that is to be refused; deleted, if it is not."""
         config = {**self.workload.configuration(self.topic, 1), "topic": f"{self.topic}-refused", **self.rng.choice(UNKEEPABLE)}
-        asked = yield self._planned("PUT", "-refused/config", config)
-        if asked and asked.outcome is not Outcome.FAIL:
+        ended = yield self._planned("PUT", "-refused/config", config)
+        if ended and ended.outcome is not Outcome.FAIL:
             yield self._planned("DELETE", "-refused")
 
     def _other_offsets(self, change: Change) -> Asking:
@@ -444,8 +444,10 @@ class Conductor:
     def _alteration(self, stored: Sequence[Mapping[str, Any]]) -> PlannedOperation:
         """Other positions for some of the sources that have one."""
         chosen = self.rng.sample(stored, self.rng.randint(1, len(stored)))
-        moved = [self.workload.moved(one, self.rng.randint(-ALTERED_BY, ALTERED_BY), self.topic) for one in chosen]
-        return self._planned("PATCH", "/offsets", {"offsets": [one for one, _ in moved]}, altered=[entry for _, entry in moved])
+        moved = [self.workload.moved(offset, self.rng.randint(-ALTERED_BY, ALTERED_BY), self.topic) for offset in chosen]
+        return self._planned(
+            "PATCH", "/offsets", {"offsets": [offset for offset, _ in moved]}, altered=[entry for _, entry in moved]
+        )
 
     def _until_ok(self, plan: Callable[[], PlannedOperation]) -> Asking:
         while (ended := (yield plan())) and ended.outcome is not Outcome.OK:
@@ -467,15 +469,15 @@ def release(version: str) -> tuple[int, ...]:
 
 def offsets_in(answer: Any) -> list[Mapping[str, Any]]:
     """The stored offsets of an answer, each with its `partition` and `offset`."""
-    found = answer.get("offsets") if isinstance(answer, dict) else None
-    return [one for one in found or () if isinstance(one, dict) and one.get("offset")]
+    offsets = answer.get("offsets") if isinstance(answer, dict) else None
+    return [entry for entry in offsets or () if isinstance(entry, dict) and entry.get("offset")]
 
 
 def failed(status: Any) -> bool:
-    """Whether a connector or one of its tasks has failed, by the answer about its state."""
+    """Return whether a connector or one of its tasks has failed, by the answer about its state."""
     if not isinstance(status, dict) or "connector" not in status:
         return False
-    return any(one.get("state") == "FAILED" for one in (status["connector"], *status.get("tasks", ())))
+    return any(part.get("state") == "FAILED" for part in (status["connector"], *status.get("tasks", ())))
 
 
 def own_offsets(topic: str) -> str:

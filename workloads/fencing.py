@@ -85,7 +85,7 @@ class Fencing(Transactions):
     def __post_init__(self) -> None:
         demand_bounds(self)
         super().__post_init__()
-        if foreign := [one for one in _listed(self.at_calls) if one not in (*FAULTS, FINISH, DELETE)]:
+        if foreign := [name for name in _listed(self.at_calls) if name not in (*FAULTS, FINISH, DELETE)]:
             raise ValueError(f"at_calls = {', '.join(foreign)!r}: there are {', '.join((*FAULTS, FINISH, DELETE))}")
         if unknown := [cell for cell in self._chosen if cell not in self._known]:
             raise ValueError(f"only = {', '.join(unknown)!r}: no cell of that name; there are {', '.join(self._known)}")
@@ -98,8 +98,10 @@ class Fencing(Transactions):
     @property
     def _known(self) -> tuple[str, ...]:
         listed = _listed(self.at_calls)
-        struck = [f"{one} {moment} {call}" for one in listed if one in FAULTS for moment in FAULT_MOMENTS for call in FAULT_CALLS]
-        return (*CELLS, *([EXPIRY] if self.expiry_s else []), *struck, *(one for one in (FINISH, DELETE) if one in listed))
+        struck = [
+            f"{name} {moment} {call}" for name in listed if name in FAULTS for moment in FAULT_MOMENTS for call in FAULT_CALLS
+        ]
+        return (*CELLS, *([EXPIRY] if self.expiry_s else []), *struck, *(name for name in (FINISH, DELETE) if name in listed))
 
     @property
     def _chosen(self) -> tuple[str, ...]:
@@ -156,7 +158,7 @@ def _listed(text: str) -> tuple[str, ...]:
 
 
 def cell_of(cell: str) -> tuple[str, str, str]:
-    """Who acts, at which moment, at which call: `kill before commit`; a rival's cells name nobody."""
+    """Split a cell into who acts, the moment and the call: `kill before commit`; a rival's cells have no name in front."""
     words = cell.split(" ")
     who = words.pop(0) if words[0] in FAULTS else RIVAL
     moment, _, call = " ".join(words).partition(" ")

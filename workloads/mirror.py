@@ -80,13 +80,13 @@ class Mirror:
 
     def __post_init__(self) -> None:
         demand_bounds(self)
-        if unjudged := [one for one in self.changes if one in ("alter-offsets", "reset-offsets")]:
+        if unjudged := [change for change in self.changes if change in ("alter-offsets", "reset-offsets")]:
             raise ValueError(f"changes: after {unjudged[0]} records may be copied again, or not at all: that is not judged here")
         _ = self._connect, self._outside
 
     @property
     def _elsewhere(self) -> bool:
-        """Whether the input is on another Kafka cluster than the copy."""
+        """Return whether the input is on another Kafka cluster than the copy."""
         return self.source_cluster == SECOND
 
     @cached_property
@@ -144,8 +144,8 @@ class Mirror:
         )
 
     def topics(self) -> dict[str, TopicSpec]:
-        found = self._outside.topics()
-        return {**found, INPUT: replace(found[INPUT], cluster=SECOND)} if self._elsewhere else found
+        topics = self._outside.topics()
+        return {**topics, INPUT: replace(topics[INPUT], cluster=SECOND)} if self._elsewhere else topics
 
     def roles(self) -> tuple[Role, ...]:
         program: Program | None = next(role.program for role in self._outside.roles() if role.program)
@@ -170,6 +170,6 @@ class Mirror:
         return self._connect.logs(prefix)
 
     def entry(self, record: LogRecord, prefix: str) -> LogEntry | None:
-        """What a record of these topics is; the copies name their inputs, and no positions."""
+        """The entry of a record of these topics; the copies name their inputs, and no positions."""
         entry = self._connect.entry(record, prefix)
         return entry if entry is None or entry.kind not in ("record", "offset", "strange") else None

@@ -140,7 +140,7 @@ class Pipeline:
 
     @cached_property
     def _feed(self) -> Transactions:
-        """What the writers of input records do."""
+        """The transactions of the writers of input records."""
         return Transactions(
             poll_share=0.0,
             abort_share=self.input_abort_share,
@@ -231,15 +231,18 @@ class Pipeline:
 
 @dataclass
 class Batch:
-    """The input records of one poll, in its order: (partition, offset, v). first, next: by partition, where it begins, and where
-    reading goes on after it.
+    """The input records of one poll, in its order.
+
+    records: (partition, offset, v) of each.
+    first: partition -> the offset at which it begins.
+    next: partition -> the offset at which reading goes on after it.
     """
 
     records: list[tuple[str, int, int]] = field(default_factory=list)
 
     @classmethod
     def of(cls, polling: Operation | None) -> Batch:
-        """What an operation polled. A record that nobody of this run wrote is no input: the checks report it."""
+        """The input records that an operation polled. A record of no writer of this run is no input: the checks report it."""
         if polling is None or polling.outcome is not Outcome.OK:
             return cls()
         got = polling.value[0][1]
@@ -280,7 +283,7 @@ def _ask_offsets(op: Operation, client: Client) -> Outcome:
 
 
 def _seek(op: Operation, client: Client) -> Outcome:
-    """Back to what has to be read again; a member that cannot go back to all of it starts anew at the group's offsets."""
+    """Seek back to what has to be read again; a member that cannot go back to all of it starts anew at the group's offsets."""
     try:
         client.seek(op.planned.positions)
     except CallError as error:

@@ -154,7 +154,7 @@ class Transactions:
         return again if again is Outcome.OK else Outcome.INFO
 
     def content(self, op: Operation, seq: int, run: str) -> Content:
-        """What the record of micro-operation `seq` says."""
+        """The content of the record of micro-operation `seq`."""
         return content_of(op, seq, run, self.record_bytes)
 
     def _body(self, op: Operation, client: Client, run: str) -> None:

@@ -326,9 +326,9 @@ def _document(
         "expectation_met": expected.met,
         "expectation": expected.sentence,
         "unexpected": expected.document(),
-        "shortfalls": [one.sentence for one in short],
+        "shortfalls": [shortfall.sentence for shortfall in short],
         "weakened": [
-            *(one.sentence for one in short),
+            *(shortfall.sentence for shortfall in short),
             *weaknesses(receipts, cut_off, unread, tail),
             *gap_sentences(run.gaps, judged),
             *filter(None, [_written_late(written_late), unread_logs]),

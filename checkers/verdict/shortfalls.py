@@ -19,8 +19,9 @@ SHORT = 0.9  # of the planned time: less is a shortfall, since the last operatio
 
 @dataclass(frozen=True)
 class Shortfall:
-    """What was performed beside what was planned, in words.
+    """A difference between what was planned and what was performed.
 
+    sentence: the difference in words.
     decisive: a run without findings is not what the test asked for.
     """
 
@@ -30,7 +31,9 @@ class Shortfall:
 
 def shortfalls(run: Run, counts: Mapping[str, int | None], receipts: Receipts | None) -> list[Shortfall]:
     """The shortfalls of a run. counts: those of its verdict. receipts: None where some may be missing."""
-    struck = None if receipts is None else [one for one in receipts if one["injected_ns"] and one["effective"] is not False]
+    struck = (
+        None if receipts is None else [fault for fault in receipts if fault["injected_ns"] and fault["effective"] is not False]
+    )
     made = [*_time(run), *_faults(run.plan, receipts), *_partitions(run.plan, counts)]
     return [*made, *_demands(run.plan.get("at_least") or {}, counts, None if struck is None else len(struck))]
 
@@ -52,8 +55,8 @@ def _faults(plan: Plan, receipts: Receipts | None) -> Iterator[Shortfall]:
     schedule = plan.get("schedule") or ()
     if receipts is None or not schedule:
         return
-    begun = {one["id"] for one in receipts}
-    missed = Counter(str(one.get("kind")) for one in schedule if one.get("id") not in begun)
+    begun = {receipt["id"] for receipt in receipts}
+    missed = Counter(str(entry.get("kind")) for entry in schedule if entry.get("id") not in begun)
     if missed:
         kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(missed.items()))
         yield Shortfall(f"{missed.total()} of {len(schedule)} planned faults never struck ({kinds})")
@@ -68,7 +71,7 @@ def _partitions(plan: Plan, counts: Mapping[str, int | None]) -> Iterator[Shortf
 
 
 def _demands(at_least: Mapping[str, Any], counts: Mapping[str, int | None], struck: int | None) -> Iterator[Shortfall]:
-    """What the test demands at least (`at_least`), and did not get."""
+    """Demands of the test (`at_least`) that were not met."""
     had: Mapping[str, int | None] = {
         "faults": struck,
         "transactions": counts.get("committed"),
@@ -82,6 +85,6 @@ def _demands(at_least: Mapping[str, Any], counts: Mapping[str, int | None], stru
             yield Shortfall(f"{count:,} {words.get(name, 'records sent')}, and the test demands {int(least):,}", decisive=True)
 
 
-def decisive(found: Sequence[Shortfall]) -> str:
-    """The decisive ones in a sentence; empty when there is none."""
-    return "; ".join(one.sentence for one in found if one.decisive)
+def decisive(short: Sequence[Shortfall]) -> str:
+    """The sentences of the decisive shortfalls; empty when there is none."""
+    return "; ".join(shortfall.sentence for shortfall in short if shortfall.decisive)

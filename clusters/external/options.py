@@ -28,7 +28,9 @@ SHARED_NETWORK = "clients reach these brokers over this machine's own network, w
 CLIENT_CAPABILITIES: tuple[type, ...] = (Killable, Pausable, Scalable)  # what can be done to clients
 NETWORK_CAPABILITIES: tuple[type, ...] = (Partitionable, Losable, Slowable)
 BROKER_CAPABILITIES: tuple[type, ...] = tuple(
-    one for one in (*CAPABILITIES, ListingTransactions) if one not in (*CLIENT_CAPABILITIES, *NETWORK_CAPABILITIES, Measurable)
+    capability
+    for capability in (*CAPABILITIES, ListingTransactions)
+    if capability not in (*CLIENT_CAPABILITIES, *NETWORK_CAPABILITIES, Measurable)
 )
 _ADDRESS = re.compile(r"[^\s,:]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}")
 _PREFIX = re.compile(r"[A-Za-z0-9._-]{1,100}")

@@ -71,7 +71,7 @@ class RedpandaOptions:
         return properties(self.brokers, self.settings)
 
     def missing(self) -> dict[type, str]:
-        unknown = dict.fromkeys((one for one in CAPABILITIES if one not in AVAILABLE), UNKNOWN)
+        unknown = dict.fromkeys((capability for capability in CAPABILITIES if capability not in AVAILABLE), UNKNOWN)
         return {
             **unknown,
             Upgradable: "Redpanda is not changed in the middle of a run",

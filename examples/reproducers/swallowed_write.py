@@ -101,7 +101,10 @@ def load(path: Path) -> ctypes.CDLL:
 
 @dataclass
 class Producer:
-    """A transactional producer. acknowledged: payload -> the offset of its delivery report, or the error's name."""
+    """A transactional producer.
+
+    acknowledged: payload -> the offset of its delivery report, or the error's name.
+    """
 
     library: ctypes.CDLL
     settings: dict[str, str]
@@ -297,7 +300,11 @@ def await_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
 # --------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Try:
-    """The result of a try. outcome: `swallowed`, `written`, `error` or `unclear`."""
+    """The result of a try.
+
+    outcome: `swallowed`, `written`, `error` or `unclear`.
+    text: the outcome in words.
+    """
 
     outcome: str
     text: str

@@ -31,14 +31,14 @@ class OverlappingChanges(Generic[Name, Value]):
         self._names: dict[int, set[Name]] = {}  # what each change is about, until it is undone
         self._numbers = 0
 
-    def add(self, found: Mapping[Name, Value], changes: Mapping[Name, Callable[[Value], Value]]) -> int:
-        """Add one fault's changes of things, which are now as they were `found`; the number for `undoing`."""
+    def add(self, current: Mapping[Name, Value], changes: Mapping[Name, Callable[[Value], Value]]) -> int:
+        """Add one fault's changes of things, which have the values `current`; return the number for `undoing`."""
         with self.lock:
             changed = set().union(*self._names.values())
             self._numbers += 1
             for name, change in changes.items():
                 if name not in changed:
-                    self._before[name], self._changes[name] = found[name], {}
+                    self._before[name], self._changes[name] = current[name], {}
                 self._changes[name][self._numbers] = change
             self._names[self._numbers] = set(changes)
             return self._numbers
@@ -61,13 +61,13 @@ class OverlappingChanges(Generic[Name, Value]):
                 self._changes[name].pop(number or 0, None)
 
     def expected(self, name: Name, otherwise: Value) -> Value:
-        """How a thing has to be with the changes that are in force; `otherwise` when there never was one."""
+        """The value that a thing must have under the changes in force; `otherwise` when there never was one."""
         with self.lock:
             if name not in self._before:
                 return otherwise
             return reduce(lambda value, change: change(value), self._changes[name].values(), self._before[name])
 
     def is_changed(self, name: Name) -> bool:
-        """Whether a change of it is in force."""
+        """Return whether a change of it is in force."""
         with self.lock:
             return bool(self._changes.get(name))

@@ -1,4 +1,4 @@
-"""What `heal` says beside its measurements: what it could not undo, and what had ended before it came.
+"""The result of `heal` beside its measurements: what it could not undo, and what had ended before it came.
 
 `healing.left` and `healing.ended_early` are read by the harness and by the report (nemesis/README.md).
 """
@@ -21,13 +21,13 @@ def healed(
 ) -> Receipt:
     """The receipt with what healing found.
 
-    left: what this fault still hurts (nodes, pairs as `n1>n2`, topics): it counts as not healed. early: nodes where it had ended
-    before, with the reason; how long it lasted there is not known.
+    left: what this fault still hurts (nodes, pairs as `n1>n2`, topics): it counts as not healed.
+    early: nodes where it had ended before, with the reason; how long it lasted there is not known.
     """
-    found: dict[str, Any] = dict(healing)
+    documented: dict[str, Any] = dict(healing)
     if remains := sorted(left):
-        found["left"] = remains
+        documented["left"] = remains
     if early:
-        found["ended_early"] = sorted(early)
+        documented["ended_early"] = sorted(early)
     notes = [receipt.note, *(early or {}).values(), *problems]
-    return replace(receipt, healing=found, note="; ".join(dict.fromkeys(filter(None, notes))))
+    return replace(receipt, healing=documented, note="; ".join(dict.fromkeys(filter(None, notes))))

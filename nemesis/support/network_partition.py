@@ -39,7 +39,7 @@ def _of(cluster: Cluster, nodes: Iterable[str]) -> Cluster | SecondCluster:
 
 
 def all_servers(cluster: Cluster) -> tuple[str, ...]:
-    """Those of both Kafka clusters."""
+    """The servers of both Kafka clusters."""
     second = second_of(cluster)
     return servers(cluster) + (servers(cluster, second.brokers) if second else ())
 

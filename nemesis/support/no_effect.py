@@ -20,7 +20,10 @@ Inject = Callable[[AnyFault, AnyCluster, Random], Receipt]
 
 
 class NoEffect(ClusterError):
-    """A fault can do nothing and has hurt nothing. receipt: what it reports; its `note` says why."""
+    """A fault can do nothing and has hurt nothing.
+
+    receipt: the receipt of the fault; its `note` says why.
+    """
 
     def __init__(self, receipt: Receipt, reason: object = "") -> None:
         super().__init__(str(reason) or receipt.note)

@@ -23,7 +23,7 @@ Orders = Mapping[str, tuple[str, ...]]  # partition -> its replicas, the preferr
 
 
 class PlacementChanges(OverlappingChanges[str, Placement]):
-    """What faults have moved of each partition."""
+    """The changes that faults have made to the placement of each partition."""
 
 
 def check(target: str, count: int = 1) -> None:
@@ -64,17 +64,17 @@ def _find(target: str, cluster: Cluster, rng: Random, count: int) -> tuple[str, 
 
 def partitions_of(topic: str, cluster: Cluster) -> list[str]:
     """The partitions of a topic by its name, or the end of it after the run's prefix."""
-    found = {name: name.rpartition("-")[0] for name in cluster.admin().placements()}
-    return sorted(name for name, own in found.items() if own == topic or own.endswith(f"-{topic}"))
+    topics = {name: name.rpartition("-")[0] for name in cluster.admin().placements()}
+    return sorted(name for name, own in topics.items() if own == topic or own.endswith(f"-{topic}"))
 
 
 def placements_of(cluster: Cluster, partitions: Iterable[str]) -> dict[str, Placement]:
-    """Where each partition is. Raises ClusterError when one does not exist."""
+    """The placement of each partition. Raises ClusterError when one does not exist."""
     wanted = tuple(partitions)
-    found = cluster.admin().placements(wanted)
-    if lost := [name for name in wanted if name not in found]:
+    placements = cluster.admin().placements(wanted)
+    if lost := [name for name in wanted if name not in placements]:
         raise ClusterError(f"there is no partition {', '.join(lost)}")
-    return found
+    return placements
 
 
 def as_json(placements: Mapping[str, Placement]) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def as_json(placements: Mapping[str, Placement]) -> dict[str, Any]:
 
 
 def out_of_sync(cluster: Cluster) -> str:
-    """What is not in sync, of the workload's topics and Kafka's own, in words; empty when all is."""
+    """The partitions out of sync, of the workload's topics and Kafka's own, in words; empty when all are in sync."""
     topics = {name.rpartition("-")[0] for name in cluster.topics}
     try:
         lagging = cluster.admin().lagging([*topics, *INTERNAL])
@@ -160,9 +160,9 @@ def restore_leaders(cluster: ClusterView, receipt: Receipt) -> Receipt:
 
 
 def expected_placements(cluster: ClusterView, before: Mapping[str, Mapping[str, Any]]) -> dict[str, Placement]:
-    """Where partitions have to be once a fault is lifted that found them like that: as before, and as others moved them."""
-    found = {name: Placement(**{"leader": "", "in_sync": (), **place}) for name, place in before.items()}
-    return {name: cluster.shared(PlacementChanges).expected(name, place) for name, place in found.items()}
+    """The placements that healing must restore: those before the fault, with the moves of other faults in force."""
+    placements = {name: Placement(**{"leader": "", "in_sync": (), **place}) for name, place in before.items()}
+    return {name: cluster.shared(PlacementChanges).expected(name, place) for name, place in placements.items()}
 
 
 def replica_orders(places: Mapping[str, Placement]) -> dict[str, tuple[str, ...]]:
@@ -207,7 +207,7 @@ def request_orders(cluster: ClusterView, orders: Callable[[], Orders], elect: bo
 
 
 def known_placements(cluster: Cluster, partitions: Iterable[str]) -> dict[str, Placement]:
-    """Where these partitions are; nothing when nobody answers."""
+    """The placements of these partitions; empty when no broker answers."""
     return answer_or({}, cluster.admin().placements, partitions)
 
 
@@ -217,7 +217,7 @@ def leader_of(seen: Mapping[str, Placement], name: str) -> str:
 
 def put_first(node: str, nodes: Sequence[str]) -> tuple[str, ...]:
     """The nodes with this one at their head, if it is among them."""
-    return (*(one for one in nodes if one == node), *(one for one in nodes if one != node))
+    return (*(same for same in nodes if same == node), *(other for other in nodes if other != node))
 
 
 def _orders_match(seen: Mapping[str, Placement], orders: Orders) -> bool:

@@ -21,7 +21,7 @@ def pids(cluster: Killable, nodes: Iterable[str]) -> Pids:
 
 
 def known_pids(cluster: Cluster, nodes: Iterable[str]) -> Pids:
-    """The same, of no node where the cluster cannot show process ids."""
+    """The process id of each node; empty where the cluster cannot show process ids."""
     if not isinstance(cluster, Killable) or cluster.unavailable(Killable):
         return {}
     return pids(cluster, nodes)
@@ -40,8 +40,13 @@ def lives_already(receipt: Receipt, now: Mapping[str, int | None]) -> dict[str, 
 
 @dataclass(frozen=True)
 class Restart:
-    """Nodes that healing started again. started: those that were dead; answers: whether each answers a request; after: the
-    process ids in the end; problems: what went wrong, in words."""
+    """Nodes that healing started again.
+
+    started: those that were dead.
+    answers: whether each answers a request.
+    after: the process ids in the end.
+    problems: what went wrong, in words.
+    """
 
     started: list[str]
     answers: dict[str, bool]
@@ -50,7 +55,7 @@ class Restart:
 
     @property
     def left(self) -> list[str]:
-        """Those that are still dead."""
+        """The nodes that are still dead."""
         return [node for node, pid in self.after.items() if pid is None]
 
     @property

@@ -17,9 +17,12 @@ State = TypeVar("State")
 class Strike(Generic[State]):
     """The outcome of an attempt to hurt several nodes.
 
-    nodes: all of them. before, during: the state of each, measured alike.
+    nodes: all of them.
+    before: the state of each before the attempt.
+    during: the state of each after it, measured alike.
     healthy: those that were healthy before; only these are hurt, for the others belong to another fault.
-    tried: those of them that the test's budget allowed to be hurt. hit: those of them that were hurt, by whomever.
+    tried: those of them that the test's budget allowed to be hurt.
+    hit: those of them that were hurt, by whomever.
     problems: the texts of calls that failed.
     """
 

@@ -44,7 +44,7 @@ def check(role: str, allowed: Sequence[str] = ANY, count: int = 1) -> None:
     """
     head, colon, name = role.partition(":")
     if head == SECOND and head in allowed and name:
-        check(name, tuple(one for one in allowed if one in BROKERS and one != SECOND), count)
+        check(name, tuple(choice for choice in allowed if choice in BROKERS and choice != SECOND), count)
         return
     choices = ", ".join(SPELLINGS[choice] for choice in allowed)
     if head not in allowed:
@@ -102,10 +102,10 @@ def _brokers(role: str, cluster: AnyCluster, rng: Random, count: int) -> tuple[s
 
 
 def _second(cluster: Cluster) -> SecondCluster:
-    found = second_of(cluster)
-    if found is None:
+    second = second_of(cluster)
+    if second is None:
         raise ClusterError("this test has no second Kafka cluster (second_brokers)")
-    return found
+    return second
 
 
 def choose_name(role: str, names: Sequence[str], what: str, rng: Random) -> str:

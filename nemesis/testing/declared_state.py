@@ -19,17 +19,19 @@ NODES = ("node", "nodes")  # the first argument of calls about nodes
 
 
 class DeclaredState:
-    """Changes in force, and what looks answer because of them.
+    """Changes in force, and the answers of looks because of them.
 
-    cluster: the cluster in memory that has the nodes. done: takes each call that changes something, and its first argument.
-    capabilities: those of plug-ins, beside fencepost's own. answers: aspect -> subject -> what is whole there, where that is not
-    what is declared.
+    cluster: the cluster in memory that has the nodes.
+    done: takes each call that changes something, and its first argument.
+    capabilities: those of plug-ins, beside fencepost's own.
+    answers: aspect -> subject -> the answer when nothing is hurt, where it is not the one declared.
+    in_force: the changes in force, the oldest first.
     """
 
     def __init__(self, cluster: Any, done: Callable[[str, Any], None], capabilities: Iterable[type]) -> None:
         self._cluster, self._done, self._declared = cluster, done, declarations(capabilities)
-        self._aspects = {one.call: one for one in self._declared.aspects.values() if one.look is None}
-        self._counting = {one.look for one in self._declared.counted_by.values()}
+        self._aspects = {aspect.call: aspect for aspect in self._declared.aspects.values() if aspect.look is None}
+        self._counting = {count.look for count in self._declared.counted_by.values()}
         self._numbers = 0
         self.answers: dict[str, dict[str, Any]] = {}
         self.in_force: list[Change] = []
@@ -50,28 +52,28 @@ class DeclaredState:
 
     def undo(self, name: str, **arguments: Any) -> None:
         """Undo what this call undoes, without making it."""
-        self.in_force = [one for one in self.in_force if not self._declared.undoes(name, arguments, one)]
+        self.in_force = [change for change in self.in_force if not self._declared.undoes(name, arguments, change)]
 
     def _act(self, name: str, arguments: dict[str, Any]) -> Any:
         """Undo what the call undoes, or begin what it begins. A stubborn node can be healed, and not hurt."""
         first = next(iter(arguments.values()), "")
         self._done(name, first)
-        ended = [one for one in self.in_force if self._declared.undoes(name, arguments, one)]
+        ended = [change for change in self.in_force if self._declared.undoes(name, arguments, change)]
         self.undo(name, **arguments)
         if ended and ended[0].call in self._declared.counted_by:
             return self._count(ended[0].call)
         if not self._declared.effects[name].hurts or self._declared.undoes_its_own(name, arguments):
             return None
-        if any(self._declared.answer_after(one, arguments) is CHANGED for one in self._declared.shown_by.get(name, ())):
+        if any(self._declared.answer_after(shown, arguments) is CHANGED for shown in self._declared.shown_by.get(name, ())):
             raise NotImplementedError(UNDERIVED.format(name=name, missing="what its look answers then (`becomes`)"))
         number = self._next_number() if name in self._declared.ends else None
-        hurt = [one for one in names_of(first) if one not in self._cluster.stubborn]
-        self.in_force += [Change(name, one, number, arguments) for one in hurt]
+        hurt = [subject for subject in names_of(first) if subject not in self._cluster.stubborn]
+        self.in_force += [Change(name, subject, number, arguments) for subject in hurt]
         return number
 
     def _look(self, name: str, arguments: dict[str, Any]) -> Any:
         if name in self._counting:
-            begun = [one for one in self.in_force if one.number == next(iter(arguments.values()))]
+            begun = [change for change in self.in_force if change.number == next(iter(arguments.values()))]
             return self._count(begun[0].call) if begun else None
         aspect = self._aspects.get(name)
         if aspect is None or aspect.whole is ABSENT:
@@ -84,14 +86,14 @@ class DeclaredState:
     def _answer(self, aspect: Aspect, subject: str) -> Any:
         if aspect.down is not ABSENT and not self._cluster.awake(subject):
             return aspect.down
-        for change in reversed([one for one in self.in_force if one.subject == subject]):
+        for change in reversed([begun for begun in self.in_force if begun.subject == subject]):
             for shown in self._declared.shown_by.get(change.call, ()):
                 if shown.aspect == aspect.name:
                     return self._declared.answer_after(shown, change.arguments)
         return self.answers.get(aspect.name, {}).get(subject, aspect.whole)
 
     def _count(self, call: str) -> Any:
-        """What a change in force has done so far."""
+        """The effect so far of a change in force."""
         becomes = self._declared.counted_by[call].becomes
         if becomes is ABSENT:
             raise NotImplementedError(UNDERIVED.format(name=call, missing="what counts it (`becomes`)"))

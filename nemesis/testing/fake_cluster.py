@@ -50,16 +50,22 @@ class FakeClock:
 class FakeCluster(FakeEnvironment):
     """A cluster in memory: Cluster, with every capability, Roles and Admin; strict where a real one may be lenient.
 
-    brokers, controllers, clients: how many; `n1`..., `k1`... (none: the brokers control), `c0`...
+    brokers: how many; `n1`...
+    controllers: how many; `k1`... (0: the brokers are controllers too).
+    clients: how many; `c0`...
     second_brokers: of a second Kafka cluster, `s1`...
     capabilities: those of a plug-in, beside fencepost's own; their calls do what they declare (`harness.api.observation`).
     topics: partitions of the workload; the leader of one is the first replica, counted from its number, that is awake.
     Knobs that may be changed at any time:
-    stubborn: nodes on which kill, stop, pause and start have no effect; leaky: pairs to which nothing can be done;
-    mute_for: node -> how often it still does not answer; missing: capability -> why it is unavailable here;
+    stubborn: nodes on which kill, stop, pause and start have no effect.
+    leaky: pairs to which nothing can be done.
+    mute_for: node -> how often it still does not answer.
+    missing: capability -> why it is unavailable here.
     upgrades: versions that nodes may change to (they run "fake").
-    coordinated: the transactions that its coordinators know. client_rights: the rights of clients, and brokers `deaf` to changes.
-    unsynced: node -> what `lose_unsynced` answers; disks: node -> bytes that are free on it (default: a million).
+    coordinated: the transactions that its coordinators know.
+    client_rights: the rights of clients, and brokers `deaf` to changes.
+    unsynced: node -> what `lose_unsynced` answers.
+    disks: node -> bytes that are free on it (default: a million).
     settles_at_once: nothing changes by itself, so that waiting shows nothing new.
     calls: what was done to the cluster, in order: (verb, node), and for networks (verb, (pair, ...)).
     """
@@ -167,7 +173,7 @@ class FakeCluster(FakeEnvironment):
     def note_instances(self, states: Mapping[str, bool], settings: Mapping[str, Mapping[str, str]] | None = None) -> None:
         """Those that are not to run end."""
         self._instances = dict(states)
-        self._settings = {node: dict(one) for node, one in (settings or {}).items()}
+        self._settings = {node: dict(own) for node, own in (settings or {}).items()}
         for node in (node for node, runs in states.items() if not runs and node in self._pids):
             self._end(node, 143)
 
@@ -239,7 +245,7 @@ class FakeCluster(FakeEnvironment):
         return self.process_state(node) == "S"
 
     def whole(self) -> bool:
-        """Whether nothing is dead, frozen, or hurt around it: what every `heal` must lead to."""
+        """Return whether nothing is dead, frozen, or hurt around it, as after every `heal`."""
         nodes = (*self.servers, *self.clients)
         there = not self._partitions.gone - self._made
         return there and self.environment_whole() and self.client_rights.whole() and all(self.awake(node) for node in nodes)
@@ -281,13 +287,13 @@ class FakeCluster(FakeEnvironment):
     def delete_topic(self, name: str) -> None:
         self._partitions.delete_topic(name)
         if name in self._made:
-            self.topics = tuple(one for one in self.topics if one.rpartition("-")[0] != name)
+            self.topics = tuple(partition for partition in self.topics if partition.rpartition("-")[0] != name)
 
     def lagging(self, topics: Iterable[str]) -> dict[str, str]:
         """Every partition lags while a broker is dead or frozen."""
         away = ", ".join(node for node in self.brokers if not self.awake(node))
         wanted = set(topics)
-        return {one: f"without {away}" for one in self.topics if away and one.rpartition("-")[0] in wanted}
+        return {partition: f"without {away}" for partition in self.topics if away and partition.rpartition("-")[0] in wanted}
 
     def end_offsets(self, partitions: Iterable[str], isolation: Isolation) -> dict[str, int]:
         return dict.fromkeys(partitions, 0)

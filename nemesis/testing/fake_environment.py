@@ -1,4 +1,4 @@
-"""What surrounds the cluster in memory (`nemesis.testing.FakeCluster`): links, power, disks, clocks."""
+"""The surroundings of the cluster in memory (`nemesis.testing.FakeCluster`): links, power, disks, clocks."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class FakeEnvironment(FakeLinks):
     def held_back(self, number: int) -> dict[str, HeldBack]:
         """Nothing of a broker that is dead or frozen, or stubborn; of others a write of a hundred bytes at each look."""
         delay_ms, held = self._throttled.get(number, (0.0, {}))
-        for node, one in held.items():
+        for node, waits in held.items():
             if self.awake(node) and node not in self.stubborn:
-                held[node] = HeldBack(operations=one.operations + 1, bytes=one.bytes + 100, longest_ms=delay_ms)
+                held[node] = HeldBack(operations=waits.operations + 1, bytes=waits.bytes + 100, longest_ms=delay_ms)
         return dict(held)
 
     def unthrottle(self, number: int) -> dict[str, HeldBack]:
@@ -79,7 +79,7 @@ class FakeEnvironment(FakeLinks):
         return self.unsynced.pop(node, {})
 
     def environment_whole(self) -> bool:
-        """Whether no link is hurt, no disk slow, and nothing in force of what capabilities declare by themselves."""
+        """Return whether no link is hurt, no disk slow, and no change in force that a capability declares."""
         return self.links_whole() and not self._throttled and not self.declared.in_force
 
     def mend_environment(self) -> None:

@@ -94,7 +94,7 @@ class FakeLinks(ABC):
         return set(self._dropped) - self.leaky
 
     def links_whole(self) -> bool:
-        """Whether no link is cut, lossy or slow."""
+        """Return whether no link is cut, lossy or slow."""
         return not (self._dropped or self._losing or self._slow)
 
     def mend_links(self) -> None:

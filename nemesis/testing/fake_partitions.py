@@ -88,14 +88,14 @@ class FakePartitions:
         self.deleted[name] += 1
         self.gone.add(name)
         self._settings.pop(name, None)
-        for partition in [one for one in self._replicas if one.rpartition("-")[0] == name]:
+        for partition in [replica for replica in self._replicas if replica.rpartition("-")[0] == name]:
             del self._replicas[partition]
 
     def topic_ids(self, topic: str) -> dict[str, str]:
         """Of the brokers that are awake, at once the same. Raises ClusterError when none is."""
         there = any(name.rpartition("-")[0] == topic for name in self._topics()) and topic not in self.gone
-        if found := {node: f"{topic}#{self.deleted[topic]}" * there for node in self._brokers if self._awake(node)}:
-            return found
+        if ids := {node: f"{topic}#{self.deleted[topic]}" * there for node in self._brokers if self._awake(node)}:
+            return ids
         raise ClusterError("no broker answers")
 
     def create_placed_topic(self, topic: str, replicas: Sequence[Sequence[str]], settings: Mapping[str, str]) -> None:

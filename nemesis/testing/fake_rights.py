@@ -29,8 +29,8 @@ class FakeRights:
     def revoke(self, names: Iterable[str], operation: str, resource: str) -> int:
         """Raises ClusterError when it is taken away already."""
         taken = tuple(Right("allow", operation, resource, name) for name in names)
-        self._done("revoke", [one.name for one in taken])
-        if any(one in some for one in taken for some in self._revoked.values()):
+        self._done("revoke", [right.name for right in taken])
+        if any(right in some for right in taken for some in self._revoked.values()):
             raise ClusterError(f"the right to {taken[0].what} has been taken away already")
         self._set(taken, there=False)
         self._numbers += 1
@@ -47,13 +47,13 @@ class FakeRights:
             self.regrant(number)
 
     def whole(self) -> bool:
-        """Whether clients have all their rights, and no prohibition."""
+        """Return whether clients have all their rights, and no prohibition."""
         return all(some == set(GRANTED) for some in self._of.values())
 
     def _set(self, rights: Iterable[Right], there: bool) -> None:
         for node in self._of.keys() - self.deaf:
-            for one in rights:
-                if one.name == EVERY:
-                    (self._of[node].add if there else self._of[node].discard)(one)
+            for right in rights:
+                if right.name == EVERY:
+                    (self._of[node].add if there else self._of[node].discard)(right)
                 else:
-                    (self._of[node].discard if there else self._of[node].add)(one.denied)
+                    (self._of[node].discard if there else self._of[node].add)(right.denied)

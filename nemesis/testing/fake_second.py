@@ -27,10 +27,10 @@ class FakeSecond:
         return self
 
     def controller(self) -> str:
-        found = [node for node in self.brokers if self._awake(node)]
-        if not found:
+        awake = [node for node in self.brokers if self._awake(node)]
+        if not awake:
             raise ClusterError(f"nobody answered: all of {', '.join(self.brokers)} are dead or frozen")
-        return found[0]
+        return awake[0]
 
     def leader(self, topic: str, partition: int) -> str:
         return self.controller()
@@ -42,7 +42,7 @@ class FakeSecond:
         return self.controller()
 
     def partitions_of(self, topic: str) -> Sequence[str]:
-        return [one for one in self.topics if one.rpartition("-")[0] == topic]
+        return [partition for partition in self.topics if partition.rpartition("-")[0] == topic]
 
     def log(self, partition: str) -> Sequence[LogRecord]:
         return []

@@ -50,10 +50,10 @@ class FakeTransactions:
         """Nobody is silent but those whom a test adds to `silent`."""
         coordinated = [CoordinatedTransaction(transactional_id=name, **asdict(state)) for name, state in self.ids.items()]
         opened = [
-            OpenTransaction(partition=name, producer_id=one.producer_id, epoch=one.epoch, offset=one.first_offset)
+            OpenTransaction(partition=name, producer_id=producer.producer_id, epoch=producer.epoch, offset=producer.first_offset)
             for name in partitions
-            for one in self.open.get(name, ())
-            if one.first_offset is not None
+            for producer in self.open.get(name, ())
+            if producer.first_offset is not None
         ]
         return TransactionListing(coordinated=tuple(coordinated), opened=tuple(opened), silent=tuple(self.silent))
 
@@ -84,7 +84,9 @@ class FakeTransactions:
 
     def abort_on_partition(self, partition: str, producer: ActiveProducer) -> None:
         self._done("abort_on_partition", partition)
-        self.open[partition] = tuple(replace(one, first_offset=None) if one == producer else one for one in self.open[partition])
+        self.open[partition] = tuple(
+            replace(listed, first_offset=None) if listed == producer else listed for listed in self.open[partition]
+        )
 
     def _initialised(self, transactional_id: str) -> tuple[int, int]:
         old = self.ids.get(transactional_id)
@@ -101,5 +103,6 @@ class FakeTransactions:
         """Its transaction is open nowhere any more."""
         for name, producers in self.open.items():
             self.open[name] = tuple(
-                replace(one, first_offset=None) if one.producer_id == producer_id else one for one in producers
+                replace(producer, first_offset=None) if producer.producer_id == producer_id else producer
+                for producer in producers
             )

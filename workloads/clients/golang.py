@@ -23,7 +23,7 @@ _MISSING = f"Go is missing: install {_OLDEST_LANGUAGE}, or as new as the library
 
 
 class GoFamily(ABC):
-    """What the families of Go have in common: `go` brings the module and all that it needs into a vendor directory."""
+    """The common part of the families of Go: `go` brings the module and all that it needs into a vendor directory."""
 
     default: ClassVar[str]
     versions: ClassVar[str]

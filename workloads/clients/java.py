@@ -42,10 +42,10 @@ class Java:
     versions: ClassVar[str] = "every release of kafka-clients from 2.5.0 on"
 
     def refusal(self, version: str) -> str:
-        found = re.fullmatch(r"(\d+)\.(\d+)\.\d+(?:[.-][\w.-]+)?", version)
-        if found is None:
+        match = re.fullmatch(r"(\d+)\.(\d+)\.\d+(?:[.-][\w.-]+)?", version)
+        if match is None:
             return f'"{version}" is no version of kafka-clients; one is {self.default}'
-        if (int(found[1]), int(found[2])) < FIRST:
+        if (int(match[1]), int(match[2])) < FIRST:
             return f"kafka-clients {version} lacks transactions with groups (KIP-447); 2.5.0 is the first that can be driven"
         return ""
 

@@ -29,10 +29,10 @@ class LibrdkafkaReleases:
     versions: ClassVar[str] = "releases of confluent-kafka from 1.4.0 on; each brings the librdkafka of nearly the same number"
 
     def refusal(self, version: str) -> str:
-        found = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)", version)
-        if not found:
+        match = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)", version)
+        if not match:
             return f'"{version}" is no version of confluent-kafka; they look like {self.default}'
-        if (int(found[1]), int(found[2])) < OLDEST:
+        if (int(match[1]), int(match[2])) < OLDEST:
             return "librdkafka has transactions from 1.4.0 on"
         return ""
 
@@ -66,8 +66,8 @@ class LibrdkafkaReleases:
 def _installed() -> list[Path]:
     """The libraries that the installed confluent-kafka brought; none when it was built against the system's."""
     files = metadata.files(PROJECT) or []
-    found = [Path(str(file.locate())) for file in files if LIBRARIES in file.parts]
-    return found if any(path.name.startswith("librdkafka") for path in found) else []
+    libraries = [Path(str(file.locate())) for file in files if LIBRARIES in file.parts]
+    return libraries if any(path.name.startswith("librdkafka") for path in libraries) else []
 
 
 def _unpack(wheel: Path, directory: Path) -> None:
@@ -79,7 +79,7 @@ def _unpack(wheel: Path, directory: Path) -> None:
 
 def _library(directory: Path) -> Path:
     """librdkafka among the libraries of a wheel. Raises ClusterError."""
-    found = sorted(directory.glob("librdkafka*.so*"))
-    if not found:
+    libraries = sorted(directory.glob("librdkafka*.so*"))
+    if not libraries:
         raise ClusterError(f"{directory} has no librdkafka: this wheel of confluent-kafka brings none that can be used here")
-    return found[0]
+    return libraries[0]

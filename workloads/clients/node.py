@@ -48,8 +48,8 @@ class NodeFamily:
         node = shutil.which("node")
         if node is None:
             return f"Node.js is missing: {_REMEDY}"
-        if (found := node_version(node)) < OLDEST:
-            return f"{node} is Node.js {_text(found)}, and {_text(OLDEST)} is the oldest that will do: {_REMEDY}"
+        if (version := node_version(node)) < OLDEST:
+            return f"{node} is Node.js {_text(version)}, and {_text(OLDEST)} is the oldest that will do: {_REMEDY}"
         return "" if built or shutil.which("npm") else "npm is missing: install it (Debian, Ubuntu: sudo apt install npm)"
 
     def sources(self) -> Sequence[Path]:
@@ -112,8 +112,8 @@ def _runtime_package() -> str:
 
 
 def _numbers(text: str) -> Version:
-    found = [int(number) for number in re.findall(r"\d+", text)[:3]]
-    return (*found, 0, 0, 0)[:3]  # type: ignore[return-value]
+    numbers = [int(number) for number in re.findall(r"\d+", text)[:3]]
+    return (*numbers, 0, 0, 0)[:3]  # type: ignore[return-value]
 
 
 def _text(version: Version) -> str:

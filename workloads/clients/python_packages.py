@@ -35,10 +35,10 @@ class PythonPackage:
     driver: ClassVar[str]
 
     def refusal(self, version: str) -> str:
-        found = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)", version)
-        if not found:
+        match = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)", version)
+        if not match:
             return f'"{version}" is no version of {self.project}; they look like {self.default}'
-        number = (int(found[1]), int(found[2]), int(found[3]))
+        number = (int(match[1]), int(match[2]), int(match[3]))
         return "" if number >= self.oldest else self.reason
 
     def missing(self, built: bool = False) -> str:
@@ -80,8 +80,8 @@ class PythonPackage:
 
     def reads(self) -> Sequence[Path]:
         code = "import sys; print(sys.prefix); print(sys.base_prefix)"
-        found = tools.run([_interpreter(), "-c", code], "asking Python where it lies", timeout_s=_START_S)
-        return [Path(line) for line in found.split("\n") if line]
+        prefixes = tools.run([_interpreter(), "-c", code], "asking Python where it lies", timeout_s=_START_S)
+        return [Path(line) for line in prefixes.split("\n") if line]
 
 
 class KafkaPython(PythonPackage):
@@ -108,8 +108,8 @@ def _described(python: str) -> tuple[str, str]:
     """The interpreter, or the one that a virtual environment, which may go, was made of; and its ABI (`cpython-311-...`)."""
     if python == sys.executable:
         return getattr(sys, "_base_executable", python), sysconfig.get_config_var("SOABI") or sys.implementation.cache_tag or ""
-    found = tools.run([python, "-c", _DESCRIBE], "asking Python what it is", timeout_s=_START_S).split("\n")
-    return (found[0], found[1]) if len(found) > 1 else (python, "")
+    lines = tools.run([python, "-c", _DESCRIBE], "asking Python what it is", timeout_s=_START_S).split("\n")
+    return (lines[0], lines[1]) if len(lines) > 1 else (python, "")
 
 
 def _interpreter() -> str:

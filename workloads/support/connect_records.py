@@ -1,4 +1,4 @@
-"""What the records of a connector say, and those of the topics in which Connect and the coordinators keep their state.
+"""Entries of the records of a connector, and of the topics in which Connect and the coordinators keep their state.
 
 Layouts: KIP-618 and `KafkaConfigBackingStore` (the configuration), `TransactionLogKey` and `TransactionLogValue` (coordinators).
 """
@@ -34,11 +34,14 @@ _NOTHING = (ValueError, LookupError, TypeError)
 
 @dataclass(frozen=True)
 class SourceRecords:
-    """How records and stored offsets name a position in a source.
+    """The ways in which records and stored offsets name a position in a source.
 
-    source, position: of a record, as `inputs_and_outputs.naming` and `counting` have it; source empty: there is one source,
-    without a name. offset_source, offset_position: JSON pointers into a stored source partition and source offset. next_offset:
-    the stored position is that of the next record, not of the last one. offset_unit: how much it grows by a record.
+    source: the way in which a record names its source (`inputs_and_outputs.naming`); empty: there is one source, without a name.
+    position: the way in which a record tells its position (`inputs_and_outputs.counting`).
+    offset_source: JSON pointer to the source in a stored source partition.
+    offset_position: JSON pointer to the position in a stored source offset.
+    next_offset: the stored position is that of the next record, not of the last one.
+    offset_unit: how much the stored position grows by a record.
     """
 
     source: str
@@ -58,7 +61,7 @@ class SourceRecords:
         return naming(self.source) if self.source else lambda record: "", counting(self.position)
 
     def entry(self, record: Polled | LogRecord) -> LogEntry:
-        """What a record of a connector says."""
+        """The entry of a record of a connector: its source and position."""
         name, number = self._ways
         try:
             return LogEntry("record", name(record), number(record))
@@ -66,7 +69,7 @@ class SourceRecords:
             return _strange(record, error)
 
     def offset(self, record: LogRecord) -> LogEntry | None:
-        """What a record of an offsets topic says; None: it is of something else."""
+        """The entry of a record of an offsets topic: a source and its stored position, -1 for a tombstone."""
         try:
             _, partition = json.loads(record.key or b"null")
             name = self._name(partition)
@@ -90,7 +93,7 @@ class SourceRecords:
 
 def _strange(record: Polled | LogRecord, error: Exception) -> LogEntry:
     """A record that tells no position: why, and how it begins."""
-    key, value = (None if one is None else one[:_SHOWN].decode("utf-8", "replace") for one in (record.key, record.value))
+    key, value = (None if part is None else part[:_SHOWN].decode("utf-8", "replace") for part in (record.key, record.value))
     return LogEntry(STRANGE, f"{error}; key {key!r}, value {value!r}"[:_MOST_SHOWN], -1)
 
 
@@ -111,7 +114,7 @@ def replaced(document: Any, pointer: str, value: Any) -> Any:
 
 
 def configuration(record: LogRecord) -> LogEntry | None:
-    """What a record of the configuration topic says; None: nothing that is of interest here."""
+    """The entry of a record of the configuration topic."""
     key = (record.key or b"").decode("utf-8", "replace")
     for beginning, kind, field in _CONFIG_KINDS:
         if key.startswith(beginning):
@@ -123,14 +126,14 @@ def _count(value: bytes | None, field: str) -> int:
     """A number in a document; -1: there is none, or the record is a tombstone; 0: none was to be."""
     if value is None:
         return -1
-    found: Mapping[str, Any] = {}
+    document: Mapping[str, Any] = {}
     with suppress(ValueError):
-        found = json.loads(value)
-    return int(found.get(field, -1)) if field else 0
+        document = json.loads(value)
+    return int(document.get(field, -1)) if field else 0
 
 
 def transaction(record: LogRecord, beginnings: tuple[str, ...]) -> LogEntry | None:
-    """What a record of the coordinators' log says of a transactional id that begins in one of these ways; else None.
+    """The entry of a record of the coordinators' log, if its transactional id begins in one of these ways; else None.
 
     `initialised` has the timeout (ms) of the producer that was initialised, `transaction` the transaction's new state.
     """

@@ -16,7 +16,7 @@ from fencepost.harness.api import Polled, split_record_id
 from fencepost.harness.api.record_ids import identity_in
 
 HEADER = "fencepost-input"
-NOBODY = -1
+NO_INPUT = -1
 NAME = "{input}"  # in the text of a value
 HOWS = ("header", "key", "json", "regex", "value")
 Name = Callable[[Polled], str]
@@ -29,15 +29,15 @@ def name_of(run: str, v: int) -> str:
 
 
 def identity_of(name: str, run: str) -> int:
-    """The identity behind a name, which more may follow after a `|`; NOBODY when it is no name of this run."""
-    found = identity_in(f"{name}|", run)
-    return NOBODY if found is None else found
+    """The identity behind a name, which more may follow after a `|`; NO_INPUT when it is no name of this run."""
+    v = identity_in(f"{name}|", run)
+    return NO_INPUT if v is None else v
 
 
 def naming(text: str) -> Name:
-    """How outputs name their inputs: `header NAME`, `key`, `json POINTER`, `regex PATTERN`, `value`.
+    """The way in which outputs name their inputs: `header NAME`, `key`, `json POINTER`, `regex PATTERN`, `value`.
 
-    What it returns raises ValueError, LookupError or TypeError for an output that names none. Raises ValueError.
+    The function that it returns raises ValueError, LookupError or TypeError for an output that names none. Raises ValueError.
     """
     how, _, rest = text.partition(" ")
     if how not in HOWS or bool(rest) != (how in ("header", "json", "regex")):
@@ -54,9 +54,9 @@ def naming(text: str) -> Name:
 
 
 def counting(text: str) -> CountOf:
-    """How outputs say a number: `header NAME`, `json POINTER`, `regex PATTERN`.
+    """The way in which outputs say a number: `header NAME`, `json POINTER`, `regex PATTERN`.
 
-    What it returns raises ValueError, LookupError or TypeError for an output that says none. Raises ValueError.
+    The function that it returns raises ValueError, LookupError or TypeError for an output that says none. Raises ValueError.
     """
     how, _, rest = text.partition(" ")
     if how not in ("header", "json", "regex") or not rest:
@@ -69,29 +69,29 @@ def counting(text: str) -> CountOf:
 
 
 def counts_of(records: Sequence[Polled], count: CountOf) -> dict[str, list[list[int]]]:
-    """What outputs say of the program's state: [offset, inputs counted] by partition; nothing of an output that says none."""
-    found: dict[str, list[list[int]]] = {}
+    """The counts in outputs, by partition: [offset, inputs counted]; without outputs that hold no count."""
+    counts: dict[str, list[list[int]]] = {}
     for record in records:
         with suppress(ValueError, LookupError, TypeError):
-            found.setdefault(record.partition, []).append([record.offset, count(record)])
-    return found
+            counts.setdefault(record.partition, []).append([record.offset, count(record)])
+    return counts
 
 
 def named(record: Polled, name: Name, run: str) -> tuple[int, str | None]:
-    """(identity of the input that an output names, None), or (NOBODY, why)."""
+    """(identity of the input that an output names, None), or (NO_INPUT, why)."""
     try:
         text = name(record)
     except (ValueError, LookupError, TypeError) as error:
-        return NOBODY, f"it names no input ({error})"
+        return NO_INPUT, f"it names no input ({error})"
     v = identity_of(text, run)
-    return v, None if v != NOBODY else f"it names no input of this run: {text[:60]!r}"
+    return v, None if v != NO_INPUT else f"it names no input of this run: {text[:60]!r}"
 
 
 def _header(record: Polled, name: str) -> str:
-    found = [value for key, value in record.headers if key == name]
-    if not found:
+    values = [value for key, value in record.headers if key == name]
+    if not values:
         raise LookupError(f"it has no header {name}")
-    return found[-1].decode()
+    return values[-1].decode()
 
 
 def _steps(pointer: str) -> list[str]:
@@ -102,7 +102,7 @@ def _steps(pointer: str) -> list[str]:
 
 
 def pointed(value: Any, pointer: str) -> Any:
-    """What a JSON pointer names; all of it for an empty one. Raises ValueError, LookupError, TypeError."""
+    """The value at a JSON pointer; the whole document for an empty one. Raises ValueError, LookupError, TypeError."""
     return _at(value, _steps(pointer)) if pointer else value
 
 
@@ -133,15 +133,15 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def _matched(pattern: re.Pattern[str], text: str) -> str:
-    found = pattern.search(text)
-    if found is None:
+    match = pattern.search(text)
+    if match is None:
         raise LookupError(f"its value does not match {pattern.pattern}")
-    return found[pattern.groups]
+    return match[pattern.groups]
 
 
 def templated(record: Polled, template: str, run: str) -> tuple[int, str | None]:
-    """(identity, None) of an input whose value was made of a template, or (NOBODY, why). What it says must be what was sent."""
-    v, why = named(record, lambda one: _header(one, HEADER), run)
+    """(identity, None) of an input whose value was made of a template, or (NO_INPUT, why). What it says must be what was sent."""
+    v, why = named(record, lambda output: _header(output, HEADER), run)
     if why is None and record.value.decode("utf-8", "replace") != template.replace(NAME, name_of(run, v)):
-        return NOBODY, "content is not what was sent"
+        return NO_INPUT, "content is not what was sent"
     return v, why

@@ -12,7 +12,7 @@ from fencepost.workloads.support.polling import note
 
 
 class Content(NamedTuple):
-    """What a record says."""
+    """The content of a record."""
 
     key: bytes
     value: bytes

@@ -37,9 +37,12 @@ def error(call: str, name: str = "_TIMED_OUT", **flags: bool) -> CallError:
 class FakeClient:
     """Delivers at once; calls listed in `script` raise the next of their errors until none is left.
 
-    script: call -> errors; `deliver` makes records come back undelivered. polled: what each poll returns, then nothing.
-    calls: the calls made so far; sent: (partition, value) of each record; offsets: those added to transactions, groups: with
-    which group metadata.
+    script: call -> errors; `deliver` makes records come back undelivered.
+    polled: the records that each poll returns, then none.
+    calls: the calls made so far.
+    sent: (partition, value) of each record.
+    offsets: those added to transactions.
+    groups: the group metadata with which they were added.
     """
 
     version: ClassVar[str] = "fake"

@@ -36,11 +36,11 @@ class Trickle:
         return (*[Writer()] * self.writers, *[Reader()] * self.readers)
 
     def producer_settings(self) -> Mapping[str, Any]:
-        """What the workload stands for; the test's own settings are laid over it. The contract is derived from the sum."""
+        """The settings that the workload stands for; the test's own are laid over them. The contract is derived from the sum."""
         return {"acks": "all", "enable.idempotence": True, "delivery.timeout.ms": round(self.timeout_s * 1000)}
 
     def operations(self, role: Role, partitions: Sequence[str], rng: Random) -> Iterator[PlannedOperation]:
-        """What comes next: pure, endless, decided by `rng` alone."""
+        """Generate the operations: pure, endless, decided by `rng` alone."""
         if role.name != "writer":
             yield from reader_operations()
         while True:

@@ -21,7 +21,7 @@ def test_it_freezes_the_leader_and_thaws_it():
 
 def test_it_behaves_as_required_in_every_story():
     results = list(Kit(FakeCluster(), Hiccup(), seed=7).play())
-    assert [one for one in results if one.ok is not True] == []
+    assert [result for result in results if result.ok is not True] == []
 
 
 def test_options_that_cannot_be_meant_are_refused():

@@ -9,8 +9,8 @@ from fencepost.harness.api import Outcome
 from fencepost.harness.plugins.validation import breaches, flaws
 from fencepost.workloads.testing import FakeClient, error, perform, planned
 
-COMMITS = next(one for one in planned(Transfer(abort_share=0), 1))
-ABORTS = next(one for one in planned(Transfer(abort_share=1), 1))
+COMMITS = next(op for op in planned(Transfer(abort_share=0), 1))
+ABORTS = next(op for op in planned(Transfer(abort_share=1), 1))
 
 
 def test_it_has_the_interface_of_a_workload():
@@ -45,5 +45,5 @@ def test_an_abort_on_purpose_surely_did_not_happen():
     ],
 )
 def test_what_is_known_after_an_error(script, outcome, renew):
-    found, op = perform(Transfer(), COMMITS, FakeClient(script))
-    assert (found, op.renew) == (outcome, renew)
+    actual, op = perform(Transfer(), COMMITS, FakeClient(script))
+    assert (actual, op.renew) == (outcome, renew)

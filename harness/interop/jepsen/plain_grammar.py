@@ -1,4 +1,4 @@
-"""What may stand between the numbers of a plain line (`plain_lines`), in EDN as Clojure prints it and in JSON.
+"""Rules for the text between the numbers of a plain line (`plain_lines`), in EDN as Clojure prints it and in JSON.
 
 An *item* is a number or the end of a line, a *gap* the text between two of them. A rule says to which item a gap leads after
 which other item.
@@ -35,12 +35,19 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Notation:
-    """How a line is written. All but `read` and `poll` are regular expressions.
+    """The notation of a line, in EDN or JSON. All but `read` and `poll` are regular expressions.
 
-    read: a whole line. begin: up to the first key. key: one of an operation (with its name for {}), up to what it stands for.
-    comma: between two of them. word: a type or an f (with its group's name and the words for {}). space: between two elements of
-    a vector. send, poll: the word of a micro-operation. open: up to the first key of a poll's result. value: from such a key to
-    what it stands for. next: from there to the next key.
+    read: the reader of a whole line.
+    begin: up to the first key.
+    key: a key of an operation (with its name for {}), up to its value.
+    comma: between two keys.
+    word: a type or an f (with its group's name and the words for {}).
+    space: between two elements of a vector.
+    send: the word of a send.
+    poll: the word of a poll.
+    open: up to the first key of a poll's result.
+    value: from such a key to its value.
+    next: from there to the next key.
     """
 
     read: Callable[[bytes], Any]
@@ -103,11 +110,11 @@ def key_order(lines: Sequence[bytes], notation: Notation) -> list[str] | None:
         if b"[[" not in line:
             continue
         try:
-            found = notation.read(line)
+            operation = notation.read(line)
         except (ValueError, RecursionError):
             continue
-        if isinstance(found, dict) and set(found) == {"type", "f", "value", *NUMBERS}:
-            order = list(found)
+        if isinstance(operation, dict) and set(operation) == {"type", "f", "value", *NUMBERS}:
+            order = list(operation)
             return order if max(map(order.index, ("type", "f"))) < order.index("value") else None
     return None
 
@@ -119,7 +126,7 @@ def grammar(order: Sequence[str], notation: Notation) -> list[Rule]:
 
 
 def role(key: str) -> int:
-    """What the number of an operation's key is."""
+    """The role of the number of an operation's key."""
     return NUMBER + NUMBERS.index(key)
 
 

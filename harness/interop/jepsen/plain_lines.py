@@ -59,8 +59,12 @@ class PlainLines:
     """The plain lines of a block.
 
     rows: for each line of the block the number of the plain line that it is, -1 for others.
-    type, f: of each plain line, as places in TYPES and FUNCTIONS. roles, numbers: of their items, one line after the other.
-    polls, without_result: how many polls begin in the gap before each item, and how many of them have no result.
+    type: of each plain line, as a place in TYPES.
+    f: of each plain line, as a place in FUNCTIONS.
+    roles: of their items, one line after the other.
+    numbers: of the same items.
+    polls: how many polls begin in the gap before each item.
+    without_result: how many of these polls have no result.
     """
 
     rows: Ints
@@ -111,7 +115,7 @@ def _pieces(text: bytes) -> Iterator[bytes]:
 
 
 def _columns(text: bytes, rules: Sequence[Rule], poll: str) -> tuple[Any, ...]:
-    """Which lines are plain, and of these what `PlainLines` has beside rows. Raises ArrowInvalid."""
+    """The mask of plain lines, and the columns of `PlainLines` beside rows. Raises ArrowInvalid."""
     items = _items(text)
     numbers = _numbers(items)
     which, gaps = _gaps(items, rules, poll)
@@ -128,7 +132,7 @@ def _columns(text: bytes, rules: Sequence[Rule], poll: str) -> tuple[Any, ...]:
 
 
 def _are(roles: Any, some: Sequence[int]) -> Any:
-    """Which items have one of some roles."""
+    """The mask of items with one of some roles."""
     table = np.zeros(ROLES, dtype=np.bool_)
     table[list(some)] = True
     return table[roles]
@@ -139,8 +143,14 @@ def _are(roles: Any, some: Sequence[int]) -> Any:
 # --------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class _Items:
-    """The items of a text in which nothing touches a line break. begins, ends: where they stand. zero_padded: written with
-    more digits than the number needs, so that its text is not that of the number."""
+    """The items of a text in which nothing touches a line break.
+
+    text: the text, with spaces around line breaks.
+    begins: where each item begins.
+    ends: where each item ends.
+    newline: the mask of items that are the end of a line.
+    zero_padded: the mask of items written with more digits than the number needs, so that their text is not that of the number.
+    """
 
     text: bytes
     begins: Ints
@@ -150,7 +160,7 @@ class _Items:
 
     @property
     def gaps(self) -> tuple[Ints, Ints]:
-        """Where the gap before each item begins, and how long it is."""
+        """The beginning of the gap before each item, and its length."""
         begins = np.concatenate([[0], self.ends[:-1]])
         return begins, self.begins - begins
 
@@ -182,8 +192,12 @@ def _numbers(items: _Items) -> Ints:
 class _Gaps:
     """Different gaps; 0 stands for all that are not known.
 
-    after: for each of them and for each role of the item before it the role of the item behind it. single: that role if there is
-    one only. polls, without_result: as in `PlainLines`. type, f: what it says of the line, -1 for nothing.
+    after: for each of them and for each role of the item before it the role of the item behind it.
+    single: that role if there is only one.
+    polls: as in `PlainLines`.
+    without_result: as in `PlainLines`.
+    type: the type that it gives the line, -1 for none.
+    f: the f that it gives the line, -1 for none.
     """
 
     def __init__(self, texts: Sequence[bytes], rules: Sequence[Rule], poll: str) -> None:
@@ -196,9 +210,9 @@ class _Gaps:
                 self._learn(number, rule, rule.pattern.fullmatch(text))
         self.single = np.array([_only({*row.tolist()} - {WRONG}) for row in self.after], dtype=np.uint8)
 
-    def _learn(self, number: int, rule: Rule, found: re.Match[bytes] | None) -> None:
-        if found is not None:
-            groups = {name: text.decode() for name, text in found.groupdict().items() if text is not None}
+    def _learn(self, number: int, rule: Rule, match: re.Match[bytes] | None) -> None:
+        if match is not None:
+            groups = {name: text.decode() for name, text in match.groupdict().items() if text is not None}
             key = SEND_KEY if "send" in groups else POLL_KEY
             self.after[number, rule.before] = key if rule.after is None else rule.after
             for column, name, known in ((self.type, "type", TYPES), (self.f, "f", FUNCTIONS)):
@@ -210,7 +224,7 @@ def _only(roles: set[int]) -> int:
 
 
 def _gaps(items: _Items, rules: Sequence[Rule], poll: str) -> tuple[Any, _Gaps]:
-    """Which gap stands before each item."""
+    """The number of the gap before each item (0: unknown), and the gaps."""
     begins, lengths = items.gaps
     words = _words(items.text, begins, lengths)
     hashes = lengths.astype(np.uint64)
@@ -245,7 +259,7 @@ def _words(text: bytes, begins: Ints, lengths: Ints) -> list[tuple[Any, Any]]:
 
 
 def _like(known: Ints, hashes: Any) -> Any:
-    """Which of the known gaps, from 1, has the hash of each, or perhaps has it: their texts must be compared. 0 for none."""
+    """The known gap, from 1, with the hash of each, or perhaps with it: their texts must be compared. 0 for none."""
     for odd in _ODD:
         slots = (hashes[known] * odd) >> np.uint64(48)
         if len(np.unique(slots)) == len(known):
@@ -256,7 +270,7 @@ def _like(known: Ints, hashes: Any) -> Any:
 
 
 def _roles(which: Any, gaps: _Gaps, newline: Any) -> tuple[Any, Any]:
-    """What each item is, and whether it is what its gap leads to."""
+    """The role of each item, and the mask of items with a role to which their gap leads."""
     roles = gaps.single[which]
     roles[newline] = LINE
     either = np.flatnonzero(roles == EITHER)
@@ -271,7 +285,9 @@ def _roles(which: Any, gaps: _Gaps, newline: Any) -> tuple[Any, Any]:
 class Operations:
     """Operations whose invocation and completion are plain lines, as `rows.OperationRows` would have them.
 
-    invoked, completed: the numbers of their lines. at: the places of the invocations in the history.
+    invoked: the numbers of the lines of their invocations.
+    completed: the numbers of the lines of their completions.
+    at: the places of the invocations in the history.
     """
 
     def __init__(self, lines: PlainLines, invoked: Ints, completed: Ints, at: Ints) -> None:
@@ -279,13 +295,13 @@ class Operations:
         self._type, self._end = lines.type[completed], lines.number("time")[completed]
         lengths = np.diff(lines.stops, prepend=0)[completed]
         items = np.repeat(lines.stops[completed] - np.cumsum(lengths), lengths) + np.arange(lengths.sum())
-        self._roles, self._numbers, self._polls, self._untold = (
+        self._roles, self._numbers, self._polls, self._without_result = (
             column[items] for column in (lines.roles, lines.numbers, lines.polls, lines.without_result)
         )
         self._owner = np.repeat(np.arange(len(invoked)), lengths)
 
     def _per_operation(self, *roles: int) -> Ints:
-        """How many items of these roles each operation has."""
+        """The number of items of these roles in each operation."""
         return np.bincount(self._owner[_are(self._roles, roles)], minlength=len(self._invoked))
 
     @cached_property
@@ -345,9 +361,9 @@ class Operations:
         return pa.table(columns, schema=MOPS)
 
     def _details(self) -> list[str | None]:
-        """What is worth knowing of polls, as in `operation_rows`: keys in several polls, polls without result."""
+        """The details of polls, as in `operation_rows`: keys in several polls, polls without result."""
         details: list[str | None] = [None] * len(self._invoked)
-        unheard = (self._type != FAIL) & (np.bincount(self._owner, self._untold, len(self._invoked)) > 0)
+        unheard = (self._type != FAIL) & (np.bincount(self._owner, self._without_result, len(self._invoked)) > 0)
         parted = self._parted()
         for operation in {*parted, *np.flatnonzero(unheard).tolist()}:
             detail: dict[str, Any] = {"parted": parted[operation]} if operation in parted else {}

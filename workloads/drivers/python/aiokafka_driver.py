@@ -52,11 +52,11 @@ class AiokafkaDriver(PythonClientDriver):
         return {"FATAL_ERROR": "fatal", "ABORTABLE_ERROR": "abortable"}.get(name, "")
 
     def check(self, request: Request) -> Results:
-        found = []
+        problems = []
         for side, client in (("producer", AIOKafkaProducer), ("consumer", AIOKafkaConsumer)):
             settings = {name: value for name, value in (request.get(side) or {}).items() if name not in NO_LIMIT}
-            found += refused(side, settings, _defaults(client))
-        return {"refused": found}
+            problems += refused(side, settings, _defaults(client))
+        return {"refused": problems}
 
     def open(self, request: Request) -> Results:
         self.close(request)
@@ -122,8 +122,8 @@ class AiokafkaDriver(PythonClientDriver):
 
     def committed(self, request: Request) -> Results:
         consumer, limit_s = self._reader(), seconds(request)
-        found = {name: self._soon(consumer.committed, _partition(name), limit_s=limit_s) for name in request["partitions"]}
-        return {"offsets": found}
+        offsets = {name: self._soon(consumer.committed, _partition(name), limit_s=limit_s) for name in request["partitions"]}
+        return {"offsets": offsets}
 
     def group(self, request: Request) -> Results:
         """aiokafka adds offsets for a group, whoever the member is."""
@@ -179,8 +179,8 @@ class AiokafkaDriver(PythonClientDriver):
         return self._consumer
 
     async def _poll(self, consumer: Any, timeout_ms: int, limit: int) -> dict[str, Any]:
-        found = await consumer.getmany(timeout_ms=timeout_ms, max_records=limit)
-        records = [record_of(record) for partition in found.values() for record in partition]
+        batches = await consumer.getmany(timeout_ms=timeout_ms, max_records=limit)
+        records = [record_of(record) for partition in batches.values() for record in partition]
         return {"records": records, "ends": _ends(consumer)}
 
     def _soon(self, function: Any, *values: Any, limit_s: float = LOCAL_S) -> Any:

@@ -1,4 +1,4 @@
-"""What every driver in Python needs: frames, requests, answers and events on standard input and output.
+"""The base of every driver in Python: frames, requests, answers and events on standard input and output.
 
 A driver is a `Driver` with a method for each call that its library offers; `serve` is its main loop. The method gets the
 request, an object as docs/client-drivers.md describes it, and returns the results (None for none) or raises `Failure`. Only
@@ -30,7 +30,9 @@ Results = Optional[Dict[str, Any]]
 class Failure(Exception):
     """A call that failed: the client's own name, number and text of the error.
 
-    fatal: the client cannot be used any more; retriable: the call may be made again; abortable: the transaction must be aborted.
+    fatal: the client cannot be used any more.
+    retriable: the call may be made again.
+    abortable: the transaction must be aborted.
     """
 
     def __init__(
@@ -134,7 +136,7 @@ def text_of(data: bytes | None) -> str | None:
 
 
 def bytes_of(text: str | None) -> bytes | None:
-    """What `text_of` made of bytes."""
+    """The bytes of which `text_of` made a text."""
     return None if text is None else b64decode(text)
 
 

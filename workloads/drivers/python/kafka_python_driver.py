@@ -54,8 +54,8 @@ class KafkaPythonDriver(PythonClientDriver):
 
     def check(self, request: Request) -> Results:
         producer, consumer = request.get("producer") or {}, request.get("consumer") or {}
-        found = refused("producer", producer, KafkaProducer.DEFAULT_CONFIG)
-        return {"refused": found + refused("consumer", consumer, KafkaConsumer.DEFAULT_CONFIG)}
+        problems = refused("producer", producer, KafkaProducer.DEFAULT_CONFIG)
+        return {"refused": problems + refused("consumer", consumer, KafkaConsumer.DEFAULT_CONFIG)}
 
     def open(self, request: Request) -> Results:
         self.close(request)
@@ -132,8 +132,8 @@ class KafkaPythonDriver(PythonClientDriver):
     def committed(self, request: Request) -> Results:
         consumer, timeout_ms = self._reader(), request["timeout_ms"]
         with self.failures():
-            found = {name: consumer.committed(_partition(name), timeout_ms=timeout_ms) for name in request["partitions"]}
-        return {"offsets": found}
+            offsets = {name: consumer.committed(_partition(name), timeout_ms=timeout_ms) for name in request["partitions"]}
+        return {"offsets": offsets}
 
     def group(self, request: Request) -> Results:
         consumer = self._reader()
@@ -146,8 +146,8 @@ class KafkaPythonDriver(PythonClientDriver):
     def poll(self, request: Request) -> Results:
         consumer = self._reader()
         with self.failures():
-            found = consumer.poll(timeout_ms=request["timeout_ms"], max_records=request["limit"])
-        records = [record_of(record) for partition in found.values() for record in partition]
+            batches = consumer.poll(timeout_ms=request["timeout_ms"], max_records=request["limit"])
+        records = [record_of(record) for partition in batches.values() for record in partition]
         return {"records": records, "ends": {} if records else self._ends()}
 
     def leave(self, request: Request) -> Results:

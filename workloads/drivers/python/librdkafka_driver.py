@@ -193,11 +193,11 @@ class LibrdkafkaDriver(Driver):
             raise failed
         first = library.consumer_poll(consumer, request["timeout_ms"])
         messages = [first, *self._more(request["limit"] - 1)] if first else []
-        found: dict[str, Any] = {"records": [], "ends": {}}
+        results: dict[str, Any] = {"records": [], "ends": {}}
         for message in messages:
-            self._take(message, found)
+            self._take(message, results)
             library.message_destroy(message)
-        return found
+        return results
 
     def leave(self, request: Request) -> Results:
         if self._producer is not None:
@@ -244,7 +244,7 @@ class LibrdkafkaDriver(Driver):
         return conf, refused
 
     def _refused(self, kind: int, settings: dict[str, Any]) -> list[tuple[str, str]]:
-        """What librdkafka refuses of the settings, then of all of them together. Without brokers nobody is contacted."""
+        """The refusals of single settings by librdkafka, else of all of them together. Without brokers no connection is made."""
         beside = {"log_level": 0}
         if kind == CONSUMER:
             beside["group.id"] = "fencepost-check"
@@ -287,22 +287,22 @@ class LibrdkafkaDriver(Driver):
         """The messages that have been fetched already."""
         if limit < 1:
             return []
-        found = (ctypes.POINTER(Message) * limit)()
-        count = self._library.consume_batch_queue(self._consumer_queue, 0, found, limit)
+        batch = (ctypes.POINTER(Message) * limit)()
+        count = self._library.consume_batch_queue(self._consumer_queue, 0, batch, limit)
         if count < 0:  # raised by the next poll: what this one already got must not be lost
             self._failed = self._failure(self._library.last_error())
-        return [found[index] for index in range(count)]
+        return [batch[index] for index in range(count)]
 
-    def _take(self, message: Any, found: dict[str, Any]) -> None:
+    def _take(self, message: Any, results: dict[str, Any]) -> None:
         """A message is a record, the end of its partition, or an error."""
         content = message.contents
         if content.error == PARTITION_EOF:
-            found["ends"][f"{self._topic(content)}-{content.partition}"] = content.offset
+            results["ends"][f"{self._topic(content)}-{content.partition}"] = content.offset
         elif content.error == FATAL:
             number, text = self._library.fatal(self._consumer)
             self._failed = self._failure(number, text, fatal=True)
         elif not content.error:  # librdkafka reports others and recovers by itself; what is lost by it, the checker sees
-            found["records"].append(self._record(message, content))
+            results["records"].append(self._record(message, content))
 
     def _record(self, message: Any, content: Any) -> list[Any]:
         kind = ctypes.c_int()
@@ -321,7 +321,7 @@ class LibrdkafkaDriver(Driver):
         return self._library.topic_name(content.topic).decode()
 
     def _offsets(self, request: Request, call: Any) -> dict[str, int | None]:
-        """What a call writes into a list of partitions; a negative offset stands for none."""
+        """The offsets that a call writes into a list of partitions; a negative one stands for none."""
         places = self._library.places((*topic_and_number(name), 0) for name in request["partitions"])
         try:
             self._check_number(call(places))

@@ -1,4 +1,4 @@
-"""What the drivers of kafka-python and aiokafka have in common: calls that are limited in time, the fates of records, errors."""
+"""The common part of the drivers of kafka-python and aiokafka: calls that are limited in time, the fates of records, errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class PythonClientDriver(Driver):
         raise NotImplementedError
 
     def fate(self, future: Any) -> Any:
-        """What became of a record: None while nothing is known, else its metadata or an exception."""
+        """The result of sending a record: None while nothing is known, else its metadata or an exception."""
         raise NotImplementedError
 
     def state(self) -> str:

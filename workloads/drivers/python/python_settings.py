@@ -38,11 +38,11 @@ def arguments(settings: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[
 
 
 def refused(side: str, settings: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[list[str]]:
-    """What a client cannot be given: lists of the side, the key and a sentence."""
-    found = [[side, name, text] for name, value in settings.items() if (text := _refusal(name, value, defaults))]
-    if not found and (text := _together(settings)):
-        found.append([side, "", text])
-    return found
+    """The settings that a client cannot be given: lists of the side, the key and a sentence."""
+    problems = [[side, name, text] for name, value in settings.items() if (text := _refusal(name, value, defaults))]
+    if not problems and (text := _together(settings)):
+        problems.append([side, "", text])
+    return problems
 
 
 def _refusal(name: str, value: Any, defaults: Mapping[str, Any]) -> str:
