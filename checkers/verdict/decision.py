@@ -8,7 +8,7 @@ from typing import Any
 
 from fencepost.checkers.contract.attribution import Attribution
 from fencepost.checkers.contract.needs import UNDECLARED, Needs
-from fencepost.checkers.contract.promises import LIVE
+from fencepost.checkers.contract.promises import LIVE, PROCESSED_ONCE, PROGRAM
 from fencepost.checkers.contract.rules import ALLOWED, INAPPLICABLE, Rule
 from fencepost.checkers.model.findings import Finding
 from fencepost.harness.api.evidence import Gap
@@ -16,6 +16,7 @@ from fencepost.harness.api.values import Property, Verdict
 from fencepost.harness.api.words import and_more, plural
 
 NAMED = 4  # properties that a reason names
+RARE, SURE = 1 / 1000, 0.95  # the error whose chance to show is told, and the chance above which nothing is told
 UNSEEN = "returned to nobody, and without a final read nobody knows what is lost and what is late"
 
 
@@ -68,8 +69,22 @@ def judge_property(
     if error:
         verdict, reason = Property.UNKNOWN, error
     else:
-        verdict, reason = (Property.HELD, "") if compared else (Property.NOT_EXERCISED, lacking)
+        held = Property.HELD, sensitivity(str(described.get("promise", "")), compared)
+        verdict, reason = held if compared else (Property.NOT_EXERCISED, lacking)
     return JudgedProperty(name, rule, verdict, compared, reason, **described)
+
+
+def sensitivity(promise: str, compared: int) -> str:
+    """The chance that a rare error of a program or a pipeline would have been seen, in words; empty where it is large.
+
+    Model: each thing that was compared is wrong with probability `RARE`, independent of the others, so that none of n shows an
+    error with probability (1 - RARE)^n. Errors that only a fault brings about need faults, whatever was compared.
+    """
+    seen = 1 - (1 - RARE) ** compared
+    if promise not in (PROCESSED_ONCE, PROGRAM) or seen >= SURE:
+        return ""
+    odds = f"an error of 1 in {1 / RARE:,.0f} would have been seen with {seen:.0%} probability"
+    return f"{odds} (were each of the {compared:,} that were compared wrong with that chance, independent of the others)"
 
 
 def decide(judged: Iterable[JudgedProperty], unread: Sequence[str] = (), unseen: int = 0) -> tuple[Verdict, str]:

@@ -8,13 +8,16 @@ from support.histories import History, answer, finding, violated, write_faults, 
 from support.installed import rule_of
 
 from fencepost.checkers.api import partition_check, run_check
+from fencepost.checkers.contract.promises import LIVE, PROCESSED_ONCE, PROGRAM
 from fencepost.checkers.contract.reading import settings
-from fencepost.checkers.contract.rules import full_contract
+from fencepost.checkers.contract.rules import FORBIDDEN, Rule, full_contract
 from fencepost.checkers.engine.registry import installed_checks
 from fencepost.checkers.model.lawful_history import CONTRACT, write_lawful
 from fencepost.checkers.model.results import CheckResult
+from fencepost.checkers.verdict.decision import judge_property
 from fencepost.checkers.verdict.judge import judge
 from fencepost.harness.api.errors import HistoryError
+from fencepost.harness.api.values import Property
 from fencepost.harness.history.run_directory import open_run
 
 SECOND = 1_000_000_000
@@ -277,3 +280,17 @@ def test_a_transaction_without_a_word_of_its_intent_is_neither_committed_nor_abo
     read.txn(0, {"t-0": [5]}, intent=intent, decided=None)
     read.final({"t-0": [5]})
     assert violated(judged(read, topics={"t": {"partitions": 1}})) == (["aborted-read"] if intent == "abort" else [])
+
+
+@pytest.mark.parametrize(
+    ("promise", "compared", "words"),
+    [
+        (PROCESSED_ONCE, 506, "an error of 1 in 1,000 would have been seen with 40% probability"),
+        (PROGRAM, 1, "an error of 1 in 1,000 would have been seen with 0% probability"),
+        (PROCESSED_ONCE, 3000, ""),
+        (LIVE, 506, ""),
+    ],
+)
+def test_what_held_of_a_program_says_how_rare_an_error_would_have_shown(promise, compared, words):
+    held = judge_property("unprocessed", Rule(FORBIDDEN, "why"), compared, [], promise=promise)
+    assert (held.verdict, held.reason.partition(" (")[0]) == (Property.HELD, words)
