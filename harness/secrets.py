@@ -13,6 +13,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -109,7 +110,13 @@ def guard() -> None:
 
 
 def sweep(directory: Path, say: Callable[[str], None]) -> None:
-    """Take secrets out of the files below `directory`: libraries write into logs without asking us. `say` hears of each."""
+    """Take secrets out of the files below `directory`: libraries write into logs without asking us. `say` hears of each.
+
+    What this process has printed and not written yet is written first, for one of these files may be its standard output.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # closed, or nobody reads
+            stream.flush()
     for path in sorted(directory.rglob("*")) if _known else ():
         written = path.read_bytes() if path.is_file() else b""
         clean = written

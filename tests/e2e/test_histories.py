@@ -139,4 +139,4 @@ def test_the_checks_can_fail_and_selfcheck_proves_it(here, monkeypatch):
     elsewhere = {damage.name for damage in DAMAGES if damage.plant.__module__.endswith(".pipeline_damages")}
     planted = [row for row in rows if not set(row["expected"]) <= idle and row["damage"] not in elsewhere]
     assert [(row["damage"], row["note"]) for row in planted if row["ok"] is not True] == []
-    assert {check.name for check in installed_checks()[0]} - idle <= {name for row in rows for name in row["found"]}
+    assert {check.name for check in installed_checks()[0]} - idle <= {name for row in rows for name in row["anomalies"]}

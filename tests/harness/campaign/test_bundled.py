@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
 import pytest
+from support.build_tools import path_with_build_tools
 
 from fencepost.harness.api import CampaignError
 from fencepost.harness.campaign import campaign
@@ -15,7 +17,8 @@ from fencepost.harness.system.package_files import CAMPAIGNS, campaigns, example
 
 
 @pytest.fixture(autouse=True)
-def elsewhere(tmp_path, monkeypatch):
+def elsewhere(tmp_path, tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("PATH", path_with_build_tools(tmp_path_factory.mktemp("tools"), os.environ["PATH"]))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -33,6 +33,7 @@ def test_no_secret_is_in_an_event_or_a_log(tmp_path, monkeypatch):
     """In the event that goes to the terminal and to --json, in what is printed, in a traceback, in a library's log."""
     monkeypatch.setenv("KAFKA_PASSWORD", "hunter2hunter2")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)  # as on most machines: prints wait in a buffer
     (tmp_path / "talks.py").write_text(TALKS)
     (tmp_path / "logs").mkdir()
     cluster, workload = {"kind": "talks:Talks", "options": {}}, {"kind": "transactions", "options": {}}
