@@ -142,11 +142,13 @@ class Check(Generic[Where]):
     consequences: tuple[str, ...] = ()
     attribution: Attribution = Attribution.RECORDS
 
-    def __call__(self, where: Where) -> CheckResult:
+    def __call__(self, where: Where, options: Any = None) -> CheckResult:
+        """Ask the check. options: instead of `given`, for tests; of a check that has options."""
         if self.options is None:
             return self.function(where)
+        chosen = self.given if options is None else options
         with_options: Callable[..., CheckResult] = self.function
-        return with_options(where, self.options() if self.given is None else self.given)
+        return with_options(where, self.options() if chosen is None else chosen)
 
     @cached_property
     def definition(self) -> str:

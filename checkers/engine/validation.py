@@ -48,10 +48,14 @@ def breaches(check: Any) -> list[str]:
     for step, shape in STEPS.items():
         if getattr(check, step) is not None:
             problems += _callable(check.name, step, getattr(check, step), shape)
-    if not all(isinstance(damage, PlantedDamage) and check.name in damage.expects for damage in check.damages):
-        problems.append(
-            f"{check.name}: damages must be PlantedDamage (`checkers.model.planted`), each of which expects {check.name}"
-        )
+    if not all(isinstance(damage, PlantedDamage) for damage in check.damages):
+        problems.append(f"{check.name}: damages must be PlantedDamage (fencepost.checkers.api)")
+    else:
+        problems += [
+            f'{check.name}: damage "{damage.name}" must expect {check.name}, not {", ".join(damage.expects) or "nothing"}'
+            for damage in check.damages
+            if check.name not in damage.expects
+        ]
     problems += _declared(check)
     if check.gather is not None and check.scope != "run":
         problems.append(f"{check.name}: gather belongs to run checks; a partition check sees its partition already")
@@ -62,8 +66,11 @@ def _declared(check: Check[Any]) -> Iterator[str]:
     """Faults of the rules, the evidence and the promise that a check declares."""
     if not isinstance(check.promise, str):
         yield f"{check.name}: promise must be a text: the promise that the anomaly breaks, in words"
-    if not isinstance(check.evidence, Needs) or not all(isinstance(kind, Evidence) for kind in _kinds(check.evidence)):
-        yield f"{check.name}: evidence must be Needs({{Evidence.SENDS, ...}}, ...)"
+    if not isinstance(check.evidence, Needs):
+        yield f"{check.name}: evidence must be Needs({{Evidence.SENDS, ...}}, ...), not {check.evidence!r}"
+    elif odd := [kind for kind in _kinds(check.evidence) if not isinstance(kind, Evidence)]:
+        kinds = ", ".join(str(kind) for kind in Evidence)
+        yield f"{check.name}: evidence {odd[0]!r} is no kind of evidence; there are {kinds}"
     if not isinstance(check.rules, tuple) or not all(isinstance(rule, Rule) for rule in check.rules):
         yield f"{check.name}: rules must be a tuple of Rule(FORBIDDEN, why, conditions)"
         return
@@ -73,7 +80,8 @@ def _declared(check: Check[Any]) -> Iterator[str]:
 
 
 def _kinds(needs: Needs) -> list[Any]:
-    return [*needs.absence, *needs.presence]
+    """All kinds that are given; a text that stands for a collection as a whole."""
+    return [kind for given in (needs.absence, needs.presence) for kind in ([given + ""] if isinstance(given, str) else given)]
 
 
 def _of_rule(rule: Rule, check: Check[Any]) -> Iterator[str]:

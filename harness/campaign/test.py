@@ -293,7 +293,7 @@ class _Rules:
             self.wrong((*keys, key) if key else keys, text)
         flaws = [] if wrong else validation.flaws(group, made)
         for text in flaws:
-            self.wrong(keys, text)
+            self.wrong(keys if choice.options else (*keys, "kind"), text)
         return None if flaws else made
 
     def images(self) -> None:

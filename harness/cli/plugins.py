@@ -71,9 +71,13 @@ def _print_rules(anomaly: str | None, as_json: bool) -> None:
     """The rules of all anomalies, or of one by its name."""
     from fencepost.harness.plugins import services
     from fencepost.harness.plugins.registry import load, unknown
+    from fencepost.harness.plugins.validation import breaches
     from fencepost.harness.report.rules_page import page
 
-    rows = services.judge().rules([load("checker", anomaly)] if anomaly and ":" in anomaly else None)
+    own = [load("checker", anomaly)] if anomaly and ":" in anomaly else None
+    if wrong := [text for check in own or () for text in breaches("checker", check)]:
+        raise CampaignError(wrong)
+    rows = services.judge().rules(own)
     chosen = [row for row in rows if anomaly in (None, row.anomaly) or ":" in (anomaly or "")]
     if not chosen:
         raise CampaignError([unknown("anomaly", anomaly or "", (row.anomaly for row in rows))])
@@ -84,15 +88,20 @@ def _print_rules(anomaly: str | None, as_json: bool) -> None:
 
 
 def _description(group: str, name: str, plug_in: Any) -> dict[str, Any]:
-    from fencepost.harness.plugins.registry import options
-    from fencepost.harness.plugins.validation import breaches
+    from fencepost.harness.plugins.registry import attempt, options
+    from fencepost.harness.plugins.validation import breaches, flaws
+
+    wrong = breaches(group, plug_in)
+    if group == "workload" and not wrong:
+        by_default, _ = attempt(plug_in, {})  # None where an option has no default: then only a campaign can ask it
+        wrong = [] if by_default is None else flaws(group, by_default)
 
     return {
         "group": group,
         "name": name,
         "doc": _description_of(plug_in),
         "options": [vars(option) for option in options(getattr(plug_in, "options", None) if group == "checker" else plug_in)],
-        "breaches": breaches(group, plug_in),
+        "breaches": wrong,
     }
 
 

@@ -262,11 +262,13 @@ def _import_from(path: str) -> Any:
     """The object behind `module:Name`, from what is importable already."""
     module, _, name = path.partition(":")
     try:
-        return getattr(_module(module), name)
-    except AttributeError as error:
-        raise CampaignError([f'"{path}" cannot be loaded: module {module} has no {name}']) from error
+        loaded = _module(module)
     except (Exception, SystemExit) as error:  # a plug-in's module may raise anything while it is imported
         raise CampaignError([f'"{path}" cannot be loaded: {type(error).__name__}: {error}{former_name_hint(error)}']) from error
+    try:
+        return getattr(loaded, name)
+    except AttributeError as error:
+        raise CampaignError([f'"{path}" cannot be loaded: module {module} has no {name}']) from error
 
 
 def _module(name: str) -> Any:

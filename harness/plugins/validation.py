@@ -22,6 +22,7 @@ from fencepost.harness.api import (
     ClusterProvider,
     Conductor,
     ConnectInstance,
+    Isolation,
     Member,
     PlannedOperation,
     ProgramInstance,
@@ -165,8 +166,19 @@ def _wrong_roles(name: str, roles: Any) -> Iterator[str]:
     odd = {type(role).__name__ for role in roles if type(role) not in ROLES}
     kinds = ", ".join(kind.__name__ for kind in ROLES)
     yield from (f"{name}.roles(): {kind} is no kind of role; there are {kinds} (final readers are added)" for kind in odd)
+    yield from dict.fromkeys(f"{name}.roles(): {text}" for role in roles for text in _wrong_fields(role))
     if not any(role.name == "writer" or role.connect for role in roles):
         yield f"{name}.roles(): at least one role must be a writer, or a worker of Connect"
+
+
+def _wrong_fields(role: Role) -> Iterator[str]:
+    """Fields of a role whose values are of another type than their defaults."""
+    for name, given in vars(role).items():
+        default = getattr(Role, name, None)
+        kind = type(default)
+        if default is not None and type(given) is not kind:
+            allowed = ", ".join(map(str, Isolation)) if kind is Isolation else f"of type {kind.__name__}"
+            yield f"{type(role).__name__}.{name} must be {allowed}, not {given!r}"
 
 
 def _wrong_settings(name: str, settings: Any) -> Iterator[str]:

@@ -13,6 +13,7 @@ from fencepost.harness.api.plans import Test
 from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.history.run_directory import open_run
 from fencepost.harness.plugins.registry import unknown
+from fencepost.harness.system import liveness
 
 RESULTS_VARIABLE = "FENCEPOST_RESULTS"
 LONGEST_NAME = 100  # of a directory
@@ -91,17 +92,24 @@ def is_run(directory: Path) -> bool:
 
 
 def find(root: Path, text: str) -> Run:
-    """The run that `text` means: a path, a run id, the only run whose id begins so, or `latest`.
+    """The run that `text` means: a path, a run id, the only run whose id begins so, or `latest`, of those that have ended.
 
-    Raises CampaignError: no such run, several, or one whose plan is missing or cannot be read.
+    Raises CampaignError: no such run, several, one whose plan is missing or cannot be read, or one that is still performed.
     """
+    run = _found(root, text)
+    if _is_performed(run):
+        raise CampaignError([f'run "{run.id}" is still being performed: wait for its end, or name another run'])
+    return run
+
+
+def _found(root: Path, text: str) -> Run:
     if is_run(Path(text)):
         run = open_run(Path(text))
         run.demand_plan()
         return run
     runs = list_runs(root)
     if text == "latest" and runs:
-        return runs[-1]
+        return next((run for run in reversed(runs) if not _is_performed(run)), runs[-1])
     matches = [run for run in runs if run.id == text] or [run for run in runs if _begins(run, text)]
     if len(matches) == 1:
         return matches[0]
@@ -113,6 +121,11 @@ def find(root: Path, text: str) -> Run:
     if not runs:
         raise CampaignError([f'no run "{text}": there are no runs below {root}'])
     raise CampaignError([unknown("run", text, [run.id for run in runs[-20:]]) + f" (the latest below {root})"])
+
+
+def _is_performed(run: Run) -> bool:
+    """Return whether a process performs this run still: it is in use, and its history has not been concluded."""
+    return not run.path(RunFile.MANIFEST).exists() and bool(liveness.lock_reference(run.directory))
 
 
 def _begins(run: Run, text: str) -> bool:

@@ -9,13 +9,20 @@ import pytest
 from support.histories import History, answer, violated, write_history
 from support.judging import judge_here
 
-from fencepost.checkers.api import ALLOWED, FORBIDDEN, Evidence, Needs, Rule, partition_check, read_rows
+from fencepost.checkers.api import ALLOWED, FORBIDDEN, Evidence, Needs, PlantedDamage, Rule, partition_check, read_rows
 from fencepost.checkers.engine.registry import Broken, installed_checks
 from fencepost.checkers.engine.validation import breaches
 from fencepost.checkers.model.lawful_history import CONTRACT
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.verdict.judge import judge
 from fencepost.harness.history.run_directory import open_run
+
+KINDS = ", ".join(f"Evidence.{kind.name}" for kind in Evidence)
+
+
+def elsewhere(*expects):
+    """A damage that expects these anomalies."""
+    return PlantedDamage("elsewhere", lambda rows, rng: None, expects)
 
 
 @partition_check("empty-offset", needs="nothing was read")
@@ -129,8 +136,10 @@ def test_rules_evidence_and_promise_of_a_plug_in_are_sound():
         ({"rules": (Rule(ALLOWED, "why", unless="luck"),)}, 'rule 1: unless="luck" is none of reads, final reads, deletions'),
         ({"rules": (Rule(ALLOWED, "why", unless="reads"),)}, 'rule 1: unless="reads" asks shown_by, which the check lacks'),
         ({"rules": [Rule(ALLOWED, "why")]}, "rules must be a tuple of Rule(FORBIDDEN, why, conditions)"),
-        ({"evidence": {Evidence.SENDS}}, "evidence must be Needs({Evidence.SENDS, ...}, ...)"),
-        ({"evidence": Needs({"sends"})}, "evidence must be Needs({Evidence.SENDS, ...}, ...)"),
+        ({"evidence": {Evidence.SENDS}}, f"evidence must be Needs({{Evidence.SENDS, ...}}, ...), not { ({Evidence.SENDS})!r}"),
+        ({"evidence": Needs({"poll"})}, f"evidence 'poll' is no kind of evidence; there are {KINDS}"),
+        ({"evidence": Needs(Evidence.POLLS)}, f"evidence 'polls' is no kind of evidence; there are {KINDS}"),
+        ({"damages": (elsewhere("lost-write"),)}, 'damage "elsewhere" must expect odd, not lost-write'),
         ({"promise": None}, "promise must be a text: the promise that the anomaly breaks, in words"),
     ],
 )

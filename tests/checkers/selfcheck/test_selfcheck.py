@@ -76,7 +76,7 @@ def test_a_check_may_bring_the_damage_that_it_must_find(lawful):
     _, row = selfcheck(open_run(lawful), no_session, checks=[check])
     assert (row.damage, row.ok, row.anomalies) == ("raise", True, ("beyond",))
     (breach,) = breaches(partition_check("beyond", damages=("raise",))(beyond))
-    assert breach.startswith("beyond: damages must be PlantedDamage")
+    assert breach == "beyond: damages must be PlantedDamage (fencepost.checkers.api)"
 
 
 def test_a_check_that_finds_nothing_is_reported_as_having_missed_the_damage(lawful):

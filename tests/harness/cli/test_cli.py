@@ -277,6 +277,17 @@ def test_report_prints_the_path_of_the_page(fencepost, monkeypatch):
     assert out.strip().endswith("report.html")
 
 
+ODD_CHECK = """from fencepost.checkers.api import ALLOWED, CheckResult, Rule, partition_check
+
+
+def odd(log):
+    \"\"\"A record at an odd offset.\"\"\"
+    return CheckResult(0)
+
+
+"""
+
+
 def test_the_rules_of_anomalies_are_printed_all_or_one(fencepost):
     code, out, _ = fencepost("plugins", "--rules")
     assert (code, "### lost-write" in out, "### duplicate" in out) == (0, True, True)
@@ -286,6 +297,11 @@ def test_the_rules_of_anomalies_are_printed_all_or_one(fencepost):
     assert [row["anomaly"] for row in json.loads(out)] == ["duplicate"]
     Path("my_checks.py").write_text("from fencepost.checkers.anomalies.losses import lost_write as mine\n")
     assert "### lost-write" in fencepost("plugins", "my_checks:mine", "--rules")[1]
+    Path("odd_checks.py").write_text(
+        f"{ODD_CHECK}odd = partition_check('odd', rules=(Rule(ALLOWED, 'why', {{'ack': '0'}}),))(odd)\n"
+    )
+    code, _, err = fencepost("plugins", "odd_checks:odd", "--rules")
+    assert (code, 'odd: rule 1: a contract has no key "ack"; did you mean "acks"?' in err) == (254, True)
     code, _, err = fencepost("plugins", "duplicates", "--rules")
     assert (code, 'unknown anomaly "duplicates"; did you mean "duplicate"?' in err) == (254, True)
 
@@ -322,6 +338,15 @@ def test_plugins_shows_what_an_author_of_campaigns_needs_and_no_internals(fencep
 def test_plugins_finds_a_class_in_the_current_directory(fencepost):
     Path("my_faults.py").write_text('class Stutter:\n    """Freezes shortly, again and again."""\n')
     assert "Freezes shortly" in fencepost("plugins", "my_faults:Stutter")[1]
+
+
+def test_plugins_asks_a_workload_for_its_topics_roles_and_operations(fencepost):
+    Path("my_workloads.py").write_text(
+        "from fencepost.workloads.idempotent import Idempotent\nfrom fencepost.harness.api import Writer\n\n\n"
+        "class Odd(Idempotent):\n    def roles(self):\n        return (Writer(transactional='yes'),)\n"
+    )
+    code, out, _ = fencepost("plugins", "my_workloads:Odd")
+    assert (code, "Odd.roles(): Writer.transactional must be of type bool, not 'yes'" in out) == (254, True)
 
 
 def test_plugins_with_an_unknown_name_exits_with_254(fencepost):

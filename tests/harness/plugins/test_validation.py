@@ -84,6 +84,11 @@ def endless(*planned):
         ({"roles": [Writer()]}, "roles() must return a tuple of roles"),
         ({"roles": (Reader(),)}, "at least one role must be a writer"),
         ({"roles": (Writer(), Scribe())}, "Scribe is no kind of role; there are Writer, Member, Reader"),
+        (
+            {"roles": (Writer(), Reader(isolation="read_comitted"))},
+            "Reader.isolation must be Isolation.COMMITTED, Isolation.UNCOMMITTED, not 'read_comitted'",
+        ),
+        ({"roles": (Writer(transactional="yes"),)}, "Writer.transactional must be of type bool, not 'yes'"),
         ({"producer_settings": None}, "producer_settings() must return a mapping"),
         ({"operations": [SEND] * 100}, "must be a generator (yield one PlannedOperation after the other), but returned list"),
         ({"operations": lambda *_: iter([SEND] * 3)}, "must never end, but ended after 3"),

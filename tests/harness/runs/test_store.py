@@ -11,6 +11,7 @@ import pytest
 from fencepost.harness.api import CampaignError
 from fencepost.harness.api.plans import Test
 from fencepost.harness.runs import store
+from fencepost.harness.system import liveness
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=timezone.utc)
 
@@ -74,6 +75,21 @@ def test_a_run_is_found_by_path_id_beginning_or_as_the_latest(tmp_path):
     assert store.find(tmp_path, "k3f9x2").directory == first
     assert store.find(tmp_path, "k3").directory == first
     assert store.find(tmp_path, "latest").directory == last
+
+
+def test_a_run_that_is_still_performed_is_not_the_latest_and_is_refused_by_its_id(tmp_path):
+    """Its history has not been concluded, which would be taken for damage."""
+    ended = a_run(tmp_path, "k3f9x2")
+    going_on = a_run(tmp_path, "m22222", created="2026-11-22T00:00:00Z")
+    with liveness.hold(going_on):
+        assert store.find(tmp_path, "latest").directory == ended
+        for text in ("m22222", str(going_on)):
+            with pytest.raises(CampaignError, match='run "m22222" is still being performed'):
+                store.find(tmp_path, text)
+        (going_on / "manifest.json").write_text("{}")
+        assert store.find(tmp_path, "latest").directory == going_on
+    (going_on / "manifest.json").unlink()
+    assert store.find(tmp_path, "latest").directory == going_on  # killed: nobody performs it
 
 
 def test_an_ambiguous_or_unknown_run_is_refused_with_the_runs_there_are(tmp_path):
