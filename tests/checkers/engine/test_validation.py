@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 from support.histories import History, answer, violated, write_history
@@ -14,6 +14,7 @@ from fencepost.checkers.engine.registry import Broken, installed_checks
 from fencepost.checkers.engine.validation import breaches
 from fencepost.checkers.model.lawful_history import CONTRACT
 from fencepost.checkers.model.results import CheckResult
+from fencepost.checkers.testing import PartitionBuilder, found
 from fencepost.checkers.verdict.judge import judge
 from fencepost.harness.history.run_directory import open_run
 
@@ -160,3 +161,22 @@ def test_a_check_of_a_plug_in_is_allowed_where_its_own_rules_allow_it(tmp_path):
         plain = {"acks": acks, "idempotence": "false", "transactional": "false"}
         document = judge_here(tmp_path, h.ops, plain, [check])
         assert [(row["name"], row["verdict"]) for row in document[listed]] == [("first", "violated")]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """least: offset from which a record is found."""
+
+    least: int = 5
+
+
+def test_a_check_with_options_is_called_in_a_test_with_those_that_the_test_names():
+    @partition_check("high", options=Limits)
+    def high(log, limits):
+        """A record at a high offset."""
+        return CheckResult(len(log.reads), read_rows(log, log.reads.offset >= limits.least, log.reads.op))
+
+    builder = PartitionBuilder()
+    builder.read(builder.send(3), 3)
+    assert found(high(builder.log())) == []
+    assert [offset for _, _, offset in found(high(builder.log(), Limits(least=2)))] == [3]
