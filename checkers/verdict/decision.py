@@ -44,7 +44,7 @@ class JudgedProperty:
 
     def document(self) -> dict[str, Any]:
         document = {"name": self.name, "verdict": self.verdict.value, "count": len(self.findings), "compared": self.compared}
-        document |= {"reason": self.reason, "contract": self.rule.reason, "definition": self.definition}
+        document |= {"reason": self.reason, "contract": self.rule.reason, "definition": self.definition, "promise": self.promise}
         return {**document, "table": list(self.table)} if self.table else document
 
 

@@ -14,7 +14,7 @@ _ORDER = [Property.VIOLATED.value, Property.UNKNOWN.value, Property.NOT_EXERCISE
 
 @dataclass(frozen=True, kw_only=True)
 class PropertyRow:
-    """One anomaly that was looked for."""
+    """One anomaly that was looked for. promise: that it breaks; empty in verdicts of versions before 0.2."""
 
     name: str
     state: str  # the word
@@ -24,6 +24,7 @@ class PropertyRow:
     reason: str
     contract: str
     definition: str
+    promise: str
 
 
 def fields(run: ReportData) -> dict[str, Any]:
@@ -57,6 +58,7 @@ def properties(rows: list[Doc], allowed: bool = False) -> tuple[PropertyRow, ...
                 reason=row.get("reason", ""),
                 contract=row.get("contract", ""),
                 definition=row.get("definition", ""),
+                promise=row.get("promise", ""),
             )
         )
     return tuple(made)

@@ -74,8 +74,7 @@ def _words(word: str, met: bool | None, wanted: list[str], properties: list[Doc]
         return "unsure", "Invalid, and not known whether only as this test expects", f"This test expects {expects}; {compared}."
     if word == Verdict.INVALID.value:
         difference = compared if expects_bug and compared else _besides(wanted, violated)
-        broken = f"{plural(len(violated), 'promise was', 'promises were')} broken" if violated else "a promise was broken"
-        return "bad", f"Invalid: {broken}", f"This test expects {expects}; {difference}."
+        return "bad", f"Invalid: {_broken(properties)}", f"This test expects {expects}; {difference}."
     if word == Verdict.VALID.value and met:
         return "good", "Valid: every promise that was tested held", "As this test expects."
     if word == Verdict.VALID.value:
@@ -84,6 +83,15 @@ def _words(word: str, met: bool | None, wanted: list[str], properties: list[Doc]
     if expects_bug and not met:
         expected = f"This test expects {expects}: not found, and not excluded."
     return "unsure", "Unknown: the run does not allow a verdict", expected
+
+
+def _broken(properties: list[Doc]) -> str:
+    """The promises that were broken, by name where the verdict names them (since 0.2), else one for each anomaly."""
+    violated = [p for p in properties if p.get("verdict") == Property.VIOLATED.value]
+    names = list(dict.fromkeys(str(p["promise"]) for p in violated if p.get("promise")))
+    if not violated:
+        return "a promise was broken"
+    return f"{plural(len(names or violated), 'promise was', 'promises were')} broken{': ' * bool(names)}{'; '.join(names)}"
 
 
 def _besides(wanted: list[str], violated: list[str]) -> str:

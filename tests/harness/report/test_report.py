@@ -51,6 +51,14 @@ def test_the_headline_shows_verdict_and_expectation(tmp_path, verdict, expect, m
     assert (head.tone, head.title) == (tone, title)
 
 
+def test_the_headline_names_the_promises_that_were_broken_each_once(tmp_path):
+    violated = {"verdict": "violated", "promise": "once only"}
+    broken = example.properties(9, duplicate=violated, duplicate_delivery=violated, lost_write={**violated, "promise": "kept"})
+    run = read(open_run(edited(example.torn(tmp_path), expect=["valid"], expectation_met=False, properties=broken)))
+    assert page(run).headline.title == "Invalid: 2 promises were broken: kept; once only"
+    assert {row.promise for row in page(run).properties} >= {"once only", "kept"}
+
+
 @pytest.mark.parametrize(
     ("expect", "sentence"),
     [
