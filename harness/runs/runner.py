@@ -227,7 +227,7 @@ class Runner:
         self._phase("check", "checking")
         verdict = services.judge().judge(run, self._session, contract, own_checks, here)
         verdict["timing"] = {**verdict.get("timing", {}), "merge_s": round(merge_s, 3)}
-        verdict["weakened"] = [*verdict.get("weakened", []), *_ignored_checks(run, own_checks)]
+        verdict["weakened"] = [*verdict.get("weakened", []), *ignored_checks(run, own_checks)]
         if run.judgement:
             verdict["judged_by"] = {"contract": dict(contract or {}), "checkers": list(checkers)}
         write_verdict(run.path(RunFile.VERDICT).parent, verdict)
@@ -269,12 +269,17 @@ class Runner:
             self._spark_end.start()
 
 
-def _ignored_checks(run: Run, named: Iterable[str]) -> list[str]:
+def ignored_checks(run: Run, named: Iterable[str]) -> list[str]:
     """The checks that the plan names and nobody else: neither the command nor an installed package; a sentence each."""
-    known = {*named, *registry.import_paths("checker")}
+    known = {_without_options(path) for path in (*named, *registry.import_paths("checker"))}
     planned = run.plan.get("checkers") or ()
-    ignored = [str(path) for path in ([planned] if isinstance(planned, str) else planned) if str(path) not in known]
+    ignored = [str(path) for path in ([planned] if isinstance(planned, str) else planned) if _without_options(path) not in known]
     return [f"the check {path} of the plan was not asked, since a plan alone runs no code: --checker {path}" for path in ignored]
+
+
+def _without_options(check: Any) -> str:
+    """The import path of a check that is named with or without options (`module:NAME,KEY=VALUE...`)."""
+    return str(check).partition(",")[0]
 
 
 def _stop(spark: Any) -> None:

@@ -1,12 +1,15 @@
-"""The runner's Spark session: who judges is a double, so that no JVM starts."""
+"""The runner's Spark session, and checks that it does not ask: who judges is a double, so that no JVM starts."""
 
+import json
 import threading
+
+import pytest
 
 from fencepost.checkers.model.lawful_history import write_lawful
 from fencepost.harness import report
 from fencepost.harness.history.run_directory import open_run
 from fencepost.harness.plugins import services
-from fencepost.harness.runs.runner import Runner
+from fencepost.harness.runs.runner import Runner, ignored_checks
 
 
 class Session:
@@ -52,3 +55,15 @@ def test_the_session_ends_beside_the_report_of_the_last_run(tmp_path, monkeypatc
 
 def test_the_session_lives_on_for_the_next_run(tmp_path, monkeypatch):
     assert judged(tmp_path, monkeypatch, last=False) == ([False], True)
+
+
+@pytest.mark.parametrize(
+    ("named", "ignored"),
+    [([], 1), (["mine:gap"], 0), (["mine:gap,least=5"], 0), (["mine:other"], 1)],
+)
+def test_a_check_of_the_plan_is_asked_when_it_is_named_with_whatever_options(tmp_path, named, ignored):
+    run = write_lawful(tmp_path, transactions=5)
+    plan = {**run.plan, "checkers": ["mine:gap,least=3"]}
+    (run.directory / "plan.json").write_text(json.dumps(plan))
+    texts = ignored_checks(open_run(run.directory), named)
+    assert [text.startswith("the check mine:gap,least=3 of the plan was not asked") for text in texts] == [True] * ignored
