@@ -124,8 +124,12 @@ def _found(root: Path, text: str) -> Run:
 
 
 def _is_performed(run: Run) -> bool:
-    """Return whether a process performs this run still: it is in use, and its history has not been concluded."""
-    return not run.path(RunFile.MANIFEST).exists() and bool(liveness.lock_reference(run.directory))
+    """Return whether a process performs this run still: it is in use, and its history is neither concluded nor merged.
+
+    Adopted histories and runs whose manifest is lost are merged without one, and several may judge them at once.
+    """
+    ended = any(os.path.lexists(run.path(name)) for name in (RunFile.MANIFEST, RunFile.HISTORY))
+    return not ended and bool(liveness.lock_reference(run.directory))
 
 
 def _begins(run: Run, text: str) -> bool:
