@@ -115,6 +115,7 @@ def judge(
         deletions=deletions,
         faults=None if _faults_unknown(run) else _spans(receipts),
         fencing_s=_fencing_s(run.plan),
+        recovery=run.plan.get("recovery"),
         here=here and not run.is_remote,
     )
     job = run_checks(view, installed)

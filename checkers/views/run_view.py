@@ -31,6 +31,7 @@ from fencepost.harness.api.deletions import Deletion
 from fencepost.harness.api.evidence import Evidence
 from fencepost.harness.api.files import Checksum
 from fencepost.harness.api.record_ids import MAX_OP
+from fencepost.harness.api.recovery import RecoveryPlan
 
 NO_MASTER = "none: this process judged a short history"
 Made = TypeVar("Made")
@@ -57,6 +58,7 @@ class RunView:
     clock_error_s: by how much faults made a clock wrong, at most; None: nobody knows.
     deletions: the topics that faults deleted; None: nobody knows.
     faults: from when to when each one was active (ns; until None: to the end); None: nobody knows.
+    recovery: the bounds within which clients have to succeed again after the last fault; None: nobody knows.
     fencing_s: how long a round of fencing by the leader of Connect's workers may take, by their settings; None: nobody knows.
     unsent: identities that were read in partitions to which they were not sent; known once the partition checks ran.
     gathered: what run checks gathered of each partition; known once the partition checks ran.
@@ -82,6 +84,7 @@ class RunView:
         deletions: Sequence[Deletion] | None = (),
         faults: Sequence[tuple[int, int | None]] | None = (),
         fencing_s: float | None = None,
+        recovery: RecoveryPlan | None = None,
         here: bool = False,
     ) -> None:
         self.history, self.overview, self.contract = history, overview, contract
@@ -91,7 +94,7 @@ class RunView:
         self.stored, self.stored_checksum, self.transaction_timeout_s = stored, stored_checksum, transaction_timeout_s
         self.fencings, self.clocks, self.clock_error_s = fencings, clocks, clock_error_s
         self.deletions = deletions
-        self.faults, self.fencing_s = faults, fencing_s
+        self.faults, self.fencing_s, self.recovery = faults, fencing_s, recovery
         self.unsent: Ints = np.empty(0, dtype=np.int64)
         self.gathered = GatheredMessages()
         self.original_values: dict[int, str] = {}

@@ -17,6 +17,7 @@ from fencepost.harness.api.errors import CampaignError, HistoryError
 from fencepost.harness.api.evidence import Gap, HistoryFile, Manifest
 from fencepost.harness.api.files import Checksum, checksum, write_json
 from fencepost.harness.api.history import Column, demand_columns
+from fencepost.harness.api.recovery import RecoveryPlan
 
 MOST_PARTITIONS = 1_000_000  # of a topic, in a plan: more than any cluster has, and few enough to be counted
 
@@ -190,6 +191,7 @@ class Plan(TypedDict, total=False):
     schedule: Sequence[InjectionPlan]
     budget: Mapping[str, Any]
     at_least: Mapping[str, int]
+    recovery: RecoveryPlan
     unavailable: Mapping[str, str]
     machine: Mapping[str, Any]
     manifest: bool  # whether the run writes a manifest

@@ -59,6 +59,7 @@ from fencepost.harness.perform.open_transactions import in_transaction
 from fencepost.harness.perform.operators import OperatorService
 from fencepost.harness.perform.partition_offsets import PartitionOffsets
 from fencepost.harness.perform.program_part import ProgramPart
+from fencepost.harness.perform.recovery_wait import unrecovered
 from fencepost.harness.perform.stored_records import write_stored
 from fencepost.harness.perform.topic_logs import WorkloadLogs
 from fencepost.harness.perform.transaction_looks import TransactionLooks
@@ -79,7 +80,8 @@ from fencepost.harness.plugins import registry
 
 Emit = Callable[[PerformerEvent], None]
 PROGRESS_EVERY_S = 0.5
-RECOVERY_S = 10.0  # how long the workload may go on after the last fault until it succeeds again
+RECOVERY_S = 10.0  # how long the workload may go on after a run without a fault until every writer has succeeded once more
+RECOVERY_MOST_S = 300.0  # how long it may at most after the last fault, however long the clients' own timeouts are
 STOP_MARGIN_S = 10.0
 REPLICAS_S = 60.0  # for every replica to be in sync again
 INSTANCE_END_S = END_S + 10.0  # how long an instance may take to end
@@ -221,10 +223,7 @@ class Performance:
         finally:  # when this breaks off too, a fault must not outlive us
             for problem in runner.stop():
                 self._emit(note_event(problem))
-        healed = time.monotonic()
-        before = pool.counts()["ok"]
-        while pool.counts()["ok"] < before + writers and time.monotonic() - healed < RECOVERY_S:
-            self._supervise(pool, runner, started)
+        self._await_recovery(pool, runner, started)
         timeout_s = self._transaction_timeout_s()
         pool.close_down(self._conductors)
         pool.stop(2 * timeout_s + STOP_MARGIN_S, set(range(len(self._roles))) - self._instances - self._conductors)
@@ -232,6 +231,32 @@ class Performance:
         if looks and asking:
             looks.stop(asking)
             self._questions_ended(looks)
+
+    def _await_recovery(self, pool: WorkerPool, runner: FaultRunner, started: float) -> None:
+        """Let the workload go on until every client has succeeded since healing; at most until the bound of recovery has passed,
+        where a fault has struck and nobody has asked to stop.
+        """
+        healed, before, noted = time.monotonic(), pool.slot_counts(), False
+        bound_s = min(self._plan["recovery"]["bound_s"], RECOVERY_MOST_S) if self._receipts else RECOVERY_S
+        while waiting := unrecovered(pool.running(self._awaited()), self._roles, before, pool.slot_counts()):
+            waited_s = time.monotonic() - healed
+            if waited_s > bound_s or (waited_s > RECOVERY_S and self._stop.by):
+                return
+            if waited_s > RECOVERY_S and not noted:
+                names, noted = ", ".join(f"c{slot}" for slot in waiting), True
+                self._emit(phase_event("heal", f"waiting up to {bound_s:.0f} s for {names} to succeed again"))
+            self._supervise(pool, runner, started)
+
+    def _awaited(self) -> set[int]:
+        """The slots with clients of the harness that must succeed again. Readers get something only if something is written: what
+        they read of a program is its instances' to write."""
+        programs = self._instances or self._conductors
+        awaits_reads = bool(self._receipts) and not programs
+        return {
+            slot
+            for slot, role in enumerate(self._roles)
+            if role.name in ("writer", "member") or (role.name == "reader" and awaits_reads)
+        }
 
     def _end_faults(self, pool: WorkerPool, runner: FaultRunner, started: float) -> None:
         """Heal what is hurt. Workers are tended meanwhile: the pool starts those again that a fault has retired."""

@@ -47,6 +47,7 @@ from fencepost.harness.history.writer import HistoryWriter, file_name
 from fencepost.harness.perform.instance import Instance, Launch, directory_of, end_group
 from fencepost.harness.perform.instance import group_of as group_of_program
 from fencepost.harness.perform.operators import RemoteOperator
+from fencepost.harness.perform.recovery_wait import answered
 from fencepost.harness.perform.rivals import SlotRivals
 from fencepost.harness.plugins import registry
 
@@ -132,6 +133,7 @@ class WorkerLoop:
         self._client_plan = client_plan_of(plan, role)
         self._client_classes = [self._client_class() for _ in range(role.producers)]  # a driver has one client at a time
         self._counts = dict.fromkeys(Outcome, 0)
+        self._answered = 0
         self._number = 0  # of the next operation of the present process
         self._rebalances: list[tuple[str, list[str]]] = []  # since the operation before
         self._last_report = 0.0
@@ -336,6 +338,7 @@ class WorkerLoop:
         errors = secrets.without_secrets(op.errors) if op.errors else op.errors
         self._writer.complete(outcome, op.process, op.number, op.planned.f, op.value, errors=errors, **fields)
         self._counts[outcome] += 1
+        self._answered += answered(op.planned.f, outcome, op.value)
 
     def _watch(self) -> None:
         """End the worker when one operation is out for too long: the call hangs, and its outcome is unknown."""
@@ -354,7 +357,8 @@ class WorkerLoop:
         now = time.monotonic()
         if force or now - self._last_report > REPORT_EVERY_S:
             self._last_report = now
-            self._report({"counts": {outcome.value: count for outcome, count in self._counts.items()}})
+            counts = {outcome.value: count for outcome, count in self._counts.items()}
+            self._report({"counts": {**counts, "answered": self._answered}})
 
 
 class FinalReader:

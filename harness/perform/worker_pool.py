@@ -16,6 +16,7 @@ from fencepost.harness.api import Cluster, ClusterError, Scalable, Spawned
 from fencepost.harness.api.clusters import second_of
 from fencepost.harness.api.files import last_words
 from fencepost.harness.perform.image_programs import ImagePrograms
+from fencepost.harness.perform.recovery_wait import SlotCounts
 from fencepost.harness.system.python_command import module_command
 
 COUNTED = ("ok", "fail", "info")
@@ -27,7 +28,7 @@ class Worker:
 
     def __init__(self, slot: int, process: int, incarnation: int, popen: Spawned) -> None:
         self.slot, self.process, self.incarnation, self.popen = slot, process, incarnation, popen
-        self.counts = dict.fromkeys(COUNTED, 0)
+        self.counts = SlotCounts()
         self.ready = threading.Event()
         self.done = threading.Event()
         self.final: str | None = None
@@ -45,7 +46,7 @@ class Worker:
 
     def take(self, message: Mapping[str, Any], note: Callable[[str], None]) -> None:
         """Take in one report."""
-        self.counts.update(message.get("counts", {}))
+        self.counts = self.counts._replace(**message.get("counts", {}))
         self.process = message.get("process", self.process)
         self.final = message.get("final", self.final)
         self.broken = message.get("broken", self.broken)
@@ -89,7 +90,7 @@ class WorkerPool:
         self._cluster, self._run_dir, self._slots, self._note = cluster, run_dir, slots, note
         self._announce, self._reads = announce, reads
         self._workers: dict[int, Worker] = {}
-        self._past = dict.fromkeys(COUNTED, 0)
+        self._past: dict[int, SlotCounts] = {}  # of the workers that a slot had before
         self._go: Mapping[str, Any] | None = None
         self._stopped, self._retired, self._closing = set[int](), set[int](), set[int]()
         self.replaced = 0
@@ -144,8 +145,8 @@ class WorkerPool:
     def _begin(self, slot: int, before: Worker | None = None) -> None:
         """Start a worker in the place of another one, or the first one of a slot."""
         process, incarnation = (before.process + self._slots, before.incarnation + 1) if before else (slot, 0)
-        for name, count in before.counts.items() if before else ():
-            self._past[name] += count
+        if before:
+            self._past[slot] = self._past.get(slot, SlotCounts()).plus(before.counts)
         self._announce([(slot, incarnation)])
         self._workers[slot] = fresh = self._spawn(slot, process, incarnation)
         if self._go is not None:
@@ -172,7 +173,12 @@ class WorkerPool:
 
     def counts(self) -> dict[str, int]:
         """Operations completed so far, by outcome."""
-        return {name: self._past[name] + sum(worker.counts[name] for worker in self._workers.values()) for name in COUNTED}
+        every = self.slot_counts().values()
+        return {name: sum(getattr(counts, name) for counts in every) for name in COUNTED}
+
+    def slot_counts(self) -> dict[int, SlotCounts]:
+        """Operations completed so far, by slot."""
+        return {slot: self._past.get(slot, SlotCounts()).plus(worker.counts) for slot, worker in self._workers.items()}
 
     def close_down(self, slots: Collection[int]) -> None:
         """Tell the workers of some slots, which go on, that the workload is over (`Operation.closing`)."""

@@ -36,6 +36,7 @@ from fencepost.harness.connect import jars
 from fencepost.harness.connect.worker import fencing_s
 from fencepost.harness.planning import derived_contract, schedule
 from fencepost.harness.planning.clients import client_plan, member_settings, unsuited
+from fencepost.harness.planning.recovery import recovery_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.fault_validation import foreseen, refused_topic_settings
 
@@ -51,6 +52,7 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> Plan:
     faults = [_instance("nemesis", choice.kind, choice.options) for choice in test.nemesis]
     producer = {**workload.producer_settings(), **test.producer}
     promised = _promised(workload.roles(), producer, topics, description)
+    client = client_plan(test, producer, member_settings(workload, test))
     drawn = schedule.draw(test.nemesis, test.time_s, seed, test.lanes)
     return {
         "schema": PLAN_SCHEMA,
@@ -65,7 +67,7 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> Plan:
         **plain_values(test),
         "cluster": {"kind": test.cluster.kind, "options": dict(test.cluster.options), "description": description},
         "workload": {"kind": test.workload.kind, "options": dataclasses.asdict(workload)},
-        "client": client_plan(test, producer, member_settings(workload, test)),
+        "client": client,
         "connect": _connect_plan(workload.roles()),
         "topics": topics,
         "contract": overlaid_contract(promised, test.contract),
@@ -73,6 +75,7 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> Plan:
         "schedule": [cast(InjectionPlan, dataclasses.asdict(injection)) for injection in drawn],
         "budget": dataclasses.asdict(test.budget),
         "at_least": {**({"faults": 1} if drawn else {}), **_demands(workload), **test.at_least},
+        "recovery": recovery_plan(workload.roles(), client),
         "unavailable": {name: why for fault in faults for name, why in foreseen(fault, provider).items()},
         "machine": machine(),
         "manifest": True,
