@@ -17,7 +17,6 @@ import pyarrow.dataset as ds
 
 from fencepost.checkers.api import run_check
 from fencepost.checkers.contract.attribution import Attribution
-from fencepost.checkers.contract.common_rules import cut_off
 from fencepost.checkers.contract.needs import OUTCOMES, POLLS, SENDS, Needs
 from fencepost.checkers.contract.promises import LIVE
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
@@ -27,7 +26,6 @@ from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.values import FOREVER, NONE
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
-from fencepost.harness.api.evidence import Evidence
 from fencepost.harness.api.recovery import WITHOUT_ANSWER
 from fencepost.harness.api.words import plural
 
@@ -178,17 +176,16 @@ def _explain(finding: Finding, text: FindingText) -> str:
             "a client may have to be made anew when a topic is deleted and created again",
             {"topic_deletions": "has:records"},
         ),
-        *cut_off("with the state that a client's next request relies on"),
         Rule(
             FORBIDDEN,
             "retries and reconnections are bounded by a client's timeouts, and end when the cluster is whole (KIP-91, KIP-360)",
         ),
     ),
     evidence=Needs(
-        {OUTCOMES, POLLS, Evidence.RECEIPTS},
+        {OUTCOMES, POLLS},
         "a client that is missing may not have come back",
-        {SENDS, OUTCOMES, POLLS, Evidence.RECEIPTS},
-        "a line that is missing may be of its success, or of a fault that was still active",
+        {SENDS, OUTCOMES, POLLS},
+        "a line that is missing may be of its success",
     ),
     undamaged="receipts and plan decide, and damages are done to operations",
     explain=_explain,

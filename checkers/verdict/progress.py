@@ -9,6 +9,7 @@ import numpy as np
 
 from fencepost.checkers.engine.job import Counts
 from fencepost.checkers.history.overview import Overview
+from fencepost.checkers.model.arrays import Ints
 from fencepost.checkers.model.values import ABORTED, COMMITTED, NONE
 
 
@@ -45,11 +46,22 @@ def progress(overview: Overview, receipts: Sequence[Mapping[str, Any]]) -> dict[
     done = np.sort(overview.end[overview.writer & overview.ok & (overview.end != NONE)])
     edges = np.r_[begun.min(), done, max(begun.max(), overview.end[overview.writer].max())]
     gaps = np.diff(edges) / 1e9
-    faults = [{"id": int(receipt["id"]), "gap_s": _worst(edges, gaps, receipt)} for receipt in receipts]
-    healed = [receipt["healed_ns"] for receipt in receipts if receipt["healed_ns"]]
-    after = done[done > max(healed)] if healed else done[:0]
-    recovery = float(after[0] - max(healed)) / 1e9 if len(after) else None
+    faults = [
+        {
+            "id": int(receipt["id"]),
+            "gap_s": _worst(edges, gaps, receipt),
+            "recovery_s": _recovery_s(done, receipt["healed_ns"]),
+        }
+        for receipt in receipts
+    ]
+    recovery = _recovery_s(done, max((receipt["healed_ns"] or 0 for receipt in receipts), default=0))
     return {"longest_gap_s": float(gaps.max()), "recovery_s": recovery, "faults": faults}
+
+
+def _recovery_s(done: Ints, healed_ns: int | None) -> float | None:
+    """The time from a healing to the first success after it; None: it was not healed, or nothing succeeded after it."""
+    after = done[np.searchsorted(done, healed_ns, side="right") :] if healed_ns else done[:0]
+    return float(after[0] - healed_ns) / 1e9 if healed_ns and len(after) else None
 
 
 def _worst(edges: Any, gaps: Any, receipt: Mapping[str, Any]) -> float:

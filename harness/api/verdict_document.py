@@ -123,8 +123,15 @@ class FindingDocument(TypedDict, total=False):
 
 
 class FaultProgress(TypedDict, total=False):
+    """The effect of a fault on progress, in seconds.
+
+    gap_s: the longest gap that overlaps it.
+    recovery_s: from its healing to the first success after it; None: there was none.
+    """
+
     id: Int64
     gap_s: float
+    recovery_s: float | None
 
 
 class ProgressDocument(TypedDict, total=False):
@@ -132,7 +139,7 @@ class ProgressDocument(TypedDict, total=False):
 
     longest_gap_s: the longest gap.
     recovery_s: from the last healing to the first success after it; None: there was none.
-    faults: the longest gap that overlaps each fault.
+    faults: the same for each fault.
     """
 
     longest_gap_s: float | None

@@ -24,8 +24,9 @@ def recovery_plan(roles: Iterable[Role], client: Mapping[str, Any]) -> RecoveryP
     client: the plan's entry of the clients, with `producer`, `consumer` and `members`.
     """
     roles = tuple(roles)
-    producer, consumer, members = (client.get(side) or {} for side in ("producer", "consumer", "members"))
-    everyone = (producer, consumer, members)
+    producer, consumer, members = (client.get(side) for side in ("producer", "consumer", "members"))
+    producer, consumer = producer or {}, consumer or {}
+    everyone = (producer, consumer, *([members] if members else []))
     grace_s = RESTART_S + _longest_s(everyone, _REQUEST) + _longest_s(everyone, _BACKOFF)
     if members:
         grace_s += _longest_s((members,), _SESSION)

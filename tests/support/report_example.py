@@ -225,7 +225,9 @@ def valid(folder: Path) -> Path:
     pause = {"evidence": {"before": {"n1": "S"}, "during": {"n1": "T"}}, "healing": {"after": {"n1": "S"}}}
     faults = [fault(0, "kill", 4, 3), fault(1, "pause", 12, 3, targets=["n1"], role="controller", **pause)]
     idle = {"verdict": "not exercised", "compared": 0, "reason": "no reader polled while the run went on"}
-    judged = verdict(rows, faults, progress={"longest_gap_s": 2.9, "recovery_s": 0.4, "faults": []})
+    judged = verdict(
+        rows, faults, progress={"longest_gap_s": 2.9, "recovery_s": 0.4, "faults": [{"id": 0, "gap_s": 2.9, "recovery_s": 0.4}]}
+    )
     judged["properties"] = properties(judged["counts"]["final_read"], poll_skip=idle)
     judged["unseen"] = curve(rows, [(12, 0), (15, 240), (15.5, 0)])
     judged["findings"] = [legal_cycle(number, rows[40 * number], rows[40 * number + 1]) for number in range(1, 9)]

@@ -36,6 +36,8 @@ class FaultRow:
     targets: str
     when: str
     lasted: str
+    gap: str
+    recovery: str
     state: str
     css: str
     note: str
@@ -75,10 +77,11 @@ def _nodes(names: Iterable[str]) -> str:
 
 
 def rows(run: ReportData) -> tuple[FaultRow, ...]:
-    return tuple(_row(fault, run.origin_ns) for fault in run.faults or ())
+    measured = {each.get("id"): each for each in (run.verdict.get("progress") or {}).get("faults") or ()}
+    return tuple(_row(fault, run.origin_ns, measured.get(fault["id"]) or {}) for fault in run.faults or ())
 
 
-def _row(fault: Doc, origin_ns: int) -> FaultRow:
+def _row(fault: Doc, origin_ns: int, measured: Doc) -> FaultRow:
     begun = fault.get("injected_ns") or 0
     state, css = {True: ("effective", "held"), False: ("no effect", "violated")}.get(
         fault.get("effective"),  # type: ignore[arg-type]
@@ -91,6 +94,8 @@ def _row(fault: Doc, origin_ns: int) -> FaultRow:
         targets=where(fault),
         when=at(begun, origin_ns) if begun else "never struck",
         lasted=_lasted(fault),
+        gap=_seconds(measured.get("gap_s")) if begun else NOTHING,
+        recovery=_seconds(measured.get("recovery_s")),
         state=", ".join([state, *_endings(fault)]),
         css=css,
         note=fault.get("note") or "",
@@ -98,6 +103,10 @@ def _row(fault: Doc, origin_ns: int) -> FaultRow:
         reach=reach_grid(fault.get("reach")),
         full=_full(fault),
     )
+
+
+def _seconds(seconds: float | None) -> str:
+    return NOTHING if seconds is None else duration(seconds * 1e9)
 
 
 def remarks(fault: Doc) -> list[str]:

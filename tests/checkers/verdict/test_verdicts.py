@@ -201,7 +201,7 @@ def test_progress_has_the_longest_gap_and_the_time_to_recovery(judged, tmp_path)
     h.final({"t-0": [0, 1, 2]})
     write_faults(tmp_path, {"id": 0, "injected_ns": 23 * SECOND // 2, "healed_ns": 13 * SECOND, "effective": True})
     progress = judged(h)["progress"]
-    assert progress == {"longest_gap_s": 4.0, "recovery_s": 2.0, "faults": [{"id": 0, "gap_s": 4.0}]}
+    assert progress == {"longest_gap_s": 4.0, "recovery_s": 2.0, "faults": [{"id": 0, "gap_s": 4.0, "recovery_s": 2.0}]}
 
 
 def test_an_empty_history_is_unknown(judged):

@@ -332,6 +332,11 @@ def test_what_has_no_answer_for_one_reason_is_one_row():
     assert unanswered == [("b, d: not exercised", "not done"), ("c: unknown", "lost")]
 
 
+def test_each_fault_has_its_stall_and_the_time_to_recover(tmp_path):
+    shown = page(read(open_run(example.valid(tmp_path))))
+    assert [(fault.gap, fault.recovery) for fault in shown.faults] == [("2.9 s", "400 ms"), ("\N{EN DASH}", "\N{EN DASH}")]
+
+
 def test_a_fault_without_effect_is_red_and_untested(tmp_path):
     """Nothing was hurt, so the run says nothing about that fault."""
     shown = page(read(open_run(example.torn(tmp_path))))
