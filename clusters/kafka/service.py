@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from fencepost.clusters.kafka import distribution
+from fencepost.clusters.kafka import distribution, setting_definitions
 from fencepost.harness.api.services import KafkaCache, KafkaVersion
 from fencepost.harness.fetching.java import java
 
@@ -18,6 +18,9 @@ class FetchedKafka(KafkaCache):
 
     def installed(self) -> Sequence[KafkaVersion]:
         return distribution.installed()
+
+    def setting_names(self, kind: str) -> Sequence[str]:
+        return setting_definitions.known_names(kind, distribution.installed())
 
     def damage(self, version: str) -> Sequence[str]:
         return distribution.verify(version)

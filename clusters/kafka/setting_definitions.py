@@ -12,7 +12,7 @@ import os
 import re
 import subprocess
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from html import unescape
@@ -67,6 +67,15 @@ def definitions(distribution: Distribution) -> Definitions:
         _keep(path, document)
         known = _from(distribution.version, document)
     return known
+
+
+def known_names(kind: str, distributions: Sequence[Distribution]) -> list[str]:
+    """Names of settings of `kind` (broker, topic), of the newest of these versions that was asked before; nothing is started."""
+    for distribution in reversed(distributions):
+        path = distribution.directory / FILE
+        if known := _cached_definitions(path, distribution.version, _changed_ns(path)):
+            return sorted(getattr(known, kind))
+    return []
 
 
 def _changed_ns(path: Path) -> int:

@@ -240,7 +240,13 @@ class Test:
         ),
     ] = field(default_factory=dict)
     time_s: Annotated[
-        float, Key("How long the workload runs, in seconds.", above=0, most=WEEK_S, option=RunOption("--time", "-t"))
+        float,
+        Key(
+            "How long the workload runs, in seconds.",
+            above=0,
+            most=WEEK_S,
+            option=RunOption("--time", "-t", metavar="TIME", text="How long the workload runs: seconds, or 90s, 5m, 2h."),
+        ),
     ] = 60.0
     rate: Annotated[
         float,

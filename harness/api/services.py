@@ -141,6 +141,9 @@ class KafkaCache(Protocol):
 
     def installed(self) -> Sequence[KafkaVersion]: ...
 
+    def setting_names(self, kind: str) -> Sequence[str]:
+        """Names of settings of `broker` or `topic`, of the newest version in the cache that has told them."""
+
     def damage(self, version: str) -> Sequence[str]:
         """Damage of a version in the cache, every file of which is read again; empty: none."""
 

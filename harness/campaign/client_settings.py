@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from fencepost.harness.api.words import did_you_mean
+from fencepost.harness.campaign.setting_names import SETTINGS
+
 OURS = {"bootstrap.servers", "metadata.broker.list", "transactional.id", "group.id"}  # decided by the harness
 
 
@@ -16,10 +19,19 @@ def refused_settings(kind: str, settings: Mapping[str, str], beneath: Mapping[st
     `beneath`, to find what cannot stand together. No broker is named, so no connection is made.
     """
     alone = {key: _refusal(kind, {key: value}) for key, value in settings.items()}
-    wrong = [(key, f"librdkafka says: {text}") for key, text in alone.items() if text and "Failed to create" not in text]
+    wrong = [
+        (key, f"librdkafka says: {text}{_suggested(kind, key, text)}")
+        for key, text in alone.items()
+        if text and "Failed to create" not in text
+    ]
     if kind == "producer" and not wrong and (together := _refusal(kind, {**beneath, **settings})):
         wrong.append(("", f"librdkafka says: {together}"))
     return wrong
+
+
+def _suggested(kind: str, key: str, text: str) -> str:
+    """`; did you mean "acks"?` for a name that librdkafka does not know."""
+    return did_you_mean(key, SETTINGS[kind]) if key not in SETTINGS[kind] and "No such configuration" in text else ""
 
 
 def _refusal(kind: str, settings: Mapping[str, Any]) -> str:

@@ -193,6 +193,12 @@ class KeyReader:
         return _stand_in(key) if mistakes else converted
 
 
+def _named(key: str, text: str, options: Collection[str]) -> tuple[str, str]:
+    """A mistake with the option that it is about, where its sentence begins with the name of one that was given."""
+    name, colon, rest = text.partition(": ")
+    return (name, rest) if not key and colon and name in options else (key, text)
+
+
 def _stand_in(key: DeclaredKey) -> Any:
     """A value of the right type for a key that has none: nothing follows from it."""
     if key.type in SPANS:
@@ -289,7 +295,7 @@ class _Rules:
             return None
         beside = [key.path[0] for key in declared(FaultChoice)] if isinstance(choice, FaultChoice) else ["kind"]
         made, wrong = registry.attempt(cls, choice.options, beside)
-        for key, text in wrong:
+        for key, text in (_named(key, text, choice.options) for key, text in wrong):
             self.wrong((*keys, key) if key else keys, text)
         flaws = [] if wrong else validation.flaws(group, made)
         for text in flaws:

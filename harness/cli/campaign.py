@@ -11,6 +11,7 @@ import typer
 from fencepost.harness.api.bounds import MOST_EXACT
 from fencepost.harness.api.plans import MOST_REPEATS
 from fencepost.harness.api.words import plural
+from fencepost.harness.cli import completions
 from fencepost.harness.cli.console import (
     EXIT_CODES,
     Conf,
@@ -23,8 +24,8 @@ from fencepost.harness.cli.console import (
     out,
     pairs,
     print_json,
+    print_table,
     print_text,
-    table,
 )
 from fencepost.harness.system.package_files import campaigns
 
@@ -66,7 +67,15 @@ def campaign(
             autocompletion=_completed,
         ),
     ],
-    only: Annotated[Texts, typer.Option("--only", metavar="NAME", help="Only this test, or all tests of this matrix.")] = None,
+    only: Annotated[
+        Texts,
+        typer.Option(
+            "--only",
+            metavar="NAME",
+            help="Only this test, or all tests of this matrix.",
+            autocompletion=completions.tests_of_campaign,
+        ),
+    ] = None,
     seed: Annotated[
         int | None, typer.Option("--seed", min=0, max=MOST_EXACT, help="Comes before every seed in the file.")
     ] = None,
@@ -114,4 +123,4 @@ def _list_plan(plan: Sequence[PlannedRun], as_json: bool) -> None:
     for run in plan:
         faults = ", ".join(fault.kind for fault in run.test.nemesis) or "none"
         rows.append((run.test.name, f"{run.test.time_s:g} s", faults, ", ".join(run.test.expect), str(run.seed)))
-    out().print(table(("test", "time", "nemesis", "expect", "seed"), rows))
+    print_table(("test", "time", "nemesis", "expect", "seed"), rows)

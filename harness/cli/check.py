@@ -14,7 +14,7 @@ import typer
 from fencepost.harness.api import CampaignError
 from fencepost.harness.api.errors import Exit
 from fencepost.harness.api.run import Run, RunFile
-from fencepost.harness.cli import console
+from fencepost.harness.cli import completions, console
 from fencepost.harness.cli.console import (
     DEFAULT_MASTER,
     RUN_HELP,
@@ -24,7 +24,6 @@ from fencepost.harness.cli.console import (
     MasterIfNeeded,
     Results,
     Texts,
-    pairs,
     print_json,
     print_line,
 )
@@ -51,8 +50,16 @@ def register(app: typer.Typer) -> None:
 
 
 def check(
-    run: Annotated[str, typer.Argument(metavar="RUN", help=HISTORY_HELP)],
-    contract: Annotated[Texts, pairs("--contract", "Judge by this instead of what was promised.")] = None,
+    run: Annotated[str, typer.Argument(metavar="RUN", help=HISTORY_HELP, autocompletion=completions.runs)],
+    contract: Annotated[
+        Texts,
+        typer.Option(
+            "--contract",
+            metavar="KEY=VALUE",
+            help="Judge by this instead of what was promised.",
+            autocompletion=completions.contract,
+        ),
+    ] = None,
     checker: Checkers = None,
     results: Results = None,
     json_: Json = False,

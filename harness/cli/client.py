@@ -10,7 +10,7 @@ import typer
 
 from fencepost.harness.api import CampaignError
 from fencepost.harness.api.errors import Exit
-from fencepost.harness.cli.console import Json, Results, err, out, print_json, print_line, table
+from fencepost.harness.cli.console import Json, Results, err, print_json, print_line, print_table
 
 NAMES = "\b\nExamples:\n  fencepost client fetch java@4.3.0\n  fencepost client fetch librdkafka@2.0.2 librdkafka@1.4.2"
 CHECK_EXAMPLES = "\b\nExamples:\n  fencepost client check ./my-driver\n  fencepost client check java@4.3.0 --story commit"
@@ -59,7 +59,7 @@ def list_(json_: Json = False) -> None:
         print_json([dict(zip(keys, row, strict=True)) for row in rows])
     else:
         shown = [(*row[:3], ", ".join(row[3]) or "-", _drivable(*row[4:])) for row in rows]
-        out().print(table(("family", "default", "versions", "in the cache", "this machine can drive it"), shown))
+        print_table(("family", "default", "versions", "in the cache", "this machine can drive it"), shown)
 
 
 def _drivable(usable: list[str], missing: str) -> str:
@@ -92,7 +92,7 @@ def check(
             )
             for result in results
         ]
-        out().print(table(("", "story", "what was seen, and what to change"), rows))
+        print_table(("", "story", "what was seen, and what to change"), rows)
         print_line(counted(results) + (f"; logs: {place}" if place.exists() else ""))
     raise typer.Exit(Exit.INVALID if exit_code(results) == Exit.INVALID else Exit.VALID)
 

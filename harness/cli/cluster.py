@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fencepost.harness.cli.console import Json, out, print_json, print_line, table
+from fencepost.harness.cli.console import Json, print_json, print_line, print_table
 
 IMAGE_EXAMPLES = (
     "\b\nExamples:\n  sudo fencepost cluster image\n  fencepost cluster image --kafka 3.9.1 --base eclipse-temurin:21-jre"
@@ -56,4 +56,4 @@ def cluster_list(json_: Json = False) -> None:
         print_json([{"version": jars.version, "directory": str(jars.directory), "jars": dict(jars.jars)} for jars in installed])
     else:
         rows = [(jars.version, str(len(jars.jars)), str(jars.directory)) for jars in installed]
-        out().print(table(("version", "jars", "directory"), rows))
+        print_table(("version", "jars", "directory"), rows)

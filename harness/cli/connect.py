@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fencepost.harness.cli.console import Json, out, print_json, print_line, table
+from fencepost.harness.cli.console import Json, print_json, print_line, print_table
 
 connect_app = typer.Typer(
     help="Kafka Connect by version: fetched once, kept for all runs.", no_args_is_help=True, rich_markup_mode=None
@@ -39,4 +39,4 @@ def connect_list(json_: Json = False) -> None:
         )
     else:
         rows = [(entry.version, str(len(entry.jars)), str(entry.directory)) for entry in installed]
-        out().print(table(("version", "jars", "directory"), rows))
+        print_table(("version", "jars", "directory"), rows)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fencepost.harness.api import CampaignError
+from fencepost.harness.cli import completions
 from fencepost.harness.secrets import mask, without_secrets
 from fencepost.harness.visible_text import visible
 
@@ -32,6 +33,7 @@ expectation; 2 nobody knows whether it is as expected; 254 bad campaign or optio
 130 left by Ctrl-C twice (once: heal, collect, and judge what there is)."""
 RUN_HELP = "A directory, a run's id or the beginning of one, or `latest`."
 
+_LINE = 100_000  # columns: longer than any row
 _SECRET = re.compile(r"(?i)secret|passw|token|credential|access[.]?key|account[.]?key")
 _MASTER = re.compile(  # as Spark reads them (SparkContext.createTaskScheduler)
     r"local(\[(\*|[1-9][0-9]{0,3})(, *[0-9]+)?\])?|local-cluster\[ *[0-9]+ *, *[0-9]+ *, *[0-9]+ *\]"
@@ -65,7 +67,7 @@ MasterIfNeeded = Annotated[
     ),
 ]
 Texts = list[str] | None
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)]
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=completions.runs)]
 Checkers = Annotated[
     list[str] | None,
     typer.Option("--checker", metavar="MODULE:NAME[,KEY=VALUE...]", help="A check of yours, run beside the installed ones."),
@@ -104,17 +106,6 @@ def print_text(text: str) -> None:
     sys.stdout.flush()
 
 
-def plugin_names(group: str) -> Callable[[str], list[str]]:
-    """Completes the names of plug-ins of a kind."""
-
-    def beginning(incomplete: str) -> list[str]:
-        from fencepost.harness.plugins.registry import names
-
-        return [name for name in names(group) if name.startswith(incomplete)]
-
-    return beginning
-
-
 def print_json(document: Mapping[str, Any] | Sequence[Any]) -> None:
     """One JSON document on standard output, in ASCII: every other character is an escape."""
     sys.stdout.write(json.dumps(without_secrets(document), indent=1, default=str).replace("\x7f", "\\u007f") + "\n")
@@ -142,6 +133,17 @@ def given_options(context: typer.Context, leave_out: Sequence[str] = ()) -> list
 def _without_secret(option: str, text: str) -> str:
     key, equals, _ = text.partition("=")
     return f"{key}=***" if option == "--spark-conf" and equals and _SECRET.search(key) else text
+
+
+def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table on standard output. In a pipe each row is a line, however long, without blanks at its end."""
+    console, made = out(), table(head, rows)
+    if console.is_terminal:
+        console.print(made)
+        return
+    width = max(console.measure(made, options=console.options.update(max_width=_LINE)).maximum, 1)
+    for line in console.render_lines(made, console.options.update(width=min(width, _LINE)), pad=False):
+        print_line("".join(segment.text for segment in line).rstrip())
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:

@@ -53,12 +53,15 @@ class Progress:
 
     def status(self) -> str:
         """`12 of 60 s  ok 340  fail 12  info 3  29.6/s  faults: pause n2`"""
+        return self.counted() + (f"  faults: {', '.join(self.faults)}" if self.faults else "")
+
+    def counted(self) -> str:
+        """The status without the active faults."""
         rate = (self.ok + self.fail + self.info) / self.elapsed_s if self.elapsed_s > 0 else 0.0
         counts = f"ok {self.ok}  fail {self.fail}  info {self.info}  {rate:.1f}/s"
-        faults = f"  faults: {', '.join(self.faults)}" if self.faults else ""
         over = self.elapsed_s > self.time_s
         time = f"{self.elapsed_s:.0f} s, planned {self.time_s:.0f}" if over else f"{self.elapsed_s:.0f} of {self.time_s:.0f} s"
-        return f"{time}  {counts}{faults}"
+        return f"{time}  {counts}"
 
 
 class PlainDisplay:
@@ -86,7 +89,7 @@ class PlainDisplay:
 
 
 class LiveDisplay:
-    """A status line at the bottom of a terminal; notes and beginnings scroll by above it."""
+    """A status at the bottom of a terminal, with the active faults; beginnings, faults and notes scroll by above it."""
 
     def __init__(self, console: Console) -> None:
         self._console, self._progress = console, Progress()
@@ -97,7 +100,7 @@ class LiveDisplay:
         if event["event"] == "begin":
             self._progress = Progress()
         self._progress.take(event)
-        if event["event"] in ("begin", "note", "result"):
+        if event["event"] in ("begin", "fault", "note", "result"):
             self._console.print(sentence(event), soft_wrap=True)
         self._live.update(live_view(self._progress))
 
@@ -121,7 +124,9 @@ def live_view(progress: Progress) -> Group:
     lines: list[Any] = [Text(f"  {progress.phase}", style="bold", no_wrap=True, overflow="ellipsis")]
     if progress.time_s:
         lines.append(ProgressBar(total=progress.time_s, completed=min(progress.elapsed_s, progress.time_s), width=60))
-        lines.append(Text(f"  {progress.status()}", no_wrap=True, overflow="ellipsis"))
+        lines.append(Text(f"  {progress.counted()}", no_wrap=True, overflow="ellipsis"))
+    if progress.faults:
+        lines.append(Text(f"  faults: {', '.join(progress.faults)}", style=DOUBTFUL))
     return Group(*lines)
 
 

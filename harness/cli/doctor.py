@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from fencepost.harness.cli.console import Json, Results, out, print_json, print_line, table
+from fencepost.harness.cli.console import Json, Results, print_json, print_line, print_table
 
 
 def register(app: typer.Typer) -> None:
@@ -29,6 +29,6 @@ def doctor(results: Results = None, json_: Json = False) -> None:
             (marks[finding.ok], finding.name, finding.text + (f"\n-> {finding.remedy}" if finding.remedy else ""))
             for finding in findings
         ]
-        out().print(table(("", "what", "found"), rows))
+        print_table(("", "what", "found"), rows)
         print_line("A run is possible here." if possible(findings) else "No run is possible here.")
     raise typer.Exit(0 if possible(findings) else 1)

@@ -10,7 +10,7 @@ import typer
 from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.api.values import Verdict
 from fencepost.harness.api.verdict_document import judgement_terms
-from fencepost.harness.cli.console import Json, Results, err, out, print_json, print_line, table
+from fencepost.harness.cli.console import Json, Results, err, print_json, print_line, print_table
 from fencepost.harness.visible_text import visible
 
 
@@ -44,7 +44,7 @@ def list_runs(results: Results = None, json_: Json = False) -> None:
             for judgement in judgements(run)
         ]
     lines = [[visible(text, unescaped="") for text in row] for row in rows]
-    out().print(table(("run", "campaign", "test", "created", "verdict"), lines))
+    print_table(("run", "campaign", "test", "created", "verdict"), lines)
 
 
 def _document(run: Run) -> dict[str, Any]:

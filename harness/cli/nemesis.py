@@ -14,7 +14,7 @@ from fencepost.harness.api import CampaignError
 from fencepost.harness.api.bounds import MOST_EXACT
 from fencepost.harness.api.errors import Exit
 from fencepost.harness.api.plans import Choice
-from fencepost.harness.cli.console import Texts, err, out, pairs, print_line, table
+from fencepost.harness.cli.console import Texts, err, pairs, print_line, print_table
 
 if TYPE_CHECKING:
     from fencepost.harness.conformance.kit import FaultResult
@@ -120,7 +120,7 @@ def _show(checked: FaultResult) -> None:
         )
         for result in checked.stories
     ]
-    out().print(table(("", "story", "what was seen, and what to change"), rows))
+    print_table(("", "story", "what was seen, and what to change"), rows)
     print_line(f"{counted(checked.stories)}\n")
 
 

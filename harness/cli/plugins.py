@@ -10,7 +10,7 @@ import typer
 
 from fencepost.harness.api import CampaignError
 from fencepost.harness.api.errors import Exit
-from fencepost.harness.cli.console import Json, out, print_json, print_line, table
+from fencepost.harness.cli.console import Json, print_json, print_line, print_table
 
 EXAMPLES = """\b
 Examples:
@@ -52,7 +52,7 @@ def plugins(
             print_json(by_group)
         else:
             rows = [(group, plug_in, _first_line(group, plug_in)) for group, of_group in by_group.items() for plug_in in of_group]
-            out().print(table(("group", "name", ""), rows))
+            print_table(("group", "name", ""), rows)
         return
     groups = [_guessed(name)] if ":" in name else [group for group in GROUPS if name in names(group)]
     if not groups:
@@ -117,7 +117,7 @@ def _describe(description: dict[str, Any]) -> None:
     print_line(f"{description['name']} ({description['group']})\n\n{description['doc']}\n")
     if description["options"]:
         rows = [(option["name"], option["type"], option["default"], option["doc"]) for option in description["options"]]
-        out().print(table(("option", "type", "default", ""), rows))
+        print_table(("option", "type", "default", ""), rows)
     else:
         print_line("It has no options.")
     if description["breaches"]:
@@ -127,11 +127,15 @@ def _describe(description: dict[str, Any]) -> None:
 
 
 def _guessed(path: str) -> str:
-    """The kind of plug-in behind an import path, as far as it is known."""
+    """The kind of plug-in behind an import path. Raises CampaignError for what is none."""
     from fencepost.harness.plugins.registry import load
-    from fencepost.harness.plugins.validation import guess
+    from fencepost.harness.plugins.validation import MARKS, guess
 
-    return guess(load("import path", path)) or "import path"
+    kind = guess(load("import path", path))
+    if not kind:
+        marks = "; ".join(f"a {group} has {' and '.join(names)}" for group, names in MARKS.items())
+        raise CampaignError([f'"{path}" is no plug-in: {marks}; a checker is made by @partition_check or @run_check'])
+    return kind
 
 
 def _first_line(group: str, name: str) -> str:

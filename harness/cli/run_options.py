@@ -13,17 +13,30 @@ from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
-from fencepost.harness.api.plans import Choice, DeclaredKey, FaultChoice, RunOption, Test, declared
-from fencepost.harness.cli.console import plugin_names
+from fencepost.harness.api.plans import LEAST, Budget, Choice, DeclaredKey, FaultChoice, RunOption, Test, declared
+from fencepost.harness.cli import completions
+from fencepost.harness.cli.durations import duration_s
 
 PAIR = "KEY=VALUE"
-PLUGINS = {  # paths of keys that name a plug-in: of which kind
-    ("workload", "kind"): "workload",
-    ("cluster", "kind"): "cluster",
-    ("client", "kind"): "client",
-    ("nemesis",): "nemesis",
-    ("expect",): "checker",
-    ("tolerate",): "checker",
+COMPLETIONS: Mapping[str, completions.Complete] = {
+    "--workload": completions.plugin_names("workload"),
+    "--set": completions.options_of("workload", "workload", "transactions"),
+    "--cluster": completions.plugin_names("cluster"),
+    "--cluster-set": completions.options_of("cluster", "cluster", "auto"),
+    "--client": completions.plugin_names("client"),
+    "--readers": completions.plugin_names("client"),
+    "--nemesis": completions.fault,
+    "--lane": completions.lane,
+    "--budget": completions.keys({key.path[0]: () for key in declared(Budget)}),
+    "--at-least": completions.keys(dict.fromkeys(LEAST, ())),
+    "--producer": completions.client_settings("producer"),
+    "--consumer": completions.client_settings("consumer"),
+    "--topic": completions.kafka_settings("topic"),
+    "--broker-setting": completions.kafka_settings("broker"),
+    "--kafka": completions.kafka_versions,
+    "--contract": completions.contract,
+    "--expect": completions.plugin_names("checker"),
+    "--tolerate": completions.plugin_names("checker"),
 }
 
 
@@ -53,8 +66,9 @@ class KeyOption:
     def as_parameter(self) -> Parameter:
         metavar = self.option.metavar or (PAIR if self.form in ("pairs", "settings") else None)
         names = [name for name in (self.option.name, self.option.short) if name]
-        completed = plugin_names(PLUGINS[self.path]) if self.path in PLUGINS else None
-        info = typer.Option(*names, metavar=metavar, help=self.option.text, autocompletion=completed)
+        parser = duration_s if self.path[-1].endswith("_s") and self.form == "value" else None
+        completed = COMPLETIONS.get(self.option.name)
+        info = typer.Option(*names, metavar=metavar, help=self.option.text, autocompletion=completed, parser=parser)
         return Parameter(self.parameter, Parameter.KEYWORD_ONLY, default=self.default, annotation=Annotated[self.type, info])
 
 

@@ -10,6 +10,7 @@ import typer
 
 from fencepost.harness.api.bounds import MOST_EXACT
 from fencepost.harness.api.errors import Exit
+from fencepost.harness.cli import completions
 from fencepost.harness.cli.console import (
     DEFAULT_MASTER,
     RUN_HELP,
@@ -17,10 +18,9 @@ from fencepost.harness.cli.console import (
     Json,
     MasterIfNeeded,
     Results,
-    out,
     print_json,
     print_line,
-    table,
+    print_table,
 )
 from fencepost.harness.system import liveness
 
@@ -33,7 +33,10 @@ def register(app: typer.Typer) -> None:
 
 
 def selfcheck(
-    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help=RUN_HELP + " Without one: a generated history.")] = None,
+    run: Annotated[
+        str | None,
+        typer.Argument(metavar="[RUN]", help=f"{RUN_HELP} Without one: a generated history.", autocompletion=completions.runs),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, max=MOST_EXACT, help="Decides what is damaged.")] = 0,
     results: Results = None,
     json_: Json = False,
@@ -67,7 +70,7 @@ def selfcheck(
     else:
         words = {True: "ok", False: "FAILED", None: "-"}
         cells = [(row.damage, ", ".join(row.expected), ", ".join(row.anomalies), words[row.ok], row.note) for row in rows]
-        out().print(table(("damage", "demanded", "found", "", "what was done"), cells))
+        print_table(("damage", "demanded", "found", "", "what was done"), cells)
         counts = {
             word: sum(row.ok is ok for row in rows)
             for ok, word in ((True, "as demanded"), (False, "failed"), (None, "not judged"))

@@ -19,6 +19,7 @@ from fencepost.harness.drivers.process import DriverProcess, Hello
 from fencepost.harness.fetching.manifest import Manifest, sha256
 from fencepost.harness.fetching.store import Store, cache_dir
 from fencepost.harness.plugins import registry
+from fencepost.harness.system.programs import no_program
 
 GROUP = "driver"
 T = TypeVar("T")
@@ -43,7 +44,7 @@ def is_driver(kind: str) -> bool:
 def mistakes(kind: str) -> list[str]:
     """The mistakes in a driver's name, before anything is fetched: a sentence each."""
     if "/" in kind:
-        return [] if os.access(kind, os.X_OK) and Path(kind).is_file() else [f'"{kind}" is no program that can be executed']
+        return [] if os.access(kind, os.X_OK) and Path(kind).is_file() else [no_program(kind)]
     try:
         driver_family, version = _family(kind)
     except CampaignError as error:

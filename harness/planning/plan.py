@@ -39,6 +39,7 @@ from fencepost.harness.planning.clients import client_plan, member_settings, uns
 from fencepost.harness.planning.recovery import recovery_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.fault_validation import foreseen, refused_topic_settings
+from fencepost.harness.system.programs import no_program
 
 
 def make_plan(test: Test, *, run: str, seed: int, command: str) -> Plan:
@@ -156,7 +157,7 @@ def _lost_programs(roles: Iterable[Role]) -> list[str]:
     """The programs of instances that this machine does not have; what an image holds is not known here."""
     programs = [role.program for role in roles if role.program and role.runs is role.program and not role.program.image]
     names = dict.fromkeys(program.command[0] for program in programs)
-    return [f'workload.command: "{name}" is no program that can be executed here' for name in names if not shutil.which(name)]
+    return [f"workload.command: {no_program(name)}" for name in names if not shutil.which(name)]
 
 
 def unjudged_settings(tests: Iterable[Test]) -> list[str]:

@@ -40,6 +40,12 @@ CONFIGURED = ("workload", "cluster")  # frozen dataclasses, whose fields are the
 ROLES = (Writer, Member, Reader, ProgramInstance, ConnectInstance, Conductor)
 FUNCTIONS = ("txn", "send", "poll", "seek", "committed", "initialise", "rest")
 LOOKED_AT = 25  # operations of each role
+MARKS: Mapping[str, tuple[str, str]] = {  # methods by which a class of each kind is known
+    "nemesis": ("inject", "heal"),
+    "workload": ("operations", "perform"),
+    "cluster": ("up", "sandbox"),
+    "client": ("poll", "send"),
+}
 
 
 def breaches(group: str, plug_in: Any) -> list[str]:
@@ -55,9 +61,7 @@ def guess(plug_in: Any) -> str:
     """The kind that a plug-in given by its import path looks like; empty when it looks like none."""
     if not isinstance(plug_in, type):
         return "checker" if all(hasattr(plug_in, name) for name in ("scope", "function")) else ""
-    marks = {"nemesis": ("inject", "heal"), "workload": ("operations", "perform"), "cluster": ("up", "sandbox")}
-    marks["client"] = ("poll", "send")
-    return next((group for group, names in marks.items() if any(hasattr(plug_in, name) for name in names)), "")
+    return next((group for group, names in MARKS.items() if any(hasattr(plug_in, name) for name in names)), "")
 
 
 def flaws(group: str, instance: Any) -> list[str]:

@@ -336,8 +336,45 @@ def test_plugins_shows_what_an_author_of_campaigns_needs_and_no_internals(fencep
 
 
 def test_plugins_finds_a_class_in_the_current_directory(fencepost):
-    Path("my_faults.py").write_text('class Stutter:\n    """Freezes shortly, again and again."""\n')
+    text = 'class Stutter:\n    """Freezes shortly, again and again."""\n    def inject(self, cluster, rng): ...\n'
+    Path("my_faults.py").write_text(text)
     assert "Freezes shortly" in fencepost("plugins", "my_faults:Stutter")[1]
+
+
+def test_plugins_refuses_what_is_no_plug_in(fencepost):
+    code, out, err = fencepost("plugins", "os:getcwd")
+    assert (code, out) == (254, "")
+    assert '"os:getcwd" is no plug-in: a nemesis has inject and heal' in err
+
+
+def test_a_table_in_a_pipe_has_whole_rows_without_blanks_at_their_end(fencepost, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    lines = fencepost("plugins")[1].splitlines()
+    assert lines == [line.rstrip() for line in lines]
+    assert "nemesis   kill                      Sends SIGKILL to nodes." in lines
+    assert max(len(line) for line in lines) > 100
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("--time", "30x"), "'30x' is no length of time; write seconds, or 90s, 5m, 2h"),
+        (("--time", "soon"), "'soon' is no length of time"),
+        (
+            ("--producer", "ack=all"),
+            'No such configuration property: "ack"; did you mean "acks"?',
+        ),
+        (("--consumer", "isolation=x"), "No such configuration property"),
+        (("--client", "./driver.py"), '--client: "./driver.py" is not executable: chmod +x ./driver.py'),
+        (("--client", "./nothing"), '"./nothing" is no program that can be executed here; there is no such file'),
+        (("--client", "./"), '"./" is a directory, no program'),
+    ],
+)
+def test_a_mistake_names_its_remedy(fencepost, words, text):
+    Path("driver.py").write_text("")
+    code, _, err = fencepost("run", *words)
+    assert code == 254
+    assert text in err
 
 
 def test_plugins_asks_a_workload_for_its_topics_roles_and_operations(fencepost):
@@ -582,8 +619,8 @@ def test_the_command_that_repeats_a_run_of_a_campaign_has_its_options_too(fencep
         ("--nemesis", "kill,every_s=[0,inf]", "--nemesis #1 every_s: must be a finite number, not inf"),
         ("--nemesis", "kill,lasts_s=-1", "--nemesis #1 lasts_s: must be above 0, not -1"),
         ("--nemesis", "kill,answer_within_s=inf", "--nemesis #1 answer_within_s: must be a finite number, not inf"),
-        ("--kafka", "254", '--cluster-set: kafka: "254" is no version of Kafka; one is written like 4.3.0'),
-        ("--kafka", "../../x", '--cluster-set: kafka: "../../x" is no version of Kafka'),
+        ("--kafka", "254", '--kafka: "254" is no version of Kafka; one is written like 4.3.0'),
+        ("--kafka", "../../x", '--kafka: "../../x" is no version of Kafka'),
     ],
 )
 def test_an_option_is_refused_with_its_bound(fencepost, option, value, bound):

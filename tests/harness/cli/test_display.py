@@ -110,7 +110,8 @@ def test_the_live_view_shows_phase_counts_and_faults_on_a_narrow_terminal():
     progress.take({"event": "progress", "elapsed_s": 30, "time_s": 60, "ok": 5, "fail": 1, "info": 0, "faults": ["kill n1"]})
     shown = screen(display.live_view(progress), width=100)
     assert "workload: 8 writers" in shown
-    assert "30 of 60 s  ok 5  fail 1  info 0  0.2/s  faults: kill n1" in shown
+    assert "30 of 60 s  ok 5  fail 1  info 0  0.2/s\n" in shown
+    assert "  faults: kill n1\n" in screen(display.live_view(progress), width=20)
     assert all(len(line) <= 40 for line in screen(display.live_view(progress), width=40).splitlines())
 
 

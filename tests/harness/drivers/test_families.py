@@ -107,7 +107,7 @@ def test_a_driver_says_what_it_can_do_and_what_it_refuses(pigeons):
 
 def test_what_cannot_be_had_is_one_sentence(pigeons, tmp_path):
     assert families.mistakes("pigeons@11") == ["pigeons@11: there is no 11, only 9 and 10"]
-    assert families.mistakes("./nothing") == ['"./nothing" is no program that can be executed']
+    assert families.mistakes("./nothing") == ['"./nothing" is no program that can be executed here; there is no such file']
     with pytest.raises(CampaignError, match='unknown client "pidgeons"; did you mean "pigeons"'):
         families.obtain("pidgeons@9")
     pigeons.lacks = "a loft is missing (build one)"
