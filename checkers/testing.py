@@ -1,6 +1,6 @@
 """One partition's log made by hand, for testing partition checks in milliseconds, without Spark and without Kafka.
 
-Public: authors of checks of their own test against it. See docs/plugins.md.
+Public: authors of checks of their own test against it. See docs/plugin-checks.md.
 """
 
 from __future__ import annotations

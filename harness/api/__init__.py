@@ -1,4 +1,4 @@
-"""The public interface: what a plug-in may import, and what keeps its meaning from release to release (docs/plugins.md).
+"""The public interface: what a plug-in may import, and what keeps its meaning from release to release (docs/plugin-reference.md).
 
 The interface of checks needs numpy and Spark, and is `checkers.api`. Words are those of Jepsen (op, process, history, nemesis),
 Adya (anomalies) and KIP-98 (transactional id, coordinator, last stable offset). The modules of this folder are the vocabulary of

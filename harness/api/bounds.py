@@ -1,7 +1,7 @@
 """Bounds of a plug-in's options: a field declares them in its type, and what lies outside is refused before the start.
 
 `writers: Annotated[int, Between(1, 500)] = 8`. They are checked where options are read (`harness.plugins.registry`), shown by
-`fencepost plugins NAME`, and stand on the reference page (docs/campaigns.md).
+`fencepost plugins NAME`, and stand on the reference page (docs/campaign-reference.md).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The keys of a contract: what a run's settings promise, and how its history is to be read. This is the one table of them.
 
 A contract is a mapping of texts. `plan.json` has it, a campaign's `[test.contract]` and `--contract` overlay it, the rules that
-each check declares decide by it which anomalies are forbidden (docs/rules.md). docs/campaigns.md shows this table. How contracts
+each check declares decide by it which anomalies are forbidden (docs/rules.md). docs/campaign-reference.md shows it. How contracts
 are read and laid over each other: `harness/api/contract_layers.py`.
 """
 

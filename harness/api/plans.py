@@ -2,7 +2,7 @@
 
 A field that is a key declares it in its type: `Annotated[float, Key("How long ...", above=0, option=RunOption("--time"))]`. All
 else is made of the declaration: the reading of a campaign file with all its mistakes (`harness/campaign`), the options of
-`fencepost run` (`harness/cli`), the reference page (docs/campaigns.md).
+`fencepost run` (`harness/cli`), the reference page (docs/campaign-reference.md).
 """
 
 from __future__ import annotations
@@ -312,14 +312,14 @@ class Test:
     expect: Annotated[
         tuple[str, ...],
         Key(
-            "`valid`, or the anomalies that must be found. See [Expectations](#expectations).",
+            "`valid`, or the anomalies that must be found. See [Expectations](campaigns.md#expectations).",
             option=RunOption("--expect", metavar="NAME", text="An anomaly that must be found. Default: valid."),
         ),
     ] = ("valid",)
     tolerate: Annotated[
         tuple[str, ...],
         Key(
-            "Forbidden anomalies that may come along with the expected ones. See [Expectations](#expectations).",
+            "Forbidden anomalies that may come along with the expected ones. See [Expectations](campaigns.md#expectations).",
             option=RunOption("--tolerate", metavar="NAME", text="An anomaly that may come along with the expected ones."),
         ),
     ] = ()

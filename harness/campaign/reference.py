@@ -1,6 +1,6 @@
-"""The reference of campaign files, docs/campaigns.md, made of the declarations.
+"""The reference of campaign files, docs/campaign-reference.md, made of the declarations.
 
-python -m fencepost.harness.campaign.reference > docs/campaigns.md
+python -m fencepost.harness.campaign.reference > docs/campaign-reference.md
 """
 
 from __future__ import annotations
@@ -23,45 +23,12 @@ from fencepost.harness.plugins.type_words import in_words
 from fencepost.harness.system.package_files import campaigns
 
 PAGE = """\
-# Campaign files
+# Campaign files: reference
 
-<!-- Made by `python -m fencepost.harness.campaign.reference > docs/campaigns.md`; do not edit. -->
+<!-- Made by `python -m fencepost.harness.campaign.reference > docs/campaign-reference.md`; do not edit. -->
 
-A campaign is a TOML file. `fencepost campaign FILE` performs its tests one after another; `--dry-run` lists them only. A campaign
-with a mistake starts nothing: all its mistakes are listed at once, each with its key. `fencepost run` performs one test from
-options of the command line, by the same keys.
-
-Some campaigns come with fencepost: {bundled}.
-`fencepost campaign first` finds one from any directory, and so do `first.toml` and `campaigns/first.toml`; a file of that name in
-the working directory comes first. `fencepost campaign first --show > mine.toml` copies one. Plug-ins named by an import path
-(`module:Class`) are looked for in the working directory, beside the campaign, and beside the campaigns that come with fencepost.
-
-```toml
-name = "nightly"
-seed = 7
-
-[defaults]
-time_s = 60
-cluster = {{kind = "local", brokers = 3}}
-
-[[test]]
-name = "steady"
-workload = {{kind = "transactions", writers = 8}}
-topic.min.insync.replicas = 2
-[[test.nemesis]]
-kind = "kill"
-target = "leader"
-every_s = [3, 6]
-lasts_s = 4
-[test.matrix]
-"cluster.kafka" = ["3.9.1", "4.3.0"]
-
-[[test]]
-name = "torn"
-expect = "torn-transaction"
-client.producer = {{"socket.timeout.ms" = 1000}}
-nemesis = [{{kind = "cut-clients"}}]
-```
+Every key of a campaign, and every option of the faults, clusters and workloads that come with fencepost. How a campaign is
+written: [campaigns.md](campaigns.md). Campaigns that come with fencepost: {bundled}.
 
 ## The file
 
@@ -78,29 +45,6 @@ written as where it lies: `env:NAME`, `file:/path` ([clusters.md](clusters.md)).
 
 The options of a plug-in stand beside its `kind`: those that come with fencepost are below, of any other `fencepost plugins NAME`
 lists them.
-
-## Expectations
-
-A test that expects `valid` is met by a valid run, and by no other. A test that expects anomalies is met when each of them is
-found against the contract, and nothing else is. What the contract allows meets no expectation: a test is refused that expects an
-anomaly which its settings permit, or under which it is not judged. Where nothing unexpected was found but something could not be
-judged (a final read is missing, a check broke), nobody knows whether the expectation is met: the exit code is 2, also when all
-that was expected was found.
-
-| written | what may be found |
-| --- | --- |
-| `expect = "torn-transaction"` | the anomaly, anywhere in the run, and its consequences |
-| `expect = "torn-transaction alone"` | the anomaly, without any consequence |
-| `expect = ["lost-write", "inconsistent-offset"]` | both, each at least once |
-| `tolerate = ["duplicate"]` | besides, duplicates of the records that an expected finding is about |
-| `tolerate = ["duplicate anywhere"]` | besides, any duplicate in the run |
-
-A consequence is about the same records: those that the same transaction sent to the same partition. The lost half of a torn
-transaction is a `lost-write`, for instance, and the loss of any other record is unexpected. A record that nobody sent, or a stuck
-last stable offset, is bound by its partition alone. What names no record of the run (offsets of groups and of source connectors,
-tasks, entries of Connect's topics) is bound by nothing, and is tolerated `anywhere` or not at all. Whatever is unexpected fails
-the test, and is named at the top of the report. A repeated test that expects anomalies must show them in one run at least, and
-must show nothing unexpected in any.
 
 ## `[[test.nemesis]]`
 

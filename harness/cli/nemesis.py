@@ -44,7 +44,7 @@ def _root() -> None:
 @nemesis_app.command(
     "check",
     help="Put faults through every story of a fault's life on a real cluster: it strikes, its effect is seen by others, it heals,"
-    f" the harness dies meanwhile, ... (docs/plugins.md).\n\n{CHECK_CODES}",
+    f" the harness dies meanwhile, ... (docs/plugin-faults.md).\n\n{CHECK_CODES}",
     epilog=EXAMPLES,
 )
 def check(

@@ -44,7 +44,7 @@ OWN = {"aborted_polls": "kept"}  # what our consumers do, where Jepsen's go back
 def adopt(path: Path, run_dir: Path, overrides: Mapping[str, str] | None = None, block: int = BLOCK) -> list[Gap]:
     """Write the history at `path` into the fresh results directory `run_dir`, ready to be judged, with a plan of what is known.
 
-    overrides: contract keys (docs/campaigns.md) laid over what is taken for granted. block: bytes that are parsed at a time.
+    overrides: contract keys laid over what is taken for granted. block: bytes that are parsed at a time.
     Returns what could not be read and was left out (in `damage.json` too). Raises HistoryError: no such file, no format that is
     understood, nothing in it.
     """

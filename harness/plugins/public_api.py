@@ -1,6 +1,6 @@
-"""The section "The public interface" of docs/plugins.md, made of docstrings: of all names that the two interface modules export.
+"""The section "The public interface" of docs/plugin-reference.md, made of the docstrings of all names that are exported.
 
-python -m fencepost.harness.plugins.public_api docs/plugins.md
+python -m fencepost.harness.plugins.public_api docs/plugin-reference.md
 
 The sources are parsed, not imported: the interface of checks needs numpy and Spark. A constant or an alias has its docstring in
 the line below it.
@@ -22,7 +22,7 @@ HEADING = "## The public interface"
 INTRODUCTION = f"""\
 {HEADING}
 
-<!-- Made by `python -m fencepost.harness.plugins.public_api docs/plugins.md`; do not edit. -->
+<!-- Made by `python -m fencepost.harness.plugins.public_api docs/plugin-reference.md`; do not edit. -->
 
 A plug-in imports these names from `{API}`, and those of checks from `{CHECKS}`. They keep their meaning from release to release.
 """

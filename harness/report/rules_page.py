@@ -16,7 +16,8 @@ _HEAD = """# Rules: when an anomaly is forbidden
 <!-- Made by `python -m fencepost.harness.report.rules_page > docs/rules.md`; do not edit. -->
 
 The rules of an anomaly are declared by its check (`checkers/anomalies/`), and tried from the first to the last: the first whose
-conditions hold under the run's contract decides. A condition names a key of the contract ([campaigns.md](campaigns.md)).
+conditions hold under the run's contract decides. A condition names a key of the
+[contract](campaign-reference.md#testcontract).
 
 * *inapplicable*: the anomaly is not judged.
 * *to be exercised*: a run that compared nothing for it is *unknown*.

@@ -1,6 +1,6 @@
 """A client that plays a script, for testing workloads without Kafka: which call fails, how often, and with what.
 
-Public: authors of workloads of their own test against it. See docs/plugins.md.
+Public: authors of workloads of their own test against it. See docs/plugin-workloads.md.
 """
 
 from __future__ import annotations

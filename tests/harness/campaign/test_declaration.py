@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +17,8 @@ from fencepost.harness.cli.run_options import KEY_OPTIONS, options_of
 from fencepost.harness.planning import plan
 from fencepost.harness.plugins import registry
 
-PAGE = Path(__file__).parents[3] / "docs" / "campaigns.md"
+GUIDE = Path(__file__).parents[3] / "docs" / "campaigns.md"
+PAGE = Path(__file__).parents[3] / "docs" / "campaign-reference.md"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,15 +83,16 @@ def test_every_field_of_a_test_but_the_campaigns_name_is_a_key():
 
 def test_the_reference_page_is_up_to_date():
     assert PAGE.read_text() == reference.page(), (
-        "make it again: python -m fencepost.harness.campaign.reference > docs/campaigns.md"
+        "make it again: python -m fencepost.harness.campaign.reference > docs/campaign-reference.md"
     )
 
 
-def test_the_example_of_the_reference_page_is_a_campaign_without_mistakes(tmp_path):
-    example = reference.page().partition("```toml\n")[2].partition("```")[0]
-    (tmp_path / "nightly.toml").write_text(example)
-    names = [test.name for test in campaign.read(tmp_path / "nightly.toml").tests]
-    assert names == ["steady[3.9.1]", "steady[4.3.0]", "torn"]
+def test_the_examples_of_the_guide_are_campaigns_without_mistakes(tmp_path):
+    examples = re.findall(r"^```toml\n(.*?)^```$", GUIDE.read_text(), re.DOTALL | re.MULTILINE)
+    for number, example in enumerate(examples):
+        (tmp_path / f"{number}.toml").write_text(example)
+    names = [[test.name for test in campaign.read(tmp_path / f"{number}.toml").tests] for number in range(len(examples))]
+    assert names == [["steady"], ["steady[3.9.1]", "steady[4.3.0]", "torn"], ["enough"]]
 
 
 @pytest.mark.parametrize(("group", "count"), [("cluster", 6), ("workload", 2), ("nemesis", 25)])

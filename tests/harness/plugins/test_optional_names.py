@@ -14,7 +14,7 @@ from fencepost.harness.plugins.validation import breaches
 
 ALL = [(group, name) for group in OPTIONAL for name in optional_names(group)]
 LOOKED_FOR = [(group, name) for group, name in ALL if len(name) >= SHORTEST and name not in FIELDS]
-GUIDE = Path(__file__).parents[3] / "docs" / "plugins.md"
+GUIDE = Path(__file__).parents[3] / "docs" / "plugin-reference.md"
 
 
 def of(group, **members):

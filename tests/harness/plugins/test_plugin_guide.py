@@ -1,4 +1,4 @@
-"""docs/plugins.md tells the truth: its code is the example package's, its commands can be given, its tables are the code's."""
+"""The pages on plug-ins: their code is the example package's, their commands can be given, their tables are the code's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from fencepost.harness.conformance.results import STORIES
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "plugin"
-GUIDE = (ROOT / "docs" / "plugins.md").read_text()
+PAGES = ("plugins", "plugin-faults", "plugin-workloads", "plugin-checks", "plugin-clusters", "plugin-reference")
+GUIDE = "\n".join((ROOT / "docs" / f"{page}.md").read_text() for page in PAGES)
 
 OWN_CAPABILITY = (ROOT / "tests" / "harness" / "conformance" / "test_own_capability.py").read_text()
 CAPABILITY = "@runtime_checkable\n" + OWN_CAPABILITY.partition("@runtime_checkable\n")[2].partition("\n\n\n")[0] + "\n"

@@ -1,4 +1,4 @@
-"""The public interface and its section of docs/plugins.md agree, name by name."""
+"""The public interface and its section of docs/plugin-reference.md agree, name by name."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 from fencepost.harness.plugins import public_api
 from fencepost.harness.plugins.public_api import API, CHECKS, PublicName
 
-PAGE = (Path(__file__).parents[3] / "docs" / "plugins.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "plugin-reference.md").read_text()
 
 
 def test_the_page_has_the_section_as_it_is_made():
-    """`python -m fencepost.harness.plugins.public_api docs/plugins.md` writes it."""
+    """`python -m fencepost.harness.plugins.public_api docs/plugin-reference.md` writes it."""
     assert public_api.replaced(PAGE) == PAGE
 
 
