@@ -38,10 +38,13 @@ class SparkJudge(Judge):
 
         return judge(run, spark=session, contract=contract, more=more, here=here)
 
-    def selfcheck(self, run: Run | None, session: Callable[[], Any], seed: int) -> Sequence[SelfcheckRow]:
+    def selfcheck(
+        self, run: Run | None, session: Callable[[], Any], seed: int, more: Mapping[str, Any] | None = None
+    ) -> Sequence[SelfcheckRow]:
+        from fencepost.checkers.engine.registry import installed_checks, with_more
         from fencepost.checkers.selfcheck.selfcheck import selfcheck
 
-        return selfcheck(run, session, seed=seed)
+        return selfcheck(run, session, seed=seed, checks=with_more(*installed_checks(), more)[0] if more else None)
 
     def breaches(self, check: Any) -> list[str]:
         from fencepost.checkers.engine.validation import breaches

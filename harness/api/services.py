@@ -84,10 +84,13 @@ class Judge(Protocol):
         installed ones, by import path, or why there is none. Raises HistoryError when the history cannot be read.
         """
 
-    def selfcheck(self, run: Run | None, session: Callable[[], Any], seed: int) -> Sequence[SelfcheckRow]:
+    def selfcheck(
+        self, run: Run | None, session: Callable[[], Any], seed: int, more: Mapping[str, Any] | None = None
+    ) -> Sequence[SelfcheckRow]:
         """Plant one damage after the other in a run's history, or in a generated one, and demand its anomaly.
 
         session: makes the session; called when the history is long, or a check asks for Spark's tables.
+        more: checks by import path, beside the installed ones.
         """
 
     def breaches(self, check: Any) -> list[str]:

@@ -41,22 +41,22 @@ def plugins(
 
     Exit codes: 0 it can be used; 254 it cannot, or there is none of that name.
     """
-    from fencepost.harness.plugins.registry import GROUPS, load, names, renamed, unknown
+    from fencepost.harness.plugins.registry import LISTED, load, names, renamed, unknown
 
     if rules:
         _print_rules(name, json_)
         return
     if name is None:
-        by_group = {group: names(group) for group in GROUPS}
+        by_group = {group: names(group) for group in LISTED}
         if json_:
             print_json(by_group)
         else:
             rows = [(group, plug_in, _first_line(group, plug_in)) for group, of_group in by_group.items() for plug_in in of_group]
             print_table(("group", "name", ""), rows)
         return
-    groups = [_guessed(name)] if ":" in name else [group for group in GROUPS if name in names(group)]
+    groups = [_guessed(name)] if ":" in name else [group for group in LISTED if name in names(group)]
     if not groups:
-        raise CampaignError([renamed(name) or unknown("plug-in", name, {known for group in GROUPS for known in names(group)})])
+        raise CampaignError([renamed(name) or unknown("plug-in", name, {known for group in LISTED for known in names(group)})])
     described = [_description(group, name, load(group, name)) for group in groups]
     if json_:
         print_json(described)
@@ -99,7 +99,7 @@ def _description(group: str, name: str, plug_in: Any) -> dict[str, Any]:
     return {
         "group": group,
         "name": name,
-        "doc": _description_of(plug_in),
+        "doc": _description_of(plug_in) + (_versions_of(name, plug_in) if group == "driver" else ""),
         "options": [vars(option) for option in options(getattr(plug_in, "options", None) if group == "checker" else plug_in)],
         "breaches": wrong,
     }
@@ -111,6 +111,16 @@ def _description_of(plug_in: Any) -> str:
 
     paragraphs = doc_without_options(plug_in).split("\n\n")
     return "\n\n".join(part for part in paragraphs if not part.startswith("Slow twin:"))
+
+
+def _versions_of(name: str, family: Any) -> str:
+    """The versions of a family of clients, and the commands that go on from here."""
+    return (
+        f"\n\nVersions: {family.versions}; `{name}` is {name}@{family.default}.\n\n"
+        f"fencepost client list              what this machine can drive\n"
+        f"fencepost client check {name}\n"
+        f"fencepost run --client {name}@{family.default}"
+    )
 
 
 def _describe(description: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ from fencepost.harness.cli import completions
 from fencepost.harness.cli.console import (
     DEFAULT_MASTER,
     RUN_HELP,
+    Checkers,
     Conf,
     Json,
     MasterIfNeeded,
@@ -24,7 +25,7 @@ from fencepost.harness.cli.console import (
 )
 from fencepost.harness.system import liveness
 
-EXAMPLES = "\b\nExamples:\n  fencepost selfcheck\n  fencepost selfcheck latest --seed 7"
+EXAMPLES = "\b\nExamples:\n  fencepost selfcheck\n  fencepost selfcheck latest --seed 7\n  fencepost selfcheck --checker mine:gap"
 
 
 def register(app: typer.Typer) -> None:
@@ -38,6 +39,7 @@ def selfcheck(
         typer.Argument(metavar="[RUN]", help=f"{RUN_HELP} Without one: a generated history.", autocompletion=completions.runs),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, max=MOST_EXACT, help="Decides what is damaged.")] = 0,
+    checker: Checkers = None,
     results: Results = None,
     json_: Json = False,
     master: MasterIfNeeded = None,
@@ -47,13 +49,15 @@ def selfcheck(
 
     Exit codes: 0 every damage was named; 1 one was missed or another was named; 254 no such run; 255 the harness broke.
     """
-    from fencepost.harness.cli.arguments import spark_conf_of
+    from fencepost.harness.cli.arguments import checkers_of, spark_conf_of
     from fencepost.harness.history import merge
     from fencepost.harness.plugins import services
+    from fencepost.harness.plugins.check_options import load_check
     from fencepost.harness.runs.merging import merged
     from fencepost.harness.runs.store import find, results_root
 
     conf = spark_conf_of(spark_conf or ())
+    own_checks = {path: load_check(path) for path in checkers_of(checker or ())}
     recorded = find(results_root(results), run) if run else None
     if recorded:
         merge.demand_local(recorded)
@@ -61,7 +65,7 @@ def selfcheck(
     with liveness.hold(recorded.directory) if recorded else nullcontext():
         session = cache(lambda: judge.start_session(master or DEFAULT_MASTER, conf))
         try:
-            rows = judge.selfcheck(merged(recorded) if recorded else None, session() if master else session, seed)
+            rows = judge.selfcheck(merged(recorded) if recorded else None, session() if master else session, seed, own_checks)
         finally:
             if session.cache_info().currsize:
                 session().stop()

@@ -29,10 +29,12 @@ from fencepost.harness.api import CampaignError
 from fencepost.harness.api.bounds import bounds_of, unusable_numbers
 from fencepost.harness.api.former_names import FORMER_PACKAGES, former_name_hint
 from fencepost.harness.api.words import unknown_word
+from fencepost.harness.plugins.misspelt_arguments import misspelt_argument
 from fencepost.harness.plugins.type_words import in_words
 from fencepost.harness.system.package_files import CAMPAIGNS
 
 GROUPS = ("cluster", "workload", "client", "nemesis", "checker")
+LISTED = ("cluster", "workload", "client", "driver", "nemesis", "checker")  # and families of clients that run as drivers
 RENAMED_FAULTS = {  # a fault's former name -> its name
     "flap": "link-flap",
     "lossy": "packet-loss",
@@ -264,7 +266,8 @@ def _import_from(path: str) -> Any:
     try:
         loaded = _module(module)
     except (Exception, SystemExit) as error:  # a plug-in's module may raise anything while it is imported
-        raise CampaignError([f'"{path}" cannot be loaded: {type(error).__name__}: {error}{former_name_hint(error)}']) from error
+        hint = former_name_hint(error) or misspelt_argument(error)
+        raise CampaignError([f'"{path}" cannot be loaded: {type(error).__name__}: {error}{hint}']) from error
     try:
         return getattr(loaded, name)
     except AttributeError as error:

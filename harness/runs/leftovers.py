@@ -30,8 +30,8 @@ from fencepost.harness.system.processes import command_line, process_ids, status
 from fencepost.harness.system.python_command import START
 
 SANDBOXES = ("fencepost.clusters.local.init", "fencepost.clusters.docker.init")  # the first processes of sandboxes
-TEMPORARY = ("spark", "warm", "shared", "selfcheck", "base")  # kinds of temporary directories
-UNLOCKED_S = 24 * 3600.0  # age from which a temporary directory without a lock, of an older version, is left over
+TEMPORARY = ("spark", "warm", "shared", "selfcheck", "base", "nemesis", "client")  # kinds of temporary directories
+UNLOCKED_S = 24 * 3600.0  # age from which one without a lock is left over: of an older version, or logs of the conformance kits
 _PATIENCE_S = 5.0
 
 

@@ -341,6 +341,43 @@ def test_plugins_finds_a_class_in_the_current_directory(fencepost):
     assert "Freezes shortly" in fencepost("plugins", "my_faults:Stutter")[1]
 
 
+def test_plugins_lists_families_of_clients_and_shows_their_versions(fencepost):
+    assert any(line.startswith("driver    franz-go ") for line in fencepost("plugins")[1].splitlines())
+    code, out, _ = fencepost("plugins", "java")
+    assert code == 0
+    assert "Versions: every release of kafka-clients" in out
+    assert "fencepost client check java" in out
+
+
+@pytest.mark.parametrize(
+    ("made", "hint"),
+    [
+        ("partition_check('x', evidance=1)(len)", "'evidance'; did you mean \"evidence\"?"),
+        ("Needs(absense={1})", "'absense'; did you mean \"absence\"?"),
+        ("Needs(absence={1}, zzzz=2)", "argument 'zzzz'\n"),
+    ],
+)
+def test_plugins_names_the_argument_that_was_meant(fencepost, made, hint):
+    Path("my_checks.py").write_text(f"from fencepost.checkers.api import Needs, partition_check\n\nX = {made}\n")
+    code, _, err = fencepost("plugins", "my_checks:X")
+    assert code == 254
+    assert hint in err
+
+
+def test_selfcheck_asks_a_check_of_yours_for_its_damages(fencepost, monkeypatch):
+    """A check that finds nothing misses the damage that it declares."""
+    Path("my_checks.py").write_text(
+        "from fencepost.checkers.api import CheckResult, PlantedDamage, DamagedHistory, partition_check\n\n"
+        "def plant(rows, rng):\n    return DamagedHistory(rows, 'nothing')\n\n"
+        "@partition_check('blind', damages=(PlantedDamage('none', plant, ('blind',)),))\n"
+        "def blind(log):\n    'Nothing.'\n    return CheckResult(1)\n"
+    )
+    monkeypatch.setattr("fencepost.checkers.engine.registry.installed_checks", lambda: ([], []))
+    code, out, _ = fencepost("selfcheck", "--checker", "my_checks:blind")
+    assert code == 1
+    assert re.search(r"^none +blind +FAILED", out, re.MULTILINE)
+
+
 def test_plugins_refuses_what_is_no_plug_in(fencepost):
     code, out, err = fencepost("plugins", "os:getcwd")
     assert (code, out) == (254, "")
