@@ -18,7 +18,7 @@ import pyarrow.dataset as ds
 from fencepost.checkers.api import run_check
 from fencepost.checkers.contract.attribution import Attribution
 from fencepost.checkers.contract.needs import OUTCOMES, POLLS, SENDS, Needs
-from fencepost.checkers.contract.promises import LIVE
+from fencepost.checkers.contract.promises import RECOVERING
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Ints
 from fencepost.checkers.model.findings import Finding
@@ -168,7 +168,7 @@ def _explain(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "no-recovery",
-    promise=LIVE,
+    promise=RECOVERING,
     attribution=Attribution.PARTITION,
     rules=(
         Rule(

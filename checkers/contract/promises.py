@@ -12,7 +12,8 @@ FENCED = "fenced stays out"
 PROCESSED_ONCE = "processed once"
 ONE_LOG = "one log"
 LIVE = "readers go on"
-CLIENT_PROMISES = (ACKNOWLEDGED, ONCE, ATOMIC, ISOLATED, ORDERED, COMPLETE, FENCED, PROCESSED_ONCE, ONE_LOG, LIVE)
+RECOVERING = "clients recover"
+CLIENT_PROMISES = (ACKNOWLEDGED, ONCE, ATOMIC, ISOLATED, ORDERED, COMPLETE, FENCED, PROCESSED_ONCE, ONE_LOG, LIVE, RECOVERING)
 
 PROGRAM = "a program's outputs and state follow from its inputs"
 CONNECTOR = "a connector's source is in the topic once, with its offsets"

@@ -8,7 +8,7 @@ from typing import Any
 
 from fencepost.checkers.contract.attribution import Attribution
 from fencepost.checkers.contract.needs import UNDECLARED, Needs
-from fencepost.checkers.contract.promises import LIVE, PROCESSED_ONCE, PROGRAM
+from fencepost.checkers.contract.promises import LIVE, PROCESSED_ONCE, PROGRAM, RECOVERING
 from fencepost.checkers.contract.rules import ALLOWED, INAPPLICABLE, Rule
 from fencepost.checkers.model.findings import Finding
 from fencepost.harness.api.evidence import Gap
@@ -100,7 +100,7 @@ def decide(judged: Iterable[JudgedProperty], unread: Sequence[str] = (), unseen:
     unknown = [prop for prop in forbidden if prop.verdict is Property.UNKNOWN]
     if unknown:
         return Verdict.UNKNOWN, "; ".join(_unjudged(unknown))
-    if not any(prop.compared for prop in forbidden if prop.promise != LIVE):
+    if not any(prop.compared for prop in forbidden if prop.promise not in (LIVE, RECOVERING)):
         return Verdict.UNKNOWN, "nothing was compared: the history shows nothing that could be right or wrong"
     idle = [prop for prop in forbidden if prop.rule.essential and prop.verdict is Property.NOT_EXERCISED]
     lacking = [f"{prop.name} was not exercised: {prop.reason}" for prop in idle]

@@ -73,10 +73,11 @@ def _agreeing(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def add_stored_evidence(run: Run, findings: Sequence[Finding]) -> str:
     """Give each forbidden finding what the logs hold around it (`stored`); in words why not, if a table is there and unreadable.
 
-    A run whose cluster showed no logs has no table; then nothing is added. Findings of cycles have no place of their own.
+    A run whose cluster showed no logs has no table; then nothing is added. Findings of cycles and clients have no place.
     """
     path = run.path(RunFile.STORED)
     wanted = [candidate for candidate in findings if candidate.forbidden and "cycle" not in candidate.detail]
+    wanted = [candidate for candidate in wanted if any(row.partition for row in candidate.rows)]
     if not wanted or not os.path.lexists(path):
         return ""
     partitions = sorted({row.partition for candidate in wanted for row in candidate.rows})

@@ -220,7 +220,7 @@ def _finding(known: _Known, finding: Doc) -> FindingCard:
         operations=tuple(_operation(history[i], marks, known) for i in shown if i in history),
         more_operations=len(indexes) - len(shown),
         lost_operations=tuple(i for i in shown if i not in history),
-        records=tuple(_record(r, known.values) for r in records[:_RECORDS]),
+        records=tuple(_record(r, known.values) for r in records[:_RECORDS] if r.get("partition")),  # some are about none
         more_records=max(0, size - _RECORDS),
         partial=size > len(records),
         faults=tuple(faults.around(fault, run.origin_ns) for fault in run.faults or () if fault["id"] in near),

@@ -10,6 +10,9 @@ from support.judging import judge_here
 from fencepost.checkers.anomalies.recovery import no_recovery
 from fencepost.harness.api.evidence import Evidence, Gap
 from fencepost.harness.api.recovery import WITHOUT_ANSWER
+from fencepost.harness.history.run_directory import open_run
+from fencepost.harness.report.documents import read
+from fencepost.harness.report.model import page
 
 SECOND = 1_000_000_000
 HEALED_S, GRACE_S, BOUND_S = 5, 20, 30
@@ -49,6 +52,14 @@ def test_a_client_that_fails_for_ever_after_healing_is_accused(tmp_path):
     assert "12 operations began after it" in row["sentence"]
     assert row["operations"] == [max(op["index"] for op in h.ops if op["process"] == 0 and op["time"] <= 35 * SECOND)]
     assert answer(document, "no-recovery")["compared"] == 2
+
+
+def test_its_card_has_the_last_operation_and_no_record(tmp_path):
+    document = judged(tmp_path, story(), run="r")
+    (tmp_path / "verdict.json").write_text(json.dumps(document))
+    (group,) = page(read(open_run(tmp_path))).groups
+    (card,) = group.open
+    assert (card.records, card.stored, card.more_records, len(card.operations)) == ((), None, 0, 1)
 
 
 @pytest.mark.parametrize("late", ["ok", "fail"])
