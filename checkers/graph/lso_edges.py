@@ -1,11 +1,10 @@
-"""The lso edges among the lists that partitions handed out (`checkers.graph.passed_records`), where they are searched.
-
-An edge is made only inside a span, and only where the transaction was not over when the reader began: where it was, an edge of
-time says the same.
+"""The lists that partitions handed out instead of lso edges (`checkers.graph.passed_records`): ranges of backward edges, and the
+rows with which spans are searched (`checkers.graph.passing`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -34,16 +33,12 @@ def backward_ranges(lists: PassedRecords, orders: OperationOrder) -> tuple[Ints,
     return stop[back].astype(np.int64), start[back].astype(np.int64)
 
 
-def edges_between(lists: PassedRecords, orders: OperationOrder, ranks: Any, spans: SpanSet) -> tuple[Ints, Ints, Ints]:
-    """The edges with both ends in one span: positions of writers and of readers, and the span."""
-    span_of_writer, span_of_reader = (spans.of(ranks[orders.at(ops)]) for ops in (lists.writer, lists.reader))
-    pairs = [(np.empty(0, dtype=np.int64),) * 3]
-    for reader in np.flatnonzero(span_of_reader != NONE).tolist():
-        below = int(np.searchsorted(lists.place, lists.highest[reader], side="left"))
-        same = np.flatnonzero(span_of_writer[:below] == span_of_reader[reader])
-        op = lists.reader[reader]
-        open_then = orders.end[orders.at(lists.writer[same])] >= orders.begin[orders.at(op)]
-        same = same[open_then & (lists.writer[same] != op)]
-        pairs.append((same, np.full(len(same), reader), np.full(len(same), span_of_reader[reader])))
-    writers, readers, span = (np.concatenate(part) for part in zip(*pairs, strict=True))
-    return writers, readers, span
+def inside(part: Mapping[str, Any], orders: OperationOrder, ranks: Any, spans: SpanSet) -> tuple[Ints, Ints]:
+    """The rows of the lists whose operation lies in a span: their positions, and the span.
+
+    A span without a writer, or without a reader, has no edge.
+    """
+    wrote = part["target"] == NONE
+    span = spans.of(ranks[orders.at(np.where(wrote, part["source"], part["target"]))])
+    which = np.flatnonzero((span != NONE) & np.isin(span, np.intersect1d(span[wrote], span[~wrote])))
+    return which, span[which]

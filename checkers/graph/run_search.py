@@ -39,19 +39,22 @@ from fencepost.checkers.graph.layers import (
     WW,
     Layer,
 )
-from fencepost.checkers.graph.lso_edges import backward_ranges, edges_between, passing_readers
+from fencepost.checkers.graph.lso_edges import backward_ranges, inside, passing_readers
 from fencepost.checkers.graph.operation_order import OperationOrder, SharedOrder, order_arrays
 from fencepost.checkers.graph.passed_records import PassedRecords
 from fencepost.checkers.graph.rules import forbidden_layers
 from fencepost.checkers.graph.search_tasks import Cycles, LayerAnswer, SearchTask, mark_unknown, rounds
-from fencepost.checkers.graph.span_search import BestCycle, Edge, OperationInterval, search_span
+from fencepost.checkers.graph.span_graph import Edge, OperationInterval
+from fencepost.checkers.graph.span_search import search_span
 from fencepost.checkers.graph.spans import SpanSet, merge, merge_all
+from fencepost.checkers.graph.walks import BestCycle
 from fencepost.checkers.history.overview import Overview
 from fencepost.checkers.model.arrays import Ints
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.views.run_view import RunView
 
 BUCKET = 50_000  # operations searched in one task
+TRIMS = 8  # rounds: what they leave is for the search of components, so that a long chain takes no round for each edge
 BACKWARD_RANGES = pa.schema([("family", pa.int32()), ("low", pa.int64()), ("high", pa.int64())])
 _SMALL = ("bucket", "task", "kind", "place")
 EDGES_INSIDE = pa.schema(
@@ -238,11 +241,10 @@ def _inside(task: SearchTask, part: Mapping[str, Any], orders: OperationOrder) -
 
 
 def _lso_inside(task: SearchTask, part: Mapping[str, Any], orders: OperationOrder) -> tuple[dict[str, Any], Ints]:
-    """The same of the lists of `checkers.graph.passed_records`."""
-    lists, spans = PassedRecords.of_rows(part), task.spans if task.family == READS else task.spans.pick(slice(0))
-    writers, readers, span = edges_between(lists, orders, orders.ranks(task.rank_family), spans)
-    columns = {"source": lists.writer[writers], "target": lists.reader[readers], "kind": np.full(len(span), LSO, dtype=np.int8)}
-    return {**columns, "low": lists.place[writers], "high": lists.highest[readers]}, span
+    """The rows of the lists of `checkers.graph.passed_records` whose operation lies in a span of a task, and the span of each."""
+    spans = task.spans if task.family == READS else task.spans.pick(slice(0))
+    which, span = inside(part, orders, orders.ranks(task.rank_family), spans)
+    return {name: part[name][which] for name in ("source", "target", "kind", "low", "high")}, span
 
 
 def _search_bucket(tasks: Sequence[SearchTask], shared: SharedOrder) -> Callable[[pa.Table], pa.Table]:
@@ -279,23 +281,28 @@ def _search_task(task: SearchTask, rows: dict[str, Any], orders: OperationOrder,
 
 
 def _trimmed(layer: Layer, rows: dict[str, Any], orders: OperationOrder) -> Ints:
-    """Rows that may lie on a cycle of the layer: again and again drop edges whose source is no target, or whose target no source.
+    """Rows that may lie on a cycle of the layer: a few times drop edges whose source is no target, or whose target no source.
 
     With process edges an end is not an operation but a process in a span, as one number: an operation may lead to any later one
-    of its process. With realtime edges it may lead to any operation, so nothing is dropped.
+    of its process. With realtime edges it may lead to any operation, so nothing is dropped. A row of the lists of
+    `checkers.graph.passed_records` has one end; NONE stands for the other one.
     """
     which = np.flatnonzero(np.isin(rows["kind"], list(layer.kinds)))
     ends = [rows["source"], rows["target"]]
     if layer.order == BY_PROCESS:
-        processes = [orders.process[orders.at(ops)] - int(orders.process.min(initial=0)) for ops in ends]
-        ends = [process * (int(rows["span"].max(initial=0)) + 1) + rows["span"] for process in processes]
-    while layer.order != BY_TIME and len(which):
+        ends = [_process_in_span(ops, rows["span"], orders) for ops in ends]
+    for _ in range(TRIMS if layer.order != BY_TIME else 0):
         source, target = ends[0][which], ends[1][which]
         keep = np.isin(source, target) & np.isin(target, source)
+        which = which[keep]
         if keep.all():
             break
-        which = which[keep]
     return which
+
+
+def _process_in_span(ops: Ints, span: Ints, orders: OperationOrder) -> Ints:
+    processes = orders.process[orders.at(np.maximum(ops, 0))] - int(orders.process.min(initial=0))
+    return np.where(ops == NONE, NONE, processes * (int(span.max(initial=0)) + 1) + span)
 
 
 def _edges(rows: dict[str, Any], which: Ints) -> list[Edge]:
@@ -308,6 +315,7 @@ def _ranks_and_intervals(
 ) -> tuple[dict[int, int], dict[int, OperationInterval]]:
     """Ranks and intervals of the operations of some edges."""
     ops = np.unique(np.concatenate([rows["source"][which], rows["target"][which]]))
+    ops = ops[ops != NONE]
     at = orders.at(ops)
     names = ops.tolist()
     intervals = map(OperationInterval, orders.begin[at].tolist(), orders.end[at].tolist(), orders.process[at].tolist())
