@@ -43,6 +43,7 @@ class WatcherClient:
         self._pending = b""
         self._epoch, self._last_request = 0, 0
         self._over = threading.Event()
+        self._fetched = 0  # bytes of the node's log; the local copy may be cut
         self._lease_thread = threading.Thread(target=self._renew_lease, daemon=True, name=f"lease-{node}")
         self.rules_trouble = ""  # why packets cannot be dropped there
 
@@ -130,11 +131,12 @@ class WatcherClient:
     def fetch_log(self) -> None:
         """Fetch what the node has written to its log since."""
         with self._fetch_lock:
-            while read := base64.b64decode(self.ask("renew", log=(size := self._log.stat().st_size))["log"]):
-                if size + len(read) > MOST_LOG:
+            while read := base64.b64decode(self.ask("renew", log=self._fetched)["log"]):
+                if self._fetched + len(read) > MOST_LOG:
                     raise ClusterError(f"the log of {self.node} is larger than {MOST_LOG >> 20} MiB; the rest is not fetched")
                 with self._log.open("ab") as file:
                     file.write(read)
+                self._fetched += len(read)
 
     def end(self) -> None:
         """End and remove everything on the host. Raises ClusterError."""

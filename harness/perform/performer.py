@@ -76,6 +76,7 @@ from fencepost.harness.perform.worker import (
 from fencepost.harness.perform.worker_pool import Place, WorkerPool, end
 from fencepost.harness.planning.plan import complete
 from fencepost.harness.plugins import registry
+from fencepost.harness.system.logs import BoundedLogs
 
 Emit = Callable[[PerformerEvent], None]
 PROGRESS_EVERY_S = 0.5
@@ -452,7 +453,8 @@ def main(argv: list[str]) -> int:
             client_factory(client)  # workers in containers are shown what is imported here
         topics = {name: TopicSpec(**spec) for name, spec in plan["topics"].items()}
         emit(phase_event("cluster", starting_text(plan)))
-        with provider.up(run_dir, topics) as cluster, parent_watch.undisturbed_end():
+        logs = BoundedLogs(run_dir / "logs")
+        with logs.kept(), provider.up(run_dir, topics) as cluster, parent_watch.undisturbed_end():
             plan = _completed(plan, run_dir, cluster, emit)
             cluster.note_clients(**coordinated(plan, workload.roles()))
             if second := second_of(cluster):

@@ -18,6 +18,7 @@ from tempfile import TemporaryFile
 from typing import IO
 
 LARGEST = 64 << 20  # bytes of a log; half of it is kept of the beginning
+LARGEST_OF = {"server.log": 1 << 30}  # brokers write more in a night
 EVERY_S = 0.2  # between two looks
 SHORT, WORDS = 1 << 20, 2000  # bytes of a log that nobody keeps; of its end that is shown
 
@@ -46,8 +47,8 @@ class Bound:
 class BoundedLogs:
     """Keeps every log below a directory short, from a thread of its own."""
 
-    def __init__(self, directory: Path, largest: int = LARGEST) -> None:
-        self._directory, self._largest = directory, largest
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
         self._bounds: dict[str, Bound] = {}
         self._over = threading.Event()
 
@@ -70,15 +71,16 @@ class BoundedLogs:
     def look(self) -> None:
         """Cut what is too long now."""
         for path in _files(self._directory):
+            largest = LARGEST_OF.get(os.path.basename(path), LARGEST)
             with suppress(OSError):
-                if os.stat(path, follow_symlinks=False).st_size > self._largest:
-                    self._shorten(path)
+                if os.stat(path, follow_symlinks=False).st_size > largest:
+                    self._shorten(path, largest)
 
-    def _shorten(self, path: str) -> None:
+    def _shorten(self, path: str, largest: int) -> None:
         log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
             if stat.S_ISREG(os.fstat(log).st_mode):
-                self._bounds.setdefault(path, Bound(self._largest)).shorten(log)
+                self._bounds.setdefault(path, Bound(largest)).shorten(log)
         finally:
             os.close(log)
 
