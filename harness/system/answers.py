@@ -39,18 +39,13 @@ def shaped(value: Any, shape: type[T]) -> T:
         raise WrongAnswer(_sentence(error, value)) from error
 
 
-def shown(value: Any) -> str:
-    """The beginning of an answer, for a sentence."""
-    text = value[:SHOWN].decode("utf-8", "backslashreplace") if isinstance(value, bytes) else _beginning(value)
-    return repr(text) if isinstance(value, bytes) else text
-
-
-def _beginning(value: Any) -> str:
+def shown(value: Any, most: int = SHOWN) -> str:
+    """The beginning of an answer, for a sentence: a text as it is, anything else as Python writes it."""
     try:
-        text = repr(value)
+        text = value if isinstance(value, str) else repr(value[:most] if isinstance(value, bytes) else value)
     except RecursionError:
         text = "an object too deep to be shown"
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]} ..."
+    return text if len(text) <= most or isinstance(value, bytes) else f"{text[:most]} ..."
 
 
 def _sentence(error: Exception, value: Any) -> str:
