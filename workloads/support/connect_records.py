@@ -29,7 +29,7 @@ _CONFIG_KINDS = (  # beginnings of keys, the longest of those that share a begin
 )
 _STATE = struct.Struct(">hqhib")  # version, producer id and epoch, timeout, state: the same in both versions
 _SHOWN, _MOST_SHOWN = 40, 200  # bytes of a key or value, characters of a sentence
-_NOTHING = (ValueError, LookupError, TypeError)
+NOTHING = (ValueError, LookupError, TypeError)
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class SourceRecords:
         name, number = self._ways
         try:
             return LogEntry("record", name(record), number(record))
-        except _NOTHING as error:
+        except NOTHING as error:
             return _strange(record, error)
 
     def offset(self, record: LogRecord) -> LogEntry | None:
@@ -74,7 +74,7 @@ class SourceRecords:
             _, partition = json.loads(record.key or b"null")
             name = self._name(partition)
             number = -1 if record.value is None else self._number(json.loads(record.value))
-        except _NOTHING as error:
+        except NOTHING as error:
             return _strange(record, error)
         return LogEntry("offset", name, number)
 
@@ -101,7 +101,7 @@ def connector_of(record: LogRecord) -> str:
     """The connector of a record of an offsets topic; empty when it tells none."""
     try:
         name, _ = json.loads(record.key or b"null")
-    except _NOTHING:
+    except NOTHING:
         return ""
     return str(name)
 
