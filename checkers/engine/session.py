@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 import fencepost
 from fencepost.checkers.engine.class_archive import archive_options
-from fencepost.harness.api import HarnessError
+from fencepost.harness.api.errors import MachineError
 from fencepost.harness.secrets import environment_without_secrets
 from fencepost.harness.system import liveness
 from fencepost.harness.system.python_command import interpreter_script
@@ -195,4 +195,4 @@ def _start_jvm(settings: SparkConf, log: Path) -> Any:
     except Exception as error:
         output = [line.strip() for line in log.read_text(errors="replace").splitlines()]
         why = [line for line in output if line.startswith("Exception in thread") or "not found" in line] or output or [str(error)]
-        raise HarnessError(f"Spark's JVM did not start: {why[-1][:500]}") from error
+        raise MachineError(f"Spark's JVM did not start: {why[-1][:500]}") from error

@@ -71,7 +71,7 @@ def java() -> Examination:
             "java",
             False,
             str(error),
-            "install OpenJDK 17 or newer (Debian: apt install openjdk-17-jre-headless) or set JAVA_HOME",
+            "install OpenJDK 17 or newer (Debian: apt install openjdk-17-jre-headless), or have JAVA_HOME name its directory",
         )
     return Examination("java", True, f"{version} ({path})")
 

@@ -43,6 +43,7 @@ from fencepost.harness.api import (
 )
 from fencepost.harness.api.clocks_ahead import clocks_ahead
 from fencepost.harness.api.clusters import second_of
+from fencepost.harness.api.errors import MachineError, lack_of_machine
 from fencepost.harness.api.events import PerformerEvent, note_event, phase_event
 from fencepost.harness.api.evidence import HistoryFile
 from fencepost.harness.api.logs import of_second
@@ -464,6 +465,11 @@ def main(argv: list[str]) -> int:
     except HarnessError as error:
         kind = "ClusterError" if isinstance(error, ClusterError) else type(error).__name__
         emit({"event": "failed", "kind": kind, "text": str(error)})
+        return 1
+    except (OSError, MemoryError, RuntimeError) as error:
+        if not (lack := lack_of_machine(error)):
+            raise
+        emit({"event": "failed", "kind": MachineError.__name__, "text": lack})
         return 1
     finally:
         secrets.sweep(run_dir / "logs", lambda text: emit(note_event(text)))
