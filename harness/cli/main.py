@@ -19,6 +19,7 @@ from fencepost.harness.api import CampaignError, HarnessError
 from fencepost.harness.api.errors import Exit, UnwritableFile, exit_of, lack_of_machine
 from fencepost.harness.api.words import plural
 from fencepost.harness.cli.console import EXIT_CODES, err, print_json, print_line
+from fencepost.harness.system.limits import raise_open_files
 
 COMMANDS = (  # modules of this folder, in the order in which `--help` lists them
     "run", "campaign", "list", "check", "selfcheck", "export", "report",
@@ -52,6 +53,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     With --json the sentences are a JSON document on standard output as well: `{"exit": 254, "mistakes": [...]}`.
     """
     gc.set_threshold(YOUNG_OBJECTS)
+    raise_open_files()
     words = list(sys.argv[1:] if args is None else args)
     as_json = "--json" in words and words[0] != "nemesis"  # there it names a file
     try:

@@ -18,7 +18,7 @@ from fencepost.harness.api.errors import HistoryError, MachineError, UnwritableF
 from fencepost.harness.cli import console, main
 from fencepost.harness.history.run_directory import write_plan
 from fencepost.harness.runs import store
-from fencepost.harness.system import liveness
+from fencepost.harness.system import limits, liveness
 from fencepost.harness.system.package_files import CAMPAIGNS
 
 RUN = ["run", "--workload", "letters", "--cluster", "attic", "--client", "pigeon", "--nemesis", "hammer"]
@@ -641,3 +641,12 @@ def test_what_cannot_be_used_is_254_and_what_is_our_bug_is_255(fencepost, monkey
     monkeypatch.setattr(store, "list_runs", fail)
     left, _, err = fencepost("list")
     assert (left, words in err, "nothing was started" in err) == (code, True, False)
+
+
+@pytest.mark.parametrize("command", [RUN, ["campaign", "night.toml"]], ids=["run", "campaign"])
+def test_too_few_files_are_said_before_anything_is_started(fencepost, monkeypatch, command):
+    a_campaign(some_tests(("valid", "valid")))
+    monkeypatch.setattr(limits, "open_files", lambda: 256)
+    code, _, err = fencepost(*command)
+    assert (code, fencepost.engines, Path("results").exists()) == (254, [], False)
+    assert "a process may open 256 files here, and a run needs 1024: raise the limit (ulimit -n 4096)" in err
