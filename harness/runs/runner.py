@@ -99,7 +99,11 @@ class Runner:
             self._on_event(note_event(text))
         run_dir = store.new_run_dir(self._results, test.campaign or test.name, run)
         self.hold(run_dir)
-        write_plan(run_dir, plan)
+        try:
+            write_plan(run_dir, plan)
+        except BaseException:
+            store.discard(run_dir)
+            raise
         return run_dir
 
     def hold(self, run_dir: Path) -> int | None:
