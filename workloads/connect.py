@@ -392,7 +392,9 @@ class Conductor:
         while (ended := (yield self._configured(self.workload.tasks, think_s=STATUS_S))) and ended.outcome is not Outcome.OK:
             refused = refused + 1 if ended.value.get("status") == BAD_REQUEST else 0
             if refused == MOST_REFUSALS:
-                reason = (ended.value.get("answer") or {}).get("message", "no reason is given")
+                answer = ended.value.get("answer")
+                reason = answer.get("message") if isinstance(answer, dict) else answer
+                reason = reason or "no reason is given"
                 ended.broken = f"Connect refuses the configuration of the connector (`config` of the workload): {reason}"
 
     def _change(self, change: Change) -> Asking:
@@ -431,12 +433,19 @@ class Conductor:
         """Alter or reset the offsets of a connector that is stopped, or about to be (KIP-875)."""
         for _ in range(ALTER_TRIES):
             seen = yield self._planned("GET", "/offsets", think_s=STATUS_S)
-            stored = offsets_in(seen.value.get("answer") if seen else None)
+            stored = [offset for offset in offsets_in(seen.value.get("answer") if seen else None) if self._can_move(offset)]
             if not stored:
                 continue
             ended = yield self._reset() if change == "reset-offsets" else self._alteration(stored)
             if ended and ended.outcome is not Outcome.FAIL:
                 return
+
+    def _can_move(self, stored: Mapping[str, Any]) -> bool:
+        """Return whether a stored offset tells its source and position as the workload says."""
+        try:
+            return bool(self.workload.moved(stored, 0, self.topic))
+        except connect_records.NOTHING:
+            return False
 
     def _reset(self) -> PlannedOperation:
         return self._planned("DELETE", "/offsets", altered=[])
@@ -470,14 +479,14 @@ def release(version: str) -> tuple[int, ...]:
 def offsets_in(answer: Any) -> list[Mapping[str, Any]]:
     """The stored offsets of an answer, each with its `partition` and `offset`."""
     offsets = answer.get("offsets") if isinstance(answer, dict) else None
-    return [entry for entry in offsets or () if isinstance(entry, dict) and entry.get("offset")]
+    return [entry for entry in offsets or () if isinstance(entry, dict) and entry.get("offset") and entry.get("partition")]
 
 
 def failed(status: Any) -> bool:
     """Return whether a connector or one of its tasks has failed, by the answer about its state."""
     if not isinstance(status, dict) or "connector" not in status:
         return False
-    return any(part.get("state") == "FAILED" for part in (status["connector"], *status.get("tasks", ())))
+    return any(part.get("state") == "FAILED" for part in (status["connector"] or {}, *(status.get("tasks") or ())))
 
 
 def own_offsets(topic: str) -> str:

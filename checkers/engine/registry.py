@@ -14,7 +14,7 @@ from pyspark.cloudpickle import register_pickle_by_value
 from fencepost.checkers.api import Check
 from fencepost.checkers.engine.validation import breaches
 from fencepost.checkers.model.failures import RAISED
-from fencepost.harness.api import HarnessError
+from fencepost.harness.api.errors import MachineError
 from fencepost.harness.api.former_names import former_name_hint
 
 GROUP = "fencepost.checker"
@@ -43,7 +43,7 @@ def installed_checks() -> tuple[list[Check[Any]], list[Broken]]:
         else:
             checks[check.name] = check
     if not checks and not broken:
-        raise HarnessError(f"no checks are installed (entry-point group {GROUP}); reinstall fencepost")
+        raise MachineError(f"no checks are installed (entry-point group {GROUP}); reinstall fencepost")
     return list(checks.values()), broken
 
 

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 import fencepost
 from fencepost.checkers.engine.class_archive import archive_options
-from fencepost.harness.api import HarnessError
+from fencepost.harness.api.errors import MachineError
 from fencepost.harness.secrets import environment_without_secrets
 from fencepost.harness.system import liveness
 from fencepost.harness.system.python_command import interpreter_script
@@ -187,6 +187,9 @@ def _safe_path(path: str) -> dict[str, str]:
     return {"PYTHONSAFEPATH": "1", **({"PYTHONPATH": os.pathsep.join(entries)} if entries else {})}
 
 
+_LACKING = ("Too many open files", "No space left on device", "OutOfMemoryError", "There is insufficient memory")
+
+
 def _start_jvm(settings: SparkConf, log: Path) -> Any:
     """Start the JVM. Its standard error (incubator modules, packages it fetches) is shown only when it does not start."""
     try:
@@ -194,5 +197,7 @@ def _start_jvm(settings: SparkConf, log: Path) -> Any:
             return launch_gateway(settings, {"stdout": file, "stderr": file})
     except Exception as error:
         output = [line.strip() for line in log.read_text(errors="replace").splitlines()]
-        why = [line for line in output if line.startswith("Exception in thread") or "not found" in line] or output or [str(error)]
-        raise HarnessError(f"Spark's JVM did not start: {why[-1][:500]}") from error
+        causes = [line for line in output if any(word in line for word in _LACKING)]
+        why = causes or [line for line in output if line.startswith("Exception in thread") or "not found" in line]
+        why = why or output or [str(error)]
+        raise MachineError(f"Spark's JVM did not start: {why[-1][:500]}") from error

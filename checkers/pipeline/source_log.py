@@ -16,6 +16,7 @@ from fencepost.checkers.model.findings import FindingRecord
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.views.run_view import RunView
 from fencepost.harness.api import SECOND, Isolation
+from fencepost.harness.api.connect import connect_document
 
 PLAIN, OPEN, ABORTED, COMMITTED = 0, 1, 2, 3  # how the transaction of an entry ended, by the next marker of its producer
 STRANGE = "strange"  # the kind of what does not tell its position
@@ -333,9 +334,11 @@ class SourceLog:
 
 
 def document(detail: str | None) -> dict[str, Any]:
-    """A request and its answer, as an operation `rest` has them; empty where it has none."""
+    """A request and its answer (`connect_document`), as an operation `rest` has them; empty where it has none."""
     try:
         parsed = json.loads(detail or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
-    return parsed if isinstance(parsed, dict) else {}
+    if not isinstance(parsed, dict):
+        return {}
+    return {**parsed, "answer": connect_document(parsed["answer"])} if "answer" in parsed else parsed

@@ -18,10 +18,11 @@ from typing import IO, Any, Protocol, cast
 from docker.errors import APIError
 from docker.utils.socket import frames_iter
 
-from fencepost.clusters.docker import engine
+from fencepost.clusters.docker import documents, engine
 from fencepost.harness.api import ClusterError
 
 _END_S = 30.0
+MOST_OUTPUT = 128 << 20  # bytes of a program that ends by itself
 _UNKNOWN_STATUS = -1
 _GONE = (404, 409)  # no such container; it is not running
 
@@ -63,18 +64,19 @@ class Container:
             for work in (self._await_end, lambda: self._listen(output)):
                 threading.Thread(target=work, daemon=True, name=name).start()
             made.start()
-            state = client.api.inspect_container(made.id)
-        except engine.ERRORS as error:
+            state = documents.read(client.api.inspect_container(made.id), documents.Inspected)
+        except (*engine.ERRORS, ClusterError) as error:
             with suppress(*engine.ERRORS):
                 client.api.remove_container(name, force=True)
             raise ClusterError(f"container {name} ({image}) did not start: {engine.reason(error)}") from error
-        self._pid = int(state["State"]["Pid"])
-        self.addresses: list[str] = [network["IPAddress"] for network in state["NetworkSettings"]["Networks"].values()]
+        self._pid = state.state.pid
+        self.addresses: list[str] = [network.ip_address for network in state.network_settings.networks.values()]
 
     def _await_end(self) -> None:
         try:
-            self._status = self._client.api.wait(self.id, timeout=None, condition="next-exit")["StatusCode"]
-        except (*engine.ERRORS, OSError):
+            ended = self._client.api.wait(self.id, timeout=None, condition="next-exit")
+            self._status = documents.read(ended, documents.Ended).status_code
+        except (*engine.ERRORS, ClusterError, OSError):
             self._output_ended.wait()  # it ended before this request, or the daemon went away: its output ends too
         self._ended.set()
 
@@ -84,6 +86,8 @@ class Container:
                 output.write(stream, data)
         except (OSError, ValueError):
             pass  # the daemon went away, or we closed the stream
+        except ClusterError:
+            self.kill()  # it writes without end
         finally:
             output.close()
             self._output_ended.set()
@@ -124,23 +128,26 @@ class Container:
     def state(self) -> str:
         """The kernel's letter for its first process (ps(1)); empty when it is gone."""
         try:
-            table = self._client.api.top(self.id, ps_args="-o pid,stat")
+            table = documents.read(self._client.api.top(self.id, ps_args="-o pid,stat"), documents.Top)
         except engine.ERRORS:
             return ""
-        return next((letters[:1] for pid, letters in table["Processes"] if int(pid) == self._pid), "")
+        return next((letters[:1] for pid, letters in table.processes or () if pid == str(self._pid)), "")
 
     def execute(self, argv: list[str], user: str) -> str:
         """The output of a short program, run in the container beside its process. Raises ClusterError if it failed."""
         try:
-            made = self._client.api.exec_create(self.id, argv, user=user)
-            output, errors = self._client.api.exec_start(made["Id"], demux=True)
-            status = self._client.api.exec_inspect(made["Id"])["ExitCode"]
+            made = documents.read(self._client.api.exec_create(self.id, argv, user=user), documents.Made)
+            captured = _CapturedOutput()
+            for parts in self._client.api.exec_start(made.id, stream=True, demux=True):
+                for stream, data in enumerate(parts, start=1):
+                    captured.write(stream, data or b"")
+            status = documents.read(self._client.api.exec_inspect(made.id), documents.Executed).exit_code
         except engine.ERRORS as error:
             raise ClusterError(f"nothing could be run in {self.name}: {engine.reason(error)}") from error
         if status != 0:
-            lines = (errors or b"").decode(errors="replace").strip().splitlines()
+            lines = captured.text(2).strip().splitlines()
             raise ClusterError(f"{' '.join(argv[1:])} in {self.name} ended with status {status}: {' '.join(lines[-1:])}")
-        return (output or b"").decode()
+        return captured.text(1)
 
     def close(self) -> None:
         """Close its streams: its standard input ends."""
@@ -176,13 +183,18 @@ class LogFile:
 
 
 class _CapturedOutput:
-    """Collects what a program writes."""
+    """Collects what a program writes. Raises ClusterError for a program that writes without end."""
 
     def __init__(self) -> None:
-        self.text: dict[int, bytes] = {1: b"", 2: b""}
+        self._written = {1: bytearray(), 2: bytearray()}
 
     def write(self, stream: int, data: bytes) -> None:
-        self.text[stream] += data
+        self._written[stream] += data
+        if len(self._written[stream]) > MOST_OUTPUT:
+            raise ClusterError(f"a program in a container wrote more than {MOST_OUTPUT >> 20} MiB")
+
+    def text(self, stream: int) -> str:
+        return self._written[stream].decode(errors="replace")
 
     def close(self) -> None:
         pass
@@ -198,8 +210,7 @@ def run_to_end(
     if status is None:
         tool.kill()
         raise subprocess.TimeoutExpired(argv, timeout_s)
-    out, err = (captured.text[stream].decode(errors="replace") for stream in (1, 2))
-    return subprocess.CompletedProcess(argv, status, out, err)
+    return subprocess.CompletedProcess(argv, status, captured.text(1), captured.text(2))
 
 
 class WorkerProcess:

@@ -20,7 +20,8 @@ from typing import Any
 
 from docker.errors import APIError, NotFound
 
-from fencepost.clusters.docker import engine
+from fencepost.clusters.docker import documents, engine
+from fencepost.clusters.docker.documents import Listed
 from fencepost.clusters.docker.helper_agent import LEASE_S
 from fencepost.harness.api import ClusterError
 from fencepost.harness.api.words import enumeration, plural
@@ -73,7 +74,7 @@ def find() -> list[Leftover]:
         return []
     with engine.opened() as client:
         by_kind = _labelled(client, engine.SANDBOX)
-    sandboxes = dict.fromkeys(item["Labels"][engine.SANDBOX] for items in by_kind for item in items)
+    sandboxes = dict.fromkeys(item.label.get(engine.SANDBOX, "") for items in by_kind for item in items)
     return [_leftover(sandbox, *(_of(sandbox, items) for items in by_kind)) for sandbox in sandboxes]
 
 
@@ -86,22 +87,23 @@ def remove(client: Any, sandbox: str) -> None:
         if not (containers or networks or volumes):
             return
         for container in containers:
-            last = _tried(client.api.remove_container, container["Id"], force=True, v=True) or last
+            last = _tried(client.api.remove_container, container.id, force=True, v=True) or last
         for network in networks if not containers else ():
-            last = _tried(client.api.remove_network, network["Id"]) or last
+            last = _tried(client.api.remove_network, network.id) or last
         for volume in volumes if not containers else ():
-            last = _tried(client.api.remove_volume, volume["Name"]) or last
+            last = _tried(client.api.remove_volume, volume.name) or last
         time.sleep(0.1)
     raise ClusterError(
         f"Docker did not remove everything of {sandbox} within {_REMOVE_S:.0f} s: {last}; fencepost clean tries again"
     )
 
 
-def _labelled(client: Any, label: str) -> tuple[list[dict[str, Any]], ...]:
-    """Containers, networks and volumes with this label."""
+def _labelled(client: Any, label: str) -> tuple[list[Listed], ...]:
+    """Containers, networks and volumes with this label. Raises ClusterError."""
     wanted = {"label": label}
-    volumes = client.api.volumes(filters=wanted)["Volumes"] or []
-    return client.api.containers(all=True, filters=wanted), client.api.networks(filters=wanted), volumes
+    volumes = documents.read(client.api.volumes(filters=wanted), documents.Volumes).volumes or []
+    listed = client.api.containers(all=True, filters=wanted), client.api.networks(filters=wanted)
+    return (*(documents.read(items, list[Listed]) for items in listed), volumes)
 
 
 def _tried(remove: Any, name: str, **options: Any) -> str:
@@ -114,16 +116,14 @@ def _tried(remove: Any, name: str, **options: Any) -> str:
     return ""
 
 
-def _of(sandbox: str, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [item for item in items if item["Labels"][engine.SANDBOX] == sandbox]
+def _of(sandbox: str, items: list[Listed]) -> list[Listed]:
+    return [item for item in items if item.label.get(engine.SANDBOX, "") == sandbox]
 
 
-def _leftover(
-    sandbox: str, containers: list[dict[str, Any]], networks: list[dict[str, Any]], volumes: list[dict[str, Any]]
-) -> Leftover:
+def _leftover(sandbox: str, containers: list[Listed], networks: list[Listed], volumes: list[Listed]) -> Leftover:
     items = [*containers, *networks, *volumes]
-    labels = [item["Labels"] for item in items]
-    running = [item["Names"][0].lstrip("/") for item in containers if item["State"] not in _NOT_RUNNING]
+    labels = [item.label for item in items]
+    running = [item.called for item in containers if item.state not in _NOT_RUNNING]
     lock = liveness.user_of_lock(labels[0].get(engine.DIRECTORY, ""))
     user = user_of([label.get(engine.OWNER, "") for label in labels], lock, running, min(map(_age_s, items)))
     return Leftover(
@@ -131,9 +131,9 @@ def _leftover(
         run=labels[0].get(engine.RUN, "?"),
         live=bool(user),
         user=user,
-        containers=tuple(item["Names"][0].lstrip("/") for item in containers),
-        networks=tuple(item["Name"] for item in networks),
-        volumes=tuple(item["Name"] for item in volumes),
+        containers=tuple(item.called for item in containers),
+        networks=tuple(item.called for item in networks),
+        volumes=tuple(item.called for item in volumes),
     )
 
 
@@ -158,9 +158,9 @@ def user_of(owners: Sequence[str], lock: str | None, running: Sequence[str], age
     return f"its process is not to be seen from here, and it was made {age_s:.0f} s ago" if age_s < _SETTING_UP_S else ""
 
 
-def _age_s(item: dict[str, Any]) -> float:
+def _age_s(item: Listed) -> float:
     """Seconds since something was made: containers have a number, networks and volumes a text of ISO 8601."""
-    made = item.get("Created", item.get("CreatedAt", ""))
+    made = item.created or item.created_at
     if isinstance(made, (int, float)):
         return time.time() - made
     match = re.match(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)", str(made))

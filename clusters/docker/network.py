@@ -22,16 +22,19 @@ from docker.types import Mount
 from fencepost.clusters.docker import helper_function, host_python
 from fencepost.clusters.docker.container import Container
 from fencepost.clusters.docker.helper_agent import LEASE_S
+from fencepost.clusters.fault_tools.answer_shapes import OF_FUNCTIONS, OF_HELPERS, Nothing
 from fencepost.clusters.fault_tools.link_table import LinkTable
 from fencepost.clusters.fault_tools.probes import ProbeSeries
 from fencepost.clusters.fault_tools.remote_probes import run_series
 from fencepost.harness.api import ClusterError, PacketTimes, Pair
+from fencepost.harness.system.answers import WrongAnswer, decoded, shaped, shown
 
 T = TypeVar("T")
 
 _READY_S = 60.0
 _ANSWER_S = 30.0
 _STATUS_S = 2.0
+_MOST_ANSWER, _LONG = 64 << 20, 2000  # bytes of an answer, characters of an error
 
 
 class Helper:
@@ -53,8 +56,14 @@ class Helper:
             self._errors += data.decode(errors="replace").splitlines()
             return
         *lines, self._pending = (self._pending + data).split(b"\n")
+        if len(self._pending) > _MOST_ANSWER:
+            self._pending = b""
+            lines.append(b"an answer without end")
         for line in lines:
-            self._replies.put(json.loads(line))
+            try:
+                self._replies.put(decoded(line, dict[str, Any]))
+            except WrongAnswer as error:
+                self._replies.put({"error": f"it answers what cannot be understood: {error}"})
 
     def close(self) -> None:
         container = getattr(self, "container", None)  # none yet when it ends at once
@@ -63,7 +72,7 @@ class Helper:
         self._replies.put({"error": f"it ended{ended}: {' / '.join(self._errors) or 'it wrote nothing'}"})
 
     def await_ready(self) -> None:
-        self._reply(_READY_S)
+        self._reply("ready", _READY_S)
 
     def ask(self, **request: Any) -> dict[str, Any]:
         """The agent's answer. Raises ClusterError with what went wrong."""
@@ -72,15 +81,19 @@ class Helper:
                 self.container.socket.sendall(json.dumps(request).encode() + b"\n")
             except OSError as error:
                 raise ClusterError(f"the helper of {self.node} is gone: {error}") from error
-            return self._reply(_ANSWER_S)
+            return self._reply(request["do"], _ANSWER_S)
 
-    def _reply(self, timeout_s: float) -> dict[str, Any]:
+    def _reply(self, do: str, timeout_s: float) -> dict[str, Any]:
         try:
             reply = self._replies.get(timeout=timeout_s)
         except queue.Empty as error:
             raise ClusterError(f"the helper of {self.node} said nothing within {timeout_s:.0f} s") from error
         if "error" in reply:
-            raise ClusterError(f"the helper of {self.node}: {reply['error']}")
+            raise ClusterError(f"the helper of {self.node}: {shown(reply['error'], _LONG)}")
+        try:
+            shaped(reply, OF_HELPERS.get(do, Nothing))
+        except WrongAnswer as error:
+            raise ClusterError(f"the helper of {self.node} answers `{do}` with what cannot be understood: {error}") from error
         return reply
 
 
@@ -137,7 +150,11 @@ class Network(LinkTable):
             helper_function.reference(function),
             *map(str, directories),
         ]
-        return cast(T, literal_eval(self._helper(node).container.execute(argv, host_python.user())))
+        printed = self._helper(node).container.execute(argv, host_python.user())
+        try:
+            return cast(T, shaped(literal_eval(printed), OF_FUNCTIONS.get(function, Any)))
+        except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
+            raise ClusterError(f"the helper of {node} answers what cannot be understood: {shown(printed)} ({error})") from error
 
     def probe(self, pairs: Iterable[Pair]) -> dict[Pair, bool]:
         """Return for each pair whether a datagram sent now arrives; for all at once, within `probe_timeout_s`."""

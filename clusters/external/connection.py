@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from fencepost.harness.api import ClusterError
 from fencepost.harness.secrets import judged, mask, resolve
+from fencepost.harness.system.client_settings import OBJECTS, passive
 
 ANSWER_S = 10.0  # for the first answer
 REQUEST_S = 10.0
@@ -37,7 +38,7 @@ class Connection:
         self._given = settings
         try:
             self.client = AdminClient({**self.settings(), "error_cb": self._errors.append})
-        except ck.KafkaException as error:
+        except (ck.KafkaException, TypeError, ValueError, AttributeError) as error:
             raise ClusterError(f"no client can be made for {bootstrap}: {_exception_text(error)}") from None
 
     def settings(self) -> dict[str, Any]:
@@ -89,16 +90,19 @@ class RequestRefused(ClusterError):
 
 def refusal(settings: Mapping[str, Any]) -> str:
     """The reason why librdkafka makes no client of these settings, whatever their secrets and files; empty when it does."""
-    looked_at = {key: value for key, value in judged(settings).items() if not key.endswith(".location")}
+    if objects := sorted(settings.keys() & set(OBJECTS)):
+        return f"{', '.join(objects)} takes an object of Python, which no campaign can give"
     try:
-        AdminClient({**looked_at, "log_level": 0})
+        AdminClient({**passive(judged(settings)), "log_level": 0})
     except ck.KafkaException as error:
         return f"librdkafka says: {_exception_text(error)}"
+    except (TypeError, ValueError, AttributeError) as error:  # a callback that is a text
+        return f"librdkafka says: {error}"
     return ""
 
 
-def _exception_text(error: ck.KafkaException) -> str:
-    return _text(error.args[0])
+def _exception_text(error: Exception) -> str:
+    return _text(error.args[0]) if isinstance(error, ck.KafkaException) else mask(str(error))
 
 
 def _text(error: ck.KafkaError) -> str:

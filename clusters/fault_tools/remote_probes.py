@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from fencepost.clusters.fault_tools.probes import POLL_S, ProbeSeries
-from fencepost.harness.api import Pair
+from fencepost.harness.api import ClusterError, Pair
 
 _PARALLEL = 8
 _ATTEMPTS = 3
@@ -43,6 +43,8 @@ def _collect(
         for destination, entries in zip(list(known), receive_all(known), strict=True):
             known[destination] += len(entries)
             for entry in entries:
+                if not (entry[0] < len(series.pairs) and entry[1] < series.packets):
+                    raise ClusterError(f"{destination} has received a datagram that nobody sent: {entry!r}")
                 time_ms = probe_time(series.pairs[entry[0]], entry)
                 if time_ms is not None:
                     series.note(entry[0], entry[1], time_ms)

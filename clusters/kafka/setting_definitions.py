@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.clusters.kafka.distribution import Distribution
-from fencepost.harness.api import HarnessError
+from fencepost.harness.api.errors import MachineError
 
 FILE = "settings.json"
 BROKER, TOPIC = "broker", "topic"
@@ -111,11 +111,11 @@ def _printed(distribution: Distribution, programs: tuple[str, ...]) -> str:
         try:
             done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_ASK_S)
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise HarnessError(f"Kafka {distribution.version} does not tell its settings: {error}") from error
+            raise MachineError(f"Kafka {distribution.version} does not tell its settings: {error}") from error
         if done.returncode == 0 and "<h4>" in done.stdout:
             return done.stdout
         failure = (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[0]
-    raise HarnessError(f"Kafka {distribution.version} does not tell its settings: {failure}")
+    raise MachineError(f"Kafka {distribution.version} does not tell its settings: {failure}")
 
 
 def _names_in_classes(distribution: Distribution) -> Iterator[str]:

@@ -99,8 +99,7 @@ class HostEnvironment(BrokerEnvironment):
         return Path(self._watchers[node].run, DATA)
 
     def _run_on_data(self, node: str, function: Callable[[Path], T]) -> T:
-        result: T = self._watchers[node].ask("on_data", name=function.__name__)["result"]  # pairs come as lists
-        return result
+        return self._watchers[node].run_on_data(function)
 
     # ---- the log, which is fetched with a delay
 

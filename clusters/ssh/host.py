@@ -9,7 +9,6 @@ from __future__ import annotations
 import getpass
 import hashlib
 import io
-import json
 import shlex
 import socket
 import threading
@@ -20,16 +19,20 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import paramiko
 
 import fencepost
 from fencepost.harness.api import ClusterError
+from fencepost.harness.system.answers import WrongAnswer, decoded
+
+T = TypeVar("T")
 
 SSH_PORT = 22
 _CONNECT_S, QUIET_S, _ALIVE_EVERY_S = 6.0, 120.0, 5
 REACHABLE_S = 3.0
+_LONGEST_S = 900.0  # for a whole answer, however slowly it comes
 MOST_ANSWER, _MOST_ERRORS = 64 << 20, 1 << 16  # bytes
 _SOURCES = Path(__file__).parent
 _ROOT = Path(fencepost.__file__).parents[1]
@@ -68,6 +71,7 @@ if not os.path.exists(program) or open(program, "rb").read() != data:
 print(directory)
 """
 
+_CHATTY = "Does its login shell print anything of its own?"
 CONNECTION_ERRORS = (OSError, EOFError, paramiko.SSHException)
 
 
@@ -245,13 +249,15 @@ class SshHost:
             except OSError:
                 if not channel.exit_status_ready():
                     raise
-            out = bytearray()
+            out, deadline = bytearray(), time.monotonic() + _LONGEST_S
             while read := channel.recv(1 << 16):
                 out += read
+                if time.monotonic() > deadline:
+                    raise ClusterError(f"{self.address}: {called or command} was still answering after {_LONGEST_S:.0f} s")
                 if len(out) > MOST_ANSWER:
                     raise ClusterError(f"{self.address}: {called or command} answers more than {MOST_ANSWER >> 20} MiB")
             reader.join(QUIET_S)
-            status = channel.recv_exit_status()
+            status = exit_status(channel, QUIET_S)
         if status == -1:
             raise EOFError(f"the connection to {self.address} ended")
         if status != 0:
@@ -259,24 +265,32 @@ class SshHost:
             raise ClusterError(f"{self.address}: {called or command} ended with status {status}: {' / '.join(lines[-3:])}")
         return bytes(out)
 
-    def ask(self, *words: str, feed: Callable[[Any], None] = lambda _: None) -> Any:
-        """The answer of our program, from JSON."""
-        return answer(self.run(self.program(*words), feed, called=f"the watcher's `{words[0]}`"), str(self.address))
+    def ask(self, shape: type[T], *words: str, feed: Callable[[Any], None] = lambda _: None) -> T:
+        """The answer of our program, from JSON. Raises ClusterError for an answer of another shape."""
+        return answer(self.run(self.program(*words), feed, called=f"the watcher's `{words[0]}`"), str(self.address), shape)
 
     def install_program(self, directory: str) -> None:
         """Copy our program into `directory` there, unless it is there. Raises ClusterError: no Python, or not writable."""
         name, data = package()
         command = shlex.join([self._python, "-c", _INSTALL_PROGRAM, directory, name])
         called = f"`{self._python}`, asked to write into {directory} (other options: `python`, 3.9 or newer, and `directory`),"
-        self.directory = self.run(command, lambda stdin: stdin.write(data), called=called).decode().strip()
+        printed = self.run(command, lambda stdin: stdin.write(data), called=called).decode(errors="replace").strip()
+        if not printed.startswith("/") or "\n" in printed or "\0" in printed:
+            raise ClusterError(f"{self.address} names no directory for our program, but {printed[:100]!r}: {_CHATTY}")
+        self.directory = printed
 
 
-def answer(line: bytes, host: str) -> Any:
-    """The answer of a program on a host. Raises ClusterError when that is no JSON."""
+def answer(line: bytes, host: str, shape: type[T]) -> T:
+    """The answer of a program on a host. Raises ClusterError when that has another shape."""
     try:
-        return json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise ClusterError(f"{host} answers what is no JSON: {line[:100]!r}") from error
+        return decoded(line, shape)
+    except WrongAnswer as error:
+        raise ClusterError(f"{host} answers what cannot be understood: {error}. {_CHATTY}") from error
+
+
+def exit_status(channel: paramiko.Channel, within_s: float) -> int:
+    """The exit status of a program whose output has ended; -1 where the host does not say."""
+    return int(channel.recv_exit_status()) if channel.status_event.wait(within_s) else -1
 
 
 def _read_errors(channel: paramiko.Channel, errors: list[bytes]) -> None:

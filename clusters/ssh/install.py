@@ -6,14 +6,14 @@ import json
 import re
 import tarfile
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, cast
 
 import structlog
 
 from fencepost.clusters.kafka.distribution import Distribution
-from fencepost.clusters.ssh.host import QUIET_S, SshHost, retry_dropped
+from fencepost.clusters.ssh.host import QUIET_S, SshHost, exit_status, retry_dropped
 from fencepost.clusters.ssh.remote import file_transfer
 from fencepost.harness.api import ClusterError
 from fencepost.harness.fetching.java import OLDEST
@@ -36,18 +36,15 @@ class HostFacts:
 def inspect_host(host: SshHost, directory: str, java: str) -> HostFacts:
     """Connect, copy our program into `directory`, and read the host's versions. Raises ClusterError with the remedy."""
     retry_dropped(host, "begin there", lambda: host.install_program(directory), _REACH_S)
-    facts: dict[str, Any] = retry_dropped(host, "look at its Java", lambda: host.ask("inspect", java), _REACH_S)
-    if not isinstance(facts, dict) or {*facts} != {field.name for field in fields(HostFacts)}:
-        raise ClusterError(f"{host.address} is no host of ours: it answers `inspect` with {str(facts)[:200]!r}")
-    java_version = str(facts.pop("java"))
-    match = re.search(r'version "(?:1\.)?([0-9][^"]*)"', java_version)
+    facts: HostFacts = retry_dropped(host, "look at its Java", lambda: host.ask(HostFacts, "inspect", java), _REACH_S)
+    match = re.search(r'version "(?:1\.)?([0-9][^"]*)"', facts.java)
     if not match or int(re.split(r"\D", match.group(1))[0]) < OLDEST:
         raise ClusterError(
             f"{host.address}: Kafka needs Java {OLDEST} or newer, and `{java} -version` says there: "
-            f"{' '.join(java_version.split())[:120]}. Install one (Debian, Ubuntu: sudo apt install openjdk-17-jre-headless), "
+            f"{' '.join(facts.java.split())[:120]}. Install one (Debian, Ubuntu: sudo apt install openjdk-17-jre-headless), "
             "or name another in the option `java`"
         )
-    return HostFacts(java=match.group(1), **facts)
+    return replace(facts, java=match.group(1))
 
 
 def install(host: SshHost, distribution: Distribution) -> None:
@@ -57,7 +54,7 @@ def install(host: SshHost, distribution: Distribution) -> None:
 
     def attempt() -> None:
         request = json.dumps(jars).encode()
-        missing: list[str] = host.ask("missing", directory, feed=lambda stdin: stdin.write(request))
+        missing = host.ask(list[str], "missing", directory, feed=lambda stdin: stdin.write(request))
         if unknown := [name for name in missing if name not in jars]:
             raise ClusterError(f"{host.address} wants files that are no jars of Kafka {distribution.version}: {unknown[:3]!r}")
         if missing:
@@ -101,7 +98,7 @@ def fetch_storage(host: SshHost, run: str, destination: Path) -> None:
             channel.settimeout(QUIET_S)
             with channel, channel.makefile("rb", 1 << 18) as stream:
                 file_transfer.unpack(cast(IO[bytes], stream), destination)
-                status = channel.recv_exit_status() if channel.status_event.wait(QUIET_S) else -1
+                status = exit_status(channel, QUIET_S)
         except file_transfer.UnsafeTar as error:
             raise ClusterError(f"{host.address}: its log segments are refused: {error}") from error
         except tarfile.TarError as error:

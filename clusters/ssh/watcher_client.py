@@ -11,21 +11,26 @@ import base64
 import json
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import paramiko
 import structlog
 
-from fencepost.clusters.ssh.host import CONNECTION_ERRORS, MOST_ANSWER, SshHost, answer, unreachable
+from fencepost.clusters.fault_tools.answer_shapes import OF_FUNCTIONS, OF_WATCHERS, Begun, Nothing
+from fencepost.clusters.ssh.host import CONNECTION_ERRORS, MOST_ANSWER, SshHost, answer, exit_status, unreachable
 from fencepost.clusters.ssh.remote.watcher_process import NO_WATCHER
 from fencepost.harness.api import ClusterError
+from fencepost.harness.system.answers import WrongAnswer, shaped, shown
 
+T = TypeVar("T")
 log = structlog.get_logger()
 _ANSWER_S, _END_S = 10.0, 40.0
 MOST_LOG = 4 << 30  # bytes of a node's log
 _RETRY_S = 0.2
+LONG = 2000  # characters of an error there
 
 
 class WatcherClient:
@@ -43,6 +48,7 @@ class WatcherClient:
         self._pending = b""
         self._epoch, self._last_request = 0, 0
         self._over = threading.Event()
+        self._fetched = 0  # bytes of the node's log; the local copy may be cut
         self._lease_thread = threading.Thread(target=self._renew_lease, daemon=True, name=f"lease-{node}")
         self.rules_trouble = ""  # why packets cannot be dropped there
 
@@ -50,29 +56,33 @@ class WatcherClient:
         """Start the watcher on the host, and renew its lease from now on. Raises ClusterError."""
         request = json.dumps({**settings, "lease_s": self.lease_s}).encode()
         try:
-            reply = self.host.ask("serve", self.run, feed=lambda stdin: stdin.write(request))
+            reply: dict[str, Any] = self.host.ask(dict[str, Any], "serve", self.run, feed=lambda stdin: stdin.write(request))
         except CONNECTION_ERRORS as error:
             raise ClusterError(f"the connection to {self.host.address} ended while {self.node} began: {error}") from error
         if "error" in reply:
+            why = shown(reply["error"], LONG)
             raise ClusterError(
-                f"{self.node} ({self.host.address}): {reply['error']}. Does another run use these ports (`port` names others), "
+                f"{self.node} ({self.host.address}): {why}. Does another run use these ports (`port` names others), "
                 "or has the host no such address (`addresses` names them)?"
             )
-        self.rules_trouble = reply["rules_trouble"]
+        self.rules_trouble = self._shaped(reply, Begun, "serve").rules_trouble
         self._log.parent.mkdir(parents=True, exist_ok=True)
         self._log.touch()
         self.begun = True
         self._lease_thread.start()
 
     def ask(self, do: str, **request: Any) -> dict[str, Any]:
-        """The watcher's answer. Raises ClusterError with what went wrong there, or when nothing answers for two leases' time."""
+        """The watcher's answer, of the shape that belongs to the request.
+
+        Raises ClusterError with what went wrong there, or when nothing answers for two leases' time.
+        """
         limit_s = 2 * self.lease_s
         with self._request_lock:
             deadline = time.monotonic() + limit_s
             self._last_request += 1
             while True:
                 try:
-                    return self._checked(self._exchange({"do": do, "request_number": self._last_request, **request}))
+                    return self._checked(do, self._exchange({"do": do, "request_number": self._last_request, **request}))
                 except CONNECTION_ERRORS as error:
                     self._channel = None
                     self.host.drop()
@@ -81,10 +91,23 @@ class WatcherClient:
                     log.warning("connection dropped", node=self.node, during=do, error=str(error) or type(error).__name__)
                     time.sleep(_RETRY_S)
 
-    def _checked(self, reply: dict[str, Any]) -> dict[str, Any]:
+    def run_on_data(self, function: Callable[[Path], T]) -> T:
+        """The result of a function on the node's data (`remote.watcher.DATA_FUNCTIONS`). Raises ClusterError."""
+        result: T = self._shaped(self.ask("on_data", name=function.__name__).get("result"), OF_FUNCTIONS[function], "on_data")
+        return result
+
+    def _checked(self, do: str, reply: dict[str, Any]) -> dict[str, Any]:
         if "error" in reply:
-            raise ClusterError(f"{self.node} ({self.host.address}): {reply['error']}")
+            raise ClusterError(f"{self.node} ({self.host.address}): {shown(reply['error'], LONG)}")
+        self._shaped(reply, OF_WATCHERS.get(do, Nothing), do)
         return reply
+
+    def _shaped(self, reply: Any, shape: Any, do: str) -> Any:
+        try:
+            return shaped(reply, shape)
+        except WrongAnswer as error:
+            text = f"{self.node} ({self.host.address}) answers `{do}` with what cannot be understood: {error}"
+            raise ClusterError(text) from error
 
     def _exchange(self, request: dict[str, Any]) -> dict[str, Any]:
         if self._channel is None:
@@ -101,14 +124,12 @@ class WatcherClient:
             if len(self._pending) > MOST_ANSWER:
                 raise ClusterError(f"{self.node} ({self.host.address}): an answer of more than {MOST_ANSWER >> 20} MiB")
         line, _, self._pending = self._pending.partition(b"\n")
-        response = answer(line, f"{self.node} ({self.host.address})")
-        if not isinstance(response, dict):
-            raise ClusterError(f"{self.node} ({self.host.address}) answers what is no object: {str(response)[:100]!r}")
+        response: dict[str, Any] = answer(line, f"{self.node} ({self.host.address})", dict[str, Any])
         return response
 
     def _ended(self, channel: paramiko.Channel) -> Exception:
         """The meaning of a bridge's end: the watcher has ended, or only the connection is gone."""
-        if channel.recv_exit_status() == NO_WATCHER:
+        if exit_status(channel, _ANSWER_S) == NO_WATCHER:
             return ClusterError(
                 f"the watcher of {self.node} ({self.host.address}) has ended, and the broker with it: nothing reached it "
                 f"for {self.lease_s:g} s (its lease), or somebody ended it"
@@ -130,11 +151,18 @@ class WatcherClient:
     def fetch_log(self) -> None:
         """Fetch what the node has written to its log since."""
         with self._fetch_lock:
-            while read := base64.b64decode(self.ask("renew", log=(size := self._log.stat().st_size))["log"]):
-                if size + len(read) > MOST_LOG:
+            while read := self._decoded(self.ask("renew", log=self._fetched)["log"]):
+                if self._fetched + len(read) > MOST_LOG:
                     raise ClusterError(f"the log of {self.node} is larger than {MOST_LOG >> 20} MiB; the rest is not fetched")
                 with self._log.open("ab") as file:
                     file.write(read)
+                self._fetched += len(read)
+
+    def _decoded(self, text: str) -> bytes:
+        try:
+            return base64.b64decode(text, validate=True)
+        except ValueError as error:
+            raise ClusterError(f"{self.node} ({self.host.address}) sends a log that is no base64: {text[:60]!r}") from error
 
     def end(self) -> None:
         """End and remove everything on the host. Raises ClusterError."""

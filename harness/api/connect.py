@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+import msgspec
+
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectWorker:
@@ -38,13 +40,52 @@ class ConnectAnswer:
     """The answer of a worker of Connect.
 
     status: the status of HTTP.
-    document: the body, from JSON; None: there is none.
+    document: the body (`connect_document`), from JSON; None: there is none.
     worker: the node that was asked.
     """
 
     status: int
     document: Any
     worker: str
+
+
+class _Part(msgspec.Struct):
+    """A connector or a task, in an answer about its state."""
+
+    id: int | None = None
+    state: str = ""
+    trace: str | None = None
+
+
+class _StoredOffset(msgspec.Struct):
+    """A stored offset of a source."""
+
+    partition: dict[str, Any] | None = None
+    offset: dict[str, Any] | None = None
+
+
+class _Document(msgspec.Struct):
+    """The parts of an answer that are read; others may have any shape."""
+
+    connector: _Part | None = None
+    tasks: list[_Part] | None = None
+    offsets: list[_StoredOffset] | None = None
+    error_code: int | None = None
+    message: str | None = None
+
+
+MOST_SHOWN = 1000  # characters of an answer that is no document of Connect
+
+
+def connect_document(answer: Any) -> dict[str, Any] | str | None:
+    """The document of an answer of Connect; as a text where its parts have other shapes than Connect's have."""
+    if answer is None or isinstance(answer, str):
+        return answer if answer is None else answer[:MOST_SHOWN]
+    try:
+        msgspec.convert(answer, _Document)
+    except (msgspec.ValidationError, RecursionError):
+        return repr(answer)[:MOST_SHOWN]
+    return dict(answer)
 
 
 class ConnectClient(Protocol):

@@ -19,6 +19,7 @@ from fencepost.harness.api.errors import UnwritableFile
 Checksum = tuple[int, int]  # size, CRC-32
 MOST_DOCUMENT = 256 << 20  # bytes of a JSON document: far more than any of ours has
 _PART = 1 << 20
+_WORDS = 1 << 14  # bytes of the end of a log in which its last lines are looked for
 _OF_THE_KERNEL = ("/proc/", "/sys/")
 _KINDS = {
     stat.S_IFDIR: "a directory",
@@ -119,4 +120,7 @@ def write_json(path: Path, obj: Any) -> None:
 
 def last_words(log: Path, lines: int = 5) -> str:
     """The last lines of a log, for an error that quotes them. Raises OSError."""
-    return " / ".join(log.read_text(errors="replace").strip().splitlines()[-lines:]) or "none"
+    with open(regular(log), "rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - _WORDS))
+        text = file.read(_WORDS).decode("utf-8", "replace")
+    return " / ".join(text.strip().splitlines()[-lines:]) or "none"

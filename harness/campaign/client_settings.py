@@ -8,6 +8,7 @@ from typing import Any
 
 from fencepost.harness.api.words import did_you_mean
 from fencepost.harness.campaign.setting_names import SETTINGS
+from fencepost.harness.system.client_settings import OBJECTS, passive
 
 OURS = {"bootstrap.servers", "metadata.broker.list", "transactional.id", "group.id"}  # decided by the harness
 
@@ -16,8 +17,10 @@ def refused_settings(kind: str, settings: Mapping[str, str], beneath: Mapping[st
     """Settings of a `producer` or `consumer` that librdkafka itself refuses: pairs of a key and its own words.
 
     A client is made from each setting alone, to judge its name and value; then (producers) from all of them laid over those
-    `beneath`, to find what cannot stand together. No broker is named, so no connection is made.
+    `beneath`, to find what cannot stand together. No broker is named, so no connection is made, and nothing that a setting names
+    is loaded, run or read (`harness.system.client_settings`).
     """
+    settings = passive(settings)
     alone = {key: _refusal(kind, {key: value}) for key, value in settings.items()}
     wrong = [
         (key, f"librdkafka says: {text}{_suggested(kind, key, text)}")
@@ -43,6 +46,8 @@ def _refusal(kind: str, settings: Mapping[str, Any]) -> str:
 def _refusal_of(kind: str, items: tuple[tuple[str, Any], ...]) -> str:
     """`_refusal`, once for each: tests of a campaign have most settings in common."""
     settings = dict(items)
+    if objects := sorted(settings.keys() & set(OBJECTS)):
+        return f"{', '.join(objects)} takes an object of Python, which no campaign can give"
     import confluent_kafka
 
     try:
@@ -52,4 +57,6 @@ def _refusal_of(kind: str, items: tuple[tuple[str, Any], ...]) -> str:
             confluent_kafka.Consumer({"group.id": "fencepost-check", **settings, "log_level": 0}).close()
     except confluent_kafka.KafkaException as error:
         return str(error.args[0].str()).strip()
+    except (TypeError, ValueError, AttributeError) as error:  # a callback that is a text
+        return str(error)
     return ""

@@ -40,8 +40,9 @@ written: [campaigns.md](campaigns.md). Campaigns that come with fencepost: {bund
 
 A table of settings (`client.producer`, `client.consumer`, `topic`, `cluster.settings`) takes any setting of Kafka; its dots
 belong to the key, quoted or not. Before anything starts, librdkafka judges its settings, and those of brokers and topics are
-compared with the definitions of that version of Kafka (where it has not been fetched yet, `--dry-run` says so). A secret is
-written as where it lies: `env:NAME`, `file:/path` ([clusters.md](clusters.md)).
+compared with the definitions of that version of Kafka (where it has not been fetched yet, `--dry-run` says so). What
+names code, programs, files or services (`plugin.library.paths`, `ssl.ca.location`) is not looked at before the run, which
+`--dry-run` says too. A secret is written as where it lies: `env:NAME`, `file:/path` ([clusters.md](clusters.md)).
 
 The options of a plug-in stand beside its `kind`: those that come with fencepost are below, of any other `fencepost plugins NAME`
 lists them.

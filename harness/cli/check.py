@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import secrets
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -71,7 +70,7 @@ def check(
     Another contract than the run's own, or further checks, make another judgement: it lies in `judgements/` of the run's
     directory, and the run's own verdict stays as it is.
 
-    Exit codes: 0 valid; 1 invalid; 2 unknown; 254 no such run; 255 the harness broke.
+    Exit codes: 0 valid; 1 invalid; 2 unknown; 254 no such run, or one that cannot be read; 255 fencepost broke.
     """
     from fencepost.harness.cli.arguments import checkers_of, contract_of, spark_conf_of
     from fencepost.harness.history.run_directory import open_run
@@ -130,14 +129,14 @@ def recorded_run(text: str, root: Path, contract: Mapping[str, str], checkers: S
 def adopted(text: str, root: Path, contract: Mapping[str, str], hold: Callable[[Path], object]) -> Path:
     """A new run directory below `root`, in use from now on, for the history at `text`. Raises HistoryError: not understood."""
     from fencepost.harness.interop import adopt
-    from fencepost.harness.runs.store import new_run_dir, writable_root
+    from fencepost.harness.runs.store import discard, new_run_dir, writable_root
 
     directory = new_run_dir(writable_root(root), "adopted", secrets.token_hex(3))
     hold(directory)
     try:
         adopt.adopt(_path(text), directory, contract)
     except BaseException:
-        shutil.rmtree(directory)
+        discard(directory)
         raise
     return directory
 

@@ -15,6 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from fencepost.harness.api.errors import Exit
 from fencepost.harness.api.events import RunEvent
 from fencepost.harness.api.run import RunFile
 from fencepost.harness.runs.sequence import RunResult, by_test, expectation_met
@@ -133,7 +134,7 @@ def live_view(progress: Progress) -> Group:
 def in_words(result: RunResult) -> str:
     """The outcome of one run as a sentence: `invalid, as expected: torn-transaction`."""
     if result.error:
-        return f"harness error: {result.error}"
+        return f"{no_verdict(result)}: {result.error}"
     verdict, expect = str(result.verdict.get("verdict", "unknown")), result.planned.test.expect
     reason = str(result.verdict.get("reason", ""))
     if result.met and expect == ("valid",):
@@ -148,6 +149,11 @@ def in_words(result: RunResult) -> str:
         return f"valid, but expected was: {', '.join(expect)}"
     why = str(result.verdict.get("expectation", "")) if expect != ("valid",) else ""
     return f"invalid: {', '.join(result.violated) or reason}" + (f"; {why}" if why else "")
+
+
+def no_verdict(result: RunResult) -> str:
+    """The words for a run without a verdict."""
+    return "harness error" if result.exit is Exit.HARNESS_BROKE else "no verdict"
 
 
 def style_of(result: RunResult) -> str:
@@ -184,13 +190,17 @@ def _expectation(met: bool, runs: Sequence[RunResult]) -> Text:
 
 
 def together(runs: Sequence[RunResult]) -> str:
-    """All runs of one test in words: `2 of 5 hit: torn-transaction`."""
+    """All runs of one test in words: `2 of 5 hit: torn-transaction`. Why there is no verdict was said when the run ended."""
     if len(runs) == 1:
-        return in_words(runs[0])
+        return no_verdict(runs[0]) if runs[0].error else in_words(runs[0])
     met, expect = [run for run in runs if run.met], runs[0].planned.test.expect
     text = f"{len(met)} of {len(runs)} " + ("valid" if expect == ("valid",) else f"hit: {', '.join(expect)}")
     others = list(
-        dict.fromkeys(in_words(run) for run in runs if not run.met and (run.error or run.verdict.get("verdict") != "valid"))
+        dict.fromkeys(
+            no_verdict(run) if run.error else in_words(run)
+            for run in runs
+            if not run.met and (run.error or run.verdict.get("verdict") != "valid")
+        )
     )
     return "; ".join([text, *others])
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from fencepost.harness.api import HarnessError
 from fencepost.harness.drivers import families
 from fencepost.harness.plugins import registry, services
+from fencepost.harness.system import limits
 
 GIB = 1 << 30
 NEWEST_KAFKA = "4.3.0"
@@ -45,6 +46,7 @@ def examine(results: Path = Path()) -> list[Examination]:
         memory(_available_gib()),
         cores(os.cpu_count() or 1),
         disk(_free_gib(results)),
+        files(limits.open_files()),
         kafka_jars(),
         chromium(shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")),
         docker(),
@@ -71,7 +73,7 @@ def java() -> Examination:
             "java",
             False,
             str(error),
-            "install OpenJDK 17 or newer (Debian: apt install openjdk-17-jre-headless) or set JAVA_HOME",
+            "install OpenJDK 17 or newer (Debian: apt install openjdk-17-jre-headless), or have JAVA_HOME name its directory",
         )
     return Examination("java", True, f"{version} ({path})")
 
@@ -122,6 +124,13 @@ def disk(free_gib: float) -> Examination:
         f"{free_gib:.1f} GiB free for results; 5 are comfortable, 1 the least",
         "" if ok else "free some space, or use --results",
     )
+
+
+def files(count: int) -> Examination:
+    """The number of files that a process may open."""
+    ok = True if count >= limits.COMFORTABLE else None if count >= limits.LEAST else False
+    text = f"a process may open {count}; {limits.COMFORTABLE} are comfortable, {limits.LEAST} the least"
+    return Examination("files", ok, text, "" if ok else f"ulimit -n {limits.COMFORTABLE}, or /etc/security/limits.conf")
 
 
 def kafka_jars() -> Examination:

@@ -16,9 +16,10 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from fencepost.harness.api import CampaignError, HarnessError
-from fencepost.harness.api.errors import Exit, UnwritableFile
+from fencepost.harness.api.errors import Exit, UnwritableFile, exit_of, lack_of_machine
 from fencepost.harness.api.words import plural
 from fencepost.harness.cli.console import EXIT_CODES, err, print_json, print_line
+from fencepost.harness.system.limits import raise_open_files
 
 COMMANDS = (  # modules of this folder, in the order in which `--help` lists them
     "run", "campaign", "list", "check", "selfcheck", "export", "report",
@@ -52,27 +53,24 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     With --json the sentences are a JSON document on standard output as well: `{"exit": 254, "mistakes": [...]}`.
     """
     gc.set_threshold(YOUNG_OBJECTS)
+    raise_open_files()
     words = list(sys.argv[1:] if args is None else args)
     as_json = "--json" in words and words[0] != "nemesis"  # there it names a file
     try:
         code = command_line()(args=args, prog_name="fencepost", standalone_mode=False)
     except CampaignError as error:
-        _fail(error.mistakes, Exit.BAD_CAMPAIGN, as_json, started=isinstance(error, UnwritableFile))
+        _fail(error.mistakes, Exit.UNUSABLE, as_json, kind="errors" if isinstance(error, UnwritableFile) else "mistakes")
     except USAGE_ERROR as error:
         getattr(error, "show")()  # noqa: B009 - its type is known only when running
         if as_json:
-            _answer([getattr(error, "format_message")()], Exit.BAD_CAMPAIGN)  # noqa: B009
-        raise SystemExit(int(Exit.BAD_CAMPAIGN)) from error
-    except HarnessError as error:
-        _fail([f"{type(error).__name__}: {error}"], Exit.HARNESS_BROKE, as_json)
+            _answer([getattr(error, "format_message")()], Exit.UNUSABLE, "mistakes")  # noqa: B009
+        raise SystemExit(int(Exit.UNUSABLE)) from error
     except (KeyboardInterrupt, typer.Abort):
         if as_json:
             _answer(["left by Ctrl-C"], INTERRUPTED)
         raise SystemExit(INTERRUPTED) from None
-    except MemoryError:
-        _fail(["not enough memory: what was read, or is to be judged, does not fit into it"], Exit.HARNESS_BROKE, as_json)
-    except Exception:  # noqa: BLE001 - a bug of ours must not look like the verdict `invalid`, whose code is 1
-        _fail([traceback.format_exc()], Exit.HARNESS_BROKE, as_json)
+    except Exception as error:  # noqa: BLE001 - a bug of ours must not look like the verdict `invalid`, whose code is 1
+        _fail([_text(error)], exit_of(error), as_json)
     raise SystemExit(code if isinstance(code, int) else 0)
 
 
@@ -93,17 +91,27 @@ for _command in COMMANDS:
     import_module(f"fencepost.harness.cli.{_command}").register(app)
 
 
-def _answer(lines: Sequence[str], code: int) -> None:
+def _text(error: Exception) -> str:
+    """An error in words: a sentence, unless it is a bug of ours."""
+    if lack := lack_of_machine(error):
+        return lack
+    if not isinstance(error, HarnessError):
+        return traceback.format_exc()
+    return str(error) if error.exit is Exit.UNUSABLE else f"{type(error).__name__}: {error}"
+
+
+def _answer(lines: Sequence[str], code: int, kind: str = "errors") -> None:
     """Print the mistakes or errors as JSON."""
-    print_json({"exit": int(code), "mistakes" if code == Exit.BAD_CAMPAIGN else "errors": list(lines)})
+    print_json({"exit": int(code), kind: list(lines)})
 
 
-def _fail(lines: Sequence[str], code: Exit, as_json: bool, started: bool = False) -> NoReturn:
+def _fail(lines: Sequence[str], code: Exit, as_json: bool, kind: str = "errors") -> NoReturn:
+    """Say what was wrong, and leave. kind: `mistakes` in what was given, or `errors`."""
     if as_json:
-        _answer(lines, code)
+        _answer(lines, code, kind)
     for line in lines:
         err().print(line, soft_wrap=True)
-    if code is Exit.BAD_CAMPAIGN and not started:
+    if kind == "mistakes":
         err().print(f"{plural(len(lines), 'mistake')}; nothing was started")
     raise SystemExit(int(code))
 

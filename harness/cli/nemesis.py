@@ -26,7 +26,7 @@ Examples:
   fencepost nemesis check my_faults:SlowDisk --json slow-disk.json --seed 7
   fencepost nemesis check my_faults:SlowDisk --story effect --story heal"""
 CHECK_CODES = """Exit codes: 0 every story passed; 1 one failed; 2 none failed, but one could not be played, or its effect not be
-observed here; 254 a fault, a cluster or a story that cannot be used, nothing was started; 255 the harness broke."""
+observed here; 254 a fault, a cluster or a story that cannot be used; 255 fencepost itself broke."""
 
 nemesis_app = typer.Typer(help="For authors of faults.", no_args_is_help=True, rich_markup_mode=None)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fencepost.harness.api.errors import Exit
+from fencepost.harness.api.errors import Exit, MachineError
 from fencepost.harness.api.events import note_event
 from fencepost.harness.api.words import plural
 from fencepost.harness.cli import console
@@ -21,14 +21,18 @@ if TYPE_CHECKING:
 def perform(plan: Sequence[PlannedRun], results: Path | None, master: str, spark_conf: Texts, to_stderr: bool) -> list[RunResult]:
     """Run the plan, showing progress; every result is printed as a sentence as it comes.
 
-    Raises CampaignError, with nothing started, when a secret of any test is missing.
+    Raises CampaignError, with nothing started, when a secret of any test is missing, and MachineError when too few files can be
+    open.
     """
     from fencepost.harness.cli import display
     from fencepost.harness.cli.arguments import spark_conf_of
     from fencepost.harness.planning.plan import look_up_secrets, obtain
     from fencepost.harness.runs.sequence import RunSequence
     from fencepost.harness.runs.store import writable_root
+    from fencepost.harness.system.limits import too_few_files
 
+    if few := too_few_files():
+        raise MachineError(few)
     tests = list({id(planned.test): planned.test for planned in plan}.values())
     look_up_secrets(tests)
     conf = spark_conf_of(spark_conf or ())

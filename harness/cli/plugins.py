@@ -64,7 +64,7 @@ def plugins(
         for description in described:
             _describe(description)
     if any(description["breaches"] for description in described):
-        raise typer.Exit(Exit.BAD_CAMPAIGN)
+        raise typer.Exit(Exit.UNUSABLE)
 
 
 def _print_rules(anomaly: str | None, as_json: bool) -> None:

@@ -47,7 +47,8 @@ def selfcheck(
 ) -> None:
     """Prove that the checks can fail: plant one damage after the other in a clean history, and demand exactly its anomaly.
 
-    Exit codes: 0 every damage was named; 1 one was missed or another was named; 254 no such run; 255 the harness broke.
+    Exit codes: 0 every damage was named; 1 one was missed or another was named; 254 no such run, or one
+    that cannot be read; 255 fencepost broke.
     """
     from fencepost.harness.cli.arguments import checkers_of, spark_conf_of
     from fencepost.harness.history import merge

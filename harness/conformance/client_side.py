@@ -19,6 +19,7 @@ from fencepost.harness.history.run_directory import read_plan
 from fencepost.harness.perform import parent_watch
 from fencepost.harness.planning.plan import cluster_of
 from fencepost.harness.plugins import registry
+from fencepost.harness.system.logs import BoundedLogs
 
 LOG = Path("logs", "driver.log")
 OBSERVER = "librdkafka"
@@ -39,7 +40,8 @@ def main(argv: list[str]) -> int:
     topics = {TOPIC: TopicSpec(partitions=2, settings=REPLICATED), GROUP_TOPIC: TopicSpec(partitions=1, settings=REPLICATED)}
     emit("phase", text="starting a broker")
     try:
-        with cluster_of(plan).up(run_dir, topics) as cluster, parent_watch.undisturbed_end():
+        logs = BoundedLogs(run_dir / "logs")
+        with logs.kept(), cluster_of(plan).up(run_dir, topics) as cluster, parent_watch.undisturbed_end():
             wanted = plan["conformance"]
             kit = ClientKit(cluster, wanted["command"], registry.load("client", OBSERVER), run_dir / LOG)
             for result in kit.play(wanted["stories"]):

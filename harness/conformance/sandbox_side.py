@@ -25,6 +25,7 @@ from fencepost.harness.perform.worker import coordinated, instances_of, roles_of
 from fencepost.harness.perform.worker_pool import WorkerPool
 from fencepost.harness.planning.plan import cluster_of, workload_of
 from fencepost.harness.plugins import registry
+from fencepost.harness.system.logs import BoundedLogs
 
 Emit = Callable[..., None]
 DIED = tuple(STORIES)[-1]
@@ -44,7 +45,8 @@ def main(argv: list[str]) -> int:
     parent_watch.start()
     secrets.guard()
     try:
-        _on_a_cluster(plan, run_dir, emit)
+        with BoundedLogs(run_dir / "logs").kept():
+            _on_a_cluster(plan, run_dir, emit)
     except HarnessError as error:
         emit("failed", text=str(error))
         return 1

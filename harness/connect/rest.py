@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from fencepost.harness.api import CallError, ConnectAnswer
+from fencepost.harness.api.connect import MOST_SHOWN, connect_document
+
+if TYPE_CHECKING:
+    import http.client
 
 TIMEOUT_S = 10.0
+MOST_ANSWER, _PART = 16 << 20, 1 << 16  # bytes
 CLOSING_TRIES = 5  # of a request that may meet a rebalance
 
 
@@ -69,11 +75,11 @@ class RestClient:
         if not workers:
             raise CallError("ask", "NOBODY", 0, "no worker of Connect has said where it is", retriable=True)
         node, url = workers[next(self._turn) % len(workers)]
-        host = urlsplit(url)
-        connection = http.client.HTTPConnection(host.hostname or "", host.port, timeout=self._timeout_s)
         try:
+            host = urlsplit(url)
+            connection = http.client.HTTPConnection(host.hostname or "", host.port, timeout=self._timeout_s)
             connection.connect()
-        except OSError as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             raise CallError("ask", "UNREACHED", 0, f"{node} ({url}): {error}", retriable=True) from error
         try:
             content = None if body is None else json.dumps(body)
@@ -81,15 +87,28 @@ class RestClient:
             answer = connection.getresponse()
             if method == "PUT" and path.endswith("/config"):  # it may have been made, whatever the answer is
                 self._made[path.removesuffix("/config")] = None
-            return ConnectAnswer(answer.status, _document(answer.read()), node)
-        except (OSError, http.client.HTTPException) as error:
+            return ConnectAnswer(answer.status, _document(self._body(answer)), node)
+        except (OSError, ValueError, http.client.HTTPException) as error:
             raise CallError("ask", "UNANSWERED", 0, f"{node} ({url}): {error or type(error).__name__}") from error
         finally:
             connection.close()
 
+    def _body(self, answer: http.client.HTTPResponse) -> bytes:
+        """The whole body. Raises ValueError for one that is too long, or comes too slowly."""
+        body, deadline = bytearray(), time.monotonic() + self._timeout_s
+        while part := answer.read1(_PART):
+            body += part
+            if len(body) > MOST_ANSWER:
+                raise ValueError(f"an answer of more than {MOST_ANSWER >> 20} MiB")
+            if time.monotonic() > deadline:
+                raise ValueError(f"it was still answering after {self._timeout_s:g} s")
+        if answer.length:
+            raise ValueError(f"it ended {answer.length} bytes too early")
+        return bytes(body)
+
 
 def _document(content: bytes) -> Any:
     try:
-        return json.loads(content) if content.strip() else None
-    except ValueError:  # an error page
-        return content.decode("utf-8", "replace")[:1000]
+        return connect_document(json.loads(content)) if content.strip() else None
+    except (ValueError, RecursionError):  # an error page
+        return content.decode("utf-8", "replace")[:MOST_SHOWN]

@@ -135,12 +135,13 @@ def addresses(data: Path, nodes: Collection[str]) -> dict[str, str]:
 
 def serves(directory: Path) -> bool:
     """Return whether the worker with this directory answers requests."""
-    import urllib.request  # here, because every worker process would start later with it
+    import http.client  # here, because every worker process would start later with them
+    import urllib.request
 
     try:
         with urllib.request.urlopen((directory / ADDRESS).read_text(), timeout=1.0):
             return True
-    except OSError:
+    except (OSError, ValueError, http.client.HTTPException):
         return False
 
 

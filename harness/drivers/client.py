@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import binascii
 import sys
 from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
@@ -9,8 +10,20 @@ from typing import Any, ClassVar
 
 from fencepost.harness import secrets
 from fencepost.harness.api import CallError, ClientSettings, Delivered, Done, GroupMetadata, Outgoing, Polled, Position, Rebalance
-from fencepost.harness.drivers.frames import FrameError, whole
-from fencepost.harness.drivers.process import BROKEN, DriverProcess, Hello, call_error
+from fencepost.harness.drivers.answers import (
+    LONGEST_TEXT,
+    CommittedAnswer,
+    DeliveredEvent,
+    GroupAnswer,
+    PollAnswer,
+    PositionAnswer,
+    RebalancedEvent,
+    Record,
+    call_error,
+)
+from fencepost.harness.drivers.frames import FrameError
+from fencepost.harness.drivers.process import DriverProcess, Hello
+from fencepost.harness.system.answers import WrongAnswer, shaped, shown
 
 
 class DriverClient:
@@ -98,27 +111,28 @@ class DriverClient:
         self._call("seek", positions=dict(positions))
 
     def position(self, partitions: Sequence[str]) -> Mapping[str, int | None]:
-        return self._offsets("positions", "position", partitions=list(partitions))
+        return self._process.answer(PositionAnswer, "position", partitions=list(partitions)).positions
 
     def committed(self, partitions: Sequence[str], timeout_s: float) -> Mapping[str, int | None]:
-        return self._offsets("offsets", "committed", partitions=list(partitions), timeout_ms=_ms(timeout_s))
+        arguments = {"partitions": list(partitions), "timeout_ms": _ms(timeout_s)}
+        return self._process.answer(CommittedAnswer, "committed", **arguments).offsets
 
     def commit_offsets(self, offsets: Mapping[str, int], timeout_s: float) -> None:
         self._call("commit_offsets", offsets=dict(offsets), timeout_ms=_ms(timeout_s))
 
     def group(self) -> GroupMetadata:
-        return self._result("group", "group")
+        return self._process.answer(GroupAnswer, "group").group
 
     def memberless_group(self) -> GroupMetadata:
-        return self._result("group", "group", member=False)
+        return self._process.answer(GroupAnswer, "group", member=False).group
 
     def poll(self, timeout_s: float, limit: int = 1000) -> list[Polled]:
-        answer = self._call("poll", timeout_ms=_ms(timeout_s), limit=limit)
+        answer = self._process.answer(PollAnswer, "poll", timeout_ms=_ms(timeout_s), limit=limit)
         try:
-            records = [_polled(record) for record in _listed(answer["records"])]
-            self._ends.update({str(partition): whole(offset) for partition, offset in (answer.get("ends") or {}).items()})
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise self._broken("poll", f"records or ends that cannot be understood: {error!r}") from error
+            records = [_polled(record) for record in answer.records]
+        except binascii.Error as error:
+            raise self._process.broken("poll", f"records that cannot be understood: {error}") from error
+        self._ends.update(answer.ends or {})
         return records
 
     def ends(self) -> Mapping[str, int]:
@@ -145,79 +159,43 @@ class DriverClient:
     def _call(self, name: str, /, **arguments: Any) -> dict[str, Any]:
         return self._process.call(name, **arguments)
 
-    def _result(self, name: str, call: str, **arguments: Any) -> dict[str, Any]:
-        """One result of a call, an object."""
-        result = self._call(call, **arguments).get(name)
-        if not isinstance(result, dict):
-            raise self._broken(call, f"an answer whose `{name}` is no object: {result!r}")
-        return result
-
-    def _offsets(self, name: str, call: str, **arguments: Any) -> dict[str, int | None]:
-        """One result of a call, partitions with their offsets."""
-        offsets = self._result(name, call, **arguments)
-        try:
-            return {partition: None if offset is None else whole(offset) for partition, offset in offsets.items()}
-        except ValueError as error:
-            raise self._broken(call, f"offsets that cannot be understood: {error}") from error
-
-    def _broken(self, call: str, text: str) -> CallError:
-        self._process.end()
-        return CallError(call, BROKEN, 0, text, fatal=True)
-
     def _take(self, event: Mapping[str, Any]) -> None:
         """One event of the driver. Raises FrameError for one that cannot be understood."""
         try:
             kind = event["event"]
             if kind == "delivered":
-                self._deliver(event)
+                self._deliver(shaped(event, DeliveredEvent))
             elif kind == "rebalanced":
-                self._rebalanced(Rebalance(event["kind"], tuple(event["partitions"])))
+                change = shaped(event, RebalancedEvent)
+                self._rebalanced(Rebalance(change.kind, tuple(change.partitions)))
             else:
-                sys.stderr.write(secrets.mask(f"{kind}: {event.get('level', '')} {event.get('text', event.get('values', ''))}\n"))
-        except (KeyError, TypeError, ValueError) as error:
-            raise FrameError(f"an event that cannot be understood: {error!r} in {dict(event)!r}") from error
+                line = f"{kind}: {event.get('level', '')} {event.get('text', event.get('values', ''))}"
+                sys.stderr.write(secrets.mask(f"{line[:LONGEST_TEXT]}\n"))
+        except (KeyError, RecursionError, WrongAnswer) as error:
+            raise FrameError(f"an event that cannot be understood: {error}") from error
 
-    def _deliver(self, event: Mapping[str, Any]) -> None:
+    def _deliver(self, event: DeliveredEvent) -> None:
         """A record's fate; one that is reported twice, or was never sent, breaks the protocol: what it says is not believed."""
-        waiting = self._waiting.pop(whole(event["record"]), None)
+        waiting = self._waiting.pop(event.record, None)
         if waiting is None:
-            raise ValueError("a delivery of a record that is not under way")
+            raise WrongAnswer(f"a delivery of a record that is not under way: {shown(event.record)}")
         partition, done = waiting
-        if (error := event.get("error")) is not None:
-            done(call_error("deliver", error))
+        if event.error is not None:
+            done(call_error("deliver", event.error))
         else:
-            number = event.get("partition")
             topic = partition.rpartition("-")[0]
-            done(Delivered(partition if number is None else f"{topic}-{whole(number)}", _offset(event.get("offset"))))
+            offset = None if event.offset == -1 else event.offset
+            done(Delivered(partition if event.partition is None else f"{topic}-{event.partition}", offset))
 
 
-def _polled(record: Sequence[Any]) -> Polled:
+def _polled(record: Record) -> Polled:
     topic, number, offset, key, value, headers, timestamp = record
-    if not isinstance(topic, str):
-        raise TypeError(f"a topic of the name {topic!r}")
-    return Polled(
-        f"{topic}-{whole(number)}",
-        whole(offset),
-        _bytes(value) or b"",
-        _bytes(key),
-        tuple((str(name), _bytes(text) or b"") for name, text in headers or ()),
-        None if timestamp is None else int(timestamp),
-    )
-
-
-def _listed(records: Any) -> list[Any]:
-    if not isinstance(records, list):
-        raise TypeError(f"records that are no list: {records!r}")
-    return records
+    named = tuple((name, _bytes(text) or b"") for name, text in headers or ())
+    return Polled(f"{topic}-{number}", offset, _bytes(value) or b"", _bytes(key), named, timestamp)
 
 
 def _bytes(text: str | None) -> bytes | None:
     return None if text is None else b64decode(text, validate=True)  # other letters would be left out: another value
-
-
-def _offset(value: Any) -> int | None:
-    """An offset; None also for -1, which clients give for an unknown offset."""
-    return None if value in (None, -1) else whole(value)
 
 
 def _ms(seconds: float) -> int:

@@ -15,10 +15,12 @@ from typing import Any, TypeVar
 
 from fencepost.harness.api import CallError, CampaignError, ClusterError, DriverFamily
 from fencepost.harness.api.errors import UnusableLibrary
+from fencepost.harness.drivers.answers import CheckAnswer
 from fencepost.harness.drivers.process import DriverProcess, Hello
 from fencepost.harness.fetching.manifest import Manifest, sha256
 from fencepost.harness.fetching.store import Store, cache_dir
 from fencepost.harness.plugins import registry
+from fencepost.harness.system.logs import ShortLog
 from fencepost.harness.system.programs import no_program
 
 GROUP = "driver"
@@ -115,22 +117,24 @@ def refusals(driver: Driver, producer: Mapping[str, Any], consumer: Mapping[str,
     """The settings that the driver refuses: (`producer` or `consumer`, key, sentence). Raises ClusterError."""
 
     def check(process: DriverProcess, _: Hello) -> list[tuple[str, str, str]]:
-        answer = process.call("check", producer=dict(producer), consumer=dict(consumer))
-        return [(str(side), str(key), str(text)) for side, key, text in answer.get("refused") or ()]
+        return process.answer(CheckAnswer, "check", producer=dict(producer), consumer=dict(consumer)).refused or []
 
     return _answer_of(driver, check)
 
 
 def _answer_of(driver: Driver, question: Callable[[DriverProcess, Hello], T]) -> T:
-    """The answer of a driver that is started for it."""
-    process = DriverProcess(driver.command)
-    try:
-        return question(process, process.start())
-    except CallError as error:
-        text = f"the driver of {driver.kind} does not work here: {error}. See: fencepost client check {driver.kind}"
-        raise ClusterError(text) from error
-    finally:
-        process.end()
+    """The answer of a driver that is started for it. What it writes to its standard error is shown only if it does not work."""
+    with ShortLog() as log:
+        process = DriverProcess(driver.command, stderr=log.file, on_wait=log.shorten)
+        try:
+            return question(process, process.start())
+        except CallError as error:
+            process.end()
+            wrote = f"; it wrote: {words}" if (words := log.last_words()) else ""
+            text = f"the driver of {driver.kind} does not work here: {error}{wrote}. See: fencepost client check {driver.kind}"
+            raise ClusterError(text) from error
+        finally:
+            process.end()
 
 
 @dataclass(frozen=True)

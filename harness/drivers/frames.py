@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 
+from fencepost.harness.system.answers import shown
+
 HEADER = 4
 LARGEST = 64 << 20
-SHOWN = 60
 
 
 class FrameError(Exception):
@@ -23,29 +24,17 @@ def packed(message: dict[str, Any]) -> bytes:
     return len(body).to_bytes(HEADER, "big") + body
 
 
-def read(stream: IO[bytes]) -> dict[str, Any] | None:
-    """The next object of a stream, None at its end. Raises FrameError."""
-    header = stream.read(HEADER)
-    if not header:
-        return None
+def length_of(header: bytes) -> int:
+    """The length of the body that follows. Raises FrameError."""
     length = int.from_bytes(header, "big")
     if len(header) < HEADER or length > LARGEST:
-        raise FrameError(f"no frame begins with {_shown(header)}; is there anything else on standard output?")
-    body = stream.read(length)
-    if len(body) < length:
-        raise FrameError(f"the stream ends after {len(body)} of {length} bytes of a frame")
+        raise FrameError(f"no frame begins with {shown(header)}; is there anything else on standard output?")
+    return length
+
+
+def unpacked(body: bytes) -> dict[str, Any]:
+    """The object in the body of a frame. Raises FrameError."""
     try:
         return msgspec.json.decode(body, type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise FrameError(f"a frame is no JSON object: {error}: {_shown(body)}") from error
-
-
-def whole(value: Any) -> int:
-    """A whole number that Kafka's int64 holds, 0 or above: an offset, a partition. Raises ValueError for anything else."""
-    if type(value) is not int or not 0 <= value < 1 << 63:
-        raise ValueError(f"{value!r} is no whole number from 0 to 2^63 - 1")
-    return value
-
-
-def _shown(body: bytes) -> str:
-    return repr(body[:SHOWN].decode("utf-8", "backslashreplace"))
+        raise FrameError(f"a frame is no JSON object: {error}: {shown(body)}") from error

@@ -18,19 +18,20 @@ _REMEDY = f"install a Java runtime {OLDEST} or newer (Debian, Ubuntu: sudo apt i
 
 @lru_cache(maxsize=1)
 def java() -> tuple[str, str]:
-    """The `java` program of JAVA_HOME, else of PATH, and its version ("17.0.15").
+    """The `java` program of JAVA_HOME if that is set, else of PATH, and its version ("17.0.15").
 
-    Raises ClusterError, with the remedy, when there is none or it is older than 17.
+    Raises ClusterError, with the remedy, when there is none or it is older than 17. A JAVA_HOME that is wrong is not passed over
+    in silence: Spark and other programs would follow it.
     """
     home = os.environ.get("JAVA_HOME")
-    candidates = ([str(Path(home) / "bin" / "java")] if home else []) + [shutil.which("java") or ""]
-    tried = []
-    for program in filter(None, candidates):
-        version = _version(program)
-        if version and int(version.split(".")[0]) >= OLDEST:
-            return program, version
-        tried.append(f"{program} is {'version ' + version if version else 'no working Java'}")
-    raise ClusterError(f"no Java {OLDEST} or newer found ({'; '.join(tried) or 'no java in PATH, JAVA_HOME not set'}): {_REMEDY}")
+    program = str(Path(home) / "bin" / "java") if home else shutil.which("java") or ""
+    version = _version(program) if program else ""
+    if version and int(re.split(r"\D", version)[0]) >= OLDEST:
+        return program, version
+    seen = f"{program} is {'version ' + version if version else 'no working Java'}" if program else "no java in PATH"
+    if home:
+        raise ClusterError(f"JAVA_HOME = {home}: {seen}, and {OLDEST} or newer is needed: correct it, or unset it")
+    raise ClusterError(f"no Java {OLDEST} or newer found ({seen}, JAVA_HOME not set): {_REMEDY}")
 
 
 def directories(program: str) -> list[Path]:
@@ -48,8 +49,10 @@ def _configuration(home: Path) -> list[Path]:
 def _version(program: str) -> str:
     """The version by `java -version`, or empty when it does not run."""
     try:
-        done = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=30)
+        done = subprocess.run(
+            [program, "-version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=30
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    match = re.search(r'version "(?:1\.)?([0-9][^"]*)"', done.stderr + done.stdout)
+    match = re.search(r'version "(?:1\.)?([0-9]+[^"]*)"', done.stderr + done.stdout)
     return match.group(1) if match else ""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.harness.api import Admin, ClusterError, Isolation, Outcome, Program
+from fencepost.harness.api.connect import connect_document
 from fencepost.harness.history.lines import COMPLETION, decoded, opened
 
 LOOK_S = 0.5
@@ -49,8 +50,9 @@ def task_stands_still(history: Path) -> bool:
             for raw in file:
                 if b'"rest"' in raw and b'/status"' in raw and b'"tasks":[{' in raw and raw.endswith(b"}\n"):
                     newest[path.name.partition("-")[0]] = raw
-    answers = [json.loads(raw)["value"]["answer"] for raw in newest.values()]
-    return any(task["state"] != RUNNING for answer in answers for task in answer["tasks"])
+    answers = [connect_document(json.loads(raw)["value"].get("answer")) for raw in newest.values()]
+    tasks = [task for answer in answers if isinstance(answer, dict) for task in answer.get("tasks") or ()]
+    return any(task.get("state") != RUNNING for task in tasks)
 
 
 @dataclass

@@ -43,6 +43,7 @@ from fencepost.harness.api import (
 )
 from fencepost.harness.api.clocks_ahead import clocks_ahead
 from fencepost.harness.api.clusters import second_of
+from fencepost.harness.api.errors import MachineError, lack_of_machine
 from fencepost.harness.api.events import PerformerEvent, note_event, phase_event
 from fencepost.harness.api.evidence import HistoryFile
 from fencepost.harness.api.logs import of_second
@@ -77,6 +78,7 @@ from fencepost.harness.perform.worker import (
 from fencepost.harness.perform.worker_pool import Place, WorkerPool, end
 from fencepost.harness.planning.plan import complete
 from fencepost.harness.plugins import registry
+from fencepost.harness.system.logs import BoundedLogs
 
 Emit = Callable[[PerformerEvent], None]
 PROGRESS_EVERY_S = 0.5
@@ -477,7 +479,8 @@ def main(argv: list[str]) -> int:
             client_factory(client)  # workers in containers are shown what is imported here
         topics = {name: TopicSpec(**spec) for name, spec in plan["topics"].items()}
         emit(phase_event("cluster", starting_text(plan)))
-        with provider.up(run_dir, topics) as cluster, parent_watch.undisturbed_end():
+        logs = BoundedLogs(run_dir / "logs")
+        with logs.kept(), provider.up(run_dir, topics) as cluster, parent_watch.undisturbed_end():
             plan = _completed(plan, run_dir, cluster, emit)
             cluster.note_clients(**coordinated(plan, workload.roles()))
             if second := second_of(cluster):
@@ -487,6 +490,11 @@ def main(argv: list[str]) -> int:
     except HarnessError as error:
         kind = "ClusterError" if isinstance(error, ClusterError) else type(error).__name__
         emit({"event": "failed", "kind": kind, "text": str(error)})
+        return 1
+    except (OSError, MemoryError, RuntimeError) as error:
+        if not (lack := lack_of_machine(error)):
+            raise
+        emit({"event": "failed", "kind": MachineError.__name__, "text": lack})
         return 1
     finally:
         secrets.sweep(run_dir / "logs", lambda text: emit(note_event(text)))

@@ -8,16 +8,19 @@ active copy is the end of its changelog.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from fencepost.harness.api import Cluster, ClusterError, Isolation, LogEntry, LogRecord, Outcome, ReadingLogs
+from fencepost.harness.api.files import limited
 from fencepost.harness.history.writer import HistoryWriter
+from fencepost.harness.system.answers import Offset, decoded, shown
 
 FUNCTION = "read-store"
 REQUEST = "dump"
@@ -49,43 +52,52 @@ class BadDump(ValueError):
     """A dump that is not as docs/your-application.md says."""
 
 
+class _Line(msgspec.Struct):
+    """A line of a dump: of a copy, or of a key in it."""
+
+    store: str
+    partition: Offset
+    role: str | msgspec.UnsetType = msgspec.UNSET
+    position: Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)] | None = None
+    key: str | msgspec.UnsetType = msgspec.UNSET
+    key_hex: str | msgspec.UnsetType = msgspec.UNSET
+    value: str | msgspec.UnsetType = msgspec.UNSET
+    value_hex: str | msgspec.UnsetType = msgspec.UNSET
+
+
 def copies_in(text: str) -> list[Copy]:
     """The copies in a dump. Raises BadDump, with the line's number."""
     copies: dict[tuple[str, int], Copy] = {}
     rows: dict[tuple[str, int], list[tuple[bytes, bytes]]] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         try:
-            fields = json.loads(line)
-            place = (str(fields["store"]), int(fields["partition"]))
-            if "role" in fields:
-                copies[place] = Copy(*place, _role(fields["role"]), _position(fields.get("position")))
+            parsed = decoded(line.encode(), _Line)
+            place = (parsed.store, parsed.partition)
+            if parsed.role is not msgspec.UNSET:
+                copies[place] = Copy(*place, _role(parsed.role), parsed.position)
             else:
-                rows.setdefault(place, []).append((_bytes(fields, "key"), _bytes(fields, "value")))
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise BadDump(f"line {number} of the dump cannot be read: {error!r}") from error
+                row = (_bytes("key", parsed.key, parsed.key_hex), _bytes("value", parsed.value, parsed.value_hex))
+                rows.setdefault(place, []).append(row)
+        except ValueError as error:
+            raise BadDump(f"line {number} of the dump cannot be read: {error}") from error
     if without := rows.keys() - copies.keys():
         raise BadDump("the dump has keys of {}-{}, and no line with the role of that copy".format(*min(without)))
     return [replace(copy, rows=rows.get(place, [])) for place, copy in copies.items()]
 
 
-def _position(number: Any) -> int | None:
-    return None if number is None else int(number)
-
-
-def _role(word: Any) -> str:
+def _role(word: str) -> str:
     if word not in (ACTIVE, STANDBY):
-        raise ValueError(f"the role is {word!r}: {ACTIVE} or {STANDBY}")
-    return str(word)
+        raise ValueError(f"the role is {shown(word)}: {ACTIVE} or {STANDBY}")
+    return word
 
 
-def _bytes(fields: Mapping[str, Any], name: str) -> bytes:
-    """A key or value: as text, or as `key_hex`, `value_hex`."""
-    if name not in fields:
-        return bytes.fromhex(fields[f"{name}_hex"])
-    text = fields[name]
-    if not isinstance(text, str):
-        raise TypeError(f"the {name} is no text")
-    return text.encode()
+def _bytes(name: str, text: str | msgspec.UnsetType, as_hex: str | msgspec.UnsetType) -> bytes:
+    """A key or value: as text, or as `key_hex`, `value_hex`. Raises ValueError."""
+    if text is not msgspec.UNSET:
+        return text.encode()
+    if as_hex is msgspec.UNSET:
+        raise ValueError(f"it has neither {name} nor {name}_hex")
+    return bytes.fromhex(as_hex)
 
 
 @dataclass
@@ -179,9 +191,11 @@ class StoreDumps:
         with suppress(OSError):
             (directory / REQUEST).unlink(missing_ok=True)
         try:
-            return copies_in((directory / name).read_text())
-        except OSError:
+            return copies_in(limited(directory / name).decode())
+        except FileNotFoundError:
             return f"no dump came within {ANSWER_S:.0f} s"
+        except OSError as error:
+            return f"the dump cannot be read: {error.strerror or error}"
         except ValueError as error:
             return str(error)
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import msgspec
 
@@ -41,7 +41,7 @@ from fencepost.harness.connect.rest import RestClient
 from fencepost.harness.connect.worker import addresses, transactional_ids
 from fencepost.harness.connect.worker import group_of as group_of_connect
 from fencepost.harness.drivers.client import DriverClient
-from fencepost.harness.drivers.process import DriverProcess
+from fencepost.harness.drivers.process import DriverProcess, kill_all
 from fencepost.harness.history.run_directory import read_plan
 from fencepost.harness.history.writer import HistoryWriter, file_name
 from fencepost.harness.perform.instance import Instance, Launch, directory_of, end_group
@@ -90,7 +90,7 @@ class Control:
                 self.on_program(command["program"])
             if "operated" in command:
                 self.answered(command["operated"])
-        os._exit(0)
+        leave()
 
 
 @dataclass
@@ -351,7 +351,7 @@ class WorkerLoop:
                 op.errors.append({"call": "watchdog", "name": "HUNG", "code": 0, "text": f"no answer for {WATCHDOG_S:.0f} s"})
                 self._complete(op, Outcome.INFO)
                 self._report({"note": f"process {op.process}: operation {op.number} hung; the worker is replaced"})
-                os._exit(EXIT_HUNG)
+                leave(EXIT_HUNG)
 
     def _report_counts(self, *, force: bool = False) -> None:
         now = time.monotonic()
@@ -536,7 +536,13 @@ def main(argv: list[str]) -> None:
     else:
         loop.run()
     report({"done": True})
-    os._exit(0)  # librdkafka's threads may be waiting for a broker that is gone; nothing of ours is left to do
+    leave()
+
+
+def leave(status: int = 0) -> NoReturn:
+    """End at once, with what drivers have started: librdkafka's threads may be waiting for a broker that is gone."""
+    kill_all()
+    os._exit(status)
 
 
 def at_cluster(plan: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -39,6 +39,7 @@ from fencepost.harness.planning.clients import client_plan, member_settings, uns
 from fencepost.harness.planning.recovery import recovery_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.fault_validation import foreseen, refused_topic_settings
+from fencepost.harness.system.client_settings import acting
 from fencepost.harness.system.programs import no_program
 
 
@@ -161,9 +162,13 @@ def _lost_programs(roles: Iterable[Role]) -> list[str]:
 
 
 def unjudged_settings(tests: Iterable[Test]) -> list[str]:
-    """The reasons why settings of brokers and topics of these tests were not judged, a sentence each."""
+    """The settings of these tests that were not judged, and why, a sentence each."""
     reasons = []
     for test in tests:
+        if names := sorted({*acting(test.producer), *acting(test.consumer), *acting(test.cluster.options.get("settings") or {})}):
+            reasons.append(
+                f"{', '.join(names)}: not checked before a run, for a client would load, run or read what is named there"
+            )
         provider = _instance("cluster", test.cluster.kind, test.cluster.options)
         why = provider.judged_settings(test.topic)[1] if isinstance(provider, JudgesSettings) else ""
         given = test.topic or test.cluster.options.get("settings") or test.cluster.options.get("features")

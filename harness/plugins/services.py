@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from fencepost.harness.api import CampaignError, HarnessError
+from fencepost.harness.api import CampaignError
+from fencepost.harness.api.errors import MachineError
 from fencepost.harness.api.services import DockerService, Judge, KafkaCache
 from fencepost.harness.plugins import registry
 
@@ -25,6 +26,6 @@ def _service(name: str) -> Any:
     try:
         return registry.load("service", name)()
     except CampaignError as error:
-        raise HarnessError(
+        raise MachineError(
             f"{error}; install fencepost again (entry points of an older version, or a package that is missing)"
         ) from error

@@ -9,6 +9,7 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import subprocess
 import threading
 import time
@@ -22,7 +23,7 @@ from fencepost.harness.api import (
     HarnessError,
     PrefixesNames,
 )
-from fencepost.harness.api.errors import HistoryError, Interrupted
+from fencepost.harness.api.errors import HistoryError, Interrupted, MachineError
 from fencepost.harness.api.events import FailedEvent, PerformedEvent, PerformerEvent, RunEvent, note_event, phase_event
 from fencepost.harness.api.files import last_words
 from fencepost.harness.api.plans import Test
@@ -33,11 +34,13 @@ from fencepost.harness.plugins import registry, services
 from fencepost.harness.plugins.check_options import load_check
 from fencepost.harness.runs import store
 from fencepost.harness.secrets import sweep
-from fencepost.harness.system import lifeline, liveness
+from fencepost.harness.system import lifeline, liveness, parent_death
 from fencepost.harness.system.python_command import module_command
 
 OnEvent = Callable[[RunEvent], None]
 _ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
+_BROKEN: Mapping[str, type[HarnessError]] = {broken.__name__: broken for broken in (ClusterError, HistoryError, MachineError)}
+_KILLED = (-signal.SIGKILL, parent_death.KILLED)
 LIFELINE_S = 30.0  # for a sandbox to end and to remove what it has elsewhere (containers)
 
 
@@ -81,7 +84,7 @@ class Runner:
         assert self._spark_thread is not None
         self._spark_thread.join()
         if self._spark is None:
-            raise HarnessError(
+            raise MachineError(
                 f"Spark did not start on {self._master}: {self._spark_error}; `fencepost doctor` says what is missing"
             )
         return self._spark
@@ -96,7 +99,11 @@ class Runner:
             self._on_event(note_event(text))
         run_dir = store.new_run_dir(self._results, test.campaign or test.name, run)
         self.hold(run_dir)
-        write_plan(run_dir, plan)
+        try:
+            write_plan(run_dir, plan)
+        except BaseException:
+            store.discard(run_dir)
+            raise
         return run_dir
 
     def hold(self, run_dir: Path) -> int | None:
@@ -152,11 +159,14 @@ class Runner:
         if ended is None:
             raise self._cut_off(run_dir, performer.returncode)
         if ended["event"] == "failed":
-            broken = ClusterError if ended["kind"] == "ClusterError" else HarnessError
-            raise broken(ended["text"])
+            raise _BROKEN.get(ended["kind"], HarnessError)(ended["text"])
 
     def _cut_off(self, run_dir: Path, code: int) -> HarnessError:
         log = run_dir / "logs" / "performer.log"
+        if code in _KILLED and not self._stopping:
+            return MachineError(
+                f"performing the test was killed: for lack of memory (dmesg tells), or by somebody; logs: {run_dir}"
+            )
         text = f"performing the test ended early (exit {code}); last words in {log}: {last_words(log)}"
         return Interrupted(text) if self._stopping else HarnessError(text)
 
@@ -195,7 +205,7 @@ class Runner:
         try:
             remote.adopt(self._session(), url, run_dir, contract)
         except BaseException:
-            shutil.rmtree(run_dir)
+            store.discard(run_dir)
             raise
         return run_dir
 

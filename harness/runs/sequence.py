@@ -20,7 +20,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 from fencepost.harness.api import HarnessError
-from fencepost.harness.api.errors import Exit, Interrupted
+from fencepost.harness.api.errors import Exit, Interrupted, exit_of, lack_of_machine
 from fencepost.harness.api.events import RunEvent, note_event
 from fencepost.harness.api.expectations import anomaly_and_word
 from fencepost.harness.api.plans import Test
@@ -28,6 +28,7 @@ from fencepost.harness.api.run import Run
 from fencepost.harness.api.values import Verdict
 from fencepost.harness.campaign.campaign import PlannedRun
 from fencepost.harness.history.run_directory import open_run
+from fencepost.harness.runs import store
 from fencepost.harness.system import liveness
 
 LEFT_BY_CTRL_C = 130
@@ -57,12 +58,16 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
-    """The result of a planned run: a verdict document, or the reason why there is none."""
+    """The result of a planned run: a verdict document, or the reason why there is none.
+
+    exit: of a run without a verdict: whether fencepost broke, or something that it needs cannot be used.
+    """
 
     planned: PlannedRun
     run_dir: Path | None = None
     verdict: Mapping[str, Any] = field(default_factory=dict)
     error: str = ""
+    exit: Exit = Exit.HARNESS_BROKE
     took_s: float = 0.0
 
     @property
@@ -129,19 +134,21 @@ class RunSequence:
         return results
 
     def _run(self, planned: PlannedRun) -> RunResult:
-        began, run_dir, verdict, error = self._clock(), None, {}, ""
+        began, run_dir, verdict, error, code = self._clock(), None, {}, "", Exit.HARNESS_BROKE
         try:
             run_dir = self._engine.prepare(planned.test, seed=planned.seed, command=planned.command)
             self._perform(run_dir)
             self.start_spark()
             verdict = self._engine.judge(open_run(run_dir), checkers=planned.test.checkers)
-        except HarnessError as broken:
-            error = f"{type(broken).__name__}: {broken}"
-        except Exception as bug:  # noqa: BLE001 - a bug of ours in one run must not cost the other runs of a night
-            error = f"{type(bug).__name__}: {bug}"
-            self._emit(note_event(traceback.format_exc()))
+        except Exception as broken:  # noqa: BLE001 - a bug of ours in one run must not cost the other runs of a night
+            code = exit_of(broken)
+            error = lack_of_machine(broken) or (str(broken) if code is Exit.UNUSABLE else f"{type(broken).__name__}: {broken}")
+            if not isinstance(broken, HarnessError) and code is Exit.HARNESS_BROKE:
+                self._emit(note_event(traceback.format_exc()))
+            run_dir = store.unless_empty(run_dir)
         self._wait_if_leaving()
-        return RunResult(planned=planned, run_dir=run_dir, verdict=verdict, error=error, took_s=self._clock() - began)
+        took_s = self._clock() - began
+        return RunResult(planned=planned, run_dir=run_dir, verdict=verdict, error=error, exit=code, took_s=took_s)
 
     def _perform(self, run_dir: Path) -> None:
         try:
@@ -208,9 +215,10 @@ def expectation_met(runs: Sequence[RunResult]) -> bool:
 
 
 def exit_code(results: Sequence[RunResult]) -> Exit:
-    """255: the harness broke; 1: against expectation; 2: nobody knows whether all is as expected; 0: all as expected."""
-    if any(run.error for run in results):
-        return Exit.HARNESS_BROKE
+    """The gravest of: 255, fencepost broke; 254, something that a run needs cannot be used; 1, against expectation; 2, nobody
+    knows whether all is as expected; 0, all as expected."""
+    if broken := [run.exit for run in results if run.error]:
+        return max(broken)
     unmet = [run for runs in by_test(results) if not expectation_met(runs) for run in runs if not run.met]
     if not all(run.undecided for run in unmet):
         return Exit.INVALID

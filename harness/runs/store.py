@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -52,6 +54,26 @@ def new_run_dir(root: Path, campaign_or_test: str | Test, run_id: str, now: date
     directory = root / slug(name) / f"{stamp}-{run_id}"
     directory.mkdir(parents=True)
     return directory
+
+
+def unless_empty(run_dir: Path | None) -> Path | None:
+    """The directory of a run that ended without a verdict; None when it holds nothing but the plan: it is removed."""
+    if run_dir is None or any(_holds(path) for path in run_dir.rglob("*")):
+        return run_dir
+    discard(run_dir)
+    return None
+
+
+def _holds(path: Path) -> bool:
+    """Return whether a file of a run tells anything of it."""
+    return path.name not in (RunFile.PLAN, liveness.LOCK) and (path.is_symlink() or (path.is_file() and path.stat().st_size > 0))
+
+
+def discard(run_dir: Path) -> None:
+    """Remove a run's directory, and that of its campaign if nothing else is in it."""
+    shutil.rmtree(run_dir, ignore_errors=True)
+    with suppress(OSError):
+        run_dir.parent.rmdir()
 
 
 def slug(name: str) -> str:

@@ -76,8 +76,8 @@ def test_nothing_there_is_254_and_leaves_nothing_behind(here, shelf, tmp_path):
     assert not list((tmp_path / "results").glob("*/*"))
 
 
-def test_a_file_system_without_its_connector_is_255_and_says_what_to_add(here):
+def test_a_file_system_without_its_connector_is_254_and_says_what_to_add(here):
     code, _, err = here("check", "s3a://bucket/run")
-    assert code == 255
+    assert code == 254
     assert "--spark-conf spark.jars.packages=org.apache.hadoop:hadoop-aws:" in err
     assert "Traceback" not in err

@@ -17,7 +17,8 @@ from fencepost.harness.runs import store
 
 
 class FakeEngine:
-    """`valid`, `torn` (invalid: torn-letter), `lost`, `unknown`, `broken` (no cluster), `bug`, `endless` (until it is stopped).
+    """`valid`, `torn` (invalid: torn-letter), `lost`, `unknown`, `broken` (no cluster, but a log), `absent` (no cluster), `bug`,
+    `endless` (until it is stopped).
 
     A name with several, `torn+valid`, comes to each in turn.
     """
@@ -44,7 +45,12 @@ class FakeEngine:
         fate = read_plan(run_dir)["fate"]
         self.log.append("perform")
         self.on_event({"event": "phase", "phase": "cluster", "text": "3 brokers"})
+        if fate == "absent":
+            raise ClusterError("no Java 17 or newer found")
         if fate == "broken":
+            log = run_dir / "logs" / "n2" / "server.log"
+            log.parent.mkdir(parents=True)
+            log.write_text("no memory\n")
             raise ClusterError("n2 did not answer within 60 s; start it again")
         if fate == "bug":
             raise KeyError("oops")

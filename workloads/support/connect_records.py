@@ -5,16 +5,15 @@ Layouts: KIP-618 and `KafkaConfigBackingStore` (the configuration), `Transaction
 
 from __future__ import annotations
 
-import json
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from fencepost.harness.api import LogEntry, LogRecord, Polled
-from fencepost.workloads.support.inputs_and_outputs import counting, naming, pointed
+from fencepost.workloads.support.inputs_and_outputs import counting, json_of, naming, number_of, pointed
 
 STRANGE = "strange"
 TRANSACTIONS = "__transaction_state"
@@ -29,7 +28,7 @@ _CONFIG_KINDS = (  # beginnings of keys, the longest of those that share a begin
 )
 _STATE = struct.Struct(">hqhib")  # version, producer id and epoch, timeout, state: the same in both versions
 _SHOWN, _MOST_SHOWN = 40, 200  # bytes of a key or value, characters of a sentence
-_NOTHING = (ValueError, LookupError, TypeError)
+NOTHING = (ValueError, LookupError, TypeError)
 
 
 @dataclass(frozen=True)
@@ -65,16 +64,16 @@ class SourceRecords:
         name, number = self._ways
         try:
             return LogEntry("record", name(record), number(record))
-        except _NOTHING as error:
+        except NOTHING as error:
             return _strange(record, error)
 
     def offset(self, record: LogRecord) -> LogEntry | None:
         """The entry of a record of an offsets topic: a source and its stored position, -1 for a tombstone."""
         try:
-            _, partition = json.loads(record.key or b"null")
+            _, partition = _key_of(record)
             name = self._name(partition)
-            number = -1 if record.value is None else self._number(json.loads(record.value))
-        except _NOTHING as error:
+            number = -1 if record.value is None else self._number(json_of(record.value))
+        except NOTHING as error:
             return _strange(record, error)
         return LogEntry("offset", name, number)
 
@@ -82,7 +81,7 @@ class SourceRecords:
         return str(pointed(partition, self.offset_source)) if self.source else ""
 
     def _number(self, offset: Any) -> int:
-        return int(pointed(offset, self.offset_position)) // self.offset_unit - self.next_offset
+        return number_of(pointed(offset, self.offset_position)) // self.offset_unit - self.next_offset
 
     def moved(self, partition: Any, offset: Any, by: int) -> tuple[Any, LogEntry]:
         """A stored offset of so many positions more, but not below the first one, and what it says."""
@@ -97,11 +96,19 @@ def _strange(record: Polled | LogRecord, error: Exception) -> LogEntry:
     return LogEntry(STRANGE, f"{error}; key {key!r}, value {value!r}"[:_MOST_SHOWN], -1)
 
 
+def _key_of(record: LogRecord) -> tuple[Any, Any]:
+    """The connector and the source partition in the key of a record of an offsets topic. Raises ValueError."""
+    key = json_of(record.key or b"null")
+    if not isinstance(key, list) or len(key) != 2:
+        raise ValueError("its key is no list of a connector and a partition")
+    return key[0], key[1]
+
+
 def connector_of(record: LogRecord) -> str:
     """The connector of a record of an offsets topic; empty when it tells none."""
     try:
-        name, _ = json.loads(record.key or b"null")
-    except _NOTHING:
+        name, _ = _key_of(record)
+    except NOTHING:
         return ""
     return str(name)
 
@@ -126,10 +133,12 @@ def _count(value: bytes | None, field: str) -> int:
     """A number in a document; -1: there is none, or the record is a tombstone; 0: none was to be."""
     if value is None:
         return -1
-    document: Mapping[str, Any] = {}
-    with suppress(ValueError):
-        document = json.loads(value)
-    return int(document.get(field, -1)) if field else 0
+    if not field:
+        return 0
+    with suppress(*NOTHING):
+        document = json_of(value)
+        return number_of(document.get(field, -1)) if isinstance(document, dict) else -1
+    return -1
 
 
 def transaction(record: LogRecord, beginnings: tuple[str, ...]) -> LogEntry | None:

@@ -46,7 +46,7 @@ def naming(text: str) -> Name:
         return lambda record: _header(record, rest)
     if how == "json":
         steps = _steps(rest)
-        return lambda record: _pointed(json.loads(record.value), steps)
+        return lambda record: _pointed(json_of(record.value), steps)
     if how == "regex":
         pattern = _pattern(rest)
         return lambda record: _matched(pattern, record.value.decode())
@@ -63,9 +63,28 @@ def counting(text: str) -> CountOf:
         raise ValueError(f'"{text}" is no way to say a number; there are: header NAME, json POINTER, regex PATTERN')
     if how == "json":
         steps = _steps(rest)
-        return lambda record: int(_at(json.loads(record.value), steps))
+        return lambda record: number_of(_at(json_of(record.value), steps))
     name = naming(text)
-    return lambda record: int(name(record))
+    return lambda record: number_of(name(record))
+
+
+def json_of(content: bytes) -> Any:
+    """The document in a record of somebody else's. Raises ValueError."""
+    try:
+        return json.loads(content)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply to be read") from error
+
+
+def number_of(value: Any) -> int:
+    """A whole number in a record of somebody else's, as the history can hold it (int64). Raises ValueError and TypeError."""
+    try:
+        number = int(value)
+    except OverflowError as error:
+        raise ValueError(f"{value} is no number") from error
+    if not -(1 << 63) <= number < 1 << 63:
+        raise ValueError("the number has more than 64 bits")
+    return number
 
 
 def counts_of(records: Sequence[Polled], count: CountOf) -> dict[str, list[list[int]]]:

@@ -19,7 +19,7 @@ from requests.exceptions import ConnectionError
 from support.fencepost_command import fencepost
 from urllib3.exceptions import ProtocolError
 
-from fencepost.clusters.docker import engine, host_python, images, leftovers
+from fencepost.clusters.docker import documents, engine, host_python, images, leftovers
 from fencepost.clusters.docker.cluster import DockerCluster
 from fencepost.clusters.docker.container import _common
 from fencepost.clusters.docker.network import Helper
@@ -103,8 +103,8 @@ def test_the_age_of_things_is_read_as_docker_writes_it():
     made = datetime.now(timezone.utc) - timedelta(seconds=100)
     zulu = made.strftime("%Y-%m-%dT%H:%M:%S")
     for item in ({"Created": made.timestamp()}, {"Created": f"{zulu}.123456789Z"}, {"CreatedAt": f"{zulu}+00:00"}):
-        assert 95 < leftovers._age_s(item) < 160
-    assert leftovers._age_s({}) == 0
+        assert 95 < leftovers._age_s(documents.read(item, documents.Listed)) < 160
+    assert leftovers._age_s(documents.Listed()) == 0
 
 
 def test_no_daemon_is_one_clear_sentence(monkeypatch, tmp_path):

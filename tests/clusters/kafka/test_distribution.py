@@ -255,6 +255,35 @@ def test_a_java_that_is_too_old_is_an_error_with_its_version(no_java, monkeypatc
         java()
 
 
+@pytest.mark.parametrize("wrong", ["absent", "old", "file", "silent", "odd"])
+def test_a_wrong_java_home_is_an_error_although_path_has_a_java(no_java, monkeypatch, wrong):
+    """Spark and the programs of the drivers follow it, whatever we found."""
+    fake_java(no_java / "jdk17", "17.0.1")
+    monkeypatch.setenv("PATH", str(no_java / "jdk17" / "bin") + ":/bin")
+    home = no_java / wrong
+    if wrong == "old":
+        fake_java(home, "11.0.2")
+    elif wrong == "file":
+        home.write_text("")
+    elif wrong == "silent":
+        fake_java(home, "\udcff".encode("utf-8", "surrogateescape").decode("latin-1"))
+    elif wrong == "odd":
+        fake_java(home, "seventeen")
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    with pytest.raises(ClusterError, match=rf"JAVA_HOME = {home}: .*17 or newer is needed"):
+        java()
+    from fencepost.harness.cli import machine
+
+    examined = machine.java()
+    assert (examined.ok, machine.possible([examined]), "JAVA_HOME" in examined.text) == (False, False, True)
+
+
+def test_an_early_release_of_java_has_its_version(no_java, monkeypatch):
+    program = fake_java(no_java / "jdk", "22-ea")
+    monkeypatch.setenv("JAVA_HOME", str(no_java / "jdk"))
+    assert java() == (program, "22-ea")
+
+
 def test_java_home_is_preferred_to_path(no_java, monkeypatch):
     """A person who sets JAVA_HOME means it."""
     expected = fake_java(no_java / "jdk21", "21.0.2")

@@ -17,7 +17,7 @@ class Host:
     def __init__(self):
         self.requests, self.ended = [], threading.Event()
 
-    def ask(self, *words, feed):
+    def ask(self, shape, *words, feed):
         return {"rules_trouble": ""}
 
     def program(self, *words):

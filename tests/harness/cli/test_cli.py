@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -12,11 +13,12 @@ from pathlib import Path
 import pytest
 from support.fake_engine import FakeEngine
 
-from fencepost.harness.api import ClusterError
+from fencepost.harness.api import ClusterError, HarnessError
+from fencepost.harness.api.errors import HistoryError, MachineError, UnwritableFile
 from fencepost.harness.cli import console, main
 from fencepost.harness.history.run_directory import write_plan
 from fencepost.harness.runs import store
-from fencepost.harness.system import liveness
+from fencepost.harness.system import limits, liveness
 from fencepost.harness.system.package_files import CAMPAIGNS
 
 RUN = ["run", "--workload", "letters", "--cluster", "attic", "--client", "pigeon", "--nemesis", "hammer"]
@@ -84,7 +86,7 @@ def test_an_expected_anomaly_that_is_found_is_a_success(fencepost):
     assert "--tolerate 'lost-letter anywhere'" in next(line for line in out.splitlines() if line.startswith("repeat:"))
 
 
-@pytest.mark.parametrize(("name", "expected"), [("torn", 1), ("unknown", 2), ("broken", 255), ("bug", 255)])
+@pytest.mark.parametrize(("name", "expected"), [("torn", 1), ("unknown", 2), ("broken", 254), ("absent", 254), ("bug", 255)])
 def test_the_exit_code_of_a_run_follows_its_result(fencepost, name, expected):
     assert fencepost(*RUN, "--name", name)[0] == expected
 
@@ -128,9 +130,9 @@ def test_a_campaign_ends_with_a_table_and_the_reports(fencepost):
 def test_a_campaign_as_json_prints_every_run_and_the_exit_code(fencepost):
     code, out, _ = fencepost("campaign", a_campaign(some_tests(("valid", "valid"), ("broken", "valid"))), "--json")
     document = json.loads(out)
-    assert (code, document["exit"], document["campaign"], document["seed"]) == (255, 255, "night", 7)
+    assert (code, document["exit"], document["campaign"], document["seed"]) == (254, 254, "night", 7)
     assert [(run["test"], run["verdict"]) for run in document["runs"]] == [("valid", "valid"), ("broken", None)]
-    assert document["runs"][1]["error"].startswith("ClusterError: n2 did not answer")
+    assert document["runs"][1]["error"].startswith("n2 did not answer")
 
 
 def test_a_dry_run_lists_the_runs_and_starts_nothing(fencepost):
@@ -220,7 +222,7 @@ def test_selfcheck_and_export_refuse_a_history_on_another_file_system(fencepost,
     directory = store.new_run_dir(Path("results"), "adopted", "far")
     write_plan(directory, {"run": "far", "history": "hdfs://there/runs/far/history.parquet"})
     code, _, err = fencepost(*command, "far")
-    assert code == 255
+    assert code == 254
     assert "its history lies at hdfs://there/runs/far/history.parquet" in err
     assert [path.name for path in directory.iterdir()] == ["plan.json"]
 
@@ -670,3 +672,55 @@ def test_an_option_is_refused_with_its_bound(fencepost, option, value, bound):
 def test_a_campaign_is_shown_as_its_file_is(fencepost):
     code, out, _ = fencepost("campaign", "external", "--show")
     assert (code, out) == (0, (CAMPAIGNS / "external.toml").read_text())
+
+
+def test_a_cluster_that_cannot_be_had_is_said_once_and_leaves_nothing(fencepost):
+    code, out, err = fencepost(*RUN, "--name", "absent")
+    assert (code, (out + err).count("no Java 17 or newer found")) == (254, 1)
+    assert list(Path("results").iterdir()) == []
+    assert fencepost("list")[1] == "no runs below results\n"
+
+
+@pytest.mark.parametrize("content", [b"garbage\n", b"", b"\xff\xfe\x00", b"{}\n", b"[" * 100_000], ids=repr)
+@pytest.mark.parametrize("name", ["h.edn", "h.json", "h.parquet"])
+def test_a_history_that_cannot_be_read_is_said_once_and_leaves_nothing(fencepost, name, content):
+    Path(name).write_bytes(content)
+    code, out, err = fencepost("check", name)
+    assert (code, out) == (254, "")
+    assert len(err.splitlines()) == 1, err
+    assert "Traceback" not in err
+    assert not Path("results").exists() or list(Path("results").iterdir()) == []
+    code, out, _ = fencepost("check", name, "--json")
+    assert (code, json.loads(out)["exit"], len(json.loads(out)["errors"])) == (254, 254, 1)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (ClusterError("no Docker daemon answers"), 254, "no Docker daemon answers\n"),
+        (HistoryError("cut off"), 254, "cut off\n"),
+        (MachineError("no Spark"), 254, "no Spark\n"),
+        (UnwritableFile(["x.html: no room"]), 254, "x.html: no room\n"),
+        (OSError(errno.ENOSPC, "No space left on device", "/x"), 254, "no room is left on the disk: make some"),
+        (OSError(errno.EMFILE, "Too many open files"), 254, "files here, which are too few: raise the limit (ulimit -n 4096)"),
+        (MemoryError(), 254, "not enough memory"),
+        (HarnessError("the kit ended early"), 255, "HarnessError: the kit ended early\n"),
+        (OSError(errno.ENOTEMPTY, "odd"), 255, "Traceback"),
+    ],
+)
+def test_what_cannot_be_used_is_254_and_what_is_our_bug_is_255(fencepost, monkeypatch, error, code, words):
+    def fail(root):
+        raise error
+
+    monkeypatch.setattr(store, "list_runs", fail)
+    left, _, err = fencepost("list")
+    assert (left, words in err, "nothing was started" in err) == (code, True, False)
+
+
+@pytest.mark.parametrize("command", [RUN, ["campaign", "night.toml"]], ids=["run", "campaign"])
+def test_too_few_files_are_said_before_anything_is_started(fencepost, monkeypatch, command):
+    a_campaign(some_tests(("valid", "valid")))
+    monkeypatch.setattr(limits, "open_files", lambda: 256)
+    code, _, err = fencepost(*command)
+    assert (code, fencepost.engines, Path("results").exists()) == (254, [], False)
+    assert "a process may open 256 files here, and a run needs 1024: raise the limit (ulimit -n 4096)" in err

@@ -8,18 +8,19 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from fencepost.harness.api.errors import Exit
 from fencepost.harness.api.plans import Test
 from fencepost.harness.campaign.campaign import PlannedRun
 from fencepost.harness.cli import display
 from fencepost.harness.runs.sequence import RunResult
 
 
-def a_result(expect=("valid",), verdict="valid", met=True, violated=(), name="steady", error="", took_s=12.4):
+def a_result(expect=("valid",), verdict="valid", met=True, violated=(), name="steady", error="", took_s=12.4, **more):
     properties = [{"name": anomaly, "verdict": "violated", "count": 1} for anomaly in violated]
     counts = {"counts": {"operations": 100}, "reason": "nothing was compared"}
     document = {} if error else {"verdict": verdict, "expectation_met": met, "properties": properties, **counts}
     planned = PlannedRun(Test(name=name, expect=tuple(expect)), 7, "fencepost run")
-    return RunResult(planned=planned, run_dir=Path("results/x"), verdict=document, error=error, took_s=took_s)
+    return RunResult(planned=planned, run_dir=Path("results/x"), verdict=document, error=error, took_s=took_s, **more)
 
 
 def screen(renderable, width=160):
@@ -39,7 +40,8 @@ def screen(renderable, width=160):
         (a_result(["valid"], "invalid", False, ["lost-write", "duplicate"]), "invalid: lost-write, duplicate"),
         (a_result(["torn-transaction"], "valid", False), "valid, but expected was: torn-transaction"),
         (a_result(["valid"], "unknown", False), "unknown: nothing was compared"),
-        (a_result(error="ClusterError: n2 is silent"), "harness error: ClusterError: n2 is silent"),
+        (a_result(error="KeyError: 7"), "harness error: KeyError: 7"),
+        (a_result(error="n2 is silent", exit=Exit.UNUSABLE), "no verdict: n2 is silent"),
     ],
 )
 def test_a_result_becomes_a_sentence(result, words):
@@ -56,7 +58,8 @@ def test_repeated_runs_of_a_test_become_one_sentence_with_the_number_of_hits():
     hit = a_result(["torn-transaction"], "invalid", True, ["torn-transaction"])
     miss = a_result(["torn-transaction"], "valid", False)
     assert display.together([hit, miss, hit]) == "2 of 3 hit: torn-transaction"
-    assert display.together([a_result(), a_result(error="ClusterError: x")]) == "1 of 2 valid; harness error: ClusterError: x"
+    assert display.together([a_result(), a_result(error="KeyError: x")]) == "1 of 2 valid; harness error"
+    assert display.together([a_result(error="n2 is silent", exit=Exit.UNUSABLE)]) == "no verdict"  # why was said when it ended
 
 
 def test_the_table_has_a_row_for_each_test_and_takes_brackets_literally():

@@ -24,6 +24,9 @@ from fencepost.harness.cli.machine import Examination
         (machine.disk(0.5), False),
         (machine.disk(2.0), None),
         (machine.disk(50.0), True),
+        (machine.files(256), False),
+        (machine.files(1024), None),
+        (machine.files(4096), True),
         (machine.chromium(None), None),
     ],
 )
@@ -32,7 +35,9 @@ def test_a_finding_is_good_or_prevents_runs_or_limits_them(finding, ok):
     assert finding.text
 
 
-@pytest.mark.parametrize("finding", [machine.python((3, 9)), machine.memory(2), machine.disk(0.5), machine.unshare(None)])
+@pytest.mark.parametrize(
+    "finding", [machine.python((3, 9)), machine.memory(2), machine.disk(0.5), machine.files(256), machine.unshare(None)]
+)
 def test_a_finding_that_is_not_good_has_a_remedy(finding):
     assert finding.remedy
 
@@ -67,7 +72,7 @@ def test_a_run_is_possible_unless_something_needed_is_missing():
 def test_every_requirement_is_examined_on_this_machine(tmp_path):
     findings = machine.examine(tmp_path / "not" / "there" / "yet")
     assert [finding.name for finding in findings] == [
-        "python", "java", "unshare", "namespaces", "memory", "cores", "disk", "kafka", "chromium", "docker",
+        "python", "java", "unshare", "namespaces", "memory", "cores", "disk", "files", "kafka", "chromium", "docker",
         "clients",
     ]  # fmt: skip
 

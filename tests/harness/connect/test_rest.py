@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from fencepost.harness.api import CallError
+from fencepost.harness.api.connect import connect_document
 from fencepost.harness.connect.rest import RestClient
+from fencepost.harness.connect.worker import serves
+from fencepost.workloads.connect import failed, offsets_in
 
 
 @pytest.fixture
@@ -103,3 +108,105 @@ def test_connectors_stay_on_workers_that_end_with_the_run(server):
     client.ask("PUT", "/connectors/s/config", {})
     client._workers = dict
     client.close()
+
+
+OTHER_SHAPES = {
+    "tasks that are a number": {"tasks": 7},
+    "tasks that are texts": {"tasks": ["RUNNING"]},
+    "a task without a number": {"tasks": [{"id": "first"}]},
+    "a state that is a number": {"connector": {"state": 7}},
+    "a connector that is a text": {"connector": "RUNNING"},
+    "offsets that are an object": {"offsets": {"a": 1}},
+    "an offset that is a number": {"offsets": [{"partition": {}, "offset": 7}]},
+    "a message that is an object": {"error_code": 400, "message": {"text": "no"}},
+    "a code that is a text": {"error_code": "400", "message": "no"},
+    "a list": ["s"],
+    "a number": 7,
+    "true": True,
+}
+
+
+@pytest.mark.parametrize("document", OTHER_SHAPES.values(), ids=OTHER_SHAPES)
+def test_a_document_of_another_shape_is_a_text(document):
+    """So whoever reads it reads no part of it."""
+    assert isinstance(connect_document(document), str)
+    assert not failed(connect_document(document))
+    assert not offsets_in(connect_document(document))
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"name": "s", "config": {}, "tasks": [{"connector": "s", "task": 0}], "type": "source"},
+        {"name": "s", "connector": {"state": "RUNNING", "worker_id": "a"}, "tasks": [{"id": 0, "state": "FAILED", "trace": "t"}]},
+        {"offsets": [{"partition": {"source": "a"}, "offset": {"position": 7}}, {"partition": {"b": 1}, "offset": None}]},
+        {"error_code": 409, "message": "Cannot complete request momentarily"},
+    ],
+)
+def test_connects_own_documents_stay_as_they_are(document):
+    assert connect_document(document) == document
+
+
+RAW = {
+    "no HTTP": b"Welcome!\r\n",
+    "no number for a status": b"HTTP/1.1 many x\r\n\r\n",
+    "a body that is cut off": b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}",
+    "a chunk without a length": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}",
+    "a length that is no number": b"HTTP/1.1 200 OK\r\nContent-Length: -x\r\n\r\n" + b"x" * 3000,
+    "heads without end": b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 1000,
+    "a body without end": b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 3000,
+    "nothing": b"",
+}
+
+
+@pytest.fixture
+def raw_server():
+    """Function that starts a server with one answer, and returns its address."""
+    listeners = []
+
+    def serve(content, then=lambda connection: None):
+        listener = socket.create_server(("127.0.0.1", 0))
+        listeners.append(listener)
+
+        def answer():
+            connection, _ = listener.accept()
+            with connection, suppress(OSError):
+                connection.recv(1 << 16)
+                connection.sendall(content)
+                then(connection)
+
+        threading.Thread(target=answer, daemon=True).start()
+        return f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+    yield serve
+    for listener in listeners:
+        listener.close()
+
+
+@pytest.mark.parametrize("content", RAW.values(), ids=RAW)
+def test_what_is_no_answer_is_an_error_that_names_the_worker(raw_server, content, monkeypatch):
+    monkeypatch.setattr("fencepost.harness.connect.rest.MOST_ANSWER", 1000)
+    url = raw_server(content)
+    with pytest.raises(CallError) as failed_call:
+        RestClient(lambda: {"c0": url}, Path(), timeout_s=1).ask("GET", "/")
+    assert (failed_call.value.name, f"c0 ({url})" in failed_call.value.text) == ("UNANSWERED", True)
+
+
+def test_an_answer_that_comes_byte_by_byte_is_not_awaited_without_end(raw_server):
+    def dribble(connection):
+        while True:
+            connection.sendall(b" ")
+            time.sleep(0.05)
+
+    url = raw_server(b"HTTP/1.1 200 OK\r\n\r\n", dribble)
+    with pytest.raises(CallError, match=r"still answering after 0\.3 s"):
+        RestClient(lambda: {"c0": url}, Path(), timeout_s=0.3).ask("GET", "/")
+
+
+@pytest.mark.parametrize("address", ["", "nonsense", "http://127.0.0.1:x", "http://[", "http://127.0.0.1:99999"])
+def test_an_address_that_is_none_is_an_error_that_names_the_worker(address, tmp_path):
+    with pytest.raises(CallError) as failed_call:
+        RestClient(lambda: {"c0": address}, Path()).ask("GET", "/")
+    assert failed_call.value.name == "UNREACHED"
+    (tmp_path / "rest").write_text(address)
+    assert not serves(tmp_path)

@@ -157,3 +157,35 @@ def test_a_program_that_is_no_driver_is_named(tmp_path):
     program.chmod(0o755)
     with pytest.raises(ClusterError, match=r"does not work here: hello: .*is there anything else on standard output\?"):
         families.hello(families.obtain(str(program)))
+
+
+BAD_CHECKS = {
+    "a number": "7",
+    "a text": "'acks'",
+    "an object": "{'acks': 'no'}",
+    "numbers": "[['producer', 'acks', 7]]",
+    "two of three": "[['producer', 'acks']]",
+    "no lists": "['acks']",
+    "true": "True",
+    "too many": "[['producer', 'acks', 'no']] * 2000",
+}
+
+
+@pytest.mark.parametrize("refused", BAD_CHECKS.values(), ids=BAD_CHECKS)
+def test_an_answer_to_check_of_another_shape_is_a_sentence_about_the_driver(pigeons, refused):
+    pigeons.source.write_text(
+        DRIVER.replace('[["producer", key, "unknown"] for key in request["producer"] if key != "acks"]', refused)
+    )
+    with pytest.raises(ClusterError, match=r"the driver of pigeons@9 does not work here: .*an answer to `check` that cannot be"):
+        families.refusals(families.obtain("pigeons"), {"acks": "all"}, {})
+
+
+def test_a_silent_driver_is_named_with_what_it_wrote_and_nothing_reaches_the_terminal(pigeons, monkeypatch, capfd):
+    monkeypatch.setattr("fencepost.harness.drivers.process.HELLO_S", 0.7)
+    monkeypatch.setattr("fencepost.harness.system.logs.SHORT", 1 << 16)
+    pigeons.source.write_text("import os\nwhile True: os.write(2, b'cannot find the loft\\n')\n")
+    with pytest.raises(
+        ClusterError, match=r"does not work here: .*no answer to `hello` within 1 s.*it wrote: .*cannot find the loft"
+    ):
+        families.hello(families.obtain("pigeons"))
+    assert capfd.readouterr() == ("", "")

@@ -14,7 +14,8 @@ from support.processes import has_ended
 
 from fencepost.harness.api import CallError, ClientSettings, Delivered, Outgoing
 from fencepost.harness.drivers.client import DriverClient
-from fencepost.harness.drivers.process import BROKEN, GONE, DriverProcess
+from fencepost.harness.drivers.pipes import STEP_S, Patience, SilenceError
+from fencepost.harness.drivers.process import BROKEN, GONE, DriverProcess, kill_all
 
 # A driver that does what is asked. A test replaces what it does at some calls, in `tricks`: call -> function(request).
 DRIVER = """
@@ -158,12 +159,24 @@ def test_a_position_that_the_driver_does_not_know_is_none(liar):
     assert client.position(["t-0"]) == {"t-0": None}
 
 
-@pytest.mark.parametrize("wrong", ["capabilities=5", "transactions='two'", "transactions=3"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *("capabilities=5", "capabilities=[1]", "capabilities={'seek': 1}", "capabilities='seek'", "capabilities=['a'] * 1001"),
+        *("transactions='two'", "transactions=3", "transactions=1.5", "transactions=True", "transactions=[1]"),
+        *("client=7", "version=4.3", "runtime=['Go']", "client='c' * 2000"),
+    ],
+)
 def test_a_hello_that_cannot_be_understood_is_none(liar, wrong):
-    client = liar(
-        f"tricks['hello'] = lambda request: ok(request, protocol=1, client='c', version='1', runtime='', {wrong})", open=False
-    )
+    answer = f"{{**dict(protocol=1, client='c', version='1', runtime=''), **dict({wrong})}}"
+    client = liar(f"tricks['hello'] = lambda request: ok(request, **{answer})", open=False)
     assert refused(client.open, 1).name == BROKEN
+
+
+@pytest.mark.parametrize("group", ["None", "7", "'g'", "[1]", "True"])
+def test_a_group_that_is_no_object_is_none(liar, group):
+    client = liar(f"tricks['group'] = lambda request: ok(request, group={group})")
+    assert refused(client.group).name == BROKEN
 
 
 def test_a_second_answer_is_no_answer_to_the_next_request(liar):
@@ -383,3 +396,107 @@ def test_a_program_that_cannot_be_started_is_named(tmp_path):
     error = refused(DriverProcess([str(tmp_path / "absent")]).start)
     assert (error.name, error.fatal) == (GONE, True)
     assert "absent" in error.text
+
+
+SILENT = {
+    "no answer": "None",
+    "it reads nothing more": "time.sleep(600)",
+    "events without end": "[write({'event': 'log', 'level': 'info', 'text': 'x'}) for _ in iter(int, 1)]",
+    "bytes of a frame that never ends": "[raw((1000).to_bytes(4, 'big')), time.sleep(600)]",
+}
+
+
+@pytest.mark.parametrize("trick", SILENT.values(), ids=SILENT)
+@pytest.mark.parametrize(("call", "limit"), [("hello", "HELLO_S"), ("commit", "ANSWER_S"), ("close", "CLOSE_S")])
+def test_no_answer_is_awaited_without_end(liar, monkeypatch, call, limit, trick):
+    client = liar(f"tricks['{call}'] = lambda request: {trick}", open=False)
+    monkeypatch.setattr(f"fencepost.harness.drivers.process.{limit}", 0.5)
+    if call == "hello":
+        error = refused(client.open, 1)
+        assert (error.name, "no answer to `hello` within" in error.text) == (BROKEN, True)
+    else:
+        client.open(1)
+        pid = client._process.pid
+        if call == "commit":
+            assert refused(client.commit, 1).name == BROKEN
+        client.close()  # raises nothing
+        assert has_ended(pid)
+    assert client._process.pid is None
+
+
+def test_a_driver_that_writes_without_end_is_not_read_without_end(liar, monkeypatch):
+    monkeypatch.setattr("fencepost.harness.drivers.pipes.LARGEST_ANSWER", 1 << 20)
+    client = liar("tricks['commit'] = lambda request: [write({'event': 'log', 'text': 'x' * 1000}) for _ in iter(int, 1)]")
+    error = refused(client.commit, 1)
+    assert (error.name, "without an answer among them" in error.text) == (BROKEN, True)
+
+
+def test_a_driver_that_takes_no_request_is_given_up(liar, monkeypatch):
+    """A request that is larger than a pipe, and a driver that does not read."""
+    client = liar("tricks['begin'] = lambda request: [ok(request), time.sleep(600)]")
+    client.begin()
+    monkeypatch.setattr("fencepost.harness.drivers.process.ANSWER_S", 0.5)
+    error = refused(client.send, Outgoing(topic="t", partition=0, value=b"v" * 1_000_000), pytest.fail)
+    assert (error.name, "no answer to `send`" in error.text) == (BROKEN, True)
+
+
+def test_a_large_request_and_many_events_pass_each_other(liar):
+    """Neither waits for the other to read."""
+    client = liar(
+        """
+        def begin(request):
+            ok(request)
+            for _ in range(5000):
+                write({'event': 'log', 'level': 'info', 'text': 'x' * 100})
+        tricks['begin'] = begin
+        """
+    )
+    client.begin()
+    client.send(Outgoing(topic="t", partition=0, value=b"v" * 1_000_000), pytest.fail)
+
+
+def test_a_worker_that_was_frozen_has_not_waited(monkeypatch):
+    """Ten minutes between two looks at the clock count as one step."""
+    now = [0.0]
+    monkeypatch.setattr("fencepost.harness.drivers.pipes.time.monotonic", lambda: now[0])
+
+    class Frozen:
+        def poll(self, _ms):
+            now[0] += 600
+            return [(1, 1)]
+
+    patience = Patience(4 * STEP_S)
+    for _ in range(3):
+        assert patience.wait(Frozen()) == [(1, 1)]
+    with pytest.raises(SilenceError):
+        patience.wait(Frozen())
+
+
+CHILD = "import time; time.sleep(600)"
+STARTS = {
+    "a child": "subprocess.Popen([sys.executable, '-c', child])",
+    "a child in a session of its own": "subprocess.Popen([sys.executable, '-c', child], start_new_session=True)",
+}
+
+
+@pytest.mark.parametrize("how", ["end", "death", "kill_all"])
+@pytest.mark.parametrize("starts", STARTS.values(), ids=STARTS)
+def test_what_a_driver_has_started_ends_with_it(liar, starts, how):
+    client = liar(
+        f"""
+        import subprocess
+        child = {CHILD!r}
+        def begin(request):
+            ok(request, positions={{'t-0': {starts}.pid}})
+        tricks['position'] = begin
+        tricks['commit'] = lambda request: os._exit(1)
+        """
+    )
+    pid = client.position(["t-0"])["t-0"]
+    if how == "end":
+        client._process.end()
+    elif how == "death":
+        assert refused(client.commit, 1).name == GONE
+    else:
+        kill_all()
+    assert has_ended(pid)

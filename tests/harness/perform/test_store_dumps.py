@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 
 import pytest
 
@@ -140,8 +141,37 @@ def test_an_active_copy_that_says_nothing_reaches_to_the_end_of_its_changelog(tm
         (LINES[1:2], "no line with the role"),
         ([["counts"]], "line 1"),
         ([LINES[0], {**LINES[1], "value": None}], "line 2"),
+        ([{**LINES[0], "partition": 1.5}], "line 1"),
+        ([{**LINES[0], "partition": "first"}], "line 1"),
+        ([{**LINES[0], "partition": -1}], "line 1"),
+        ([{**LINES[0], "partition": 2**63}], "line 1"),
+        ([{**LINES[0], "position": 2**70}], "line 1"),
+        ([{**LINES[0], "position": "end"}], "line 1"),
+        ([{**LINES[0], "store": 7}], "line 1"),
+        ([{**LINES[0], "role": 7}], "line 1"),
+        ([LINES[0], {"store": "counts", "partition": 0, "key_hex": "zz", "value": ""}], "line 2"),
+        ([7], "line 1"),
+        ([None], "line 1"),
     ],
 )
 def test_a_dump_of_another_form_is_refused(lines, why):
     with pytest.raises(BadDump, match=why):
         copies_in(text(lines))
+
+
+@pytest.mark.parametrize("content", [b"\xff\n", b"[" * 100_000, b'{"store": "s", "partition": Infinity, "role": "active"}'])
+def test_bytes_that_are_no_dump_are_refused(tmp_path, content):
+    (tmp_path / "state-1.jsonl").write_bytes(content)
+    assert isinstance(StoreDumps(Cluster(), {}, {}, lambda: None)._answer(tmp_path, "state-1.jsonl"), str)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "directory", "endless"])
+def test_what_is_no_file_is_not_read(tmp_path, kind):
+    place = tmp_path / "state-1.jsonl"
+    if kind == "fifo":
+        os.mkfifo(place)
+    elif kind == "directory":
+        place.mkdir()
+    else:
+        place.symlink_to("/dev/zero")
+    assert "the dump cannot be read" in StoreDumps(Cluster(), {}, {}, lambda: None)._answer(tmp_path, "state-1.jsonl")

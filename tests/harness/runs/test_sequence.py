@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+
+import pytest
 from support.fake_engine import FakeEngine
 
 from fencepost.harness.api import CampaignError
-from fencepost.harness.api.errors import Exit
+from fencepost.harness.api.errors import Exit, lack_of_machine
 from fencepost.harness.api.plans import Test
 from fencepost.harness.campaign.campaign import PlannedRun
 from fencepost.harness.runs.sequence import RunResult, RunSequence, exit_code
@@ -51,7 +54,8 @@ def test_exit_code_is_2_when_a_run_could_not_be_judged(tmp_path):
 
 def test_exit_code_of_several_runs_is_that_of_the_gravest(tmp_path):
     assert code(tmp_path, ("unknown", "valid", 1), ("torn", "valid", 1)) is Exit.INVALID
-    assert code(tmp_path, ("torn", "valid", 1), ("broken", "valid", 1)) is Exit.HARNESS_BROKE
+    assert code(tmp_path, ("torn", "valid", 1), ("broken", "valid", 1)) is Exit.UNUSABLE
+    assert code(tmp_path, ("torn", "valid", 1), ("broken", "valid", 1), ("bug", "valid", 1)) is Exit.HARNESS_BROKE
 
 
 def test_a_repeated_test_that_must_be_valid_must_be_so_every_time(tmp_path):
@@ -98,7 +102,7 @@ def test_a_run_whose_expectation_is_undecided_is_unknown():
 
 def test_a_cluster_that_does_not_start_costs_its_own_run_only(tmp_path):
     results, engine = perform(tmp_path, ("broken", "valid", 1), ("valid", "valid", 1))
-    assert [result.error for result in results] == ["ClusterError: n2 did not answer within 60 s; start it again", ""]
+    assert [result.error for result in results] == ["n2 did not answer within 60 s; start it again", ""]
     assert [step[0] for step in engine.log if isinstance(step, tuple)] == ["prepare", "prepare", "judge"]
 
 
@@ -133,5 +137,40 @@ def test_a_mistake_that_shows_only_when_a_run_begins_costs_that_run_only(tmp_pat
 
     sequence = RunSequence(Refusing(results=tmp_path, on_event=print), lambda _: None, lambda: None)
     results = sequence.run_all([PlannedRun(Test(name="valid"), seed, "") for seed in (1, 2, 3)])
-    assert [result.error for result in results] == ["", "CampaignError: no such thing", ""]
-    assert exit_code(results) is Exit.HARNESS_BROKE
+    assert [result.error for result in results] == ["", "no such thing", ""]
+    assert exit_code(results) is Exit.UNUSABLE
+
+
+def test_a_run_of_which_nothing_was_performed_leaves_no_directory(tmp_path):
+    results, _ = perform(tmp_path, ("absent", "valid", 1))
+    assert [(result.error, result.run_dir, result.exit) for result in results] == [
+        ("no Java 17 or newer found", None, Exit.UNUSABLE)
+    ]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_broken_run_has_recorded_stays(tmp_path):
+    results, _ = perform(tmp_path, ("broken", "valid", 1))
+    assert (results[0].run_dir / "logs" / "n2" / "server.log").exists()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device", "/run/history/c0-0.jsonl"),
+        OSError(errno.EMFILE, "Too many open files"),
+        BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"),
+        RuntimeError("can't start new thread"),
+        MemoryError(),
+    ],
+)
+def test_what_the_machine_lacks_is_a_sentence_and_no_bug(tmp_path, error):
+    class Lacking(FakeEngine):
+        def perform(self, run_dir):
+            raise error
+
+    events = []
+    sequence = RunSequence(Lacking(results=tmp_path, on_event=events.append), events.append, lambda: None)
+    [result] = sequence.run_all([PlannedRun(Test(name="valid"), 1, "")])
+    assert (result.error, result.exit, result.run_dir) == (lack_of_machine(error), Exit.UNUSABLE, None)
+    assert not any("Traceback" in event.get("text", "") for event in events)
