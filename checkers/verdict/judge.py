@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
@@ -92,6 +93,7 @@ def judge(
     run.demand_readable(RunFile.PLAN)
     run.demand_readable(RunFile.DAMAGE)
     full = overlaid_contract(_promised(run), contract or {})
+    run = _with_levels(run, {**(run.plan.get("overridden") or {}), **(contract or {})})
     installed, broken = (list(checks), []) if checks is not None else installed_checks()
     installed, broken = with_more(installed, broken, more or {})
     history = source_of(run, session)
@@ -347,6 +349,12 @@ def _written_late(partitions: Sequence[str]) -> str:
     if not partitions:
         return ""
     return f"somebody still wrote to {', '.join(partitions)} when the final phase began: its final read does not count"
+
+
+def _with_levels(run: Run, given: Mapping[str, str]) -> Run:
+    """The run without the gap of unknown isolation levels, where a contract that was given says the level."""
+    known = "isolation" in given
+    return replace(run, gaps=tuple(gap for gap in run.gaps if not known or gap.evidence != (Evidence.LEVELS,)))
 
 
 def _receipts_lost(run: Run) -> bool:

@@ -125,7 +125,11 @@ def _of_line(line: str) -> str | None:
         return _of_edn(line)
     if not isinstance(document, dict):
         return None
-    if document.get("format") == "fencepost-history" or {"process", "op", "type"} <= document.keys():
+    if (
+        document.get("format") == "fencepost-history"
+        or document.get("type") == "process"
+        or {"process", "op", "type"} <= document.keys()
+    ):
         return "fencepost-jsonl"
     return "jepsen-json" if {"process", "type", "f"} <= document.keys() else None
 
