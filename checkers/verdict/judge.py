@@ -99,7 +99,8 @@ def judge(
     history = source_of(run, session)
     overview = _overview(run, history, full["isolation"])
     receipts = run.known_receipts()
-    deletions = None if _faults_unknown(run) else deletions_in(receipts)
+    deletions = _deletions(run, receipts)
+    clocks_known = not _faults_unknown(run) and _tells_faults(run)
     present = _present(run, history, overview, full, deletions)
     history, full = present.history, present.contract
     view = RunView(
@@ -112,8 +113,8 @@ def judge(
         run.checksums.get(RunFile.STORED),
         _timeout_s(run.plan),
         fencings=None if _faults_unknown(run) else _fencings(receipts),
-        clocks=None if _faults_unknown(run) else clocks_ahead(receipts),
-        clock_error_s=None if _faults_unknown(run) else clock_error_s(receipts),
+        clocks=clocks_ahead(receipts) if clocks_known else None,
+        clock_error_s=clock_error_s(receipts) if clocks_known else None,
         deletions=deletions,
         faults=None if _faults_unknown(run) else _spans(receipts),
         fencing_s=_fencing_s(run.plan),
@@ -173,6 +174,20 @@ def _spans(receipts: Receipts) -> list[tuple[int, int | None]]:
 def _faults_unknown(run: Run) -> bool:
     """True if there may have been faults of which no receipt tells."""
     return _receipts_lost(run) or (isinstance(run.receipts, Problem) and bool(run.plan.get("schedule")))
+
+
+def _tells_faults(run: Run) -> bool:
+    """True unless the history is somebody else's, without receipts in our format: what faults did to clocks is not known then."""
+    source = run.plan.get("source")
+    return source is None or bool(source.get("receipts", run.known_receipts()))
+
+
+def _deletions(run: Run, receipts: Receipts) -> list[Deletion] | None:
+    """The deletions of topics; None: not known."""
+    if _faults_unknown(run):
+        return None
+    known = deletions_in(receipts)
+    return known if known or _tells_faults(run) else None
 
 
 def _fencings(receipts: Receipts) -> list[Fencing]:

@@ -64,10 +64,19 @@ def adopt(path: Path, run_dir: Path, overrides: Mapping[str, str] | None = None,
     else:
         damage, functions, partitions, promised = _adopt_jepsen(path, run_dir, format_, given, block)
     source = {"path": str(path), "format": format_.name, "operations": dict(functions), "partitions": len(partitions)}
+    source["receipts"] = _has_receipts(path, run_dir, format_)
     write_plan(run_dir, foreign_plan(run_dir, source, promised, given, partitions))
     if format_.name != "fencepost-jsonl":  # merging has written it
         write_damage(run_dir, damage, ())
     return damage
+
+
+def _has_receipts(path: Path, run_dir: Path, format_: Format) -> bool:
+    """Return whether the history has receipts of faults in our own format: a nemesis' lines tell of no clock and no deletion."""
+    if format_.name == "fencepost-jsonl":
+        return any((run_dir / RunFile.LINES / name).exists() for name in (RunFile.FAULT_LINES, f"{RunFile.FAULT_LINES}.gz"))
+    folder = path if path.is_dir() else path.parent
+    return format_.name == "fencepost-parquet" and (folder / RunFile.RECEIPTS).exists()
 
 
 def _contents(run_dir: Path) -> tuple[Counter[str], list[str]]:

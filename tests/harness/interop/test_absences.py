@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pyarrow.parquet as pq
 import pytest
 from support import absences
-from support.histories import violated
+from support.histories import History, answer, violated, write_faults, write_history
 from support.jepsen_example import Adopted
 
 from fencepost.checkers.verdict.judge import judge
@@ -153,3 +155,29 @@ def test_a_clock_that_was_set_back_makes_all_unknown(tmp_path):
     document = judged(tmp_path, lines)
     assert (violated(document), document["verdict"]) == ([], "unknown")
     assert "a clock was set back, or numbers are not in order" in " ".join(document["weakened"])
+
+
+# --------------------------------------------------------------------------------------------------
+# Without receipts of faults
+# --------------------------------------------------------------------------------------------------
+def hanging(folder, receipts):
+    """A transaction that two answers of coordinators show open beyond its timeout."""
+    h = History()
+    h.txn(0, {"t-0": 0}, transactional_id="id")
+    ongoing = {"transactional_id": "id", "producer_id": 7, "epoch": 0, "state": "Ongoing", "timeout_ms": 1000, "started_ms": 1}
+    answered = {"transactions": [{**ongoing, "partitions": ["t-0"]}], "open": [], "silent": [], "quiet_s": 30.0}
+    for _ in range(2):
+        h.now += 40_000_000_000
+        h.add(-1, "list-transactions", isolation=None, role="harness", detail=json.dumps(answered))
+    folder.mkdir()
+    write_history(folder, h.ops)
+    if receipts:
+        write_faults(folder)
+    return judge(open_run(Adopted(folder, folder / "run").dir), here=True)
+
+
+def test_without_receipts_nobody_knows_whether_a_transaction_hangs_or_a_clock_was_ahead(tmp_path):
+    assert "hanging-transaction" in violated(hanging(tmp_path / "told", receipts=True))
+    document = hanging(tmp_path / "untold", receipts=False)
+    assert violated(document) == []
+    assert answer(document, "hanging-transaction")["verdict"] == "unknown"
