@@ -33,6 +33,7 @@ from fencepost.harness.interop.jepsen.joining import Joining
 from fencepost.harness.interop.jepsen.parsed_blocks import WORKERS_LINE, Moment, ParsedBlock, parse_block
 from fencepost.harness.interop.jepsen.receipts import receipts
 from fencepost.harness.interop.jepsen.tables import Assembly
+from fencepost.harness.interop.jepsen.text_lines import NO_TIMES
 from fencepost.harness.interop.native import copy_parquet, merge_lines
 from fencepost.harness.interop.parallel import cores, in_turn
 
@@ -122,6 +123,7 @@ def _adopt_jepsen(
         + _beginning(path, parsed_blocks)
         + _between(path, parsed_blocks)
         + _backward(path, parsed_blocks)
+        + ([Gap(file=path.name, why=NO_TIMES, kind=GapKind.MISSING)] if format_.language == "txt" else [])
     )
     return _shortened(sorted(damage, key=lambda item: item.line)), functions, assembly.partitions, promised
 

@@ -15,11 +15,13 @@ from fencepost.harness.history.lines import opened
 from fencepost.harness.history.merge import OPS_SCHEMA
 from fencepost.harness.interop.blocks import elements, unmarked
 from fencepost.harness.interop.jepsen import edn
+from fencepost.harness.interop.jepsen.text_lines import TEXT_LINE
 
 UNDERSTOOD = (
     "fencepost's JSON lines or Parquet (docs/history.md), or a Jepsen Kafka history as EDN or JSON, one operation per line or "
-    "one vector of all (docs/foreign-histories.md)"
+    "one vector of all, or as history.txt (docs/foreign-histories.md)"
 )
+FILES = ("history.edn", "history.json", "history.txt")  # of a store directory, the fullest first
 NEEDED = ("process", "op", "f", "type", "time", "end", "mops")
 _LOOKED_AT = 64 << 10
 _TRIED = 50
@@ -30,7 +32,7 @@ _LEADING = re.compile(rb"\A(?:[ \t\r\n,]|;[^\n]*\n)+")  # white space and EDN's 
 class Format:
     """A format of histories.
 
-    name: `fencepost-jsonl`, `fencepost-parquet`, `jepsen-edn`, `jepsen-json`.
+    name: `fencepost-jsonl`, `fencepost-parquet`, `jepsen-edn`, `jepsen-json`, `jepsen-txt`.
     array: one vector of all operations.
     """
 
@@ -43,9 +45,9 @@ class Format:
 
 
 def located(path: Path) -> Path:
-    """The history in a directory of Jepsen's (`history.edn`, `history.json`); any other path as it is. Raises HistoryError."""
+    """The history in a directory of Jepsen's, the fullest of `FILES`; any other path as it is. Raises HistoryError."""
     try:
-        return next((file for file in (path / "history.edn", path / "history.json") if path.is_dir() and file.is_file()), path)
+        return next((path / name for name in FILES if path.is_dir() and (path / name).is_file()), path)
     except OSError as error:
         raise HistoryError(f"{path}: cannot be read: {error.strerror}") from error
 
@@ -119,6 +121,8 @@ def _of_lines(lines: list[bytes]) -> str | None:
 
 
 def _of_line(line: str) -> str | None:
+    if TEXT_LINE.match(line):
+        return "jepsen-txt"
     try:
         document = json.loads(line)
     except (ValueError, RecursionError):
