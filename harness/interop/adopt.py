@@ -28,6 +28,7 @@ from fencepost.harness.history.merge import FAULTS_SCHEMA
 from fencepost.harness.history.run_directory import write_damage, write_plan
 from fencepost.harness.interop.adopted_plan import contract, foreign_plan
 from fencepost.harness.interop.blocks import BLOCK, blocks
+from fencepost.harness.interop.chaos.adopting import adopt_log
 from fencepost.harness.interop.detect import UNDERSTOOD, Format, detect, located
 from fencepost.harness.interop.jepsen.joining import Joining
 from fencepost.harness.interop.jepsen.parsed_blocks import WORKERS_LINE, Moment, ParsedBlock, parse_block
@@ -62,6 +63,10 @@ def adopt(path: Path, run_dir: Path, overrides: Mapping[str, str] | None = None,
         if not functions.get("final-read"):  # without a final phase nobody misses what the final readers got
             damage = [gap for gap in damage if Evidence.FINAL_COMMITTED not in gap.evidence]
         promised = contract(functions, {**OWN, **given})
+    elif format_.name == "chaos-log":
+        damage, workload = adopt_log(path, run_dir)
+        functions, partitions = _contents(run_dir)
+        promised = contract(functions, {**OWN, **workload.contract, **given})
     else:
         damage, functions, partitions, promised = _adopt_jepsen(path, run_dir, format_, given, block)
     source = {"path": str(path), "format": format_.name, "operations": dict(functions), "partitions": len(partitions)}

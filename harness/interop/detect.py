@@ -14,14 +14,15 @@ from fencepost.harness.api.run import RunFile
 from fencepost.harness.history.lines import opened
 from fencepost.harness.history.merge import OPS_SCHEMA
 from fencepost.harness.interop.blocks import elements, unmarked
+from fencepost.harness.interop.chaos.log_lines import FIRST
 from fencepost.harness.interop.jepsen import edn
 from fencepost.harness.interop.jepsen.text_lines import TEXT_LINE
 
 UNDERSTOOD = (
     "fencepost's JSON lines or Parquet (docs/history.md), or a Jepsen Kafka history as EDN or JSON, one operation per line or "
-    "one vector of all, or as history.txt (docs/foreign-histories.md)"
+    "one vector of all, or as history.txt, or workload.log of Redpanda's chaos tests (docs/foreign-histories.md)"
 )
-FILES = ("history.edn", "history.json", "history.txt")  # of a store directory, the fullest first
+FILES = ("history.edn", "history.json", "history.txt", "workload.log")  # of a directory of others, the fullest first
 NEEDED = ("process", "op", "f", "type", "time", "end", "mops")
 _LOOKED_AT = 64 << 10
 _TRIED = 50
@@ -32,7 +33,7 @@ _LEADING = re.compile(rb"\A(?:[ \t\r\n,]|;[^\n]*\n)+")  # white space and EDN's 
 class Format:
     """A format of histories.
 
-    name: `fencepost-jsonl`, `fencepost-parquet`, `jepsen-edn`, `jepsen-json`, `jepsen-txt`.
+    name: `fencepost-jsonl`, `fencepost-parquet`, `jepsen-edn`, `jepsen-json`, `jepsen-txt`, `chaos-log`.
     array: one vector of all operations.
     """
 
@@ -45,7 +46,7 @@ class Format:
 
 
 def located(path: Path) -> Path:
-    """The history in a directory of Jepsen's, the fullest of `FILES`; any other path as it is. Raises HistoryError."""
+    """The fullest history (`FILES`) in a directory of others; any other path as it is. Raises HistoryError."""
     try:
         return next((path / name for name in FILES if path.is_dir() and (path / name).is_file()), path)
     except OSError as error:
@@ -70,6 +71,8 @@ def detect(path: Path) -> Format:
     if start[:4] == b"PAR1":
         return _parquet(path)
     start = _LEADING.sub(b"", start)
+    if FIRST.match(start):
+        return Format("chaos-log")
     if not start:
         raise HistoryError(f"{path}: is empty; understood are {UNDERSTOOD}")
     array = start[:1] in (b"[", b"(")
