@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 from fencepost.checkers.api import Check
 from fencepost.checkers.contract.attribution import Attribution
-from fencepost.checkers.contract.needs import ALL_READS, FINAL, OUTCOMES, POLLS, SENDS, Needs
+from fencepost.checkers.contract.needs import ALL_READS, FINAL, LEVELS, OUTCOMES, POLLS, SENDS, UNCOMMITTED_READER, Needs
 from fencepost.checkers.contract.promises import ACYCLIC
 from fencepost.checkers.graph import explain
 from fencepost.checkers.graph.edge_filter import EdgeFilter, edge_filter_for
@@ -51,11 +51,11 @@ _NEEDS_READ = (
     "no process that writes read another operation's record",
     "no record was read by another operation than its writer",
 )
-_READS_NEED = Needs({SENDS, OUTCOMES, POLLS}, "an operation that is missing may close a cycle")
+_READS_NEED = Needs({SENDS, OUTCOMES, POLLS}, "an operation that is missing may close a cycle", {LEVELS}, UNCOMMITTED_READER)
 _ORDER_NEEDS = Needs(
     {SENDS, OUTCOMES, *ALL_READS},
     "an operation that is missing may close a cycle",
-    {SENDS, *FINAL},
+    {SENDS, *FINAL, LEVELS},
     "a record that is missing may lie between two others, and a lost one has no place",
 )
 _PLANTED: Mapping[str, tuple[PlantedDamage, ...]] = {

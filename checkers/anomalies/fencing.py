@@ -22,7 +22,7 @@ from fencepost.checkers.contract.common_rules import (
     UNLESS_TRANSACTIONAL,
     cut_off,
 )
-from fencepost.checkers.contract.needs import ALL_READS, DECISIONS, FINAL, OUTCOMES, SENDS, Needs
+from fencepost.checkers.contract.needs import ALL_READS, DECISIONS, FINAL, LEVELS, OUTCOMES, SENDS, Needs
 from fencepost.checkers.contract.promises import ACKNOWLEDGED, FENCED
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.model.findings import Finding
@@ -254,9 +254,9 @@ def _resolve_false(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
         Rule(FORBIDDEN, "a commit that returned ok has committed (KIP-98)"),
     ),
     evidence=Needs(
-        {SENDS, OUTCOMES, *FINAL},
+        {SENDS, OUTCOMES, *FINAL, LEVELS},
         "promises that are missing were compared with nothing, and without whole final reads nobody knows what was committed",
-        FINAL,
+        {*FINAL, LEVELS},
         "the final read may have returned in a missing line what seems to be aborted",
     ),
     damages=(DENY,),

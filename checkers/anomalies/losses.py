@@ -10,7 +10,7 @@ import pandas as pd
 
 from fencepost.checkers.api import partition_check
 from fencepost.checkers.contract.common_rules import ABORTED_IN_PART, COMPACTED, RETAINED, UNLESS_PRODUCER, cut_off
-from fencepost.checkers.contract.needs import FINAL, OUTCOMES, SENDS, Needs
+from fencepost.checkers.contract.needs import FINAL, LEVELS, OUTCOMES, SENDS, Needs
 from fencepost.checkers.contract.promises import ACKNOWLEDGED
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, READS, Rule
 from fencepost.checkers.model.arrays import Bools, Ints
@@ -106,9 +106,9 @@ def _resolve_lost(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
         ),
     ),
     evidence=Needs(
-        {SENDS, OUTCOMES, *FINAL},
+        {SENDS, OUTCOMES, *FINAL, LEVELS},
         "promises that are missing were compared with nothing, and without a whole final read nobody knows what the log holds",
-        FINAL,
+        {*FINAL, LEVELS},
         "the final read may have returned in a missing line what seems to be lost",
     ),
     shown_by=got_before,

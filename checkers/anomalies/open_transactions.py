@@ -19,7 +19,17 @@ from fencepost.checkers.contract.common_rules import (
     UNLESS_TRANSACTIONAL,
     cut_off,
 )
-from fencepost.checkers.contract.needs import ANYBODY_OR_WHEN, DECISIONS, FINAL_COMMITTED, OUTCOMES, POLLS, SENDS, Needs
+from fencepost.checkers.contract.needs import (
+    ANYBODY_OR_WHEN,
+    DECISIONS,
+    FINAL_COMMITTED,
+    LEVELS,
+    OUTCOMES,
+    POLLS,
+    SENDS,
+    UNCOMMITTED_READER,
+    Needs,
+)
 from fencepost.checkers.contract.promises import ISOLATED
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.graph.layers import READ_CYCLES
@@ -56,7 +66,7 @@ def _explain_overrun(finding: Finding, text: FindingText) -> str:
         *COORDINATOR_CUT_OFF,
         Rule(FORBIDDEN, "read_committed returns nothing above the first record of an open transaction (KIP-98)"),
     ),
-    evidence=Needs({SENDS, OUTCOMES, POLLS, FINAL_COMMITTED, DECISIONS}, ANYBODY_OR_WHEN),
+    evidence=Needs({SENDS, OUTCOMES, POLLS, FINAL_COMMITTED, DECISIONS}, ANYBODY_OR_WHEN, {LEVELS}, UNCOMMITTED_READER),
     damages=(scheduled("lso-overrun", SKIPS),),
     across=True,
     explain=_explain_overrun,

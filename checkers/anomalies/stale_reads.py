@@ -9,7 +9,7 @@ import numpy as np
 
 from fencepost.checkers.api import partition_check
 from fencepost.checkers.contract.common_rules import COMPACTED, RETAINED, TRUNCATED, UNLESS_PRODUCER
-from fencepost.checkers.contract.needs import FINAL_COMMITTED, POLLS, SENDS, Needs
+from fencepost.checkers.contract.needs import FINAL_COMMITTED, LEVELS, POLLS, SENDS, Needs
 from fencepost.checkers.contract.promises import COMPLETE
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.model.findings import Finding
@@ -43,9 +43,9 @@ def _explain_stale(finding: Finding, text: FindingText) -> str:
         Rule(FORBIDDEN, "what a read_committed reader got is below the high watermark and decided for ever (KIP-98, KIP-101)"),
     ),
     evidence=Needs(
-        {SENDS, POLLS, FINAL_COMMITTED},
+        {SENDS, POLLS, FINAL_COMMITTED, LEVELS},
         "a reader that is missing may have got more before the final read began",
-        {FINAL_COMMITTED},
+        {FINAL_COMMITTED, LEVELS},
         "the final read may have returned in a missing line what it seems to lack",
     ),
     damages=(FORGET,),

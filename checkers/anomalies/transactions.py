@@ -19,7 +19,18 @@ from fencepost.checkers.contract.common_rules import (
     UNLESS_TRANSACTIONAL,
     cut_off,
 )
-from fencepost.checkers.contract.needs import ANYBODY, ANYBODY_OR_WHEN, DECISIONS, FINAL_COMMITTED, OUTCOMES, POLLS, SENDS, Needs
+from fencepost.checkers.contract.needs import (
+    ANYBODY,
+    ANYBODY_OR_WHEN,
+    DECISIONS,
+    FINAL_COMMITTED,
+    LEVELS,
+    OUTCOMES,
+    POLLS,
+    SENDS,
+    UNCOMMITTED_READER,
+    Needs,
+)
 from fencepost.checkers.contract.promises import ATOMIC, ISOLATED
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.graph.layers import READ_CYCLES
@@ -62,7 +73,7 @@ def _explain_aborted(finding: Finding, text: FindingText) -> str:
         *cut_off("the producer's next marker decides records whose own ABORT marker is gone", transactional="true"),
         Rule(FORBIDDEN, G1),
     ),
-    evidence=Needs({SENDS, OUTCOMES, POLLS, FINAL_COMMITTED}, ANYBODY),
+    evidence=Needs({SENDS, OUTCOMES, POLLS, FINAL_COMMITTED}, ANYBODY, {LEVELS}, UNCOMMITTED_READER),
     damages=(
         SHOW_ABORTED,
         SHOW_HALF,
@@ -145,7 +156,7 @@ def _explain_dirty(finding: Finding, text: FindingText) -> str:
         Rule(FORBIDDEN, "nobody gets a record before it is sent", {"transactional": "!true"}),
         Rule(FORBIDDEN, G1),
     ),
-    evidence=Needs({SENDS, OUTCOMES, POLLS, FINAL_COMMITTED, DECISIONS}, ANYBODY_OR_WHEN),
+    evidence=Needs({SENDS, OUTCOMES, POLLS, FINAL_COMMITTED, DECISIONS}, ANYBODY_OR_WHEN, {LEVELS}, UNCOMMITTED_READER),
     damages=(
         READ_EARLY,
         READ_OWN,
@@ -264,9 +275,9 @@ def _may_be_torn(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
         Rule(FORBIDDEN, _ATOMIC, essential=True),
     ),
     evidence=Needs(
-        {SENDS, OUTCOMES, FINAL_COMMITTED},
+        {SENDS, OUTCOMES, FINAL_COMMITTED, LEVELS},
         "transactions that are missing were compared with nothing, and nobody knows all that the final read returned",
-        {FINAL_COMMITTED},
+        {FINAL_COMMITTED, LEVELS},
         "the final read may have returned the other records in a missing line",
     ),
     damages=(

@@ -15,7 +15,7 @@ from fencepost.harness.api.evidence import Evidence, Gap
 
 SENDS, OUTCOMES, POLLS, POSITIONS = Evidence.SENDS, Evidence.OUTCOMES, Evidence.POLLS, Evidence.POSITIONS
 FINAL_COMMITTED, FINAL_UNCOMMITTED = Evidence.FINAL_COMMITTED, Evidence.FINAL_UNCOMMITTED
-DECISIONS, SETTLING = Evidence.DECISIONS, Evidence.SETTLING
+DECISIONS, SETTLING, LEVELS = Evidence.DECISIONS, Evidence.SETTLING, Evidence.LEVELS
 FINAL = frozenset({FINAL_COMMITTED, FINAL_UNCOMMITTED})
 ALL_READS = frozenset({POLLS, *FINAL})
 
@@ -52,6 +52,7 @@ UNDECLARED = Needs(
     "its check does not declare which evidence it needs, and what is missing may explain what it found",
 )
 
+UNCOMMITTED_READER = "a reader whose isolation level is not known may be read_uncommitted"
 LOST_PLACE = "whether an acknowledged record was lost, so that its offset was given away again, only the final read says"
 ANYBODY = "whoever is missing may have got or sent such a record"
 ANYBODY_OR_WHEN = f"{ANYBODY}, or when transactions were decided is not known"

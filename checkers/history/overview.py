@@ -162,11 +162,14 @@ def _details(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], ...]:
 
 
 def _resets(rows: list[dict[str, Any]]) -> Resets:
-    """Assignments that may have happened. Unless it seeks, an `assign` moves no consumer in the partitions that it names."""
+    """Assignments that may have happened. Unless it seeks, an `assign` moves no consumer in the partitions that it names.
+
+    Whether it sought may be unknown (`position`).
+    """
     rows = [row for row in rows if row["type"] != "fail"]
     unaffected: dict[str, list[int]] = {}
     for number, row in enumerate(rows):
-        if row["f"] == "assign" and not row["detail"].get("seek_to_beginning"):
+        if row["f"] == "assign" and not row["detail"].get("seek_to_beginning") and "position" not in row["detail"]:
             for partition in set(row["detail"].get("partitions") or ()):
                 unaffected.setdefault(str(partition), []).append(number)
     process, op = (np.array([row[name] for row in rows], dtype=np.int64) for name in ("process", "index"))

@@ -132,7 +132,13 @@ def _readers(log: dict[str, Ints], writers: int, over: int, partitions: int) -> 
         when = over + 10 * number * MS
         batches.append(_polls(log, which, np.full(len(which), when), writers + number, FINAL_POLL, "final", isolation))
         detail = json.dumps({f"t-{p}": [0, int(log["size"][p]), int(log["size"][p])] for p in range(partitions)})
-        ops = {"process": writers + number, "op": 1 << 26, "time": when + MS, "end": when + 2 * MS, "detail": detail}
+        ops = {
+            "process": writers + number,
+            "op": batches[-1][0]["count"],
+            "time": when + MS,
+            "end": when + 2 * MS,
+            "detail": detail,
+        }
         batches.append(({**ops, "f": "final-read", "type": "ok", "role": "final", "isolation": isolation, "count": 1}, _none()))
     return batches
 

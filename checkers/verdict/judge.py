@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
@@ -92,12 +93,14 @@ def judge(
     run.demand_readable(RunFile.PLAN)
     run.demand_readable(RunFile.DAMAGE)
     full = overlaid_contract(_promised(run), contract or {})
+    run = _with_levels(run, {**(run.plan.get("overridden") or {}), **(contract or {})})
     installed, broken = (list(checks), []) if checks is not None else installed_checks()
     installed, broken = with_more(installed, broken, more or {})
     history = source_of(run, session)
     overview = _overview(run, history, full["isolation"])
     receipts = run.known_receipts()
-    deletions = None if _faults_unknown(run) else deletions_in(receipts)
+    deletions = _deletions(run, receipts)
+    clocks_known = not _faults_unknown(run) and _tells_faults(run)
     present = _present(run, history, overview, full, deletions)
     history, full = present.history, present.contract
     view = RunView(
@@ -110,8 +113,8 @@ def judge(
         run.checksums.get(RunFile.STORED),
         _timeout_s(run.plan),
         fencings=None if _faults_unknown(run) else _fencings(receipts),
-        clocks=None if _faults_unknown(run) else clocks_ahead(receipts),
-        clock_error_s=None if _faults_unknown(run) else clock_error_s(receipts),
+        clocks=clocks_ahead(receipts) if clocks_known else None,
+        clock_error_s=clock_error_s(receipts) if clocks_known else None,
         deletions=deletions,
         faults=None if _faults_unknown(run) else _spans(receipts),
         fencing_s=_fencing_s(run.plan),
@@ -172,6 +175,20 @@ def _spans(receipts: Receipts) -> list[tuple[int, int | None]]:
 def _faults_unknown(run: Run) -> bool:
     """True if there may have been faults of which no receipt tells."""
     return _receipts_lost(run) or (isinstance(run.receipts, Problem) and bool(run.plan.get("schedule")))
+
+
+def _tells_faults(run: Run) -> bool:
+    """True unless the history is somebody else's, without receipts in our format: what faults did to clocks is not known then."""
+    source = run.plan.get("source")
+    return source is None or bool(source.get("receipts", run.known_receipts()))
+
+
+def _deletions(run: Run, receipts: Receipts) -> list[Deletion] | None:
+    """The deletions of topics; None: not known."""
+    if _faults_unknown(run):
+        return None
+    known = deletions_in(receipts)
+    return known if known or _tells_faults(run) else None
 
 
 def _fencings(receipts: Receipts) -> list[Fencing]:
@@ -348,6 +365,12 @@ def _written_late(partitions: Sequence[str]) -> str:
     if not partitions:
         return ""
     return f"somebody still wrote to {', '.join(partitions)} when the final phase began: its final read does not count"
+
+
+def _with_levels(run: Run, given: Mapping[str, str]) -> Run:
+    """The run without the gap of unknown isolation levels, where a contract that was given says the level."""
+    known = "isolation" in given
+    return replace(run, gaps=tuple(gap for gap in run.gaps if not known or gap.evidence != (Evidence.LEVELS,)))
 
 
 def _receipts_lost(run: Run) -> bool:

@@ -30,6 +30,7 @@ from fencepost.harness.api.values import Property
 
 LISTING = "list-transactions"
 GROUPS = "the input or the output of a group was deleted: its offsets before and after are not told apart"
+NO_END = "when every broker knew {topics} again, which was deleted, is not known: nothing that was sent to it is compared"
 ELSEWHERE = "a topic was deleted, and its history lies on another file system: before and after are not told apart"
 
 
@@ -38,16 +39,20 @@ class PresentTopics:
     """The judged part of a run.
 
     note: what is left out.
-    unknown: why nothing can be judged. Both are empty where all is.
+    unknown: why nothing can be judged.
+    partial: why nothing is known of some topics. All three are empty where all is judged.
     """
 
     history: Source
     contract: dict[str, str]
     note: str = ""
     unknown: str = ""
+    partial: str = ""
 
     def judged(self, prop: JudgedProperty) -> JudgedProperty:
         """A property's answer, as far as it stands."""
+        if self.partial and prop.verdict is Property.HELD:
+            return replace(prop, verdict=Property.UNKNOWN, reason=self.partial)
         if not self.unknown or prop.verdict is Property.NOT_EXERCISED:
             return prop
         return replace(prop, verdict=Property.UNKNOWN, findings=[], reason=self.unknown)
@@ -73,7 +78,9 @@ def present_topics(
     left_out = _without(history.path, overview, since, target)
     topics = ", ".join(sorted(since))
     note = f"{topics} was deleted: {left_out} sends and reads of what was sent before every broker knew it again are not compared"
-    return PresentTopics(LocalSource(target), {**contract, "first_poll": "anywhere"}, note if left_out else "")
+    without_end = [topic for topic, known in sorted(since.items()) if known == FOREVER]
+    partial = NO_END.format(topics=", ".join(without_end)) if without_end else ""
+    return PresentTopics(LocalSource(target), {**contract, "first_poll": "anywhere"}, note if left_out else "", partial=partial)
 
 
 def _unknown(history: Source, contract: Mapping[str, str], deletions: Sequence[Deletion] | None) -> str:

@@ -30,6 +30,7 @@ class Evidence(str, Enum):
     decisions: the times of the first calls of commit.
     settling: the last stable offsets after healing.
     receipts: the receipts of the faults.
+    levels: the isolation levels of readers.
     """
 
     SENDS = "sends"
@@ -41,6 +42,7 @@ class Evidence(str, Enum):
     DECISIONS = "decisions"
     SETTLING = "settling"
     RECEIPTS = "receipts"
+    LEVELS = "levels"
 
 
 class GapKind(str, Enum):
@@ -163,7 +165,7 @@ _BY_ROLE = {
     "harness": (Evidence.SETTLING,),
     "faults": (Evidence.RECEIPTS,),
 }
-_UNKNOWN_ROLE = tuple(kind for kind in Evidence if kind not in (Evidence.POSITIONS, Evidence.RECEIPTS))
+_UNKNOWN_ROLE = tuple(kind for kind in Evidence if kind not in (Evidence.POSITIONS, Evidence.RECEIPTS, Evidence.LEVELS))
 
 
 def evidence_of(role: str | None, isolation: str | None = None) -> tuple[Evidence, ...]:

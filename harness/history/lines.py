@@ -93,9 +93,9 @@ class Send(msgspec.Struct, array_like=True, tag="send"):
 
 
 class Poll(msgspec.Struct, array_like=True, tag="poll"):
-    """The records of a poll: (offset, v) by partition, when, and which records were strange."""
+    """The records of a poll: (offset, v) by partition (None: not yet, or not known), when, and which records were strange."""
 
-    got: dict[str, list[tuple[Int64, Int64]]] = {}
+    got: dict[str, list[tuple[Int64, Int64]]] | None = None
     returned: Int64 | None = None
     strange: list[column_type("strange")] = []  # type: ignore[valid-type]
 

@@ -8,14 +8,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fencepost.harness.api import record_ids
 from fencepost.harness.api.errors import HistoryError
-from fencepost.harness.api.evidence import Gap, GapKind
+from fencepost.harness.api.evidence import Evidence, Gap, GapKind, missing_evidence
 from fencepost.harness.api.files import replacing
 from fencepost.harness.api.history import OPERATIONS, RECEIPTS, arrow_type, schema
 from fencepost.harness.api.run import Run, RunFile
+from fencepost.harness.history import unsaid
 from fencepost.harness.history.operations import FileReading, Row
 from fencepost.harness.history.receipts import receipts
 from fencepost.harness.history.roster import Roster, content, present, roster_of
@@ -78,7 +81,23 @@ def _rows(run: Run, roster: Roster, gaps: list[Gap]) -> list[Row]:
     rows.sort(key=lambda row: (row["time"], row["process"]))
     for index, row in enumerate(rows):
         row["index"] = index
+    if not roster.ours:
+        gaps += _completed(rows, Evidence.SENDS in missing_evidence(gaps))
     return rows
+
+
+def _completed(rows: list[Row], lacks_sends: bool) -> list[Gap]:
+    """Fill in what follows from the rows of a history of others, and return what they leave unsaid.
+
+    lacks_sends: it is known already that sends are missing.
+    """
+    table = pa.table({name: pa.array([row[name] for row in rows], OPS_SCHEMA.field(name).type) for name in unsaid.COLUMNS})
+    keys = np.array([record_ids.operation_key(row["process"], row["op"]) for row in rows], dtype=np.int64)
+    senders = unsaid.unknown_senders([] if lacks_sends else [_mops_column([row["mops"] for row in rows])], keys)
+    answer = unsaid.unsaid(table, RunFile.LINES, senders)
+    for row, final, decided in zip(rows, answer.final.tolist(), answer.decided.tolist(), strict=True):
+        row.update(final=final, decided=None if decided < 0 else decided)
+    return list(answer.gaps)
 
 
 def _receipts(run: Run, roster: Roster, gaps: list[Gap]) -> list[dict[str, Any]]:

@@ -143,7 +143,10 @@ class FileReading:
         row = self._open.pop(line.process, None)
         if row is not None and row["op"] == line.op:
             self._settle()
-            self.rows.append(_with_completion(row, line))
+            planned = _sent(row)
+            self.rows.append(self._completion(row, line))
+            if lacking := planned - _sent(row):
+                self._contradicted(row, len(lacking))
         elif row is not None:
             self.rows.append(row)
             self._alone(line)
@@ -165,7 +168,15 @@ class FileReading:
         aborted = line.type == Outcome.OK.value and line.decided is None
         row = self._row(line, min(earliest, line.time), ("abort" if aborted else "commit") if line.f == "txn" else None)
         if row is not None:
-            self.rows.append(_with_completion(row, line))
+            self.rows.append(self._completion(row, line))
+
+    def _completion(self, row: Row, line: Any) -> Row:
+        """The operation with its completion; in a history of others also that it does not say what its polls returned."""
+        completed = _with_completion(row, line)
+        if not self._ours and row["f"] in ("poll", "txn") and _unheard(row["f"], line.value):
+            detail = msgspec.json.decode(row["detail"]) if row["detail"] else {}
+            row["detail"] = msgspec.json.encode({**detail, "unheard": True}).decode()
+        return completed
 
     # -- what is missing -------------------------------------------------------------------------
     def _again(self, line: Any) -> bool:
@@ -178,6 +189,13 @@ class FileReading:
         elif not self._ours:
             self._taken.add(operation)
         return again
+
+    def _contradicted(self, row: Row, lacking: int) -> None:
+        """A completion that does not name all sends of its invocation: in a history of others their fate is not known."""
+        if not self._ours:
+            which = f"operation {row['op']} of process {row['process']}"
+            why = f"the completion of {which} does not name {lacking} of the sends of its invocation"
+            self._add(why, (Evidence.SENDS, Evidence.OUTCOMES), kind=GapKind.MISSING, line=self._number)
 
     def _settle(self, line: Any = None) -> None:
         """Give the damaged lines since the last good one, and what lacks between the operations of a process."""
@@ -218,14 +236,25 @@ class FileReading:
     # -- rows ------------------------------------------------------------------------------------
     def _row(self, line: Any, time: int, intent: str | None) -> Row | None:
         """An operation that nobody has completed yet; None where its process's isolation level is not known."""
-        begun = self._begun.get(line.process) or self._begun.get(None)
-        if begun is None and (self._suspicious or self._ours):
+        begun = self._begun.get(line.process) or (self._begun.get(None) if self._ours else None)
+        if begun is None and self._ours:
             if self._file.isolation is None and self._header["role"] != "harness":
                 self._without_level.add(line.process)
                 return None
             begun = {**self._header, "isolation": self._file.isolation, "final": self._header["role"] == "final"}
         known = {**_copied(INVOCATION, line), "time": time, "intent": intent, "type": Outcome.INFO.value}
         return {**(begun or self._header), **known, **_micro_operations(line.value)}
+
+
+def _sent(row: Row) -> set[int]:
+    """The identities of the records that an operation sends."""
+    return {mop[2] for mop in row["mops"] if mop[0] == 0}
+
+
+def _unheard(f: str, value: Any) -> bool:
+    """True if a completion does not say what a poll returned."""
+    polls = [mop for mop in value if isinstance(mop, Poll)] if isinstance(value, list) else []
+    return any(poll.got is None for poll in polls) or (f == "poll" and not polls)
 
 
 def _with_completion(row: Row, line: Any) -> Row:
@@ -303,5 +332,5 @@ def _mops(value: Any) -> list[tuple[Any, ...]]:
             rows.append((0, mop.partition, mop.v, mop.offset, mop.began, mop.ended))
         elif isinstance(mop, Poll):
             ended = mop.returned
-            rows += [(1, partition, v, offset, None, ended) for partition, got in mop.got.items() for offset, v in got]
+            rows += [(1, partition, v, offset, None, ended) for partition, got in (mop.got or {}).items() for offset, v in got]
     return rows

@@ -28,11 +28,13 @@ from fencepost.harness.history.merge import FAULTS_SCHEMA
 from fencepost.harness.history.run_directory import write_damage, write_plan
 from fencepost.harness.interop.adopted_plan import contract, foreign_plan
 from fencepost.harness.interop.blocks import BLOCK, blocks
+from fencepost.harness.interop.chaos.adopting import adopt_log
 from fencepost.harness.interop.detect import UNDERSTOOD, Format, detect, located
 from fencepost.harness.interop.jepsen.joining import Joining
 from fencepost.harness.interop.jepsen.parsed_blocks import WORKERS_LINE, Moment, ParsedBlock, parse_block
 from fencepost.harness.interop.jepsen.receipts import receipts
 from fencepost.harness.interop.jepsen.tables import Assembly
+from fencepost.harness.interop.jepsen.text_lines import NO_TIMES
 from fencepost.harness.interop.native import copy_parquet, merge_lines
 from fencepost.harness.interop.parallel import cores, in_turn
 
@@ -61,13 +63,26 @@ def adopt(path: Path, run_dir: Path, overrides: Mapping[str, str] | None = None,
         if not functions.get("final-read"):  # without a final phase nobody misses what the final readers got
             damage = [gap for gap in damage if Evidence.FINAL_COMMITTED not in gap.evidence]
         promised = contract(functions, {**OWN, **given})
+    elif format_.name == "chaos-log":
+        damage, workload = adopt_log(path, run_dir)
+        functions, partitions = _contents(run_dir)
+        promised = contract(functions, {**OWN, **workload.contract, **given})
     else:
         damage, functions, partitions, promised = _adopt_jepsen(path, run_dir, format_, given, block)
     source = {"path": str(path), "format": format_.name, "operations": dict(functions), "partitions": len(partitions)}
+    source["receipts"] = _has_receipts(path, run_dir, format_)
     write_plan(run_dir, foreign_plan(run_dir, source, promised, given, partitions))
     if format_.name != "fencepost-jsonl":  # merging has written it
         write_damage(run_dir, damage, ())
     return damage
+
+
+def _has_receipts(path: Path, run_dir: Path, format_: Format) -> bool:
+    """Return whether the history has receipts of faults in our own format: a nemesis' lines tell of no clock and no deletion."""
+    if format_.name == "fencepost-jsonl":
+        return any((run_dir / RunFile.LINES / name).exists() for name in (RunFile.FAULT_LINES, f"{RunFile.FAULT_LINES}.gz"))
+    folder = path if path.is_dir() else path.parent
+    return format_.name == "fencepost-parquet" and (folder / RunFile.RECEIPTS).exists()
 
 
 def _contents(run_dir: Path) -> tuple[Counter[str], list[str]]:
@@ -113,6 +128,7 @@ def _adopt_jepsen(
         + _beginning(path, parsed_blocks)
         + _between(path, parsed_blocks)
         + _backward(path, parsed_blocks)
+        + ([Gap(file=path.name, why=NO_TIMES, kind=GapKind.MISSING)] if format_.language == "txt" else [])
     )
     return _shortened(sorted(damage, key=lambda item: item.line)), functions, assembly.partitions, promised
 

@@ -14,12 +14,15 @@ from fencepost.harness.api.run import RunFile
 from fencepost.harness.history.lines import opened
 from fencepost.harness.history.merge import OPS_SCHEMA
 from fencepost.harness.interop.blocks import elements, unmarked
+from fencepost.harness.interop.chaos.log_lines import FIRST
 from fencepost.harness.interop.jepsen import edn
+from fencepost.harness.interop.jepsen.text_lines import TEXT_LINE
 
 UNDERSTOOD = (
     "fencepost's JSON lines or Parquet (docs/history.md), or a Jepsen Kafka history as EDN or JSON, one operation per line or "
-    "one vector of all (docs/foreign-histories.md)"
+    "one vector of all, or as history.txt, or workload.log of Redpanda's chaos tests (docs/foreign-histories.md)"
 )
+FILES = ("history.edn", "history.json", "history.txt", "workload.log")  # of a directory of others, the fullest first
 NEEDED = ("process", "op", "f", "type", "time", "end", "mops")
 _LOOKED_AT = 64 << 10
 _TRIED = 50
@@ -30,7 +33,7 @@ _LEADING = re.compile(rb"\A(?:[ \t\r\n,]|;[^\n]*\n)+")  # white space and EDN's 
 class Format:
     """A format of histories.
 
-    name: `fencepost-jsonl`, `fencepost-parquet`, `jepsen-edn`, `jepsen-json`.
+    name: `fencepost-jsonl`, `fencepost-parquet`, `jepsen-edn`, `jepsen-json`, `jepsen-txt`, `chaos-log`.
     array: one vector of all operations.
     """
 
@@ -43,9 +46,9 @@ class Format:
 
 
 def located(path: Path) -> Path:
-    """The history in a directory of Jepsen's (`history.edn`, `history.json`); any other path as it is. Raises HistoryError."""
+    """The fullest history (`FILES`) in a directory of others; any other path as it is. Raises HistoryError."""
     try:
-        return next((file for file in (path / "history.edn", path / "history.json") if path.is_dir() and file.is_file()), path)
+        return next((path / name for name in FILES if path.is_dir() and (path / name).is_file()), path)
     except OSError as error:
         raise HistoryError(f"{path}: cannot be read: {error.strerror}") from error
 
@@ -68,6 +71,8 @@ def detect(path: Path) -> Format:
     if start[:4] == b"PAR1":
         return _parquet(path)
     start = _LEADING.sub(b"", start)
+    if FIRST.match(start):
+        return Format("chaos-log")
     if not start:
         raise HistoryError(f"{path}: is empty; understood are {UNDERSTOOD}")
     array = start[:1] in (b"[", b"(")
@@ -119,13 +124,19 @@ def _of_lines(lines: list[bytes]) -> str | None:
 
 
 def _of_line(line: str) -> str | None:
+    if TEXT_LINE.match(line):
+        return "jepsen-txt"
     try:
         document = json.loads(line)
     except (ValueError, RecursionError):
         return _of_edn(line)
     if not isinstance(document, dict):
         return None
-    if document.get("format") == "fencepost-history" or {"process", "op", "type"} <= document.keys():
+    if (
+        document.get("format") == "fencepost-history"
+        or document.get("type") == "process"
+        or {"process", "op", "type"} <= document.keys()
+    ):
         return "fencepost-jsonl"
     return "jepsen-json" if {"process", "type", "f"} <= document.keys() else None
 

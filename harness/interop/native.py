@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +14,14 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from fencepost.harness.api import record_ids
 from fencepost.harness.api.errors import HistoryError
 from fencepost.harness.api.evidence import Evidence, Gap, GapKind
-from fencepost.harness.api.files import fits_in_memory, regular
+from fencepost.harness.api.files import fits_in_memory, regular, replacing
 from fencepost.harness.api.history import OPERATIONS, lacking_values
 from fencepost.harness.api.run import RunFile
 from fencepost.harness.api.words import and_more
-from fencepost.harness.history import merge
+from fencepost.harness.history import merge, unsaid
 from fencepost.harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
 from fencepost.harness.history.run_directory import open_run
 
@@ -80,16 +81,66 @@ def _copied(path: Path, run_dir: Path) -> list[Gap]:
             writer.write_table(_ours(once, first, path))
             taken, first = taken + len(batch), first + len(once)
     part.replace(run_dir / RunFile.HISTORY)
+    unknown = _completed(run_dir / RunFile.HISTORY, path.name, set(source.schema.names))
     folder = path if path.is_dir() else path.parent
     damage = _copy_beside(folder / RunFile.VALUES, run_dir)
     pq.write_table(FAULTS_SCHEMA.empty_table(), run_dir / RunFile.RECEIPTS)
     damage += _copy_beside(folder / RunFile.RECEIPTS, run_dir, FAULTS_SCHEMA.names, (Evidence.RECEIPTS,))
     damage += [Gap(file=path.name, why=copies, evidence=_OPERATIONS)] if copies else []
-    return damage + [
-        Gap(file=path.name, why=why, kind=GapKind.MISSING, evidence=evidence)
-        for name, (evidence, why) in _ABSENT.items()
-        if name not in source.schema.names
-    ]
+    return (
+        damage
+        + unknown
+        + [
+            Gap(file=path.name, why=why, kind=GapKind.MISSING, evidence=evidence)
+            for name, (evidence, why) in _ABSENT.items()
+            if name not in source.schema.names
+        ]
+    )
+
+
+def _completed(history: Path, file: str, columns: Collection[str]) -> list[Gap]:
+    """Fill in what follows from the rows of a copied history, and return what they leave unsaid.
+
+    columns: those that it had; of one that is absent a gap says so (`_ABSENT`).
+    """
+    with pq.ParquetFile(history) as copied:
+        light = copied.read(list(unsaid.COLUMNS))
+        keys = record_ids.operation_key(*(light[name].to_numpy().astype(np.int64) for name in ("process", "op")))
+        blank: list[pa.Array] = []
+        answer = unsaid.unsaid(light, file, unsaid.unknown_senders(_mops(copied, blank), keys), _joined(blank))
+        taken = {"final": "final" in columns, "decided": "decided" in columns}
+        new = {"final": pa.array(answer.final), "decided": pa.array(answer.decided, mask=answer.decided < 0)}
+        changed = {
+            name: values for name, values in new.items() if taken[name] and not light[name].combine_chunks().equals(values)
+        }
+        if changed:
+            _rewrite(copied, history, changed)
+    return [gap for gap in answer.gaps if gap.evidence != (Evidence.DECISIONS,) or taken["decided"]]
+
+
+def _mops(copied: pq.ParquetFile, blank: list[pa.Array]) -> Iterator[pa.Array]:
+    """The column `mops` in parts; `blank` gets, for each part, which rows have none."""
+    for batch in copied.iter_batches(columns=["mops"]):
+        blank.append(batch.column("mops").is_null())
+        yield batch.column("mops")
+
+
+def _joined(parts: Sequence[pa.Array]) -> NDArray[np.bool_]:
+    return np.concatenate([np.empty(0, dtype=np.bool_), *(part.to_numpy(zero_copy_only=False) for part in parts)])
+
+
+def _rewrite(copied: pq.ParquetFile, history: Path, changed: Mapping[str, pa.Array]) -> None:
+    """Write a history again with other values of some columns."""
+    first = 0
+    with replacing(history) as part, pq.ParquetWriter(part, OPS_SCHEMA, compression="zstd") as writer:
+        for group in range(copied.num_row_groups):
+            table = copied.read_row_group(group)
+            for name, values in changed.items():
+                table = table.set_column(
+                    OPS_SCHEMA.get_field_index(name), OPS_SCHEMA.field(name), values.slice(first, len(table))
+                )
+            writer.write_table(table)
+            first += len(table)
 
 
 def _copies(source: ds.Dataset, order: pa.Array | None) -> tuple[NDArray[np.bool_], str]:

@@ -33,7 +33,9 @@ def record_run(folder: Path, transactions: int = 15, **more: Any) -> Path:
     lines.mkdir()
     for process, mine in itertools.groupby(sorted(rows, key=lambda row: (row["process"], row["time"])), _process):
         name = "harness" if process < 0 else f"c{process}-0"
-        (lines / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in _lines(run, process, list(mine))))
+        (lines / f"{name}.jsonl").write_text(
+            "".join(json.dumps(line) + "\n" for line in lines_of_process(run, process, list(mine)))
+        )
     receipts = [{**FAULT, "healed_ns": healed, "evidence": {"pid": 7}, "effective": True} for healed in (0, 19)]
     (lines / RunFile.FAULT_LINES).write_text("".join(json.dumps(line) + "\n" for line in receipts))
     (folder / RunFile.LOGS).mkdir()
@@ -66,7 +68,7 @@ def _process(row: Mapping[str, Any]) -> int:
     return int(row["process"])
 
 
-def _lines(run: str, process: int, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def lines_of_process(run: str, process: int, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Lines that one worker wrote (docs/history.md)."""
     first = rows[0]
     begun = {"time": first["time"] - 2, "wall": 0}

@@ -88,7 +88,7 @@ class _Exporter:
             self._begun = self._later[0].time
         for row in _rows(source):
             if row["process"] >= 0 and row["f"] in _EXPORTED and not self._sees_more(row):
-                self._operation(_begun_anew(row) if row["f"] == "seek" else row)
+                self._operation(_begun_anew(row) if _moves_anywhere(row) else row)
         self._until(None)
         return self._index
 
@@ -228,8 +228,13 @@ def _without_polls(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [apart, rest] if rest["mops"] else [apart]
 
 
+def _moves_anywhere(row: Mapping[str, Any]) -> bool:
+    """True for a seek, and for an assignment of which it is not known whether it sought back."""
+    return bool(row["f"] == "seek" or (row["f"] == "assign" and "position" in _detail(row)))
+
+
 def _begun_anew(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A seek as what Jepsen has for it: a subscription, after which nobody expects the consumer anywhere."""
+    """A move to an unknown place as what Jepsen has for it: a subscription, after which nobody expects the consumer anywhere."""
     return {**row, "f": "subscribe", "detail": None}
 
 

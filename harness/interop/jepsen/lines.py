@@ -37,6 +37,7 @@ class Event(msgspec.Struct, gc=False):
     """A line: an invocation or a completion. -1: not given.
 
     value: as written; `Reader.value` decodes it.
+    seek: an `assign` sought to the beginning; None: not known.
     rebalances: what its consumer was assigned meanwhile: `["assigned", [key, ...]]`, or another word.
     transactional: False when the records of a `send` are surely separate (our own export says so).
     """
@@ -48,9 +49,13 @@ class Event(msgspec.Struct, gc=False):
     index: int = -1
     value: Any = None
     error: str = ""
-    seek: bool = False
+    seek: bool | None = False
     rebalances: list[Any] | None = None
     transactional: bool | None = None
+
+
+class ContinuedError(ValueError):
+    """A line that goes on with the error of the line before, and says nothing by itself."""
 
 
 class Errors:
@@ -105,7 +110,7 @@ class JsonLines:
         got = self._line(line)
         error = bytes(got.error)
         failure = self._errors.as_json(error) if error else ""
-        f, process = _function(got.f), _process(got.process)
+        f, process = function_name(got.f), process_of(got.process)
         more = bool(got.seek), _rebalances(got.rebalances), got.transactional
         return Event(got.type.lstrip(":"), f, process, got.time, got.index, got.value, failure, *more)
 
@@ -125,7 +130,7 @@ def _key_count(value: Any) -> int:
     return sum(map(_key_count, value)) if isinstance(value, list) else 0
 
 
-def _process(given: Any) -> int | str:
+def process_of(given: Any) -> int | str:
     if given.__class__ is str and given.isdecimal() and len(given) < 19:
         return int(given)
     if whole_number(given) is None and given not in ("nemesis", ":nemesis"):
@@ -133,7 +138,7 @@ def _process(given: Any) -> int | str:
     return given if given.__class__ is int else "nemesis"
 
 
-def _function(given: Any) -> str:
+def function_name(given: Any) -> str:
     """An operation's `f`; Bufstream's nemesis has several words for one."""
     words = given if isinstance(given, list) else [given]
     if not words or not all(isinstance(word, str) for word in words):
@@ -165,8 +170,8 @@ class EdnLines:
         time, index = (-1 if (number := whole_number(line_map.get(key))) is None else number for key in ("time", "index"))
         return Event(
             line_map["type"],
-            _function(line_map.get("f")),
-            _process(line_map.get("process")),
+            function_name(line_map.get("f")),
+            process_of(line_map.get("process")),
             time,
             index,
             line_map.get("value"),

@@ -202,6 +202,7 @@ def _consumed(polls: list[Any], completed: Event) -> str | None:
     return msgspec.json.encode(detail).decode() if detail else None
 
 
-def _assignment(value: Any, seek: bool) -> str:
+def _assignment(value: Any, seek: bool | None) -> str:
     detail: dict[str, Any] = {"partitions": [written(key) for key in value or ()]}
-    return msgspec.json.encode({**detail, "seek_to_beginning": True} if seek else detail).decode()
+    sought = {"position": "unknown"} if seek is None else {"seek_to_beginning": True} if seek else {}
+    return msgspec.json.encode({**detail, **sought}).decode()

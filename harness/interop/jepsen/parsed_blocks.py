@@ -21,11 +21,13 @@ import pyarrow as pa
 from fencepost.harness.api.evidence import Evidence, Gap
 from fencepost.harness.interop.blocks import Block
 from fencepost.harness.interop.jepsen.identities import Ints
-from fencepost.harness.interop.jepsen.lines import EdnLines, Event, JsonLines, Reader
+from fencepost.harness.interop.jepsen.lines import ContinuedError, EdnLines, Event, JsonLines, Reader
 from fencepost.harness.interop.jepsen.operation_rows import OperationRows, in_order, write
+from fencepost.harness.interop.jepsen.plain_grammar import NOTATIONS
 from fencepost.harness.interop.jepsen.plain_lines import INVOKE, Operations, PlainLines, plain_lines
+from fencepost.harness.interop.jepsen.text_lines import TextLines
 
-READERS: Mapping[str, Callable[[], Reader]] = {"edn": EdnLines, "json": JsonLines}
+READERS: Mapping[str, Callable[[], Reader]] = {"edn": EdnLines, "json": JsonLines, "txt": TextLines}
 KNOWN = frozenset(("txn", "send", "poll", "assign", "subscribe", "crash"))
 IGNORED = frozenset(("debug-topic-partitions",))
 NOT_UNDERSTOOD = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
@@ -33,7 +35,6 @@ _F = rb"""(?::f |"f": ?")"""
 _ONLY = re.compile(_F + rb":?(send|poll)[\s,\"}]")
 _MOVES = re.compile(_F + rb":?(?:assign|subscribe|crash)[\s,\"}]")
 _DEBUG = re.compile(_F + rb":?debug-topic-partitions[\s,\"}]")
-
 
 NEMESIS = -(1 << 63)  # in the place of a process's number
 SENT, POLLED = (Evidence.SENDS, Evidence.OUTCOMES), (Evidence.POLLS, Evidence.POSITIONS)
@@ -140,7 +141,8 @@ class ParsedBlock:
 def parse_block(block: Block, language: str, file: str, spill: Path) -> ParsedBlock:
     """Parse a block (lines of `edn` or `json`) of the file named `file`; spill to `spill`.ops and `spill`.mops."""
     lines = block.text.split(b"\n")
-    reader, known = READERS[language](), plain_lines(block.text, lines, language)
+    reader = READERS[language]()
+    known = plain_lines(block.text, lines, language) if language in NOTATIONS else None
     parser = _BlockParser(
         reader, block, file, ParsedBlock(spill, begins=0 if block.first else _missing_before(reader, lines)), known
     )
@@ -156,11 +158,13 @@ def parse_block(block: Block, language: str, file: str, spill: Path) -> ParsedBl
 
 
 def _read(reader: Reader, line: bytes) -> Event | Exception | None:
-    """The event of a line, or the error when it is not understood; None when it is empty or a comment."""
+    """The event of a line, or the error when it is not understood; None when it is empty, a comment or more of an error."""
     if not line or line.isspace() or line.startswith(b";"):  # an EDN comment
         return None
     try:
         return reader.event(line.strip())
+    except ContinuedError:
+        return None
     except NOT_UNDERSTOOD as error:
         return error
 

@@ -90,3 +90,35 @@ def test_without_the_contract_the_whole_history_is_judged(tmp_path):
     h, receipt = story()
     assert violated(judged(tmp_path, h, receipt, contract=""))
     assert not (tmp_path / RunFile.PRESENT).exists()
+
+
+def test_what_held_elsewhere_is_no_answer_for_a_topic_whose_recreation_nobody_saw(tmp_path):
+    """A real loss in the topic after it was back is not compared; so the run is not valid, but unknown."""
+    h, _ = story(3, 100)
+    document = judged(tmp_path, h, deletion(None))
+    assert (document["verdict"], violated(document)) == ("unknown", [])
+    assert answer(document, "lost-write")["reason"].startswith("when every broker knew t again, which was deleted, is not known")
+
+
+def test_a_loss_in_another_topic_is_found_also_then(tmp_path):
+    h, _ = story()
+    h.ops = [
+        op if op["f"] != "poll" or not op["final"] else {**op, "mops": [m for m in op["mops"] if m[1:4:2] != ("u-0", 3)]}
+        for op in h.ops
+    ]
+    assert "lost-write" in violated(judged(tmp_path, h, deletion(None)))
+
+
+def test_a_history_of_others_without_receipts_says_nothing_of_deleted_topics(tmp_path):
+    h, _ = story()
+    contract = {"topic_deletions": "records"}
+    document = judge_here(tmp_path, h.ops, contract, source={"path": "x", "format": "fencepost-parquet", "receipts": False})
+    assert (document["verdict"], violated(document)) == ("unknown", [])
+
+
+def test_receipts_without_a_deletion_say_that_there_was_none(tmp_path):
+    h, _ = story()
+    write_faults(tmp_path)
+    contract = {"topic_deletions": "records"}
+    document = judge_here(tmp_path, h.ops, contract, source={"path": "x", "format": "fencepost-parquet", "receipts": True})
+    assert document["verdict"] == "invalid"

@@ -1,0 +1,208 @@
+"""What a history of others leaves unsaid (docs/foreign-histories.md): gaps, instead of assumptions that would accuse somebody.
+
+A run of ours has a manifest, and its workers number their operations without a hole. Of another history nobody attests anything:
+what it does not say is unknown. All that is decided here is decided by its rows alone, whichever format they came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from fencepost.harness.api import Isolation, Outcome, record_ids
+from fencepost.harness.api.evidence import Evidence, Gap, GapKind
+from fencepost.harness.api.words import and_more, plural
+
+COLUMNS = ("process", "op", "role", "isolation", "final", "f", "type", "intent", "time", "end", "decided", "detail")
+LEVEL_REMEDY = "`--contract isolation=read_committed` says it"
+_FINALS = (Evidence.FINAL_COMMITTED, Evidence.FINAL_UNCOMMITTED)
+_WRITES = (Evidence.SENDS, Evidence.OUTCOMES, Evidence.POLLS, Evidence.POSITIONS)
+_READS = (Evidence.POLLS, Evidence.POSITIONS)
+Ints: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Unsaid:
+    """What rows leave unsaid.
+
+    final: the rows of final readers, also of those that are only known by their `final-read`.
+    decided: the first calls of commit, with the earliest possible moment where they are not known; -1: never, or no transaction.
+    gaps: what follows.
+    """
+
+    final: Bools
+    decided: Ints
+    gaps: tuple[Gap, ...]
+
+
+def unsaid(table: pa.Table, file: str, senders: Ints, blank: Bools | None = None) -> Unsaid:
+    """What the operations of a history leave unsaid.
+
+    table: `COLUMNS` of its rows.
+    senders: operations (`record_ids.operation_key`) that sent what was read, and that the history does not have.
+    blank: rows that say nothing of their micro-operations; None: none.
+    """
+    rows = _Rows(table)
+    gaps = [rows.levels(file), rows.results(file), rows.decisions(file), rows.order(file), _sent(senders, file)]
+    gaps += [*rows.contents(file, blank), *rows.numbers(file)]
+    return Unsaid(rows.final, rows.earliest, tuple(gap for gap in gaps if gap is not None))
+
+
+def unknown_senders(mops: Iterable[pa.Array], keys: Ints) -> Ints:
+    """The operations that sent what was read, and that are not among the history's own (`keys`).
+
+    mops: the column `mops`, in parts. A record of nobody (a negative identity) has no sender.
+    """
+    own, found_keys = np.unique(keys), [np.empty(0, dtype=np.int64)]
+    for part in mops:
+        flat = part.flatten()
+        read = pc.and_(pc.equal(flat.field("kind"), 1), pc.greater_equal(flat.field("v"), 0))
+        identities = flat.field("v").filter(read).to_numpy(zero_copy_only=False).astype(np.int64)
+        found_keys.append(np.setdiff1d(record_ids.operation_key_of(identities), own))
+    return np.unique(np.concatenate(found_keys))
+
+
+def _sent(senders: Ints, file: str) -> Gap | None:
+    """Records were read whose sender's operation is not in the history: it may have sent them."""
+    if not len(senders):
+        return None
+    process, op = int(senders[0]) >> record_ids.MAX_OP.bit_length(), int(senders[0]) & record_ids.MAX_OP
+    more = and_more(len(senders) - 1, ", and by ")
+    why = f"records were read that were sent by operation {op} of process {process}{more}, which the history does not have"
+    return Gap(file=file, why=why, kind=GapKind.MISSING, lines=len(senders), evidence=(Evidence.SENDS, Evidence.OUTCOMES))
+
+
+class _Rows:
+    """Rows as columns."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._process, self._op = (_numbers(table[name], -1) for name in ("process", "op"))
+        self._time, self._end = (_numbers(table[name], -1) for name in ("time", "end"))
+        self._f = table["f"]
+        self._isolation = table["isolation"]
+        self._reads = _among(self._f, ("poll", "txn", "final-read"))
+        self._polls = _among(self._f, ("poll", "txn"))
+        self._writes = _among(self._f, ("txn", "send"))
+        self._client = self._process >= 0
+        final = _flags(table["final"]) | _among(table["role"], ("final",))
+        self.final = (final | np.isin(self._process, self._process[_among(self._f, ("final-read",))])) & self._client
+        self._unheard = _flags(pc.match_substring(table["detail"], '"unheard"'))
+        self._undecided = self._uncalled(table)
+        self.earliest = np.where(self._undecided, self._time, _numbers(table["decided"], -1))
+
+    def _uncalled(self, table: pa.Table) -> Bools:
+        """Completed transactions of unknown outcome, to be committed, of which it is not known whether commit was called."""
+        done = _among(table["type"], (Outcome.INFO.value,)) & (self._end >= 0)
+        aborting = _among(table["intent"], ("abort",))
+        return _among(self._f, ("txn",)) & done & ~aborting & (_numbers(table["decided"], -1) < 0)
+
+    # -- gaps ------------------------------------------------------------------------------------
+    def levels(self, file: str) -> Gap | None:
+        """Readers of no isolation level of their own."""
+        which = self._client & self._reads & _flags(pc.is_null(self._isolation))
+        if not which.any():
+            return None
+        why = f"the isolation level of {_named(self._process[which])} is not known ({LEVEL_REMEDY})"
+        return Gap(file=file, why=why, kind=GapKind.MISSING, evidence=(Evidence.LEVELS,))
+
+    def results(self, file: str) -> Gap | None:
+        """Polls of final readers of which it is not known what they returned."""
+        which = self.final & self._polls & ((self._end < 0) | self._unheard)
+        if not which.any():
+            return None
+        levels = set(self._isolation.filter(pa.array(which)).to_pylist())
+        kinds = {Isolation.COMMITTED.value: _FINALS[:1], Isolation.UNCOMMITTED.value: _FINALS[1:]}
+        evidence = tuple(kind for kind in _FINALS if any(kind in kinds.get(level, _FINALS) for level in levels))
+        why = f"{plural(int(which.sum()), 'poll')} of the final {_named(self._process[which])} without a known result"
+        return Gap(file=file, why=why, kind=GapKind.MISSING, evidence=evidence)
+
+    def decisions(self, file: str) -> Gap | None:
+        """Transactions of which it is not known when their commit was called."""
+        count = int(self._undecided.sum())
+        why = f"{plural(count, 'transaction')} of unknown outcome without the first call of commit (`decided`)"
+        return Gap(file=file, why=why, kind=GapKind.MISSING, evidence=(Evidence.DECISIONS,)) if count else None
+
+    def order(self, file: str) -> Gap | None:
+        """Operations that began before the one before them, or ended before they began: a clock was set back, or numbers lie."""
+        order = np.lexsort((self._op, self._process))
+        process, time = self._process[order], self._time[order]
+        back = np.flatnonzero((process[1:] == process[:-1]) & (process[1:] >= 0) & (time[1:] < time[:-1])) + 1
+        before = order[back] if len(back) else np.flatnonzero((self._end >= 0) & (self._end < self._time))
+        if not len(before):
+            return None
+        what = "began before the one before it" if len(back) else "ended before it began"
+        first = f"operation {self._op[before[0]]} of process {self._process[before[0]]}"
+        why = f"{first}{and_more(len(before) - 1)} {what}, by its time: a clock was set back, or numbers are not in order"
+        return Gap(file=file, why=why, kind=GapKind.UNRELIABLE, evidence=_WRITES)
+
+    def contents(self, file: str, blank: Bools | None) -> Iterator[Gap]:
+        """Operations that say nothing of what they sent or polled."""
+        which = (
+            np.zeros(len(self._process), dtype=np.bool_) if blank is None else blank & self._client & (self._polls | self._writes)
+        )
+        for process in np.unique(self._process[which]):
+            mine = which & (self._process == process)
+            count = plural(int(mine.sum()), "operation says", "operations say")
+            yield _missing(file, f"{count} nothing of what process {process} sent and polled", None, self._held(mine))
+
+    def numbers(self, file: str) -> Iterator[Gap]:
+        """Operations that are missing by the numbers of the others; where all processes share a counter, among all of them."""
+        numbers, process = self._op[self._client], self._process[self._client]
+        if not len(numbers):
+            return
+        base = min(int(numbers.min()), 1)
+        holes = {int(number): _holes(numbers[process == number], base) for number in np.unique(process)}
+        shared = len(holes) > 1 and len(np.unique(numbers)) == len(numbers)
+        if shared and any(holes.values()):
+            holes = {}
+            if missing := _holes(numbers, base):
+                yield _missing(file, f"{_are_missing(plural(missing, 'operation'), missing)}", missing, _WRITES)
+        for number, missing in holes.items():
+            if missing:
+                which = f"{plural(missing, 'operation')} of process {number}"
+                yield _missing(file, _are_missing(which, missing), missing, self._held(self._process == number))
+
+    def _held(self, mine: Bools) -> tuple[Evidence, ...]:
+        """Evidence that operations of a process may hold."""
+        if self.final[mine].any():
+            return _FINALS
+        return _WRITES if self._writes[mine].any() else _READS
+
+
+def _missing(file: str, why: str, lines: int | None, evidence: tuple[Evidence, ...]) -> Gap:
+    return Gap(file=file, why=why, kind=GapKind.MISSING, lines=lines, evidence=evidence)
+
+
+def _are_missing(what: str, count: int) -> str:
+    return f"{what} {'is' if count == 1 else 'are'} missing, by the numbers of the others"
+
+
+def _holes(numbers: Ints, base: int) -> int:
+    """How many numbers are missing among some that should begin with `base`."""
+    known = np.unique(numbers)
+    return int(known[-1]) - base + 1 - len(known)
+
+
+def _numbers(column: pa.ChunkedArray, absent: int) -> Ints:
+    return np.asarray(pc.fill_null(column, absent).to_numpy().astype(np.int64))
+
+
+def _among(column: pa.ChunkedArray, words: Sequence[str]) -> Bools:
+    return _flags(pc.is_in(column, pa.array(list(words), pa.string())))
+
+
+def _flags(column: pa.ChunkedArray) -> Bools:
+    return np.asarray(pc.fill_null(column, False).to_numpy().astype(np.bool_))
+
+
+def _named(processes: Ints) -> str:
+    """Some processes in words."""
+    numbers = np.unique(processes)
+    return f"process {numbers[0]}{and_more(len(numbers) - 1)}" if len(numbers) < 4 else f"{len(numbers)} processes"
