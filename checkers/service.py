@@ -38,6 +38,11 @@ class SparkJudge(Judge):
 
         return judge(run, spark=session, contract=contract, more=more, here=here)
 
+    def most_records_here(self) -> int:
+        from fencepost.checkers.engine.placement import most_records
+
+        return most_records()
+
     def selfcheck(
         self, run: Run | None, session: Callable[[], Any], seed: int, more: Mapping[str, Any] | None = None
     ) -> Sequence[SelfcheckRow]:

@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import astuple, dataclass, field, replace
 from functools import cache, partial
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -27,8 +28,9 @@ from pyspark.sql import SparkSession
 from fencepost.checkers.api import Check
 from fencepost.checkers.history.large_partitions import PackedParts, is_large, large_partition_lock, release_freed_memory
 from fencepost.checkers.history.part_files import StoredMessage, StoredPart, stored, stored_message
-from fencepost.checkers.history.scan import COLUMNS, PackedPart, pack, scan_locally
-from fencepost.checkers.history.source import Source, from_message, message
+from fencepost.checkers.history.scan import COLUMNS, Columns, PackedPart, pack, scan_columns, scan_locally
+from fencepost.checkers.history.source import LocalSource, Source, from_message, message
+from fencepost.checkers.model import forks
 from fencepost.checkers.model.array_files import ArrayFiles
 from fencepost.checkers.model.arrays import Ints
 from fencepost.checkers.model.failures import RAISED, described
@@ -36,7 +38,7 @@ from fencepost.checkers.model.results import ROW_COLUMNS, ROW_NUMBERS, CheckResu
 from fencepost.checkers.model.threads import results as in_threads
 from fencepost.checkers.model.values import FinalRead, Resets, Settings
 from fencepost.checkers.views import several_records
-from fencepost.checkers.views.assembly import unpack_log
+from fencepost.checkers.views.assembly import log_of_columns, unpack_log
 from fencepost.checkers.views.gathering import ExecutorMessage, GatheredMessages, Gatherer, gather_messages
 from fencepost.checkers.views.log import IN_MEMORY, PartitionLog
 from fencepost.checkers.views.unseen import total_unseen, unseen_at
@@ -45,7 +47,12 @@ from fencepost.harness.system import liveness
 BYTES_PER_TASK = 1 << 20  # packed, of a short history; to start a worker costs as much as to judge so many
 MOST_BYTES_IN_TASKS = 64 << 20  # packed, of all partitions of a short history; Spark sends no task of more than 128 MiB
 BUCKETS_PER_CORE = 4  # partitions are shared out among them
+FEW_ROWS = 1000  # of a check in a partition, up to which a message of Arrow's costs more than it saves
 RELEASED = 3  # the first questions to a large partition need by far the most memory; freed, it would lie between what others need
+RECORDS_OF_A_FORK = 400_000  # sent or read, that take this process a few tenths of a second; a fork costs a twentieth of one
+PACKED_RECORD = 14  # bytes, about
+FEW_RECORDS = 4_000  # of a partition in a row group, below which it costs more to pack and unpack them than to judge them
+RECORDS_OF_A_PARTITION = 5_000  # that cost as much as a partition with few
 MOST_THREADS = 2  # that judge one large partition: each needs some memory of its own
 PartitionJudge = Callable[..., Iterator["PartitionResult | ExecutorMessage"]]
 
@@ -91,16 +98,20 @@ class JobResult:
     written_late: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PackedResult:
-    """A check's result for one partition (`CheckResult`), its rows and `several` as Arrow messages; or its error."""
+    """A check's result for one partition (`CheckResult`), or its error.
+
+    rows: arrays by column, or, of many rows, an Arrow message; empty for none.
+    several: operations with records (`CheckResult.several`).
+    """
 
     compared: int = 0
     lacking: str = ""
     more: int = 0
     error: str = ""
-    rows: bytes = b""
-    several: bytes = b""
+    rows: Mapping[str, Any] | bytes = b""
+    several: several_records.RecordCounts | None = None
 
 
 @dataclass(frozen=True)
@@ -139,21 +150,17 @@ def run_partition_checks(
 ) -> JobResult:
     """Run every partition check over every partition in one job. `gathered` gets the messages for run checks.
 
-    here: this process judges a short history by itself, without a session.
+    here: this process and forks of it judge, without a session.
     """
-    bare = [replace(check, resolve=None, explain=None) for check in checks]  # what the workers need
+    bare = tuple(replace(check, resolve=None, explain=None) for check in checks)  # what the workers need
     moments = np.empty(0, dtype=np.int64) if moments is None else moments
     gathered = gathered or GatheredMessages()
-    judge = partial(_judged, bare, dict(finals), settings, resets or Resets(), moments, gathered.gatherers)
-    groups = _scanned_here(history) if gathered.short else None
-    if groups is None:
-        judge = partial(judge, threads=_threads(spark()))
-        files = gathered.of_job(partial(_scanned_and_judged, spark(), history, judge), _shared_place(spark()))
-        made = list(map(_from_file, files))
-    elif here:
-        made = [result for group in groups.items() for result in judge(*group)]
-    else:
-        made = _judged_in_tasks(spark(), groups, judge).collect()
+    questions = Questions(bare, dict(finals), settings, resets or Resets(), moments, tuple(gathered.gatherers))
+    made = (
+        _judged_here(history, questions)
+        if here and isinstance(history, LocalSource)
+        else _judged_on_spark(spark(), history, questions, gathered)
+    )
     results = sorted((result for result in made if isinstance(result, PartitionResult)), key=lambda result: result.partition)
     gathered.collected = [sent for sent in made if isinstance(sent, ExecutorMessage)]  # of a short history
     gathered.to_driver = [message for result in results for message in result.to_driver]
@@ -164,6 +171,71 @@ def run_partition_checks(
     combined = {check.name: _combined(check.name, results) for check in checks}
     late = [result.partition for result in results if result.written_late]
     return JobResult(combined, counts, unsent, total_unseen(moments, [result.unseen for result in results]), late)
+
+
+# --------------------------------------------------------------------------------------------------
+# In this process and its forks
+# --------------------------------------------------------------------------------------------------
+def _judged_here(history: LocalSource, questions: Questions) -> list[Any]:
+    """The results and messages of every partition, in the order of their names."""
+    scanned = _scanned_here(history, questions)
+    names = sorted(scanned, key=lambda name: scanned[name].records, reverse=True)  # the largest first: all end at about one time
+    work = sum(partition.records + RECORDS_OF_A_PARTITION for partition in scanned.values())
+    processes = min(forks.cores(), len(names), 1 + work // RECORDS_OF_A_FORK)
+    threads = min(MOST_THREADS, forks.cores() // max(1, processes)) if work >= RECORDS_OF_A_FORK else 1
+    made = forks.results(lambda number: list(scanned[names[number]].judged(threads)), len(names), processes)
+    return [outcome for _, outcomes in sorted(zip(names, made, strict=True), key=itemgetter(0)) for outcome in outcomes]
+
+
+class _Scanned(NamedTuple):
+    """A partition that this process has scanned: how many records it has, about, and what judges it by so many threads."""
+
+    records: int
+    judged: Callable[[int], Iterator[PartitionResult | ExecutorMessage]]
+
+
+def _scanned_here(history: LocalSource, questions: Questions) -> dict[str, _Scanned]:
+    """All partitions by name."""
+    if history.records_of_a_partition() < FEW_RECORDS:
+        columns = scan_columns(history)
+        return {
+            name: _Scanned(sum(len(side["v"]) for side in sides), partial(_of_columns, questions, name, sides))
+            for name, sides in columns.items()
+        }
+    groups = scan_locally(history)
+    return {
+        name: _Scanned(sum(part.size for part in parts) // PACKED_RECORD, partial(_of_parts, questions, name, parts))
+        for name, parts in groups.items()
+    }
+
+
+def _of_columns(
+    questions: Questions, partition: str, sides: tuple[Columns, Columns], threads: int
+) -> Iterator[PartitionResult | ExecutorMessage]:
+    log = log_of_columns(partition, *sides, questions.final(partition), questions.settings, questions.resets, threads)
+    return questions.answers(log, threads)
+
+
+def _of_parts(
+    questions: Questions, partition: str, parts: list[PackedPart], threads: int
+) -> Iterator[PartitionResult | ExecutorMessage]:
+    waiting = PackedParts()
+    while parts:
+        waiting.append(parts.pop(0))
+    return _judged(questions, partition, waiting, threads, min(MOST_THREADS, forks.cores()))
+
+
+# --------------------------------------------------------------------------------------------------
+# On Spark
+# --------------------------------------------------------------------------------------------------
+def _judged_on_spark(spark: SparkSession, history: Source, questions: Questions, gathered: GatheredMessages) -> list[Any]:
+    """The results of every partition, and of a short history all messages."""
+    judge = partial(_judged, questions)
+    groups = _packed_here(history) if gathered.short else None
+    if groups is not None:
+        return list(_judged_in_tasks(spark, groups, judge).collect())
+    judge = partial(judge, of_large=_threads(spark))
+    return list(map(_from_file, gathered.of_job(partial(_scanned_and_judged, spark, history, judge), _shared_place(spark))))
 
 
 def _shared_place(spark: SparkSession) -> liveness.TemporaryPlace | None:
@@ -199,7 +271,7 @@ def _from_file(outcome: Any) -> Any:
     return pickle.loads(outcome.read()) if isinstance(outcome, StoredMessage) else outcome
 
 
-def _scanned_here(history: Source) -> Mapping[str, Sequence[PackedPart]] | None:
+def _packed_here(history: Source) -> Mapping[str, Sequence[PackedPart]] | None:
     """The packed partitions of a history with few operations; None where they hold too many records."""
     groups = scan_locally(history)
     return groups if _size(groups) <= MOST_BYTES_IN_TASKS else None
@@ -238,20 +310,32 @@ def _bucket_results(
 
 def _combined(name: str, partitions: Sequence[PartitionResult]) -> CombinedResult:
     results = [(judged.partition, judged.results[name]) for judged in partitions]
-    frames = [_rows(partition, result.rows) for partition, result in results if result.rows]
-    rows = pd.concat(frames, ignore_index=True) if frames else no_rows()
+    rows = _joined_rows([(partition, _columns(result.rows)) for partition, result in results if result.rows])
     lacking = "; ".join(sorted({result.lacking for _, result in results} - {""}))
     error = next((result.error for _, result in results if result.error), "")
     compared = sum(result.compared for _, result in results) + several_records.count(result.several for _, result in results)
     return CombinedResult(rows, compared, lacking, error, sum(result.more for _, result in results))
 
 
-def _rows(partition: str, packed: bytes) -> pd.DataFrame:
-    table = from_message(packed)
+def _joined_rows(parts: Sequence[tuple[str, Mapping[str, Any]]]) -> pd.DataFrame:
+    """The rows of all partitions as one frame."""
+    if not parts:
+        return no_rows()
+    counts = [len(columns["op"]) for _, columns in parts]
+    names = np.repeat(np.array([name for name, _ in parts], dtype=object), counts)
+    return pd.DataFrame(
+        {"partition": names, **{name: np.concatenate([part[name] for _, part in parts]) for name in (*ROW_NUMBERS, "role")}}
+    )
+
+
+def _columns(rows: Mapping[str, Any] | bytes) -> Mapping[str, Any]:
+    """What `_packed_rows` made of rows, as arrays by column."""
+    if not isinstance(rows, bytes):
+        return rows
+    table = from_message(rows)
     role = table["role"].combine_chunks()
     names = np.array(role.dictionary.to_pylist(), dtype=object)
-    columns = {name: table[name].to_numpy() for name in ROW_NUMBERS}
-    return pd.DataFrame({"partition": partition, **columns, "role": names[np.asarray(role.indices)]})
+    return {**{name: table[name].to_numpy() for name in ROW_NUMBERS}, "role": names[np.asarray(role.indices)]}
 
 
 @cache
@@ -261,44 +345,66 @@ def no_rows() -> pd.DataFrame:
 
 
 # --------------------------------------------------------------------------------------------------
-# After the shuffle
+# One partition
 # --------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Questions:
+    """Everything that is asked of each partition, and what has to be known of the run for it."""
+
+    checks: tuple[Check[PartitionLog], ...]
+    finals: Mapping[str, FinalRead]
+    settings: Settings
+    resets: Resets
+    moments: Ints
+    gatherers: tuple[Gatherer, ...]
+
+    def final(self, partition: str) -> FinalRead:
+        """The final read of a partition."""
+        return self.finals.get(partition, FinalRead())
+
+    def answers(
+        self, log: PartitionLog, threads: int = 1, folder: Path | None = None, releasing: int = 0
+    ) -> Iterator[PartitionResult | ExecutorMessage]:
+        """Run every check and gatherer on a partition.
+
+        folder: for messages that stay on the executors. releasing: after so many questions the kernel gets freed memory back.
+        """
+        late = log.written_late
+        log = replace(log, final=FinalRead()) if late else log
+        asked: list[Callable[[], Any]] = [partial(gather_messages, self.gatherers, log, folder)]
+        asked += [partial(unseen_at, log, self.moments), *_questions(self.checks, log)]
+        asked[:releasing] = [partial(_released, question) for question in asked[:releasing]]
+        gathered, unseen, *answers = in_threads(asked, threads)
+        by_name = {name: result for some in answers for name, result in some.items()}
+        results = {check.name: by_name[check.name] for check in self.checks}
+        unsent = np.unique(log.reads.unsent_v)
+        counts = _counted(log)
+        yield PartitionResult(log.partition, results, counts, unsent, unseen, gathered.to_driver, gathered.error, late)
+        yield from gathered.on_executors
+
+
 def _judged(
-    checks: Sequence[Check[PartitionLog]],
-    finals: Mapping[str, FinalRead],
-    settings: Settings,
-    resets: Resets,
-    moments: Ints,
-    gatherers: Sequence[Gatherer],
+    questions: Questions,
     partition: str,
     parts: Sequence[PackedPart] | PackedParts,
     threads: int = 1,
+    of_large: int = 1,
     folder: Path | None = None,
 ) -> Iterator[PartitionResult | ExecutorMessage]:
-    """Unpack one partition, and run every check and gatherer on it.
+    """Unpack one partition, and ask every question of it.
 
-    threads: for a large one, of which a machine judges one.
+    of_large: the threads for a large one, of which a machine judges one at a time.
     folder: for its arrays (None: the temporary directory).
     """
     size = parts.size if isinstance(parts, PackedParts) else 0
     large, files = is_large(size), ArrayFiles(folder)
-    arrays, threads = (files, threads) if large else (IN_MEMORY, 1)
+    arrays, threads = (files, of_large) if large else (IN_MEMORY, threads)
     with large_partition_lock(size), files.dropping_pages() if large else nullcontext():
         packed = parts.take(files) if isinstance(parts, PackedParts) else parts
-        log = unpack_log(partition, packed, finals.get(partition, FinalRead()), settings, resets, threads, arrays)
+        final = questions.final(partition)
+        log = unpack_log(partition, packed, final, questions.settings, questions.resets, threads, arrays)
         del packed
-        late = log.written_late
-        log = replace(log, final=FinalRead()) if late else log
-        questions: list[Callable[[], Any]] = [partial(gather_messages, gatherers, log, folder), partial(unseen_at, log, moments)]
-        questions += _questions(checks, log)
-        if large:
-            questions[:RELEASED] = [partial(_released, question) for question in questions[:RELEASED]]
-        gathered, unseen, *answers = in_threads(questions, threads)
-        by_name = {name: result for some in answers for name, result in some.items()}
-        results = {check.name: by_name[check.name] for check in checks}
-        unsent = np.unique(log.reads.unsent_v)
-        yield PartitionResult(partition, results, _counted(log), unsent, unseen, gathered.to_driver, gathered.error, late)
-        yield from gathered.on_executors
+        yield from questions.answers(log, threads, folder, RELEASED if large else 0)
 
 
 def _threads(spark: SparkSession) -> int:
@@ -334,21 +440,23 @@ def _result(check: Check[PartitionLog], log: PartitionLog) -> PackedResult:
     """One check's result for one partition. What it raises becomes the result's error."""
     try:
         result = check(log)
-        several = several_records.packed(result.several)
-        return PackedResult(
-            result.compared, result.lacking, result.more, result.unknown, rows=_packed_rows(result), several=several
-        )
+        several = several_records.record_counts(result.several)
+        return PackedResult(result.compared, result.lacking, result.more, result.unknown, _packed_rows(result), several)
     except RAISED as error:  # a check that fails is unknown and takes no other answer with it
         return PackedResult(error=described(error, check.function))
 
 
-def _packed_rows(result: CheckResult) -> bytes:
-    """The rows as a message; a check may give one value for a whole column."""
-    if not result.count:
+def _packed_rows(result: CheckResult) -> Mapping[str, Any] | bytes:
+    """The rows as `PackedResult` holds them; a check may give one value for a whole column."""
+    count = result.count
+    if not count:
         return b""
-    columns = {name: np.broadcast_to(result.rows[name], result.count) for name in (*ROW_NUMBERS, "role")}
-    numbers = {name: pa.array(columns[name], pa.int64()) for name in ROW_NUMBERS}
-    return message(pa.RecordBatch.from_pydict({**numbers, "role": pa.array(columns["role"], pa.string()).dictionary_encode()}))
+    columns = {name: np.broadcast_to(result.rows[name], count) for name in (*ROW_NUMBERS, "role")}
+    if count < FEW_ROWS:
+        numbers = {name: np.array(columns[name], dtype=np.int64) for name in ROW_NUMBERS}
+        return {**numbers, "role": np.array(columns["role"], dtype=object)}
+    arrays = {name: pa.array(columns[name], pa.int64()) for name in ROW_NUMBERS}
+    return message(pa.RecordBatch.from_pydict({**arrays, "role": pa.array(columns["role"], pa.string()).dictionary_encode()}))
 
 
 def _counted(log: PartitionLog) -> Counts:

@@ -14,9 +14,12 @@ from pyspark import RDD
 
 from fencepost.checkers.graph.edges import EDGES
 from fencepost.checkers.history.source import from_message, message, to_message
+from fencepost.checkers.model import forks
 from fencepost.checkers.views.gathering import ExecutorMessage, GatheredMessages
 from fencepost.harness.system import liveness
 
+MESSAGES = 256  # that are looked through at a time; it takes about as long as to make a fork
+EDGES_OF_A_FORK = 5_000  # that are searched, above which a fork may shorten it
 Message = tuple[str, bytes]  # of a partition
 Job = Callable[[Iterable[Message]], Iterator[pa.RecordBatch]]
 Reduce = Callable[[pa.Table], pa.Table]
@@ -75,7 +78,7 @@ class _DriverArrays:
 
 
 class DriverEdges:
-    """A short history's edges, in this process: each Spark job would take longer than to look through all of them."""
+    """The edges of a history that this process judges, or of a short one: this process and forks of it look through them."""
 
     def __init__(self, partitions: list[str], messages: Sequence[Message], to_driver: list[tuple[str, bytes]]) -> None:
         self.partitions, self.to_driver = partitions, to_driver
@@ -91,11 +94,15 @@ class DriverEdges:
         return _DriverArrays(dict(arrays))
 
     def each(self, job: Job, schema: pa.Schema) -> pa.Table:
-        return pa.Table.from_batches(job(self._edges), schema)
+        parts = 1 + len(self._edges) // MESSAGES
+        some = [self._edges[number::parts] for number in range(parts)]
+        made = forks.results(lambda number: list(job(some[number])), parts, forks.cores())
+        return pa.Table.from_batches([batch for batches in made for batch in batches], schema)
 
     def grouped(self, job: Job, schema: pa.Schema, reduce: Reduce, result: pa.Schema, buckets: int) -> pa.Table:
-        rows = self.each(job, schema)
-        return pa.concat_tables([result.empty_table(), *(reduce(group) for _, group in _by_bucket(rows))])
+        groups = [group for _, group in _by_bucket(self.each(job, schema))]
+        processes = forks.cores() if sum(map(len, groups)) > EDGES_OF_A_FORK else 1
+        return pa.concat_tables([result.empty_table(), *forks.results(lambda at: reduce(groups[at]), len(groups), processes)])
 
 
 class SparkEdges:

@@ -13,7 +13,8 @@ of its processor time.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import accumulate
+from functools import cache
+from struct import Struct
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,10 @@ from fencepost.checkers.model.arrays import Ints
 BITS = 32
 LOWER = (1 << BITS) - 1
 ALIGNED = 8  # bytes
+_COUNTS = Struct("=2q")  # rows, columns
 TYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32}
 Run = tuple[int, int, bytes]  # the least value, bytes of a value, all values
+NOTHING = (0, 0, b"")
 
 
 def packed(columns: Iterable[Any]) -> bytes:
@@ -41,11 +44,21 @@ def packed(columns: Iterable[Any]) -> bytes:
 
 def unpacked(content: bytes | memoryview, column: int) -> Ints:
     """One column, counted from 0, of what `packed` made."""
-    rows, columns = np.frombuffer(content, np.int64, 2).tolist()
-    runs = np.frombuffer(content, np.int64, 4 * columns, offset=16).reshape(-1, 2).tolist()
-    starts = list(accumulate((_aligned(rows * width) for _, width in runs), initial=16 + 32 * columns))
-    values, upper = (_values(content, starts[run], rows, *runs[run]) for run in (2 * column, 2 * column + 1))
-    return values if runs[2 * column + 1] == [0, 0] else values + (upper << BITS)
+    rows, columns = _COUNTS.unpack_from(content)
+    runs = _runs_of(columns).unpack_from(content, _COUNTS.size)
+    start = 16 + 32 * columns + sum(-(-rows * width // ALIGNED) for width in runs[1 : 4 * column : 2]) * ALIGNED
+    least, width, upper_least, upper_width = runs[4 * column : 4 * column + 4]
+    values = _values(content, start, rows, least, width)
+    if not upper_width and not upper_least:
+        return values
+    upper = _values(content, start + _aligned(rows * width), rows, upper_least, upper_width)
+    return values + (upper << BITS)
+
+
+@cache
+def _runs_of(columns: int) -> Struct:
+    """The header's part about the runs: of each the least value, and the bytes of a value."""
+    return Struct(f"={4 * columns}q")
 
 
 def lower_bound(content: bytes | memoryview, column: int) -> int:
@@ -57,7 +70,7 @@ def lower_bound(content: bytes | memoryview, column: int) -> int:
 def _runs(values: Any) -> tuple[Run, Run]:
     least, greatest = (int(values.min()), int(values.max())) if len(values) else (0, 0)
     if greatest - least <= LOWER:
-        return _run(values, least, greatest), (0, 0, b"")
+        return _run(values, least, greatest), NOTHING
     return _run(values & LOWER, 0, LOWER), _run(values >> BITS, least >> BITS, greatest >> BITS)
 
 

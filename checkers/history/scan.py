@@ -7,6 +7,7 @@ partition in one batch, without text: once per operation what all its records sh
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -15,8 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.checkers.history.packing import lower_bound, packed, unpacked
-from fencepost.checkers.history.source import Source
+from fencepost.checkers.history.source import PARTITION, Source
 from fencepost.checkers.model.arrays import Bools
+from fencepost.checkers.model.threads import results
 from fencepost.checkers.model.values import ABORTED, COMMITTED, INFO, NONE
 
 TXN, FINISHED, FINAL, UNCOMMITTED, UNNAMED = 4, 8, 16, 32, 64  # bits of `flags`, above two bits of status
@@ -26,6 +28,7 @@ OWN = {SENDS: ("v", "offset", "began", "ended"), READS: ("v", "offset")}
 COLUMNS_OF = {side: (*SHARED[side], *OWN[side]) for side in (SENDS, READS)}
 TYPES = {"flags": np.int8, "process": np.int32}  # the others: 64 bits
 TEXTS = ("f", "type", "intent", "isolation")
+RECORD = ("v", "offset", "began", "ended")
 COLUMNS = ("index", "process", *TEXTS, "final", "end", "decided", "mops")
 
 
@@ -43,35 +46,100 @@ class PackedPart(NamedTuple):
 
 
 NamedPart = tuple[str, PackedPart]  # with the topic-partition's name
+Columns = Mapping[str, Any]
 
 
 def scan_locally(history: Source) -> dict[str, list[PackedPart]]:
-    """The parts of each topic-partition of a short history, made in this process."""
+    """The parts of each topic-partition of a history, made in this process."""
     parts: dict[str, list[PackedPart]] = {}
-    for name, part in pack(history.batches(COLUMNS, TEXTS)[1]):
+    for name, part in history.map_here(COLUMNS, TEXTS, pack):
         parts.setdefault(name, []).append(part)
     return dict(sorted(parts.items()))
 
 
+def scan_columns(history: Source, threads: int = 1) -> dict[str, tuple[Columns, Columns]]:
+    """The sends and the reads of each topic-partition as columns, in the order of the history: all at once, in this process.
+
+    For partitions with few records each: to pack and unpack them one by one takes longer. With many, the parts take less memory,
+    which costs time too.
+    """
+    codes: dict[str, int] = {}
+    parts: dict[int, list[dict[str, Any]]] = {SENDS: [], READS: []}
+    for batch in _with_records(history.batches(COLUMNS, (*TEXTS, PARTITION))[1]):
+        for side, columns in _of_sides(batch, codes):
+            parts[side].append(columns)
+    sides = {side: _by_code(parts.pop(side), side, len(codes), threads) for side in (SENDS, READS)}
+    named = {name: tuple(_sliced(*sides[side], code) for side in (SENDS, READS)) for name, code in codes.items()}
+    return {name: named[name] for name in sorted(named) if any(len(columns["v"]) for columns in named[name])}  # type: ignore[misc]
+
+
 def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[NamedPart]:
     """Parts of batches of operations (`COLUMNS`), in order."""
+    for batch in _with_records(batches):
+        yield from _packed(batch)
+
+
+def _with_records(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches that hold a record, without the operations that have no list of records."""
     for batch in batches:
         lists = batch.column("mops")
         filled = batch.filter(lists.is_valid()) if lists.null_count else batch  # what a null covers is no record
         if pc.any(pc.greater(pc.list_value_length(filled.column("mops")), 0)).as_py():
-            yield from _packed(filled)
+            yield filled
 
 
 def _packed(batch: pa.RecordBatch) -> Iterator[NamedPart]:
-    lists = batch.column("mops")
-    fields = [field.name for field in lists.type.value_type]
-    mops = dict(zip(fields, lists.flatten().flatten(), strict=True))
-    owner = np.asarray(pc.list_parent_indices(lists))
-    operations, records = _operations(batch), {name: _numbers(mops[name]) for name in ("v", "offset", "began", "ended")}
+    owner, mops = _micro_operations(batch)
+    operations, records = _operations(batch), {name: _numbers(mops[name]) for name in RECORD}
     names, order, bounds = _by_partition(mops["partition"], _numbers(mops["kind"]) != 0)
     for code, (start, stop) in enumerate(pairwise(bounds.tolist())):
         if stop > start:
             yield names[code // 2], _part(code % 2, order[start:stop], owner, operations, records)
+
+
+def _micro_operations(batch: pa.RecordBatch) -> tuple[Any, dict[str, pa.Array]]:
+    """The operation of each micro-operation (its row in the batch), and the fields of all."""
+    lists = batch.column("mops")
+    fields = [field.name for field in lists.type.value_type]
+    return np.asarray(pc.list_parent_indices(lists)), dict(zip(fields, lists.flatten().flatten(), strict=True))
+
+
+def _of_sides(batch: pa.RecordBatch, codes: dict[str, int]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The columns of the sends and of the reads of a batch, with the `code` of the partition, which `codes` gets."""
+    owner, mops = _micro_operations(batch)
+    operations, records = _operations(batch), {name: _numbers(mops[name]) for name in RECORD}
+    coded, read = _coded(mops["partition"]), _numbers(mops["kind"]) != 0
+    numbers = [codes.setdefault(name or "", len(codes)) for name in (*coded.dictionary.to_pylist(), "")]
+    code = np.array(numbers)[np.asarray(pc.fill_null(coded.indices, len(numbers) - 1))]
+    for side, which in ((SENDS, np.flatnonzero(~read)), (READS, np.flatnonzero(read))):
+        own = {*OWN[side], "ended"}
+        columns = {name: records[name][which] if name in own else operations[name][owner[which]] for name in COLUMNS_OF[side]}
+        yield side, {**columns, "code": code[which]}
+
+
+def _by_code(parts: list[dict[str, Any]], side: int, partitions: int, threads: int) -> tuple[Columns, Any]:
+    """The columns of one side of all batches in the order of their partitions, and where each partition begins."""
+    code = np.concatenate([np.empty(0, dtype=np.int64), *(part.pop("code") for part in parts)])
+    bounds = np.r_[0, np.cumsum(np.bincount(code, minlength=partitions))]
+    # numpy sorts numbers of 16 bits without comparing them
+    order = np.argsort(code.astype(np.uint16) if partitions < 1 << 16 else code, kind="stable") if partitions > 1 else slice(None)
+
+    def joined(name: str) -> Any:
+        values = np.concatenate([np.empty(0, dtype=TYPES.get(name, np.int64)), *(part.pop(name) for part in parts)])
+        return _narrow(name, values)[order]
+
+    made = results([partial(joined, name) for name in COLUMNS_OF[side]], threads)
+    return dict(zip(COLUMNS_OF[side], made, strict=True)), bounds
+
+
+def _narrow(name: str, values: Any) -> Any:
+    """A column in the type of `Unpacked`."""
+    return values.astype(_op_type([values]) if name == "op" else TYPES.get(name, np.int64), copy=False)
+
+
+def _sliced(columns: Columns, bounds: Any, code: int) -> Columns:
+    """The rows of one partition."""
+    return {name: values[bounds[code] : bounds[code + 1]] for name, values in columns.items()}
 
 
 def _operations(batch: pa.RecordBatch) -> dict[str, Any]:

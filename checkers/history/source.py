@@ -11,7 +11,7 @@ import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,6 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from fencepost.checkers.model import forks, threads
 from fencepost.checkers.model.arrays import Ints
 from fencepost.harness.api.history import VALUES, demand_columns
 from fencepost.harness.api.run import Run, RunFile
@@ -37,9 +38,11 @@ MOPS_PER_BATCH = 250_000
 TASKS_PER_CORE = 4
 SMALL_FILE = 4 << 20  # bytes of a file that is read once, into memory
 ROWS = 8_192  # searched at once for the operations wanted
-DICTIONARY_COLUMNS = ["f", "type", "intent", "isolation", "mops.list.element.partition"]  # texts that repeat
+PARTITION = "mops.list.element.partition"
+DICTIONARY_COLUMNS = ["f", "type", "intent", "isolation", PARTITION]  # texts that repeat
 READ_ERRORS = (OSError, pa.ArrowException, PySparkException, Py4JJavaError)  # what a source's methods raise
 LEAST_COMPRESSED = 4096  # bytes of a batch
+MOST_THREADS = 2  # that look through a history at once; each holds a batch
 _MESSAGE_COLUMNS = "rows long, message binary"
 
 
@@ -54,6 +57,9 @@ class Source(Protocol):
 
     def map_batches(self, spark: SparkSession, columns: Sequence[str], job: Job) -> RDD[Any]:
         """The results of a job over some columns, on Spark's executors, about `MOPS_PER_BATCH` micro-operations at a time."""
+
+    def map_here(self, columns: Sequence[str], texts: Sequence[str], job: Job) -> list[Any]:
+        """The results of a job over some columns, in order, by this process; `texts` are dictionary-encoded."""
 
     def batches(self, columns: Sequence[str], texts: Sequence[str] = ()) -> tuple[int, Iterator[pa.RecordBatch]]:
         """The number of operations, and some of their columns, `texts` dictionary-encoded; in any order."""
@@ -113,10 +119,35 @@ class LocalSource:
         tasks = _tasks(pq.ParquetFile(path).metadata, TASKS_PER_CORE * context.defaultParallelism)
         return context.parallelize(tasks, len(tasks)).flatMap(_reader(path, columns, job))
 
+    def map_here(self, columns: Sequence[str], texts: Sequence[str], job: Job) -> list[Any]:
+        if self._small:
+            return list(job(self.batches(columns, texts)[1]))
+        read = _reader(str(self.path), columns, job)
+        groups = [partial(lambda group: list(read([group])), group) for group in range(self.metadata.num_row_groups)]
+        return [made for some in threads.results(groups, min(forks.cores(), MOST_THREADS)) for made in some]
+
+    @cached_property
+    def metadata(self) -> pq.FileMetaData:
+        """The file's own. Raises `READ_ERRORS`."""
+        return self._small.metadata if self._small else pq.read_metadata(self.path)
+
+    def record_count(self) -> int:
+        """The number of records that the operations hold, or a little more."""
+        return sum(_mop_count(self.metadata, group) for group in range(self.metadata.num_row_groups))
+
+    def records_of_a_partition(self) -> int:
+        """The number of records that a row group holds of each topic-partition, about: as the first one does."""
+        if not self.metadata.num_row_groups:
+            return 0
+        with pq.ParquetFile(self.path, read_dictionary=DICTIONARY_COLUMNS) as file:
+            chunks = file.read_row_group(0, columns=[PARTITION])["mops"].chunks
+        partitions = {name for lists in chunks for name in pc.unique(lists.flatten().field("partition")).to_pylist()}
+        return _mop_count(self.metadata, 0) // max(1, len(partitions))
+
     def batches(self, columns: Sequence[str], texts: Sequence[str] = ()) -> tuple[int, Iterator[pa.RecordBatch]]:
         if self._small:
             return self._small.rows, iter(self._small.columns(columns, texts).to_batches())
-        return pq.read_metadata(self.path).num_rows, self._batches(columns, texts)
+        return self.metadata.num_rows, self._batches(columns, texts)
 
     def _batches(self, columns: Sequence[str], texts: Sequence[str]) -> Iterator[pa.RecordBatch]:
         with pq.ParquetFile(self.path, read_dictionary=list(texts)) as file:
@@ -169,7 +200,11 @@ class SmallFile:
     def __init__(self, content: bytes) -> None:
         self._file = pq.ParquetFile(pa.BufferReader(content))
         self._read: dict[str, pa.ChunkedArray] = {}
-        self.names, self.rows = self._file.schema_arrow.names, self._file.metadata.num_rows
+        self.names, self.metadata = self._file.schema_arrow.names, self._file.metadata
+
+    @property
+    def rows(self) -> int:
+        return self.metadata.num_rows  # type: ignore[no-any-return]
 
     @cached_property
     def kinds(self) -> frozenset[str]:
@@ -264,6 +299,9 @@ class SparkSource:
             return (pa.RecordBatch.from_pydict({"made": [pickle.dumps(result)]}) for result in job(batches))
 
         return self._table.select(*columns).mapInArrow(made, "made binary").rdd.map(lambda row: pickle.loads(row[0]))
+
+    def map_here(self, columns: Sequence[str], texts: Sequence[str], job: Job) -> list[Any]:
+        return list(job(self.batches(columns, texts)[1]))
 
     def batches(self, columns: Sequence[str], texts: Sequence[str] = ()) -> tuple[int, Iterator[pa.RecordBatch]]:
         return _collected(self._table.select(*columns), texts=texts)

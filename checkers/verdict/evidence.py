@@ -23,7 +23,6 @@ from fencepost.checkers.contract.rules import DELETIONS, FINAL_READS
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.deletions import TopicDeletions
-from fencepost.checkers.views.gathering import SHORT_HISTORY
 from fencepost.checkers.views.run_view import RunView
 from fencepost.harness.api import Isolation
 
@@ -51,11 +50,9 @@ def _reads_of(findings: Sequence[Finding], evidence: str, run: RunView) -> pd.Da
         unnamed = run.contract["isolation"] == Isolation.COMMITTED
         levels = [Isolation.COMMITTED.value, *([None] if unnamed else [])]
     look_up = partial(_places, identities=identities, final=final, levels=levels)
-    if len(run.overview) <= SHORT_HISTORY:
-        parts = list(look_up(run.history.batches(LOOKED_AT)[1]))
-    else:
-        parts = run.history.map_batches(run.spark, LOOKED_AT, look_up).collect()
-    return pd.DataFrame(sorted({place for part in parts for place in part}), columns=list(COLUMNS))
+    return pd.DataFrame(
+        sorted({place for part in run.map_batches(LOOKED_AT, (), look_up) for place in part}), columns=list(COLUMNS)
+    )
 
 
 def _places(

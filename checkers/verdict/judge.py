@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from fencepost.checkers.api import Check
 from fencepost.checkers.contract.rules import DELETIONS, FORBIDDEN, rule_for, rule_on_evidence
 from fencepost.checkers.engine.job import CombinedResult, Counts, JobResult
+from fencepost.checkers.engine.placement import fits_here
 from fencepost.checkers.engine.registry import installed_checks, with_more
 from fencepost.checkers.engine.session import start_session
 from fencepost.checkers.history.overview import Overview, read_overview
@@ -81,7 +82,7 @@ def judge(
     """Judge a run whose history is merged; write `anomalies.parquet`, and return the verdict's document.
 
     spark: a session to use, or what waits for one (called late); else one is started on this machine.
-    here: this process judges a short history, and no session is called for unless a check asks for Spark's tables.
+    here: this process judges a history that fits in memory, and no session is called for unless a check asks for Spark's tables.
     contract: laid over the plan's own.
     checks: instead of the installed ones.
     more: checks beside those (import path -> check, or why there is none).
@@ -119,7 +120,7 @@ def judge(
         faults=None if _faults_unknown(run) else _spans(receipts),
         fencing_s=_fencing_s(run.plan),
         recovery=run.plan.get("recovery"),
-        here=here and not run.is_remote,
+        here=here and fits_here(history),
     )
     job = run_checks(view, installed)
     judged = [prop for check in installed for prop in _judged(check, job.results[check.name], view, receipts)]

@@ -16,7 +16,7 @@ from fencepost.checkers.history.positions import positions
 from fencepost.checkers.history.source import last_cause
 from fencepost.checkers.model.failures import RAISED, described
 from fencepost.checkers.model.results import ROW_COLUMNS, ROW_NUMBERS, CheckResult
-from fencepost.checkers.views.gathering import SHORT_HISTORY, GatheredMessages, Gatherer, PartitionMessages
+from fencepost.checkers.views.gathering import GatheredMessages, Gatherer, PartitionMessages
 from fencepost.checkers.views.log import PartitionLog
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.unseen import moments
@@ -31,7 +31,7 @@ def run_checks(run: RunView, checks: Sequence[Check[Any]]) -> JobResult:
     """
     overview = run.overview
     of_partitions = [check for check in checks if check.scope == "partition"]
-    run.gathered = GatheredMessages(_gatherers(checks, run), short=len(overview) <= SHORT_HISTORY)
+    run.gathered = GatheredMessages(_gatherers(checks, run), short=run.short)
     try:
         job = _partition_job(run, of_partitions)
         run.unsent = job.unsent
@@ -67,7 +67,8 @@ def _partition_job(run: RunView, checks: Sequence[Check[Any]]) -> JobResult:
             run.here,
         )
     except Exception as error:  # noqa: BLE001 - memory gave out, an executor was lost: every result is unknown
-        reason = f"the Spark job did not finish ({type(error).__name__}: {last_cause(error)})"
+        job = "job over the partitions" if run.here else "Spark job"
+        reason = f"the {job} did not finish ({type(error).__name__}: {last_cause(error)})"
         run.gathered.error = reason  # run checks are unknown too; without it they would find no messages and compare nothing
         return JobResult({check.name: CombinedResult(no_rows(), error=reason) for check in checks})
 

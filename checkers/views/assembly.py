@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from fencepost.checkers.history.scan import (
     TXN,
     UNCOMMITTED,
     UNNAMED,
+    Columns,
     PackedPart,
     Unpacked,
 )
@@ -26,7 +27,6 @@ from fencepost.checkers.model.threads import results
 from fencepost.checkers.model.values import NONE, FinalRead, Resets, Settings
 from fencepost.checkers.views.log import IN_MEMORY, PartitionLog, Reads, Sends, position_type, slices
 
-Columns = Mapping[str, Any]
 SPARSE = 4  # offsets for every send, beyond which no table of them is made
 
 
@@ -51,9 +51,16 @@ def build_log(
 ) -> PartitionLog:
     """A log from mixed micro-operations; `sent` says which of them are sends."""
     out, back = ({name: columns[name][which] for name in COLUMNS_OF[side]} for side, which in ((SENDS, sent), (READS, ~sent)))
-    if (places := _with_places(out, back)) is not None:
-        back["offset"] = places
-    return sorted_log(partition, out, back, final, settings, resets)
+    return log_of_columns(partition, out, back, final, settings, resets)
+
+
+def log_of_columns(
+    partition: str, sent: Columns, read: Columns, final: FinalRead, settings: Settings, resets: Resets, threads: int = 1
+) -> PartitionLog:
+    """A log from the columns of the sends and of the reads, in the order of the history."""
+    if (places := _with_places(sent, read)) is not None:
+        read = {**read, "offset": places}
+    return sorted_log(partition, sent, read, final, settings, resets, threads)
 
 
 def sorted_log(

@@ -5,7 +5,7 @@ Lookups read only the few operations in question from the history.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
@@ -33,7 +33,7 @@ from fencepost.harness.api.files import Checksum
 from fencepost.harness.api.record_ids import MAX_OP
 from fencepost.harness.api.recovery import RecoveryPlan
 
-NO_MASTER = "none: this process judged a short history"
+NO_MASTER = "none: this process judged"
 Made = TypeVar("Made")
 
 
@@ -65,7 +65,7 @@ class RunView:
     original_values: identity -> the value it stands for, of records in findings of a history from elsewhere; known once all
         checks ran.
     session: makes, or waits for, the Spark session.
-    here: this process judges a short history, and no session is made unless a check asks for `spark` or one of its tables.
+    here: this process and forks of it judge, and no session is made unless a check asks for `spark` or one of its tables.
     """
 
     def __init__(
@@ -184,17 +184,26 @@ class RunView:
         return answer
 
     # ---- records ----
+    @property
+    def short(self) -> bool:
+        """True if the driver has all messages of the partitions, and looks through the history by itself."""
+        return self.here or len(self.overview) <= SHORT_HISTORY
+
+    def map_batches(
+        self, columns: Sequence[str], texts: Sequence[str], job: Callable[[Iterator[pa.RecordBatch]], Iterator[Any]]
+    ) -> list[Any]:
+        """The results of a job over some columns of the whole history (`Source.map_batches`), wherever it is judged."""
+        if self.short:
+            return self.history.map_here(columns, texts, job)
+        return list(self.history.map_batches(self.spark, columns, job).collect())
+
     def got_at_read_committed(self, sends: pd.DataFrame) -> Bools:
         """True for each of a few sends (`partition`, `v`) that a read_committed reader got in their partition."""
         if sends.empty:
             return np.zeros(0, dtype=np.bool_)
         level, identities = Isolation.COMMITTED.value, pa.array(sends["v"].unique())
         look_up = partial(returned, identities=identities, isolation=level, unnamed=self.contract["isolation"] == level)
-        if len(self.overview) <= SHORT_HISTORY:
-            parts = list(look_up(self.history.batches(READ_COLUMNS, READ_TEXTS)[1]))
-        else:
-            parts = self.history.map_batches(self.spark, READ_COLUMNS, look_up).collect()
-        got = {pair for part in parts for pair in part}
+        got = {pair for part in self.map_batches(READ_COLUMNS, READ_TEXTS, look_up) for pair in part}
         pairs = zip(sends["partition"], sends["v"], strict=True)
         return np.fromiter((pair in got for pair in pairs), dtype=np.bool_, count=len(sends))
 

@@ -1,42 +1,71 @@
 """Operations with two or more records over all partitions, counted without a list of all operations.
 
-A partition hands out two rows of bits, one bit for every operation from its lowest to its highest: which have a record here, and
-which have several. The driver lays them over each other.
+A partition hands out which operations have a record here, and which have several: as two rows of bits, a bit for every operation
+from its lowest to its highest, or, where only few of these have one, as their numbers. The driver lays them over each other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from fencepost.checkers.history.source import from_message, message
+from fencepost.checkers.model.arrays import Ints
+
+SPARSE = 64  # operations for each one that has a record, beyond which numbers take less room than bits
 
 
-def packed(ops: Any) -> bytes:
-    """The operations (history indices) of some records of a partition as a message. Those of one operation follow each other."""
+@dataclass(frozen=True, slots=True)
+class RecordCounts:
+    """The operations of a partition that have some record there, and those that have several.
+
+    low: the lowest operation (history index), from which both count.
+    bits: they are bits; else numbers.
+    """
+
+    low: int
+    size: int
+    some: Any
+    several: Any
+    bits: bool
+
+    def positions(self) -> tuple[Ints, Ints]:
+        """Both as distances from `low`."""
+        if not self.bits:
+            return self.some, self.several
+        some, several = (np.flatnonzero(np.unpackbits(row, count=self.size)) for row in (self.some, self.several))
+        return some, several
+
+
+def record_counts(ops: Any) -> RecordCounts | None:
+    """The counts for the operations (history indices) of some records of a partition; None for none.
+
+    Those of one operation follow each other.
+    """
     if not len(ops):
-        return b""
+        return None
     low = int(ops.min())
-    some, several = (np.zeros(int(ops.max()) - low + 1, dtype=np.bool_) for _ in range(2))
+    size, again = int(ops.max()) - low + 1, ops[1:] == ops[:-1]
+    if size > SPARSE * len(ops):
+        return RecordCounts(low, size, np.unique(ops) - low, np.unique(ops[1:][again]) - low, bits=False)
+    some, several = (np.zeros(size, dtype=np.bool_) for _ in range(2))
     some[ops - low] = True
-    several[ops[1:][ops[1:] == ops[:-1]] - low] = True
-    bits = {"some": [np.packbits(some).tobytes()], "several": [np.packbits(several).tobytes()]}
-    return message(pa.RecordBatch.from_pydict({"low": [low], **bits}))
+    several[ops[1:][again] - low] = True
+    return RecordCounts(low, size, np.packbits(some), np.packbits(several), bits=True)
 
 
-def count(messages: Iterable[bytes]) -> int:
+def count(counts: Iterable[RecordCounts | None]) -> int:
     """The number of operations that have two or more records over all partitions."""
-    parts = [from_message(stream).to_pylist()[0] for stream in messages if stream]
+    parts = [part for part in counts if part is not None]
     if not parts:
         return 0
-    size = max(part["low"] + 8 * len(part["some"]) for part in parts)
+    size = max(part.low + part.size for part in parts)
     some, several = (np.zeros(size, dtype=np.bool_) for _ in range(2))
     for part in parts:
-        here, more = (np.unpackbits(np.frombuffer(part[name], dtype=np.uint8)).view(np.bool_) for name in ("some", "several"))
-        at = slice(part["low"], part["low"] + len(here))
-        several[at] |= more | (some[at] & here)
-        some[at] |= here
+        here, more = (positions + part.low for positions in part.positions())
+        several[here[some[here]]] = True
+        several[more] = True
+        some[here] = True
     return int(several.sum())

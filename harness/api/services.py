@@ -79,10 +79,14 @@ class Judge(Protocol):
     ) -> dict[str, Any]:
         """The verdict's document of a run whose history is merged; writes `anomalies.parquet`.
 
-        session: makes the session, or waits for it, and is called late. here: a short history is judged in this process, and
-        `session` is called only when a check asks for Spark's tables. contract: laid over the plan's. more: checks beside the
-        installed ones, by import path, or why there is none. Raises HistoryError when the history cannot be read.
+        session: makes the session, or waits for it, and is called late. here: a history that fits in memory is judged by this
+        process and forks of it, and `session` is called only when a check asks for Spark's tables. contract: laid over the
+        plan's. more: checks beside the installed ones, by import path, or why there is none. Raises HistoryError when the history
+        cannot be read.
         """
+
+    def most_records_here(self) -> int:
+        """The number of sent and read records of a history, beyond which `judge` calls for a session in any case."""
 
     def selfcheck(
         self, run: Run | None, session: Callable[[], Any], seed: int, more: Mapping[str, Any] | None = None

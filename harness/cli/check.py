@@ -35,7 +35,7 @@ Examples:
   fencepost check jepsen/store/latest/history.edn
   fencepost check results/nightly/20261121T020000Z-k3f9x2 --spark-master spark://host:7077
   fencepost check hdfs://namenode:8020/runs/20261121T020000Z-k3f9x2"""
-LARGE = 8 << 20  # bytes of a history that most likely needs Spark, so that it is started first
+OURS, FOREIGN = 12, 50  # bytes of a record in our Parquet files, and in lines of text; at most as many as most files have
 HISTORY_HELP = (
     RUN_HELP
     + " Or a history from elsewhere: our JSON lines or Parquet, or Jepsen's EDN or JSON. Or the URL of a run's directory,"
@@ -89,7 +89,7 @@ def check(
         recorded = None if is_url(run) else recorded_run(run, root, overlaid, own_checks)
         if recorded is not None:
             engine.hold(recorded.directory)
-        if master or is_url(run) or _size(Path(recorded.history) if recorded else _path(run)) > LARGE:
+        if master or is_url(run) or _is_large(recorded, run):
             engine.start_spark(warm=False)
         if recorded is None:
             recorded = open_run(engine.fetch(run, overlaid) if is_url(run) else adopted(run, root, overlaid, engine.hold))
@@ -139,6 +139,14 @@ def adopted(text: str, root: Path, contract: Mapping[str, str], hold: Callable[[
         discard(directory)
         raise
     return directory
+
+
+def _is_large(recorded: Run | None, text: str) -> bool:
+    """True for a history that most likely needs Spark, so that it is started first."""
+    from fencepost.harness.plugins import services
+
+    size, of_record = (_size(Path(recorded.history)), OURS) if recorded else (_size(_path(text)), FOREIGN)
+    return size > services.judge().most_records_here() * of_record
 
 
 def _size(path: Path) -> int:

@@ -222,7 +222,8 @@ class Runner:
 
         checkers: import paths of checks to ask beside the installed ones, named by whoever gave the command. The plan's are not
         loaded: a run directory may come from anywhere, and shall run no code. Raises CampaignError for a bad one.
-        last: nothing is judged after it, so Spark ends beside the report. here: Spark is not started for a short history.
+        last: nothing is judged after it, so Spark ends beside the report. here: Spark is not started for a history that fits in
+        memory.
         Everything is written where the run says (`Run.judgement`).
         """
         from fencepost.harness import report  # here, and not above: until Spark has started, nothing else is to do

@@ -119,14 +119,15 @@ def of_partitions(folder: Path, threads: int, *more) -> list[Any]:
     """Results of a worker that judges large partitions with so many threads, as text."""
     source = LocalSource(folder / "history.parquet")
     overview = read_overview(source)
-    gatherers = [check.gather for check in GATHERING if check.name == "G0"]
-    judge = partial(job._judged, [*CHECKS, *more], overview.final_reads, Settings(), Resets(), moments(overview), gatherers)
+    gatherers = tuple(check.gather for check in GATHERING if check.name == "G0")
+    asked = job.Questions((*CHECKS, *more), overview.final_reads, Settings(), Resets(), moments(overview), gatherers)
+    judge = partial(job._judged, asked)
     answers = []
     for name, some in scan_locally(source).items():
         parts = PackedParts()
         for part in some:
             parts.append(part)
-        answers += judge(name, parts, threads)
+        answers += judge(name, parts, of_large=threads)
     return answers
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from support.histories import History, write_history
 
-from fencepost.checkers.history.scan import COLUMNS, READS, SENDS, TEXTS, Unpacked, pack
+from fencepost.checkers.history.scan import COLUMNS, READS, SENDS, TEXTS, Unpacked, pack, scan_columns, scan_locally
 from fencepost.checkers.history.source import LocalSource
+from fencepost.checkers.model.lawful_history import write_lawful
 
 
 def columns_of(batches):
@@ -39,3 +42,17 @@ def test_a_null_over_records_is_an_operation_without_records(tmp_path):
     assert columns_of([left])[SENDS]["offset"] == [1, 3]
     assert columns_of([batch])[READS]["offset"] == [0, 1, 2, 3]
     assert not list(pack([batch.filter(pc.equal(batch.column("f"), "crash"))]))
+
+
+def test_columns_are_what_parts_unpack_to(tmp_path):
+    run = write_lawful(tmp_path, transactions=300, partitions=7, row_group=50)
+    source = LocalSource(Path(run.history))
+    columns = scan_columns(source)
+    parts = scan_locally(source)
+    assert list(columns) == list(parts)
+    for name, sides in columns.items():
+        for side, some in zip((SENDS, READS), sides, strict=True):
+            expected = Unpacked(parts[name], side)
+            assert {column: (values.tolist(), values.dtype) for column, values in some.items()} == {
+                column: (values.tolist(), values.dtype) for column, values in expected.items()
+            }

@@ -14,6 +14,8 @@ from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.verdict.judge import judge
 from fencepost.checkers.views.run_view import NO_MASTER
 
+SAME = ("verdict", "properties", "allowed", "counts")  # with how much each check compared
+
 
 @run_check("counted")
 def counted(run):
@@ -42,9 +44,7 @@ def test_a_short_history_needs_no_session(tmp_path):
 def test_a_session_and_this_process_come_to_the_same_verdict(spark, tmp_path):
     here, there = judged(tmp_path / "a", no_session), judged(tmp_path / "b", spark, here=False)
     assert there["checker"]["master"].startswith("local[2")
-    assert [there[name] for name in ("verdict", "properties", "allowed", "counts")] == [
-        here[name] for name in ("verdict", "properties", "allowed", "counts")
-    ]
+    assert [there[name] for name in SAME] == [here[name] for name in SAME]
 
 
 def test_a_check_that_asks_for_a_table_has_a_session_made(spark, tmp_path):
@@ -56,13 +56,31 @@ def test_a_check_that_asks_for_a_table_has_a_session_made(spark, tmp_path):
     assert answer["compared"] > 20
 
 
-def test_few_operations_with_many_records_go_to_spark(spark, tmp_path, monkeypatch):
+@pytest.mark.parametrize("records", [0, 1 << 40])
+def test_one_process_and_forks_come_to_the_same_verdict(tmp_path, monkeypatch, records):
+    """Whether the records are packed, or are columns because each partition has few."""
+    alone = judged(tmp_path / "a", no_session)
+    monkeypatch.setattr(job, "FEW_RECORDS", records)
+    monkeypatch.setattr(job, "RECORDS_OF_A_FORK", 1)
+    monkeypatch.setattr("fencepost.checkers.model.forks.cores", lambda: 3)
+    shared = judged(tmp_path / "b", no_session)
+    assert [shared[name] for name in SAME] == [alone[name] for name in SAME]
+
+
+def test_a_history_that_does_not_fit_in_memory_goes_to_spark(spark, tmp_path, monkeypatch):
     here = judged(tmp_path / "a", no_session)
-    monkeypatch.setattr("fencepost.checkers.engine.job.MOST_BYTES_IN_TASKS", 0)
+    monkeypatch.setattr("fencepost.checkers.engine.placement.most_records", lambda: 0)
     there = judged(tmp_path / "b", lambda: spark)
     assert there["checker"]["master"].startswith("local[2")
-    names = ("verdict", "properties", "allowed", "counts")  # with how much each check compared
-    assert [there[name] for name in names] == [here[name] for name in names]
+    assert [there[name] for name in SAME] == [here[name] for name in SAME]
+
+
+def test_few_operations_with_many_records_are_scanned_by_executors(spark, tmp_path, monkeypatch):
+    here = judged(tmp_path / "a", no_session)
+    monkeypatch.setattr("fencepost.checkers.engine.job.MOST_BYTES_IN_TASKS", 0)
+    there = judged(tmp_path / "b", lambda: spark, here=False)
+    assert there["checker"]["master"].startswith("local[2")
+    assert [there[name] for name in SAME] == [here[name] for name in SAME]
 
 
 def test_what_executors_put_into_files_goes_when_a_judgement_is_interrupted(spark, tmp_path, monkeypatch):

@@ -1,0 +1,52 @@
+"""Work shared out among this process and forks of it."""
+
+import os
+import signal
+
+import pytest
+
+from fencepost.checkers.model import forks
+
+
+def test_results_come_in_the_order_of_their_numbers():
+    shared = [object() for _ in range(50_000)]
+    made = forks.results(lambda number: (number, id(shared[number])), len(shared), 3)
+    assert made == [(number, id(item)) for number, item in enumerate(shared)]
+
+
+def test_a_single_piece_of_work_is_done_here():
+    assert forks.results(lambda number: os.getpid(), 1, 4) == [os.getpid()]
+    assert forks.results(lambda number: os.getpid(), 0, 4) == []
+
+
+def in_forks(then):
+    """A function that does its part here, where a fork waits until the other processes have taken theirs."""
+    here = os.getpid()
+
+    def make(number):
+        return number if os.getpid() == here else then()
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("then", "words"),
+    [
+        (lambda: 1 // 0, "ZeroDivisionError"),
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), "by signal SIGKILL"),
+        (lambda: os._exit(3), "with exit code 3"),
+    ],
+)
+def test_what_goes_wrong_in_a_fork_is_raised_here(then, words):
+    with pytest.raises(RuntimeError, match=words):
+        forks.results(in_forks(then), 4_000_000, 2)  # so many that both get some
+
+
+def test_an_error_here_leaves_no_fork_behind():
+    def make(number):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        forks.results(make, 100, 3)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
