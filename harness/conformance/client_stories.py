@@ -60,6 +60,7 @@ STORIES: Mapping[str, tuple[str, tuple[str, ...]]] = {  # story: what must be se
     ),
     "fenced": ("a producer whose id another one took commits nothing, and its error is fatal", ("transactions",)),
     "initialise": ("another producer under the same id fences nothing of its own", ("transactions", "initialise")),
+    "recovery": ("after a commit without an answer the errors' flags lead to a transaction that commits", ("transactions",)),
     "silent brokers": ("while no broker answers, every call ends in about its time, and none claims success", ("transactions",)),
     "close": ("close does not wait, leaves a transaction open, and open works again", ("transactions",)),
     "frozen": ("frozen in the middle of a call it goes on", ("transactions",)),
@@ -338,6 +339,43 @@ class ClientKit(ClientFixture):
             error = _refusal(lambda: client.commit(CALL_S))
         if error is not None and error.abortable and not error.fatal:
             client.abort(CALL_S)
+
+    def story_recovery(self) -> str:
+        values, after = fresh_values("unanswered", 2), fresh_values("recovered", 2)
+        with self._writer() as client:
+            self._transaction(client, fresh_values("answered", 2))
+            client.begin()
+            for number, value in enumerate(values):
+                client.send(Outgoing(topic=TOPIC, partition=number, value=value), lambda _: None)
+            client.flush(CALL_S)
+            with self._brokers_frozen():
+                error = _refusal(lambda: client.commit(SHORT_S))
+            demand(error, "commit succeeded while no broker answered", "acknowledge nothing that the broker did not")
+            path, visible = self._recovered(client, error)
+            change = "answer with flags that lead on: the same call again, an abort, or another producer"
+            wrong = _refusal(lambda: self._missing(self._transaction(client, after), after, self._observed()))
+            demand(wrong is None, f"{path}, and the next transaction failed: {wrong}", change)
+        seen = sum(record.value in values for record in self._observed())
+        demand(seen in visible, f"{path}, and {plural(seen, 'record')} of {len(values)} can be read", "say only what is known")
+        return path
+
+    def _recovered(self, client: Client, error: CallError | None) -> tuple[str, Sequence[int]]:
+        """Follow the flags of a failed commit: the calls made, and how many of its two records may be visible then."""
+        path, deadline = ["commit"], time.monotonic() + READ_S
+        while error is not None and error.retriable and time.monotonic() < deadline:
+            path.append("commit")
+            error = _refusal(lambda: client.commit(CALL_S))
+        if error is None:
+            return ", ".join(path), (2,)
+        refused: CallError | None = error
+        if not error.fatal and (error.abortable or error.unconfirmed):
+            path.append("abort")
+            refused = _refusal(lambda: client.abort(CALL_S))
+        if refused is not None:
+            path.append("another producer")
+            client.close()
+            client.open(CALL_S)
+        return ", ".join(path), (0, 2) if refused or error.unconfirmed else (0,)
 
     def story_close(self) -> str:
         name = self._name()

@@ -137,7 +137,7 @@ class DriverProcess:
 def call_error(call: str, error: Any) -> CallError:
     """A driver's error as a CallError. Raises FrameError when it is none."""
     try:
-        flags = {flag: _flag(error.get(flag, False)) for flag in ("fatal", "retriable", "abortable")}
+        flags = {flag: _flag(error.get(flag, False)) for flag in ("fatal", "retriable", "abortable", "unconfirmed")}
         return CallError(call, str(error["name"]), int(error.get("code") or 0), str(error.get("text", "")), **flags)
     except (AttributeError, KeyError, TypeError, ValueError) as wrong:
         raise frames.FrameError(f"an error without name, code and text: {error!r}") from wrong

@@ -32,7 +32,7 @@ from fencepost.harness.api.words import unknown_word
 from fencepost.harness.plugins.type_words import in_words
 from fencepost.harness.system.package_files import CAMPAIGNS
 
-GROUPS = ("cluster", "workload", "client", "nemesis", "checker")
+GROUPS = ("cluster", "workload", "client", "driver", "nemesis", "checker")
 RENAMED_FAULTS = {  # a fault's former name -> its name
     "flap": "link-flap",
     "lossy": "packet-loss",
