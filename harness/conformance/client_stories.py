@@ -58,7 +58,7 @@ STORIES: Mapping[str, tuple[str, tuple[str, ...]]] = {  # story: what must be se
         "offsets of a committed transaction are committed, of an aborted one not",
         ("transactions", "groups", "offsets-in-transactions"),
     ),
-    "fenced": ("a producer whose id another one took commits nothing, and its error is fatal", ("transactions",)),
+    "fenced": ("a producer whose id another took commits nothing: a fatal error, or its next one fails", ("transactions",)),
     "initialise": ("another producer under the same id fences nothing of its own", ("transactions", "initialise")),
     "recovery": ("after a commit without an answer the errors' flags lead to a transaction that commits", ("transactions",)),
     "silent brokers": ("while no broker answers, every call ends in about its time, and none claims success", ("transactions",)),
@@ -295,8 +295,10 @@ class ClientKit(ClientFixture):
                     f"{plural(len(visible), 'record')} of the fenced producer can be read",
                     "commit nothing after an error",
                 )
-                fatal = error.fatal or _refusal(lambda: first.abort(CALL_S), lambda: first.begin())  # type: ignore[union-attr]
-                demand(fatal, f"{error} is not fatal, and the producer goes on", "a fenced producer's errors are fatal")
+                again = fresh_values("fenced-again", 2)
+                calls = (lambda: first.abort(CALL_S), lambda: self._transaction(first, again))
+                fatal = error.fatal or _refusal(*calls)  # type: ignore[union-attr]
+                demand(fatal, f"{error} is not fatal, and the next transaction succeeds", "a fenced producer commits nothing")
                 after = fresh_values("fencing", 2)
                 self._missing(self._transaction(second, after), after, self._observed())
         return f"{error}"
