@@ -96,10 +96,13 @@ class Connect:
     source_by: how a record names its source partition: header NAME, key, json POINTER, regex PATTERN, value; empty: there is one
         without a name
     position_by: how a record tells its position there: header NAME, json POINTER, regex PATTERN. Positions rise by one
+    place_by: where a position gives several records, an ordered list: how a record tells its place in it, from 0: header NAME,
+        json POINTER, regex PATTERN; empty: a position gives one record
+    count_by: how it tells how many records its position gives: the same, or a number
     offset_source: JSON pointer to the source partition in the key of a stored offset
     offset_position: JSON pointer to the position in the value of a stored offset
     next_offset: the stored position is that of the next record
-    offset_unit: how much a stored position grows by a record
+    offset_unit: how much a stored position grows by a position
     lines: makes a file with so many lines, each its own number in 11 digits; 0: none
     changes: what the conductor does meanwhile, one at random every `change_every_s` (own-offsets: it sets
         `offsets.storage.topic`; alter-offsets, reset-offsets: it stops the connector, sets stored offsets to and fro, or removes
@@ -131,6 +134,8 @@ class Connect:
     records_per_s: Annotated[float, Between(1, 1_000_000)] = 300.0
     source_by: str = "json /source"
     position_by: str = "json /number"
+    place_by: str = ""
+    count_by: str = ""
     offset_source: str = "/source"
     offset_position: str = "/number"
     next_offset: bool = False
@@ -186,7 +191,14 @@ class Connect:
     @cached_property
     def _records(self) -> SourceRecords:
         return SourceRecords(
-            self.source_by, self.position_by, self.offset_source, self.offset_position, self.next_offset, self.offset_unit
+            self.source_by,
+            self.position_by,
+            self.offset_source,
+            self.offset_position,
+            self.next_offset,
+            self.offset_unit,
+            self.place_by,
+            self.count_by,
         )
 
     def topics(self) -> dict[str, TopicSpec]:

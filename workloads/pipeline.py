@@ -159,10 +159,9 @@ class Pipeline:
         return reader_operations() if role.joins else observer_operations(topics[INPUT])
 
     def _member(self, inputs: Sequence[str], targets: Sequence[str], rng: Random) -> Iterator[PlannedOperation]:
-        """Poll, make a transaction of what came, and after one that did not commit seek back to its first records.
+        """Poll, make a transaction of what came, and after one that did not commit seek back to what has to be read again.
 
-        A member of unknown outcome is replaced by a new process, which goes on at the group's offsets. Of several producers the
-        next one takes over after a commit alone: then nothing of the one before is on its way any more.
+        Of several producers the next one takes over after a commit alone: then nothing of the one before is on its way any more.
         """
         turn = 0
         while True:
@@ -178,8 +177,8 @@ class Pipeline:
             replaced = deciding is None or deciding.renew
             whole = deciding is not None and deciding.outcome is Outcome.OK and intent == "commit"
             turn = (turn + whole) % self.producers_per_member
-            if self.seek_back and not replaced and not whole:
-                yield PlannedOperation(f="seek", mops=(), positions=batch.first)
+            if self.seek_back and deciding is not None and not replaced and not whole:
+                yield from _rewind(batch, deciding.outcome)
 
     def _outputs(self, targets: Sequence[str], rng: Random) -> list[str]:
         return rng.choices(targets, k=rng.randint(*self.outputs))
@@ -262,6 +261,19 @@ class Batch:
             yield ("input", *record)
             yield from (("send", target) for target in targets)
         yield from (("offset", partition, offset) for partition, offset in self.next.items())
+
+
+def _rewind(batch: Batch, outcome: Outcome | None) -> Iterator[PlannedOperation]:
+    """Seek back to the first records of a batch; where it may have been committed, to the group's offsets instead."""
+    positions = batch.first
+    asked = None
+    while outcome is Outcome.INFO and (asked is None or asked.outcome is not Outcome.OK):
+        asked = yield PlannedOperation(f="committed", mops=(), partitions=tuple(batch.first))
+        if asked is None or asked.renew:
+            return
+    if asked is not None:
+        positions = {name: positions[name] if offset is None else offset for name, offset in asked.value["offsets"].items()}
+    yield PlannedOperation(f="seek", mops=(), positions=positions)
 
 
 def observer_operations(partitions: Sequence[str]) -> Iterator[PlannedOperation]:

@@ -1,7 +1,9 @@
 """A source connector: each position of its source is in the topic once, and its stored offset moves with the records (KIP-618).
 
-Positions of a source partition rise by one (`position_by` of the workload `connect`). Where a stored offset was altered or reset
-on request (KIP-875), positions begin anew: what came before and what came after are judged as two sources (`part`).
+Positions of a source partition rise by one (`position_by` of the workload `connect`). A position may give several records, an
+ordered list (`place_by`, `count_by`): then each of these is compared, in the order of all (`pipeline/source_positions.py`).
+Where a stored offset was altered or reset on request (KIP-875), positions begin anew: what came before and what came after are
+judged as two sources (`part`).
 
 The docstring is the definition of the anomaly. In the examples `record a:3@5` is position 3 of source a at offset 5,
 `stored a:3@5` its stored offset 3 in an offsets topic, `/7` the producer's id.
@@ -52,7 +54,7 @@ ALTERED = "the connector's offsets were altered or reset on request, and it is n
 def _explain_duplicate(finding: Finding, text: FindingText) -> str:
     log, rows = text.run.shared(SourceLog), finding.records("read")
     name, first, last = _span(log, rows)
-    what = f"Record {first}" if first == last else f"Records {first} to {last}"
+    what = _records(log, name, first, last)
     return (
         f"{what} of source {name or 'partition'} {'is' if first == last else 'are'} there more than once: "
         f"the complete read_committed final read has {_listed(log, rows)}."
@@ -116,9 +118,9 @@ def _explain_loss(finding: Finding, text: FindingText) -> str:
     known = sorted((log.at(row) for row in finding.rows), key=lambda entry: entry.number)
     below, above = known[0], known[-1]
     first, last = below.number + (below.kind == "record"), above.number - (above.kind == "record")
-    what = f"Record {first}" if first == last else f"Records {first} to {last}"
+    what = _records(log, above.name, first, last)
     read, stored = (
-        [f"{entry.number} at {entry.place}" for entry in (below, above) if entry.kind == kind] for kind in ("record", "offset")
+        [f"{entry.words} at {entry.place}" for entry in (below, above) if entry.kind == kind] for kind in ("record", "offset")
     )
     seen = [f"the complete read_committed final read has {' and '.join(read)}"] * bool(read)
     seen += [f"the stored offset{'s' * (len(stored) > 1)} {' and '.join(stored)}"] * bool(stored)
@@ -195,14 +197,14 @@ def _explain_torn(finding: Finding, text: FindingText) -> str:
     log = text.run.shared(SourceLog)
     stored, rows = finding.records("sent"), finding.records("read")
     name, first, last = _span(log, rows)
-    what = f"Record {first}" if first == last else f"Records {first} to {last}"
+    what = _records(log, name, first, last)
     who = f"{what} of source {name}, {text.places(rows)}, {'is' if first == last else 'are'} committed"
     if not stored:
         without = "it was committed without its" if first == last else "they were committed without their"
         return f"{who}, and no committed offset of the source reaches so far: {without} offset."
     offset = log.at(stored[0])
     own, its = log.transaction(rows[0]), log.transaction(stored[0])
-    the_offset = f"the offset {offset.number} of the source, {offset.place}"
+    the_offset = f"the offset {offset.words} of the source, {offset.place}"
     if own == its != OUTSIDE:
         return f"{who} in one transaction with later records, which {the_offset}, does not reach: both were written {own}."
     return f"{who}, but not in the transaction that commits {the_offset}: written {own}, the offset {its}."
@@ -321,8 +323,8 @@ def _explain_regression(finding: Finding, text: FindingText) -> str:
     log = text.run.shared(SourceLog)
     high, low = sorted((log.at(row) for row in finding.rows), key=lambda entry: -entry.number)
     return (
-        f"The stored offset of source {high.name} goes back: {high.number} is committed at {high.place}, "
-        f"and {low.number} after it, at {low.place}."
+        f"The stored offset of source {high.name} goes back: {high.words} is committed at {high.place}, "
+        f"and {low.words} after it, at {low.place}."
     )
 
 
@@ -421,8 +423,13 @@ def _span(log: SourceLog, rows: Iterable[FindingRecord]) -> tuple[str, int, int]
     return known[0].name, min(numbers), max(numbers)
 
 
+def _records(log: SourceLog, name: str, first: int, last: int) -> str:
+    """`Record 3`, or `Records 3 to 5`."""
+    return f"Record {log.words(name, first)}" if first == last else f"Records {log.words(name, first)} to {log.words(name, last)}"
+
+
 def _listed(log: SourceLog, rows: Iterable[FindingRecord]) -> str:
     """`3 at t-0@5 and 3 at t-1@9`, at most six of them."""
     known = sorted((log.at(row) for row in rows), key=lambda entry: (entry.number, entry.place))
-    words = [f"{entry.number} at {entry.place}" for entry in known[:6]]
+    words = [f"{entry.words} at {entry.place}" for entry in known[:6]]
     return (" and ".join(words) if len(words) < 3 else ", ".join(words)) + and_more(len(known) - len(words), ", and ")

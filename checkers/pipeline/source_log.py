@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from fencepost.checkers.model.findings import FindingRecord
 from fencepost.checkers.model.values import NONE
+from fencepost.checkers.pipeline.source_positions import Positions, positions_of
 from fencepost.checkers.views.run_view import RunView
 from fencepost.harness.api import SECOND, Isolation
 from fencepost.harness.api.connect import connect_document
@@ -43,10 +44,12 @@ class Entries:
         `transactional`, and for what is in a transaction `txn` (a number, the same for all of the transaction's entries in a
         partition; NONE outside), `ended` (PLAIN, OPEN, ABORTED, COMMITTED), and when (ms, NONE: never) the marker of the
         transaction was written there, `ended_ms`, and that of the producer's transaction before, `before_ms`.
+    positions: the numbering of the records of sources whose positions give several. `number` in both tables is after it.
     """
 
     read: pd.DataFrame
     stored: pd.DataFrame
+    positions: Positions
 
 
 def has_connector(run: RunView) -> bool:
@@ -63,9 +66,11 @@ def _read(run: RunView) -> Entries:
     columns = ("index", "f", "end", "isolation", "final", "entries")
     flat = [_flat(batch, run) for batch in run.history.batches(columns)[1]]
     entries = pd.concat(flat, ignore_index=True) if flat else _flat_of({})
+    positions = positions_of(entries)
+    entries = positions.numbered(entries, STRANGE)
     stored = entries[entries["f"] == "read-log"].drop_duplicates(["partition", "offset"])
     stored = stored.sort_values(["partition", "offset"], ignore_index=True)
-    return Entries(entries[entries["f"] != "read-log"].reset_index(drop=True), _with_transactions(stored))
+    return Entries(entries[entries["f"] != "read-log"].reset_index(drop=True), _with_transactions(stored), positions)
 
 
 def _flat(batch: pa.RecordBatch, run: RunView) -> pd.DataFrame:
@@ -145,13 +150,16 @@ def _transactions(partition: Any, producer: Any, marks: Any, times: Any) -> Any:
 class Known:
     """An entry in words.
 
+    number: the position, or where positions give several records its number among all records of its source.
     place: `t-0@17`.
+    words: the position of an offset; of a record also which one of several it is: `5 (2 of 3)`.
     """
 
     kind: str
     name: str
     number: int
     place: str
+    words: str
 
 
 def _strange_one(entries: pd.DataFrame) -> str:
@@ -218,7 +226,8 @@ class SourceLog:
             request = document(row["detail"])
             if str(request.get("path")).endswith("/offsets") and request.get("method") in CHANGING:
                 entries = request.get("altered") or [["", NONE if request["method"] == "DELETE" else UNSAID]]
-                requests += [(str(name), int(number), row["type"] == "ok") for name, number in entries]
+                last = self.entries.positions.last
+                requests += [(str(name), last(str(name), int(number)), row["type"] == "ok") for name, number in entries]
         return pd.DataFrame(requests, columns=["name", "number", "certain"])
 
     @cached_property
@@ -295,9 +304,16 @@ class SourceLog:
     @cached_property
     def _places(self) -> dict[tuple[str, int], Known]:
         both = pd.concat([self.stored, self.visible])[["partition", "offset", "kind", "name", "number"]]
-        return {
-            row[:2]: Known(row[2], row[3], int(row[4]), f"{row[0]}@{row[1]}") for row in both.itertuples(index=False, name=None)
-        }
+        return {row[:2]: self._known(*row) for row in both.itertuples(index=False, name=None)}
+
+    def _known(self, partition: str, offset: int, kind: str, name: str, number: int) -> Known:
+        position = kind == "offset" and number >= 0
+        words = str(self.entries.positions.position(name, int(number))) if position else self.words(name, int(number))
+        return Known(kind, name, int(number), f"{partition}@{offset}", words)
+
+    def words(self, name: str, number: int) -> str:
+        """A record of a source by its number, in words: its position, and which one of several it is."""
+        return self.entries.positions.words(name, number)
 
     def at(self, row: FindingRecord) -> Known:
         """The entry of a finding's record, in words."""

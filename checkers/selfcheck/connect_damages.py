@@ -10,7 +10,7 @@ from fencepost.checkers.model.history_rows import HistoryRows
 from fencepost.checkers.model.planted import DamagedHistory, PlantedDamage
 from fencepost.checkers.selfcheck.pipeline_damages import with_structs
 from fencepost.checkers.selfcheck.record_damages import pick
-from fencepost.checkers.selfcheck.source_damages import ENTRIES, stored_entries
+from fencepost.checkers.selfcheck.source_damages import ENTRIES, is_record, stored_entries
 
 CONFIGURATION, COORDINATORS, LEADERS = "-connect-configs-", "__transaction_state-", "connect-cluster-"
 
@@ -46,7 +46,7 @@ def haunt(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     starts = entries[(entries["kind"] == "initialised") & ~entries["name"].str.startswith(LEADERS)]
     starts = starts[starts["producer_epoch"] > 0][["producer_id", "producer_epoch", "offset"]]
     later = starts.sort_values("offset").drop_duplicates("producer_id")  # the second producer of each id
-    records = entries[entries["kind"] == "record"].reset_index()
+    records = entries[is_record(entries)].reset_index()
     records = records.merge(later.rename(columns={"producer_epoch": "start"}).drop(columns="offset"), on="producer_id")
     records = records[records["producer_epoch"] >= records["start"]].sort_values(["partition", "offset"])
     fit = records[records.duplicated(["partition", "producer_id"])]
@@ -64,7 +64,7 @@ def rename_id(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     entries = stored_entries(rows)
     if entries.empty:
         return None
-    wrote = entries.loc[entries["kind"] == "record", "producer_id"].unique()
+    wrote = entries.loc[is_record(entries), "producer_id"].unique()
     ids = entries[entries["partition"].str.startswith(COORDINATORS) & entries["producer_id"].isin(wrote)]
     ids = ids[~ids["name"].str.startswith(LEADERS)]
     if ids.empty:

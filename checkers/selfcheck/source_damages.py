@@ -23,7 +23,8 @@ def drop_position(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
         return None
     gone = pick(inner, rng)
     what = f"{gone['name']}:{gone['number']} at {gone['partition']}@{gone['offset']} is not returned"
-    rest = entries.drop(index=final.index[(final["name"] == gone["name"]) & (final["number"] == gone["number"])])
+    same = (final[["name", "number", "kind"]] == gone[["name", "number", "kind"]]).all(axis=1)
+    rest = entries.drop(index=final.index[same])
     return _damaged(rows, rest, what, final)
 
 
@@ -69,6 +70,11 @@ def lower_offset(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     return _damaged(rows, entries, what, _final(rows)[1], lower["partition"])
 
 
+def is_record(entries: pd.DataFrame) -> pd.Series:
+    """True for each entry of a connector's record: `record`, or `record 2/3` of a position that gives several."""
+    return entries["kind"].astype(object).str.startswith("record").fillna(False).astype(bool)
+
+
 def stored_entries(rows: HistoryRows) -> pd.DataFrame:
     """The entries of all operations, with the position of each one's operation (`op`)."""
     entries = structs_of(rows, ENTRIES)
@@ -82,7 +88,7 @@ def _final(rows: HistoryRows) -> tuple[pd.DataFrame, pd.DataFrame]:
     """All entries, and the records of a connector among them that the read_committed final reader got."""
     entries, ops = stored_entries(rows), rows.ops
     finals = ops.index[ops["final"].astype(bool) & (ops["isolation"] == "read_committed")]
-    return entries, entries[entries["op"].isin(finals) & (entries["kind"] == "record")]
+    return entries, entries[entries["op"].isin(finals) & is_record(entries)]
 
 
 def _bounds(final: pd.DataFrame) -> tuple[Any, Any]:

@@ -38,6 +38,11 @@ CALLS: Mapping[str, tuple[str, ...]] = {
     "leave": ("leave",),
 }
 """Calls of a client by the capability that they need. A client has all other calls in any case."""
+RECOVERIES: Mapping[str, str] = {
+    "documented": "what the library's documentation tells an application to do",
+    "new-producer": "a new producer after each commit or abort that failed, unless the commit was refused unattempted",
+}
+"""Recoveries: what follows a call of a producer that failed (docs/clients.md)."""
 Position = int | Literal["start", "end"]
 """A position of a consumer: an offset, the first record that is still there, or the high watermark."""
 
@@ -52,14 +57,25 @@ class CallError(Exception):
     fatal: the client cannot be used any more.
     retriable: the call may be made again.
     abortable: the transaction must be aborted.
+    unconfirmed: of a commit: nobody knows whether it happened, and the library's documentation has the application abort, and go
+        on with the same producer.
     """
 
     def __init__(
-        self, call: str, name: str, code: int, text: str, *, fatal: bool = False, retriable: bool = False, abortable: bool = False
+        self,
+        call: str,
+        name: str,
+        code: int,
+        text: str,
+        *,
+        fatal: bool = False,
+        retriable: bool = False,
+        abortable: bool = False,
+        unconfirmed: bool = False,
     ) -> None:
         super().__init__(f"{call}: {name}: {text}")
         self.call, self.name, self.code, self.text = call, name, code, text
-        self.fatal, self.retriable, self.abortable = fatal, retriable, abortable
+        self.fatal, self.retriable, self.abortable, self.unconfirmed = fatal, retriable, abortable, unconfirmed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +150,7 @@ class ClientSettings:
     producer: settings of its producer; None: it has no producer.
     consumer: settings of its consumer; None: it has no consumer.
     shared_group: a consumer group that it shares with other clients; empty: it has its own.
+    recovery: name of `RECOVERIES`: what follows a call of its producer that failed.
     """
 
     name: str
@@ -142,6 +159,7 @@ class ClientSettings:
     producer: Mapping[str, Any] | None = field(default=None, repr=False)  # these hold secrets
     consumer: Mapping[str, Any] | None = field(default=None, repr=False)
     shared_group: str = ""
+    recovery: str = "documented"
 
     @property
     def group(self) -> str:

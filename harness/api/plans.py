@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Annotated, Any, ClassVar, get_args, get_type_hints
 
 from fencepost.harness.api.bounds import MOST_EXACT, WEEK_S
+from fencepost.harness.api.clients import RECOVERIES
 from fencepost.harness.api.contract import CONTRACT_KEYS
 
 Span = tuple[float, float]  # lowest and highest, in the unit of the field's name
@@ -281,6 +282,16 @@ class Test:
             option=RunOption("--readers", text="The client library of those who only read."),
         ),
     ] = ""
+    recovery: Annotated[
+        str,
+        Key(
+            "What follows a commit or an abort that failed: `documented`, what the documentation of the client library tells an "
+            "application to do ([which](clients.md#after-a-failed-call)); `new-producer`, a new producer.",
+            at=("client", "recovery"),
+            choices=tuple(RECOVERIES),
+            option=RunOption("--recovery", text="What follows a failed commit or abort (documented, new-producer)."),
+        ),
+    ] = "documented"
     producer: Annotated[
         Mapping[str, Setting],
         Key(

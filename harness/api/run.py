@@ -91,6 +91,7 @@ class ClientPlan(TypedDict, total=False):
     members: settings of consumers that are members of a group of the workload.
     driver: the driver, of a client in a process of its own; None: the client runs in the worker's process.
     readers: the client of the processes that only read; None: the same client.
+    recovery: what follows a commit or an abort that failed (`RECOVERIES`).
     """
 
     kind: str
@@ -100,6 +101,7 @@ class ClientPlan(TypedDict, total=False):
     members: Mapping[str, Any]
     driver: DriverPlan | None
     readers: ReadersPlan | None
+    recovery: str
 
 
 class ReadersPlan(TypedDict, total=False):

@@ -91,6 +91,7 @@ class Operation:
     rivals: opens rivals, for roles with them; None: the role has none.
     operator: actions from outside, for roles with them; None: the role has none.
     producers: all producers of the process, the client itself first.
+    recovery: name of `RECOVERIES`: what follows a commit or an abort that failed.
     outcome: its outcome; None: not known yet.
     broken: the reason why the run cannot go on; the run ends with it as its error. Empty: it goes on.
     closing: the workload is over when the operation ends: changes are to be undone, and none made any more.
@@ -107,6 +108,7 @@ class Operation:
     rivals: Rivals | None = None
     operator: Operator | None = None
     producers: Sequence[Client] = ()
+    recovery: str = "documented"
     outcome: Outcome | None = None
     broken: str = ""
     closing: bool = False

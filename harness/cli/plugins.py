@@ -41,22 +41,22 @@ def plugins(
 
     Exit codes: 0 it can be used; 254 it cannot, or there is none of that name.
     """
-    from fencepost.harness.plugins.registry import LISTED, load, names, renamed, unknown
+    from fencepost.harness.plugins.registry import GROUPS, load, names, renamed, unknown
 
     if rules:
         _print_rules(name, json_)
         return
     if name is None:
-        by_group = {group: names(group) for group in LISTED}
+        by_group = {group: names(group) for group in GROUPS}
         if json_:
             print_json(by_group)
         else:
             rows = [(group, plug_in, _first_line(group, plug_in)) for group, of_group in by_group.items() for plug_in in of_group]
             print_table(("group", "name", ""), rows)
         return
-    groups = [_guessed(name)] if ":" in name else [group for group in LISTED if name in names(group)]
+    groups = [_guessed(name)] if ":" in name else [group for group in GROUPS if name in names(group)]
     if not groups:
-        raise CampaignError([renamed(name) or unknown("plug-in", name, {known for group in LISTED for known in names(group)})])
+        raise CampaignError([renamed(name) or unknown("plug-in", name, {known for group in GROUPS for known in names(group)})])
     described = [_description(group, name, load(group, name)) for group in groups]
     if json_:
         print_json(described)

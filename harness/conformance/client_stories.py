@@ -58,8 +58,9 @@ STORIES: Mapping[str, tuple[str, tuple[str, ...]]] = {  # story: what must be se
         "offsets of a committed transaction are committed, of an aborted one not",
         ("transactions", "groups", "offsets-in-transactions"),
     ),
-    "fenced": ("a producer whose id another one took commits nothing, and its error is fatal", ("transactions",)),
+    "fenced": ("a producer whose id another took commits nothing: a fatal error, or its next one fails", ("transactions",)),
     "initialise": ("another producer under the same id fences nothing of its own", ("transactions", "initialise")),
+    "recovery": ("after a commit without an answer the errors' flags lead to a transaction that commits", ("transactions",)),
     "silent brokers": ("while no broker answers, every call ends in about its time, and none claims success", ("transactions",)),
     "close": ("close does not wait, leaves a transaction open, and open works again", ("transactions",)),
     "frozen": ("frozen in the middle of a call it goes on", ("transactions",)),
@@ -294,8 +295,10 @@ class ClientKit(ClientFixture):
                     f"{plural(len(visible), 'record')} of the fenced producer can be read",
                     "commit nothing after an error",
                 )
-                fatal = error.fatal or _refusal(lambda: first.abort(CALL_S), lambda: first.begin())  # type: ignore[union-attr]
-                demand(fatal, f"{error} is not fatal, and the producer goes on", "a fenced producer's errors are fatal")
+                again = fresh_values("fenced-again", 2)
+                calls = (lambda: first.abort(CALL_S), lambda: self._transaction(first, again))
+                fatal = error.fatal or _refusal(*calls)  # type: ignore[union-attr]
+                demand(fatal, f"{error} is not fatal, and the next transaction succeeds", "a fenced producer commits nothing")
                 after = fresh_values("fencing", 2)
                 self._missing(self._transaction(second, after), after, self._observed())
         return f"{error}"
@@ -338,6 +341,43 @@ class ClientKit(ClientFixture):
             error = _refusal(lambda: client.commit(CALL_S))
         if error is not None and error.abortable and not error.fatal:
             client.abort(CALL_S)
+
+    def story_recovery(self) -> str:
+        values, after = fresh_values("unanswered", 2), fresh_values("recovered", 2)
+        with self._writer() as client:
+            self._transaction(client, fresh_values("answered", 2))
+            client.begin()
+            for number, value in enumerate(values):
+                client.send(Outgoing(topic=TOPIC, partition=number, value=value), lambda _: None)
+            client.flush(CALL_S)
+            with self._brokers_frozen():
+                error = _refusal(lambda: client.commit(SHORT_S))
+            demand(error, "commit succeeded while no broker answered", "acknowledge nothing that the broker did not")
+            path, visible = self._recovered(client, error)
+            change = "answer with flags that lead on: the same call again, an abort, or another producer"
+            wrong = _refusal(lambda: self._missing(self._transaction(client, after), after, self._observed()))
+            demand(wrong is None, f"{path}, and the next transaction failed: {wrong}", change)
+        seen = sum(record.value in values for record in self._observed())
+        demand(seen in visible, f"{path}, and {plural(seen, 'record')} of {len(values)} can be read", "say only what is known")
+        return path
+
+    def _recovered(self, client: Client, error: CallError | None) -> tuple[str, Sequence[int]]:
+        """Follow the flags of a failed commit: the calls made, and how many of its two records may be visible then."""
+        path, deadline = ["commit"], time.monotonic() + READ_S
+        while error is not None and error.retriable and time.monotonic() < deadline:
+            path.append("commit")
+            error = _refusal(lambda: client.commit(CALL_S))
+        if error is None:
+            return ", ".join(path), (2,)
+        refused: CallError | None = error
+        if not error.fatal and (error.abortable or error.unconfirmed):
+            path.append("abort")
+            refused = _refusal(lambda: client.abort(CALL_S))
+        if refused is not None:
+            path.append("another producer")
+            client.close()
+            client.open(CALL_S)
+        return ", ".join(path), (0, 2) if refused or error.unconfirmed else (0,)
 
     def story_close(self) -> str:
         name = self._name()

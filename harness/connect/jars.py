@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,8 @@ from fencepost.harness.fetching.store import Store, cache_dir
 FIRST = (3, 3)  # the first release whose sources can be exactly-once (KIP-618)
 _LOG = "1.7.36"
 _GROUP = "org.apache.kafka"
-_PARTS = ("connect-runtime", "connect-json", "connect-file", "connect-mirror")
+_PARTS = ("connect-runtime", "connect-json")
+_CONNECTORS = ("connect-file", "connect-mirror")  # Kafka's own; some releases are published without them
 
 
 @dataclass(frozen=True)
@@ -51,10 +53,30 @@ def fetch(
 
     def fill(directory: Path) -> None:
         progress(f"fetching Kafka Connect {version} from Maven's central repository")
-        wanted = [*((_GROUP, part, version) for part in _PARTS), ("org.slf4j", "slf4j-simple", _LOG)]
-        maven.fetch(f"Kafka Connect {version}", wanted, directory, "3.9.1, 4.2.0 and 4.3.0 are whole; 4.2.1 is not", ivy)
+        absent = _resolve(version, directory, ivy)
+        if absent:
+            progress(f"Kafka Connect {version} is published without {' and '.join(absent)}: their connectors cannot be run")
 
     return _jars(_store().fetch(version, fill, progress, repair))
+
+
+def _resolve(version: str, directory: Path, ivy: maven.Ivy | None) -> list[str]:
+    """Fetch the jars of a version; those of Kafka's own connectors that it was published without. Raises as `fetch` does."""
+    absent: list[str] = []
+    while True:
+        parts = [*_PARTS, *(name for name in _CONNECTORS if name not in absent)]
+        wanted = [*((_GROUP, part, version) for part in parts), ("org.slf4j", "slf4j-simple", _LOG)]
+        try:
+            maven.fetch(f"Kafka Connect {version}", wanted, directory, "3.9.1, 4.2.0 and 4.3.0 are whole", ivy)
+        except CampaignError as error:
+            unpublished = [name for name in parts if name in _CONNECTORS and f"#{name};" in str(error)]
+            if not unpublished:
+                raise
+            absent += unpublished
+            shutil.rmtree(directory)
+            directory.mkdir()
+        else:
+            return absent
 
 
 def installed(version: str) -> ConnectJars | None:

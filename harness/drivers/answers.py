@@ -67,6 +67,7 @@ class ErrorAnswer(msgspec.Struct):
     fatal: bool = False
     retriable: bool = False
     abortable: bool = False
+    unconfirmed: bool = False
 
 
 class DeliveredEvent(msgspec.Struct):
@@ -91,7 +92,12 @@ def call_error(call: str, error: Any) -> CallError:
         answer = shaped(error, ErrorAnswer)
     except WrongAnswer as wrong:
         raise FrameError(f"an error without name, code and text: {wrong}") from wrong
-    flags = {"fatal": answer.fatal, "retriable": answer.retriable, "abortable": answer.abortable}
+    flags = {
+        "fatal": answer.fatal,
+        "retriable": answer.retriable,
+        "abortable": answer.abortable,
+        "unconfirmed": answer.unconfirmed,
+    }
     return CallError(call, answer.name, answer.code or 0, (answer.text or "")[:LONGEST_TEXT], **flags)
 
 

@@ -60,6 +60,7 @@ class DriverClient:
             group=settings.group,
             producer=settings.producer,
             consumer=settings.consumer,
+            recovery=settings.recovery,
             timeout_ms=_ms(timeout_s),
         )
 

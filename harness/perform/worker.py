@@ -224,6 +224,7 @@ class WorkerLoop:
             producer=producer,
             consumer=secrets.resolve(own) if role.polls else None,
             shared_group=group_of(plan, role),
+            recovery=recovery_of(plan),
         )
 
     def _partitions(self) -> list[str]:
@@ -314,6 +315,7 @@ class WorkerLoop:
             self._op, self._op_since = op, time.monotonic()
         self._writer.invoke(op.process, op.number, planned.f, op.value, planned.intent)
         op.rivals, op.operator, op.producers = self._rivals, self._operator, self._clients
+        op.recovery = recovery_of(self._plan)
         outcome = self._attempt(op, client)
         op.outcome, op.rebalances, self._rebalances[:] = outcome, list(self._rebalances), ()
         with self._completing:
@@ -407,6 +409,11 @@ def client_plan_of(plan: Mapping[str, Any], role: Role) -> Mapping[str, Any]:
     """The plan's entry for the client of a role: kind, version, and the driver if there is one."""
     client: Mapping[str, Any] = plan["client"]
     return (role.name in ONLY_READ and client.get("readers")) or client
+
+
+def recovery_of(plan: Mapping[str, Any]) -> str:
+    """What follows a commit or an abort that failed, by the plan."""
+    return str(plan["client"].get("recovery", "documented"))
 
 
 def client_factory(client: Mapping[str, Any]) -> Callable[[ClientSettings], Client]:

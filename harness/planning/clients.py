@@ -43,6 +43,7 @@ def client_plan(test: Test, producer: Mapping[str, Any], members: Mapping[str, A
         "consumer": _beneath("consumer", test.readers or test.client, test.consumer),
         "members": _beneath("consumer", test.client, members) if members else {},
         "readers": _named(test.readers) if test.readers else None,
+        "recovery": test.recovery,
     }
 
 

@@ -33,8 +33,7 @@ from fencepost.harness.plugins.misspelt_arguments import misspelt_argument
 from fencepost.harness.plugins.type_words import in_words
 from fencepost.harness.system.package_files import CAMPAIGNS
 
-GROUPS = ("cluster", "workload", "client", "nemesis", "checker")
-LISTED = ("cluster", "workload", "client", "driver", "nemesis", "checker")  # and families of clients that run as drivers
+GROUPS = ("cluster", "workload", "client", "driver", "nemesis", "checker")
 RENAMED_FAULTS = {  # a fault's former name -> its name
     "flap": "link-flap",
     "lossy": "packet-loss",

@@ -148,7 +148,7 @@ ORIGINS = """
 import importlib, json, pkgutil, sys
 import fencepost.harness.cli.main, fencepost.checkers.service
 from fencepost.harness.plugins import registry
-for group in (*registry.GROUPS, "service", "driver"):
+for group in (*registry.GROUPS, "service"):
     for name in registry.names(group):
         registry.load(group, name)
 print(json.dumps({name: [module.__file__] if module.__file__ else list(module.__path__)

@@ -16,8 +16,9 @@ def source_history(rng: Random) -> list[dict[str, Any]]:
     logs: dict[str, list[dict[str, Any]]] = {name: [] for name in (*TARGETS, *OFFSETS)}
     positions, store = dict.fromkeys("abc", 0), rng.choice(OFFSETS)
     h, altered = History(), rng.random() < 0.4
+    most = rng.choice([1, 1, 3])  # records that a position gives
     for epoch in range(rng.randint(2, 6)):
-        _transaction(rng, logs, positions, store, epoch)
+        _transaction(rng, logs, positions, store, epoch, most)
         if altered and rng.random() < 0.6:
             h.add(3, "rest", role="conductor", detail=_alteration(rng, logs, positions, store, epoch))
     h.final({partition: [] for partition in TARGETS})
@@ -33,7 +34,9 @@ def source_history(rng: Random) -> list[dict[str, Any]]:
     return h.ops
 
 
-def _transaction(rng: Random, logs: dict[str, list[dict[str, Any]]], positions: dict[str, int], store: str, epoch: int) -> None:
+def _transaction(
+    rng: Random, logs: dict[str, list[dict[str, Any]]], positions: dict[str, int], store: str, epoch: int, most: int
+) -> None:
     """A transaction of a producer, as Connect makes it, or with one of its faults."""
     producer = {"producer_id": rng.choice([7, 8]), "producer_epoch": epoch, "transactional": rng.random() < 0.95}
     fate = rng.choice(["COMMIT", "COMMIT", "COMMIT", "ABORT"])
@@ -42,15 +45,22 @@ def _transaction(rng: Random, logs: dict[str, list[dict[str, Any]]], positions: 
         first = positions[name] - (rng.random() < 0.1)
         last = first + rng.randint(0, 3)
         for number in range(max(0, first), last + 1):
-            if rng.random() < 0.97:
-                used.add(partition := rng.choice(TARGETS))
-                _append(logs, partition, "record", name, number, producer)
+            for kind in _kinds(name, number, most):
+                if rng.random() < 0.97:
+                    used.add(partition := rng.choice(TARGETS))
+                    _append(logs, partition, kind, name, number, producer)
         if rng.random() < 0.92:
             _append(logs, store, "offset", name, last - rng.choice([0] * 12 + [1, 3]), producer)
             used.add(store)
         positions[name] = last + 1 if fate == "COMMIT" or not producer["transactional"] else positions[name]
     for partition in sorted(used) if producer["transactional"] else ():
         _append(logs, partition, fate, "", -1, producer)
+
+
+def _kinds(name: str, number: int, most: int) -> list[str]:
+    """The records of a position: always as many, so that a position that is read again gives the same."""
+    count = 1 + (number + ord(name)) % most
+    return [f"record {place + 1}/{count}" for place in range(count)] if count > 1 else ["record"]
 
 
 def _alteration(rng: Random, logs: dict[str, list[dict[str, Any]]], positions: dict[str, int], store: str, epoch: int) -> str:
@@ -85,6 +95,6 @@ def _visible(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             for marker in rows[at:]
             if marker["producer_id"] == row["producer_id"] and marker["kind"] in ("COMMIT", "ABORT")
         ]
-        if row["kind"] == "record" and (not row["transactional"] or fates[0] == "COMMIT"):
+        if row["kind"].startswith("record") and (not row["transactional"] or fates[0] == "COMMIT"):
             visible.append(row)
     return visible

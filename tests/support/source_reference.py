@@ -16,7 +16,7 @@ class SourceHistory:
     """A history with what a connector wrote: as the final reader got it, and as the leaders have it."""
 
     def __init__(self, ops: Sequence[Mapping[str, Any]]) -> None:
-        self.ops = ops
+        self.ops = numbered(ops)
 
     @cached_property
     def visible(self) -> list[Row]:
@@ -78,7 +78,7 @@ class SourceHistory:
             return False
         if entry["number"] == -1:
             return any(request["method"] == "DELETE" for request in self.requests)
-        return any([entry["name"], entry["number"]] in request.get("altered", ()) for request in self.requests)
+        return any([entry["name"], entry["position"]] in request.get("altered", ()) for request in self.requests)
 
     @staticmethod
     def producer(entry: Row) -> tuple[int, int]:
@@ -131,6 +131,31 @@ class SourceHistory:
 
     def positions(self, part: tuple[str, int]) -> list[int]:
         return [record["number"] for record in self.known if self.part(record) == part]
+
+
+def numbered(ops: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Operations whose entries have the place in the list of all records of their source as `number`, and `position` besides.
+
+    A record of the kind `record 2/3` is the second of the three of its position. The offset of a position is its last record.
+    """
+    counts: dict[tuple[str, int], int] = {}
+    for entry in (entry for op in ops for entry in op.get("entries") or ()):
+        if entry["kind"].startswith("record "):
+            counts[entry["name"], entry["number"]] = int(entry["kind"].split("/")[1])
+
+    def first(name: str, position: int) -> int:
+        return sum(counts.get((name, before), 1) for before in range(position))
+
+    def of(entry: Row) -> Row:
+        kind, position = entry["kind"].split(" ")[0], entry["number"]
+        number = position
+        if kind == "record":
+            number = first(entry["name"], position) + int(entry["kind"].removeprefix("record").split("/")[0] or 1) - 1
+        elif kind == "offset" and position >= 0:
+            number = first(entry["name"], position + 1) - 1
+        return {**entry, "kind": kind, "number": number, "position": position}
+
+    return [{**op, "entries": [of(entry) for entry in op["entries"]]} if op.get("entries") else dict(op) for op in ops]
 
 
 def marker(row: Row) -> bool:

@@ -36,11 +36,33 @@ CONDUCTOR = next(role for role in Connect().roles() if role.conducts)
         ({"config": {"file": "{file}"}}, "lines: how many"),
         ({"position_by": "somehow"}, "no way to say a number"),
         ({"source_by": "nose"}, "no way to name an input"),
+        ({"place_by": "json /place"}, "place_by and count_by: both"),
+        ({"count_by": "3"}, "place_by and count_by: both"),
+        ({"place_by": "json /place", "count_by": "many"}, "no way to say a number"),
     ],
 )
 def test_options_that_cannot_be_meant_are_refused(options, text):
     with pytest.raises(ValueError, match=text):
         Connect(**options)
+
+
+@pytest.mark.parametrize(
+    ("count_by", "value", "kind"),
+    [
+        ("json /of", {"place": 1, "of": 3}, "record 2/3"),
+        ("json /of", {"place": 0, "of": 1}, "record"),
+        ("3", {"place": 2}, "record 3/3"),
+        ("3", {"place": 3}, "strange"),
+        ("json /of", {"place": -1, "of": 3}, "strange"),
+        ("json /of", {"place": 0}, "strange"),
+    ],
+)
+def test_a_record_says_which_one_of_its_position_it_is(count_by, value, kind):
+    records = Connect(place_by="json /place", count_by=count_by)._records
+    value = json.dumps({"source": "a", "number": 7, **value}).encode()
+    entry = records.entry(Polled("records-0", 0, value))
+    assert entry.kind == kind
+    assert kind == "strange" or (entry.name, entry.number) == ("a", 7)
 
 
 def test_each_worker_may_have_support_of_its_own():

@@ -67,6 +67,26 @@ def test_a_member_seeks_back_after_an_abort_unless_another_process_follows(outco
     assert after.positions == ({"in-0": 5, "in-1": 3} if following == "seek" else {})
 
 
+def test_a_member_that_knows_nothing_of_its_commit_goes_on_at_the_groups_offsets():
+    """What was committed must not be read again; a partition without a committed offset is read from where the batch began."""
+    plans, planned = member(Pipeline(), ("in-0", 5), ("in-1", 3))
+    asking = plans.send(ended(planned, Outcome.INFO))
+    assert (asking.f, asking.partitions) == ("committed", ("in-1", "in-0"))
+    again = plans.send(ended(asking, Outcome.FAIL))
+    assert again == asking
+    answered = ended(again, Outcome.OK)
+    answered.value = {"offsets": {"in-0": 6, "in-1": None}}
+    seeking = plans.send(answered)
+    assert (seeking.f, seeking.positions) == ("seek", {"in-0": 6, "in-1": 3})
+    assert plans.send(ended(seeking, Outcome.OK)).f == "poll"
+
+
+def test_a_member_that_is_replaced_while_it_asks_seeks_nowhere():
+    plans, planned = member(Pipeline(), ("in-0", 5))
+    asking = plans.send(ended(planned, Outcome.INFO))
+    assert plans.send(ended(asking, Outcome.FAIL, renew=True)).f == "poll"
+
+
 def test_without_seek_back_a_member_reads_on():
     plans, planned = member(Pipeline(seek_back=False), ("in-0", 5))
     assert plans.send(ended(planned, Outcome.FAIL)).f == "poll"

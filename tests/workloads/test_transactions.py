@@ -66,6 +66,35 @@ def test_a_commit_that_demands_an_abort_is_unknown_when_the_abort_fails_too():
     assert op.renew
 
 
+def test_after_an_unconfirmed_commit_the_producer_aborts_and_goes_on_and_the_outcome_stays_unknown():
+    """The abort succeeds also where the commit had been heard: franz-go's EndTransaction, for example."""
+    client = FakeClient({"commit": [error("commit", "EOF", unconfirmed=True)]})
+    outcome, op = perform(client)
+    assert (outcome, op.renew) == (Outcome.INFO, False)
+    assert client.calls[-2:] == ["commit", "abort"]
+
+
+def test_an_unconfirmed_commit_whose_abort_fails_ends_the_process():
+    script = {"commit": [error("commit", "EOF", unconfirmed=True)], "abort": [error("abort", "INVALID_TXN_STATE", fatal=True)]}
+    outcome, op = perform(FakeClient(script))
+    assert (outcome, op.renew) == (Outcome.INFO, True)
+
+
+@pytest.mark.parametrize(
+    ("flags", "outcome", "last"),
+    [
+        ({"unconfirmed": True}, Outcome.INFO, "commit"),
+        ({"retriable": True}, Outcome.INFO, "commit"),
+        ({"abortable": True}, Outcome.FAIL, "abort"),
+    ],
+)
+def test_with_new_producers_nothing_is_tried_again_and_only_a_refused_commit_is_aborted(flags, outcome, last):
+    client, op = FakeClient({"commit": [error("commit", "EOF", **flags)]}), Operation.of(5, 7, COMMIT)
+    op.recovery = "new-producer"
+    assert Transactions(think_ms=0, transaction_timeout_s=10).perform(op, client, "run1") is outcome
+    assert (client.calls[-1], client.calls.count("commit"), op.renew) == (last, 1, outcome is Outcome.INFO)
+
+
 def test_a_fenced_commit_is_unknown_because_an_earlier_attempt_may_have_been_received():
     outcome, op = perform(FakeClient({"commit": [error("commit", "_FENCED", fatal=True)]}))
     assert outcome is Outcome.INFO

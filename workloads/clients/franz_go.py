@@ -10,7 +10,10 @@ from fencepost.workloads.clients.golang import GoFamily
 
 
 class FranzGo(GoFamily):
-    """franz-go at any version from 1.16 on. From 1.19.3 on it speaks the second transaction protocol (KIP-890)."""
+    """franz-go at any version from 1.16 on. From 1.19.3 on it speaks the second transaction protocol (KIP-890).
+
+    After a failed call (`client.recovery`): an abort ends a refused or unconfirmed commit, by EndTransaction's documentation.
+    """
 
     default: ClassVar[str] = "1.22.2"
     versions: ClassVar[str] = "1.16.0 and newer, as released (for example 1.22.2)"

@@ -36,7 +36,10 @@ LOGGING = (
 
 
 class Java:
-    """Family `java`: each version of kafka-clients on Maven's central repository from 2.5 on."""
+    """Family `java`: each version of kafka-clients on Maven's central repository from 2.5 on.
+
+    After a failed call (`client.recovery`): the same call again after a timeout, else an abort, by the javadoc of KafkaProducer.
+    """
 
     default: ClassVar[str] = "4.3.0"
     versions: ClassVar[str] = "every release of kafka-clients from 2.5.0 on"

@@ -66,7 +66,10 @@ def _translated(call: str) -> Iterator[None]:
 
 
 class Librdkafka:
-    """One producer and one consumer of confluent-kafka."""
+    """One producer and one consumer of confluent-kafka.
+
+    After a failed call (`client.recovery`): what the error's flags say, by rdkafka.h.
+    """
 
     version: ClassVar[str] = str(ck.libversion()[0])
     capabilities: ClassVar[frozenset[str]] = frozenset(CAPABILITIES)

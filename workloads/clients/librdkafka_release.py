@@ -23,7 +23,10 @@ INTERPRETER = (sys.executable, "-E", "-s", "-S", "-B")  # Python's own library o
 
 
 class LibrdkafkaReleases:
-    """librdkafka as confluent-kafka's wheels bring it; versions are those of confluent-kafka."""
+    """librdkafka as confluent-kafka's wheels bring it; versions are those of confluent-kafka.
+
+    After a failed call (`client.recovery`): what the error's flags say, by rdkafka.h.
+    """
 
     default: ClassVar[str] = metadata.version(PROJECT)
     versions: ClassVar[str] = "releases of confluent-kafka from 1.4.0 on; each brings the librdkafka of nearly the same number"

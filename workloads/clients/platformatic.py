@@ -8,7 +8,10 @@ from fencepost.workloads.clients.node import NodeFamily
 
 
 class Platformatic(NodeFamily):
-    """@platformatic/kafka. From 2.0 on it needs Node.js 22.22 or newer, which is fetched where the machine's is older."""
+    """@platformatic/kafka. From 2.0 on it needs Node.js 22.22 or newer, which is fetched where the machine's is older.
+
+    After a failed call (`client.recovery`): an abort, by docs/transactions.md.
+    """
 
     default: ClassVar[str] = "2.12.1"
     versions: ClassVar[str] = "1.11.0 to 2.12.1, such as 1.27.0, 2.2.3 and 2.11.0"

@@ -85,7 +85,10 @@ class PythonPackage:
 
 
 class KafkaPython(PythonPackage):
-    """kafka-python."""
+    """kafka-python.
+
+    After a failed call (`client.recovery`): what its transaction manager's state says, as in Java.
+    """
 
     project, driver = "kafka-python", "kafka_python_driver.py"
     default = "3.0.12"
@@ -95,7 +98,10 @@ class KafkaPython(PythonPackage):
 
 
 class Aiokafka(PythonPackage):
-    """aiokafka."""
+    """aiokafka.
+
+    After a failed call (`client.recovery`): what its transaction manager's state says, as `producer.transaction()` does.
+    """
 
     project, driver = "aiokafka", "aiokafka_driver.py"
     default = "0.14.0"

@@ -10,7 +10,10 @@ from fencepost.workloads.clients.golang import GoFamily
 
 
 class Sarama(GoFamily):
-    """sarama at any version from 1.40 on, the first under IBM's name. It speaks the first transaction protocol."""
+    """sarama at any version from 1.40 on, the first under IBM's name. It speaks the first transaction protocol.
+
+    After a failed call (`client.recovery`): commit or abort again, until TxnStatus says otherwise, by its examples.
+    """
 
     default: ClassVar[str] = "1.61.1"
     versions: ClassVar[str] = "1.40.0 and newer, as released (for example 1.61.1)"

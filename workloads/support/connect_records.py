@@ -16,6 +16,7 @@ from fencepost.harness.api import LogEntry, LogRecord, Polled
 from fencepost.workloads.support.inputs_and_outputs import counting, json_of, naming, number_of, pointed
 
 STRANGE = "strange"
+MOST_RECORDS = 1_000_000  # of a position
 TRANSACTIONS = "__transaction_state"
 EMPTY = 0  # of the states of a transaction
 _CONFIG_KINDS = (  # beginnings of keys, the longest of those that share a beginning first
@@ -40,7 +41,9 @@ class SourceRecords:
     offset_source: JSON pointer to the source in a stored source partition.
     offset_position: JSON pointer to the position in a stored source offset.
     next_offset: the stored position is that of the next record, not of the last one.
-    offset_unit: how much the stored position grows by a record.
+    offset_unit: how much the stored position grows by a position.
+    place: the way in which a record tells which one of the records of its position it is, from 0; empty: a position gives one.
+    count: the way in which it tells how many these are, or their number where it is always the same.
     """
 
     source: str
@@ -49,21 +52,37 @@ class SourceRecords:
     offset_position: str
     next_offset: bool = False
     offset_unit: int = 1
+    place: str = ""
+    count: str = ""
 
     def __post_init__(self) -> None:
         if self.source:
             naming(self.source)
         counting(self.position)
+        if bool(self.place) != bool(self.count):
+            raise ValueError("place_by and count_by: both, where a position gives several records, or neither")
+        _ = self._within
 
     @cached_property
     def _ways(self) -> tuple[Callable[[Any], str], Callable[[Any], int]]:
         return naming(self.source) if self.source else lambda record: "", counting(self.position)
 
+    @cached_property
+    def _within(self) -> Callable[[Any], str]:
+        """The function that names a record's kind: `record`, or which of the records of its position it is: `record 2/3`."""
+        if not self.place:
+            return lambda record: "record"
+        place = counting(self.place)
+        if self.count.isdecimal():
+            return lambda record: _one_of(place(record), int(self.count))
+        count = counting(self.count)
+        return lambda record: _one_of(place(record), count(record))
+
     def entry(self, record: Polled | LogRecord) -> LogEntry:
         """The entry of a record of a connector: its source and position."""
         name, number = self._ways
         try:
-            return LogEntry("record", name(record), number(record))
+            return LogEntry(self._within(record), name(record), number(record))
         except NOTHING as error:
             return _strange(record, error)
 
@@ -88,6 +107,13 @@ class SourceRecords:
         number = max(0, self._number(offset) + by)
         value = (number + self.next_offset) * self.offset_unit
         return replaced(offset, self.offset_position, value), LogEntry("offset", self._name(partition), number)
+
+
+def _one_of(place: int, count: int) -> str:
+    """`record 2/3` of place 1 and count 3. Raises ValueError where no position gives such a record."""
+    if not 0 <= place < count <= MOST_RECORDS:
+        raise ValueError(f"record {place} of {count} of a position: from 0, and of {MOST_RECORDS:,} at most")
+    return "record" if count == 1 else f"record {place + 1}/{count}"
 
 
 def _strange(record: Polled | LogRecord, error: Exception) -> LogEntry:

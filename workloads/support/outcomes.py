@@ -64,6 +64,13 @@ TABLE: tuple[Row, ...] = (
     Row("send_offsets", (ANY,), "transaction", Outcome.FAIL, NEVER_COMMITTED),
     Row("abort", (ANY,), "transaction", Outcome.FAIL, NEVER_COMMITTED + " (whether the abort was heard or not)"),
     Row("commit", (ANY,), "aborted", Outcome.FAIL, "the client demanded an abort, and the coordinator acknowledged it"),
+    Row(
+        "commit",
+        (ANY,),
+        "unconfirmed",
+        Outcome.INFO,
+        "an abort of what may have been committed succeeds all the same",
+    ),
     Row("commit", FORBIDDEN, "not aborted", Outcome.INFO, "this EndTxn was refused; an earlier one may have been written"),
     Row("commit", (ANY,), "not aborted", Outcome.INFO, "EndTxn may have been written and its answer lost"),
     Row(

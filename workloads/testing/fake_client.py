@@ -30,7 +30,7 @@ SETTINGS = ClientSettings(name="fake", bootstrap="nowhere:0")
 
 
 def error(call: str, name: str = "_TIMED_OUT", **flags: bool) -> CallError:
-    """An error of a client's call; flags: fatal, retriable, abortable."""
+    """An error of a client's call; flags: fatal, retriable, abortable, unconfirmed."""
     return CallError(call, name, -185, f"{name} (scripted)", **flags)
 
 
@@ -137,10 +137,17 @@ class FakeClient:
 
 
 def perform(
-    workload: Workload, planned: PlannedOperation, client: Any, process: int = 1, number: int = 0, run: str = "run1"
+    workload: Workload,
+    planned: PlannedOperation,
+    client: Any,
+    process: int = 1,
+    number: int = 0,
+    run: str = "run1",
+    recovery: str = "documented",
 ) -> tuple[Outcome, Operation]:
     """Perform one planned operation as the worker loop does: its outcome, and the operation with all that was filled in."""
     operation = Operation.of(process, number, planned)
+    operation.recovery = recovery
     return workload.perform(operation, client, run), operation
 
 

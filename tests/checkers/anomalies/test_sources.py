@@ -69,7 +69,7 @@ def connector(folder, target, stored, contract=None, **rest):
     h.final({"t-0": []})
     final = next(op for op in h.ops if op["final"] and op["f"] == "poll" and op["isolation"] == "read_committed")
     unknown = {"producer_id": None, "producer_epoch": None, "transactional": None}
-    final["entries"] = [{**entry, **unknown} for entry in target if entry["kind"] in ("record", "strange")]
+    final["entries"] = [{**entry, **unknown} for entry in target if entry["kind"].startswith(("record", "strange"))]
     h.add(-1, "read-log", type=rest.get("read", "ok"), isolation=None, entries=[*target, *stored])
     return judge_here(folder, h.ops, {**CONTRACT, **(contract or {})}, CHECKS)
 
@@ -99,6 +99,75 @@ def test_a_record_that_is_lost_below_the_stored_offset_is_named_with_that_offset
         "Record 1 of source a is not there: the complete read_committed final read has 0 at t-0@0, "
         "and the stored offset 1 at o-0@0."
     )
+
+
+def several(offset, number, place, count, **more):
+    """An entry of t-0: record `place` (from 1) of the `count` that a position of source a gives."""
+    return row("t-0", offset, "a", number, f"record {place}/{count}" if count > 1 else "record", **more)
+
+
+# positions 0, 1 and 2 of source a, which give 2, 3 and 1 records
+LISTS = [(0, 1, 2), (0, 2, 2), (1, 1, 3), (1, 2, 3), (1, 3, 3), (2, 1, 1)]
+LAST = [row("o-0", 0, "a", 2, "offset"), commit("o-0", 1)]
+
+
+def listed(*left_out, again=()):
+    """The records of LISTS in one transaction, but for some, and some once more."""
+    there = [record for at, record in enumerate(LISTS) if at not in left_out] + [LISTS[at] for at in again]
+    return [*(several(at, *record) for at, record in enumerate(there)), commit("t-0", len(there))]
+
+
+def test_positions_that_give_several_records_each_are_complete_with_all_of_them(tmp_path):
+    document = connector(tmp_path, listed(), LAST)
+    assert violated(document) == []
+    assert (answer(document, "source-loss")["compared"], answer(document, "source-offset-torn")["compared"]) == (6, 6)
+
+
+@pytest.mark.parametrize(
+    ("left_out", "what"),
+    [
+        ((1,), "Record 0 (2 of 2) of source a is"),
+        ((2,), "Record 1 (1 of 3) of source a is"),
+        ((3,), "Record 1 (2 of 3) of source a is"),
+        ((1, 2), "Records 0 (2 of 2) to 1 (1 of 3) of source a are"),
+        ((5,), "Record 2 of source a is"),
+    ],
+)
+def test_a_record_that_is_missing_within_a_position_is_named(tmp_path, left_out, what):
+    """The others of its position tell how many there should be."""
+    document = connector(tmp_path, listed(*left_out), LAST)
+    assert violated(document) == ["source-loss"]
+    assert finding(document, "source-loss")["sentence"].startswith(f"{what} not there: ")
+
+
+def test_a_position_without_any_record_is_one_loss_at_least(tmp_path):
+    document = connector(tmp_path, listed(2, 3, 4), LAST)
+    assert finding(document, "source-loss")["sentence"].startswith("Record 1 of source a is not there: ")
+
+
+def test_a_second_record_of_a_position_is_no_duplicate_and_the_same_one_is(tmp_path):
+    document = connector(tmp_path, listed(again=(3,)), LAST)
+    assert violated(document) == ["source-duplicate"]
+    assert "Record 1 (2 of 3) of source a is there more than once" in finding(document, "source-duplicate")["sentence"]
+
+
+def test_records_of_a_position_in_an_earlier_transaction_than_its_offset_are_torn(tmp_path):
+    """A task that is cut off in the middle of a position: its first record was committed with the offset of the whole one."""
+    target = [several(0, 0, 1, 2), several(1, 0, 2, 2), several(2, 1, 1, 3), commit("t-0", 3)]
+    target += [several(4, 1, 2, 3, producer=8), several(5, 1, 3, 3, producer=8), row("t-0", 6, "", -1, "COMMIT", producer=8)]
+    stored = [row("o-0", 0, "a", 0, "offset"), commit("o-0", 1), row("o-0", 2, "a", 1, "offset", producer=8)]
+    stored += [row("o-0", 3, "", -1, "COMMIT", producer=8)]
+    document = connector(tmp_path, target, stored)
+    assert violated(document) == ["source-offset-torn"]
+    sentences = " ".join(row["sentence"] for row in document["findings"])
+    assert "Record 1 (1 of 3) of source a, t-0@2, is committed, but not in the transaction that commits the offset 1" in sentences
+
+
+def test_records_that_contradict_each_other_on_their_position_are_not_compared(tmp_path):
+    target = [several(0, 0, 1, 2), several(1, 0, 2, 3), commit("t-0", 2)]
+    document = connector(tmp_path, target, [row("o-0", 0, "a", 0, "offset"), commit("o-0", 1)])
+    assert violated(document) == []
+    assert "its position gives 2 records by one record, and 3 by another" in answer(document, "source-loss")["reason"]
 
 
 def test_a_record_outside_any_transaction_is_torn_from_its_offset(tmp_path):

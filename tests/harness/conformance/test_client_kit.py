@@ -42,6 +42,22 @@ LIES = {  # a liar: the stories that find it out, and what it does
             return None
 """,
     ),
+    "forgets that an abort ends something": (
+        ("recovery",),
+        """
+    failed = False
+
+    def commit(self, request):
+        try:
+            return super().commit(request)
+        except Failure as error:
+            self.failed = True
+            raise Failure(**{**error.members, "retriable": False, "abortable": True})
+
+    def abort(self, request):
+        return None if self.failed else super().abort(request)
+""",
+    ),
     "skips a record": (
         ("read",),
         """

@@ -39,6 +39,30 @@ def test_a_damaged_jar_is_not_used(cache):
     assert jars.installed("4.3.0") is None
 
 
+def test_a_release_that_is_published_without_kafkas_own_connectors_is_fetched_without_them(cache):
+    """4.4.0: the workers run, FileStreamSource and MirrorSource are not there."""
+    said = []
+
+    def resolve(recipe, destination, cache):
+        (destination / "connect-json-4.4.0.jar").write_text("of which attempt?")
+        for name in ("connect-file", "connect-mirror"):
+            if name in recipe.read_text():
+                (destination / "left-over.jar").write_text("")
+                return subprocess.CompletedProcess([], 1, f"module not found: org.apache.kafka#{name};4.4.0", "")
+        (destination / "connect-runtime-4.4.0.jar").write_text("")
+        return subprocess.CompletedProcess([], 0, "", "")
+
+    fetched = jars.fetch("4.4.0", said.append, ivy=resolve)
+    assert sorted(fetched.jars) == ["connect-json-4.4.0.jar", "connect-runtime-4.4.0.jar"]
+    assert "published without connect-file and connect-mirror" in said[-1]
+
+
+def test_a_release_that_there_is_not_is_refused_all_the_same(cache):
+    absent = subprocess.CompletedProcess([], 1, "module not found: org.apache.kafka#connect-runtime;9.9.9", "")
+    with pytest.raises(CampaignError, match="there is no such version"):
+        jars.fetch("9.9.9", ivy=lambda *_: absent)
+
+
 @pytest.mark.parametrize(
     ("version", "text"),
     [("3.2.0", "no exactly-once sources"), ("newest", "no version of Kafka Connect"), ("4.3", "no version of Kafka Connect")],

@@ -35,8 +35,9 @@ def client(process):
     return opened(process, PRODUCER)
 
 
-def opened(process, producer, transactional_id="id"):
-    settings = ClientSettings(name="c", bootstrap="b:1", transactional_id=transactional_id, producer=producer, consumer=CONSUMER)
+def opened(process, producer, transactional_id="id", **more):
+    common = {"name": "c", "bootstrap": "b:1", "consumer": CONSUMER}
+    settings = ClientSettings(transactional_id=transactional_id, producer=producer, **common, **more)
     client = DriverClient(process, settings)
     client.open(5)
     return client
@@ -81,12 +82,15 @@ def test_a_promise_that_resolves_without_the_record_s_place_is_no_acknowledgemen
     assert [fate.name for fate in fates] == [name]
 
 
-def test_a_fatal_send_makes_the_commit_fatal(client):
+@pytest.mark.parametrize(("recovery", "flags"), [("documented", (False, True)), ("new-producer", (True, False))])
+def test_after_a_fatal_send_the_commit_is_refused_and_the_documentation_has_an_abort_follow(process, recovery, flags):
+    """Both libraries' examples call `abort` after any error. Whether the producer goes on is for the library to show."""
+    client = opened(process, PRODUCER, recovery=recovery)
     client.begin()
     sent(client, "fatal")
     with pytest.raises(CallError, match="fenced") as caught:
         client.commit(5)
-    assert (caught.value.fatal, caught.value.abortable) == (True, False)
+    assert (caught.value.fatal, caught.value.abortable) == flags
 
 
 def test_a_flush_that_takes_too_long_may_be_called_again(client):

@@ -30,6 +30,25 @@ var fatal = []error{
 	kerr.TransactionalIDAuthorizationFailed, kerr.ClusterAuthorizationFailed, kerr.UnsupportedVersion,
 }
 
+// After these kgo may go on in a new transaction; whether it can, depends on the cluster's transaction protocol, and kgo's next call says so.
+var recoverables = []error{kerr.UnknownProducerID, kerr.InvalidProducerIDMapping, kerr.InvalidProducerEpoch}
+
+func recoverable(err error) bool {
+	for _, one := range recoverables {
+		if errors.Is(err, one) {
+			return true
+		}
+	}
+	return false
+}
+
+// unconfirmed says whether nobody knows what became of a commit. An abort is what kgo's documentation demands then, from 1.22.0 on.
+func unconfirmed(err error, version string) bool {
+	var kafka *kerr.Error
+	definite := errors.As(err, &kafka) && !kafka.Retriable && !errors.Is(err, kerr.UnknownServerError)
+	return !definite && atLeast(version, 1, 22, 0)
+}
+
 func translated(err error) *callError {
 	var own *callError
 	if errors.As(err, &own) {

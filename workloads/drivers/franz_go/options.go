@@ -24,7 +24,7 @@ const connectPatience = 10 * time.Second // kgo's own
 func refused(r *request) [][]string {
 	found := [][]string{}
 	if r.Producer != nil {
-		options, wrong := producerOptions(r.Producer, nil, newConnections(connectPatience))
+		options, wrong := producerOptions(&request{Producer: r.Producer, Recovery: r.Recovery}, newConnections(connectPatience))
 		found = append(found, invalid("producer", options, wrong)...)
 	}
 	if r.Consumer != nil {
@@ -43,9 +43,10 @@ func invalid(side string, options []kgo.Opt, wrong [][]string) [][]string {
 	return wrong
 }
 
-func producerOptions(given settings, transactionalID *string, over *connections) ([]kgo.Opt, [][]string) {
-	read := newOptions("producer", given)
+func producerOptions(r *request, over *connections) ([]kgo.Opt, [][]string) {
+	read, transactionalID := newOptions("producer", r.Producer), r.TransactionalID
 	options := append(commonOptions(read, over), kgo.RecordPartitioner(partitioner{}))
+	options = append(options, retryOptions(read, r.documented())...)
 	acks := read.text("acks", "all", "all", "-1", "1", "0")
 	if read.flag("enable.idempotence", true) || transactionalID != nil {
 		if acks != "all" && acks != "-1" {
@@ -99,7 +100,8 @@ func consumerOptions(given settings, over *connections) ([]kgo.Opt, [][]string) 
 		level = kgo.ReadUncommitted()
 	}
 	reset := map[string]kgo.Offset{"earliest": kgo.NewOffset().AtStart(), "latest": kgo.NewOffset().AtEnd(), "none": kgo.NoResetOffset()}
-	options := append(commonOptions(read, over),
+	options := append(commonOptions(read, over), retryOptions(read, false)...)
+	options = append(options,
 		kgo.FetchIsolationLevel(level),
 		kgo.ConsumeResetOffset(reset[read.text("auto.offset.reset", "earliest", "earliest", "latest", "none")]),
 		kgo.FetchMaxWait(read.ms("fetch.max.wait.ms", 100*time.Millisecond)),
@@ -155,8 +157,6 @@ func commonOptions(read *options, over *connections) []kgo.Opt {
 	options := []kgo.Opt{
 		kgo.WithLogger(kgo.BasicLogger(os.Stderr, kgo.LogLevelWarn, nil)),
 		kgo.MetadataMinAge(metadataMinAge),
-		kgo.RequestRetries(math.MaxInt32), // as Kafka's own clients: time is what limits a request
-		kgo.RetryBackoffFn(backoff(read)),
 	}
 	if read.has("metadata.max.age.ms") {
 		options = append(options, kgo.MetadataMaxAge(read.ms("metadata.max.age.ms", 0)))
@@ -172,6 +172,20 @@ func commonOptions(read *options, over *connections) []kgo.Opt {
 		options = append(options, kgo.SASL(mechanism(found)))
 	}
 	return options
+}
+
+// retryOptions leave a producer kgo's own number of tries, and its pauses where the test gives none. Else time is what limits a request, as
+// in Kafka's own clients, and the pauses are short.
+func retryOptions(read *options, documented bool) []kgo.Opt {
+	own := !read.has("retry.backoff.ms") && !read.has("retry.backoff.max.ms")
+	pause := backoff(read)
+	if documented && own {
+		return nil
+	}
+	if documented {
+		return []kgo.Opt{kgo.RetryBackoffFn(pause)}
+	}
+	return []kgo.Opt{kgo.RequestRetries(math.MaxInt32), kgo.RetryBackoffFn(pause)}
 }
 
 // backoff is kgo's one pause before anything is tried again: it stands for `retry.backoff.ms` and for `reconnect.backoff.ms`.

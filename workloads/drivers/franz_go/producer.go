@@ -19,6 +19,7 @@ const (
 // producer is one client of kgo. underway is the commit, abort or flush that was asked for and has not ended.
 type producer struct {
 	client      *kgo.Client
+	documented  bool
 	connections *connections
 	over        atomic.Bool
 	underway    *underway
@@ -35,12 +36,12 @@ type underway struct {
 
 func newProducer(r *request, timeout time.Duration) (*producer, error) {
 	over := newConnections(connectPatience)
-	options, _ := producerOptions(r.Producer, r.TransactionalID, over)
+	options, _ := producerOptions(r, over)
 	client, err := kgo.NewClient(append(options, kgo.SeedBrokers(seeds(r.Bootstrap)...), kgo.ClientID(r.Name))...)
 	if err != nil {
 		return nil, err
 	}
-	found := &producer{client: client, connections: over}
+	found := &producer{client: client, documented: r.documented(), connections: over}
 	if r.TransactionalID == nil {
 		return found, nil
 	}
@@ -106,7 +107,8 @@ func (p *producer) flushed() error {
 	return err
 }
 
-// commit refuses what kgo would commit: a transaction of which a record was given up (kgo leaves that to its caller).
+// commit refuses what kgo would commit: a transaction of which a record was given up. kgo leaves that to its caller, whose
+// documented way (AbortingFirstErrPromise, and EndTransaction with its result) is an abort whatever the record's error was.
 func (p *producer) commit(timeout time.Duration) error {
 	return p.within("commit", timeout, func() error {
 		if err := p.flushed(); err != nil {
@@ -114,6 +116,7 @@ func (p *producer) commit(timeout time.Duration) error {
 		}
 		if err := p.lost(); err != nil {
 			found := translated(err)
+			found.Fatal = found.Fatal && !p.documented
 			found.Abortable = !found.Fatal
 			return found
 		}
@@ -121,12 +124,18 @@ func (p *producer) commit(timeout time.Duration) error {
 		if err == nil {
 			return nil
 		}
-		if found := translated(err); found.Code == operationNotAttempted || found.Code == transactionAbortable {
-			found.Abortable = true
-			return found
-		}
-		return err
+		return p.uncommitted(err)
 	})
+}
+
+// uncommitted is the error of EndTransaction with TryCommit, with what kgo's documentation of it says to do.
+func (p *producer) uncommitted(err error) error {
+	found := translated(err)
+	found.Abortable = found.Code == operationNotAttempted || found.Code == transactionAbortable
+	if p.documented && !found.Abortable && (recoverable(err) || unconfirmed(err, moduleVersion(module))) {
+		found.Fatal, found.Unconfirmed = false, true
+	}
+	return found
 }
 
 func (p *producer) lost() error {

@@ -44,7 +44,11 @@ type request struct {
 	Topics          []string                   `json:"topics"`
 	Partitions      []string                   `json:"partitions"`
 	Limit           int                        `json:"limit"`
+	Recovery        string                     `json:"recovery"`
 }
+
+// documented says that what follows a failed call is what the library's documentation tells an application to do.
+func (r *request) documented() bool { return r.Recovery != "new-producer" }
 
 // header is a record's header, a list of its name and its value.
 type header struct {
@@ -62,12 +66,13 @@ func (h header) MarshalJSON() ([]byte, error) {
 
 // callError is an error as the client names it, with what may be done after it.
 type callError struct {
-	Name      string `json:"name"`
-	Code      int    `json:"code"`
-	Text      string `json:"text"`
-	Fatal     bool   `json:"fatal"`
-	Retriable bool   `json:"retriable"`
-	Abortable bool   `json:"abortable"`
+	Name        string `json:"name"`
+	Code        int    `json:"code"`
+	Text        string `json:"text"`
+	Fatal       bool   `json:"fatal"`
+	Retriable   bool   `json:"retriable"`
+	Abortable   bool   `json:"abortable"`
+	Unconfirmed bool   `json:"unconfirmed"`
 }
 
 func (e *callError) Error() string { return e.Name + ": " + e.Text }

@@ -8,11 +8,13 @@ import java.io.FileDescriptor;
 import java.io.FileInputStream;
 import java.io.FileOutputStream;
 import java.io.IOException;
+import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import org.apache.kafka.common.utils.AppInfoParser;
+import java.util.Properties;
+import org.apache.kafka.clients.producer.KafkaProducer;
 
 /** Makes kafka-clients a driver of fencepost (docs/client-drivers.md): one thread reads requests and answers them. */
 public final class Driver {
@@ -96,7 +98,7 @@ public final class Driver {
     }
 
     /** Calls with results; null for any other call. */
-    private JsonObject asked(Request request) {
+    private JsonObject asked(Request request) throws IOException {
         return switch (request.call()) {
             case "hello" -> hello();
             case "check" -> result("refused", Settings.refused(request.objectOrNull("producer"), request.objectOrNull("consumer")));
@@ -134,8 +136,8 @@ public final class Driver {
         return found;
     }
 
-    private static JsonObject hello() {
-        String version = AppInfoParser.getVersion();
+    private static JsonObject hello() throws IOException {
+        String version = version();
         boolean bumps = Integer.parseInt(version.substring(0, version.indexOf('.'))) >= BUMPS_EPOCHS;
         JsonObject found = new JsonObject();
         found.addProperty("protocol", PROTOCOL);
@@ -145,6 +147,15 @@ public final class Driver {
         found.add("capabilities", capabilities(bumps));
         found.addProperty("transactions", bumps ? 2 : 1);
         return found;
+    }
+
+    /** The library's release, from its own jar: the class that reads it there has another package from 4.4 on. */
+    private static String version() throws IOException {
+        try (InputStream file = KafkaProducer.class.getResourceAsStream("/kafka/kafka-version.properties")) {
+            Properties properties = new Properties();
+            properties.load(file);
+            return properties.getProperty("version").trim();
+        }
     }
 
     /** The consumer group protocol of KIP-848 is complete since the version that also bumps epochs. */

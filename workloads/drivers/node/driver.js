@@ -11,11 +11,11 @@ const READ_AHEAD = { records: 5000, bytes: 16 << 20 }
 const BEGIN_MS = 30_000 // `begin` has no time limit of its own
 const END_EVERY_MS = 250 // how often an idle poll asks for the ends of partitions
 
-/** An error in the words of the protocol. flags: fatal, retriable, abortable. */
+/** An error in the words of the protocol. flags: fatal, retriable, abortable, unconfirmed. */
 class CallError extends Error {
   constructor (name, text, flags = {}, code = 0) {
     super(text)
-    this.answer = { name, code, text, fatal: false, retriable: false, abortable: false, ...flags }
+    this.answer = { name, code, text, fatal: false, retriable: false, abortable: false, unconfirmed: false, ...flags }
   }
 }
 
@@ -266,8 +266,10 @@ class Sender {
     }
   }
 
+  /** The commit that is not attempted. Both libraries' documentation has an application abort then, whatever the send's error was. */
   refusal () {
-    const { name, text, code, fatal } = this.failure
+    const { name, text, code } = this.failure
+    const fatal = this.failure.fatal && !this.settings.documented
     return new CallError(name, text, { fatal, abortable: !fatal }, code)
   }
 
@@ -455,7 +457,7 @@ class Driver {
 
   async open (request) {
     this.close()
-    const { name, bootstrap, transactional_id, group, producer, consumer, timeout_ms } = request
+    const { name, bootstrap, transactional_id, group, producer, consumer, recovery, timeout_ms } = request
     for (const [side, key, text] of this.check({ producer, consumer }).refused) throw new CallError('CONFIG', `${side} ${key}: ${text}`)
     const common = { name, group, brokers: bootstrap.split(',').map(broker => broker.trim()), transactional_id }
     if (consumer) {
@@ -464,7 +466,7 @@ class Driver {
     }
     if (producer) {
       const found = producerValues(this.library, producer, Boolean(transactional_id))
-      this.producing = { ...common, values: found }
+      this.producing = { ...common, values: found, documented: recovery !== 'new-producer' }
       await this.make(timeout_ms)
     }
   }

@@ -39,6 +39,12 @@ const fatal = error => {
   throw new CallError(name, text, { fatal: true }, code)
 }
 
+/** A commit that failed: the documentation's example aborts then (docs/Transactions.md). */
+const unconfirmed = error => {
+  const { name, text, code } = describe(error)
+  throw new CallError(name, text, { unconfirmed: true }, code)
+}
+
 function log ({ namespace, level, log: { message, ...more } }) {
   if (level <= logLevel.WARN) process.stderr.write(`${namespace}: ${message} ${more.error ?? ''}\n`)
 }
@@ -95,6 +101,7 @@ class Producer {
     this.connections = new Connections(settings)
     this.transactional = Boolean(settings.transactional_id)
     this.acks = found.acks
+    this.uncommitted = settings.documented ? unconfirmed : fatal
     this.timeout = found['request.timeout.ms'] ?? 30000
     this.compression = found['compression.type'] === 'gzip' ? CompressionTypes.GZIP : undefined
     this.transaction = null
@@ -129,7 +136,7 @@ class Producer {
   }
 
   // After any error kafkajs stays in the state COMMITTING or ABORTING, from which no call leads on (transactionStateMachine).
-  async commit () { await this.transaction.commit().catch(fatal) }
+  async commit () { await this.transaction.commit().catch(this.uncommitted) }
   async abort () { await this.transaction.abort().catch(fatal) }
 
   async sendOffsets (offsets, { group_id: consumerGroupId }) {

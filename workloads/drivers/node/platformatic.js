@@ -41,6 +41,12 @@ const fatal = error => {
   throw new CallError(name, text, { fatal: true }, code)
 }
 
+/** A commit that failed: the documentation's example aborts then (docs/transactions.md). */
+const unconfirmed = error => {
+  const { name, text, code } = describe(error)
+  throw new CallError(name, text, { unconfirmed: true }, code)
+}
+
 function common (settings) {
   const found = settings.values
   return {
@@ -65,6 +71,7 @@ class Producer {
     const found = settings.values
     this.transactional = Boolean(settings.transactional_id)
     this.acks = found.acks
+    this.uncommitted = settings.documented ? unconfirmed : fatal
     this.transaction = null
     this.producer = new kafka.Producer({
       ...common(settings),
@@ -101,7 +108,7 @@ class Producer {
   }
 
   // What can be tried again the library tries without end; any other error leaves its transaction neither ended nor begun anew.
-  async commit () { await this.transaction.commit().catch(fatal) }
+  async commit () { await this.transaction.commit().catch(this.uncommitted) }
   async abort () { await this.transaction.abort().catch(fatal) }
 
   async sendOffsets (offsets, group) {

@@ -121,7 +121,7 @@ func (p *producer) flush(timeout time.Duration) error {
 	})
 }
 
-// commit may be called again where sarama's status is neither fatal nor abortable, as sarama's own example does.
+// commit may be called again where sarama's status is neither fatal nor abortable, and abort where it is not fatal, as sarama's own examples do.
 func (p *producer) commit(timeout time.Duration) error {
 	return p.within("commit", timeout, func() error {
 		err := p.client.CommitTxn()
@@ -139,7 +139,7 @@ func (p *producer) abort(timeout time.Duration) error {
 		p.records.Wait()
 		if err != nil {
 			found := p.judged(err, true)
-			found.Abortable = false
+			found.Abortable, found.Retriable = false, !found.Fatal
 			return found
 		}
 		return nil
