@@ -63,6 +63,24 @@ def moving_history(rng: Random) -> Ops:
     return [{**op, "index": number} for number, op in enumerate(ops)]
 
 
+def open_history(rng: Random) -> Ops:
+    """A history whose transactions go on sending while others do their work."""
+    ops = varied_history(rng)
+    for number, op in enumerate(ops):
+        if op["f"] == "txn" and op["end"] and op["mops"] and rng.random() < 0.7:
+            own = [other["time"] for other in ops[number + 1 :] if other["process"] == op["process"]]
+            free = min([*own, max(other["time"] for other in ops)]) - op["end"] - 1  # until its process goes on
+            later, cut = max(0, min(free, rng.randint(1, 8) * STEP)), rng.randrange(len(op["mops"]) + 1)
+            op["mops"] = [mop if at < cut else _later(mop, later) for at, mop in enumerate(op["mops"])]
+            op["decided"], op["end"] = (time + later if time else time for time in (op["decided"], op["end"]))
+    return ops
+
+
+def _later(mop: tuple[Any, ...], by: int) -> tuple[Any, ...]:
+    """A send, later."""
+    return (*mop[:4], *(time + by if time else time for time in mop[4:]))
+
+
 def blind_history(rng: Random) -> Ops:
     """A history, with moves or without, that lacks what some polls returned, and where some records were acknowledged."""
     ops = moving_history(rng) if rng.random() < 0.3 else varied_history(rng)

@@ -593,14 +593,28 @@ def lso_overruns(h: FlatHistory) -> Matches:
         times = [mine["began"], h.ops[mine["op"]]["decided"] if h.txn(mine) else None]
         if read["v"] not in fixed or mine["op"] == read["op"] or any(time and read["ended"] < time for time in times):
             continue
-        for send in h.visible:
-            op = h.ops[send["op"]]
-            committed = h.status(send) == "ok" or send["v"] in h.seen_committed
+        for send in h.fixed:
             below = send["p"] == read["p"] and h.place[send["v"]] < read["offset"]
-            early = send["op"] == read["op"] or (op["decided"] is not None and read["ended"] < op["decided"])
-            if op["f"] == "txn" and committed and below and early and h.judged_reader(read):
+            if h.txn(send) and below and h.judged_reader(read) and _was_open(h, send, read):
                 matches.add(read["op"])
     return matches
+
+
+def _was_open(h: FlatHistory, send: Row, read: Row) -> bool:
+    """True if the transaction of a record was surely open when another record was read."""
+    op = h.ops[send["op"]]
+    if send in h.visible and (h.status(send) == "ok" or send["v"] in h.seen_committed):
+        return send["op"] == read["op"] or (op["decided"] is not None and read["ended"] < op["decided"])
+    appended = [
+        other
+        for other in h.fixed
+        if (other["op"], other["p"]) == (send["op"], send["p"])
+        and other["ended"] is not None
+        and other["v"] not in h.seen_committed
+        and (other["p"] not in h.witnessed or other["v"] in h.witness)
+    ]
+    later = [other["began"] for other in appended if (other["began"] or 0) > (send["began"] or 0)]
+    return h.status(send) != "ok" and send in appended and any(read["ended"] < began for began in later)
 
 
 def torn_transactions(h: FlatHistory) -> Matches:
