@@ -1,4 +1,5 @@
-"""Offsets that a group commits in transactions (KIP-98, KIP-447): with the outputs or not at all, forwards, told when committed.
+"""Offsets that a group commits in transactions (KIP-98, KIP-447): with the outputs or not at all, forwards, told when committed,
+and never one that nobody was to commit.
 
 The docstring is the definition of the anomaly.
 """
@@ -29,15 +30,17 @@ from fencepost.checkers.contract.needs import (
     Needs,
 )
 from fencepost.checkers.contract.promises import PROCESSED_ONCE
-from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
+from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, INAPPLICABLE, Rule
 from fencepost.checkers.model.arrays import Ints
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import ABORTED, COMMITTED, NONE
 from fencepost.checkers.pipeline.chains import NO_OFFSETS, NO_PIPELINE, Pipeline, has_chains, places_of_records, rows_of
-from fencepost.checkers.selfcheck.pipeline_damages import LOSE_OFFSET, MOVE_BACK, TELL_EARLY, TELL_OLD
+from fencepost.checkers.selfcheck.pipeline_damages import LOSE_OFFSET, MOVE_BACK, TELL_EARLY, TELL_NOBODYS, TELL_OLD
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
+
+UNRECORDED = "is the group's offset, and the history has no operation that was to commit it; who commits is not wholly recorded"
 
 
 def _explain_torn(finding: Finding, text: FindingText) -> str:
@@ -357,3 +360,74 @@ def _dirty_rows(early: pd.DataFrame) -> dict[str, np.ndarray]:
     answers = early.assign(cause=early["op_by"], v=NONE, time=early["ended"])
     sent = answers.assign(op=answers["op_by"]).drop_duplicates(["op", "partition"])
     return join_rows(rows_of(answers, "read"), rows_of(sent, "sent"))
+
+
+def _explain_phantom(finding: Finding, text: FindingText) -> str:
+    row = finding.rows[0]
+    if row.op == text.run.shared(Pipeline).chains.committed_at[0]:
+        return f"The group's offset at the end is {row.place}, which no operation was to commit."
+    what = f"was told the group's offset {row.place}{text.first_of(finding.rows, 'answers')}, which no operation was to commit"
+    return f"{text.process(row.op).capitalize()} {what}."
+
+
+@run_check(
+    "phantom-offset",
+    promise=PROCESSED_ONCE,
+    rules=(
+        UNLESS_PRODUCER,
+        UNLESS_MEMBER,
+        Rule(INAPPLICABLE, "a program's own commits are not in the history", {"application": "!none"}),
+        Rule(FORBIDDEN, "a group's offset is one that somebody committed (KIP-98, KIP-447)"),
+    ),
+    evidence=Needs(
+        {SENDS, POLLS, SETTLING},
+        "whoever is missing may have been told such an offset",
+        {SENDS, OUTCOMES},
+        "a line that is missing may have committed the offset",
+    ),
+    damages=(TELL_NOBODYS,),
+    explain=_explain_phantom,
+    needs=f"{NO_PIPELINE}, or nobody was told an offset of the group",
+)
+def phantom_offset(run: RunView) -> CheckResult:
+    """The group's offset at the end, or one that somebody was told, is an offset that nobody was to commit.
+
+    1. Any operation that had begun by then may have committed its offset, whatever became of it: of one that surely failed it is
+       `torn-offset`, before its commit was called it is `dirty-offset`.
+    2. No offset at all is none of these.
+    3. The operations of all committers must be in the history, of whatever group. Where somebody commits of whom it does not tell
+       (automatically, or in a history from elsewhere: contract `offset_commits`), such an offset is unknown.
+
+    compared: offsets of the group that were told, and those at the end. One cause: the offset.
+
+    Example::
+
+        ms   process  operation  in-0                        out-0                    outcome
+        0-1  1        txn        send a@5, b@6               -                        committed
+        2-3  2        txn        process a@5, b@6, offset 7  send x@0 of a, y@1 of b  committed
+        4-5  3        committed  9
+        6-7  4        final read  read a@5, b@6              read x@0, y@1
+
+    Found: read in-0@9.
+
+    Slow twin: `phantom_offsets` in tests/support/pipeline_reference.py.
+    """
+    pipeline = run.shared(Pipeline)
+    if pipeline.chains.offsets.empty:
+        return CheckResult(0)
+    answers = _answers(pipeline)
+    began = pipeline.offsets.groupby(["partition", "offset"])["began"].min().rename("first").reset_index()
+    told = answers.merge(began, on=["partition", "offset"], how="left")
+    nobodys = told[~(told["first"] <= told["ended"])]
+    if len(nobodys) and run.contract["offset_commits"] == "unrecorded":
+        row = nobodys.iloc[0]
+        return CheckResult(len(told), unknown=f"{row['partition']}@{row['offset']} {UNRECORDED}")
+    return CheckResult(len(told), rows_of(as_rows(nobodys).assign(cause=nobodys["offset"]), "read") if len(nobodys) else {})
+
+
+def _answers(pipeline: Pipeline) -> pd.DataFrame:
+    """The group's offsets that were told, and those at the end: `op`, `partition`, `offset`, and when the answer came."""
+    op, ended = pipeline.chains.committed_at
+    at_end = [(op, name, offset, ended, ended) for name, offset in pipeline.chains.committed.items()]
+    told = pipeline.looks[pipeline.looks["offset"] != NONE]
+    return pd.concat([told, pd.DataFrame(at_end, columns=told.columns)]) if at_end else told

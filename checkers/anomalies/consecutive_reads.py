@@ -116,7 +116,8 @@ def _pairs(log: PartitionLog) -> Iterator[ReadPairs]:
 
     * Between operations the position is unknown where the process was told in between what to read (`resets`), unless it was
       told to go back to the log's start: then its next read must be the first record, as at the beginning of a process.
-    * Inside an operation it is unknown between two polls of a group's member, where the group may have moved the partition.
+    * Inside an operation it is unknown between two polls where the group may have moved the partition of its member, or where
+      the history lacks the result of another poll.
     * At the beginning of a process it is known only if the contract says that processes begin at the log's start.
     """
     reads = log.reads
@@ -140,7 +141,7 @@ def _pairs(log: PartitionLog) -> Iterator[ReadPairs]:
             reassigned = known[at] & ~at_start & log.resets.between(log.partition, who, last_op, op)
             known[at] = (known[at] & ~reassigned) | at_start
             last[at[at_start]] = NONE
-            between_polls = _between_polls_of_members(log, last, after, ~crossing)
+            between_polls = _unknown_between_polls(log, last, after, ~crossing)
             known[between_polls] = False
             if any_lost:
                 known &= ~truncated[reads.send[after]] & ~((last != NONE) & truncated[reads.send[last]])
@@ -154,14 +155,14 @@ def _sought_to_start(log: PartitionLog, process: Ints, first: Ints, last: Ints) 
     return log.resets.from_start(log.partition, process, first, last)
 
 
-def _between_polls_of_members(log: PartitionLog, before: Any, after: Any, same_operation: Bools) -> Any:
-    """Pairs inside an operation of a group's member, from one poll to the next, where the group may have moved the partition."""
-    if not isinstance(log.resets, Positions) or not log.resets.any_group:
+def _unknown_between_polls(log: PartitionLog, before: Any, after: Any, same_operation: Bools) -> Any:
+    """Pairs inside an operation, from one poll to the next, between which nobody knows where the consumer stood."""
+    if not isinstance(log.resets, Positions) or not (log.resets.any_group or len(log.resets.unheard)):
         return np.empty(0, dtype=np.int64)
     at, reads = np.flatnonzero(same_operation), log.reads
     first, second = before[at], after[at]
     who, op = (values[second].astype(np.int64) for values in (reads.process, reads.op))
-    return at[log.resets.rebalance_between(log.partition, who, op, reads.ended[first] != reads.ended[second])]
+    return at[log.resets.unknown_inside(log.partition, who, op, reads.ended[first] != reads.ended[second])]
 
 
 def _in_order_of_return(log: PartitionLog) -> Iterator[Any]:

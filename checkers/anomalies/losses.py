@@ -25,7 +25,7 @@ from fencepost.checkers.views.final_witness import final_witness
 from fencepost.checkers.views.log import PartitionLog
 from fencepost.checkers.views.result_rows import send_rows
 from fencepost.checkers.views.run_view import RunView
-from fencepost.checkers.views.undecided import PROOF, UNREAD, passed_in_time, undecided_rows
+from fencepost.checkers.views.undecided import PROOF, UNACKNOWLEDGED, UNREAD, passed_in_time, undecided_rows
 from fencepost.checkers.views.versions import stretch_numbers
 from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api.words import and_more
@@ -56,16 +56,17 @@ def _resolve_lost(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
     """Keep what is surely lost: promises, and the missing records of undecided transactions that prove to be committed.
 
     An undecided transaction emits a row for each of its records in every partition, so that its proof is found wherever it is
-    (`checkers.views.undecided`). Of its records that nobody got, those that nobody had to get stay unread: they are counted.
+    (`checkers.views.undecided`). Of its records that nobody got, those that nobody had to get stay unread: they are counted, also
+    those without acknowledgement, since commit follows every acknowledgement.
     Misplaced records are not lost: `wrong-partition` has them. What was never committed is not lost: `false-ack` has it.
     """
     uncommitted = falsely_acknowledged(rows, run, run.shared(fenced_commits))
     rows = rows[~rows["op"].isin(uncommitted) & ~rows["role"].isin((HIDDEN, SHOWN))]
+    rows = passed_in_time(rows)
     undecided = run.status(rows["op"].to_numpy()) == INFO
     undecided &= run.transactional(rows["op"].to_numpy())
-    rows = passed_in_time(rows)
     committed = ~undecided | rows["op"].isin(rows.loc[rows["role"] == PROOF, "op"])
-    judged, there = committed & (rows["role"] != UNREAD), ~rows["v"].isin(run.misplaced)
+    judged, there = committed & ~rows["role"].isin((UNREAD, UNACKNOWLEDGED)), ~rows["v"].isin(run.misplaced)
     lost = rows[judged & (rows["role"] == "missing") & there]
     lost.attrs["compared"] = int((undecided & judged).sum())
     lost.attrs["unread"] = int((committed & ~judged & there).sum())
@@ -140,8 +141,13 @@ def lost_write(log: PartitionLog) -> CheckResult:
     2. without one, what nobody read, and lies below a record that somebody got; what lies above may be unpolled. Below means at a
        lower offset, or, where that is unknown, sent before the other: it was acknowledged, its operation had ended, or a
        read_committed reader had got a record of its transaction, whose marker follows all of its records.
-    3. where the result of some poll is unknown, what besides lies between two consecutive reads of one consumer, or between the
-       partition's start and the first read after it: that poll may have got the record, and no other.
+    3. where the result of some poll is unknown, what besides that poll surely did not return (it had ended before the record was
+       sent, or its consumer had come past it), or lies in a stretch over which consumers surely read on, from one record to the
+       next, or from the partition's start: that poll may have got the record, and no other.
+
+    Without a final read, promises that nobody got and that are not lost by this are counted: the verdict is unknown then.
+    A record of a proven transaction counts also without an acknowledgement, since commit follows every acknowledgement; that it
+    is missing is `torn-transaction`'s.
 
     Not lost: a record whose offset holds an older one of the same producer (`swallowed-write`), and what was never committed
     though commit returned ok (`false-ack`).

@@ -36,12 +36,12 @@ from fencepost.checkers.graph.layers import READ_CYCLES
 from fencepost.checkers.model.arrays import Bools, Ints
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult, join_rows
-from fencepost.checkers.model.values import NONE
+from fencepost.checkers.model.values import COMMITTED, NONE
 from fencepost.checkers.selfcheck.accompanying import SKIPS
 from fencepost.checkers.selfcheck.schedules import scheduled
 from fencepost.checkers.views.log import PartitionLog, position_type, slices
 from fencepost.checkers.views.result_rows import first_of_each, read_rows, send_rows
-from fencepost.checkers.views.versions import committed_records, placed_reads
+from fencepost.checkers.views.versions import committed_records, fixed, lost, placed_reads
 from fencepost.checkers.views.wording import FindingText
 
 
@@ -50,8 +50,11 @@ def _explain_overrun(finding: Finding, text: FindingText) -> str:
     got = f"{text.name(reader.op)} read {reader.place}{text.first_of(finding.records('read'), 'reads')} past {writer.place}"
     if writer.op == reader.op:
         return f"{got}, a record of its own that was not decided yet."
-    early = (text.decided(writer.op) - reader.time) / 1e6
-    return f"{got} of {text.name(writer.op, capital=False)}, {early:.1f} ms before its commit was called."
+    whose, decided = text.name(writer.op, capital=False), text.decided(writer.op)
+    if text.promised(writer.op) or decided > reader.time:
+        return f"{got} of {whose}, {(decided - reader.time) / 1e6:.1f} ms before its commit was called."
+    later = (writer.time - reader.time) / 1e6
+    return f"{got} of {whose}, which was open: {later:.1f} ms later it sent a record to {writer.partition} that was appended."
 
 
 @partition_check(
@@ -78,10 +81,13 @@ def lso_overrun(log: PartitionLog) -> CheckResult:
     A read_committed reader gets nothing at or above the last stable offset, and no open transaction has a record below that.
     Compared are
 
-    1. transactions that committed (ok, or a read_committed reader got the record): others may have been aborted by their timeout
-       before the client asked. A transaction is open until commit is first called, and to itself as long as it polls.
-    2. records of these at one place only, and not lost;
-    3. reads of records that are at one place, not lost, and were decided when they were read.
+    1. transactions that committed (ok, or a read_committed reader got the record): open until commit is first called, and to
+       itself as long as it polls.
+    2. other transactions, aborted or of unknown outcome: their timeout may have ended them before the client asked. Open until
+       the last record was sent to the same partition that was acknowledged: after its marker there the broker would have
+       refused that record. Where a read_uncommitted final read is complete, it returned both records.
+    3. records of these at one place only, and not lost;
+    4. reads of records that are at one place, not lost, and were decided when they were read.
 
     compared: reads above a record of such a transaction. One cause: the open transaction.
 
@@ -110,8 +116,8 @@ def _overruns(log: PartitionLog, opened: _Opened, part: slice) -> tuple[int, Int
     reads = _sound_reads(log, part)
     below = opened.last_below(log.reads.offset[part])[reads - part.start]
     reads, below = reads[below >= 0], below[below >= 0]
-    last = opened.latest[below]  # of all below, the one that was decided last
-    over = log.sends.decided[opened.sends[last]] > log.reads.ended[reads]
+    last = opened.latest[below]  # of all below, the one that was open longest
+    over = opened.until[last] > log.reads.ended[reads]
     writer = np.where(over, opened.sends[last], opened.own_below(log, reads))
     overrun = writer != NONE
     return len(reads), reads[overrun], writer[overrun]
@@ -128,26 +134,55 @@ def _sound_reads(log: PartitionLog, part: slice) -> Ints:
     return np.asarray(reads[decided & (sends.op[own] != log.reads.op[reads])])
 
 
+def _surely_open_until(log: PartitionLog) -> tuple[Bools, Ints]:
+    """Sends of transactions that did not commit, as far as is known, and until when each was surely open (others: NONE).
+
+    That is when the last of its records of this partition was sent that surely was appended: the acknowledged ones.
+    """
+    sends, until = log.sends, np.full(len(log.sends), NONE, dtype=np.int64)
+    undone = sends.txn & (sends.status != COMMITTED) & ~log.seen_committed & log.acked
+    undone &= log.shared(fixed) & ~log.shared(lost) & (log.seen_witness if log.final.uncommitted else True)
+    at = np.flatnonzero(undone)
+    if len(at):
+        first = np.flatnonzero(np.r_[True, sends.op[at][1:] != sends.op[at][:-1]])  # sends of one operation lie together
+        last = np.maximum.reduceat(sends.began[at], first)
+        until[at] = np.repeat(last, np.diff(first, append=len(at)))
+        undone &= sends.began < until  # not the last one itself
+    return undone, np.where(undone, until, NONE)
+
+
 @dataclass(frozen=True)
 class _Opened:
-    """Sends of transactions that committed, by place: positions in `Sends`.
+    """Sends of transactions, by place: positions in `Sends`.
 
-    latest: for each, where among them the one stands that was decided last of all up to it.
-    op: its operation.
+    until: of each, until when its transaction was surely open.
+    latest: for each, where among them the one stands that was open longest of all up to it.
+    committed: positions among these of those that committed (None: all).
+    op: the operations of these.
     """
 
     sends: Any
     place: Ints
+    until: Ints
     latest: Any
+    committed: Any
     op: Any
 
     @classmethod
     def of(cls, log: PartitionLog) -> _Opened:
-        sends = log.shared(committed_records)
-        decided = log.sends.decided[sends]
+        sends, committed = log.shared(committed_records), None
+        undone, open_until = log.shared(_surely_open_until)
+        until = log.sends.decided[sends]
+        if undone.any():
+            whole = _mask(len(log.sends), sends)
+            sends = log.in_place_order(undone | whole)
+            until = np.where(whole[sends], log.sends.decided[sends], open_until[sends])
+            committed = np.flatnonzero(whole[sends])
         number = np.arange(len(sends), dtype=position_type(len(sends)))
-        number[1:][decided[1:] <= np.maximum.accumulate(decided)[:-1]] = 0
-        return cls(sends, log.place[sends], np.maximum.accumulate(number, out=number), log.sends.op[sends])
+        number[1:][until[1:] <= np.maximum.accumulate(until)[:-1]] = 0
+        latest = np.maximum.accumulate(number, out=number)
+        op = log.sends.op[sends if committed is None else sends[committed]]
+        return cls(sends, log.place[sends], until, latest, committed, op)
 
     def last_below(self, offset: Ints) -> Ints:
         """The last send (as a number among these) below each of some offsets, which rise; NONE for none."""
@@ -157,7 +192,7 @@ class _Opened:
 
     @cached_property
     def _lowest(self) -> tuple[Any, Ints]:
-        """The operations, rising, and of each its lowest send (as a number among these)."""
+        """The operations that committed, rising, and of each its lowest send (as a number among theirs)."""
         return np.unique(self.op, return_index=True)  # sorted by place, so the first of each is its lowest
 
     @cached_property
@@ -176,7 +211,8 @@ class _Opened:
         both = wrote[np.clip(reader - low, 0, len(wrote) - 1)] & (reader >= low) & (reader < low + len(wrote))
         if both.any():
             writers, lowest = self._lowest
-            send = self.sends[lowest[np.searchsorted(writers, reader[both])]]
+            of_these = lowest[np.searchsorted(writers, reader[both])]
+            send = self.sends[of_these if self.committed is None else self.committed[of_these]]
             own[both] = np.where(log.place[send] < log.reads.offset[reads[both]], send, NONE)
         return own
 
@@ -187,8 +223,9 @@ def _rows(log: PartitionLog, reads: Ints, writer: Ints) -> dict[str, np.ndarray]
     reads, writer = reads[first], writer[first]
     cause = np.full(len(log.reads), NONE, dtype=np.int64)
     cause[reads] = log.sends.op[writer]
-    sent = _mask(len(log.sends), writer)
-    return join_rows(read_rows(log, _mask(len(log.reads), reads), cause), send_rows(log, sent, log.sends.op, "sent"))
+    sent, (_, open_until) = _mask(len(log.sends), writer), log.shared(_surely_open_until)
+    time = np.where(open_until != NONE, open_until, log.sends.ended)
+    return join_rows(read_rows(log, _mask(len(log.reads), reads), cause), send_rows(log, sent, log.sends.op, "sent", time))
 
 
 def _mask(count: int, positions: Ints) -> Bools:

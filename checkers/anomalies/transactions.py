@@ -43,7 +43,7 @@ from fencepost.checkers.views.final_witness import final_witness
 from fencepost.checkers.views.log import PartitionLog, slices
 from fencepost.checkers.views.result_rows import reads_with_writers, send_rows
 from fencepost.checkers.views.run_view import RunView
-from fencepost.checkers.views.undecided import passed_in_time, undecided_rows
+from fencepost.checkers.views.undecided import passed_in_time, tried, undecided_rows
 from fencepost.checkers.views.wording import FindingText
 
 _ATOMIC = "a transaction's records become visible together or not at all (KIP-98: atomicity)"
@@ -325,7 +325,7 @@ def torn_transaction(log: PartitionLog) -> CheckResult:
     judged, returned, _ = final_witness(log)
     missing = sends.txn & judged & ~returned & ~log.swallowed
     shown = sends.txn & ~missing & (log.covered & log.seen_final if log.final.committed else log.seen_committed)
-    tried = (sends.began != NONE) | (sends.status == COMMITTED) | ~sends.finished
+    belonging = tried(log)
     # The second step knows only acknowledged offsets, and so not of these that they are covered.
     known = (sends.offset != NONE) & (sends.offset < log.final.reach)
     unsure = log.covered & ~known & (log.final.stalled or log.final.unsettled) & (sends.status != INFO)
@@ -333,7 +333,7 @@ def torn_transaction(log: PartitionLog) -> CheckResult:
     rows = join_rows(
         send_rows(log, missing & ((sends.status == COMMITTED) | unsure), sends.op, "missing"),
         send_rows(log, shown & ((sends.status != COMMITTED) | unsure), sends.op, "read"),
-        *undecided_rows(log, sends.txn & (sends.status == INFO), tried & ~log.swallowed, judged, returned),
+        *undecided_rows(log, sends.txn & (sends.status == INFO), belonging & ~log.swallowed, judged, returned),
         send_rows(log, sends.txn & log.swallowed, sends.op, SWALLOWED),
     )
-    return CheckResult(0, rows, several=sends.op[sends.txn & log.covered & tried])
+    return CheckResult(0, rows, several=sends.op[sends.txn & log.covered & belonging])

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from fencepost.checkers.history.overview import Overview
 from fencepost.checkers.history.source import Source
 from fencepost.checkers.model.arrays import Bools, Ints
-from fencepost.checkers.model.values import NONE, Resets
+from fencepost.checkers.model.values import FOREVER, NONE, Resets
 from fencepost.harness.api.history import UNREADABLE
 
 _INDEX_BITS = 40  # of an operation's history index, beside its process
@@ -61,21 +61,48 @@ class Spans:
 
 
 @dataclass(frozen=True)
+class BlindPolls:
+    """Operations with a poll whose result the history lacks.
+
+    process: whose (NONE: anybody's).
+    op: history index.
+    ended: when the poll had returned at the latest (ns; FOREVER: nobody knows).
+    """
+
+    process: Ints = field(default_factory=_empty)
+    op: Ints = field(default_factory=_empty)
+    ended: Ints = field(default_factory=_empty)
+
+    @classmethod
+    def of(cls, polls: Sequence[tuple[int, int, int]]) -> BlindPolls:
+        """Make them from (process, operation, end)."""
+        return cls(*np.array(polls, dtype=np.int64).reshape(-1, 3).T)
+
+    def and_those_of(self, others: BlindPolls) -> BlindPolls:
+        return BlindPolls(np.r_[self.process, others.process], np.r_[self.op, others.op], np.r_[self.ended, others.ended])
+
+
+_ANYWHERE = (NONE, NONE, FOREVER)  # the poll of a line that is missing
+
+
+@dataclass(frozen=True)
 class Positions(Resets):
     """Resets, and what else is known of positions.
 
     members: when a process was a member of a group.
     owned: partition -> when such a member surely owned it.
-    split_polls: partition -> operations of members that got records of it in several polls.
+    split_polls: partition -> operations that got records of it in several polls.
     starts: partition -> assignments that surely moved a process to its start.
-    incomplete: partitions of which some poll may have returned records that the history lacks (None: any).
+    blind: partition (None: any) -> polls that may have returned records of it that the history lacks.
+    unheard: the operations of these.
     """
 
     members: Spans = field(default_factory=Spans)
     owned: Mapping[str, Spans] = field(default_factory=dict)
     split_polls: Mapping[str, Keys] = field(default_factory=dict)
     starts: Mapping[str, Keys] = field(default_factory=dict)
-    incomplete: frozenset[str] | None = frozenset()
+    blind: Mapping[str | None, BlindPolls] = field(default_factory=dict)
+    unheard: Keys = field(default_factory=_empty)
 
     @property
     def any_group(self) -> bool:
@@ -90,20 +117,21 @@ class Positions(Resets):
         member = self.members.hold(process, last, last)
         return reset | (member & ~self.owned.get(partition, Spans()).hold(process, first, last))
 
-    def rebalance_between(self, partition: str, process: Ints, op: Ints, several: Bools) -> Bools:
-        """True where a rebalance may lie between two reads of one operation.
+    def unknown_inside(self, partition: str, process: Ints, op: Ints, several: Bools) -> Bools:
+        """True where a rebalance, or a poll without known result, may lie between two reads of one operation.
 
         several: they surely come from two polls.
         """
-        if not self.any_group:
+        if not self.any_group and not len(self.unheard):
             return np.zeros(len(process), dtype=np.bool_)
-        split = several | np.isin(_key(process, op), self.split_polls.get(partition, _empty()))
-        member = self.members.hold(process, op, op)
-        return np.asarray(split & member & ~self.owned.get(partition, Spans()).hold(process, op, op))
+        key = _key(process, op)
+        split = several | np.isin(key, self.split_polls.get(partition, _empty()))
+        rebalanced = self.members.hold(process, op, op) & ~self.owned.get(partition, Spans()).hold(process, op, op)
+        return np.asarray(split & (rebalanced | np.isin(key, self.unheard)))
 
-    def may_lack_reads(self, partition: str) -> bool:
-        """True if the history may lack records that were read from a partition."""
-        return self.incomplete is None or partition in self.incomplete
+    def blind_polls(self, partition: str) -> BlindPolls:
+        """The polls that may have returned records of a partition that the history lacks."""
+        return self.blind.get(partition, BlindPolls()).and_those_of(self.blind.get(None, BlindPolls()))
 
     def from_start(self, partition: str, process: Ints, first: Ints, last: Ints) -> Bools:
         """True where a process went back to the partition's start between two operations (NONE: ever before), and stayed assigned
@@ -122,13 +150,14 @@ def positions(overview: Overview, history: Source, contract: Mapping[str, str], 
     """The positions of a history's consumers.
 
     contract: `consumption` and `aborted_polls` count.
-    incomplete: polls may be missing in the history.
+    incomplete: lines of polls may be missing in the history.
     """
     subscribed, recorded = contract["consumption"] == "subscribed", contract["consumption"] == "recorded"
     replaced = contract["aborted_polls"] == "rewound"  # Jepsen's client: a new one after every operation without known outcome
     tracks = _tracks(_rows(history, subscribed or recorded, replaced), subscribed, replaced, recorded)
     unknown = np.array(tracks.unknown, dtype=np.int64).reshape(-1, 2).T
-    anywhere = None in tracks.incomplete or incomplete
+    if incomplete:
+        tracks.blind.setdefault(None, []).append(_ANYWHERE)
     return Positions(
         process=np.r_[overview.resets.process, unknown[0]],
         op=np.r_[overview.resets.op, unknown[1]],
@@ -137,7 +166,8 @@ def positions(overview: Overview, history: Source, contract: Mapping[str, str], 
         owned={partition: Spans.of(spans) for partition, spans in tracks.owned.items()},
         split_polls={partition: np.array(sorted(keys), dtype=np.int64) for partition, keys in tracks.split_polls.items()},
         starts={partition: np.array(sorted(keys), dtype=np.int64) for partition, keys in tracks.starts.items()},
-        incomplete=None if anywhere else frozenset(filter(None, tracks.incomplete)),
+        blind={partition: BlindPolls.of(polls) for partition, polls in tracks.blind.items()},
+        unheard=np.array(sorted(tracks.unheard), dtype=np.int64),
     )
 
 
@@ -194,7 +224,8 @@ class _Tracks:
     owned: dict[str, list[tuple[int, int, int]]] = field(default_factory=dict)
     split_polls: dict[str, list[int]] = field(default_factory=dict)
     starts: dict[str, list[int]] = field(default_factory=dict)
-    incomplete: set[str | None] = field(default_factory=set)
+    blind: dict[str | None, list[tuple[int, int, int]]] = field(default_factory=dict)
+    unheard: list[int] = field(default_factory=list)
 
     def disown(self, process: int, consumer: _Consumer, partition: str, last: int) -> None:
         """Operation `last` is the last one in which the consumer surely owned the partition."""
@@ -261,12 +292,15 @@ def _assign(tracks: _Tracks, consumer: _Consumer, process: int, op: int, row: Ma
 def _poll(tracks: _Tracks, consumer: _Consumer, process: int, op: int, row: Mapping[str, Any]) -> None:
     detail = row["detail"]
     if detail.get("unheard") or row["end"] is None:
-        tracks.incomplete.update([None] if consumer.assigned is None else consumer.assigned)
+        ended = FOREVER if row["end"] is None else int(row["end"])
+        for partition in [None] if consumer.assigned is None else {*consumer.assigned, *(detail.get("parted") or ())}:
+            tracks.blind.setdefault(partition, []).append((process, op, ended))
+        tracks.unheard.append(_key(process, op))
         tracks.unknown.append((process, op))
-    if consumer.group is None:
-        return
     for partition in detail.get("parted") or ():
         tracks.split_polls.setdefault(partition, []).append(_key(process, op))
+    if consumer.group is None:
+        return
     for partition, events in _by_partition(detail.get("rebalances") or ()).items():
         fresh = events == ["assigned"] and partition not in consumer.owned
         tracks.disown(process, consumer, partition, op - 1)

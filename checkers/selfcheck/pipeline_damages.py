@@ -114,6 +114,21 @@ def tell_early(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     return DamagedHistory(changed, what, partitions=frozenset([committed.partition]))
 
 
+def tell_nobodys(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
+    """A member is told an offset of the group, or the group has one at the end, that nobody was to commit."""
+    offsets, ops = structs_of(rows, "offsets"), rows.ops
+    answers = ops.index[ops["f"].isin(("committed", "group-offsets")) & (ops["type"] == "ok")]
+    fit = [(position, partition) for position in answers for partition in json.loads(ops.loc[position, "detail"])["offsets"]]
+    if not fit or offsets.empty:
+        return None
+    position, partition = fit[rng.randrange(len(fit))]
+    detail = json.loads(ops.loc[position, "detail"])
+    detail["offsets"][partition] = int(offsets["offset"].max()) + 100_000
+    changed = rows.with_operation(int(position), {"detail": json.dumps(detail)})
+    what = f"the group's offset of {partition} is said to be {detail['offsets'][partition]}, which nobody was to commit"
+    return DamagedHistory(changed, what, partitions=frozenset([partition]))
+
+
 def share(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """Between two commits of a member in a partition, without a rebalance in between, another member commits there."""
     offsets = _known(rows, "offsets").sort_values(["partition", "time"])
@@ -246,14 +261,14 @@ LOSE_OFFSET = PlantedDamage(
     "lose offset",
     lose_offset,
     ("torn-offset",),
-    (),
+    ("phantom-offset",),
     "needs a partition of which the group's offset at the end is one that a transaction committed",
 )
 MOVE_BACK = PlantedDamage(
     "move back",
     move_back,
     ("offset-regression",),
-    ("torn-offset",),
+    ("torn-offset", "phantom-offset"),  # nobody is to commit the higher offset any more
     "needs two committed transactions with offsets of one partition, one after the other",
 )
 TELL_OLD = PlantedDamage(
@@ -269,6 +284,13 @@ TELL_EARLY = PlantedDamage(
     ("dirty-offset",),
     (),
     "needs a member that asked for the group's offset while a transaction with one of the partition was not decided",
+)
+TELL_NOBODYS = PlantedDamage(
+    "tell nobody's",
+    tell_nobodys,
+    ("phantom-offset",),
+    ("unprocessed",),
+    "needs an answer with the group's offsets, and a transaction with one",
 )
 SHARE = PlantedDamage(
     "share",

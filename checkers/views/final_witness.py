@@ -6,9 +6,9 @@ import numpy as np
 
 from fencepost.checkers.history.positions import Positions
 from fencepost.checkers.model.arrays import Bools, Ints
-from fencepost.checkers.model.values import FOREVER, NONE
+from fencepost.checkers.model.values import NONE
 from fencepost.checkers.views.log import PartitionLog, once
-from fencepost.checkers.views.passed_over import passed_from_start, passed_over
+from fencepost.checkers.views.passed_over import appended_by, last_sent_above, passed_over
 
 NO_FINAL = "no final read was complete, and nobody read a promised record or past one"
 NO_PASSING = (
@@ -32,8 +32,8 @@ def final_witness(log: PartitionLog) -> tuple[Bools, Bools, str]:
     2. Else a complete read_uncommitted final read judges every send.
     3. Else a send is judged if somebody returned it, or if it lies below a record that was read: by its place, or, where that is
        unknown, because that record was sent after this one had been appended (`appended_by`, `last_sent`). The tail above may
-       simply be unpolled. Where the history does not tell what some poll returned, `passed_over` narrows this down to what one
-       consumer surely passed.
+       simply be unpolled. Where the history does not tell what some poll returned, `checkers.views.passed_over` narrows this down
+       to what that poll did not return, and to what some consumer surely passed.
 
     Of a topic that deletes records no send is judged.
     """
@@ -44,29 +44,27 @@ def final_witness(log: PartitionLog) -> tuple[Bools, Bools, str]:
         return log.covered | (~log.covered & ~in_the_log), log.seen_final, ""
     if log.final.uncommitted:
         return np.ones(len(log.sends), np.bool_), log.seen_witness, ""
-    below = np.asarray((log.place != NONE) & (log.place < (log.reads.offset[-1] if len(log.reads) else NONE)))
     before = (log.place == NONE) & (appended_by(log) < last_sent(log))
     if may_lack_reads(log):
-        return log.seen | (below & log.shared(passed_over)) | before, log.seen, NO_PASSING
-    return log.seen | below | before, log.seen, NO_FINAL
+        below, lacking = log.shared(passed_over), NO_PASSING
+    else:
+        below, lacking = log.place != NONE, NO_FINAL
+    below = below & (log.place < (log.reads.offset[-1] if len(log.reads) else NONE))
+    return log.seen | below | before, log.seen, lacking
 
 
 def may_lack_reads(log: PartitionLog) -> bool:
     """True if the history may lack records that were read from the partition."""
-    return isinstance(log.resets, Positions) and log.resets.may_lack_reads(log.partition)
+    return isinstance(log.resets, Positions) and len(log.resets.blind_polls(log.partition).op) > 0
 
 
-def appended_by(log: PartitionLog) -> Ints:
-    """The time at which each send was surely in the log, if ever: its acknowledgement, or the ok end of its operation."""
-    acknowledged, over = (np.where(time != NONE, time, FOREVER) for time in (log.sends.ended, log.sends.over))
-    return np.minimum(acknowledged, over)
+@once
+def last_sent(log: PartitionLog) -> Ints:
+    """The time at which the last of the records was sent that surely passed each send of unknown place (NONE: nobody knows).
 
-
-def last_sent(log: PartitionLog) -> int:
-    """The time at which the last-sent of the records that were read was sent (NONE: nobody knows).
-
-    It lies above all that were in the log by then. Where the history may lack reads, only what some consumer came to from the
-    partition's start counts.
+    Such a record lies above all that were in the log by then, and somebody read it. Where the history may lack reads, only what a
+    consumer came to that surely passed the send counts.
     """
-    read = log.seen_by(log.shared(passed_from_start)) if may_lack_reads(log) else log.seen
-    return int(log.sends.began[read].max(initial=NONE))
+    if may_lack_reads(log):
+        return last_sent_above(log)
+    return np.full(len(log.sends), int(log.sends.began[log.seen].max(initial=NONE)), dtype=np.int64)

@@ -14,12 +14,12 @@ import numpy as np
 import pandas as pd
 
 from fencepost.checkers.model.arrays import Bools, Ints
-from fencepost.checkers.model.values import FOREVER, NONE
+from fencepost.checkers.model.values import COMMITTED, FOREVER, NONE
 from fencepost.checkers.views.final_witness import last_sent
 from fencepost.checkers.views.log import PartitionLog, slices
 from fencepost.checkers.views.result_rows import send_rows
 
-PROOF, UNREAD = "proof", "unread"  # roles of rows between the two steps of a check
+PROOF, UNREAD, UNACKNOWLEDGED = "proof", "unread", "unacknowledged"  # roles of rows between the two steps of a check
 
 
 def undecided_rows(log: PartitionLog, undecided: Bools, promised: Bools, judged: Bools, returned: Bools) -> list[dict[str, Any]]:
@@ -27,17 +27,25 @@ def undecided_rows(log: PartitionLog, undecided: Bools, promised: Bools, judged:
 
     PROOF: a read_committed reader got it; time: when first. `missing`: a promise that had to be returned and was not (`judged`,
     `returned`: `final_witness`). UNREAD: a promise that nobody got, and nothing in this partition says that anybody had to; time:
-    when the last-sent of the records that were read here was sent (0: nobody knows).
+    when the last-sent of the records was sent that surely passed it (0: nobody knows). UNACKNOWLEDGED: the same of a record that
+    was not acknowledged, and that the proof promises all the same.
     """
     proof = undecided & log.seen_committed
-    unread = undecided & promised & ~judged & ~log.seen & (not log.final.committed)
-    last = np.full(len(log.sends), max(0, last_sent(log)), dtype=np.int64)
+    unread = undecided & tried(log) & ~log.swallowed & ~judged & ~log.seen & (not log.final.committed)
+    last = np.maximum(0, last_sent(log)) if unread.any() else None
     cause = -2 - log.sends.op
     return [
         send_rows(log, proof, cause, PROOF, _first_read(log, proof)),
         send_rows(log, undecided & promised & judged & ~returned, cause, "missing"),
-        send_rows(log, unread, cause, UNREAD, last),
+        send_rows(log, unread & promised, cause, UNREAD, last),
+        send_rows(log, unread & ~promised, cause, UNACKNOWLEDGED, last),
     ]
+
+
+def tried(log: PartitionLog) -> Bools:
+    """Sends that belong to their transaction: not those of a transaction that ended before it came to them."""
+    sends = log.sends
+    return np.asarray((sends.began != NONE) | (sends.status == COMMITTED) | ~sends.finished)
 
 
 def _first_read(log: PartitionLog, which: Bools) -> Ints:
@@ -53,11 +61,14 @@ def _first_read(log: PartitionLog, which: Bools) -> Ints:
 def passed_in_time(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows in which those unread sends are missing that lie below a record that was read: it was sent after their proof.
 
-    Only where the place is unknown: of a known place the partition itself said that nobody read beyond it.
+    Only where the place is unknown: of a known place the partition itself said that nobody read beyond it. What was passed and
+    not acknowledged is left out: `torn-transaction` has it.
     """
-    if not (rows["role"] == UNREAD).any():
+    unread = rows["role"].isin((UNREAD, UNACKNOWLEDGED))
+    if not unread.any():
         return rows
     proof = rows[rows["role"] == PROOF].groupby("op")["time"].min()
     bound = proof.reindex(rows["op"], fill_value=FOREVER).to_numpy()
-    passed = (rows["role"] == UNREAD) & (rows["offset"] == NONE) & (rows["time"] > bound)
-    return rows.assign(role=rows["role"].mask(passed, "missing"))
+    passed = unread & (rows["offset"] == NONE) & (rows["time"] > bound)
+    rows = rows.assign(role=rows["role"].mask(passed & (rows["role"] == UNREAD), "missing"))
+    return rows[~(passed & (rows["role"] == UNACKNOWLEDGED))]

@@ -207,6 +207,15 @@ _TABLE = (
         planned=False,
     ),
     ContractKey(
+        name="offset_commits",
+        values=("recorded", "unrecorded"),
+        default="recorded",
+        elsewhere="unrecorded",
+        meaning="`unrecorded`: a group's offsets may also be committed by somebody of whom the history does not tell: "
+        "automatically (`enable.auto.commit`), by another member, by an operator.",
+        planned=False,
+    ),
+    ContractKey(
         name="judge_uncommitted_readers",
         values=_FLAG,
         default="false",

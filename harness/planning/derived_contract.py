@@ -18,11 +18,15 @@ _IN_FLIGHT_IDEMPOTENT = "5"  # librdkafka and the Java client lower it so far by
 
 
 def derive(
-    roles: Iterable[Role], producer: Mapping[str, Any], topic: Mapping[str, Any], broker: Mapping[str, Any]
+    roles: Iterable[Role],
+    producer: Mapping[str, Any],
+    topic: Mapping[str, Any],
+    broker: Mapping[str, Any],
+    member: Mapping[str, Any] | None = None,
 ) -> dict[str, str]:
     """The contract of a test's effective producer, topic and broker settings, for one topic. A topic overlays the brokers' own.
 
-    Transactions also rest on the coordinator's topic, which has the brokers' settings.
+    Transactions also rest on the coordinator's topic, which has the brokers' settings. member: consumer settings of members.
     """
     roles = tuple(roles)
     transactional = any(role.transactional for role in roles)
@@ -47,7 +51,8 @@ def derive(
         "compaction": _text("compact" in str(topic.get("cleanup.policy", broker.get("log.cleanup.policy", "delete")))),
         "retention": _retention(topic, broker),
     }
-    return {name: contract.get(name, key.default) for name, key in CONTRACT_KEYS.items() if key.planned}
+    automatic = {"offset_commits": "unrecorded"} if _flag((member or {}).get("enable.auto.commit")) else {}
+    return {name: contract.get(name, key.default) for name, key in CONTRACT_KEYS.items() if key.planned} | automatic
 
 
 def _support(levels: Sequence[str]) -> str:

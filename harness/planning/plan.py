@@ -53,8 +53,9 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> Plan:
     topics = {prefix * bool(wanted) + name: spec for name, spec in _topics(test, provider, workload, description).items()}
     faults = [_instance("nemesis", choice.kind, choice.options) for choice in test.nemesis]
     producer = {**workload.producer_settings(), **test.producer}
-    promised = _promised(workload.roles(), producer, topics, description)
-    client = client_plan(test, producer, member_settings(workload, test))
+    members = member_settings(workload, test)
+    promised = _promised(workload.roles(), producer, topics, description, members)
+    client = client_plan(test, producer, members)
     drawn = schedule.draw(test.nemesis, test.time_s, seed, test.lanes)
     return {
         "schema": PLAN_SCHEMA,
@@ -200,7 +201,9 @@ def complete(plan: Plan, settings: Mapping[str, Mapping[str, str]]) -> Plan:
     topics: dict[str, TopicPlan] = {
         name: {**spec, "settings": _of_interest(settings[name], spec["settings"])} for name, spec in plan["topics"].items()
     }
-    promised = _promised(workload_of(plan).roles(), plan["client"]["producer"], topics, plan["cluster"]["description"])
+    client = plan["client"]
+    members = client.get("members") or {}  # not in plans of before
+    promised = _promised(workload_of(plan).roles(), client["producer"], topics, plan["cluster"]["description"], members)
     return {**plan, "topics": topics, "contract": overlaid_contract(promised, plan["overridden"])}
 
 
@@ -210,12 +213,16 @@ def _of_interest(effective: Mapping[str, str], chosen: Mapping[str, str]) -> dic
 
 
 def _promised(
-    roles: Iterable[Role], producer: Mapping[str, Any], topics: Mapping[str, TopicPlan], description: Mapping[str, Any]
+    roles: Iterable[Role],
+    producer: Mapping[str, Any],
+    topics: Mapping[str, TopicPlan],
+    description: Mapping[str, Any],
+    members: Mapping[str, Any],
 ) -> dict[str, str]:
-    """The contract that the settings of all topics make."""
+    """The contract that the settings of all topics make. members: consumer settings of members."""
     roles, beneath = tuple(roles), description.get("broker_settings", {})
     settings = [spec["settings"] for spec in topics.values()] or [{}]
-    return derived_contract.weakest([derived_contract.derive(roles, producer, topic, beneath) for topic in settings])
+    return derived_contract.weakest([derived_contract.derive(roles, producer, topic, beneath, members) for topic in settings])
 
 
 def _topics(test: Test, provider: Any, workload: Any, description: Mapping[str, Any]) -> dict[str, TopicPlan]:
@@ -272,7 +279,8 @@ def foreseen_contract(test: Test, provider: Any, workload: Any) -> dict[str, str
     description = {"broker_settings": {name: str(value) for name, value in provider.effective_settings().items()}}
     topics = _topics(test, provider, workload, description)
     producer = {**workload.producer_settings(), **test.producer}
-    return overlaid_contract(_promised(workload.roles(), producer, topics, description), test.contract)
+    members = member_settings(workload, test)
+    return overlaid_contract(_promised(workload.roles(), producer, topics, description, members), test.contract)
 
 
 def _instance(group: str, kind: str, options: Mapping[str, Any]) -> Any:

@@ -186,6 +186,18 @@ def dirty_offsets(h: PipelineHistory) -> Matches:
     return matches
 
 
+def phantom_offsets(h: PipelineHistory) -> Matches:
+    matches = set()
+    for number, op in enumerate(h.ops):
+        if op["f"] not in ("committed", "group-offsets") or op["type"] != "ok":
+            continue
+        for partition, offset in json.loads(op["detail"])["offsets"].items():
+            begun = [commit for commit in h.commits if commit["began"] <= op["end"]]
+            if offset is not None and not any((commit["partition"], commit["offset"]) == (partition, offset) for commit in begun):
+                matches.add((number, partition))
+    return matches if h.commits else set()
+
+
 def offset_edges(h: PipelineHistory) -> set[tuple[int, int, str, str]]:
     """(from, to, kind, partition) of the graph's edges through the group's offsets, as docs/graphs.md defines them."""
     edges = set()
@@ -238,6 +250,7 @@ TWINS: dict[str, Callable[[PipelineHistory], Matches]] = {
     "offset-regression": offset_regressions,
     "stale-offset": stale_offsets,
     "dirty-offset": dirty_offsets,
+    "phantom-offset": phantom_offsets,
     "double-ownership": double_ownerships,
 }
 
@@ -250,7 +263,7 @@ def by_records(findings: Sequence[Mapping[str, Any]]) -> dict[str, Matches]:
         if name in ("reprocessed", "unprocessed"):
             role = "read" if name == "reprocessed" else "missing"
             matches[name] |= {record["v"] for record in records if record["role"] == role}
-        elif name == "torn-offset":
+        elif name in ("torn-offset", "phantom-offset"):
             matches[name] |= {(record["operation"], record["partition"]) for record in records}
         elif name == "dirty-offset":
             matches[name] |= {(record["operation"], record["partition"]) for record in records if record["role"] == "read"}

@@ -63,6 +63,116 @@ def moving_history(rng: Random) -> Ops:
     return [{**op, "index": number} for number, op in enumerate(ops)]
 
 
+def open_history(rng: Random) -> Ops:
+    """A history whose transactions go on sending while others do their work."""
+    ops = varied_history(rng)
+    for number, op in enumerate(ops):
+        if op["f"] == "txn" and op["end"] and op["mops"] and rng.random() < 0.7:
+            own = [other["time"] for other in ops[number + 1 :] if other["process"] == op["process"]]
+            free = min([*own, max(other["time"] for other in ops)]) - op["end"] - 1  # until its process goes on
+            later, cut = max(0, min(free, rng.randint(1, 8) * STEP)), rng.randrange(len(op["mops"]) + 1)
+            op["mops"] = [mop if at < cut else _later(mop, later) for at, mop in enumerate(op["mops"])]
+            op["decided"], op["end"] = (time + later if time else time for time in (op["decided"], op["end"]))
+    return ops
+
+
+def _later(mop: tuple[Any, ...], by: int) -> tuple[Any, ...]:
+    """A send, later."""
+    return (*mop[:4], *(time + by if time else time for time in mop[4:]))
+
+
+def blind_history(rng: Random) -> Ops:
+    """A history, with moves or without, that lacks what some polls returned, and where some records were acknowledged."""
+    ops = moving_history(rng) if rng.random() < 0.3 else varied_history(rng)
+    for op in ops:
+        if op["f"] == "poll" and not op["final"] and rng.random() < 0.3:
+            _forget_polls(rng, op)
+        elif op["f"] == "txn" and rng.random() < 0.3:  # its acknowledgements have no offsets, or there are none
+            unknown = op["type"] == "info" and rng.random() < 0.7
+            op["mops"] = [(*mop[:3], None, mop[4], None if unknown else mop[5]) for mop in op["mops"]]
+    keep_finals = rng.random() < 0.2
+    ops = [op for op in ops if keep_finals or not op["final"]]
+    return [{**op, "index": number} for number, op in enumerate(ops)]
+
+
+def _forget_polls(rng: Random, op: dict[str, Any]) -> None:
+    """An operation loses what its last poll returned, or one in the middle; or it never completes."""
+    mops = op["mops"]
+    if rng.random() < 0.3:
+        op.update(type="info", end=None, mops=[])
+        return
+    cut = rng.randrange(len(mops) + 1)
+    op["mops"] = mops[:cut] + (mops[rng.randint(cut, len(mops)) :] if rng.random() < 0.3 else [])
+    several = sorted({mop[1] for mop in mops[:cut]} & {mop[1] for mop in op["mops"][cut:]})
+    detail = {**json.loads(op["detail"] or "{}"), **({"parted": several} if several else {}), "unheard": True}
+    op.update(type="info", detail=json.dumps(detail))
+
+
+def undecided_history(rng: Random, lose: bool) -> tuple[Ops, bool]:
+    """A lawful history without final reads, with transactions of unknown outcome and polls without known result.
+
+    lose: one record of a committed transaction is returned to nobody. The second answer: whether the history shows that this
+    transaction committed.
+    """
+    h, logs, positions = History(), {f"t-{number}": [] for number in range(rng.randint(1, 2))}, {}
+    logs: dict[str, list[int | None]]  # None: a marker, or a record that no reader gets
+    lost: list[tuple[int, int]] = []
+    for process in (5, 6, 7):
+        some = [partition for partition in logs if rng.random() < 0.8] or ["t-0"]
+        sought = {"seek_to_beginning": True} if rng.random() < 0.5 else {}
+        h.add(process, "assign", detail=json.dumps({"partitions": some, **sought}))
+        positions[process] = dict.fromkeys(some, 0)
+    for _ in range(rng.randint(4, 14)):
+        if rng.random() < 0.5:
+            _decided_or_not(rng, h, logs, lost if lose else [(0, 0)])
+        else:
+            _poll_on(rng, h, logs, positions)
+    return h.ops, any(_shown(h.ops, index) for index, v in lost if v)
+
+
+def _decided_or_not(rng: Random, h: History, logs: dict[str, list[int | None]], lost: list[tuple[int, int]]) -> None:
+    """A transaction over some partitions; the first one that committed loses a record, unless one is in `lost`."""
+    type = rng.choice(["ok", "ok", "info", "info", "fail"])
+    chosen = [partition for partition in logs for _ in range(rng.randint(0, 2))] or ["t-0"]
+    places = {partition: len(logs[partition]) for partition in logs}
+    sends: dict[str, list[int | None]] = {}
+    for partition in chosen:
+        sends.setdefault(partition, []).append(places[partition] + len(sends.get(partition, [])))
+    index = h.txn(rng.randrange(3), sends, type)
+    committed = type == "ok" or (type == "info" and rng.random() < 0.7)
+    mops = h.ops[index]["mops"]
+    gone = rng.choice(mops)[2] if committed and not lost and rng.random() < 0.5 else None
+    lost += [(index, gone)] if gone is not None else []
+    for _, partition, v, *_rest in mops:
+        logs[partition].append(v if committed and v != gone else None)
+    for partition in sends:
+        logs[partition].append(None)
+    if type == "info" or rng.random() < 0.3:
+        h.ops[index]["mops"] = [(*mop[:3], None, mop[4], None if type == "info" else mop[5]) for mop in mops]
+    if type == "info":
+        h.ops[index]["decided"] = h.ops[index]["time"]
+
+
+def _poll_on(rng: Random, h: History, logs: dict[str, list[int | None]], positions: dict[int, dict[str, int]]) -> None:
+    """A consumer goes on from where it is. The history may lack what it got."""
+    process = rng.choice(list(positions))
+    reads: dict[str, list[tuple[int, int]]] = {}
+    for partition, start in positions[process].items():
+        stop = min(len(logs[partition]), start + rng.randint(0, 4))
+        reads[partition] = [(at, v) for at in range(start, stop) if (v := logs[partition][at]) is not None]
+        positions[process][partition] = stop
+    if rng.random() < 0.25:
+        h.add(process, "poll", type="info", detail=json.dumps({"unheard": True}), role="reader")
+    else:
+        h.poll(process, {partition: some for partition, some in reads.items() if some})
+
+
+def _shown(ops: Ops, index: int) -> bool:
+    """True if a transaction ended ok, or a reader got a record of it."""
+    mine = {mop[2] for mop in ops[index]["mops"]}
+    return ops[index]["type"] == "ok" or any(mop[0] == 1 and mop[2] in mine for op in ops for mop in op["mops"])
+
+
 def _initialised(rng: Random, ops: Ops) -> Ops:
     """Writers initialise transactional ids before their first transactions, some of them the same; and now and then anew, or
     another process does it."""

@@ -51,6 +51,8 @@ class Consumer:
     member: of a group.
     since: the operation from which the member surely owns the partition; None while it is unknown.
     owned: whether it does so throughout the present operation.
+    blind: whether the history lacks the result of some poll of the present operation.
+    parted: whether such a poll may lie between any two of its records; else only between two of several polls.
     """
 
     def __init__(self, partition: str, contract: Contract) -> None:
@@ -58,7 +60,7 @@ class Consumer:
         self.last: Row | None = None
         self.known, self.member = contract.from_start, contract.groups
         self.since: int | None = None
-        self.owned = False
+        self.owned = self.blind = self.parted = False
 
     def begin(self, number: int, op: Mapping[str, Any]) -> None:
         """Apply what is known before an operation's reads."""
@@ -70,6 +72,7 @@ class Consumer:
             self.assigned(op, detail)
         elif op["f"] in ("poll", "txn"):
             self.rebalanced(number, [word for word, some in detail.get("rebalances", []) if self.partition in some])
+            self.blind, self.parted = unheard(op), self.partition in detail.get("parted", [])
 
     def assigned(self, op: Mapping[str, Any], detail: Mapping[str, Any]) -> None:
         """Only a partition that stays assigned, without a seek, leaves its consumer where it was."""
@@ -93,6 +96,8 @@ class Consumer:
     def follows(self, read: Row) -> bool:
         """True if a read must follow the one before it."""
         inside = self.last is not None and self.last["op"] == read["op"]
+        if inside and self.last is not None and self.blind and (self.parted or self.last["ended"] != read["ended"]):
+            return False
         if not self.member:
             return inside or self.known
         if inside:
@@ -101,11 +106,15 @@ class Consumer:
 
     def end(self, op: Mapping[str, Any]) -> None:
         """Apply what is known after an operation's reads."""
-        unheard = op["f"] in ("poll", "txn") and op["end"] is None
-        if op["f"] == "crash" or unheard:
+        if op["f"] == "crash" or unheard(op):
             self.forget()
         if op["f"] == "crash" or (op["f"] in ("poll", "txn") and op["type"] == "info"):
             self.since = None
+
+
+def unheard(op: Mapping[str, Any]) -> bool:
+    """True if an operation may have polled records that the history lacks."""
+    return op["f"] in ("poll", "txn") and (op["end"] is None or bool(json.loads(op["detail"] or "{}").get("unheard")))
 
 
 class FlatHistory:
@@ -275,15 +284,64 @@ class FlatHistory:
         committed = self.ends(partition, READ_COMMITTED)
         return bool(committed) and min(committed) < max(self.ends(partition, "read_uncommitted"), default=0)
 
-    @cached_property
-    def lacks_reads(self) -> bool:
-        """True if an operation that may have polled has no completion."""
-        return any(op["f"] in ("txn", "poll") and op["end"] is None for op in self.ops)
+    # ---- polls without known result ----
+    def may_read(self, number: int, partition: str) -> bool:
+        """True if the consumer of an operation may be assigned a partition.
 
-    def returns(self, partition: str) -> Iterator[list[Row]]:
-        """Reads of a partition by each process, in order."""
-        for process in {self.process(read) for read in self.reads}:
-            yield [read for read in self.reads if read["p"] == partition and self.process(read) == process]
+        Where assignments are recorded at all, who has none recorded has none."""
+        if partition in json.loads(self.ops[number]["detail"] or "{}").get("parted", []):
+            return True
+        moves = [op for op in self.ops if op["f"] in ("assign", "subscribe")]
+        own = [op for op in moves if op["process"] == self.ops[number]["process"] and op["index"] < number]
+        own = [op for op in own if op["type"] != "fail"]
+        if not own:
+            return not moves
+        return own[-1]["f"] == "subscribe" or partition in json.loads(own[-1]["detail"])["partitions"]
+
+    @cached_property
+    def blind(self) -> dict[str, list[tuple[float, int]]]:
+        """Polls that may have returned records of a partition that the history lacks: when each had ended at the latest, and up
+        to which offset its consumer surely had come (-1: nobody knows)."""
+        polls = [(number, op) for number, op in enumerate(self.ops) if unheard(op)]
+        partitions = {row["p"] for row in (*self.sends, *self.reads)}
+        return {
+            partition: [
+                (float("inf") if op["end"] is None else op["end"], self.position(number, partition))
+                for number, op in polls
+                if self.may_read(number, partition)
+            ]
+            for partition in partitions
+        }
+
+    def position(self, number: int, partition: str) -> int:
+        """The last offset that the consumer of an operation surely had read before it (-1: unknown)."""
+        consumer = self.followed(self.ops[number]["process"], partition, number)[0]
+        sure = consumer.known and not consumer.member and consumer.last is not None
+        return int(consumer.last["offset"]) if sure and consumer.last is not None else -1
+
+    def followed(self, process: int, partition: str, until: int | None = None) -> tuple[Consumer, list[tuple[int, int]]]:
+        """A consumer before an operation (None: at the end), and its steps so far from one offset to the next (-1: the start)."""
+        consumer, steps = Consumer(partition, self.contract), []
+        for number, op in enumerate(self.ops[:until]):
+            if op["process"] != process:
+                continue
+            consumer.begin(number, op)
+            for read in (read for read in self.reads if read["op"] == number and read["p"] == partition):
+                if consumer.follows(read):
+                    steps.append((-1 if consumer.last is None else consumer.last["offset"], read["offset"]))
+                consumer.last, consumer.known = read, True
+            consumer.end(op)
+        return consumer, steps
+
+    @cached_property
+    def crossed(self) -> dict[str, set[int]]:
+        """Offsets of a partition that some consumer surely passed or read (-1: below the first)."""
+        crossed: dict[str, set[int]] = defaultdict(set)
+        for partition in {read["p"] for read in self.reads}:
+            for process in {self.process(read) for read in self.reads if read["p"] == partition}:
+                for low, high in self.followed(process, partition)[1]:
+                    crossed[partition] |= set(range(low, high))
+        return crossed
 
     # ---- records ----
     @cached_property
@@ -326,16 +384,43 @@ class FlatHistory:
         return v not in self.seen and self.passed(send)
 
     def passed(self, send: Row) -> bool:
-        """True if a record lies below one that was read, by its place or by time."""
-        partition, where = send["p"], self.place[send["v"]]
-        whole = self.contract.from_start or not self.lacks_reads
-        if where is None:
-            later = [other["began"] for other in self.sends if other["p"] == partition and other["v"] in self.seen]
-            return whole and any(began is not None and self.appended_by(send) < began for began in later)
-        if whole:
-            return any(where < read["offset"] for read in self.reads if read["p"] == partition)
-        steps = (pair for reads in self.returns(partition) for pair in pairwise(reads))
-        return any(before["offset"] <= where < after["offset"] for before, after in steps)
+        """True if a record lies below one that was read, and no poll without known result can have returned it, or some consumer
+        surely passed it."""
+        place = self.place[send["v"]]
+        mine = [read for read in self.reads if read["p"] == send["p"]]
+        if place is not None:
+            low, above = place, [read["offset"] for read in mine if read["offset"] > place]
+        else:
+            earlier = [
+                read["offset"] for read in mine if self.in_the_log(read) < (-1 if send["began"] is None else send["began"])
+            ]
+            low, above = max(earlier, default=-1), [read["offset"] for read in mine if self.sent_after(read, send)]
+        if not above:
+            return False
+        until = min(above) if place is None else place + 1
+        crossed = self.crossed[send["p"]]
+        return not self.perhaps_returned(send, until) or (low in crossed and crossed >= set(range(low, until)))
+
+    def perhaps_returned(self, send: Row, above: int) -> bool:
+        """True if a poll without known result may have returned a record that lies at its place, else below a known one."""
+        place, began = self.place[send["v"]], -1 if send["began"] is None else send["began"]
+        polls = [position for end, position in self.blind.get(send["p"], []) if end >= began]
+        return any(position < place if place is not None else position < above for position in polls)
+
+    def in_the_log(self, read: Row) -> float:
+        """Time by which a record that was read was in the log at that place."""
+        send = self.home.get(read["v"])
+        if send is None or send["p"] != read["p"] or len(self.places[read["v"]]) != 1:
+            return float(read["ended"])
+        op = self.ops[send["op"]]
+        times = [read["ended"], send["ended"], op["end"] if op["type"] == "ok" else None]
+        return float(min(time for time in times if time is not None))
+
+    def sent_after(self, read: Row, send: Row) -> bool:
+        """True if a record that was read in the partition of another was sent after that one had been appended."""
+        other = self.home.get(read["v"])
+        began = other["began"] if other is not None and other["p"] == read["p"] else None
+        return began is not None and self.appended_by(send) < began
 
     def shown(self, send: Row) -> bool:
         """True if read_committed readers got a record: the complete final read, where there is one."""
@@ -508,14 +593,28 @@ def lso_overruns(h: FlatHistory) -> Matches:
         times = [mine["began"], h.ops[mine["op"]]["decided"] if h.txn(mine) else None]
         if read["v"] not in fixed or mine["op"] == read["op"] or any(time and read["ended"] < time for time in times):
             continue
-        for send in h.visible:
-            op = h.ops[send["op"]]
-            committed = h.status(send) == "ok" or send["v"] in h.seen_committed
+        for send in h.fixed:
             below = send["p"] == read["p"] and h.place[send["v"]] < read["offset"]
-            early = send["op"] == read["op"] or (op["decided"] is not None and read["ended"] < op["decided"])
-            if op["f"] == "txn" and committed and below and early and h.judged_reader(read):
+            if h.txn(send) and below and h.judged_reader(read) and _was_open(h, send, read):
                 matches.add(read["op"])
     return matches
+
+
+def _was_open(h: FlatHistory, send: Row, read: Row) -> bool:
+    """True if the transaction of a record was surely open when another record was read."""
+    op = h.ops[send["op"]]
+    if send in h.visible and (h.status(send) == "ok" or send["v"] in h.seen_committed):
+        return send["op"] == read["op"] or (op["decided"] is not None and read["ended"] < op["decided"])
+    appended = [
+        other
+        for other in h.fixed
+        if (other["op"], other["p"]) == (send["op"], send["p"])
+        and other["ended"] is not None
+        and other["v"] not in h.seen_committed
+        and (other["p"] not in h.witnessed or other["v"] in h.witness)
+    ]
+    later = [other["began"] for other in appended if (other["began"] or 0) > (send["began"] or 0)]
+    return h.status(send) != "ok" and send in appended and any(read["ended"] < began for began in later)
 
 
 def torn_transactions(h: FlatHistory) -> Matches:

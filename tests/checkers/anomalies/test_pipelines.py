@@ -229,3 +229,73 @@ def test_no_member_fetches_an_offset_before_its_commit_is_called(tmp_path, offse
     assert ("dirty-offset" in violated(document)) == guilty
     if guilty:
         assert "was told the group's offset in-0@6, before transaction" in finding(document, "dirty-offset")["sentence"]
+
+
+def told(*answers, type="ok", at_end=6, **contract):
+    """A pipeline that commits in-0@6; what somebody is told of the group's offset; the contract under which it is judged."""
+    h, (a,) = pipeline(5)
+    processed(h, 2, [a], [0], type)
+    for answer_ in answers:
+        h.add(9, "committed", role="reader", detail=json.dumps({"offsets": {"in-0": answer_}}))
+    final = {"in-0": [5], "out-0": [0] if type == "ok" else []}
+    return ended(h, final, at_end), {**CONTRACT, **contract}
+
+
+def test_an_offset_that_somebody_is_told_is_one_that_somebody_was_to_commit(judged):
+    document = judged(*told(6, 999, 999))
+    assert names(document) == ["phantom-offset"]
+    assert finding(document, "phantom-offset")["sentence"] == (
+        "Process 9 was told the group's offset in-0@999 (the first of 2 such answers), which no operation was to commit."
+    )
+    assert answer(document, "phantom-offset")["compared"] == 4
+
+
+def test_the_groups_offset_at_the_end_is_one_that_somebody_was_to_commit(judged):
+    h, contract = told(at_end=100_006)
+    document = judged(h, contract)
+    assert names(document) == ["phantom-offset"]
+    assert finding(document, "phantom-offset")["sentence"] == (
+        "The group's offset at the end is in-0@100006, which no operation was to commit."
+    )
+
+
+@pytest.mark.parametrize("type", ["ok", "info", "fail"])
+def test_an_offset_of_whatever_commit_is_no_phantom(judged, type):
+    """What became of the commit is another question; and no offset at all is nobody's."""
+    document = judged(*told(None, 6, type=type))
+    assert "phantom-offset" not in names(document)
+    assert answer(document, "phantom-offset")["verdict"] == "held"
+
+
+def test_an_offset_that_is_told_before_its_operation_begins_is_nobodys(judged):
+    h, (a,) = pipeline(5)
+    processed(h, 2, [a], [0])
+    h.add(9, "committed", role="reader", detail=json.dumps({"offsets": {"in-0": 7}}))
+    processed(h, 2, [a], [2], offset=7)
+    assert "phantom-offset" in names(judged(h, {**CONTRACT, "final_read": "false"}))
+
+
+def test_an_offset_that_another_group_commits_is_somebodys(judged):
+    """The history tells who commits, and not for which group."""
+    h, (a, b) = pipeline(5, 6)
+    processed(h, 2, [a], [0])
+    processed(h, 3, [b], [2])
+    h.add(9, "committed", role="reader", detail=json.dumps({"offsets": {"in-0": 6}}))
+    h.add(9, "committed", role="reader", detail=json.dumps({"offsets": {"in-0": 7}}))
+    assert "phantom-offset" not in names(judged(ended(h, {"in-0": [5, 6], "out-0": [0, 2]}, 7), CONTRACT))
+
+
+@pytest.mark.parametrize(("offset", "verdict"), [(999, "unknown"), (6, "held")])
+def test_where_others_commit_too_an_offset_of_nobody_is_unknown(judged, offset, verdict):
+    document = judged(*told(offset, offset_commits="unrecorded"))
+    assert answer(document, "phantom-offset")["verdict"] == verdict
+    assert ("phantom-offset could not be judged" in document["reason"]) == (verdict == "unknown")
+    assert names(document) == []
+
+
+def test_where_nobodys_commits_are_in_the_history_nothing_is_compared(judged):
+    """As of consumers that commit automatically, in a workload of somebody's own."""
+    h, _ = pipeline(5)
+    h.add(9, "committed", role="reader", detail=json.dumps({"offsets": {"in-0": 6}}))
+    document = judged(ended(h, {"in-0": [5]}, 6), CONTRACT)
+    assert answer(document, "phantom-offset")["verdict"] == "not exercised"

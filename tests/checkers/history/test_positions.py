@@ -148,6 +148,106 @@ def test_a_record_that_a_consumer_surely_passed_over_is_lost_whatever_other_poll
     assert violated(judged(h, ALONE)) == ["lost-write"]
 
 
+UNHEARD = '{"unheard": true}'
+
+
+def torn(h, passed):
+    """A transaction of unknown outcome: a reader got its record in t-1, and nobody the one in t-0, which has no offset. Passed: a
+    consumer reads on from what was in t-0 before to what was sent afterwards."""
+    h.txn(0, {"t-0": 5})
+    h.txn(1, {"t-0": None, "t-1": 3}, type="info")
+    proof = h.ops[-1]["mops"][1]
+    h.ops[-1]["mops"][1] = (*proof[:3], None, proof[4], None)
+    h.poll(2, {"t-1": [3]})
+    h.txn(0, {"t-0": 7})
+    h.poll(3, {"t-0": [5, 7] if passed else [5]})
+
+
+def test_a_record_without_offset_that_a_consumer_passed_is_missing_whatever_other_polls_returned(judged):
+    h = History()
+    torn(h, passed=True)
+    h.poll(4, {"t-0": [7]})
+    h.add(6, "txn", type="info", detail=UNHEARD)
+    document = judged(h, ALONE)
+    assert violated(document) == ["torn-transaction"]
+    assert (
+        "the record it wrote to t-0 (its offset is unknown) was read by nobody"
+        in finding(document, "torn-transaction")["sentence"]
+    )
+
+
+@pytest.mark.parametrize("unheard", [True, False])
+def test_a_record_without_offset_that_nobody_passed_leaves_the_verdict_open(judged, unheard):
+    h = History()
+    torn(h, passed=False)
+    h.poll(4, {"t-0": [5]})
+    if unheard:
+        h.add(6, "txn", type="info", detail=UNHEARD)
+    document = judged(h, ALONE)
+    assert (document["verdict"], violated(document)) == ("unknown", [])
+    assert document["reason"].startswith("2 promised records were returned to nobody")  # and t-0@7
+
+
+def test_what_two_consumers_passed_between_them_no_consumer_missed_by_chance(judged):
+    """The record lies between 5 and 9, and 7 was sent meanwhile. A consumer read on from 5 to 7, and another from 7 to 9."""
+    h = History()
+    h.txn(0, {"t-0": 5})
+    meanwhile = h.now
+    h.txn(1, {"t-0": None})
+    h.txn(2, {"t-0": 7})
+    h.ops[-1]["time"] = meanwhile
+    h.ops[-1]["mops"] = [(*mop[:4], meanwhile, mop[5]) for mop in h.ops[-1]["mops"]]
+    h.txn(0, {"t-0": 9})
+    h.poll(3, {"t-0": [5, 7]})
+    h.add(6, "poll", type="info", detail=UNHEARD)
+    stretches = History()
+    stretches.ops, stretches.now = list(h.ops), h.now
+    h.poll(4, {"t-0": [7, 9]})
+    assert violated(judged(h, ALONE)) == ["lost-write"]
+    stretches.poll(4, {"t-0": [(9, h.v("t-0", 9))]})
+    assert violated(judged(stretches, ALONE)) == []
+
+
+def test_a_poll_that_had_ended_before_a_record_was_sent_did_not_return_it(judged):
+    h = History()
+    h.add(6, "poll", type="info", detail=UNHEARD)
+    for offset in (5, 7):
+        h.txn(0, {"t-0": offset})
+    h.poll(3, {"t-0": [7]})
+    assert violated(judged(h, ALONE)) == ["lost-write"]
+
+
+@pytest.mark.parametrize(("position", "expected"), [(5, []), (7, ["lost-write"])])
+def test_a_consumer_returns_nothing_below_its_position(judged, position, expected):
+    """6 was read by nobody; process 3 had come to 5, or beyond 6, when it polled without known result."""
+    h = History()
+    for offset in (5, 6, 7, 9):
+        h.txn(0, {"t-0": offset})
+    h.poll(4, {"t-0": [5]})
+    h.poll(3, {"t-0": [position]})
+    h.add(3, "poll", type="info", detail=UNHEARD)
+    h.poll(2, {"t-0": [7]})
+    h.poll(1, {"t-0": [9]})
+    assert violated(judged(h, ALONE)) == expected
+
+
+def test_a_process_that_may_have_polled_before_began_nowhere_for_sure(judged):
+    """The poll without known result may have returned 5."""
+    h = History()
+    for offset in (5, 7):
+        h.txn(0, {"t-0": offset})
+    h.add(3, "poll", type="info", detail=UNHEARD)
+    h.poll(3, {"t-0": [7]})
+    assert violated(judged(h, {**ALONE, "first_poll": "beginning"})) == []
+
+
+@pytest.mark.parametrize(("detail", "expected"), [({}, ["int-poll-skip"]), ({"unheard": True}, [])])
+def test_between_two_polls_of_an_operation_lies_perhaps_one_without_known_result(judged, detail, expected):
+    h = written(5, 7, 9)
+    h.poll(2, {"t-0": [5, 9]}, type="info", detail=json.dumps({"parted": ["t-0"], **detail}))
+    assert violated(judged(h, ALONE)) == expected
+
+
 def assigned(h, process, partitions=("t-0",), **detail):
     h.add(process, "assign", detail=json.dumps({"partitions": list(partitions), **detail}))
 

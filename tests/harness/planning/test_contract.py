@@ -88,3 +88,8 @@ def test_the_weakest_settings_of_several_topics_are_promised_whatever_their_orde
     assert (promised["unclean_leader_election"], promised["compaction"], promised["retention"]) == ("true", "true", "1000")
     sizes = [derive([WRITER], {}, topic, {})["retention"] for topic in ({"retention.bytes": "9"}, {"retention.bytes": "10"}, {})]
     assert sizes == ["9 bytes", "10 bytes", "none"]
+
+
+def test_members_that_commit_automatically_commit_what_the_history_does_not_tell():
+    assert derive([WRITER], {}, {}, {}, {"enable.auto.commit": True})["offset_commits"] == "unrecorded"
+    assert "offset_commits" not in derive([WRITER], {}, {}, {}, {"enable.auto.commit": "false"})
