@@ -75,9 +75,9 @@ def add_stored_evidence(run: Run, findings: Sequence[Finding]) -> str:
 
     A run whose cluster showed no logs has no table; then nothing is added. Findings of cycles have no place of their own.
     """
-    path = run.path(RunFile.STORED)
+    path = run.logs
     wanted = [candidate for candidate in findings if candidate.forbidden and "cycle" not in candidate.detail]
-    if not wanted or not os.path.lexists(path):
+    if not wanted or path is None or not os.path.lexists(path):
         return ""
     partitions = sorted({row.partition for candidate in wanted for row in candidate.rows})
     if problem := run.table_problem(RunFile.STORED, STORED):
