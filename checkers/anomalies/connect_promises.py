@@ -17,7 +17,7 @@ from fencepost.checkers.anomalies.connect_fencing_time import given_up_in_time
 from fencepost.checkers.anomalies.connect_occasions import Occasions
 from fencepost.checkers.api import run_check
 from fencepost.checkers.contract.common_rules import UNFENCED_SOURCES, UNLESS_CONNECTOR, cut_off
-from fencepost.checkers.contract.needs import SETTLING, Needs
+from fencepost.checkers.contract.needs import REQUESTS, SETTLING, Needs
 from fencepost.checkers.contract.promises import CONNECTOR
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.model.findings import Finding
@@ -233,10 +233,10 @@ def _has(occasions: Occasions, finding: Finding) -> bool:
         Rule(FORBIDDEN, "workers with exactly.once.source.support=enabled keep what KIP-618 says of them"),
     ),
     evidence=Needs(
-        {SETTLING},
-        "not all that the leaders have is known",
-        {SETTLING},
-        "a line that is missing may hold the task-count record, or the fencing",
+        {SETTLING, REQUESTS},
+        "not all that the leaders have, or that was requested, is known",
+        {SETTLING, REQUESTS},
+        "a line that is missing may hold the task-count record, the fencing, or another request",
     ),
     damages=(RENAME_ID,),
     across=True,

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from fencepost.checkers.api import run_check
 from fencepost.checkers.contract.common_rules import COORDINATOR_CUT_OFF, cut_off
-from fencepost.checkers.contract.needs import SENDS, Needs
+from fencepost.checkers.contract.needs import LOGS, OUTCOMES, SENDS, Needs
 from fencepost.checkers.contract.promises import FENCED
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.model.findings import Finding
@@ -119,7 +119,12 @@ def _explain(finding: Finding, text: FindingText) -> str:
         *COORDINATOR_CUT_OFF,
         Rule(FORBIDDEN, "a producer id's epoch only grows, and a leader refuses what is older (KIP-98, KIP-360)"),
     ),
-    evidence=Needs({SENDS}, "who is missing may have been the instance before"),
+    evidence=Needs(
+        {SENDS, LOGS},
+        "who is missing may have been the instance before, or what is missing of the logs may have shown it",
+        {SENDS, OUTCOMES},
+        "a line that is missing may have initialised the instance anew",
+    ),
     undamaged="it is judged by what the brokers' logs hold (stored.parquet), and damages are planted in histories",
     explain=_explain,
     across=True,

@@ -22,7 +22,7 @@ from fencepost.checkers.contract.common_rules import (
     UNLESS_TRANSACTIONAL,
     cut_off,
 )
-from fencepost.checkers.contract.needs import ALL_READS, DECISIONS, FINAL, LEVELS, OUTCOMES, SENDS, Needs
+from fencepost.checkers.contract.needs import ALL_READS, DECISIONS, FINAL, LEVELS, OUTCOMES, SENDS, Needs, of_process
 from fencepost.checkers.contract.promises import ACKNOWLEDGED, FENCED
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.model.findings import Finding
@@ -48,7 +48,13 @@ _OF_FENCED = (
         "a producer is fenced once another one with its transactional id has initialised (KIP-98)",
     ),
 )
-_FENCINGS = Needs({SENDS, OUTCOMES, *ALL_READS, DECISIONS}, "who is missing may have fenced others, or have been fenced")
+_FENCINGS = Needs(
+    {SENDS, OUTCOMES, *ALL_READS, DECISIONS},
+    "who is missing may have fenced others, or have been fenced",
+    {SENDS, OUTCOMES},
+    "a line that is missing may have initialised the instance anew",
+    of_process("sent"),
+)
 NO_ZOMBIE = "no instance of a transactional id did anything after it had been fenced"
 
 

@@ -27,7 +27,7 @@ from fencepost.checkers.contract.common_rules import (
     UNLESS_CONNECTOR,
     cut_off,
 )
-from fencepost.checkers.contract.needs import FINAL_COMMITTED, SETTLING, Needs
+from fencepost.checkers.contract.needs import FINAL_COMMITTED, REQUESTS, SETTLING, Needs
 from fencepost.checkers.contract.promises import CONNECTOR
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Bools, Ints
@@ -45,6 +45,7 @@ from fencepost.harness.api.words import and_more
 NO_CONNECTOR = "no records of a connector were read back"
 NOT_READ_BACK = "not every partition of the topic was read back by a complete read_committed final read"
 NOT_STORED = "no stored offset was read from the leaders' logs"
+MAY_HAVE_ALTERED = "a request that is missing may have altered the stored offset"
 ALTERED = "the connector's offsets were altered or reset on request, and it is not known which records came before"
 
 
@@ -77,7 +78,7 @@ def _explain_duplicate(finding: Finding, text: FindingText) -> str:
         ),
         Rule(FORBIDDEN, "records and stored offsets are one transaction, and tasks read on from these (KIP-618)"),
     ),
-    evidence=Needs({FINAL_COMMITTED}, "what is missing of the final read may hold it again"),
+    evidence=Needs({FINAL_COMMITTED}, "what is missing of the final read may hold it again", {REQUESTS}, MAY_HAVE_ALTERED),
     damages=(REPEAT_POSITION,),
     across=True,
     explain=_explain_duplicate,
@@ -141,8 +142,8 @@ def _explain_loss(finding: Finding, text: FindingText) -> str:
     evidence=Needs(
         {FINAL_COMMITTED},
         "what is missing of the final read may be of a later position",
-        {FINAL_COMMITTED},
-        "a line that is missing may have it",
+        {FINAL_COMMITTED, REQUESTS},
+        f"a line that is missing may have it; {MAY_HAVE_ALTERED}",
     ),
     damages=(DROP_POSITION,),
     across=True,
@@ -223,8 +224,8 @@ def _explain_torn(finding: Finding, text: FindingText) -> str:
     evidence=Needs(
         {FINAL_COMMITTED, SETTLING},
         "not all that the leaders have is known",
-        {FINAL_COMMITTED, SETTLING},
-        "a line that is missing may hold the offset",
+        {FINAL_COMMITTED, SETTLING, REQUESTS},
+        f"a line that is missing may hold the offset; {MAY_HAVE_ALTERED}",
     ),
     damages=(TEAR_OFFSET,),
     across=True,
@@ -337,7 +338,7 @@ def _explain_regression(finding: Finding, text: FindingText) -> str:
         *UNFENCED_SOURCES,
         Rule(FORBIDDEN, "a task reads on from the stored offset, and older tasks are fenced (KIP-618)"),
     ),
-    evidence=Needs({SETTLING}, "not all stored offsets are known"),
+    evidence=Needs({SETTLING}, "not all stored offsets are known", {REQUESTS}, MAY_HAVE_ALTERED),
     damages=(LOWER_OFFSET,),
     across=True,
     explain=_explain_regression,

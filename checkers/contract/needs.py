@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from fencepost.checkers.model.findings import Finding
 from fencepost.harness.api.evidence import Evidence, Gap
 
+REQUESTS, LOGS = Evidence.REQUESTS, Evidence.LOGS
 SENDS, OUTCOMES, POLLS, POSITIONS = Evidence.SENDS, Evidence.OUTCOMES, Evidence.POLLS, Evidence.POSITIONS
 FINAL_COMMITTED, FINAL_UNCOMMITTED = Evidence.FINAL_COMMITTED, Evidence.FINAL_UNCOMMITTED
 DECISIONS, SETTLING, LEVELS = Evidence.DECISIONS, Evidence.SETTLING, Evidence.LEVELS
@@ -24,6 +25,21 @@ Explains = Callable[[Gap, Finding, Mapping[str, str]], bool]
 
 def _always(gap: Gap, finding: Finding, contract: Mapping[str, str]) -> bool:
     return True
+
+
+def of_process(role: str) -> Explains:
+    """A gap in the file of one worker explains findings of that worker's processes only.
+
+    role: of the records whose operations count; where a finding has none, any gap may explain it.
+    """
+
+    def explains(gap: Gap, finding: Finding, contract: Mapping[str, str]) -> bool:
+        processes = finding.processes.get(role, frozenset())
+        if gap.slot is None or not gap.slots or not processes:
+            return True
+        return any(process % gap.slots == gap.slot for process in processes)
+
+    return explains
 
 
 @dataclass(frozen=True)
@@ -67,5 +83,6 @@ ACROSS = Needs(
     "the consumer that is missing may have done so, and records of nobody are not compared",
     {POSITIONS},
     "a line that is missing may have moved the consumer",
+    of_process("read"),
 )
 INSIDE = replace(ACROSS, presence=(), doubtful="")

@@ -57,7 +57,10 @@ class FindingRecord:
 
 @dataclass
 class Finding:
-    """One cause of one anomaly: its rows, first in time first."""
+    """One cause of one anomaly: its rows, first in time first.
+
+    processes: those of its operations, by role of the record (`sent`, `read`, `missing`).
+    """
 
     anomaly: str
     rows: list[FindingRecord]
@@ -66,6 +69,7 @@ class Finding:
     id: int = 0
     faults: list[int] = field(default_factory=list)
     detail: dict[str, Any] = field(default_factory=dict)
+    processes: Mapping[str, frozenset[int]] = field(default_factory=dict)
 
     def records(self, role: str) -> list[FindingRecord]:
         return [row for row in self.rows if row.role == role]

@@ -110,7 +110,7 @@ def judge(
         overview,
         full,
         missing_evidence(run.gaps),
-        run.path(RunFile.STORED),
+        run.logs,
         run.checksums.get(RunFile.STORED),
         _timeout_s(run.plan),
         fencings=None if _faults_unknown(run) else _fencings(receipts),
@@ -252,6 +252,7 @@ def _judged(check: Check[Any], result: CombinedResult, run: RunView, receipts: R
         finding.sentence = _sentence(check, finding, text)
         finding.detail = _detail(check, finding, text)
         finding.faults = _faults_around(finding, run.overview, receipts)
+        finding.processes = _processes(finding, run.overview)
     lacking = result.lacking or check.needs
     reason = error or (f"{result.more} more were found; only examples are kept" if result.more else "")
     binding, others = (
@@ -299,6 +300,15 @@ def _detail(check: Check[Any], finding: Finding, text: FindingText) -> dict[str,
         finding.sentence += f" (Its details cannot be had: {described(error, check.detail)})"
         return {}
     return given
+
+
+def _processes(finding: Finding, overview: Overview) -> dict[str, frozenset[int]]:
+    """The processes of a finding's operations, by the role of the record."""
+    by_role: dict[str, set[int]] = {}
+    for row in finding.rows:
+        by_role.setdefault(row.role, set()).add(row.op)
+    ops = {role: overview.at(np.array(sorted(of_role), dtype=np.int64)) for role, of_role in by_role.items()}
+    return {role: frozenset(overview.process[at].tolist()) for role, at in ops.items()}
 
 
 def _faults_around(finding: Finding, overview: Overview, receipts: Receipts) -> list[int]:

@@ -75,10 +75,10 @@ def add_stored_evidence(run: Run, findings: Sequence[Finding]) -> str:
 
     A run whose cluster showed no logs has no table; then nothing is added. Findings of cycles and clients have no place.
     """
-    path = run.path(RunFile.STORED)
+    path = run.logs
     wanted = [candidate for candidate in findings if candidate.forbidden and "cycle" not in candidate.detail]
     wanted = [candidate for candidate in wanted if any(row.partition for row in candidate.rows)]
-    if not wanted or not os.path.lexists(path):
+    if not wanted or path is None or not os.path.lexists(path):
         return ""
     partitions = sorted({row.partition for candidate in wanted for row in candidate.rows})
     if problem := run.table_problem(RunFile.STORED, STORED):

@@ -31,6 +31,8 @@ class Evidence(str, Enum):
     settling: the last stable offsets after healing.
     receipts: the receipts of the faults.
     levels: the isolation levels of readers.
+    requests: requests to the workers of Kafka Connect.
+    logs: the contents of the brokers' log segments (`stored.parquet`).
     """
 
     SENDS = "sends"
@@ -43,6 +45,8 @@ class Evidence(str, Enum):
     SETTLING = "settling"
     RECEIPTS = "receipts"
     LEVELS = "levels"
+    REQUESTS = "requests"
+    LOGS = "logs"
 
 
 class GapKind(str, Enum):
@@ -161,11 +165,15 @@ _BY_ROLE = {
     "writer": (Evidence.SENDS, Evidence.OUTCOMES, Evidence.POLLS),  # transactions poll, too
     "reader": (Evidence.POLLS,),
     "instance": (),  # what a program does is seen from outside
+    "conductor": (Evidence.REQUESTS,),
     "final": (Evidence.FINAL_COMMITTED, Evidence.FINAL_UNCOMMITTED),
     "harness": (Evidence.SETTLING,),
     "faults": (Evidence.RECEIPTS,),
 }
-_UNKNOWN_ROLE = tuple(kind for kind in Evidence if kind not in (Evidence.POSITIONS, Evidence.RECEIPTS, Evidence.LEVELS))
+_ELSEWHERE = (Evidence.RECEIPTS, Evidence.LOGS, Evidence.LEVELS)  # the manifest has the levels, too
+_UNKNOWN_ROLE = tuple(kind for kind in Evidence if kind not in (Evidence.POSITIONS, *_ELSEWHERE))
+IN_LINES = tuple(kind for kind in Evidence if kind not in _ELSEWHERE)
+"""The kinds of evidence that the lines of a history's operations hold."""
 
 
 def evidence_of(role: str | None, isolation: str | None = None) -> tuple[Evidence, ...]:
@@ -176,6 +184,13 @@ def evidence_of(role: str | None, isolation: str | None = None) -> tuple[Evidenc
     if role == "final" and isolation:
         return (Evidence.FINAL_UNCOMMITTED if isolation == "read_uncommitted" else Evidence.FINAL_COMMITTED,)
     return _BY_ROLE.get(role or "", _UNKNOWN_ROLE)
+
+
+def between_lines(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:
+    """The evidence that lines hold which are missing before others of the same process: where its consumer stood, besides."""
+    held = tuple(evidence)
+    reads = {Evidence.POLLS, Evidence.FINAL_COMMITTED, Evidence.FINAL_UNCOMMITTED} & set(held)
+    return (*held, Evidence.POSITIONS) if reads and Evidence.POSITIONS not in held else held
 
 
 def missing_evidence(gaps: Iterable[Gap]) -> frozenset[Evidence]:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypedDict
 from msgspec import Meta
 
 from fencepost.harness.api.errors import CampaignError, HistoryError
-from fencepost.harness.api.evidence import Gap, HistoryFile, Manifest
+from fencepost.harness.api.evidence import Gap, GapKind, HistoryFile, Manifest
 from fencepost.harness.api.files import Checksum, checksum, write_json
 from fencepost.harness.api.history import Column, demand_columns
 from fencepost.harness.api.recovery import RecoveryPlan
@@ -362,6 +362,12 @@ class Run:
     def contract(self) -> Mapping[str, str]:
         """The contract of the run, as far as its plan says."""
         return self.plan.get("contract") or {}
+
+    @property
+    def logs(self) -> Path | None:
+        """The table of what the brokers' logs held; None where the one that is there does not belong to the run."""
+        surplus = any(gap.file == RunFile.STORED and gap.kind is GapKind.SURPLUS for gap in self.gaps)
+        return None if surplus else self.path(RunFile.STORED)
 
     @property
     def is_remote(self) -> bool:

@@ -16,7 +16,7 @@ import msgspec
 
 from fencepost.harness.api import Outcome
 from fencepost.harness.api.errors import HistoryError
-from fencepost.harness.api.evidence import Evidence, Gap, GapKind, HistoryFile, evidence_of
+from fencepost.harness.api.evidence import Evidence, Gap, GapKind, HistoryFile, between_lines, evidence_of
 from fencepost.harness.api.history import OPERATIONS, UNREADABLE
 from fencepost.harness.api.values import HISTORY_VERSION
 from fencepost.harness.history.lines import (
@@ -66,7 +66,8 @@ class FileReading:
         self._skipped = self._suspicious = False  # lines are left out: since the last good one, or anywhere before
         self._repeated = False  # some operation is there twice
         self._without_level: set[int] = set()
-        self._number = self._earliest = 0  # the last line taken; when its file or its process began
+        self._number = self._earliest = self._latest = 0  # the last line taken; when its file or its process began, its last time
+        self._unordered = False  # a line is older than one before it
 
     # -- lines -----------------------------------------------------------------------------------
     def take(self, number: int, raw: bytes) -> None:
@@ -82,6 +83,8 @@ class FileReading:
             self._damaged.append((number, f"not understood: {error}" if raw.endswith(b"\n") else CUT_OFF))
             self._suspicious = True
             return
+        self._unordered |= (line.time or 0) < self._latest
+        self._latest = max(self._latest, line.time or 0)
         if which == INVOCATION:
             self._invoked(line)
         elif which == COMPLETION:
@@ -105,6 +108,8 @@ class FileReading:
             why = "operations are there twice and lines cannot be read: nobody knows which are as they were written"
             self._add(why, kind=GapKind.UNRELIABLE)
         self.rows.extend(self._open.values())
+        if self._unordered and self._ours:  # a file has one writer, whose clock never goes back
+            self._add("its lines are not in the order in which they were written", between_lines(self._evidence()))
         if self._without_level:
             whose = ", ".join(map(str, sorted(self._without_level)))
             self._add(f"the line that begins process {whose} is damaged, so its isolation level is not known; it is left out")
@@ -164,9 +169,9 @@ class FileReading:
             self._add("its invocation is missing, and it does not say of what it is the completion", line=self._number)
             return
         self._add("an invocation is missing or damaged; its completion says what was done", (), line=number)
-        earliest = self._last.get(line.process, (-1, self._earliest))[1]
+        earliest = self._before(line)[1]
         aborted = line.type == Outcome.OK.value and line.decided is None
-        row = self._row(line, min(earliest, line.time), ("abort" if aborted else "commit") if line.f == "txn" else None)
+        row = self._row(line, earliest, ("abort" if aborted else "commit") if line.f == "txn" else None)
         if row is not None:
             self.rows.append(self._completion(row, line))
 
@@ -177,6 +182,11 @@ class FileReading:
             detail = msgspec.json.decode(row["detail"]) if row["detail"] else {}
             row["detail"] = msgspec.json.encode({**detail, "unheard": True}).decode()
         return completed
+
+    def _before(self, line: Any) -> tuple[int, int]:
+        """The number of the last known operation before this one (-1: none), and a time at which this one had not begun."""
+        number, time = self._last.get(line.process, (-1, self._earliest))
+        return number, min(time, line.time)
 
     # -- what is missing -------------------------------------------------------------------------
     def _again(self, line: Any) -> bool:
@@ -203,7 +213,7 @@ class FileReading:
             self._add(why, line=number)
         if line is None:
             return
-        number, time = self._last.get(line.process, (-1, line.time))
+        number, time = self._before(line)
         lacking = line.op - number - 1
         if lacking > 0 and (self._damaged or self._skipped or self._ours):
             if not self._damaged and not self._skipped:
@@ -219,8 +229,12 @@ class FileReading:
         kind: GapKind = GapKind.UNREADABLE,
         line: int = 0,
     ) -> None:
-        """A gap; evidence: all that the file's worker wrote unless something else is said."""
+        """A gap; evidence: all that the file's worker wrote unless something else is said.
+
+        What comes behind an unreadable line goes on from where nobody knows; nothing comes behind what was cut off.
+        """
         held = self._evidence() if evidence is None else evidence
+        held = between_lines(held) if kind is GapKind.UNREADABLE else held
         slot = None if self._header["slot"] == -1 else self._header["slot"]
         gap = Gap(file=self._file.name, why=why, kind=kind, line=line, slot=slot, slots=self._slots, evidence=held)
         self.gaps.append(replace(gap, role=self._header["role"] or ""))

@@ -13,11 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from fencepost.harness.api.errors import HistoryError
-from fencepost.harness.api.evidence import Evidence, Gap, GapKind, HistoryFile, evidence_of
+from fencepost.harness.api.evidence import Evidence, Gap, GapKind, HistoryFile, between_lines, evidence_of
 from fencepost.harness.api.files import fits_in_memory
 from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.history.lines import content_of
 from fencepost.harness.history.manifest import sound_lines
+from fencepost.harness.history.run_directory import lost_manifest
 
 FOREIGN = "foreign"  # the kind of cluster in the plan of an adopted history
 HARNESS = "harness.jsonl"
@@ -117,9 +118,7 @@ def _by_headers(run: Run, present_files: list[HistoryFile]) -> Roster:
 def _without_manifest(run: Run) -> Gap:
     """A run of former days had none. One that had it, and lost it, may have lost or changed anything."""
     if run.plan.get("manifest") or not run.lacks(RunFile.MANIFEST):
-        why = "is lost or damaged, so nobody attests that the history is as it was written"
-        evidence = tuple(kind for kind in Evidence if kind is not Evidence.RECEIPTS)
-        return Gap(file=RunFile.MANIFEST, why=why, kind=GapKind.UNRELIABLE, evidence=evidence)
+        return lost_manifest()
     why = "there is none, so nobody attests that every line of the history is here"
     return Gap(file=RunFile.MANIFEST, why=why, kind=GapKind.UNATTESTED, evidence=UNKNOWN_TAILS)
 
@@ -225,7 +224,9 @@ def content(run: Run, file: HistoryFile, slots: int) -> Content:
     lost = (file.lines or 0) - len(lines)
     if not lost and len(held) == file.bytes:
         return Content(lines, whole=True)
-    return Content(lines, gaps=(replace(_lost(file, slots, held, lost, broken), lines=lost),))
+    gap = replace(_lost(file, slots, held, lost, broken), lines=lost)
+    followed = lines and lines[-1][0] != len(lines)  # what is left is more than the beginning
+    return Content(lines, gaps=(replace(gap, evidence=between_lines(gap.evidence)) if followed else gap,))
 
 
 def _lost(file: HistoryFile, slots: int, held: bytes, lost: int, broken: str) -> Gap:

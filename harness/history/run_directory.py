@@ -15,7 +15,7 @@ from typing import Any, TypedDict, cast
 import msgspec
 
 from fencepost.harness.api import HarnessError
-from fencepost.harness.api.evidence import Evidence, Gap, GapKind, HistoryFile, Manifest
+from fencepost.harness.api.evidence import IN_LINES, Evidence, Gap, GapKind, HistoryFile, Manifest
 from fencepost.harness.api.files import Checksum, checksum, limited, write_json
 from fencepost.harness.api.history import RECEIPTS
 from fencepost.harness.api.run import Plan, Problem, Receipts, Run, RunFile, table_problem
@@ -49,7 +49,11 @@ def open_run(directory: Path) -> Run:
     if isinstance(damage, Problem):
         problems[RunFile.DAMAGE], damage = damage, Damage(())
     manifest = document(RunFile.MANIFEST, Manifest)
-    unattested = _unattested(directory, plan, damage, RunFile.DAMAGE in problems)
+    unattested = [
+        *_unattested(directory, plan, damage, RunFile.DAMAGE in problems),
+        *_without_manifest(plan, manifest, damage),
+        *_other_logs(directory, plan, manifest),
+    ]
     attested = msgspec.convert(manifest, Manifest) if manifest else None
     return Run(
         directory=directory,
@@ -158,20 +162,47 @@ def _changed_plan(plan: Plan, manifest: Mapping[str, Any]) -> Iterator[Gap]:
     attested = manifest.get("plan")
     if plan and attested and attested != plan_checksum(plan):
         why = "was changed after the run had begun, so nobody knows what was promised (`--contract` judges by other promises)"
-        evidence = tuple(kind for kind in Evidence if kind is not Evidence.RECEIPTS)
-        yield Gap(file=RunFile.PLAN, why=why, kind=GapKind.UNRELIABLE, evidence=evidence)
+        yield Gap(file=RunFile.PLAN, why=why, kind=GapKind.UNRELIABLE, evidence=(*IN_LINES, Evidence.LOGS))
 
 
 def _unattested(directory: Path, plan: Plan, damage: Damage, lost: bool) -> Iterator[Gap]:
     """The gaps of a run that had more beside its history than it has now; merging cannot write it again without lines."""
     if lost and plan.get("source"):
         why = "is missing or cannot be read, so nobody knows what could not be read of the history"
-        yield Gap(file=RunFile.DAMAGE, why=why, kind=GapKind.UNATTESTED, evidence=(Evidence.SENDS, Evidence.POLLS))
+        yield Gap(file=RunFile.DAMAGE, why=why, kind=GapKind.UNRELIABLE, evidence=IN_LINES)
     if plan.get("manifest") and RunFile.HISTORY not in damage.checksums and not _has_lines(directory):
         why = f"is missing or damaged, as are the lines of the history: nobody attests that {RunFile.HISTORY} is as it was merged"
         yield Gap(file=RunFile.DAMAGE, why=why, kind=GapKind.UNRELIABLE, evidence=tuple(Evidence))
     if RunFile.RECEIPTS in damage.checksums and not os.path.lexists(directory / RunFile.RECEIPTS):
         yield Gap(file=RunFile.RECEIPTS, why="is missing", kind=GapKind.MISSING, evidence=(Evidence.RECEIPTS,))
+
+
+def lost_manifest() -> Gap:
+    """The gap of a run whose manifest is lost: anything may be lost or changed."""
+    why = "is lost or damaged, so nobody attests that the history is as it was written"
+    return Gap(file=RunFile.MANIFEST, why=why, kind=GapKind.UNRELIABLE, evidence=(*IN_LINES, Evidence.LOGS))
+
+
+def _without_manifest(plan: Plan, manifest: Mapping[str, Any], damage: Damage) -> Iterator[Gap]:
+    """The gap of a run that lost its manifest after it was merged; merging itself notes a manifest that was lost before."""
+    noted = any(gap.file == RunFile.MANIFEST and gap.kind is GapKind.UNRELIABLE for gap in damage.gaps)
+    if plan.get("manifest") and not manifest and damage.merged is not None and not noted:
+        yield lost_manifest()
+
+
+def _other_logs(directory: Path, plan: Plan, manifest: Mapping[str, Any]) -> Iterator[Gap]:
+    """The gap where the table of the brokers' logs is gone, or is another run's. That there was none only the manifest says.
+
+    A run that was cut off had none yet: it is the last thing that a run writes.
+    """
+    if not plan.get("manifest") or not manifest.get("complete"):
+        return
+    counted, there = manifest.get("tables"), os.path.lexists(directory / RunFile.STORED)
+    if there and counted is not None and RunFile.STORED not in counted:
+        yield Gap(file=RunFile.STORED, why="it does not belong to the run; it is not read", kind=GapKind.SURPLUS)
+    elif not there and (counted is None or RunFile.STORED in counted):
+        why = "is missing" if counted else "is not there, and its manifest does not say whether there was one"
+        yield Gap(file=RunFile.STORED, why=why, kind=GapKind.MISSING, evidence=(Evidence.LOGS,))
 
 
 def _has_lines(directory: Path) -> bool:
