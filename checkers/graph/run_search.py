@@ -63,7 +63,9 @@ EDGES_INSIDE = pa.schema(
         for name in ("bucket", "task", "span", "source", "target", "kind", "place", "low", "high")
     ]
 )
-LAYER_CYCLE = pa.schema([("layer", pa.string()), ("unfinished", pa.int64()), ("cycle", pa.string())])
+LAYER_CYCLE = pa.schema(
+    [("layer", pa.string()), *((name, pa.int64()) for name in ("unfinished", "starts", "largest")), ("cycle", pa.string())]
+)
 
 
 def find_cycles(run: RunView) -> Cycles:
@@ -203,13 +205,15 @@ def _search(edges: GatheredEdges, tasks: Sequence[SearchTask], shared: SharedOrd
     for row in table.to_pylist():
         shortest = best.setdefault(row["layer"], BestCycle())
         shortest.unfinished += row["unfinished"]
+        shortest.starts += row["starts"]
+        shortest.largest = max(shortest.largest, row["largest"])
         if row["cycle"]:
             shortest.offer(tuple(Edge(*step) for step in json.loads(row["cycle"])))
     for name, shortest in best.items():
         answer = cycles.layers[name]
         answer.cycle = answer.cycle or shortest.cycle
         if shortest.unfinished and not answer.cycle:
-            answer.unknown = f"{shortest.unfinished} search(es) among tangled operations were given up"
+            answer.unknown = shortest.given_up
 
 
 def _edges_inside(tasks: Sequence[SearchTask], buckets: Ints, places: Mapping[str, int], shared: SharedOrder) -> Job:
@@ -260,7 +264,8 @@ def _search_bucket(tasks: Sequence[SearchTask], shared: SharedOrder) -> Callable
             of_task = slice(*np.searchsorted(rows["task"], [task, task + 1]))
             _search_task(tasks[int(task)], {name: values[of_task] for name, values in rows.items()}, orders, best)
         answers = [
-            (name, shortest.unfinished, json.dumps(shortest.cycle) if shortest.cycle else "") for name, shortest in best.items()
+            (name, some.unfinished, some.starts, some.largest, json.dumps(some.cycle) if some.cycle else "")
+            for name, some in best.items()
         ]
         return pa.Table.from_pylist([dict(zip(LAYER_CYCLE.names, answer, strict=True)) for answer in answers], schema=LAYER_CYCLE)
 

@@ -14,7 +14,7 @@ from fencepost.checkers.graph.span_graph import Edge
 from fencepost.checkers.graph.spans import SpanSet, merge_all
 from fencepost.harness.api.words import form, plural
 
-LARGEST = {READS: 20_000, WRITES: 20_000, ANTI: 3_000, ANTI_TIME: 3_000}  # operations of a span that is searched whole
+LARGEST = {READS: 100_000, WRITES: 20_000, ANTI: 3_000, ANTI_TIME: 3_000}  # operations of a span that is searched whole
 SAMPLE = 30  # spans of a permitted family looked at first
 SMALL_REST = 5_000  # operations: a permitted class is searched beyond the sample only while that is so little
 PIECES, PIECE = 2, 250  # of a span too large: how many pieces are searched, of how many operations

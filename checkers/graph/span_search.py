@@ -2,22 +2,24 @@
 
 1. Split the operations of the span into strongly connected components: a cycle lies in one of them. A component without an edge
    of some kind that the layer must use has none.
-2. Look for an edge of such a kind that lies on a cycle of the layer *for certain* (`_Component.certain`): no way back from its
+2. Look for an edge of such a kind that lies on a cycle of the layer *for certain* (`_Component._certain`): no way back from its
    head to its tail avoids another kind that the layer must use. The shortest way back makes a cycle then.
-3. Look for shorter cycles, and where no edge was certain for a first one: search breadth first from every place where a cycle
-   may begin (`_Component.starts`), within bounds (`checkers.graph.walks`).
+3. Before it a few times, and afterwards for shorter cycles, or where no edge was certain: search breadth first from each place
+   where a cycle may begin (`_Component._starts`), within bounds (`checkers.graph.walks`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from fencepost.checkers.graph.layers import ONE, READS, RW, WW, Layer
 from fencepost.checkers.graph.reachability import Reachability
 from fencepost.checkers.graph.span_graph import Edge, Expanded, Intervals, SpanGraph
-from fencepost.checkers.graph.walks import BestCycle, Start, Walks
+from fencepost.checkers.graph.walks import STEPS_OF_SIZE, BestCycle, Start, Walks
 
 BATCH, BATCHES = 4096, 8  # rw edges of which is looked at once whether a way leads back, and how often
+
+FEW = 3  # searches before an edge that lies on a cycle for certain is looked for: mostly they show a shorter one
 
 
 def search_span(layer: Layer, rows: Sequence[Edge], ranks: Mapping[int, int], intervals: Intervals, best: BestCycle) -> None:
@@ -41,45 +43,54 @@ class _Component:
         self.number = {op: place for place, op in enumerate(graph.operations)}
 
     def search(self) -> None:
-        """Look for a shorter cycle than the best one; without any, count what was given up."""
+        """Look for a shorter cycle than the best one; without any, note what was given up."""
         if not self._has_all_kinds():
             return
-        if self.layer.anti == ONE:
-            self._search_closing()
-            return
-        certain = None if self.best.cycle else self.certain()
+        given_up = self.best.unfinished
+        starts = self._search_closing() if self.layer.anti == ONE else self._search_all()
+        if self.best.unfinished > given_up:
+            self.best.starts += starts
+            self.best.largest = max(self.best.largest, len(self.graph.operations))
+
+    def _search_all(self) -> int:
+        """Search from everywhere; returns from how many places that is."""
+        starts = self._starts()
+        self._search_from(starts[:FEW])
+        certain = None if self.best.cycle else self._certain()
         if certain is not None:
+            self.walks.own += STEPS_OF_SIZE * self.graph.size  # enough for one search
             self.walks.search_from(Start.along(certain), self.best)
-        self._search_from(self._starts())
+        self._search_from(starts[FEW:])
+        return len(starts)
 
     def _has_all_kinds(self) -> bool:
         """True if there are as many rw edges, a wr edge, and an edge of time, as a cycle of the layer must use."""
         reads, ordered = not self.layer.must_read or self.reads, not self.layer.order or self.graph.time_edge()
         return bool(len(self.anti) >= self.layer.anti and reads and ordered)
 
-    def _search_from(self, starts: Iterable[Start]) -> None:
-        for start in starts:
+    def _search_from(self, starts: Sequence[Start]) -> None:
+        for number, start in enumerate(starts):
             if self.best.good_enough:
                 return
             if self.walks.spent(self.best):
-                self.best.unfinished += 1
+                self.best.unfinished += len(starts) - number
                 return
             self.walks.search_from(start, self.best)
 
-    def _starts(self) -> Iterator[Start]:
+    def _starts(self) -> list[Start]:
         """Beginnings of which every cycle has one: its backward edges; of rw edges there are few. Where lso edges may be the
         backward ones, operations to which they lead.
         """
         backward = [edge for edge in self.graph.edges if self.ranks[edge.source] > self.ranks[edge.target]]
         if self.layer.family != READS:
-            return map(Start.along, sorted(backward, key=lambda edge: (-edge.kind, edge)))
+            return [Start.along(edge) for edge in sorted(backward, key=lambda edge: (-edge.kind, edge))]
         readers = (op for lists in self.graph.passed.values() for op in lists.highest)
-        return map(Start.at, sorted({*(edge.target for edge in backward), *readers}))
+        return [Start.at(op) for op in sorted({*(edge.target for edge in backward), *readers})]
 
     # ----------------------------------------------------------------------------------------------
     # Edges that lie on a cycle for certain
     # ----------------------------------------------------------------------------------------------
-    def certain(self) -> Edge | None:
+    def _certain(self) -> Edge | None:
         """An edge of a kind that the layer must use, from whose head no way back avoids another such kind; None: unknown."""
         if self.layer.anti:
             return self._certain_anti()
@@ -114,23 +125,25 @@ class _Component:
     # ----------------------------------------------------------------------------------------------
     # One rw edge
     # ----------------------------------------------------------------------------------------------
-    def _search_closing(self) -> None:
+    def _search_closing(self) -> int:
         """Search from the rw edges to which a way without another one leads back, which uses an edge of time if the layer must.
+        Returns how many there are.
 
         Those for which no such way avoids edges of time come first: they lie on a cycle for certain.
         """
         expanded = self._expanded(self._without_anti())
         count = len(expanded.onward) if self.layer.order else 0
-        onward = self._reachability(expanded.doubled() if self.layer.order else expanded.onward)
+        onward, starts = self._reachability(expanded.doubled() if self.layer.order else expanded.onward), 0
         for batch in self._batches(onward):
             ends = [(self.number[edge.target], self.number[edge.source]) for edge in batch]
             closes = onward.answers((start, end + count) for start, end in ends)
             avoids = onward.answers(ends) if count else [False] * len(batch)
             closing = sorted((avoiding, edge) for edge, closed, avoiding in zip(batch, closes, avoids, strict=True) if closed)
-            self._search_from(Start.along(edge) for _, edge in closing)
-            if self.best.good_enough or self.walks.spent(self.best):
-                return
-        self.best.unfinished += len(self.anti) > BATCH * BATCHES
+            starts += len(closing)
+            self._search_from([Start.along(edge) for _, edge in closing])
+        left = max(0, len(self.anti) - BATCH * BATCHES)
+        self.best.unfinished += left
+        return starts + left
 
     def _without_anti(self) -> list[Edge]:
         return [edge for edge in self.graph.edges if edge.kind != RW]
@@ -146,5 +159,7 @@ class _Component:
     def _batches(self, onward: Reachability) -> Iterator[list[Edge]]:
         """The first rw edges, so many at once as one look at the whole graph answers."""
         for start in range(0, min(len(self.anti), BATCH * BATCHES), BATCH):
+            if self.best.good_enough:
+                return
             self.best.work += onward.size
             yield self.anti[start : start + BATCH]

@@ -27,7 +27,8 @@ READ, ORDERED, COUNT = 1, 2, 4  # of a state: a wr edge was used; a process or r
 class BestCycle:
     """The shortest cycle of a layer so far.
 
-    unfinished: how many searches gave up before they were through.
+    unfinished: how many searches gave up before they were through, or were not made.
+    starts: how many there were to make in the components of these; `largest`: the operations of the largest such component.
     effort: steps made since there is a cycle.
     steps: steps that may still be made without one, beyond those of a component's size.
     detours: steps that all detours together may still make.
@@ -36,15 +37,23 @@ class BestCycle:
 
     cycle: tuple[Edge, ...] = ()
     unfinished: int = 0
+    starts: int = 0
+    largest: int = 0
     effort: int = 0
-    steps: int = STEPS
-    detours: int = DETOURS
+    steps: int = field(default_factory=lambda: STEPS)
+    detours: int = field(default_factory=lambda: DETOURS)
     work: int = 0
 
     @property
     def good_enough(self) -> bool:
         """True if there can be no shorter cycle, or none was found with much effort."""
         return bool(self.cycle) and (len(self.cycle) == 2 or self.effort > ENOUGH)
+
+    @property
+    def given_up(self) -> str:
+        """The part that was not searched, in words."""
+        tangles = f"among operations of which up to {self.largest} all lead to each other"
+        return f"{tangles}, {self.unfinished} of {self.starts} edges with which a cycle may begin were not followed to the end"
 
     def count_step(self) -> None:
         self.work += 1
@@ -115,7 +124,7 @@ class _Onward:
 class Walks:
     """The searches in one component.
 
-    left: steps that they may still make together while the layer has no cycle; None: there surely is one, so no limit.
+    own: steps that they may still make without a cycle, before those of the layer are used up.
     """
 
     def __init__(self, graph: SpanGraph) -> None:
@@ -180,6 +189,7 @@ class Walks:
                     parents[there], depth[there] = (here, edge), depth[here] + 1
                     queue.append(there)
             if best.good_enough or self.spent(best):
+                best.unfinished += self.spent(best)
                 return
 
     def _first_state(self, start: Start) -> int | None:
@@ -260,7 +270,7 @@ class Walks:
 
         walk, seen: as they were given when it cannot.
         """
-        onward = self._all_onward(op, state, budget)
+        onward = self._all_onward(op, state, budget, best)
         last, shorter = len(walk) + 1 == length, best.cycle
         if last and not shorter:
             return self._closed(goal, walk, onward, budget, best)
@@ -294,7 +304,7 @@ class Walks:
         budget[0] = max(-1, budget[0] - len(onward.edges))
         return False
 
-    def _all_onward(self, op: int, state: int, budget: list[int]) -> _Onward:
+    def _all_onward(self, op: int, state: int, budget: list[int], best: BestCycle) -> _Onward:
         """Every edge from an operation, listed once: a detour comes by again and again. A list costs as many steps as it has
         edges.
         """
@@ -302,6 +312,7 @@ class Walks:
         if onward is None:
             onward = self._onward[op, state] = _Onward(list(self._edges_onward(op, state, _Entered())))
             budget[0] -= len(onward.edges)
+            best.work += len(onward.edges)
         return onward
 
 
