@@ -17,13 +17,11 @@ from dataclasses import astuple, dataclass, field, replace
 from functools import cache, partial
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from pyspark import RDD
-from pyspark.sql import SparkSession
 
 from fencepost.checkers.api import Check
 from fencepost.checkers.history.large_partitions import PackedParts, is_large, large_partition_lock, release_freed_memory
@@ -43,6 +41,10 @@ from fencepost.checkers.views.gathering import ExecutorMessage, GatheredMessages
 from fencepost.checkers.views.log import IN_MEMORY, PartitionLog
 from fencepost.checkers.views.unseen import total_unseen, unseen_at
 from fencepost.harness.system import liveness
+
+if TYPE_CHECKING:
+    from pyspark import RDD
+    from pyspark.sql import SparkSession
 
 BYTES_PER_TASK = 1 << 20  # packed, of a short history; to start a worker costs as much as to judge so many
 MOST_BYTES_IN_TASKS = 64 << 20  # packed, of all partitions of a short history; Spark sends no task of more than 128 MiB

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
-
-from pyspark.cloudpickle import register_pickle_by_value
 
 from fencepost.checkers.api import Check
 from fencepost.checkers.engine.validation import breaches
@@ -75,8 +73,15 @@ def with_more(
     """
     wrong = {path: [candidate] if isinstance(candidate, str) else breaches(candidate) for path, candidate in more.items()}
     sound: dict[str, Check[Any]] = {candidate.name: candidate for path, candidate in more.items() if not wrong[path]}
-    for check in sound.values():
-        register_pickle_by_value(sys.modules[check.function.__module__])
+    if sound:
+        _send_code_of(sound.values())
     others = [check for check in checks if check.name not in sound]
     unusable = [Broken(path, f"cannot be used: {'; '.join(texts)}") for path, texts in wrong.items() if texts]
     return [*others, *sound.values()], [*broken, *unusable]
+
+
+def _send_code_of(checks: Iterable[Check[Any]]) -> None:
+    from pyspark.cloudpickle import register_pickle_by_value
+
+    for check in checks:
+        register_pickle_by_value(sys.modules[check.function.__module__])

@@ -19,7 +19,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from fencepost.checkers.history.source import SparkSource, last_cause, whole_table
+from fencepost.checkers.history.source import last_cause
+from fencepost.checkers.history.spark_source import SparkSource, whole_table
 from fencepost.checkers.model.arrays import Ints
 from fencepost.harness.api import CampaignError, HarnessError
 from fencepost.harness.api.errors import HistoryError

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import RDD
 
 from fencepost.checkers.graph.edges import EDGES
 from fencepost.checkers.history.source import from_message, message, to_message
 from fencepost.checkers.model import forks
 from fencepost.checkers.views.gathering import ExecutorMessage, GatheredMessages
 from fencepost.harness.system import liveness
+
+if TYPE_CHECKING:
+    from pyspark import RDD
 
 MESSAGES = 256  # that are looked through at a time; it takes about as long as to make a fork
 EDGES_OF_A_FORK = 5_000  # that are searched, above which a fork may shorten it

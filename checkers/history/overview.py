@@ -85,7 +85,7 @@ class Overview:
 
 
 def read_overview(history: Source | Path, isolation: str = COMMITTED_LEVEL) -> Overview:
-    """Read the per-operation columns of a history (a path: a file of this machine). Raises `source.READ_ERRORS`.
+    """Read the per-operation columns of a history (a path: a file of this machine). Raises `source.read_errors`.
 
     isolation: the level of readers whose own is not known.
     """

@@ -8,12 +8,12 @@ read by Spark, on its executors; what the driver needs of it comes as compressed
 from __future__ import annotations
 
 import os
-import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -21,17 +21,15 @@ import pyarrow.acero as ac
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
-from py4j.protocol import Py4JJavaError
-from pyspark import RDD
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from fencepost.checkers.model import forks, threads
 from fencepost.checkers.model.arrays import Ints
 from fencepost.harness.api.history import VALUES, demand_columns
-from fencepost.harness.api.run import Run, RunFile
+from fencepost.harness.api.run import RunFile
+
+if TYPE_CHECKING:  # to import Spark takes a tenth of the check of a short history, which needs none
+    from pyspark import RDD
+    from pyspark.sql import DataFrame, SparkSession
 
 Job = Callable[[Iterator[pa.RecordBatch]], Iterator[Any]]
 MOPS_PER_BATCH = 250_000
@@ -40,14 +38,12 @@ SMALL_FILE = 4 << 20  # bytes of a file that is read once, into memory
 ROWS = 8_192  # searched at once for the operations wanted
 PARTITION = "mops.list.element.partition"
 DICTIONARY_COLUMNS = ["f", "type", "intent", "isolation", PARTITION]  # texts that repeat
-READ_ERRORS = (OSError, pa.ArrowException, PySparkException, Py4JJavaError)  # what a source's methods raise
 LEAST_COMPRESSED = 4096  # bytes of a batch
 MOST_THREADS = 2  # that look through a history at once; each holds a batch
-_MESSAGE_COLUMNS = "rows long, message binary"
 
 
 class Source(Protocol):
-    """A history (docs/history.md). Its methods raise `READ_ERRORS`; as text it is its address."""
+    """A history (docs/history.md). Its methods raise `read_errors`; as text it is its address."""
 
     def table(self, spark: SparkSession) -> DataFrame:
         """A row per operation."""
@@ -77,9 +73,14 @@ class Source(Protocol):
         """The values of a few records in the system that the history comes from (`values.parquet` beside it; ours has none)."""
 
 
-def source_of(run: Run, spark: Callable[[], SparkSession]) -> Source:
-    """The merged history of a run. Only one on another file system asks for a session."""
-    return SparkSource(run.history, spark()) if run.is_remote else LocalSource(Path(run.history))
+def read_errors(*others: type[Exception]) -> tuple[type[Exception], ...]:
+    """What a source's methods raise, and others: for `except`. Spark raises nothing where nobody has imported it."""
+    if "pyspark" not in sys.modules:
+        return OSError, pa.ArrowException, *others
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    return OSError, pa.ArrowException, PySparkException, Py4JJavaError, *others
 
 
 def last_cause(error: Exception) -> str:
@@ -128,7 +129,7 @@ class LocalSource:
 
     @cached_property
     def metadata(self) -> pq.FileMetaData:
-        """The file's own. Raises `READ_ERRORS`."""
+        """The file's own. Raises `read_errors`."""
         return self._small.metadata if self._small else pq.read_metadata(self.path)
 
     def record_count(self) -> int:
@@ -185,7 +186,7 @@ class LocalSource:
         if not os.path.lexists(path):
             return {}
         demand_columns(path, VALUES)
-        return _value_names(ds.dataset(path).to_table(columns=["v", "value"], filter=ds.field("v").isin(pa.array(identities))))
+        return value_names(ds.dataset(path).to_table(columns=["v", "value"], filter=ds.field("v").isin(pa.array(identities))))
 
 
 def _filtered(table: pa.Table, condition: pc.Expression) -> pa.Table:
@@ -266,97 +267,14 @@ def _may_hold(group: pq.RowGroupMetaData, wanted: Ints) -> bool:
     return bool(np.searchsorted(wanted, known.min, "left") < np.searchsorted(wanted, known.max, "right"))
 
 
-def _value_names(table: pa.Table) -> dict[int, str]:
+def value_names(table: pa.Table) -> dict[int, str]:
     named = table.filter(pc.is_valid(table["value"]))
     return dict(zip(named["v"].to_pylist(), named["value"].to_pylist(), strict=True))
 
 
 # --------------------------------------------------------------------------------------------------
-# Anywhere else
+# Messages
 # --------------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class SparkSource:
-    """A history at a URL that Spark's reader understands: a Parquet file, or a directory of such files."""
-
-    url: str
-    spark: SparkSession
-
-    def __str__(self) -> str:
-        return self.url
-
-    @cached_property
-    def _table(self) -> DataFrame:
-        return self.spark.read.parquet(self.url)
-
-    def table(self, spark: SparkSession) -> DataFrame:
-        return self._table
-
-    def has(self, column: str) -> bool:
-        return column in self._table.columns
-
-    def map_batches(self, spark: SparkSession, columns: Sequence[str], job: Job) -> RDD[Any]:
-        def made(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return (pa.RecordBatch.from_pydict({"made": [pickle.dumps(result)]}) for result in job(batches))
-
-        return self._table.select(*columns).mapInArrow(made, "made binary").rdd.map(lambda row: pickle.loads(row[0]))
-
-    def map_here(self, columns: Sequence[str], texts: Sequence[str], job: Job) -> list[Any]:
-        return list(job(self.batches(columns, texts)[1]))
-
-    def batches(self, columns: Sequence[str], texts: Sequence[str] = ()) -> tuple[int, Iterator[pa.RecordBatch]]:
-        return _collected(self._table.select(*columns), texts=texts)
-
-    def select(self, columns: Sequence[str], condition: pc.Expression) -> pa.Table:
-        chosen = self._table.select(*columns)
-        return whole_table(_collected(chosen, condition)[1], chosen)
-
-    def of_kind(self, columns: Sequence[str], *kinds: str) -> pa.Table:
-        return self.select(columns, ds.field("f").isin(kinds))
-
-    def operations(self, ops: Ints, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        wanted = np.unique(ops)
-        if not len(wanted):
-            return iter(())
-        between = self._table.where(F.col("index").between(int(wanted[0]), int(wanted[-1])))  # lets the reader skip row groups
-        return _collected(self._among(between, "index", wanted).select(*columns))[1]
-
-    def original_values(self, identities: Ints) -> dict[int, str]:
-        named = self.spark.read.parquet(f"{self.url.rpartition('/')[0]}/{RunFile.VALUES}").select("v", "value")
-        rows = self._among(named, "v", identities)
-        return _value_names(whole_table(_collected(rows)[1], rows))
-
-    def _among(self, table: DataFrame, column: str, wanted: Ints) -> DataFrame:
-        """The rows in which a number is one of those wanted."""
-        keys = self.spark.createDataFrame(pa.table({column: pa.array(wanted, pa.int64())}))
-        return table.join(F.broadcast(keys), column, "left_semi")
-
-
-def _collected(
-    table: DataFrame, condition: pc.Expression | None = None, texts: Sequence[str] = ()
-) -> tuple[int, Iterator[pa.RecordBatch]]:
-    """The number of rows of a table that meet a condition, and these rows."""
-    packed = table.mapInArrow(_packer(condition, tuple(texts)), _MESSAGE_COLUMNS).toArrow()
-    messages = (message.as_buffer() for chunk in packed["message"].chunks for message in chunk)
-    return pc.sum(packed["rows"]).as_py() or 0, (batch for message in messages for batch in pa.ipc.open_stream(message))
-
-
-def _packer(condition: pc.Expression | None, texts: Sequence[str]) -> Job:
-    def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            rows = batch if condition is None else batch.filter(condition)
-            coded = {n: c.dictionary_encode() if n in texts else c for n, c in zip(rows.schema.names, rows.columns, strict=True)}
-            if len(rows):
-                yield pa.RecordBatch.from_pydict({"rows": [len(rows)], "message": [message(pa.RecordBatch.from_pydict(coded))]})
-
-    return pack
-
-
-def whole_table(batches: Iterable[pa.RecordBatch], like: DataFrame) -> pa.Table:
-    """Batches as one table; with the columns of `like` when there is none."""
-    collected = list(batches)
-    return pa.Table.from_batches(collected) if collected else to_arrow_schema(like.schema).empty_table()
-
-
 def message(rows: pa.RecordBatch) -> bytes:
     """A batch as one Arrow message, compressed unless it is so small that setting up a compressor costs more than it saves."""
     sink = pa.BufferOutputStream()

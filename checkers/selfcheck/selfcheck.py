@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
 
 from fencepost.checkers.api import Check
 from fencepost.checkers.contract.promises import PROCESSED_ONCE, PROGRAM
@@ -26,6 +25,9 @@ from fencepost.harness.api.history import OPERATIONS
 from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.api.services import SelfcheckRow
 from fencepost.harness.system import liveness
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 GENERATED = 400  # transactions of the history that is made when none is given
 UNJUDGED = ("not exercised", "unknown")

@@ -7,22 +7,21 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pyspark
-from pyspark.sql import SparkSession
 
 from fencepost.checkers.api import Check
 from fencepost.checkers.contract.rules import DELETIONS, FORBIDDEN, rule_for, rule_on_evidence
 from fencepost.checkers.engine.job import CombinedResult, Counts, JobResult
 from fencepost.checkers.engine.placement import fits_here
 from fencepost.checkers.engine.registry import installed_checks, with_more
-from fencepost.checkers.engine.session import start_session
 from fencepost.checkers.history.overview import Overview, read_overview
-from fencepost.checkers.history.source import READ_ERRORS, Source, SparkSource, last_cause, source_of
+from fencepost.checkers.history.source import LocalSource, Source, last_cause, read_errors
+from fencepost.checkers.history.source_of_run import source_of
 from fencepost.checkers.model.failures import RAISED, described
 from fencepost.checkers.model.findings import SLACK_NS, Finding, group
 from fencepost.checkers.model.threads import results
@@ -50,6 +49,9 @@ from fencepost.harness.api.history import OPERATIONS
 from fencepost.harness.api.run import Plan, Problem, Receipts, Run, RunFile
 from fencepost.harness.api.values import VERDICT_SCHEMA, whole_number
 from fencepost.harness.api.words import plural
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 TRANSACTION_TIMEOUT_MS = 60_000
 SHOWN_PER_ANOMALY, SHOWN_PER_FINDING, SHOWN_GAPS = 100, 200, 100
@@ -90,7 +92,7 @@ def judge(
     Raises HistoryError when there is no readable history or plan, CampaignError for a contract that no client keeps.
     """
     begun = time.monotonic()
-    session = cache(spark if callable(spark) else lambda: spark or start_session())
+    session = cache(spark if callable(spark) else lambda: spark or _local_session())
     run.demand_readable(RunFile.PLAN)
     run.demand_readable(RunFile.DAMAGE)
     full = overlaid_contract(_promised(run), contract or {})
@@ -133,9 +135,15 @@ def judge(
     document["weakened"] += filter(None, [questions_ended(view), present.note])
     document["unseen"] = job.unseen
     document["timing"] = {"merge_s": 0.0, "check_s": round(time.monotonic() - begun, 3)}
-    document["checker"] = {"spark": pyspark.__version__, "master": view.master}
+    document["checker"] = {"spark": version("pyspark"), "master": view.master}
     _write_anomalies(run, judged)
     return document
+
+
+def _local_session() -> SparkSession:
+    from fencepost.checkers.engine.session import start_session
+
+    return start_session()
 
 
 # --------------------------------------------------------------------------------------------------
@@ -221,10 +229,10 @@ def _overview(run: Run, history: Source, isolation: str) -> Overview:
         if not run.is_remote:
             tasks.insert(0, partial(run.demand_table, RunFile.HISTORY, OPERATIONS))
         overview: Overview = results(tasks, len(tasks))[-1]
-    except (*READ_ERRORS, ValueError) as error:
+    except read_errors(ValueError) as error:
         raise HistoryError(f"{history}: cannot be read ({last_cause(error)}); merge the run's history first") from error
     index, times = overview.index, overview.time
-    if isinstance(history, SparkSource) and not ((index[1:] > index[:-1]) & (times[1:] >= times[:-1])).all():
+    if not isinstance(history, LocalSource) and not ((index[1:] > index[:-1]) & (times[1:] >= times[:-1])).all():
         raise HistoryError(f"{history}: `index` does not number the operations in the order of their times (docs/history.md)")
     return overview
 
@@ -244,7 +252,7 @@ def _judged(check: Check[Any], result: CombinedResult, run: RunView, receipts: R
     try:
         if rule.unless and strict.judged == FORBIDDEN:
             certain = shown(check, findings, rule.unless, run)
-    except READ_ERRORS as broken:
+    except read_errors() as broken:
         error = f"what the readers got could not be looked up ({last_cause(broken)})"
     text = FindingText(run)
     for finding, is_certain in zip(findings, certain, strict=True):

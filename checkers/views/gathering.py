@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-from pyspark import RDD
-from pyspark.storagelevel import StorageLevel
+from typing import TYPE_CHECKING, Any
 
 from fencepost.checkers.history.part_files import StoredMessage, stored_message
 from fencepost.checkers.views.log import PartitionLog
 from fencepost.harness.system import liveness
+
+if TYPE_CHECKING:
+    from pyspark import RDD
 
 SHORT_HISTORY = 50_000  # operations: what the partitions of a history of so few give is brought to the driver at once
 
@@ -106,6 +106,8 @@ class GatheredMessages:
             messages = [result for result in made if isinstance(result, ExecutorMessage)]
             self.on_executors = judged.context.parallelize(messages, max(1, min(len(messages), judged.getNumPartitions())))
             return [result for result in made if not isinstance(result, ExecutorMessage)]
+        from pyspark.storagelevel import StorageLevel
+
         judged = judged.persist(StorageLevel.DISK_ONLY)
         self._release = judged.unpersist
         self.on_executors = judged.filter(lambda result: isinstance(result, ExecutorMessage))

@@ -10,18 +10,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from fencepost.checkers.history.lookup import MOPS, READ_COLUMNS, READ_TEXTS, records_of, returned
 from fencepost.checkers.history.overview import Overview
-from fencepost.checkers.history.source import READ_ERRORS, Source
+from fencepost.checkers.history.source import Source, read_errors
 from fencepost.checkers.model.arrays import Bools, Ints
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.views.gathering import SHORT_HISTORY, GatheredMessages
@@ -32,6 +30,9 @@ from fencepost.harness.api.evidence import Evidence
 from fencepost.harness.api.files import Checksum
 from fencepost.harness.api.record_ids import MAX_OP
 from fencepost.harness.api.recovery import RecoveryPlan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 NO_MASTER = "none: this process judged"
 Made = TypeVar("Made")
@@ -145,6 +146,8 @@ class RunView:
                 self.__dict__.pop(name).unpersist()
 
     def _mops(self, kind: int) -> DataFrame:
+        from pyspark.sql import functions as F
+
         whole = ("index", "process", "op", "f", "type", "isolation", "final", "time", "end", "decided")
         return self.ops.select(*whole, F.explode("mops").alias("mop")).where(F.col("mop.kind") == kind).select(*whole, "mop.*")
 
@@ -237,9 +240,9 @@ class RunView:
         """
         parts = [part for part in rows if len(part)]
         op, v = (np.concatenate([np.empty(0, dtype=np.int64), *(part[name] for part in parts)]) for name in ("op", "v"))
-        with suppress(*READ_ERRORS):
+        with suppress(*read_errors()):
             self.original_values = self.history.original_values(np.unique(v))
-        with suppress(*READ_ERRORS):
+        with suppress(*read_errors()):
             odd = np.unique(op[v < 0])
             for batch in self.history.operations(odd, ("index", "strange")) if len(odd) else ():
                 self._unreadable |= _unreadable_reasons(batch)

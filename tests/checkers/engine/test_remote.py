@@ -20,7 +20,8 @@ from support.long_histories import judge_as_long
 
 from fencepost.checkers.engine.remote import bring, contents, fetch
 from fencepost.checkers.history.overview import COLUMNS, TEXTS, read_overview
-from fencepost.checkers.history.source import READ_ERRORS, LocalSource, SparkSource
+from fencepost.checkers.history.source import LocalSource, read_errors
+from fencepost.checkers.history.spark_source import SparkSource
 from fencepost.checkers.model.history_rows import read_rows, write_rows
 from fencepost.checkers.model.lawful_history import CONTRACT, write_lawful
 from fencepost.checkers.selfcheck.record_damages import lose, repeat
@@ -168,7 +169,7 @@ def test_both_sources_select_the_same_rows_by_a_condition(sources):
 
 def test_reading_a_deleted_history_raises_a_read_error(spark, runs):
     for source in (LocalSource(runs / "gone"), SparkSource(f"{FAR}/gone", spark)):
-        with pytest.raises(READ_ERRORS):
+        with pytest.raises(read_errors()):
             source.batches(COLUMNS)
 
 

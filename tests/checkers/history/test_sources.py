@@ -9,7 +9,7 @@ from support.histories import History, write_history
 
 from fencepost.checkers.history import source
 from fencepost.checkers.history.overview import COLUMNS, TEXTS
-from fencepost.checkers.history.source import READ_ERRORS, LocalSource
+from fencepost.checkers.history.source import LocalSource, read_errors
 
 
 @pytest.fixture
@@ -56,10 +56,10 @@ def test_both_select_the_same_rows(sources):
 
 def test_a_column_that_is_not_there_is_an_error_in_both(sources):
     for reader in sources:
-        with pytest.raises(READ_ERRORS):
+        with pytest.raises(read_errors()):
             reader.select(("index", "g"), ds.field("index") == 0)
 
 
 def test_a_file_that_is_gone_is_an_error(tmp_path):
-    with pytest.raises(READ_ERRORS):
+    with pytest.raises(read_errors()):
         LocalSource(tmp_path / "gone").batches(COLUMNS)

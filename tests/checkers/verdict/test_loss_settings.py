@@ -197,7 +197,7 @@ def test_a_final_reader_of_no_isolation_level_is_evidence_at_the_contracts(judge
 
 
 def test_reads_of_a_long_history_are_looked_up_by_executors(judged_by_spark, monkeypatch):
-    monkeypatch.setattr("fencepost.checkers.verdict.evidence.SHORT_HISTORY", 0)
+    monkeypatch.setattr("fencepost.checkers.views.run_view.SHORT_HISTORY", 0)
     h = History()
     h.send(0, {"t-0": [5, 7]})
     h.send(1, {"t-0": [9]})
