@@ -100,7 +100,7 @@ def _whole_lines(lines: Lines) -> Iterator[tuple[str, Lines]]:
         yield where, lines[:at] + lines[at + 1 :]
         yield f"all behind {where}", lines[: at + 1]
         yield f"{where} twice", lines[: at + 1] + lines[at:]
-        if line.get("type") == "invoke":
+        if line.get("type") == "invoke" and "op" in line:
             operation = (line["process"], line["op"])
             yield f"operation of {where}", [other for other in lines if (other.get("process"), other.get("op")) != operation]
     for kind in sorted({(line.get("type"), line.get("f")) for line in lines}, key=str):
@@ -127,7 +127,9 @@ def _values(lines: Lines, at: int, line: dict[str, Any]) -> Iterator[tuple[str, 
             yield f"{key} in line {at + 1}", _with(lines, at, {**line, "value": _less(value, key)})
             yield f"value of {key} in line {at + 1}", _with(lines, at, {**line, "value": {**value, key: None}})
         return
-    for place, mop in enumerate(value or ()):
+    for place, mop in enumerate(value if isinstance(value, list) else ()):
+        if not isinstance(mop, list):
+            continue  # a partition that is assigned
         where = f"micro-operation {place} of line {at + 1} ({line['type']} {line['f']})"
         others = [
             (where, []),
@@ -172,3 +174,32 @@ def tables_without(rows: Rows) -> Iterator[tuple[str, pa.Table]]:
 
 def _table(rows: Rows) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=OPS_SCHEMA)
+
+
+# --------------------------------------------------------------------------------------------------
+# Jepsen's
+# --------------------------------------------------------------------------------------------------
+def jepsen_lines() -> Lines:
+    """Jepsen's JSON lines of a lawful history: assigned consumers, transactions of each outcome, a crash."""
+
+    def send(key: int, value: int) -> list[Any]:
+        return ["send", key, value]
+
+    operations: tuple[tuple[int, str, Any, Any, str], ...] = (
+        (0, "assign", [5, 6], [5, 6], "ok"),
+        (1, "assign", [5, 6], [5, 6], "ok"),
+        (0, "txn", [send(5, 1), send(6, 1)], [["send", 5, [0, 1]], ["send", 6, [0, 1]]], "ok"),
+        (1, "txn", [["poll"], send(5, 2)], [["poll", {"5": [[0, 1]], "6": [[0, 1]]}], ["send", 5, [2, 2]]], "ok"),
+        (0, "txn", [send(5, 3)], [["send", 5, [4, 3]]], "info"),
+        (0, "crash", None, None, "info"),
+        (2, "assign", [5, 6], [5, 6], "ok"),
+        (2, "txn", [send(6, 4), send(6, 5)], [["send", 6, [2, 4]], ["send", 6, [3, 5]]], "fail"),
+        (2, "txn", [send(6, 6), ["poll"]], [["send", 6, [5, 6]], ["poll", {}]], "ok"),
+        (1, "poll", [["poll"]], [["poll", {"5": [[2, 2], [4, 3]], "6": [[5, 6]]}]], "ok"),
+        (2, "poll", [["poll"]], [["poll", {"5": [[0, 1], [2, 2], [4, 3]], "6": [[0, 1], [5, 6]]}]], "ok"),
+    )
+    lines: Lines = []
+    for process, f, planned, done, type_ in operations:
+        lines += [{"type": "invoke", "f": f, "value": planned, "process": process}]
+        lines += [{"type": type_, "f": f, "value": done, "process": process}]
+    return [{"index": index, "time": 10 * index + 10, **line} for index, line in enumerate(lines)]

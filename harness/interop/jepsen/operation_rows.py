@@ -95,6 +95,8 @@ class OperationRows:
             if name == "send":
                 result = mop[2]
                 offset, v = result if result.__class__ is list else (None, result)
+                if v is None or mop[1] is None:
+                    raise ValueError("a send without its key or its value")
                 mops.append((0, _value(mop[1]), _value(v), offset, result.__class__ is list or ok))
                 sent += 1
             elif name != "poll":
@@ -114,6 +116,15 @@ class OperationRows:
         columns = list(zip(*self._ops, strict=True)) or [()] * len(OPS)
         ops = pa.table([pa.array(column, kind) for column, kind in zip(columns, OPS.types, strict=True)], schema=OPS)
         return in_order(ops, _mops_table(self._mops))
+
+
+def lacks_sends(planned: Any, done: Any) -> bool:
+    """True if the value of a completion names fewer sends than that of its invocation: nobody knows what became of the others."""
+    return _send_count(done) < _send_count(planned)
+
+
+def _send_count(value: Any) -> int:
+    return sum(mop.__class__ is list and bool(mop) and mop[0] in ("send", ":send") for mop in value or ())
 
 
 def _value(value: Any) -> Any:

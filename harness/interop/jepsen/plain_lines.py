@@ -291,7 +291,7 @@ class Operations:
     """
 
     def __init__(self, lines: PlainLines, invoked: Ints, completed: Ints, at: Ints) -> None:
-        self._lines, self._invoked, self._at = lines, invoked, at
+        self._lines, self._invoked, self._completed, self._at = lines, invoked, completed, at
         self._type, self._end = lines.type[completed], lines.number("time")[completed]
         lengths = np.diff(lines.stops, prepend=0)[completed]
         items = np.repeat(lines.stops[completed] - np.cumsum(lengths), lengths) + np.arange(lengths.sum())
@@ -319,6 +319,14 @@ class Operations:
     @property
     def senders(self) -> set[int]:
         return set(np.unique(self._process[self._per_operation(*_SENDS) > 0]).tolist())
+
+    @property
+    def lacking_sends(self) -> Any:
+        """The mask of operations whose completion names fewer sends than the invocation."""
+        named = np.bincount(
+            np.repeat(np.arange(len(self._lines.type)), np.diff(self._lines.stops, prepend=0)), _are(self._lines.roles, _SENDS)
+        )
+        return (named[self._completed] < named[self._invoked]) & (self._f != FUNCTIONS.index("poll"))
 
     @property
     def functions(self) -> Counter[str]:

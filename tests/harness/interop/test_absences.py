@@ -26,32 +26,40 @@ def accusations(path, folder, **contract) -> tuple[set[str], str]:
     return {finding["anomaly"] for finding in document["findings"]}, document["verdict"]
 
 
-def accused(folder, rows, form, which):
+def lacking(history, form):
+    """A lawful history without something, in words what; lines or tables."""
+    if form == "parquet":
+        return absences.tables_without(history())
+    return absences.lines_without(history() if form == "json" else absences.as_lines(history()))
+
+
+def accused(folder, history, form, which):
     """What histories accuse that lack something, and the whole one does not."""
     wrong = {}
     path = folder / f"history.{form}"
-    lacking = absences.lines_without(absences.as_lines(rows)) if form == "jsonl" else absences.tables_without(rows)
-    for number, (what, less) in enumerate(lacking):
+    for number, (what, less) in enumerate(lacking(history, form)):
         if number % which[1] == which[0]:
-            path.write_text(absences.as_text(less)) if form == "jsonl" else pq.write_table(less, path)
+            pq.write_table(less, path) if form == "parquet" else path.write_text(absences.as_text(less))
             found, _ = accusations(path, folder / f"run-{number}")
             if found:
                 wrong[what] = found
     return wrong
 
 
-@pytest.mark.parametrize("form", ["jsonl", "parquet"])
-@pytest.mark.parametrize("history", absences.HISTORIES, ids=lambda make: make.__name__)
+ALL = [(history, form) for history in absences.HISTORIES for form in ("jsonl", "parquet")] + [(absences.jepsen_lines, "json")]
+EACH = pytest.mark.parametrize(("history", "form"), ALL, ids=[f"{history.__name__}-{form}" for history, form in ALL])
+
+
+@EACH
 def test_a_lawful_history_without_some_thing_accuses_nobody(tmp_path, history, form):
-    assert accused(tmp_path, history(), form, (0, STEP)) == {}
+    assert accused(tmp_path, history, form, (0, STEP)) == {}
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("first", range(STEP))
-@pytest.mark.parametrize("form", ["jsonl", "parquet"])
-@pytest.mark.parametrize("history", absences.HISTORIES, ids=lambda make: make.__name__)
+@EACH
 def test_a_lawful_history_without_any_one_thing_accuses_nobody(tmp_path, history, form, first):
-    assert accused(tmp_path, history(), form, (first, STEP)) == {}
+    assert accused(tmp_path, history, form, (first, STEP)) == {}
 
 
 def lines_of(make=absences.transactions):
