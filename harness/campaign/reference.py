@@ -54,7 +54,7 @@ target = "leader"
 every_s = [3, 6]
 lasts_s = 4
 [test.matrix]
-"cluster.kafka" = ["3.9.1", "4.3.0"]
+"cluster.kafka" = ["3.9.1", "4.4.0"]
 
 [[test]]
 name = "torn"

@@ -15,7 +15,7 @@ from fencepost.harness.drivers import families
 from fencepost.harness.plugins import registry, services
 
 GIB = 1 << 30
-NEWEST_KAFKA = "4.3.0"
+NEWEST_KAFKA = "4.4.0"
 _USERNS_SYSCTL = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 
 
