@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-KAFKA ?= 4.3.0
+KAFKA ?= 4.4.0
 READY := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE  # else every process of the tests compiles them anew, which costs seconds each
 

@@ -54,7 +54,7 @@ class Image:
     flags: tuple[str, ...] = ()
 
 
-def build(kafka: str = "4.3.0", base: str = "", on_progress: Progress = lambda _: None, name: str = "") -> Image:
+def build(kafka: str = "4.4.0", base: str = "", on_progress: Progress = lambda _: None, name: str = "") -> Image:
     """An image with the jars of this Kafka version on `base`, or on a base that debootstrap makes (a minute, once).
 
     name: what to call it instead of fencepost/kafka:VERSION.

@@ -29,7 +29,7 @@ class KafkaOptions:
     """The options of a Kafka cluster. Raises CampaignError with every mistake."""
 
     brokers: Annotated[int, Between(1, MOST_BROKERS)] = 3  # n1, n2, ...
-    kafka: str = "4.3.0"  # any released version, fetched once
+    kafka: str = "4.4.0"  # any released version, fetched once
     versions: Mapping[str, str] = field(default_factory=dict)  # node -> another version: { n1 = "3.9.1" }
     upgrades: tuple[str, ...] = ()  # versions that nodes may change to during a run (see the fault `rolling-restart`)
     controllers: Annotated[int, Between(0, 9)] = 0  # separate KRaft controllers k1...; 0: every broker is one too

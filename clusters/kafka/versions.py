@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-KNOWN = ("3.2.0", "3.9.1", "4.1.1", "4.2.0", "4.3.0")  # server, tools and connect all released
+KNOWN = ("3.2.0", "3.9.1", "4.1.1", "4.2.0", "4.3.0", "4.4.0")  # whose brokers have been run here
 _RELEASE = re.compile(r"\d{1,3}\.\d{1,3}\.\d{1,3}")
 _OLDEST = [3, 0, 0]  # before, brokers need ZooKeeper
 

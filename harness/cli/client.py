@@ -12,8 +12,8 @@ from fencepost.harness.api import CampaignError
 from fencepost.harness.api.errors import Exit
 from fencepost.harness.cli.console import Json, Results, err, print_json, print_line, print_table
 
-NAMES = "\b\nExamples:\n  fencepost client fetch java@4.3.0\n  fencepost client fetch librdkafka@2.0.2 librdkafka@1.4.2"
-CHECK_EXAMPLES = "\b\nExamples:\n  fencepost client check ./my-driver\n  fencepost client check java@4.3.0 --story commit"
+NAMES = "\b\nExamples:\n  fencepost client fetch java@4.4.0\n  fencepost client fetch librdkafka@2.0.2 librdkafka@1.4.2"
+CHECK_EXAMPLES = "\b\nExamples:\n  fencepost client check ./my-driver\n  fencepost client check java@4.4.0 --story commit"
 TABLE_EXAMPLE = "\b\nExample:\n  fencepost campaign clients\n  fencepost client table --only clients"
 CHECK_CODES = """Exit codes: 0 every story passed that the driver's capabilities allow; 1 one failed; 254 a driver, a
 story or a cluster that cannot be used; 255 fencepost broke."""

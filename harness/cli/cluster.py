@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(cluster_app, name="cluster")
 
 
-@cluster_app.command("fetch", epilog="\b\nExample:\n  fencepost cluster fetch 4.3.0")
+@cluster_app.command("fetch", epilog="\b\nExample:\n  fencepost cluster fetch 4.4.0")
 def cluster_fetch(version: Annotated[str, typer.Argument(metavar="VERSION")]) -> None:
     """Fetch a version of Kafka into the cache (about 45 MB)."""
     from fencepost.harness.plugins import services
@@ -33,7 +33,7 @@ def cluster_fetch(version: Annotated[str, typer.Argument(metavar="VERSION")]) ->
 
 @cluster_app.command("image", epilog=IMAGE_EXAMPLES)
 def cluster_image(
-    kafka: Annotated[str, typer.Option("--kafka", metavar="VERSION", help="Kafka's version.")] = "4.3.0",
+    kafka: Annotated[str, typer.Option("--kafka", metavar="VERSION", help="Kafka's version.")] = "4.4.0",
     base: Annotated[str, typer.Option("--base", metavar="IMAGE", help="An image with Java 17 or newer to build on.")] = "",
 ) -> None:
     """Build the image that `--cluster docker` makes brokers of, where no registry has one for you.

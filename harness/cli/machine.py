@@ -16,7 +16,7 @@ from fencepost.harness.plugins import registry, services
 from fencepost.harness.system import limits
 
 GIB = 1 << 30
-NEWEST_KAFKA = "4.3.0"
+NEWEST_KAFKA = "4.4.0"
 _USERNS_SYSCTL = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 
 

@@ -72,14 +72,14 @@ def start_daemon(place):
 
 @pytest.fixture(scope="session")
 def kafka_image(docker_daemon, tmp_path_factory):
-    """The name of images, with the version left open. There is one of 4.3.0, on a base with this machine's Java and nothing else.
+    """The name of images, with the version left open. There is one of 4.4.0, on a base with this machine's Java and nothing else.
 
     It has an archive of its classes too, so that brokers start sooner (`clusters.local.class_archive`).
     """
     with engine.opened() as client:
         base = a_base_with_java(client)
-        plain = images.build("4.3.0", base=base, name="fencepost-test/plain:4.3.0")
-        add_classes(client, plain, IMAGE.replace("{version}", "4.3.0"), tmp_path_factory.mktemp("classes"))
+        plain = images.build("4.4.0", base=base, name="fencepost-test/plain:4.4.0")
+        add_classes(client, plain, IMAGE.replace("{version}", "4.4.0"), tmp_path_factory.mktemp("classes"))
     return IMAGE
 
 
@@ -179,7 +179,7 @@ class Hosts:
             "java": str(place / "java"),
             "lease_s": self.LEASE_S,
         }
-        self._use_what_is_here(fetch("4.3.0"))
+        self._use_what_is_here(fetch("4.4.0"))
 
     def _use_what_is_here(self, kafka):
         """Links to this machine's jars on every host, and a `java` that knows the archive of their classes: brokers start sooner.

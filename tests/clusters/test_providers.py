@@ -209,7 +209,7 @@ def test_a_clock_jumps_ahead_and_behind_and_is_set_right(clocks, provider):
 
 
 def test_brokers_log_their_own_words(seen):
-    assert seen["versions"] == {"n1": "4.3.0", "n2": "4.3.0", "n3": "4.3.0"}
+    assert seen["versions"] == {"n1": "4.4.0", "n2": "4.4.0", "n3": "4.4.0"}
 
 
 def test_nothing_but_logs_stays(seen):
@@ -220,20 +220,20 @@ def test_nothing_but_logs_stays(seen):
 
 @pytest.mark.nightly
 def test_nodes_may_run_different_versions(provider, tmp_path, request):
-    """Two brokers of 3.9.1 and 4.3.0 with a controller of its own, all as the older one wants it, are upgraded in turn.
+    """Two brokers of 3.9.1 and 4.4.0 with a controller of its own, all as the older one wants it, are upgraded in turn.
 
     Then, since controllers are apart, one may lose its disk.
     """
     if provider["kind"] == "docker":
         request.getfixturevalue("older_kafka_image")
-    apart = {"kafka": "3.9.1", "brokers": 2, "controllers": 1, "versions": {"n2": "4.3.0"}, "upgrades": ["4.3.0"]}
+    apart = {"kafka": "3.9.1", "brokers": 2, "controllers": 1, "versions": {"n2": "4.4.0"}, "upgrades": ["4.4.0"]}
     seen = play(tmp_path, "start", "versions", "upgrade", "replace", **provider, **apart)
     assert seen["version"] == "3.9.1"
     assert seen["answers"] == [True, True]
-    assert seen["versions"] == {"n1": "3.9.1", "n2": "4.3.0"}
+    assert seen["versions"] == {"n1": "3.9.1", "n2": "4.4.0"}
     assert seen["upgrade"] == {"effective": True, "notes": ["", "", ""], "healing": True, "whole": True}
-    assert seen["upgraded"] == {"n1": "4.3.0", "n2": "4.3.0", "k1": "4.3.0"}
-    assert seen["versions of n1"] == ["3.9.1", "4.3.0"]
+    assert seen["upgraded"] == {"n1": "4.4.0", "n2": "4.4.0", "k1": "4.4.0"}
+    assert seen["versions of n1"] == ["3.9.1", "4.4.0"]
     assert seen["replaced"] == {"effective": True, "notes": ["", "", ""], "healing": True, "whole": True}
     assert seen["data"] == [True, True]
     assert seen["lagging"] == {}

@@ -49,6 +49,21 @@ def test_a_source_that_lies_is_caught(tmp_path, lie, faults, anomaly):
     assert anomaly in violated
 
 
+SEVERAL = ("--set", "place_by=json /place", "--set", "count_by=json /of", "--set", "workers=2")
+
+
+def test_each_record_of_a_position_that_gives_several_is_compared(tmp_path):
+    answers, violated = run(tmp_path, *KILL_TASKS, *SEVERAL, "--set", 'config={"records.per.number"=3}')
+    assert violated == set()
+    assert answers["source-loss"]["compared"] > 500
+
+
+def test_a_source_that_forgets_the_last_record_of_a_position_is_caught(tmp_path):
+    lie = 'config={"records.per.number"=3,"forget.every"=50}'
+    _, violated = run(tmp_path, "-n", "none", *SEVERAL, "--set", lie)
+    assert violated == {"source-loss"}
+
+
 def test_what_a_worker_without_support_writes_is_torn_from_its_offsets(tmp_path):
     _, violated = run(tmp_path, *KILL_TASKS, "--set", "support=disabled", "--contract", "connect=enabled")
     assert "source-offset-torn" in violated

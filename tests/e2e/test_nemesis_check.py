@@ -82,7 +82,7 @@ def test_a_liar_is_rejected_where_it_lies_and_nowhere_else(liar):
     assert "inject undid by itself what it had done: pause n" in failed["effect"]["seen"]
     assert re.search(r"evidence says state of n\d: frozen; the kit saw: not frozen", failed["effect"]["seen"])
     assert "12 passed, 1 failed" in out
-    assert "| liar:Blinks | local | Kafka 4.3.0 | interface ✓ | options ✓ | inject ✓ | receipt ✓ | effect ✗ |" in out
+    assert "| liar:Blinks | local | Kafka 4.4.0 | interface ✓ | options ✓ | inject ✓ | receipt ✓ | effect ✗ |" in out
 
 
 @pytest.mark.nightly

@@ -162,8 +162,8 @@ def versions(cluster, seen):
 
 
 def upgrade(cluster, seen):
-    """Everybody is restarted as 4.3.0, the controller too."""
-    seen["upgrade"] = _strike("rolling-restart", cluster, {"version": "4.3.0", "controllers": True})
+    """Everybody is restarted as 4.4.0, the controller too."""
+    seen["upgrade"] = _strike("rolling-restart", cluster, {"version": "4.4.0", "controllers": True})
     seen["upgraded"] = {node: cluster.version(node) for node in ("n1", "n2", "k1")}
     until(lambda: len(_versions_in_log("n1")) > 1, 10)  # logs may come with a delay
     seen["versions of n1"] = _versions_in_log("n1")

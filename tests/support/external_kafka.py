@@ -99,7 +99,7 @@ def started(place: Path):
     _make_keystore(place)
     config = place / "server.properties"
     config.write_text(SERVER.format(controller=controller, internal=internal, outside=outside, place=place))
-    distribution = fetch("4.3.0")
+    distribution = fetch("4.4.0")
     tool = distribution.command("kafka.tools.StorageTool", ["format", "-t", kafka_uuid(), "-c", str(config)], 128)
     formatted = subprocess.run(tool, capture_output=True, text=True, timeout=START_S)
     assert formatted.returncode == 0, formatted.stderr

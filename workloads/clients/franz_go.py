@@ -15,8 +15,8 @@ class FranzGo(GoFamily):
     After a failed call (`client.recovery`): an abort ends a refused or unconfirmed commit, by EndTransaction's documentation.
     """
 
-    default: ClassVar[str] = "1.22.2"
-    versions: ClassVar[str] = "1.16.0 and newer, as released (for example 1.22.2)"
+    default: ClassVar[str] = "1.22.3"
+    versions: ClassVar[str] = "1.16.0 and newer, as released (for example 1.22.3)"
     name: ClassVar[str] = "franz-go"
     module: ClassVar[str] = "github.com/twmb/franz-go"
     packages: ClassVar[tuple[str, ...]] = ("pkg/kgo", "pkg/kerr", "pkg/sasl/plain", "pkg/sasl/scram")

@@ -41,7 +41,7 @@ class Java:
     After a failed call (`client.recovery`): the same call again after a timeout, else an abort, by the javadoc of KafkaProducer.
     """
 
-    default: ClassVar[str] = "4.3.0"
+    default: ClassVar[str] = "4.4.0"
     versions: ClassVar[str] = "every release of kafka-clients from 2.5.0 on"
 
     def refusal(self, version: str) -> str:

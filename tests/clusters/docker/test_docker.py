@@ -44,20 +44,20 @@ def test_all_mistakes_in_options_are_reported_at_once():
         Docker(brokers=2, heap_mb=512, memory_mb=512, controllers=1, versions={"n3": "3.9.1"}, upgrades=("4",))
     assert caught.value.mistakes == [
         "versions.n3: no such node; there are k1, n1, n2",
-        'upgrades: "4" is no version of Kafka; one is written like 4.3.0',
+        'upgrades: "4" is no version of Kafka; one is written like 4.4.0',
         "memory_mb = 512: a heap of 512 MB needs 640 or more",
     ]
     with pytest.raises(CampaignError, match="brokers = 0: must be between 1 and 50"):
         Docker(brokers=0)
     with pytest.raises(CampaignError, match="one image cannot hold several versions"):
-        Docker(image="my/kafka:4.3.0", versions={"n1": "3.9.1"})
+        Docker(image="my/kafka:4.4.0", versions={"n1": "3.9.1"})
 
 
 def test_versions_are_compared_by_number():
     """Not by letter; the oldest decides how storage is formatted."""
-    options = Docker(kafka="4.3.0", versions={"n1": "3.10.0", "n2": "3.9.1"})
-    assert options.all_versions() == ["3.9.1", "3.10.0", "4.3.0"]
-    assert [options.version(node) for node in ("n1", "n2", "n3")] == ["3.10.0", "3.9.1", "4.3.0"]
+    options = Docker(kafka="4.4.0", versions={"n1": "3.10.0", "n2": "3.9.1"})
+    assert options.all_versions() == ["3.9.1", "3.10.0", "4.4.0"]
+    assert [options.version(node) for node in ("n1", "n2", "n3")] == ["3.10.0", "3.9.1", "4.4.0"]
 
 
 HERE = liveness.identity()
@@ -279,9 +279,9 @@ class Registry:
 def test_a_registrys_own_reason_is_shown(registry, why, error):
     """A missing image is the user's to mend, a daemon that dies is not."""
     with pytest.raises(error, match=rf"mine/kafka:1 is not here, and could not be pulled: .*{why}"):
-        images.resolve(registry, "4.3.0", "mine/kafka:1")
-    with pytest.raises(error, match=rf"apache/kafka:4\.3\.0 .*could not be pulled: .*{why}"):
-        images.resolve(registry, "4.3.0")
+        images.resolve(registry, "4.4.0", "mine/kafka:1")
+    with pytest.raises(error, match=rf"apache/kafka:4\.4\.0 .*could not be pulled: .*{why}"):
+        images.resolve(registry, "4.4.0")
     with pytest.raises(error, match=rf"redpandadata/redpanda:1,? is not here, and could not be pulled: .*{why}"):
         images.third_party(registry, "redpandadata/redpanda:1", "Redpanda")
 
@@ -344,15 +344,15 @@ def test_a_base_without_java_is_refused_when_the_image_is_built(docker_daemon):
     with engine.opened() as client:
         host_python.ensure_image(client)
     with pytest.raises(ClusterError, match=r"could not be built on fencepost/shell:1: .*java"):
-        images.build("4.3.0", base=host_python.IMAGE, name="fencepost-test/broken:1")
+        images.build("4.4.0", base=host_python.IMAGE, name="fencepost-test/broken:1")
 
 
 @pytest.mark.cluster
 def test_an_image_is_labelled_with_what_it_holds(kafka_image):
     with engine.opened() as client:
-        labels = client.images.get(kafka_image.replace("{version}", "4.3.0")).labels
-    assert labels["fencepost.kafka"] == "4.3.0"
-    assert labels["fencepost.jars"] == images.digest(fetch("4.3.0").jars)
+        labels = client.images.get(kafka_image.replace("{version}", "4.4.0")).labels
+    assert labels["fencepost.kafka"] == "4.4.0"
+    assert labels["fencepost.jars"] == images.digest(fetch("4.4.0").jars)
 
 
 @pytest.mark.cluster
@@ -361,7 +361,7 @@ def test_somebody_elses_image_is_given_the_place_of_its_logging_settings(kafka_i
     with engine.opened() as client:
         host_python.ensure_image(client)
         theirs, ours = (
-            images.resolve(client, "4.3.0", name) for name in (host_python.IMAGE, kafka_image.replace("{version}", "4.3.0"))
+            images.resolve(client, "4.4.0", name) for name in (host_python.IMAGE, kafka_image.replace("{version}", "4.4.0"))
         )
     assert "-Dlog4j2.configurationFile=/opt/kafka/config/log4j2.yaml" in theirs.flags
     assert ours.flags == ()
@@ -384,7 +384,7 @@ def seen(kafka_image, tmp_path_factory):
         with pytest.raises(ClusterError, match="are in use"):
             left.remove()
         answers = cluster.answers("n1")
-        program = a_program_beside_its_worker(cluster, kafka_image.replace("{version}", "4.3.0"), run)
+        program = a_program_beside_its_worker(cluster, kafka_image.replace("{version}", "4.4.0"), run)
     remains = [str(left) for left in leftovers.find() if left.run == run.name]
     return {
         "run": run,
@@ -501,6 +501,6 @@ def test_a_whole_run_from_plan_to_verdict(kafka_image, tmp_path):
     receipts = [json.loads(line) for line in (run / "history" / "faults.jsonl").read_text().splitlines()]
     assert verdict["verdict"] == "valid"
     assert verdict["counts"]["final_read"] > 0
-    assert list(plan["cluster"]["description"]["images"]) == ["4.3.0"]
+    assert list(plan["cluster"]["description"]["images"]) == ["4.4.0"]
     assert {receipt["kind"]: receipt["effective"] for receipt in receipts} == {"kill": True, "pause": True, "cut-client": True}
     assert [left for left in leftovers.find() if left.run == run.name] == []

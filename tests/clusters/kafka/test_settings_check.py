@@ -109,7 +109,7 @@ def test_a_version_that_is_not_there_yet_is_reported(tmp_path, monkeypatch):
     monkeypatch.setenv("FENCEPOST_CACHE", str(tmp_path))
     assert KafkaOptions(settings={"num.io.treads": 1}).judged_settings({}) == (
         [],
-        "Kafka 4.3.0 has not been fetched yet (fencepost cluster fetch 4.3.0)",
+        "Kafka 4.4.0 has not been fetched yet (fencepost cluster fetch 4.4.0)",
     )
 
 
@@ -125,7 +125,7 @@ def test_cached_definitions_that_are_damaged_are_replaced(damage, tmp_path, monk
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("version", ["3.9.1", "4.3.0"])
+@pytest.mark.parametrize("version", ["3.9.1", "4.4.0"])
 def test_each_version_tells_its_own_settings(version, tmp_path):
     """By the jars themselves; the harness's own settings are among them."""
     fetched = distribution.fetch(version)

@@ -46,7 +46,7 @@ def test_loopback_starts_too_and_says_what_it_cannot_do(tmp_path):
 def test_the_first_sandbox_leaves_an_archive_of_classes_beside_the_jars():
     """Made once, whole, and with nothing left beside it."""
     Local().sandbox(["true"])
-    made = fetch("4.3.0").classes()
+    made = fetch("4.4.0").classes()
     assert made.stat().st_size > 1_000_000
     assert not list(made.parent.glob(".classes-*"))
 
@@ -76,7 +76,7 @@ def test_an_ordinary_user_needs_no_root(tmp_path):
     with TemporaryDirectory() as place:
         modules = os.pathsep.join(filter(None, sys.path))
         env = {**os.environ, "PYTHONPATH": modules, "FENCEPOST_CACHE": f"{place}/cache", "HOME": place}
-        shutil.copytree(fetch("4.3.0").directory, f"{place}/cache/kafka/4.3.0")
+        shutil.copytree(fetch("4.4.0").directory, f"{place}/cache/kafka/4.4.0")
         Path(place).chmod(0o777)
         slow = {"slow_disks": bool(SLOW), "interpreter": _unprivileged_python(env), "env": env}
         seen = play(Path(place, "run"), "start", *SLOW, brokers=1, **slow)

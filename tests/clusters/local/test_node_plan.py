@@ -125,8 +125,8 @@ def test_kafka_uuids_never_begin_with_a_dash():
 
 def test_the_oldest_version_including_upgrades_decides_the_storage_format():
     """A version that a node changes to later is among all versions; the oldest formats, so that a way back is open."""
-    assert Local(upgrades=("3.9.1",)).all_versions() == ["3.9.1", "4.3.0"]
-    assert Local(upgrades=("3.9.1",)).version("n1") == "4.3.0"
+    assert Local(upgrades=("3.9.1",)).all_versions() == ["3.9.1", "4.4.0"]
+    assert Local(upgrades=("3.9.1",)).version("n1") == "4.4.0"
 
 
 def test_all_mistakes_in_options_are_reported_at_once():

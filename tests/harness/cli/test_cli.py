@@ -658,7 +658,7 @@ def test_the_command_that_repeats_a_run_of_a_campaign_has_its_options_too(fencep
         ("--nemesis", "kill,every_s=[0,inf]", "--nemesis #1 every_s: must be a finite number, not inf"),
         ("--nemesis", "kill,lasts_s=-1", "--nemesis #1 lasts_s: must be above 0, not -1"),
         ("--nemesis", "kill,answer_within_s=inf", "--nemesis #1 answer_within_s: must be a finite number, not inf"),
-        ("--kafka", "254", '--kafka: "254" is no version of Kafka; one is written like 4.3.0'),
+        ("--kafka", "254", '--kafka: "254" is no version of Kafka; one is written like 4.4.0'),
         ("--kafka", "../../x", '--kafka: "../../x" is no version of Kafka'),
     ],
 )

@@ -13,10 +13,10 @@ from fencepost.harness.campaign.test import read_test
 from fencepost.harness.conformance.kit import ConformanceCheck
 from fencepost.harness.planning.plan import obtain, unjudged_settings
 
-KAFKA = Definitions("4.3.0", {}, {"segment.ms": Definition("long", "[1,...]"), "preallocate": Definition("boolean")}, frozenset())
+KAFKA = Definitions("4.4.0", {}, {"segment.ms": Definition("long", "[1,...]"), "preallocate": Definition("boolean")}, frozenset())
 WRONG = {"segment.ms": 0, "segment.sm": 1000, "preallocate": True}
-BELOW = "must be at least 1, not 0 (Kafka 4.3.0)"
-UNKNOWN = 'Kafka 4.3.0 has no such setting of topics; did you mean "segment.ms"?'
+BELOW = "must be at least 1, not 0 (Kafka 4.4.0)"
+UNKNOWN = 'Kafka 4.4.0 has no such setting of topics; did you mean "segment.ms"?'
 TEST = Test(name="t", nemesis=(FaultChoice(kind="topic-settings", options={"settings": WRONG}),))
 
 
@@ -40,19 +40,19 @@ def test_before_the_first_run_once_kafka_is_fetched(fetched):
     with pytest.raises(CampaignError) as caught:
         obtain([TEST], lambda _: None)
     texts = [f"t: topic-settings: settings.segment.ms: {BELOW}", f"t: topic-settings: settings.segment.sm: {UNKNOWN}"]
-    assert (caught.value.mistakes, fetched) == (texts, ["4.3.0"])
+    assert (caught.value.mistakes, fetched) == (texts, ["4.4.0"])
 
 
 def test_where_kafka_is_not_fetched_a_dry_run_says_so(monkeypatch):
-    monkeypatch.setattr(settings_check, "known_definitions", lambda versions: ([], "Kafka 4.3.0 is missing"))
-    assert unjudged_settings([TEST]) == ["settings of brokers and topics are not checked yet: Kafka 4.3.0 is missing"]
+    monkeypatch.setattr(settings_check, "known_definitions", lambda versions: ([], "Kafka 4.4.0 is missing"))
+    assert unjudged_settings([TEST]) == ["settings of brokers and topics are not checked yet: Kafka 4.4.0 is missing"]
 
 
 def test_by_the_conformance_kit(fetched):
     faults = [Choice(kind="pause"), Choice(kind="topic-settings", options={"settings": WRONG})]
     with pytest.raises(CampaignError) as caught:
         ConformanceCheck(faults, Choice(kind="local"), 1, lambda _: None)
-    assert (caught.value.mistakes, fetched) == ([f"settings.segment.ms: {BELOW}", f"settings.segment.sm: {UNKNOWN}"], ["4.3.0"])
+    assert (caught.value.mistakes, fetched) == ([f"settings.segment.ms: {BELOW}", f"settings.segment.sm: {UNKNOWN}"], ["4.4.0"])
 
 
 def test_other_faults_and_lawful_settings_need_no_kafka(fetched):
@@ -61,4 +61,4 @@ def test_other_faults_and_lawful_settings_need_no_kafka(fetched):
     ConformanceCheck(
         [Choice(kind="topic-settings", options={"settings": {"segment.ms": 1}})], Choice(kind="local"), 1, lambda _: None
     )
-    assert fetched == ["4.3.0"]
+    assert fetched == ["4.4.0"]

@@ -65,10 +65,11 @@ public final class NumberedTask extends SourceTask {
         }
         boolean ended = false;
         while (!ended && batch.size() < settings.recordsPerPoll) {
-            SourceRecord record = record(sources.get(turn));
+            List<SourceRecord> records = records(sources.get(turn));
             turn = (turn + 1) % sources.size();
-            batch.add(record);
-            ended = transactions != null && (transactions.full() ? end(record) : transactions.aborts());
+            batch.addAll(records);
+            SourceRecord last = records.get(records.size() - 1);
+            ended = transactions != null && (transactions.full() ? end(last) : transactions.aborts());
         }
         return batch;
     }
@@ -89,19 +90,26 @@ public final class NumberedTask extends SourceTask {
     }
 
     /**
-     * The next record of a source.
+     * The records of the next number of a source, all in one batch, so that its offset is committed with all of them.
      *
      * A worker commits the offsets of an aborted transaction too. These therefore name the last record before it, so that its
      * numbers are emitted again after a restart as well.
      */
-    private SourceRecord record(Numbers source) {
+    private List<SourceRecord> records(Numbers source) {
         boolean aborted = transactions != null && transactions.aborted();
         long number = source.take();
         long offset = (aborted ? source.before() : number) + settings.offsetAhead;
-        int partition = (int) ((source.source + number / RUN) % settings.partitions);
-        String value = value(source.source, number, aborted ? "abort" : "commit");
-        return new SourceRecord(source.partition, Map.of(Numbers.NUMBER, stored(offset)), settings.topic, partition,
-                Schema.STRING_SCHEMA, Integer.toString(source.source), Schema.STRING_SCHEMA, value);
+        int count = 1 + (int) (number % settings.recordsPerNumber);
+        boolean forgets = settings.forgetEvery > 0 && number % settings.forgetEvery == settings.forgetEvery - 1;
+        List<SourceRecord> records = new ArrayList<>();
+        for (int place = 0; place < (forgets && count > 1 ? count - 1 : count); place++) {
+            int partition = (int) ((source.source + number / RUN + place) % settings.partitions);
+            String within = settings.recordsPerNumber > 1 ? ",\"place\":" + place + ",\"of\":" + count : "";
+            String value = value(source.source, number, aborted ? "abort" : "commit", within);
+            records.add(new SourceRecord(source.partition, Map.of(Numbers.NUMBER, stored(offset)), settings.topic, partition,
+                    Schema.STRING_SCHEMA, Integer.toString(source.source), Schema.STRING_SCHEMA, value));
+        }
+        return records;
     }
 
     /** An offset as Connect allows it: a primitive value. A list is none. */
@@ -110,9 +118,9 @@ public final class NumberedTask extends SourceTask {
         return invalid ? List.of(offset) : (Object) offset;
     }
 
-    private String value(int source, long number, String fate) {
+    private String value(int source, long number, String fate, String more) {
         return "{\"source\":\"" + source + "\",\"number\":" + number + ",\"task\":" + task + ",\"session\":\"" + session
-                + "\",\"fate\":\"" + fate + "\"}";
+                + "\",\"fate\":\"" + fate + "\"" + more + "}";
     }
 
     private boolean end(SourceRecord last) {

@@ -24,7 +24,9 @@ final class Settings extends AbstractConfig {
     static final String ABORT_EMPTY_EVERY = "abort.empty.every";
     static final String ANSWER_EXACTLY_ONCE = "answer.exactly.once";
     static final String ANSWER_BOUNDARIES = "answer.boundaries";
+    static final String RECORDS_PER_NUMBER = "records.per.number";
     static final String SKIP_EVERY = "skip.every";
+    static final String FORGET_EVERY = "forget.every";
     static final String REPEAT_AFTER_START = "repeat.after.start";
     static final String OFFSET_AHEAD = "offset.ahead";
     static final String OFFSET_INVALID_AFTER = "offset.invalid.after";
@@ -52,7 +54,11 @@ final class Settings extends AbstractConfig {
                     "What exactlyOnceSupport answers")
             .define(ANSWER_BOUNDARIES, Type.STRING, SUPPORTED, ValidString.in(SUPPORTED, UNSUPPORTED, NULL), Importance.LOW,
                     "What canDefineTransactionBoundaries answers")
+            .define(RECORDS_PER_NUMBER, Type.INT, 1, Range.atLeast(1), Importance.MEDIUM,
+                    "The most records that a number gives; number n gives 1 + n modulo so many, all with the offset n")
             .define(SKIP_EVERY, Type.INT, 0, oneIn(), Importance.LOW, "A lie: one number in so many is never emitted; 0: none")
+            .define(FORGET_EVERY, Type.INT, 0, oneIn(), Importance.LOW,
+                    "A lie: one number in so many is emitted without its last record, where it gives several; 0: none")
             .define(REPEAT_AFTER_START, Type.INT, 0, Range.atLeast(0), Importance.LOW,
                     "A lie: how many records of a source partition are emitted again after a start with a stored offset")
             .define(OFFSET_AHEAD, Type.INT, 0, Range.atLeast(0), Importance.LOW,
@@ -73,7 +79,9 @@ final class Settings extends AbstractConfig {
     final int transactionRecords = getInt(TRANSACTION_RECORDS);
     final int abortEvery = getInt(ABORT_EVERY);
     final int abortEmptyEvery = getInt(ABORT_EMPTY_EVERY);
+    final int recordsPerNumber = getInt(RECORDS_PER_NUMBER);
     final int skipEvery = getInt(SKIP_EVERY);
+    final int forgetEvery = getInt(FORGET_EVERY);
     final int repeatAfterStart = getInt(REPEAT_AFTER_START);
     final int offsetAhead = getInt(OFFSET_AHEAD);
     final int offsetInvalidAfter = getInt(OFFSET_INVALID_AFTER);
