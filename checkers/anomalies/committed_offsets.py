@@ -30,7 +30,7 @@ from fencepost.checkers.contract.needs import (
     Needs,
 )
 from fencepost.checkers.contract.promises import PROCESSED_ONCE
-from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, INAPPLICABLE, Rule
+from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Ints
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult, join_rows
@@ -363,10 +363,12 @@ def _dirty_rows(early: pd.DataFrame) -> dict[str, np.ndarray]:
 
 
 def _explain_phantom(finding: Finding, text: FindingText) -> str:
-    row = finding.rows[0]
+    row, why = finding.rows[0], "which no operation was to commit"
+    if _of_program(text.run):
+        why = f"beyond the end of the log, {text.run.overview.final_reads[row.partition].reach}"
     if row.op == text.run.shared(Pipeline).chains.committed_at[0]:
-        return f"The group's offset at the end is {row.place}, which no operation was to commit."
-    what = f"was told the group's offset {row.place}{text.first_of(finding.rows, 'answers')}, which no operation was to commit"
+        return f"The group's offset at the end is {row.place}, {why}."
+    what = f"was told the group's offset {row.place}{text.first_of(finding.rows, 'answers')}, {why}"
     return f"{text.process(row.op).capitalize()} {what}."
 
 
@@ -375,8 +377,8 @@ def _explain_phantom(finding: Finding, text: FindingText) -> str:
     promise=PROCESSED_ONCE,
     rules=(
         UNLESS_PRODUCER,
-        UNLESS_MEMBER,
-        Rule(INAPPLICABLE, "a program's own commits are not in the history", {"application": "!none"}),
+        UNLESS_GROUP,
+        *cut_off("with the records below the group's offset", application="!none"),
         Rule(FORBIDDEN, "a group's offset is one that somebody committed (KIP-98, KIP-447)"),
     ),
     evidence=Needs(
@@ -398,6 +400,9 @@ def phantom_offset(run: RunView) -> CheckResult:
     3. The operations of all committers must be in the history, of whatever group. Where somebody commits of whom it does not tell
        (automatically, or in a history from elsewhere: contract `offset_commits`), such an offset is unknown.
 
+    4. A program's own commits are not in the history. An offset of its group beyond the end of a partition, as the final read
+       knows it, is nobody's.
+
     compared: offsets of the group that were told, and those at the end. One cause: the offset.
 
     Example::
@@ -413,16 +418,35 @@ def phantom_offset(run: RunView) -> CheckResult:
     Slow twin: `phantom_offsets` in tests/support/pipeline_reference.py.
     """
     pipeline = run.shared(Pipeline)
+    answers = _answers(pipeline)
+    if _of_program(run):
+        return _beyond_the_end(run, answers)
     if pipeline.chains.offsets.empty:
         return CheckResult(0)
-    answers = _answers(pipeline)
     began = pipeline.offsets.groupby(["partition", "offset"])["began"].min().rename("first").reset_index()
     told = answers.merge(began, on=["partition", "offset"], how="left")
     nobodys = told[~(told["first"] <= told["ended"])]
     if len(nobodys) and run.contract["offset_commits"] == "unrecorded":
         row = nobodys.iloc[0]
         return CheckResult(len(told), unknown=f"{row['partition']}@{row['offset']} {UNRECORDED}")
-    return CheckResult(len(told), rows_of(as_rows(nobodys).assign(cause=nobodys["offset"]), "read") if len(nobodys) else {})
+    return CheckResult(len(told), _phantom_rows(nobodys))
+
+
+def _of_program(run: RunView) -> bool:
+    """True if a program of somebody's own commits the group's offsets."""
+    return run.contract["application"] != "none"
+
+
+def _beyond_the_end(run: RunView, answers: pd.DataFrame) -> CheckResult:
+    """Offsets above all that a partition holds, where a complete final read says how much that is."""
+    finals = run.overview.final_reads.items()
+    ends = {name: final.reach for name, final in finals if final.committed and not (final.stalled or final.unsettled)}
+    known = answers[answers["partition"].isin(list(ends))]
+    return CheckResult(len(known), _phantom_rows(known[known["offset"] > known["partition"].map(ends)]))
+
+
+def _phantom_rows(answers: pd.DataFrame) -> dict[str, np.ndarray]:
+    return rows_of(as_rows(answers).assign(cause=answers["offset"]), "read") if len(answers) else {}
 
 
 def _answers(pipeline: Pipeline) -> pd.DataFrame:

@@ -38,3 +38,29 @@ def test_a_case_from_jepsens_own_tests_is_judged_alike(tmp_path, case):
         assert document["verdict"] == verdict
     for name in words(lines, "allowed:"):
         assert answer(document, name)["verdict"] == "violated", name
+
+
+TORN = """0 invoke txn [[:send x 1]]
+0 ok txn [[:send x [0 1]]]
+1 invoke txn [[:send x 2] [:send y 3]]
+1 info txn [[:send x 2] [:send y 3]]
+2 invoke poll [[:poll]]
+2 ok poll [[:poll {y [[5 3]]}]]
+0 invoke txn [[:send x 4]]
+0 ok txn [[:send x [6 4]]]
+4 invoke txn [[:poll]]
+4 info txn [[:poll]]"""
+
+
+@pytest.mark.parametrize(
+    ("got", "forbidden", "verdict"), [("[0 1] [6 4]", ["torn-transaction"], "invalid"), ("[0 1]", [], "unknown")]
+)
+def test_a_poll_without_result_hides_no_record_that_a_consumer_passed(tmp_path, got, forbidden, verdict):
+    """A reader proves the commit of `info`; its other record has no offset, and nobody got it."""
+    lines = [*TORN.splitlines(), "3 invoke poll [[:poll]]", f"3 ok poll [[:poll {{x [{got}]}}]]"]
+    history, run = tmp_path / "history.edn", tmp_path / "run"
+    run.mkdir()
+    history.write_text("".join(operation(*pair) for pair in enumerate(lines)))
+    adopt(history, run)
+    document = judge(open_run(run), here=True)
+    assert (violated(document), document["verdict"]) == (forbidden, verdict)

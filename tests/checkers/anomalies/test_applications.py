@@ -384,3 +384,15 @@ def test_each_damage_to_a_program_is_found_in_a_lawful_history_of_one(tmp_path):
     assert clean.ok, clean.note
     assert [(row.damage, row.ok, row.note) for row in rows if not row.ok] == []
     assert len(rows) == len(own) == len(FROM_OUTSIDE)
+
+
+@pytest.mark.parametrize(("offset", "expected"), [(1000, []), (101_000, ["phantom-offset"])])
+def test_the_offset_of_a_programs_group_is_not_beyond_the_end_of_the_log(judged, offset, expected):
+    """Who commits is not in the history; nobody can have processed what is not there."""
+    document = judged(program([(0, 5), (1, 6), (3, 7)], offsets=offset), CONTRACT)
+    assert violated(document) == expected
+    assert answer(document, "phantom-offset")["compared"] == 1
+    if expected:
+        assert finding(document, "phantom-offset")["sentence"] == (
+            "The group's offset at the end is in-0@101000, beyond the end of the log, 1000."
+        )
