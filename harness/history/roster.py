@@ -130,7 +130,7 @@ def _adopted(run: Run, present_files: list[HistoryFile]) -> Roster:
     if len(runs) > 1:
         raise HistoryError(f"{run}: files of the runs {', '.join(runs)} are mixed; a history is one run's")
     names = {plain_name(file) for file in present_files}
-    if not runs or HARNESS not in names and not any(_NAME.fullmatch(name) for name in names):
+    if not runs or (HARNESS not in names and not any(_NAME.fullmatch(name) for name in names)):
         return Roster(_largest_first(run, present_files), ours=False, planned=False)
     slots = _slots(present_files)  # files of a run of ours, whose plan is lost
     gaps = [*_missing_by_number(present_files, slots)]

@@ -255,6 +255,30 @@ def test_operations_that_are_missing_between_others_are_a_gap_and_an_unreadable_
     assert [row["f"] for row in rows(folder) if row["process"] == 0 and row["op"] == 0] == ["unreadable"]
 
 
+def test_an_operation_without_invocation_begins_behind_those_that_are_missing_before_it(attested):
+    """Else its consumer would seem to have gone on from where it began."""
+    of_former_days(attested)
+    edit(attested, WRITER, lambda lines: lines.__delitem__(slice(2, 5)))  # what is left begins with a completion
+    (lost, *_) = gaps(attested)
+    assert Evidence.POSITIONS in lost.evidence
+    found = [(row["op"], row["f"]) for row in rows(attested) if row["process"] == 0]
+    assert found[:2] == [(0, "unreadable"), (1, "txn")]
+
+
+def test_lines_of_one_writer_that_are_not_in_the_order_of_its_clock_are_a_gap(attested):
+    of_former_days(attested)
+    edit(attested, READER, lambda lines: lines.reverse())
+    (unordered,) = [gap for gap in gaps(attested) if "order in which they were written" in gap.why]
+    assert set(unordered.evidence) == {Evidence.POLLS, Evidence.POSITIONS}
+
+
+def test_a_file_in_the_place_of_another_leaves_that_one_missing(attested):
+    of_former_days(attested)
+    shutil.copy(attested / RunFile.LINES / READER, attested / RunFile.LINES / WRITER)
+    missing = [gap for gap in gaps(attested) if gap.kind is GapKind.MISSING]
+    assert [(gap.file, Evidence.SENDS in gap.evidence) for gap in missing] == [(WRITER, True)]
+
+
 def test_a_reader_whose_isolation_level_is_not_known_is_left_out(tmp_path):
     """Records of a read_uncommitted reader look like aborted reads at read_committed."""
     folder = record_run(tmp_path / "run")
