@@ -176,8 +176,12 @@ _decode = msgspec.json.Decoder(Line).decode
 
 
 def decoded_as(decode: Callable[[bytes], Any], raw: bytes) -> Any:
-    """One line by a decoder. Raises ValueError with the reason why it is not what the decoder expects."""
+    """One line by a decoder. Raises ValueError with the reason why it is not what the decoder expects.
+
+    The decoder skips names that it does not know; a known name with a damaged byte in it would be one of those.
+    """
     try:
+        raw.decode()
         return decode(raw)
     except UnicodeDecodeError as error:
         raise ValueError(f"it is not UTF-8: {error.reason}") from error

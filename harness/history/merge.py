@@ -66,7 +66,7 @@ def _rows(run: Run, roster: Roster, gaps: list[Gap]) -> list[Row]:
         if file.role == "faults":
             continue
         file_content = content(run, file, roster.slots)
-        reading = FileReading(file, roster.slots, roster.ours, file_content.whole)
+        reading = FileReading(file, roster.slots, roster.ours, file_content.whole, roster.planned)
         for number, raw in file_content.lines:
             reading.take(number, raw)
         reading.finish()

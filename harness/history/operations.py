@@ -51,10 +51,11 @@ class FileReading:
     slots: how many places for workers the run has; 0: not known.
     ours: it is of a run of ours, whose operations are numbered without a hole.
     whole: it is as it was at the run's end.
+    planned: nobody but a kill cuts off its last line: who has only the lines of a run may have cut them.
     """
 
-    def __init__(self, file: HistoryFile, slots: int, ours: bool, whole: bool) -> None:
-        self._file, self._slots, self._ours, self._whole = file, slots, ours, whole
+    def __init__(self, file: HistoryFile, slots: int, ours: bool, whole: bool, planned: bool = True) -> None:
+        self._file, self._slots, self._ours, self._whole, self._planned = file, slots, ours, whole, planned
         self.rows: list[Row] = []
         self.gaps: list[Gap] = []
         self._header: Row = {**BLANK, "slot": -1 if file.slot is None else file.slot, "node": file.node, "role": file.role}
@@ -95,7 +96,7 @@ class FileReading:
 
     def finish(self) -> None:
         """Take the end of the file: an operation that is open was invoked, and its outcome is unknown."""
-        if self._damaged and self._damaged[-1][1] == CUT_OFF and self._ours:
+        if self._damaged and self._damaged[-1][1] == CUT_OFF and self._ours and self._planned:
             number, why = self._damaged.pop()
             if self._whole:  # so it was at the run's end: an operation that never began, or one without completion
                 self._add(why, (), line=number)

@@ -22,7 +22,8 @@ from fencepost.harness.history.run_directory import lost_manifest
 
 FOREIGN = "foreign"  # the kind of cluster in the plan of an adopted history
 HARNESS = "harness.jsonl"
-UNKNOWN_TAILS = (Evidence.SENDS, Evidence.POLLS)
+UNKNOWN_TAILS = (Evidence.SENDS, Evidence.POLLS, Evidence.REQUESTS)
+UNATTESTED = "there is none, so nobody attests that every line of the history is here"
 _NAME = re.compile(r"c(\d{1,4})-(\d{1,4})\.jsonl")  # no run has more
 
 
@@ -33,13 +34,15 @@ class Roster:
     files: those to be read, each with what is known of it; a fault runner's among them.
     slots: how many places for workers there are; 0: not known.
     gaps: what is missing, as far as that is known without reading.
-    ours: it is a run of ours.
+    ours: its files are of a run of ours.
+    planned: its plan is known, too.
     """
 
     files: tuple[HistoryFile, ...]
     slots: int = 0
     gaps: tuple[Gap, ...] = ()
     ours: bool = True
+    planned: bool = True
 
 
 def roster_of(run: Run) -> Roster:
@@ -119,17 +122,20 @@ def _without_manifest(run: Run) -> Gap:
     """A run of former days had none. One that had it, and lost it, may have lost or changed anything."""
     if run.plan.get("manifest") or not run.lacks(RunFile.MANIFEST):
         return lost_manifest()
-    why = "there is none, so nobody attests that every line of the history is here"
-    return Gap(file=RunFile.MANIFEST, why=why, kind=GapKind.UNATTESTED, evidence=UNKNOWN_TAILS)
+    return Gap(file=RunFile.MANIFEST, why=UNATTESTED, kind=GapKind.UNATTESTED, evidence=UNKNOWN_TAILS)
 
 
 def _adopted(run: Run, present_files: list[HistoryFile]) -> Roster:
     runs = sorted({file.run for file in present_files if file.run})
     if len(runs) > 1:
         raise HistoryError(f"{run}: files of the runs {', '.join(runs)} are mixed; a history is one run's")
-    # files of a run of ours, whose plan is lost
-    gaps = tuple(_missing_by_number(present_files, _slots(present_files))) if runs else ()
-    return Roster(_largest_first(run, present_files), gaps=gaps, ours=False)
+    names = {plain_name(file) for file in present_files}
+    if not runs or (HARNESS not in names and not any(_NAME.fullmatch(name) for name in names)):
+        return Roster(_largest_first(run, present_files), ours=False, planned=False)
+    slots = _slots(present_files)  # files of a run of ours, whose plan is lost
+    gaps = [*_missing_by_number(present_files, slots)]
+    gaps.append(Gap(file=RunFile.MANIFEST, why=UNATTESTED, kind=GapKind.UNATTESTED, evidence=UNKNOWN_TAILS))
+    return Roster(_largest_first(run, present_files), slots, tuple(gaps), planned=False)
 
 
 def _largest_first(run: Run, files: Iterable[HistoryFile]) -> tuple[HistoryFile, ...]:
@@ -159,7 +165,7 @@ def _slots(files: Iterable[HistoryFile]) -> int:
 
 def _missing_by_number(files: list[HistoryFile], slots: int) -> Iterator[Gap]:
     """Files whose numbers are skipped, the harness's, the faults', and those of final readers."""
-    names = {plain_name(file) for file in files}
+    names = {plain_name(file) for file in files if not _is_of_another(file)}
     numbers = {(int(match[1]), int(match[2])) for name in names if (match := _NAME.fullmatch(name))}
     finals = {file.slot: file for file in files if file.role == "final" and file.slot is not None}
     places = max((slot for slot, _ in numbers), default=-1) + 1
@@ -177,6 +183,12 @@ def _missing_by_number(files: list[HistoryFile], slots: int) -> Iterator[Gap]:
         yield _missing(HistoryFile(HARNESS, role="harness"), slots)
     if HARNESS in names and not finals:
         yield replace(_missing(HistoryFile("history", role="final"), slots), why="the final readers' files are missing")
+
+
+def _is_of_another(file: HistoryFile) -> bool:
+    """True if a file has the name of one slot, and the header of another: it is a copy, and the one of that name is gone."""
+    match = _NAME.fullmatch(plain_name(file))
+    return match is not None and file.slot is not None and file.slot != int(match[1])
 
 
 def _is_committed(finals: Mapping[int, HistoryFile]) -> bool:

@@ -53,6 +53,14 @@ def gaps(folder: Path) -> list[Gap]:
     return [gap for gap in merge.merge(open_run(folder)) if gap.kind is not GapKind.UNATTESTED]
 
 
+def adopted(lines: Path, folder: Path) -> list[Gap]:
+    """Gaps in adopted lines of ours, without the one for the manifest, which does not come along."""
+    lacking = adopt(lines, folder)
+    unattested = [gap for gap in lacking if gap.file == RunFile.MANIFEST]
+    assert [gap.kind for gap in unattested] == [GapKind.UNATTESTED]
+    return [gap for gap in lacking if gap not in unattested]
+
+
 def rows(folder: Path) -> list[dict]:
     return pq.ParquetFile(folder / RunFile.HISTORY).read(use_threads=False).to_pylist()
 
@@ -153,9 +161,9 @@ def test_a_file_that_is_gone_from_adopted_lines_of_ours_is_a_gap(run, tmp_path, 
     whole, lacking = tmp_path / "whole", tmp_path / "lacking"
     whole.mkdir()
     lacking.mkdir()
-    assert adopt(run / RunFile.LINES, whole) == []
+    assert adopted(run / RunFile.LINES, whole) == []
     (run / RunFile.LINES / name).unlink()
-    assert [gap.file for gap in adopt(run / RunFile.LINES, lacking)] == [name]
+    assert [gap.file for gap in adopted(run / RunFile.LINES, lacking)] == [name]
     assert judge(open_run(lacking), here=True)["verdict"] != "invalid"
 
 
@@ -207,7 +215,7 @@ def test_the_same_in_adopted_lines(tmp_path, damage):
     folder = record_run(tmp_path / "run")
     edit(folder, WRITER, lambda lines: lines.__setitem__(4, DAMAGE[damage](lines[4])))
     (tmp_path / "new").mkdir()
-    (gap,) = adopt(folder / RunFile.LINES, tmp_path / "new")
+    (gap,) = adopted(folder / RunFile.LINES, tmp_path / "new")
     assert (gap.line, gap.evidence, phantoms(tmp_path / "new")) == (5, (), set())
 
 
@@ -219,7 +227,7 @@ def test_an_adopted_file_that_is_cut_within_a_line_may_have_sent_more(tmp_path):
     at = content.index(b'"type": "ok"', len(content) // 4)
     path.write_bytes(content[: at + 20])
     (tmp_path / "new").mkdir()
-    (gap,) = adopt(folder / RunFile.LINES, tmp_path / "new")
+    (gap,) = adopted(folder / RunFile.LINES, tmp_path / "new")
     assert Evidence.SENDS in gap.evidence
     assert judge(open_run(tmp_path / "new"), here=True)["verdict"] == "unknown"
 
@@ -245,6 +253,30 @@ def test_operations_that_are_missing_between_others_are_a_gap_and_an_unreadable_
     (gap,) = gaps(folder)
     assert "operations of process 0 before its operation 1 are missing (1)" in str(gap)
     assert [row["f"] for row in rows(folder) if row["process"] == 0 and row["op"] == 0] == ["unreadable"]
+
+
+def test_an_operation_without_invocation_begins_behind_those_that_are_missing_before_it(attested):
+    """Else its consumer would seem to have gone on from where it began."""
+    of_former_days(attested)
+    edit(attested, WRITER, lambda lines: lines.__delitem__(slice(2, 5)))  # what is left begins with a completion
+    (lost, *_) = gaps(attested)
+    assert Evidence.POSITIONS in lost.evidence
+    found = [(row["op"], row["f"]) for row in rows(attested) if row["process"] == 0]
+    assert found[:2] == [(0, "unreadable"), (1, "txn")]
+
+
+def test_lines_of_one_writer_that_are_not_in_the_order_of_its_clock_are_a_gap(attested):
+    of_former_days(attested)
+    edit(attested, READER, lambda lines: lines.reverse())
+    (unordered,) = [gap for gap in gaps(attested) if "order in which they were written" in gap.why]
+    assert set(unordered.evidence) == {Evidence.POLLS, Evidence.POSITIONS}
+
+
+def test_a_file_in_the_place_of_another_leaves_that_one_missing(attested):
+    of_former_days(attested)
+    shutil.copy(attested / RunFile.LINES / READER, attested / RunFile.LINES / WRITER)
+    missing = [gap for gap in gaps(attested) if gap.kind is GapKind.MISSING]
+    assert [(gap.file, Evidence.SENDS in gap.evidence) for gap in missing] == [(WRITER, True)]
 
 
 def test_a_reader_whose_isolation_level_is_not_known_is_left_out(tmp_path):
