@@ -41,6 +41,7 @@ OnEvent = Callable[[RunEvent], None]
 _ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
 _BROKEN: Mapping[str, type[HarnessError]] = {broken.__name__: broken for broken in (ClusterError, HistoryError, MachineError)}
 _KILLED = (-signal.SIGKILL, parent_death.KILLED)
+_LITTLE = 8 << 20  # bytes of a disk on which brokers and workers soon cannot write
 LIFELINE_S = 30.0  # for a sandbox to end and to remove what it has elsewhere (containers)
 
 
@@ -159,7 +160,7 @@ class Runner:
         if ended is None:
             raise self._cut_off(run_dir, performer.returncode)
         if ended["event"] == "failed":
-            raise _BROKEN.get(ended["kind"], HarnessError)(ended["text"])
+            raise _BROKEN.get(ended["kind"], HarnessError)(ended["text"] + _full_disk(run_dir))
 
     def _cut_off(self, run_dir: Path, code: int) -> HarnessError:
         log = run_dir / "logs" / "performer.log"
@@ -277,6 +278,15 @@ class Runner:
             spark, self._spark = self._spark, None
             self._spark_end = threading.Thread(target=_stop, args=(spark,))
             self._spark_end.start()
+
+
+def _full_disk(run_dir: Path) -> str:
+    """What a full disk adds to an error, which may have it as its cause without saying so; empty where there is room."""
+    try:
+        free = shutil.disk_usage(run_dir).free
+    except OSError:
+        return ""
+    return f"; the disk of {run_dir} is full ({free >> 10} KiB are free), which may be why" if free < _LITTLE else ""
 
 
 def ignored_checks(run: Run, named: Iterable[str]) -> list[str]:
