@@ -21,6 +21,7 @@ ENVIRONMENT = {
 }
 REMEDY = "install libfaketime (Debian, Ubuntu: sudo apt install libfaketime)"
 SHM = Path("/dev/shm")
+_TRIAL_S = 20.0
 _DIRECTORIES = ("/usr/lib", "/usr/lib64", "/usr/local/lib")
 
 
@@ -36,7 +37,12 @@ def trouble() -> str:
     if path is None:
         return f"no libfaketime found below {', '.join(_DIRECTORIES)}: {REMEDY}"
     env = {"LD_PRELOAD": str(path), "FAKETIME": "+3600", **ENVIRONMENT}
-    done = subprocess.run(["date", "+%s"], env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    try:
+        done = subprocess.run(
+            ["date", "+%s"], env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_TRIAL_S
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{path} cannot be tried out: {error}"
     output = done.stdout.strip()
     works = output.isdigit() and int(output) - time.time() > 3000  # a library that cannot be preloaded is ignored with a message
     return "" if works else f"{path} does not set the clock of `date`: {done.stderr.strip() or output}"

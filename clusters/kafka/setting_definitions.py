@@ -21,6 +21,7 @@ from typing import Any
 
 from fencepost.clusters.kafka.distribution import Distribution
 from fencepost.harness.api.errors import MachineError
+from fencepost.harness.system import programs
 
 FILE = "settings.json"
 BROKER, TOPIC = "broker", "topic"
@@ -97,19 +98,19 @@ def _definition(row: Mapping[str, str]) -> Definition:
 
 def _ask(distribution: Distribution) -> dict[str, Any]:
     document: dict[str, Any] = {}
-    for kind, programs in _PROGRAMS.items():
-        known = parsed(_printed(distribution, programs))
+    for kind, classes in _PROGRAMS.items():
+        known = parsed(_printed(distribution, classes))
         document[kind] = {name: [definition.kind, definition.values, definition.broker] for name, definition in known.items()}
     document["others"] = sorted(set(_names_in_classes(distribution)) - {*document[BROKER], *document[TOPIC]})
     return document
 
 
-def _printed(distribution: Distribution, programs: tuple[str, ...]) -> str:
+def _printed(distribution: Distribution, classes: tuple[str, ...]) -> str:
     failure = ""
-    for program in programs:
-        argv = distribution.command(program, (), heap_mb=128)
+    for name in classes:
+        argv = distribution.command(name, (), heap_mb=128)
         try:
-            done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_ASK_S)
+            done = programs.run(argv, _ASK_S)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise MachineError(f"Kafka {distribution.version} does not tell its settings: {error}") from error
         if done.returncode == 0 and "<h4>" in done.stdout:

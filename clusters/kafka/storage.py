@@ -18,7 +18,7 @@ from fencepost.clusters.kafka.broker_settings import broker_settings
 from fencepost.clusters.kafka.distribution import Distribution, cached
 from fencepost.clusters.kafka.node_directory import META, kafka_uuid, with_ids
 from fencepost.harness.api import ClusterError
-from fencepost.harness.system import liveness
+from fencepost.harness.system import liveness, programs
 
 _FORMAT_S = 60.0
 _NOISE = re.compile(r".*(?: = |\bINFO\b).*\n?")  # the tool lists all settings before what it has to say
@@ -31,8 +31,7 @@ def local_tool(distribution: Distribution) -> Format:
     """Kafka's StorageTool as a process of this machine."""
 
     def run(arguments: Sequence[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
-        argv = distribution.command("kafka.tools.StorageTool", arguments, heap_mb=128)
-        return subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s)
+        return programs.run(distribution.command("kafka.tools.StorageTool", arguments, heap_mb=128), timeout_s)
 
     return run
 

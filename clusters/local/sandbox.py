@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
+from fencepost.harness.system import programs
 from fencepost.harness.system.python_command import module_command
 
 _FLAGS = ("--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child")
@@ -57,9 +58,11 @@ def _try(prefix: Sequence[str]) -> tuple[str, dict[str, str]]:
     """Build a network of two nodes and drop a link in it: empty when it worked, else the error; and the missing capabilities."""
     argv = [*prefix, *module_command("fencepost.clusters.local.network")]
     try:
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_TRIAL_S)
+        done = programs.run(argv, _TRIAL_S)
     except subprocess.TimeoutExpired:
         return f"no answer within {_TRIAL_S:.0f} s", {}
+    except OSError as error:
+        return f"{prefix[0]} cannot be started: {error.strerror}", {}
     if done.returncode == 0:
         return "", json.loads(done.stdout)
     lines = done.stderr.strip().splitlines()

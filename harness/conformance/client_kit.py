@@ -10,11 +10,12 @@ from typing import Any
 from fencepost.harness.api import CampaignError
 from fencepost.harness.api.words import unknown_word
 from fencepost.harness.conformance.client_stories import STORIES
-from fencepost.harness.conformance.kit import LOG, events_of, log_directory
+from fencepost.harness.conformance.kit import END_S, LOG, events_of, log_directory
 from fencepost.harness.conformance.results import StoryResult, exit_code
 from fencepost.harness.drivers import families
 from fencepost.harness.history.run_directory import write_plan
 from fencepost.harness.planning.plan import cluster_of, obtain_cluster
+from fencepost.harness.system import lifeline
 from fencepost.harness.system.python_command import module_command
 
 CLUSTER = {"kind": "local", "options": {"brokers": 1, "loopback": True}}
@@ -52,6 +53,4 @@ def _played(place: Path, plan: Any) -> Iterator[dict[str, Any]]:
     try:
         yield from events_of(side, place)
     finally:
-        assert side.stdin is not None
-        side.stdin.close()
-        side.wait()
+        lifeline.cut(side, END_S)

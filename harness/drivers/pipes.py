@@ -12,6 +12,7 @@ from fencepost.harness.drivers import frames
 
 LARGEST_ANSWER = 4 * frames.LARGEST  # all frames from a request to its answer
 STEP_S = 0.25  # between two looks at the clock
+COUNTED_S = 1.0  # of a step at most: in more, this process was frozen
 _CHUNK = 1 << 20
 
 
@@ -20,7 +21,7 @@ class SilenceError(Exception):
 
 
 class Patience:
-    """The time that waits may last still. A step counts as `STEP_S` at most: a worker that was frozen meanwhile did not wait.
+    """The time that waits may last still. A step counts as `COUNTED_S` at most: a worker that was frozen did not wait.
 
     on_step: called at each step, with whether nothing was ready.
     """
@@ -38,7 +39,7 @@ class Patience:
 
     def _step(self, idle: bool) -> None:
         now = time.monotonic()
-        self._left_s -= min(now - self._last, STEP_S)
+        self._left_s -= min(now - self._last, COUNTED_S)
         self._last = now
         self._on_step(idle)
         if self._left_s <= 0:

@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from fencepost.harness.api import ClusterError
+from fencepost.harness.system import programs
 
 OLDEST = 17
 _SYSTEM = ("/usr", "/bin", "/lib", "/lib64", "/etc")
@@ -49,9 +50,7 @@ def _configuration(home: Path) -> list[Path]:
 def _version(program: str) -> str:
     """The version by `java -version`, or empty when it does not run."""
     try:
-        done = subprocess.run(
-            [program, "-version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=30
-        )
+        done = programs.run([program, "-version"], 30)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     match = re.search(r'version "(?:1\.)?([0-9]+[^"]*)"', done.stderr + done.stdout)

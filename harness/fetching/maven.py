@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
@@ -11,7 +10,7 @@ from pathlib import Path
 
 from fencepost.harness.api import CampaignError, ClusterError, HarnessError
 from fencepost.harness.fetching.java import java
-from fencepost.harness.system.parent_death import die_with
+from fencepost.harness.system import programs
 
 Ivy = Callable[[Path, Path, Path], "subprocess.CompletedProcess[str]"]  # (ivy.xml, destination, cache)
 Coordinates = tuple[str, str, str]  # organisation, artifact, version
@@ -45,14 +44,7 @@ def run_ivy(recipe: Path, destination: Path, cache: Path) -> subprocess.Complete
     pattern = f"{destination}/[artifact]-[revision](-[classifier]).[ext]"
     argv = [java()[0], "-jar", str(jars[-1]), "-ivy", str(recipe), "-retrieve", pattern, "-cache", str(cache)]
     try:
-        return subprocess.run(
-            argv,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_FETCH_S,
-            preexec_fn=die_with(os.getpid()),  # or it would write on into what the next fetch removes
-        )
+        return programs.run(argv, _FETCH_S)  # it does not outlive us, or it would write on into what the next fetch removes
     except subprocess.TimeoutExpired as e:
         raise ClusterError(f"fetching jars: no end after {_FETCH_S:.0f} s; is Maven's central repository slow today?") from e
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fencepost.harness.api import ClusterError
-from fencepost.harness.system.parent_death import die_with
+from fencepost.harness.system import programs
 
 LAST_LINES = 12
 
@@ -30,22 +30,11 @@ def run(
     Raises ToolError, with the last lines of its output, when it cannot be started, fails or does not end.
     """
     try:
-        done = subprocess.run(
-            list(argv),
-            cwd=cwd,
-            env={**os.environ, **(env or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=timeout_s,
-            preexec_fn=die_with(os.getpid()),
-        )
+        done = programs.run(argv, timeout_s, cwd=cwd, env={**os.environ, **(env or {})}, merged=True)
     except OSError as error:
         raise ToolError(f"{what}: {argv[0]} cannot be started: {error.strerror}", "") from error
     except subprocess.TimeoutExpired as error:
-        output = bytes(error.stdout or b"").decode("utf-8", "replace")
+        output = str(error.output or "")
         raise ToolError(f"{what}: {argv[0]} has not ended after {timeout_s:.0f} s: {_end(output)}", output) from error
     if done.returncode != 0:
         raise ToolError(f"{what}: {Path(argv[0]).name} failed (exit {done.returncode}): {_end(done.stdout)}", done.stdout)

@@ -37,6 +37,7 @@ from fencepost.harness.api import (
 )
 from fencepost.harness.api import roles as kinds
 from fencepost.harness.api.clients import consumer_group
+from fencepost.harness.api.errors import lack_of_machine
 from fencepost.harness.connect.rest import RestClient
 from fencepost.harness.connect.worker import addresses, transactional_ids
 from fencepost.harness.connect.worker import group_of as group_of_connect
@@ -518,6 +519,18 @@ def main(argv: list[str]) -> None:
         with lock:
             os.write(out, msgspec.json.encode(message) + b"\n")
 
+    try:
+        work(plan, (run_dir, index, process, incarnation), report)
+    except (OSError, MemoryError, RuntimeError) as error:
+        if not (lack := lack_of_machine(error)):
+            raise
+        report({"broken": lack})
+    leave()
+
+
+def work(plan: dict[str, Any], place: tuple[Path, int, int, int], report: Report) -> None:
+    """Do a worker's whole work. place: run directory, slot, process, incarnation."""
+    run_dir, index, process, incarnation = place
     workload = registry.load("fencepost.workload", plan["workload"]["kind"])(**plan["workload"]["options"])
     roles = roles_of(workload)
     plan = at_cluster(plan, roles[index].cluster)
@@ -543,7 +556,6 @@ def main(argv: list[str]) -> None:
     else:
         loop.run()
     report({"done": True})
-    leave()
 
 
 def leave(status: int = 0) -> NoReturn:

@@ -5,6 +5,7 @@ What a run directory holds, and what is written when: docs/run-directory.md.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
@@ -19,11 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.harness.api import (
+    CampaignError,
     ClusterError,
     HarnessError,
     PrefixesNames,
 )
-from fencepost.harness.api.errors import HistoryError, Interrupted, MachineError
+from fencepost.harness.api.errors import HistoryError, Interrupted, MachineError, UnwritableFile
 from fencepost.harness.api.events import FailedEvent, PerformedEvent, PerformerEvent, RunEvent, note_event, phase_event
 from fencepost.harness.api.files import last_words
 from fencepost.harness.api.plans import Test
@@ -39,8 +41,13 @@ from fencepost.harness.system.python_command import module_command
 
 OnEvent = Callable[[RunEvent], None]
 _ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
-_BROKEN: Mapping[str, type[HarnessError]] = {broken.__name__: broken for broken in (ClusterError, HistoryError, MachineError)}
+_BROKEN: Mapping[str, type[HarnessError]] = {  # the error for one of the performer, by its kind
+    **{broken.__name__: broken for broken in (ClusterError, HistoryError, MachineError)},
+    **{unusable.__name__: MachineError for unusable in (CampaignError, UnwritableFile)},
+}
 _KILLED = (-signal.SIGKILL, parent_death.KILLED)
+_NO_ROOM = os.strerror(errno.ENOSPC)
+_LITTLE = 8 << 20  # bytes of a disk on which brokers and workers soon cannot write
 LIFELINE_S = 30.0  # for a sandbox to end and to remove what it has elsewhere (containers)
 
 
@@ -159,7 +166,8 @@ class Runner:
         if ended is None:
             raise self._cut_off(run_dir, performer.returncode)
         if ended["event"] == "failed":
-            raise _BROKEN.get(ended["kind"], HarnessError)(ended["text"])
+            text = ended["text"] if _NO_ROOM in ended["text"] else ended["text"] + _full_disk(run_dir)
+            raise _BROKEN.get(ended["kind"], HarnessError)(text)
 
     def _cut_off(self, run_dir: Path, code: int) -> HarnessError:
         log = run_dir / "logs" / "performer.log"
@@ -278,6 +286,15 @@ class Runner:
             spark, self._spark = self._spark, None
             self._spark_end = threading.Thread(target=_stop, args=(spark,))
             self._spark_end.start()
+
+
+def _full_disk(run_dir: Path) -> str:
+    """What a full disk adds to an error, which may have it as its cause without saying so; empty where there is room."""
+    try:
+        free = shutil.disk_usage(run_dir).free
+    except OSError:
+        return ""
+    return f"; the disk of {run_dir} is full ({free >> 10} KiB are free), which may be why" if free < _LITTLE else ""
 
 
 def ignored_checks(run: Run, named: Iterable[str]) -> list[str]:

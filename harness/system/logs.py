@@ -92,12 +92,15 @@ def _files(directory: Path) -> Iterator[str]:
 
 
 class ShortLog:
-    """A log without a name that is gone with the block: of a program that is asked something before any run has begun."""
+    """A log without a name that is gone with the block: of a program that is asked something, and of which nothing is kept."""
+
+    def __init__(self, largest: int | None = None) -> None:
+        self._largest = SHORT if largest is None else largest
 
     def __enter__(self) -> ShortLog:
         self.file: IO[bytes] = TemporaryFile()
         fcntl.fcntl(self.file, fcntl.F_SETFL, fcntl.fcntl(self.file, fcntl.F_GETFL) | os.O_APPEND)
-        self._bound = Bound(SHORT)
+        self._bound = Bound(self._largest)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -106,6 +109,11 @@ class ShortLog:
     def shorten(self) -> None:
         """Cut it if it is too long."""
         self._bound.shorten(self.file.fileno())
+
+    def text(self) -> str:
+        """All that is in it."""
+        self.shorten()
+        return os.pread(self.file.fileno(), self._largest, 0).decode("utf-8", "replace")
 
     def last_words(self, lines: int = 3) -> str:
         """The last lines of it."""

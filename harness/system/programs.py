@@ -1,8 +1,75 @@
-"""Programs that cannot be executed, in words."""
+"""Programs: one that is run to its end, bounded in time and in what it prints; the reason why one cannot be executed."""
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+
+from fencepost.harness.system.logs import ShortLog
+from fencepost.harness.system.parent_death import die_with
+
+MOST_OUTPUT = 32 << 20  # bytes on each stream; more is cut behind its beginning
+_STEP_S = 0.1
+
+
+def run(
+    argv: Sequence[str],
+    timeout_s: float,
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    merged: bool = False,
+) -> subprocess.CompletedProcess[str]:
+    """Run a program without input; its status and what it printed. It does not outlive this process, nor does what it has started.
+
+    env: all of its variables; None: those of this process.
+    merged: its standard error goes where its standard output does.
+    Raises OSError (it cannot be started) and subprocess.TimeoutExpired, with what it has printed on its standard output.
+    """
+    with ShortLog(MOST_OUTPUT) as output, ShortLog(MOST_OUTPUT) as errors:
+        process = subprocess.Popen(
+            list(argv),
+            cwd=cwd,
+            env=None if env is None else dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=output.file,
+            stderr=subprocess.STDOUT if merged else errors.file,
+            start_new_session=True,
+            preexec_fn=die_with(os.getpid()),
+        )
+        try:
+            _await(process, timeout_s, (output, errors))
+        except subprocess.TimeoutExpired as error:
+            raise subprocess.TimeoutExpired(list(argv), timeout_s, output.text()) from error
+        finally:
+            _end(process)
+        return subprocess.CompletedProcess(list(argv), process.returncode, output.text(), errors.text())
+
+
+def _await(process: subprocess.Popen[bytes], timeout_s: float, logs: Sequence[ShortLog]) -> None:
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            process.wait(min(_STEP_S, max(0.0, deadline - time.monotonic())))
+        except subprocess.TimeoutExpired:
+            if time.monotonic() >= deadline:
+                raise
+            for log in logs:
+                log.shorten()
+        else:
+            return
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill what is left of its session's process group."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def no_program(name: str) -> str:

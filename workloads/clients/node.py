@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import re
 import shutil
@@ -12,8 +11,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
 
+import msgspec
+
 from fencepost.harness.api import CampaignError
 from fencepost.harness.fetching import tools
+from fencepost.harness.system.answers import WrongAnswer, decoded
 
 SOURCES = Path(__file__).parent.parent / "drivers" / "node"
 SHARED = "driver.js"
@@ -84,10 +86,21 @@ def node_version(node: str) -> Version:
     return _numbers(tools.run([node, "--version"], "asking Node.js for its version", timeout_s=60)) if node else (0, 0, 0)
 
 
+class _Engines(msgspec.Struct):
+    node: str = ""
+
+
+class _Package(msgspec.Struct):
+    engines: _Engines = msgspec.field(default_factory=_Engines)
+
+
 def wanted_node(package: Path) -> Version:
     """The oldest Node.js that a fetched package says it runs on; 0.0.0 when it says nothing."""
-    engines = json.loads((package / "package.json").read_text()).get("engines", {}).get("node", "")
-    return min((_numbers(part) for part in engines.split("||") if re.search(r"\d", part)), default=(0, 0, 0))
+    try:
+        engines = decoded((package / "package.json").read_bytes(), _Package).engines
+    except (OSError, WrongAnswer):
+        return (0, 0, 0)
+    return min((_numbers(part) for part in engines.node.split("||") if re.search(r"\d", part)), default=(0, 0, 0))
 
 
 def _install(directory: Path, *packages: str) -> None:

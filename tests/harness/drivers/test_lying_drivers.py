@@ -14,7 +14,7 @@ from support.processes import has_ended
 
 from fencepost.harness.api import CallError, ClientSettings, Delivered, Outgoing
 from fencepost.harness.drivers.client import DriverClient
-from fencepost.harness.drivers.pipes import STEP_S, Patience, SilenceError
+from fencepost.harness.drivers.pipes import COUNTED_S, Patience, SilenceError
 from fencepost.harness.drivers.process import BROKEN, GONE, DriverProcess, kill_all
 
 # A driver that does what is asked. A test replaces what it does at some calls, in `tricks`: call -> function(request).
@@ -465,7 +465,7 @@ def test_a_worker_that_was_frozen_has_not_waited(monkeypatch):
             now[0] += 600
             return [(1, 1)]
 
-    patience = Patience(4 * STEP_S)
+    patience = Patience(4 * COUNTED_S)
     for _ in range(3):
         assert patience.wait(Frozen()) == [(1, 1)]
     with pytest.raises(SilenceError):

@@ -7,10 +7,11 @@ import errno
 import pytest
 from support.fake_engine import FakeEngine
 
-from fencepost.harness.api import CampaignError
-from fencepost.harness.api.errors import Exit, lack_of_machine
+from fencepost.harness.api import CampaignError, HarnessError
+from fencepost.harness.api.errors import Exit, UnwritableFile, lack_of_machine
 from fencepost.harness.api.plans import Test
 from fencepost.harness.campaign.campaign import PlannedRun
+from fencepost.harness.runs import runner
 from fencepost.harness.runs.sequence import RunResult, RunSequence, exit_code
 
 
@@ -174,3 +175,17 @@ def test_what_the_machine_lacks_is_a_sentence_and_no_bug(tmp_path, error):
     [result] = sequence.run_all([PlannedRun(Test(name="valid"), 1, "")])
     assert (result.error, result.exit, result.run_dir) == (lack_of_machine(error), Exit.UNUSABLE, None)
     assert not any("Traceback" in event.get("text", "") for event in events)
+
+
+def test_every_error_of_the_performer_that_is_no_bug_keeps_its_exit_code():
+    """The performer says the kind of its error; what it does not say so is taken for a bug of ours."""
+    kinds = [CampaignError, *HarnessError.__subclasses__(), UnwritableFile]
+    unusable = {kind.__name__ for kind in kinds if kind.exit is Exit.UNUSABLE}
+    assert {name for name, broken in runner._BROKEN.items() if broken.exit is Exit.UNUSABLE} == unusable
+
+
+def test_a_full_disk_is_named_beside_an_error_that_does_not_say_so(tmp_path, monkeypatch):
+    assert runner._full_disk(tmp_path) == ""
+    monkeypatch.setattr(runner, "_LITTLE", 1 << 62)
+    assert f"the disk of {tmp_path} is full" in runner._full_disk(tmp_path)
+    assert runner._full_disk(tmp_path / "gone") == ""

@@ -115,3 +115,11 @@ def test_the_command_runs_the_copied_program_with_the_fetched_node(tmp_path, pro
 def test_a_node_outside_the_system_s_directories_is_named_for_containers(programs, tmp_path):
     programs("node", "")
     assert Kafkajs().reads() == [tmp_path]
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"7", b"[]", b'{"engines": 7}', b'{"engines": {"node": 18}}', b"\xff", b"[" * 100_000]
+)
+def test_a_package_of_another_form_says_nothing_about_node(tmp_path, content):
+    (tmp_path / "package.json").write_bytes(content)
+    assert node.wanted_node(tmp_path) == (0, 0, 0)
