@@ -29,6 +29,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from fencepost.checkers.model.arrays import Ints
+from fencepost.harness.api.beneath import regular
 from fencepost.harness.api.history import VALUES, demand_columns
 from fencepost.harness.api.run import Run, RunFile
 
@@ -153,6 +154,7 @@ class LocalSource:
         path = self.path.with_name(RunFile.VALUES)
         if not os.path.lexists(path):
             return {}
+        regular(path.parent, path.name)
         demand_columns(path, VALUES)
         return _value_names(ds.dataset(path).to_table(columns=["v", "value"], filter=ds.field("v").isin(pa.array(identities))))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import threading
 import time
 from contextlib import suppress
@@ -21,6 +22,7 @@ import structlog
 from fencepost.clusters.ssh.host import CONNECTION_ERRORS, MOST_ANSWER, SshHost, answer, unreachable
 from fencepost.clusters.ssh.remote.watcher_process import NO_WATCHER
 from fencepost.harness.api import ClusterError
+from fencepost.harness.api.beneath import appending, log_file
 
 log = structlog.get_logger()
 _ANSWER_S, _END_S = 10.0, 40.0
@@ -37,6 +39,7 @@ class WatcherClient:
     def __init__(self, node: str, host: SshHost, run: str, lease_s: float, log: Path) -> None:
         self.node, self.host, self.run = node, host, run
         self.lease_s, self._log = lease_s, log
+        self._log_place = log.parents[1], f"{log.parent.name}/{log.name}"
         self.begun = False
         self._request_lock, self._fetch_lock = threading.Lock(), threading.Lock()
         self._channel: paramiko.Channel | None = None
@@ -59,8 +62,7 @@ class WatcherClient:
                 "or has the host no such address (`addresses` names them)?"
             )
         self.rules_trouble = reply["rules_trouble"]
-        self._log.parent.mkdir(parents=True, exist_ok=True)
-        self._log.touch()
+        os.close(appending(*self._log_place))
         self.begun = True
         self._lease_thread.start()
 
@@ -133,7 +135,7 @@ class WatcherClient:
             while read := base64.b64decode(self.ask("renew", log=(size := self._log.stat().st_size))["log"]):
                 if size + len(read) > MOST_LOG:
                     raise ClusterError(f"the log of {self.node} is larger than {MOST_LOG >> 20} MiB; the rest is not fetched")
-                with self._log.open("ab") as file:
+                with log_file(*self._log_place) as file:
                     file.write(read)
 
     def end(self) -> None:

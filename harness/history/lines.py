@@ -7,22 +7,28 @@ columns (`harness.api.history`), so that what is read fits into the tables.
 from __future__ import annotations
 
 import gzip
+import os
+import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, BinaryIO
 
 import msgspec
 
 from fencepost.harness.api import history
+from fencepost.harness.api.beneath import reading
 from fencepost.harness.api.evidence import HistoryFile
 from fencepost.harness.api.files import regular
 
 GZIP = b"\x1f\x8b"
 FORMAT = "fencepost-history"
 LONGEST_HEADER = 1 << 16
+MOST_UNPACKED, LEAST_UNPACKED = 100, 16 << 20  # a file unpacks to so many times its size, and always to so many bytes
+TOO_MUCH = f"it unpacks to more than {MOST_UNPACKED} times its size, as no history does"
 _PACKING = 1 << 16  # bytes that gzip may add
+_LINES = re.compile(rb"\s+|[^\r\n]+(?:\r\n|\r|\n)?")
 CUT_OFF = "cut off while it was written (the worker was killed)"
 HEADER, PROCESS, INVOCATION, COMPLETION = history.HEADER, history.PROCESS, history.INVOCATION, history.COMPLETION
 
@@ -31,24 +37,67 @@ HEADER, PROCESS, INVOCATION, COMPLETION = history.HEADER, history.PROCESS, histo
 # Bytes
 # --------------------------------------------------------------------------------------------------
 def opened(path: Path) -> BinaryIO:
-    """The file's content, decompressed when it is gzip (its content decides). Raises OSError, EOFError."""
-    with open(regular(path), "rb") as file:
-        packed = file.read(2) == GZIP
-    return gzip.open(path, "rb") if packed else open(path, "rb")  # type: ignore[return-value]
+    """The content of a file from anywhere, decompressed when it is gzip (its content decides). Raises OSError, EOFError.
+
+    Reading it raises OSError when it unpacks to more than `unpacked_most`.
+    """
+    return _unpacked(open(regular(path), "rb"))
 
 
-def content_of(path: Path, most: int) -> tuple[bytes, str]:
-    """A file's content, decompressed when it is gzip, as far as it goes but at most so many bytes; and why it goes no further.
+def unpacked_most(packed: int) -> int:
+    """The most bytes that a gzip file of so many bytes is unpacked to: a history of ours has four to twenty times as many."""
+    return max(LEAST_UNPACKED, MOST_UNPACKED * packed)
+
+
+def _unpacked(file: BinaryIO) -> BinaryIO:
+    packed = file.read(len(GZIP)) == GZIP
+    file.seek(0)
+    return _Unpacked(file) if packed else file  # type: ignore[return-value]
+
+
+class _Unpacked(gzip.GzipFile):
+    """The content of a gzip file, as far as `unpacked_most` allows."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__(fileobj=file, mode="rb")
+        self._file, self._most = file, unpacked_most(os.fstat(file.fileno()).st_size)
+
+    def read(self, size: int | None = -1) -> bytes:
+        return self._bounded(super().read(self._most + 1 if size is None or size < 0 else size))
+
+    def readline(self, size: int | None = -1) -> bytes:
+        return self._bounded(super().readline(self._most + 1 if size is None or size < 0 else size))
+
+    def _bounded(self, content: bytes) -> bytes:
+        if self.tell() > self._most:
+            raise OSError(TOO_MUCH)
+        return content
+
+    def close(self) -> None:
+        super().close()
+        self._file.close()
+
+
+def content_of(directory: Path, name: str, most: int) -> tuple[bytes, str]:
+    """The content of a file beneath a run's directory, decompressed when it is gzip, as far as it goes but at most so many bytes;
+    and why it goes no further.
 
     Raises OSError.
     """
-    with regular(path).open("rb") as file:
+    with reading(directory, name) as file:
         content = file.read(most)
-        if content[:2] != GZIP:
+        if content[: len(GZIP)] != GZIP:
             return content, ""
+        allowed = unpacked_most(os.fstat(file.fileno()).st_size)
         content += file.read(most + _PACKING)  # what is packed may be a little larger than before
+    unpacked, broken = _members(content, min(most, allowed + 1))
+    return (unpacked[:allowed], TOO_MUCH) if len(unpacked) > allowed else (unpacked, broken)
+
+
+def _members(content: bytes, most: int) -> tuple[bytes, str]:
+    """At most so many bytes of the members of a gzip file, and why there are no more."""
     parts: list[bytes] = []
-    while content[:2] == GZIP and most:  # a gzip file may have several members
+    while content[: len(GZIP)] == GZIP and most:
         unpacker = zlib.decompressobj(wbits=31)
         try:
             parts.append(unpacker.decompress(content, most))
@@ -59,6 +108,23 @@ def content_of(path: Path, most: int) -> tuple[bytes, str]:
             return b"".join(parts), "its compressed content is cut short"
         content = unpacker.unused_data
     return b"".join(parts), ""
+
+
+def numbered(content: bytes) -> Iterator[tuple[int, int, int]]:
+    """The lines of a content, each when it is wanted: number from 1, begin, end with its line break.
+
+    Blank lines that follow one another are one entry, with the number of the last: there may be a thousand million.
+    """
+    number = 0
+    for match in _LINES.finditer(content):
+        if count := line_count(match[0]):
+            number += count
+            yield number, match.start(), match.end()
+
+
+def line_count(raw: bytes) -> int:
+    """The number of lines in an entry of `numbered`: 1, or how many blank lines it is."""
+    return 1 if raw.strip() else raw.count(b"\n") + raw.count(b"\r") - raw.count(b"\r\n")
 
 
 # --------------------------------------------------------------------------------------------------
@@ -225,11 +291,11 @@ def _which(line: Any) -> str:
 # --------------------------------------------------------------------------------------------------
 # Whose file it is
 # --------------------------------------------------------------------------------------------------
-def history_file(path: Path) -> HistoryFile:
-    """A file by its header, and its first process line. What cannot be read is not known."""
-    history = HistoryFile(path.name)
+def history_file(directory: Path, place: str) -> HistoryFile:
+    """A file beneath a run's directory by its header, and its first process line. What cannot be read is not known."""
+    history = HistoryFile(PurePosixPath(place).name)
     try:
-        with opened(path) as file:
+        with _unpacked(reading(directory, place)) as file:
             for _ in range(2):
                 raw = file.readline(LONGEST_HEADER)
                 which, line = decoded(raw)

@@ -19,6 +19,7 @@ from typing import Any
 from fencepost.harness.api.evidence import HistoryFile, Manifest
 from fencepost.harness.api.files import checksum
 from fencepost.harness.api.run import RunFile
+from fencepost.harness.history.lines import numbered
 from fencepost.harness.history.run_directory import plan_checksum, write_manifest
 
 BLOCK = 4096  # bytes; the last block of a file may be shorter
@@ -85,12 +86,9 @@ def sound_lines(file: HistoryFile, content: bytes) -> Iterator[tuple[int, bytes]
     sound = [block < len(then) and then[block] == now[block] for block in range(len(now))]
     if now and not whole and len(content) % BLOCK:
         sound[-1] = False  # the end of a file that was cut or added to
-    start = 0
-    for number, line in enumerate(content.splitlines(keepends=True), 1):
-        stop = start + len(line)
+    for number, start, stop in numbered(content):
         if all(sound[start // BLOCK : (stop - 1) // BLOCK + 1]):
-            yield number, line
-        start = stop
+            yield number, content[start:stop]
 
 
 def _checksums(content: bytes) -> list[int]:
