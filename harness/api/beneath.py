@@ -139,6 +139,12 @@ def log_file(directory: Path, file: str) -> BinaryIO:
     return os.fdopen(appending(directory, file), "ab", buffering=0)
 
 
+def remove(directory: Path, file: str) -> None:
+    """Remove a file beneath a directory, or the link in its place; nothing where that cannot be done."""
+    with suppress(OSError), _folder_of(directory, file) as (folder, name):
+        os.unlink(name, dir_fd=folder)
+
+
 def changing(directory: Path, file: str) -> BinaryIO:
     """A file beneath a directory, opened to be changed where it lies, since others have it open. Raises UnwritableFile."""
     with _writable(directory, file), _folder_of(directory, file) as (folder, name):
