@@ -94,6 +94,8 @@ def judge(
     full = overlaid_contract(_promised(run), contract or {})
     installed, broken = (list(checks), []) if checks is not None else installed_checks()
     installed, broken = with_more(installed, broken, more or {})
+    if not run.is_remote:
+        run.demand_regular(RunFile.HISTORY)
     history = source_of(run, session)
     overview = _overview(run, history, full["isolation"])
     receipts = run.known_receipts()

@@ -348,6 +348,15 @@ class Run:
         if problem := self.table_problem(file, columns):
             raise HistoryError(self.sentence(problem))
 
+    def demand_regular(self, file: str) -> None:
+        """Raises HistoryError when no regular file lies in a file's place, but something else: to open that may take for ever."""
+        try:
+            regular(self.directory, self.place(file))
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise HistoryError(self.sentence(Problem(file, error.strerror or str(error)))) from error
+
     def sentence(self, problem: Problem) -> str:
         """A problem with a file of this run, and the remedy."""
         return f"{self}: {problem}; {problem.remedy}"

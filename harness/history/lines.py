@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any, BinaryIO, NamedTuple
 
 import msgspec
 
@@ -28,6 +28,7 @@ LONGEST_HEADER = 1 << 16
 MOST_UNPACKED, LEAST_UNPACKED = 100, 16 << 20  # a file unpacks to so many times its size, and always to so many bytes
 TOO_MUCH = f"it unpacks to more than {MOST_UNPACKED} times its size, as no history does"
 _PACKING = 1 << 16  # bytes that gzip may add
+_BREAK = re.compile(rb"\r\n|\r|\n")
 _LINES = re.compile(rb"\s+|[^\r\n]+(?:\r\n|\r|\n)?")
 CUT_OFF = "cut off while it was written (the worker was killed)"
 HEADER, PROCESS, INVOCATION, COMPLETION = history.HEADER, history.PROCESS, history.INVOCATION, history.COMPLETION
@@ -110,21 +111,55 @@ def _members(content: bytes, most: int) -> tuple[bytes, str]:
     return b"".join(parts), ""
 
 
-def numbered(content: bytes) -> Iterator[tuple[int, int, int]]:
-    """The lines of a content, each when it is wanted: number from 1, begin, end with its line break.
+class Span(NamedTuple):
+    """Whole lines of a content that follow one another.
+
+    before: how many lines come before them.
+    start: the place of the first byte.
+    stop: the place behind the last.
+    """
+
+    before: int
+    start: int
+    stop: int
+
+
+def numbered(content: bytes, span: Span | None = None) -> Iterator[tuple[int, bytes]]:
+    """The lines of a content, or of a span of it, each made when it is wanted: number from 1, and the line with its break.
 
     Blank lines that follow one another are one entry, with the number of the last: there may be a thousand million.
     """
-    number = 0
-    for match in _LINES.finditer(content):
+    number, start, stop = span or Span(0, 0, len(content))
+    for match in _LINES.finditer(content, start, stop):
         if count := line_count(match[0]):
             number += count
-            yield number, match.start(), match.end()
+            yield number, match[0]
 
 
 def line_count(raw: bytes) -> int:
     """The number of lines in an entry of `numbered`: 1, or how many blank lines it is."""
-    return 1 if raw.strip() else raw.count(b"\n") + raw.count(b"\r") - raw.count(b"\r\n")
+    return 1 if raw.strip() else breaks(raw, 0, len(raw))
+
+
+def breaks(content: bytes, start: int, stop: int) -> int:
+    """The number of line breaks between two places."""
+    return content.count(b"\n", start, stop) + content.count(b"\r", start, stop) - content.count(b"\r\n", start, stop)
+
+
+def whole_lines(content: bytes, start: int, stop: int) -> tuple[int, int]:
+    """The begin and end of the lines that lie wholly between two places; equal where there is none."""
+    if start and not _is_line_start(content, start):
+        ending = _BREAK.search(content, start, stop)
+        start = ending.end() if ending else stop
+    if stop < len(content) and not _is_line_start(content, stop):
+        last = stop - 1 if content[stop - 1 : stop + 1] == b"\r\n" else stop
+        stop = max(start, 1 + max(content.rfind(b"\n", start, last), content.rfind(b"\r", start, last)))
+    return min(start, stop), stop
+
+
+def _is_line_start(content: bytes, place: int) -> bool:
+    before, after = content[place - 1 : place], content[place : place + 1]
+    return before == b"\n" or (before == b"\r" and after != b"\n")
 
 
 # --------------------------------------------------------------------------------------------------

@@ -16,8 +16,8 @@ from fencepost.harness.api.errors import HistoryError
 from fencepost.harness.api.evidence import Evidence, Gap, GapKind, HistoryFile, evidence_of
 from fencepost.harness.api.files import fits_in_memory
 from fencepost.harness.api.run import Run, RunFile
-from fencepost.harness.history.lines import content_of, line_count, numbered
-from fencepost.harness.history.manifest import sound_lines
+from fencepost.harness.history.lines import content_of, numbered
+from fencepost.harness.history.manifest import line_total, sound_lines, sound_spans
 
 FOREIGN = "foreign"  # the kind of cluster in the plan of an adopted history
 HARNESS = "harness.jsonl"
@@ -219,10 +219,8 @@ def content(run: Run, file: HistoryFile, slots: int) -> Content:
             return Content(gaps=(_changed(file, slots, GapKind.EMPTIED, "is empty, without a header"),))
         if len(held) < file.least and not broken:
             broken = f"is shorter than it was when the run was cut off ({len(held)} bytes of {file.least} or more)"
-        every = ((number, held[start:stop]) for number, start, stop in numbered(held))
-        return Content(every, gaps=(_changed(file, slots, GapKind.SHORTENED, broken),) if broken else ())
-    lines = sound_lines(file, held)
-    lost = (file.lines or 0) - sum(line_count(raw) for _, raw in sound_lines(file, held))
+        return Content(numbered(held), gaps=(_changed(file, slots, GapKind.SHORTENED, broken),) if broken else ())
+    lines, lost = sound_lines(file, held), (file.lines or 0) - line_total(held, sound_spans(file, held))
     if not lost and len(held) == file.bytes:
         return Content(lines, whole=True)
     return Content(lines, gaps=(replace(_lost(file, slots, held, lost, broken), lines=lost),))

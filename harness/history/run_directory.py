@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 MOST_VALUES = 500_000  # of a document: each takes more memory than it has bytes
 MOST_LEVELS = 64  # of lists and objects in a document
-MOST_RECEIPTS, MOST_RECEIPT_BYTES = 100_000, 256 << 20  # of the faults of a run, unpacked
+MOST_RECEIPTS, MOST_RECEIPT_BYTES = 100_000, 128 << 20  # of the faults of a run, unpacked
 MOST_GAPS = 2_000  # that are written
 _FOLDERS = (RunFile.LINES, RunFile.JUDGEMENTS)  # that a check reads beside the documents
 _SHORTER = ((None, None), (20, 100), (5, 20), (2, 5))  # operations and records of a finding, findings of an anomaly

@@ -187,7 +187,8 @@ def calls_in(source: str) -> Iterator[tuple[str, str, int]]:
             if isinstance(child, ast.Call) and (name := writes(child, opened)):
                 yield place, name, child.lineno
             if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                yield from within(child, f"{place}.{child.name}".lstrip("."), opened | _opened_in(child))
+                mine = _opened_in(child) if "replacing(" in source and not isinstance(child, ast.ClassDef) else set()
+                yield from within(child, f"{place}.{child.name}".lstrip("."), opened | mine)
             else:
                 yield from within(child, place, opened)
 
