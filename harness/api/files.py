@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import zlib
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO
@@ -39,6 +40,16 @@ def regular(path: Path) -> Path:
     if not status.st_size and str(path.resolve()).startswith(_OF_THE_KERNEL):
         raise OSError("it is a file of the kernel, which may never end")
     return path
+
+
+def demand_ending(folder: Path) -> None:
+    """Raises OSError when a pipe, a socket or a device lies in a folder: a library that opens all in it would wait for ever."""
+    for path in folder.rglob("*"):
+        kind = stat.S_IFREG
+        with suppress(OSError):  # a link that leads nowhere: nobody can open it
+            kind = stat.S_IFMT(path.stat().st_mode)
+        if kind not in (stat.S_IFREG, stat.S_IFDIR):
+            raise OSError(f"{path.name}: it is {KINDS.get(kind, 'no file')}")
 
 
 def limited(path: Path, most: int) -> bytes:

@@ -440,6 +440,22 @@ def test_a_history_from_elsewhere_that_unpacks_to_a_thousand_times_its_size_is_a
         assert "Traceback" not in text
 
 
+@pytest.mark.parametrize("way", [a_pipe, a_socket, a_link_to_an_endless_device, a_folder], **NAMED)
+@pytest.mark.parametrize(
+    "name", ["a.parquet", "history.parquet", "below/b.parquet", "a.jsonl", "history.edn", "history/c0-0.jsonl"]
+)
+def test_a_folder_from_elsewhere_with_what_never_ends_is_a_sentence(tmp_path, name, way):
+    folder = tmp_path / "from elsewhere"
+    (folder / name).parent.mkdir(parents=True)
+    way(folder / name, tmp_path)
+    pq.write_table(merge.OPS_SCHEMA.empty_table(), folder / "b.parquet")
+    with in_time():
+        code, text = outcome("check", folder, "--results", tmp_path / "results")
+    assert "Traceback" not in text
+    assert text.strip()
+    assert code
+
+
 def test_a_packed_history_of_ours_is_far_from_the_bound(recorded):
     sizes = [path.read_bytes() for path in (recorded / NAME / RunFile.LINES).glob("c*.jsonl")]
     assert max(len(content) / len(gzip.compress(content, 9)) for content in sizes) < lines.MOST_UNPACKED / 5
