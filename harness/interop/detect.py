@@ -90,7 +90,7 @@ def _directory(path: Path) -> Format:
 def _parquet(path: Path) -> Format:
     file = path if path.is_file() else _history_files(path)[0]
     try:
-        if path.is_dir():
+        if path.is_dir() and file.name != RunFile.HISTORY:  # else this file alone is read
             demand_ending(path)
         names = pq.read_schema(regular(file)).names
     except (OSError, ValueError) as error:
