@@ -25,6 +25,7 @@ from fencepost.harness.api.files import regular
 GZIP = b"\x1f\x8b"
 FORMAT = "fencepost-history"
 LONGEST_HEADER = 1 << 16
+SPACE = 0x20  # no white space comes after it
 MOST_UNPACKED, LEAST_UNPACKED = 100, 16 << 20  # a file unpacks to so many times its size, and always to so many bytes
 TOO_MUCH = f"it unpacks to more than {MOST_UNPACKED} times its size, as no history does"
 _PACKING = 1 << 16  # bytes that gzip may add
@@ -131,9 +132,10 @@ def numbered(content: bytes, span: Span | None = None) -> Iterator[tuple[int, by
     """
     number, start, stop = span or Span(0, 0, len(content))
     for match in _LINES.finditer(content, start, stop):
-        if count := line_count(match[0]):
+        raw = match[0]
+        if count := 1 if raw[0] > SPACE else line_count(raw):
             number += count
-            yield number, match[0]
+            yield number, raw
 
 
 def line_count(raw: bytes) -> int:
