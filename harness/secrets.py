@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any
 
 from fencepost.harness.api import CampaignError
+from fencepost.harness.api.beneath import changing
 from fencepost.harness.api.files import limited
 
 MASK = "***"
@@ -109,22 +110,31 @@ def guard() -> None:
     threading.excepthook = lambda ended: tell(ended.exc_type, ended.exc_value, ended.exc_traceback)
 
 
-def sweep(directory: Path, say: Callable[[str], None]) -> None:
-    """Take secrets out of the files below `directory`: libraries write into logs without asking us. `say` hears of each.
+def sweep(run_dir: Path, folder: str, say: Callable[[str], None]) -> None:
+    """Take secrets out of the files in a folder of a run: libraries write into logs without asking us. `say` hears of each.
 
     What this process has printed and not written yet is written first, for one of these files may be its standard output.
     """
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):  # closed, or nobody reads
             stream.flush()
-    for path in sorted(directory.rglob("*")) if _known else ():
-        written = path.read_bytes() if path.is_file() else b""
+    for path in sorted((run_dir / folder).rglob("*")) if _known else ():
+        if path.is_file() and not path.is_symlink() and _cleaned(run_dir, str(path.relative_to(run_dir))):
+            say(f"a secret was taken out of {path}")
+
+
+def _cleaned(run_dir: Path, file: str) -> bool:
+    """Take secrets out of a file, where it lies; whether there were any."""
+    with changing(run_dir, file) as opened:
+        written = opened.read()
         clean = written
         for secret in sorted(_known, key=len, reverse=True):
             clean = clean.replace(secret.encode(), MASK.encode())
         if clean != written:
-            path.write_bytes(clean)
-            say(f"a secret was taken out of {path}")
+            opened.seek(0)
+            opened.write(clean)
+            opened.truncate()
+        return clean != written
 
 
 def _mistake(key: str, value: Any) -> str:

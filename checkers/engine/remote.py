@@ -23,9 +23,10 @@ from fencepost.checkers.history.source import last_cause
 from fencepost.checkers.history.spark_source import SparkSource, whole_table
 from fencepost.checkers.model.arrays import Ints
 from fencepost.harness.api import CampaignError, HarnessError
+from fencepost.harness.api.beneath import replacing
 from fencepost.harness.api.errors import HistoryError
 from fencepost.harness.api.history import OPERATIONS
-from fencepost.harness.api.run import Run, RunFile
+from fencepost.harness.api.run import MOST_BYTES, Run, RunFile
 
 SMALL_FILES = (RunFile.PLAN, RunFile.RECEIPTS, RunFile.DAMAGE)  # what a check reads besides the history
 CONNECTORS = {"s3a": "org.apache.hadoop:hadoop-aws", "abfs": "org.apache.hadoop:hadoop-azure"}
@@ -80,6 +81,10 @@ class _Files:
         return bool(self._files.exists(self._path(url)))
 
     def copy(self, url: str, to: Path) -> None:
+        """Copy a document of a run. Raises HistoryError for one that is larger than any of ours."""
+        size, most = int(self._files.getFileStatus(self._path(url)).getLen()), MOST_BYTES[to.name]
+        if size > most:
+            raise HistoryError(f"{url}: has {size:,} bytes; {to.name} of a run has at most {most:,}")
         self._files.copyToLocalFile(False, self._path(url), self._path(to.resolve().as_uri()), True)
 
 
@@ -187,12 +192,14 @@ def _bring(source: SparkSource, run: Run, light: Sequence[str], shown: Callable[
     places = pa.array(place, mask=place < 0)
     for name in heavy[1:]:
         operations = operations.append_column(name, inside[name].combine_chunks().take(places))
-    pq.write_table(operations, run.path(RunFile.OPERATIONS), compression="zstd", row_group_size=ROWS_PER_GROUP)
+    with replacing(run.directory, run.place(RunFile.OPERATIONS)) as part:
+        pq.write_table(operations, part, compression="zstd", row_group_size=ROWS_PER_GROUP)
     named = [v for mops in inside["mops"].to_pylist() for mop in mops or () if (v := mop["v"]) is not None]
     values = _values(source, np.unique(np.array([*named, *records], dtype=np.int64)))
     if values:
         names = {"v": pa.array(values, pa.int64()), "value": pa.array(values.values(), pa.string())}
-        pq.write_table(pa.table(names), run.path(RunFile.VALUES))
+        with replacing(run.directory, RunFile.VALUES) as part:
+            pq.write_table(pa.table(names), part)
 
 
 def _values(source: SparkSource, identities: Ints) -> dict[int, str]:

@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 
 from fencepost.checkers.model import forks, threads
 from fencepost.checkers.model.arrays import Ints
+from fencepost.harness.api.beneath import regular
 from fencepost.harness.api.history import VALUES, demand_columns
 from fencepost.harness.api.run import RunFile
 
@@ -185,6 +186,7 @@ class LocalSource:
         path = self.path.with_name(RunFile.VALUES)
         if not os.path.lexists(path):
             return {}
+        regular(path.parent, path.name)
         demand_columns(path, VALUES)
         return value_names(ds.dataset(path).to_table(columns=["v", "value"], filter=ds.field("v").isin(pa.array(identities))))
 

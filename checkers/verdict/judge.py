@@ -39,12 +39,12 @@ from fencepost.checkers.verdict.weakening import gap_sentences, weaken
 from fencepost.checkers.views.run_view import Fencing, RunView
 from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api import CampaignError
+from fencepost.harness.api.beneath import replacing
 from fencepost.harness.api.clocks_ahead import clock_error_s, clocks_ahead
 from fencepost.harness.api.contract_layers import overlaid_contract, planned_contract
 from fencepost.harness.api.deletions import Deletion, deletions_in
 from fencepost.harness.api.errors import HistoryError
 from fencepost.harness.api.evidence import Evidence, missing_evidence
-from fencepost.harness.api.files import replacing
 from fencepost.harness.api.history import OPERATIONS
 from fencepost.harness.api.run import Plan, Problem, Receipts, Run, RunFile
 from fencepost.harness.api.values import VERDICT_SCHEMA, whole_number
@@ -99,6 +99,8 @@ def judge(
     run = _with_levels(run, {**(run.plan.get("overridden") or {}), **(contract or {})})
     installed, broken = (list(checks), []) if checks is not None else installed_checks()
     installed, broken = with_more(installed, broken, more or {})
+    if not run.is_remote:
+        run.demand_regular(RunFile.HISTORY)
     history = source_of(run, session)
     overview = _overview(run, history, full["isolation"])
     receipts = run.known_receipts()
@@ -217,7 +219,7 @@ def _present(
     run: Run, history: Source, overview: Overview, full: dict[str, str], deletions: Sequence[Deletion] | None
 ) -> PresentTopics:
     try:
-        return present_topics(history, overview, full, deletions, run.path(RunFile.PRESENT))
+        return present_topics(history, overview, full, deletions, run.directory)
     except (OSError, pa.ArrowException) as error:
         raise HistoryError(f"{history}: what lay in deleted topics cannot be left out ({last_cause(error)})") from error
 
@@ -422,8 +424,8 @@ def _unread_promises(job: JobResult) -> int:
 # --------------------------------------------------------------------------------------------------
 def _write_anomalies(run: Run, judged: Sequence[JudgedProperty]) -> None:
     rows = sorted((finding.document() for prop in judged for finding in prop.findings), key=lambda row: row["id"])
-    with replacing(run.path(RunFile.ANOMALIES)) as part:
-        part.write_bytes(_anomalies(rows) if rows else _no_anomalies())
+    with replacing(run.directory, run.place(RunFile.ANOMALIES)) as part:
+        part.write(_anomalies(rows) if rows else _no_anomalies())
 
 
 def _anomalies(rows: list[dict[str, Any]]) -> bytes:

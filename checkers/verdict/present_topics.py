@@ -24,8 +24,9 @@ from fencepost.checkers.model.values import FOREVER
 from fencepost.checkers.pipeline.deletions import NOT_KNOWN, RECORDS
 from fencepost.checkers.verdict.decision import JudgedProperty
 from fencepost.harness.api import record_ids
+from fencepost.harness.api.beneath import replacing
 from fencepost.harness.api.deletions import Deletion
-from fencepost.harness.api.files import replacing
+from fencepost.harness.api.run import RunFile
 from fencepost.harness.api.values import Property
 
 LISTING = "list-transactions"
@@ -59,9 +60,9 @@ class PresentTopics:
 
 
 def present_topics(
-    history: Source, overview: Overview, contract: dict[str, str], deletions: Sequence[Deletion] | None, target: Path
+    history: Source, overview: Overview, contract: dict[str, str], deletions: Sequence[Deletion] | None, run_dir: Path
 ) -> PresentTopics:
-    """A run without what lay in deleted topics. target: where its history goes, when anything is left out.
+    """A run without what lay in deleted topics. run_dir: where its history goes (`present.parquet`), when anything is left out.
 
     Raises OSError and ArrowException.
     """
@@ -75,12 +76,14 @@ def present_topics(
     assert isinstance(history, LocalSource)
     assert deletions is not None
     since = {deletion.topic: FOREVER if deletion.known_ns is None else deletion.known_ns for deletion in deletions}
-    left_out = _without(history.path, overview, since, target)
+    left_out = _without(history.path, overview, since, run_dir)
     topics = ", ".join(sorted(since))
     note = f"{topics} was deleted: {left_out} sends and reads of what was sent before every broker knew it again are not compared"
     without_end = [topic for topic, known in sorted(since.items()) if known == FOREVER]
     partial = NO_END.format(topics=", ".join(without_end)) if without_end else ""
-    return PresentTopics(LocalSource(target), {**contract, "first_poll": "anywhere"}, note if left_out else "", partial=partial)
+    return PresentTopics(
+        LocalSource(run_dir / RunFile.PRESENT), {**contract, "first_poll": "anywhere"}, note if left_out else "", partial=partial
+    )
 
 
 def _unknown(history: Source, contract: Mapping[str, str], deletions: Sequence[Deletion] | None) -> str:
@@ -92,11 +95,15 @@ def _unknown(history: Source, contract: Mapping[str, str], deletions: Sequence[D
     return GROUPS if grouped else "" if isinstance(history, LocalSource) else ELSEWHERE
 
 
-def _without(path: Path, overview: Overview, since: Mapping[str, int], target: Path) -> int:
+def _without(path: Path, overview: Overview, since: Mapping[str, int], run_dir: Path) -> int:
     """Write a history without the records of operations that began too early in topics; how many were left out."""
     count, first = 0, min(since.values())
     keys, times = _beginnings(overview)
-    with pq.ParquetFile(path) as file, replacing(target) as part, pq.ParquetWriter(part, file.schema_arrow) as writer:
+    with (
+        pq.ParquetFile(path) as file,
+        replacing(run_dir, RunFile.PRESENT) as part,
+        pq.ParquetWriter(part, file.schema_arrow) as writer,
+    ):
         for group in range(file.metadata.num_row_groups):
             table = file.read_row_group(group).combine_chunks()
             for batch in table.to_batches():

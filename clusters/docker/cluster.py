@@ -170,7 +170,9 @@ class DockerCluster(BrokerEnvironment):
             self._programs[client].kill()
         settings = {**self._joined(client, [mount(directory)]), "environment": dict(environment), "read_only": False}
         name = self._name(f"{client}-image")
-        container = Container(self._resources.client, name, image, list(argv), LogFile(log), settings)
+        container = Container(
+            self._resources.client, name, image, list(argv), LogFile(self._run_dir, str(log.relative_to(self._run_dir))), settings
+        )
         self._programs[client] = container
         return WorkerProcess(container, io.BytesIO())
 
@@ -194,7 +196,14 @@ class DockerCluster(BrokerEnvironment):
         mounts = [data, mount(self._config(node).parent, read_only=True)]
         clock = self._clocks.environment(node) if self._clocks else {}
         settings = {**self._joined(node, mounts), **self._limits(), "environment": clock}
-        return Container(self._resources.client, self._name(node), image.name, argv, LogFile(self._log(node)), settings)
+        return Container(
+            self._resources.client,
+            self._name(node),
+            image.name,
+            argv,
+            LogFile(self._run_dir, self._place(node, "server.log")),
+            settings,
+        )
 
     def _limits(self) -> dict[str, Any]:
         """The limits of a broker's container; what it writes on a disk in memory counts too."""

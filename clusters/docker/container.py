@@ -20,6 +20,7 @@ from docker.utils.socket import frames_iter
 
 from fencepost.clusters.docker import documents, engine
 from fencepost.harness.api import ClusterError
+from fencepost.harness.api.beneath import log_file
 
 _END_S = 30.0
 MOST_OUTPUT = 128 << 20  # bytes of a program that ends by itself
@@ -172,8 +173,8 @@ def _common(settings: Mapping[str, Any]) -> dict[str, Any]:
 class LogFile:
     """Appends what a node writes to its log."""
 
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("ab", buffering=0)
+    def __init__(self, run_dir: Path, place: str) -> None:
+        self._file = log_file(run_dir, place)
 
     def write(self, stream: int, data: bytes) -> None:
         self._file.write(data)

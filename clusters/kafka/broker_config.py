@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from fencepost.clusters.kafka.client_rights import listener_properties
 from fencepost.clusters.kafka.protocol import Address
+from fencepost.harness.api.beneath import make_folder, write_text
 
 CLIENT, BROKER, CONTROLLER = "CLIENT", "BROKER", "CONTROLLER"
 
@@ -56,9 +57,10 @@ def fixed_settings(acls: bool) -> frozenset[str]:
     return frozenset(properties(node, [node], {}, Path(), acls))
 
 
-def write_properties(path: Path, values: Mapping[str, str]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{name}={value}\n" for name, value in sorted(values.items())))
+def write_properties(directory: Path, file: str, values: Mapping[str, str]) -> None:
+    """Write a node's settings to a file beneath a directory. Raises UnwritableFile."""
+    make_folder(directory, str(PurePosixPath(file).parent))
+    write_text(directory, file, "".join(f"{name}={value}\n" for name, value in sorted(values.items())))
 
 
 def command(

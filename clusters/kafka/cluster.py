@@ -23,11 +23,13 @@ from fencepost.clusters.kafka.options import COMBINED_CONTROLLER, KafkaOptions, 
 from fencepost.clusters.kafka.roles import GROUP_LOG, TRANSACTION_LOG, WireRoles, ask_all
 from fencepost.clusters.kafka.transaction_listing import transaction_listing
 from fencepost.harness.api import SECOND, ClusterError, ConnectDuties, LogRecord, Right, StoredRow, TopicSpec, TransactionListing
+from fencepost.harness.api.run import RunFile
 
 log = structlog.get_logger()
 T = TypeVar("T")
 
 CONNECT_GROUP = re.compile(r"-connect\d*$")  # the groups of Connect's workers
+_SETTINGS = "server.properties"
 _READY_S = 90.0
 _HEAL_S = 60.0
 _STOPPED = "Terminating process due to signal SIGTERM"  # in a log: the beginning of a controlled shutdown
@@ -191,14 +193,18 @@ class KafkaCluster(RunningInstances, ABC):
             settings = self.second.settings if self.second and nodes[0].cluster else self._settings
             for node in nodes:
                 values = broker_config.properties(node, voters, settings, self.data_directory(node.name), self._acls)
-                broker_config.write_properties(self._config(node.name), values)
+                broker_config.write_properties(self._run_dir, self._place(node.name, _SETTINGS), values)
         return {name: self._config(name) for name in self._planned}
 
     def _log(self, node: str) -> Path:
-        return self._run_dir / "logs" / node / "server.log"
+        return self._run_dir / self._place(node, "server.log")
 
     def _config(self, node: str) -> Path:
-        return self._run_dir / "logs" / node / "server.properties"
+        return self._run_dir / self._place(node, _SETTINGS)
+
+    def _place(self, node: str, file: str) -> str:
+        """The place of a node's file beneath the run's directory."""
+        return f"{RunFile.LOGS}/{node}/{file}"
 
     def _make_topics(self, topics: Mapping[str, TopicSpec]) -> None:
         self._wait(_READY_S, "the cluster's settings and coordinators", self._setup_problem)

@@ -82,7 +82,7 @@ def refused_features(version: str, features: tuple[tuple[str, int], ...]) -> str
     (node,) = node_plan.nodes(1, 0, node_plan.loopback)
     with liveness.temporary_directory("format") as directory:
         config = directory / "server.properties"
-        write_properties(config, properties(node, [node], broker_settings(1, {}), directory / node.name))
+        write_properties(directory, config.name, properties(node, [node], broker_settings(1, {}), directory / node.name))
         try:
             done = local_tool(distribution)(_format(dict(features), config), _FORMAT_S)
         except (OSError, subprocess.TimeoutExpired):

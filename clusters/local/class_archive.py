@@ -38,7 +38,9 @@ def make(distribution: Distribution) -> None:
     (node,) = node_plan.nodes(1, 0, node_plan.loopback)
     with TemporaryDirectory(dir=distribution.directory, prefix=".classes-") as directory:
         data, config, made = Path(directory, "data"), Path(directory, "server.properties"), Path(directory, "made.jsa")
-        broker_config.write_properties(config, broker_config.properties(node, [node], broker_settings(1, {}), data / node.name))
+        broker_config.write_properties(
+            config.parent, config.name, broker_config.properties(node, [node], broker_settings(1, {}), data / node.name)
+        )
         storage.format_all(distribution.version, storage.local_tool(distribution), [node], {node.name: config}, data)
         argv = distribution.command("kafka.Kafka", [str(config)], 512, flags=[f"-XX:ArchiveClassesAtExit={made}"])
         with subprocess.Popen(argv, stdin=subprocess.DEVNULL) as broker:

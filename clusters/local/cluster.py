@@ -21,6 +21,7 @@ from fencepost.clusters.local.network import Network
 from fencepost.clusters.local.options import LocalOptions
 from fencepost.clusters.local.processes import NodeProcess, NodeProcesses
 from fencepost.harness.api import TopicSpec
+from fencepost.harness.api.beneath import log_file
 
 
 class LocalCluster(LocalEnvironment):
@@ -80,7 +81,7 @@ class LocalCluster(LocalEnvironment):
     def _launch(self, node: str) -> NodeProcess:
         distribution = self._distributions[self.version(node)]
         argv = distribution.command("kafka.Kafka", [str(self._config(node))], self._options.heap_mb)
-        with self._log(node).open("ab") as log, self._at(node):
+        with log_file(self._run_dir, self._place(node, "server.log")) as log, self._at(node):
             quiet = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
             return self._start_in_environment(node, argv, **quiet, start_new_session=True)
 

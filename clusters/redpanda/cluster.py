@@ -18,6 +18,7 @@ from fencepost.clusters.kafka.roles import WireRoles, ask_all
 from fencepost.clusters.redpanda.options import RedpandaOptions
 from fencepost.clusters.redpanda.settings import CONFIG, DATA, bootstrap_file, command, topic_settings
 from fencepost.harness.api import ClusterError, TopicSpec
+from fencepost.harness.api.beneath import make_folder, write_text
 
 _ASK_S, _READY_S = 1.0, 90.0
 
@@ -64,8 +65,8 @@ class RedpandaCluster(DockerCluster):
         self._require_open_network()
         for node in self._planned:
             (self._data / node).mkdir(parents=True)
-            self._etc(node).mkdir(parents=True)
-            (self._etc(node) / ".bootstrap.yaml").write_text(bootstrap_file(self._settings))
+            make_folder(self._run_dir, self._place(node, "etc"))
+            write_text(self._run_dir, self._place(node, "etc/.bootstrap.yaml"), bootstrap_file(self._settings))
         for node in self._planned:
             self.start(node)
         self._wait(_READY_S, "the brokers to join", self._missing_brokers)
@@ -94,7 +95,14 @@ class RedpandaCluster(DockerCluster):
         argv = command(self._planned[node], list(self._planned.values()), self._own_mb)
         mounts = [mount(self._data / node, DATA), mount(self._etc(node), CONFIG)]
         settings = {**self._joined(node, mounts), **self._limits()}
-        return Container(self._resources.client, self._name(node), image.name, argv, LogFile(self._log(node)), settings)
+        return Container(
+            self._resources.client,
+            self._name(node),
+            image.name,
+            argv,
+            LogFile(self._run_dir, self._place(node, "server.log")),
+            settings,
+        )
 
 
 def _accepted(spec: TopicSpec, brokers: int) -> TopicSpec:

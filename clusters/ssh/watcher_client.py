@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from fencepost.clusters.fault_tools.answer_shapes import OF_FUNCTIONS, OF_WATCHE
 from fencepost.clusters.ssh.host import CONNECTION_ERRORS, MOST_ANSWER, SshHost, answer, exit_status, unreachable
 from fencepost.clusters.ssh.remote.watcher_process import NO_WATCHER
 from fencepost.harness.api import ClusterError
+from fencepost.harness.api.beneath import appending, log_file
 from fencepost.harness.system.answers import WrongAnswer, shaped, shown
 
 T = TypeVar("T")
@@ -42,6 +44,7 @@ class WatcherClient:
     def __init__(self, node: str, host: SshHost, run: str, lease_s: float, log: Path) -> None:
         self.node, self.host, self.run = node, host, run
         self.lease_s, self._log = lease_s, log
+        self._log_place = log.parents[1], f"{log.parent.name}/{log.name}"
         self.begun = False
         self._request_lock, self._fetch_lock = threading.Lock(), threading.Lock()
         self._channel: paramiko.Channel | None = None
@@ -66,8 +69,7 @@ class WatcherClient:
                 "or has the host no such address (`addresses` names them)?"
             )
         self.rules_trouble = self._shaped(reply, Begun, "serve").rules_trouble
-        self._log.parent.mkdir(parents=True, exist_ok=True)
-        self._log.touch()
+        os.close(appending(*self._log_place))
         self.begun = True
         self._lease_thread.start()
 
@@ -154,7 +156,7 @@ class WatcherClient:
             while read := self._decoded(self.ask("renew", log=self._fetched)["log"]):
                 if self._fetched + len(read) > MOST_LOG:
                     raise ClusterError(f"the log of {self.node} is larger than {MOST_LOG >> 20} MiB; the rest is not fetched")
-                with self._log.open("ab") as file:
+                with log_file(*self._log_place) as file:
                     file.write(read)
                 self._fetched += len(read)
 

@@ -13,9 +13,10 @@ from typing import Annotated, Any, TypedDict
 
 from msgspec import Meta
 
+from fencepost.harness.api.beneath import regular, write_json
 from fencepost.harness.api.errors import CampaignError, HistoryError
 from fencepost.harness.api.evidence import Gap, GapKind, HistoryFile, Manifest
-from fencepost.harness.api.files import Checksum, checksum, write_json
+from fencepost.harness.api.files import Checksum, checksum
 from fencepost.harness.api.history import Column, demand_columns
 from fencepost.harness.api.recovery import RecoveryPlan
 
@@ -45,6 +46,14 @@ class RunFile:
     LOGS = "logs"  # the directory of what brokers, workers and the harness wrote
 
 
+MOST_BYTES = {  # of each file that is read as a whole: several times what the longest run writes
+    RunFile.PLAN: 8 << 20,
+    RunFile.MANIFEST: 32 << 20,
+    RunFile.DAMAGE: 8 << 20,
+    RunFile.LEFT_BEHIND: 1 << 20,
+    RunFile.VERDICT: 16 << 20,
+    RunFile.RECEIPTS: 64 << 20,
+}
 _JUDGED = (  # what a judgement writes
     RunFile.VERDICT,
     RunFile.ANOMALIES,
@@ -229,11 +238,18 @@ class Problem:
 
 
 def table_problem(path: Path, columns: Sequence[Column], written: Checksum | None = None) -> Problem | None:
-    """The problem of a Parquet table that should have these columns; None when there is none, as far as its head tells.
+    """The problem of a Parquet table in a run's directory that should have these columns; None when there is none, as far as its
+    head tells.
 
     written: its checksum when it was written, if that is known.
     """
+    return _table_problem(path.parent, path.name, columns, written)
+
+
+def _table_problem(directory: Path, file: str, columns: Sequence[Column], written: Checksum | None) -> Problem | None:
+    path = directory / file
     try:
+        regular(directory, file)
         demand_columns(path, columns)
         if written and checksum(path) != tuple(written):
             raise OSError("it is not as it was written: its checksum is another")
@@ -247,6 +263,7 @@ def table_problem(path: Path, columns: Sequence[Column], written: Checksum | Non
 _MERGED = (RunFile.HISTORY, RunFile.RECEIPTS, RunFile.DAMAGE)
 _MERGED_AGAIN = "`fencepost check` merges it again from the lines in `history/`; without these, check the original history again"
 _REMEDIES = {
+    RunFile.LINES: "put the folder itself there, with its files, as the run left it",
     RunFile.PLAN: "put it back from where the run was performed; without it `fencepost check` can judge only the history, as one "
     "from elsewhere: name its `history/` or `history.parquet`",
     RunFile.VERDICT: "judge the run with `fencepost check`",
@@ -258,7 +275,7 @@ Receipts = Sequence[Mapping[str, Any]]
 
 def write_left_behind(directory: Path, sentences: Iterable[str]) -> None:
     """Write what a run could not remove from a cluster that is not ours, a sentence each with the remedy."""
-    write_json(directory / RunFile.LEFT_BEHIND, {"left": list(sentences)})
+    write_json(directory, RunFile.LEFT_BEHIND, {"left": list(sentences)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -295,11 +312,14 @@ class Run:
     def __str__(self) -> str:
         return str(self.directory)
 
+    def place(self, file: str) -> str:
+        """The place of a file of the run (`RunFile`) beneath its directory; for files that a judgement writes, in that of this
+        judgement."""
+        return f"{RunFile.JUDGEMENTS}/{self.judgement}/{file}" if self.judgement and file in _JUDGED else file
+
     def path(self, file: str) -> Path:
-        """The path of a file of the run (`RunFile`); for files that a judgement writes, that of this judgement."""
-        if self.judgement and file in _JUDGED:
-            return self.directory / RunFile.JUDGEMENTS / self.judgement / file
-        return self.directory / file
+        """The path of a file of the run: to name it, or to open it once it is known to be regular (`harness.api.beneath`)."""
+        return self.directory / self.place(file)
 
     def with_judgement(self, name: str, verdict: Mapping[str, Any] | None = None, problem: Problem | None = None) -> Run:
         """The run with another judgement of it: the verdict's document, or what is wrong with it."""
@@ -325,12 +345,21 @@ class Run:
 
     def table_problem(self, file: str, columns: Sequence[Column]) -> Problem | None:
         """The problem of a table of this run: of its head, or that it is not as it was when it was merged."""
-        return table_problem(self.path(file), columns, self.checksums.get(file))
+        return _table_problem(self.directory, self.place(file), columns, self.checksums.get(file))
 
     def demand_table(self, file: str, columns: Sequence[Column]) -> None:
         """Raises HistoryError for a table that is missing or damaged, or lacks one of these columns in its type."""
         if problem := self.table_problem(file, columns):
             raise HistoryError(self.sentence(problem))
+
+    def demand_regular(self, file: str) -> None:
+        """Raises HistoryError when no regular file lies in a file's place, but something else: to open that may take for ever."""
+        try:
+            regular(self.directory, self.place(file))
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise HistoryError(self.sentence(Problem(file, error.strerror or str(error)))) from error
 
     def sentence(self, problem: Problem) -> str:
         """A problem with a file of this run, and the remedy."""

@@ -87,7 +87,7 @@ def _remove(leftover: Leftover, running: Sequence[Process]) -> int:
         try:
             leftovers.remove(leftover.directory)
         except OSError as error:
-            print_line(f"left alone: {leftover.directory} cannot be removed: {error.strerror}")
+            print_line(f"left alone: {leftover.directory} cannot be removed: {error.strerror or error}")
             return 0
         print_line(f"removed {leftover.directory}")
         return 1

@@ -32,14 +32,13 @@ def export(
     from fencepost.harness.runs.store import find, results_root
 
     recorded = find(results_root(results), run)
-    target = to or recorded.path(f"history.{format_.rpartition('-')[2]}")
-    if not target.parent.is_dir():
-        raise CampaignError([f"--out {target}: there is no directory {target.parent}"])
+    if to is not None and not to.parent.is_dir():
+        raise CampaignError([f"--out {to}: there is no directory {to.parent}"])
     merge.demand_local(recorded)
     with liveness.hold(recorded.directory):
         run_with_history = merged(recorded)
         try:
-            lines = exporting.export(run_with_history, format_, target)
+            lines = exporting.export(run_with_history, format_, to)
         except OSError as error:
-            raise CampaignError([f"--out {target}: cannot be written: {error.strerror}"]) from error
-    print_line(f"{target} ({lines} lines)")
+            raise CampaignError([f"--out {to}: cannot be written: {error.strerror}"]) from error
+    print_line(f"{to or recorded.path(exporting.file_of(format_))} ({lines} lines)")

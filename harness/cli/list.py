@@ -22,29 +22,43 @@ def register(app: typer.Typer) -> None:
 def list_runs(results: Results = None, json_: Json = False) -> None:
     """Every run that lies in the results, with its verdict; the newest last."""
     from fencepost.harness.runs import store
-    from fencepost.harness.runs.judgements import judgements
+    from fencepost.harness.runs.judgements import unlisted
 
     root = store.results_root(results)
-    runs = store.list_runs(root)
-    for damaged in store.damaged_runs(root):
-        err().print(damaged.sentence(damaged.problems[RunFile.PLAN]), soft_wrap=True)
-    for sentence in store.unreadable(root):
+    listed, problems = [], []
+    for run in store.each_run(root):
+        if RunFile.PLAN in run.problems:
+            problems.append(run.sentence(run.problems[RunFile.PLAN]))
+        else:
+            listed.append((store.age(run), _with_judgements(run) if json_ else _rows(run)))
+            problems += filter(None, [unlisted(run)])
+    for sentence in [*sorted(problems), *store.unreadable(root)]:
         err().print(sentence, soft_wrap=True)
+    runs = [shown for _, shown in sorted(listed, key=lambda entry: entry[0])]
     if json_:
-        print_json([{**_document(run), "judgements": [_judgement(judgement) for judgement in judgements(run)]} for run in runs])
-        return
-    if not runs:
+        print_json(runs)
+    elif not runs:
         print_line(f"no runs below {root}")
-        return
-    rows = []
-    for run in runs:
-        rows.append((run.id, run.campaign, run.test, run.created, _outcome(run)))
-        rows += [
-            (run.id, "", f"judged by {judgement_terms(judgement.verdict) or '?'}", "", _outcome(judgement))
-            for judgement in judgements(run)
-        ]
-    lines = [[visible(text, unescaped="") for text in row] for row in rows]
-    print_table(("run", "campaign", "test", "created", "verdict"), lines)
+    else:
+        lines = [[visible(text, unescaped="") for text in row] for rows in runs for row in rows]
+        print_table(("run", "campaign", "test", "created", "verdict"), lines)
+
+
+def _rows(run: Run) -> list[tuple[str, ...]]:
+    """A run, and below it its other judgements."""
+    from fencepost.harness.runs.judgements import judgements
+
+    others = [
+        (run.id, "", f"judged by {judgement_terms(judgement.verdict) or '?'}", "", _outcome(judgement))
+        for judgement in judgements(run)
+    ]
+    return [(run.id, run.campaign, run.test, run.created, _outcome(run)), *others]
+
+
+def _with_judgements(run: Run) -> dict[str, Any]:
+    from fencepost.harness.runs.judgements import judgements
+
+    return {**_document(run), "judgements": [_judgement(judgement) for judgement in judgements(run)]}
 
 
 def _document(run: Run) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def check(
     seed: Annotated[int, typer.Option("--seed", min=0, max=MOST_EXACT, help="What the faults draw from.")] = 1,
     json_: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the answers to this file as well.")] = None,
 ) -> None:
-    from fencepost.harness.api.files import write_json
+    from fencepost.harness.api.beneath import write_json
     from fencepost.harness.cli.arguments import cluster_of, faults_of
     from fencepost.harness.conformance.kit import ConformanceCheck
     from fencepost.harness.plugins.registry import make_importable
@@ -75,7 +75,7 @@ def check(
         _show(fault_result)
     print_line(_markdown(checked, cluster))
     if json_:
-        write_json(json_, [_document(fault_result, cluster) for fault_result in checked])
+        write_json(json_.parent, json_.name, [_document(fault_result, cluster) for fault_result in checked])
     codes = [exit_of(fault_result) for fault_result in checked]
     raise typer.Exit(Exit.INVALID if Exit.INVALID in codes else max(codes))
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.harness.api import CallError, Client, ClientSettings, Cluster, Delivered, Isolation, Outgoing, Polled
+from fencepost.harness.api.beneath import log_file
 from fencepost.harness.drivers.client import DriverClient
 from fencepost.harness.drivers.process import DriverProcess
 from fencepost.harness.planning.clients import BENEATH
@@ -69,7 +70,7 @@ class ClientFixture:
 
     def __init__(self, cluster: Cluster, command: Sequence[str], observer: Callable[[ClientSettings], Client], log: Path) -> None:
         self._cluster, self._command, self._observer = cluster, list(command), observer
-        self._log = log.open("ab")
+        self._log = log_file(log.parent, log.name)
         self._names = 0
 
     @contextmanager

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.harness.api import CampaignError
+from fencepost.harness.api.beneath import log_file
 from fencepost.harness.api.words import unknown_word
 from fencepost.harness.conformance.client_stories import STORIES
 from fencepost.harness.conformance.kit import END_S, LOG, events_of, log_directory
@@ -47,8 +48,7 @@ def check(
 
 def _played(place: Path, plan: Any) -> Iterator[dict[str, Any]]:
     argv = cluster_of(plan).sandbox(module_command("fencepost.harness.conformance.client_side", str(place)))
-    (place / LOG).parent.mkdir(exist_ok=True)
-    with open(place / LOG, "ab") as log:
+    with log_file(place, LOG) as log:
         side = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True)
     try:
         yield from events_of(side, place)

@@ -26,6 +26,7 @@ from fencepost.harness.api import (
     Obtains,
     Scalable,
 )
+from fencepost.harness.api.beneath import log_file
 from fencepost.harness.api.files import last_words
 from fencepost.harness.api.plans import Choice, Test
 from fencepost.harness.api.words import unknown_word
@@ -39,7 +40,7 @@ from fencepost.harness.system import lifeline
 from fencepost.harness.system.python_command import module_command
 
 Event = Mapping[str, Any]
-LOG = Path("logs", "kit.log")  # where all logs are, so that secrets are taken out of it too
+LOG = "logs/kit.log"  # where all logs are, so that secrets are taken out of it too
 GONE_S, END_S = 30.0, 30.0
 SMALL: dict[str, Any] = {"brokers": 3, "heap_mb": 256}  # where the provider has such options and nobody gave others
 WORKLOAD = Choice(kind="transactions", options={"writers": 1, "readers": 1, "uncommitted_readers": 0, "partitions": 3})
@@ -142,7 +143,6 @@ class ConformanceCheck:
         return str(version)
 
     def _write_plan(self, names: Sequence[str], run_dir: Path) -> None:
-        (run_dir / "logs").mkdir()
         scalable = any(Scalable in self._faults[name][1].needs for name in names)
         test = Test(name="nemesis-check", cluster=self._cluster, workload=MEMBERS if scalable else WORKLOAD)
         plan = make_plan(test, run=secrets.token_hex(3), seed=self._seed, command="fencepost nemesis check")
@@ -257,7 +257,7 @@ def log_directory(kind: str, is_of_use: Callable[[], bool]) -> Iterator[Path]:
 def _harness(run_dir: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A harness in a process of its own; it and all in its sandbox end with the block, by the end of its lifeline."""
     argv = module_command("fencepost.harness.conformance.harness_side", str(run_dir))
-    with open(run_dir / LOG, "ab") as log:
+    with log_file(run_dir, LOG) as log:
         harness = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True)
     try:
         yield harness

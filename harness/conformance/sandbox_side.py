@@ -17,6 +17,8 @@ from typing import Any
 
 from fencepost.harness import secrets
 from fencepost.harness.api import Cluster, HarnessError, TopicSpec
+from fencepost.harness.api.beneath import make_folder
+from fencepost.harness.api.run import RunFile
 from fencepost.harness.conformance.results import STORIES
 from fencepost.harness.conformance.stories import Kit
 from fencepost.harness.history.run_directory import read_plan
@@ -57,13 +59,13 @@ def main(argv: list[str]) -> int:
 
 def _sweep(run_dir: Path, emit: Emit) -> None:
     """Remove secrets from the logs: brokers, clients and libraries write there, and may write a secret that was resolved."""
-    secrets.sweep(run_dir / "logs", lambda text: emit("phase", text=text))
+    secrets.sweep(run_dir, "logs", lambda text: emit("phase", text=text))
 
 
 def _on_a_cluster(plan: Mapping[str, Any], run_dir: Path, emit: Emit) -> None:
     workload = workload_of(plan)
     topics = {name: TopicSpec(**spec) for name, spec in plan["topics"].items()}
-    (run_dir / "history").mkdir(exist_ok=True)
+    make_folder(run_dir, RunFile.LINES)
     emit("phase", text="starting the cluster")
     with cluster_of(plan).up(run_dir, topics) as cluster, parent_watch.undisturbed_end():
         roles = workload.roles()

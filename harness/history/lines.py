@@ -7,22 +7,30 @@ columns (`harness.api.history`), so that what is read fits into the tables.
 from __future__ import annotations
 
 import gzip
+import os
+import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, BinaryIO, NamedTuple
 
 import msgspec
 
 from fencepost.harness.api import history
+from fencepost.harness.api.beneath import reading
 from fencepost.harness.api.evidence import HistoryFile
 from fencepost.harness.api.files import regular
 
 GZIP = b"\x1f\x8b"
 FORMAT = "fencepost-history"
 LONGEST_HEADER = 1 << 16
+SPACE = 0x20  # no white space comes after it
+MOST_UNPACKED, LEAST_UNPACKED = 100, 16 << 20  # a file unpacks to so many times its size, and always to so many bytes
+TOO_MUCH = f"it unpacks to more than {MOST_UNPACKED} times its size, as no history does"
 _PACKING = 1 << 16  # bytes that gzip may add
+_BREAK = re.compile(rb"\r\n|\r|\n")
+_LINES = re.compile(rb"\s+|[^\r\n]+(?:\r\n|\r|\n)?")
 CUT_OFF = "cut off while it was written (the worker was killed)"
 HEADER, PROCESS, INVOCATION, COMPLETION = history.HEADER, history.PROCESS, history.INVOCATION, history.COMPLETION
 
@@ -31,24 +39,67 @@ HEADER, PROCESS, INVOCATION, COMPLETION = history.HEADER, history.PROCESS, histo
 # Bytes
 # --------------------------------------------------------------------------------------------------
 def opened(path: Path) -> BinaryIO:
-    """The file's content, decompressed when it is gzip (its content decides). Raises OSError, EOFError."""
-    with open(regular(path), "rb") as file:
-        packed = file.read(2) == GZIP
-    return gzip.open(path, "rb") if packed else open(path, "rb")  # type: ignore[return-value]
+    """The content of a file from anywhere, decompressed when it is gzip (its content decides). Raises OSError, EOFError.
+
+    Reading it raises OSError when it unpacks to more than `unpacked_most`.
+    """
+    return _unpacked(open(regular(path), "rb"))
 
 
-def content_of(path: Path, most: int) -> tuple[bytes, str]:
-    """A file's content, decompressed when it is gzip, as far as it goes but at most so many bytes; and why it goes no further.
+def unpacked_most(packed: int) -> int:
+    """The most bytes that a gzip file of so many bytes is unpacked to: a history of ours has four to twenty times as many."""
+    return max(LEAST_UNPACKED, MOST_UNPACKED * packed)
+
+
+def _unpacked(file: BinaryIO) -> BinaryIO:
+    packed = file.read(len(GZIP)) == GZIP
+    file.seek(0)
+    return _Unpacked(file) if packed else file  # type: ignore[return-value]
+
+
+class _Unpacked(gzip.GzipFile):
+    """The content of a gzip file, as far as `unpacked_most` allows."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__(fileobj=file, mode="rb")
+        self._file, self._most = file, unpacked_most(os.fstat(file.fileno()).st_size)
+
+    def read(self, size: int | None = -1) -> bytes:
+        return self._bounded(super().read(self._most + 1 if size is None or size < 0 else size))
+
+    def readline(self, size: int | None = -1) -> bytes:
+        return self._bounded(super().readline(self._most + 1 if size is None or size < 0 else size))
+
+    def _bounded(self, content: bytes) -> bytes:
+        if self.tell() > self._most:
+            raise OSError(TOO_MUCH)
+        return content
+
+    def close(self) -> None:
+        super().close()
+        self._file.close()
+
+
+def content_of(directory: Path, name: str, most: int) -> tuple[bytes, str]:
+    """The content of a file beneath a run's directory, decompressed when it is gzip, as far as it goes but at most so many bytes;
+    and why it goes no further.
 
     Raises OSError.
     """
-    with regular(path).open("rb") as file:
+    with reading(directory, name) as file:
         content = file.read(most)
-        if content[:2] != GZIP:
+        if content[: len(GZIP)] != GZIP:
             return content, ""
+        allowed = unpacked_most(os.fstat(file.fileno()).st_size)
         content += file.read(most + _PACKING)  # what is packed may be a little larger than before
+    unpacked, broken = _members(content, min(most, allowed + 1))
+    return (unpacked[:allowed], TOO_MUCH) if len(unpacked) > allowed else (unpacked, broken)
+
+
+def _members(content: bytes, most: int) -> tuple[bytes, str]:
+    """At most so many bytes of the members of a gzip file, and why there are no more."""
     parts: list[bytes] = []
-    while content[:2] == GZIP and most:  # a gzip file may have several members
+    while content[: len(GZIP)] == GZIP and most:
         unpacker = zlib.decompressobj(wbits=31)
         try:
             parts.append(unpacker.decompress(content, most))
@@ -59,6 +110,58 @@ def content_of(path: Path, most: int) -> tuple[bytes, str]:
             return b"".join(parts), "its compressed content is cut short"
         content = unpacker.unused_data
     return b"".join(parts), ""
+
+
+class Span(NamedTuple):
+    """Whole lines of a content that follow one another.
+
+    before: how many lines come before them.
+    start: the place of the first byte.
+    stop: the place behind the last.
+    """
+
+    before: int
+    start: int
+    stop: int
+
+
+def numbered(content: bytes, span: Span | None = None) -> Iterator[tuple[int, bytes]]:
+    """The lines of a content, or of a span of it, each made when it is wanted: number from 1, and the line with its break.
+
+    Blank lines that follow one another are one entry, with the number of the last: there may be a thousand million.
+    """
+    number, start, stop = span or Span(0, 0, len(content))
+    for match in _LINES.finditer(content, start, stop):
+        raw = match[0]
+        if count := 1 if raw[0] > SPACE else line_count(raw):
+            number += count
+            yield number, raw
+
+
+def line_count(raw: bytes) -> int:
+    """The number of lines in an entry of `numbered`: 1, or how many blank lines it is."""
+    return 1 if raw.strip() else breaks(raw, 0, len(raw))
+
+
+def breaks(content: bytes, start: int, stop: int) -> int:
+    """The number of line breaks between two places."""
+    return content.count(b"\n", start, stop) + content.count(b"\r", start, stop) - content.count(b"\r\n", start, stop)
+
+
+def whole_lines(content: bytes, start: int, stop: int) -> tuple[int, int]:
+    """The begin and end of the lines that lie wholly between two places; equal where there is none."""
+    if start and not _is_line_start(content, start):
+        ending = _BREAK.search(content, start, stop)
+        start = ending.end() if ending else stop
+    if stop < len(content) and not _is_line_start(content, stop):
+        last = stop - 1 if content[stop - 1 : stop + 1] == b"\r\n" else stop
+        stop = max(start, 1 + max(content.rfind(b"\n", start, last), content.rfind(b"\r", start, last)))
+    return min(start, stop), stop
+
+
+def _is_line_start(content: bytes, place: int) -> bool:
+    before, after = content[place - 1 : place], content[place : place + 1]
+    return before == b"\n" or (before == b"\r" and after != b"\n")
 
 
 # --------------------------------------------------------------------------------------------------
@@ -229,11 +332,11 @@ def _which(line: Any) -> str:
 # --------------------------------------------------------------------------------------------------
 # Whose file it is
 # --------------------------------------------------------------------------------------------------
-def history_file(path: Path) -> HistoryFile:
-    """A file by its header, and its first process line. What cannot be read is not known."""
-    history = HistoryFile(path.name)
+def history_file(directory: Path, place: str) -> HistoryFile:
+    """A file beneath a run's directory by its header, and its first process line. What cannot be read is not known."""
+    history = HistoryFile(PurePosixPath(place).name)
     try:
-        with opened(path) as file:
+        with _unpacked(reading(directory, place)) as file:
             for _ in range(2):
                 raw = file.readline(LONGEST_HEADER)
                 which, line = decoded(raw)

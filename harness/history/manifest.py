@@ -8,6 +8,7 @@ checksum (CRC-32), so that what was changed later is known block by block.
 from __future__ import annotations
 
 import base64
+import itertools
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,6 +20,7 @@ from typing import Any
 from fencepost.harness.api.evidence import HistoryFile, Manifest
 from fencepost.harness.api.files import checksum
 from fencepost.harness.api.run import RunFile
+from fencepost.harness.history.lines import Span, breaks, numbered, whole_lines
 from fencepost.harness.history.run_directory import plan_checksum, write_manifest
 
 BLOCK = 4096  # bytes; the last block of a file may be shorter
@@ -79,18 +81,34 @@ def counted(file: HistoryFile, content: bytes) -> HistoryFile:
 
 
 def sound_lines(file: HistoryFile, content: bytes) -> Iterator[tuple[int, bytes]]:
-    """The lines (number from 1, content) that lie wholly in blocks which are as they were when the file was counted."""
+    """The lines (`numbered`) that lie wholly in blocks which are as they were when the file was counted."""
+    return (line for span in sound_spans(file, content) for line in numbered(content, span))
+
+
+def line_total(content: bytes, spans: Iterable[Span]) -> int:
+    """The number of lines in spans of a content."""
+    return sum(
+        breaks(content, span.start, span.stop) + (content[span.stop - 1 : span.stop] not in b"\r\n")
+        for span in spans
+        if span.start < span.stop
+    )
+
+
+def sound_spans(file: HistoryFile, content: bytes) -> list[Span]:
+    """The spans of lines that lie wholly in blocks which are as they were when the file was counted."""
     then, now = _unpacked(file.blocks), _checksums(content)
-    whole = len(content) == file.bytes
     sound = [block < len(then) and then[block] == now[block] for block in range(len(now))]
-    if now and not whole and len(content) % BLOCK:
+    if now and len(content) != file.bytes and len(content) % BLOCK:
         sound[-1] = False  # the end of a file that was cut or added to
-    start = 0
-    for number, line in enumerate(content.splitlines(keepends=True), 1):
-        stop = start + len(line)
-        if all(sound[start // BLOCK : (stop - 1) // BLOCK + 1]):
-            yield number, line
-        start = stop
+    spans: list[Span] = []
+    lines, place = 0, 0
+    for is_sound, blocks in itertools.groupby(range(len(sound)), sound.__getitem__):
+        first, *others = blocks
+        start, stop = whole_lines(content, first * BLOCK, min(len(content), (others[-1] if others else first) * BLOCK + BLOCK))
+        if is_sound and start < stop:
+            lines, place = lines + breaks(content, place, start), start
+            spans.append(Span(lines, start, stop))
+    return spans
 
 
 def _checksums(content: bytes) -> list[int]:

@@ -5,7 +5,6 @@ The format, version 1, is documented in docs/history.md.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fencepost.harness.api import record_ids
+from fencepost.harness.api.beneath import replacing
 from fencepost.harness.api.errors import HistoryError
 from fencepost.harness.api.evidence import Evidence, Gap, GapKind, missing_evidence
-from fencepost.harness.api.files import replacing
 from fencepost.harness.api.history import OPERATIONS, RECEIPTS, arrow_type, schema
 from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.history import unsaid
@@ -39,13 +38,14 @@ def merge(run: Run) -> list[Gap]:
     for a run whose history lies on another file system.
     """
     demand_local(run)
+    run.demand_readable(RunFile.LINES)
     if not run.roster and run.lacks(RunFile.PLAN):
         raise HistoryError(f"{run}: no history/*.jsonl in it; is this a run's directory?")
     roster = roster_of(run)
     gaps = list(roster.gaps)
     rows = _rows(run, roster, gaps)
-    _write(run.path(RunFile.HISTORY), rows, OPS_SCHEMA)
-    _write(run.path(RunFile.RECEIPTS), _receipts(run, roster, gaps), FAULTS_SCHEMA)
+    _write(run, RunFile.HISTORY, rows, OPS_SCHEMA)
+    _write(run, RunFile.RECEIPTS, _receipts(run, roster, gaps), FAULTS_SCHEMA)
     write_damage(run.directory, gaps, [file.name for file in present(run)])
     return gaps
 
@@ -68,6 +68,9 @@ def _rows(run: Run, roster: Roster, gaps: list[Gap]) -> list[Row]:
         file_content = content(run, file, roster.slots)
         reading = FileReading(file, roster.slots, roster.ours, file_content.whole, roster.planned)
         for number, raw in file_content.lines:
+            if reading.is_full:
+                reading.abandon(number)
+                break
             reading.take(number, raw)
         reading.finish()
         processes = {row["process"] for row in reading.rows}
@@ -122,7 +125,7 @@ def _mops_column(per_row: list[list[tuple[Any, ...]]]) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.StructArray.from_arrays(arrays, fields=list(MOP.fields)))
 
 
-def _write(path: Path, rows: list[dict[str, Any]], schema: pa.Schema) -> None:
+def _write(run: Run, file: str, rows: list[dict[str, Any]], schema: pa.Schema) -> None:
     """Write atomically: a half-written Parquet file is never seen under its name."""
     columns = {}
     for name, kind in zip(schema.names, schema.types, strict=True):
@@ -130,5 +133,5 @@ def _write(path: Path, rows: list[dict[str, Any]], schema: pa.Schema) -> None:
             columns[name] = _mops_column([row["mops"] for row in rows])
         else:
             columns[name] = pa.array([row.get(name) for row in rows], kind)
-    with replacing(path) as part:
+    with replacing(run.directory, file) as part:
         pq.write_table(pa.table(columns, schema=schema), part, compression="zstd", row_group_size=ROWS_PER_GROUP)

@@ -33,9 +33,11 @@ from fencepost.harness.history.lines import (
     Poll,
     Send,
     decoded,
+    line_count,
 )
 
 Row = dict[str, Any]
+MOST_GAPS = 10_000  # of a file: what comes after so many is not read
 _NAMES = {
     which: [column.name for column in OPERATIONS if column.line == which] for which in (HEADER, PROCESS, INVOCATION, COMPLETION)
 }
@@ -73,7 +75,7 @@ class FileReading:
     # -- lines -----------------------------------------------------------------------------------
     def take(self, number: int, raw: bytes) -> None:
         """The next line; numbers that are left out are lines that are not to be believed. Raises HistoryError: another format."""
-        self._skipped |= number != self._number + 1
+        self._skipped |= number - line_count(raw) != self._number
         self._suspicious |= self._skipped
         self._number = number
         if not raw.strip():
@@ -93,6 +95,17 @@ class FileReading:
         else:
             self._began(which, line)
         self._damaged, self._skipped = [], False
+
+    @property
+    def is_full(self) -> bool:
+        """True when so much of the file is damaged that the rest is not to be read."""
+        return len(self.gaps) + len(self._damaged) >= MOST_GAPS
+
+    def abandon(self, number: int) -> None:
+        """Leave out everything from a line on."""
+        self._suspicious = True
+        why = f"{MOST_GAPS:,} lines before it are damaged or there twice: from here on nothing is read"
+        self._damaged.append((number, why))
 
     def finish(self) -> None:
         """Take the end of the file: an operation that is open was invoked, and its outcome is unknown."""

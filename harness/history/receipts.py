@@ -16,6 +16,7 @@ _TYPES = {column.name: _OWN_TYPES.get(column.name) or column_type(column.type) f
 _Receipt: Any = msgspec.defstruct(
     "Receipt", [(name, kind) if name == "id" else (name, kind | None, None) for name, kind in _TYPES.items()]
 )
+MOST = 50_000  # faults of a run, or damaged lines
 _decode = msgspec.json.Decoder(_Receipt).decode
 
 
@@ -26,15 +27,22 @@ def receipts(file: HistoryFile, lines: Iterable[tuple[int, bytes]]) -> tuple[lis
     for number, raw in lines:
         if not raw.strip():
             continue
+        if max(len(gaps), len(last)) >= MOST:
+            gaps.append(
+                _gap(file, number, f"there are {MOST:,} faults, or damaged lines, before it: from here on nothing is read")
+            )
+            break
         try:
             receipt = decoded_as(_decode, raw)
         except ValueError as error:
-            why = f"not understood: {error}" if raw.endswith(b"\n") else CUT_OFF
-            evidence = evidence_of("faults")
-            gaps.append(Gap(file=file.name, line=number, why=why, kind=GapKind.UNREADABLE, role="faults", evidence=evidence))
+            gaps.append(_gap(file, number, f"not understood: {error}" if raw.endswith(b"\n") else CUT_OFF))
         else:
             last[receipt.id] = receipt
     return [_row(last[id_]) for id_ in sorted(last)], gaps
+
+
+def _gap(file: HistoryFile, line: int, why: str) -> Gap:
+    return Gap(file=file.name, line=line, why=why, kind=GapKind.UNREADABLE, role="faults", evidence=evidence_of("faults"))
 
 
 def _row(receipt: Any) -> dict[str, Any]:

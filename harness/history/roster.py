@@ -10,14 +10,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from fencepost.harness.api.errors import HistoryError
 from fencepost.harness.api.evidence import Evidence, Gap, GapKind, HistoryFile, between_lines, evidence_of
 from fencepost.harness.api.files import fits_in_memory
 from fencepost.harness.api.run import Run, RunFile
-from fencepost.harness.history.lines import content_of
-from fencepost.harness.history.manifest import sound_lines
+from fencepost.harness.history.lines import content_of, numbered
+from fencepost.harness.history.manifest import line_total, sound_lines, sound_spans
 from fencepost.harness.history.run_directory import lost_manifest
 
 FOREIGN = "foreign"  # the kind of cluster in the plan of an adopted history
@@ -149,7 +149,7 @@ def _content(run: Run, file: HistoryFile) -> tuple[bytes, str]:
     most = fits_in_memory()
     wanted = most if file.bytes is None else min(file.bytes, most)
     try:
-        held, broken = content_of(run.path(RunFile.LINES) / file.name, wanted + 1)
+        held, broken = content_of(run.directory, f"{RunFile.LINES}/{file.name}", wanted + 1)
     except OSError as error:
         return b"", f"it cannot be read ({error.strerror or error})"
     if len(held) > most:
@@ -212,12 +212,12 @@ def _whose(slot: int, slots: int, finals: Mapping[int, HistoryFile]) -> HistoryF
 class Content:
     """The lines of a file that are to be believed.
 
-    lines: (number from 1, bytes).
+    lines: (number from 1, bytes), as `numbered` has them; made while they are read.
     whole: these are all, as they were at the run's end.
     gaps: what the file lost.
     """
 
-    lines: list[tuple[int, bytes]] = field(default_factory=list)
+    lines: Iterable[tuple[int, bytes]] = ()
     whole: bool = False
     gaps: tuple[Gap, ...] = ()
 
@@ -230,14 +230,13 @@ def content(run: Run, file: HistoryFile, slots: int) -> Content:
             return Content(gaps=(_changed(file, slots, GapKind.EMPTIED, "is empty, without a header"),))
         if len(held) < file.least and not broken:
             broken = f"is shorter than it was when the run was cut off ({len(held)} bytes of {file.least} or more)"
-        lines = list(enumerate(held.splitlines(keepends=True), 1))
-        return Content(lines, gaps=(_changed(file, slots, GapKind.SHORTENED, broken),) if broken else ())
-    lines = list(sound_lines(file, held))
-    lost = (file.lines or 0) - len(lines)
+        return Content(numbered(held), gaps=(_changed(file, slots, GapKind.SHORTENED, broken),) if broken else ())
+    spans = sound_spans(file, held)
+    lines, lost = sound_lines(file, held), (file.lines or 0) - line_total(held, spans)
     if not lost and len(held) == file.bytes:
         return Content(lines, whole=True)
     gap = replace(_lost(file, slots, held, lost, broken), lines=lost)
-    followed = lines and lines[-1][0] != len(lines)  # what is left is more than the beginning
+    followed = any(span.start for span in spans)  # what is left is more than the beginning
     return Content(lines, gaps=(replace(gap, evidence=between_lines(gap.evidence)) if followed else gap,))
 
 

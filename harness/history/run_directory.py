@@ -6,24 +6,34 @@ import hashlib
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
-from typing import Any, TypedDict, cast
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import msgspec
 
-from fencepost.harness.api import HarnessError
-from fencepost.harness.api.evidence import IN_LINES, Evidence, Gap, GapKind, HistoryFile, Manifest
-from fencepost.harness.api.files import Checksum, checksum, limited, write_json
+from fencepost.harness.api import CampaignError, HarnessError
+from fencepost.harness.api.beneath import json_text, limited, names, regular, write_json, write_text
+from fencepost.harness.api.evidence import IN_LINES, Evidence, Gap, GapKind, HistoryFile, Manifest, missing_evidence
+from fencepost.harness.api.files import Checksum, checksum
 from fencepost.harness.api.history import RECEIPTS
-from fencepost.harness.api.run import Plan, Problem, Receipts, Run, RunFile, table_problem
+from fencepost.harness.api.run import MOST_BYTES, Plan, Problem, Receipts, Run, RunFile, table_problem
 from fencepost.harness.api.values import DAMAGE_SCHEMA
 from fencepost.harness.api.verdict_document import ReceiptDocument, VerdictDocument
 from fencepost.harness.history.lines import history_file
 
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+MOST_VALUES = 500_000  # of a document: each takes more memory than it has bytes
 MOST_LEVELS = 64  # of lists and objects in a document
+MOST_RECEIPTS, MOST_RECEIPT_BYTES = 100_000, 128 << 20  # of the faults of a run, unpacked
+MOST_GAPS = 2_000  # that are written
+_FOLDERS = (RunFile.LINES, RunFile.JUDGEMENTS)  # that a check reads beside the documents
+_SHORTER = ((None, None), (20, 100), (5, 20), (2, 5))  # operations and records of a finding, findings of an anomaly
 _HALVES, _LONE = re.compile(r"\\u[dD][89a-fA-F]"), re.compile("[\ud800-\udfff]")
 
 
@@ -38,14 +48,15 @@ def open_run(directory: Path) -> Run:
     problems: dict[str, Problem] = {}
 
     def document(file: str, shape: Any) -> Any:
-        content = _read_json(directory / file, shape)
+        content = _read_json(directory, file, shape)
         if isinstance(content, Problem):
             problems[file] = content
             return {}
         return content
 
+    problems |= {problem.file: problem for folder in _FOLDERS if (problem := _folder_problem(directory, folder))}
     plan = document(RunFile.PLAN, Plan)
-    damage = _read_damage(directory / RunFile.DAMAGE)
+    damage = _read_damage(directory)
     if isinstance(damage, Problem):
         problems[RunFile.DAMAGE], damage = damage, Damage(())
     manifest = document(RunFile.MANIFEST, Manifest)
@@ -65,14 +76,23 @@ def open_run(directory: Path) -> Run:
         left_behind=tuple(document(RunFile.LEFT_BEHIND, _LeftBehind).get("left", ())),
         verdict=document(RunFile.VERDICT, VerdictDocument),
         problems=problems,
-        read_roster=partial(_read_roster, directory / RunFile.LINES),
-        read_receipts=partial(_read_receipts, directory / RunFile.RECEIPTS, damage.checksums.get(RunFile.RECEIPTS)),
+        read_roster=partial(_read_roster, directory),
+        read_receipts=partial(_read_receipts, directory, damage.checksums.get(RunFile.RECEIPTS)),
     )
+
+
+def _folder_problem(directory: Path, folder: str) -> Problem | None:
+    """The problem with a folder that is there, and is none of the run: a link, or no folder at all."""
+    try:
+        names(directory, folder)
+    except OSError as error:
+        return Problem(folder, error.strerror or str(error))
+    return None
 
 
 def read_verdict(run: Run) -> Run:
     """The run with the verdict that lies where its judgement's files do (`Run.judgement`)."""
-    document = _read_json(run.path(RunFile.VERDICT), VerdictDocument)
+    document = _read_json(run.directory, run.place(RunFile.VERDICT), VerdictDocument)
     if isinstance(document, Problem):
         return run.with_judgement(run.judgement, problem=document)
     return run.with_judgement(run.judgement, document)
@@ -80,7 +100,7 @@ def read_verdict(run: Run) -> Run:
 
 def read_plan(directory: Path) -> Plan:
     """The plan of a run that is to be performed. Raises HarnessError when there is none that can be read."""
-    document = _read_json(directory / RunFile.PLAN, Plan)
+    document = _read_json(directory, RunFile.PLAN, Plan)
     if isinstance(document, Problem):
         raise HarnessError(f"{directory}: {document}; is this a run's directory?")
     return cast(Plan, document)
@@ -90,16 +110,25 @@ class _LeftBehind(TypedDict, total=False):
     left: list[str]
 
 
-def _read_json(path: Path, shape: Any) -> Any:
+def _read_json(directory: Path, file: str, shape: Any) -> Any:
     """The JSON document in a file, if it has this shape, with the keys that the shape does not know; or the problem with it."""
+    name = PurePosixPath(file).name
     try:
-        document = _decoded(limited(path).decode("utf-8"))
+        content = limited(directory, file, MOST_BYTES[name])
+        if _values_in(content) > MOST_VALUES:
+            raise ValueError(f"it has more than {MOST_VALUES:,} values")
+        document = _decoded(content.decode("utf-8"))
         msgspec.convert(document, shape)
     except FileNotFoundError as error:
-        return Problem(path.name, str(error), missing=True)
+        return Problem(name, str(error), missing=True)
     except (OSError, ValueError, RecursionError, msgspec.ValidationError) as error:
-        return Problem(path.name, getattr(error, "strerror", None) or described(error))
+        return Problem(name, getattr(error, "strerror", None) or described(error))
     return document
+
+
+def _values_in(content: bytes) -> int:
+    """The number of values of a JSON document, or a little more: before it is parsed."""
+    return sum(map(content.count, (b",", b"[", b"{")))
 
 
 def _decoded(text: str) -> Any:
@@ -143,8 +172,8 @@ class Damage:
     checksums: Mapping[str, Checksum] = field(default_factory=dict)
 
 
-def _read_damage(path: Path) -> Damage | Problem:
-    document = _read_json(path, list[str] | Damage)
+def _read_damage(directory: Path) -> Damage | Problem:
+    document = _read_json(directory, RunFile.DAMAGE, list[str] | Damage)
     if isinstance(document, Problem):
         return document
     if isinstance(document, list):  # as it was before there were gaps: a sentence each
@@ -206,7 +235,15 @@ def _other_logs(directory: Path, plan: Plan, manifest: Mapping[str, Any]) -> Ite
 
 
 def _has_lines(directory: Path) -> bool:
-    return any((directory / RunFile.LINES).glob("*.jsonl*"))
+    return any(".jsonl" in name for name in _line_files(directory))
+
+
+def _line_files(directory: Path) -> list[str]:
+    """The names in the folder of a history's lines; none where it cannot be read, as where it is a link."""
+    try:
+        return names(directory, RunFile.LINES)
+    except OSError:
+        return []
 
 
 def _left_out(plan: Mapping[str, Any]) -> Iterator[Gap]:
@@ -218,25 +255,37 @@ def _left_out(plan: Mapping[str, Any]) -> Iterator[Gap]:
             yield Gap(file=RunFile.LINES, why=f"lines that could not be read may have held {word}", evidence=evidence)
 
 
-def _read_roster(folder: Path) -> tuple[HistoryFile, ...]:
-    paths = sorted({*folder.glob("*.jsonl"), *folder.glob("*.jsonl.gz")})
-    return tuple(history_file(path) for path in paths if path.name.removesuffix(".gz") != RunFile.FAULT_LINES)
+def _read_roster(directory: Path) -> tuple[HistoryFile, ...]:
+    lines = [name for name in _line_files(directory) if name.endswith((".jsonl", ".jsonl.gz"))]
+    return tuple(
+        history_file(directory, f"{RunFile.LINES}/{name}") for name in lines if name.removesuffix(".gz") != RunFile.FAULT_LINES
+    )
 
 
-def _read_receipts(path: Path, written: Checksum | None) -> Receipts | Problem:
+def _read_receipts(directory: Path, written: Checksum | None) -> Receipts | Problem:
     import pyarrow as pa  # here, and not above: who only lists runs needs no tables
     import pyarrow.parquet as pq
 
+    path = directory / RunFile.RECEIPTS
     if problem := table_problem(path, RECEIPTS, written):
         return problem
     try:
-        rows = pq.ParquetFile(path).read([column.name for column in RECEIPTS], use_threads=False).to_pylist()
+        with pq.ParquetFile(regular(directory, RunFile.RECEIPTS)) as file:
+            _demand_few(file.metadata)
+            rows = file.read([column.name for column in RECEIPTS], use_threads=False).to_pylist()
         msgspec.convert(rows, list[ReceiptDocument])
         return tuple({**row, "evidence": _inner(row["evidence"]), "healing": _inner(row["healing"])} for row in rows)
     except FileNotFoundError as error:
         return Problem(path.name, str(error), missing=True)
     except (OSError, ValueError, msgspec.ValidationError, pa.ArrowException) as error:
         return Problem(path.name, getattr(error, "strerror", None) or described(error))
+
+
+def _demand_few(table: pq.FileMetaData) -> None:
+    """Raises ValueError for more receipts, or more bytes of them, than any run leaves."""
+    size = sum(table.row_group(number).total_byte_size for number in range(table.num_row_groups))
+    if table.num_rows > MOST_RECEIPTS or size > MOST_RECEIPT_BYTES:
+        raise ValueError(f"it has {table.num_rows:,} rows of {size:,} bytes, more than a run leaves")
 
 
 def _inner(text: str | None) -> Any:
@@ -256,22 +305,65 @@ def described(error: Exception) -> str:
 # Writing
 # --------------------------------------------------------------------------------------------------
 def write_plan(directory: Path, plan: Mapping[str, Any]) -> None:
-    write_json(directory / RunFile.PLAN, plan)
+    """Write the plan. Raises CampaignError for one that is too long to be read again."""
+    text = json_text(plan)
+    if _too_long(RunFile.PLAN, text):
+        most = f"{MOST_BYTES[RunFile.PLAN]:,} bytes or {MOST_VALUES:,} values"
+        raise CampaignError([f"{RunFile.PLAN} would have more than {most}: plan a shorter test, or fewer faults"])
+    write_text(directory, RunFile.PLAN, text, synced=True)
 
 
 def write_damage(directory: Path, gaps: Iterable[Gap], merged: Iterable[str]) -> None:
-    """Write what the history lacks, which files were merged, and the checksums of the tables that were written from them."""
+    """Write what the history lacks, which files were merged, and the checksums of the tables that were written from them.
+
+    Of more gaps than `MOST_GAPS` the last that is written stands for the rest.
+    """
     tables = (directory / file for file in (RunFile.HISTORY, RunFile.RECEIPTS))
     checksums = {path.name: checksum(path) for path in tables if path.is_file()}
-    document = {"schema": DAMAGE_SCHEMA, "merged": list(merged), "gaps": [gap.document() for gap in gaps], "checksums": checksums}
-    write_json(directory / RunFile.DAMAGE, document)
+    documents = [gap.document() for gap in shortened(list(gaps), MOST_GAPS)]
+    document = {"schema": DAMAGE_SCHEMA, "merged": list(merged), "gaps": documents, "checksums": checksums}
+    write_json(directory, RunFile.DAMAGE, document)
+
+
+def shortened(gaps: list[Gap], most: int) -> list[Gap]:
+    """At most so many gaps, and one that stands for the rest: with the evidence that is missing in any of them."""
+    rest = gaps[most:]
+    if not rest:
+        return gaps
+    held = tuple(sorted(missing_evidence(rest)))
+    return [*gaps[:most], replace(rest[0], why=f"and {len(rest)} more from here on", evidence=held)]
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
     """Write which files belong to the history."""
-    write_json(directory / RunFile.MANIFEST, msgspec.to_builtins(manifest))
+    write_json(directory, RunFile.MANIFEST, msgspec.to_builtins(manifest))
 
 
-def write_verdict(directory: Path, verdict: Mapping[str, Any]) -> None:
-    """The verdict of a run, or of another judgement of it, into its directory."""
-    write_json(directory / RunFile.VERDICT, verdict)
+def write_verdict(directory: Path, verdict: Mapping[str, Any], place: str = RunFile.VERDICT) -> None:
+    """Write the verdict of a run, or of another judgement of it (`Run.place`).
+
+    Where it would be too long to be read again it shows fewer findings, and less of each; `anomalies.parquet` has all of them.
+    """
+    for shown, findings in _SHORTER:
+        text = json_text(_with_fewer(verdict, shown, findings))
+        if not _too_long(RunFile.VERDICT, text):
+            break
+    write_text(directory, place, text, synced=True)
+
+
+def _with_fewer(verdict: Mapping[str, Any], shown: int | None, findings: int | None) -> Mapping[str, Any]:
+    """A verdict with at most so many findings of each anomaly, and so many operations and records of each."""
+    if shown is None or findings is None:
+        return verdict
+    seen: Counter[str] = Counter()
+    fewer = []
+    for finding in verdict.get("findings", ()):
+        seen[finding["anomaly"]] += 1
+        if seen[finding["anomaly"]] <= findings:
+            fewer.append({**finding, **{key: finding[key][:shown] for key in ("operations", "records") if key in finding}})
+    return {**verdict, "findings": fewer}
+
+
+def _too_long(file: str, text: str) -> bool:
+    content = text.encode("utf-8", errors="backslashreplace")
+    return len(content) > MOST_BYTES[file] or _values_in(content) > MOST_VALUES

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from fencepost.harness.api import Outcome
+from fencepost.harness.api.beneath import appending
 from fencepost.harness.api.values import HISTORY_VERSION
 
 
@@ -25,8 +26,7 @@ class HistoryWriter:
     """Appends lines to one file; every line is handed to the kernel before the call returns."""
 
     def __init__(self, path: Path, **header: Any) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._fd = appending(path.parents[1], f"{path.parent.name}/{path.name}")
         self._encode = msgspec.json.Encoder().encode
         now = {"time": time.monotonic_ns(), "wall": time.time_ns()}
         self.write({"format": "fencepost-history", "version": HISTORY_VERSION, **header, **now})

@@ -12,7 +12,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,12 +19,13 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from fencepost.harness.api.beneath import replacing
 from fencepost.harness.api.errors import HistoryError
-from fencepost.harness.api.evidence import Evidence, Gap, GapKind, missing_evidence
+from fencepost.harness.api.evidence import Evidence, Gap, GapKind
 from fencepost.harness.api.run import RunFile
 from fencepost.harness.api.words import and_more, plural
 from fencepost.harness.history.merge import FAULTS_SCHEMA
-from fencepost.harness.history.run_directory import write_damage, write_plan
+from fencepost.harness.history.run_directory import shortened, write_damage, write_plan
 from fencepost.harness.interop.adopted_plan import contract, foreign_plan
 from fencepost.harness.interop.blocks import BLOCK, blocks
 from fencepost.harness.interop.chaos.adopting import adopt_log
@@ -118,7 +118,8 @@ def _adopt_jepsen(
                 f"{path}: {format_.name}, but no Kafka operation in it{_what_else(parsed_blocks)}; understood are {UNDERSTOOD}"
             )
     faults = receipts(seen for parsed in parsed_blocks for seen in parsed.nemesis)
-    pq.write_table(pa.Table.from_pylist(faults, schema=FAULTS_SCHEMA), run_dir / RunFile.RECEIPTS)
+    with replacing(run_dir, RunFile.RECEIPTS) as table:
+        pq.write_table(pa.Table.from_pylist(faults, schema=FAULTS_SCHEMA), table)
     damage = (
         [item for parsed in parsed_blocks for item in parsed.damage]
         + joining.damage
@@ -130,7 +131,7 @@ def _adopt_jepsen(
         + _backward(path, parsed_blocks)
         + ([Gap(file=path.name, why=NO_TIMES, kind=GapKind.MISSING)] if format_.language == "txt" else [])
     )
-    return _shortened(sorted(damage, key=lambda item: item.line)), functions, assembly.partitions, promised
+    return shortened(sorted(damage, key=lambda item: item.line), MOST_DAMAGE), functions, assembly.partitions, promised
 
 
 def _parsed(path: Path, format_: Format, spill: Path, size: int) -> Iterator[ParsedBlock]:
@@ -208,11 +209,3 @@ def _what_else(parsed_blocks: list[ParsedBlock]) -> str:
         first = next(gap.why for block in parsed_blocks for gap in block.damage)
         words.append(f"{plural(broken, 'line is', 'lines are')} not understood, the first: {first}")
     return f" ({'; '.join(words)})" if words else ""
-
-
-def _shortened(damage: list[Gap]) -> list[Gap]:
-    rest = damage[MOST_DAMAGE:]
-    if not rest:
-        return damage
-    held = tuple(sorted(missing_evidence(rest)))
-    return [*damage[:MOST_DAMAGE], replace(rest[0], why=f"and {len(rest)} more from here on", evidence=held)]

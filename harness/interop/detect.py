@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from fencepost.harness.api.errors import HistoryError
+from fencepost.harness.api.files import demand_ending, regular
 from fencepost.harness.api.run import RunFile
 from fencepost.harness.history.lines import opened
 from fencepost.harness.history.merge import OPS_SCHEMA
@@ -94,7 +95,9 @@ def _directory(path: Path) -> Format:
 def _parquet(path: Path) -> Format:
     file = path if path.is_file() else _history_files(path)[0]
     try:
-        names = pq.read_schema(file).names
+        if path.is_dir() and file.name != RunFile.HISTORY:  # else this file alone is read
+            demand_ending(path)
+        names = pq.read_schema(regular(file)).names
     except (OSError, ValueError) as error:
         raise HistoryError(f"{file}: looks like Parquet, but cannot be read: {error}") from error
     if twice := next((name for name in names if names.count(name) > 1), None):

@@ -15,9 +15,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from fencepost.harness.api import record_ids
+from fencepost.harness.api.beneath import make_folder, names, replacing
 from fencepost.harness.api.errors import HistoryError
 from fencepost.harness.api.evidence import Evidence, Gap, GapKind
-from fencepost.harness.api.files import fits_in_memory, regular, replacing
+from fencepost.harness.api.files import fits_in_memory, regular
 from fencepost.harness.api.history import OPERATIONS, lacking_values
 from fencepost.harness.api.run import RunFile
 from fencepost.harness.api.words import and_more
@@ -31,20 +32,25 @@ def merge_lines(path: Path, run_dir: Path) -> list[Gap]:
 
     Raises HistoryError for a file that cannot be read.
     """
-    folder = run_dir / RunFile.LINES
-    folder.mkdir(exist_ok=True)
+    make_folder(run_dir, RunFile.LINES)
     files = [path] if path.is_file() else sorted([*path.glob("*.jsonl"), *path.glob("history/*.jsonl")])
     for file in files:
         name = file.name.removesuffix(".gz")
         name = name if name.endswith(".jsonl") else f"{name}.jsonl"
-        copy = folder / name
+        copy = f"also-{name}" if name in names(run_dir, RunFile.LINES) else name
         try:  # merging unpacks it, as far as it goes
-            shutil.copyfile(_of_bearable_size(file), folder / f"also-{name}" if copy.exists() else copy)
+            _copy(_of_bearable_size(file), run_dir, f"{RunFile.LINES}/{copy}")
         except OSError as error:
             raise HistoryError(
                 f"{file}: cannot be read: {error.strerror or error}; the others can be judged without it"
             ) from error
     return merge.merge(open_run(run_dir))
+
+
+def _copy(path: Path, run_dir: Path, file: str) -> None:
+    """Copy a file from anywhere into a run's directory. Raises OSError: it cannot be read; UnwritableFile."""
+    with regular(path).open("rb") as source, replacing(run_dir, file) as copy:
+        shutil.copyfileobj(source, copy)
 
 
 def _of_bearable_size(path: Path) -> Path:
@@ -69,8 +75,8 @@ def _copied(path: Path, run_dir: Path) -> list[Gap]:
     source = ds.dataset(whole if whole.exists() else path, format="parquet", exclude_invalid_files=path.is_dir())
     order = None if _sorted(source) else pc.sort_indices(source.to_table(columns=["time"])["time"])
     again, copies = _copies(source, order)
-    part, first, taken = run_dir / f"{RunFile.HISTORY}.part", 0, 0
-    with pq.ParquetWriter(part, OPS_SCHEMA, compression="zstd") as writer:
+    first, taken = 0, 0
+    with replacing(run_dir, RunFile.HISTORY) as part, pq.ParquetWriter(part, OPS_SCHEMA, compression="zstd") as writer:
         batches = (
             [source.to_table().take(order)]
             if order is not None
@@ -80,11 +86,11 @@ def _copied(path: Path, run_dir: Path) -> list[Gap]:
             once = batch.filter(pa.array(~again[taken : taken + len(batch)])) if copies else batch
             writer.write_table(_ours(once, first, path))
             taken, first = taken + len(batch), first + len(once)
-    part.replace(run_dir / RunFile.HISTORY)
-    unknown = _completed(run_dir / RunFile.HISTORY, path.name, set(source.schema.names))
+    unknown = _completed(run_dir, path.name, set(source.schema.names))
     folder = path if path.is_dir() else path.parent
     damage = _copy_beside(folder / RunFile.VALUES, run_dir)
-    pq.write_table(FAULTS_SCHEMA.empty_table(), run_dir / RunFile.RECEIPTS)
+    with replacing(run_dir, RunFile.RECEIPTS) as table:
+        pq.write_table(FAULTS_SCHEMA.empty_table(), table)
     damage += _copy_beside(folder / RunFile.RECEIPTS, run_dir, FAULTS_SCHEMA.names, (Evidence.RECEIPTS,))
     damage += [Gap(file=path.name, why=copies, evidence=_OPERATIONS)] if copies else []
     return (
@@ -98,12 +104,12 @@ def _copied(path: Path, run_dir: Path) -> list[Gap]:
     )
 
 
-def _completed(history: Path, file: str, columns: Collection[str]) -> list[Gap]:
+def _completed(run_dir: Path, file: str, columns: Collection[str]) -> list[Gap]:
     """Fill in what follows from the rows of a copied history, and return what they leave unsaid.
 
     columns: those that it had; of one that is absent a gap says so (`_ABSENT`).
     """
-    with pq.ParquetFile(history) as copied:
+    with pq.ParquetFile(run_dir / RunFile.HISTORY) as copied:
         light = copied.read(list(unsaid.COLUMNS))
         keys = record_ids.operation_key(*(light[name].to_numpy().astype(np.int64) for name in ("process", "op")))
         blank: list[pa.Array] = []
@@ -114,7 +120,7 @@ def _completed(history: Path, file: str, columns: Collection[str]) -> list[Gap]:
             name: values for name, values in new.items() if taken[name] and not light[name].combine_chunks().equals(values)
         }
         if changed:
-            _rewrite(copied, history, changed)
+            _rewrite(copied, run_dir, changed)
     return [gap for gap in answer.gaps if gap.evidence != (Evidence.DECISIONS,) or taken["decided"]]
 
 
@@ -129,10 +135,10 @@ def _joined(parts: Sequence[pa.Array]) -> NDArray[np.bool_]:
     return np.concatenate([np.empty(0, dtype=np.bool_), *(part.to_numpy(zero_copy_only=False) for part in parts)])
 
 
-def _rewrite(copied: pq.ParquetFile, history: Path, changed: Mapping[str, pa.Array]) -> None:
+def _rewrite(copied: pq.ParquetFile, run_dir: Path, changed: Mapping[str, pa.Array]) -> None:
     """Write a history again with other values of some columns."""
     first = 0
-    with replacing(history) as part, pq.ParquetWriter(part, OPS_SCHEMA, compression="zstd") as writer:
+    with replacing(run_dir, RunFile.HISTORY) as part, pq.ParquetWriter(part, OPS_SCHEMA, compression="zstd") as writer:
         for group in range(copied.num_row_groups):
             table = copied.read_row_group(group)
             for name, values in changed.items():
@@ -164,7 +170,7 @@ def _copy_beside(path: Path, run_dir: Path, columns: Sequence[str] = (), evidenc
     """Copy a table that lies beside a history, if it has just these columns; what is lost where it cannot be read."""
     try:
         if os.path.lexists(path) and (not columns or pq.read_schema(regular(path)).names == columns):
-            shutil.copyfile(regular(path), run_dir / path.name)
+            _copy(path, run_dir, path.name)
     except (OSError, pa.ArrowException) as error:
         return [Gap(file=path.name, why=f"cannot be read: {_first_line(error)}", evidence=evidence)]
     return []

@@ -20,6 +20,8 @@ from typing import IO, Any, Protocol
 
 from fencepost.harness import secrets
 from fencepost.harness.api import OWN_GROUP, ConnectWorker, Outcome, Program, own_group
+from fencepost.harness.api.beneath import log_file, reading
+from fencepost.harness.api.run import RunFile
 from fencepost.harness.connect.worker import prepare, serves
 from fencepost.harness.history.writer import HistoryWriter
 from fencepost.harness.perform.remote_program import RemoteProgram
@@ -146,7 +148,7 @@ class Instance:
     ) -> None:
         self._launch, (self._slot, self._process) = launch, places
         self._directory = directory_of(run_dir, self._slot)
-        self._log = run_dir / "logs" / f"c{self._slot}" / LOG
+        self._run_dir, self._log = run_dir, f"{RunFile.LOGS}/c{self._slot}/{LOG}"
         self._writer, self._control, self._report = writer, control, report
         self._remote = RemoteProgram(report) if launch.image else None
         if self._remote is not None:
@@ -181,7 +183,7 @@ class Instance:
     def _life(self) -> dict[str, Any]:
         """One life of the program: its ending in words, and how long it lasted (s)."""
         began = time.monotonic()
-        with self._log.open("ab") as log:
+        with log_file(self._run_dir, self._log) as log:
             child = self._start(log)
             if isinstance(child, str):
                 self._short = MOST_SHORT
@@ -239,11 +241,11 @@ class Instance:
 
     def _last_lines(self) -> str:
         """The end of its log, to be put after how it ended."""
-        with self._log.open("rb") as file:
-            file.seek(max(0, self._log.stat().st_size - SHOWN_BYTES))
+        with reading(self._run_dir, self._log) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - SHOWN_BYTES))
             lines = file.read().decode("utf-8", "replace").strip().splitlines()
         lines = [line.strip() for line in lines if not _FRAME.match(line)][-SHOWN_LINES:]
-        return secrets.mask(f": {' / '.join(lines)} ({self._log})") if lines else ", and it wrote nothing"
+        return secrets.mask(f": {' / '.join(lines)} ({self._run_dir / self._log})") if lines else ", and it wrote nothing"
 
 
 def leads_group() -> bool:

@@ -41,6 +41,7 @@ from fencepost.harness.api import (
     TopicSpec,
     Workload,
 )
+from fencepost.harness.api.beneath import appending, log_file, make_folder
 from fencepost.harness.api.clocks_ahead import clocks_ahead
 from fencepost.harness.api.clusters import second_of
 from fencepost.harness.api.errors import MachineError, lack_of_machine
@@ -147,7 +148,7 @@ class Performance:
         self._writer = self._own_writer()
         self._emit(phase_event("workload", f"{len(self._roles)} processes open their clients"))
         pool.start([slot for slot, role in enumerate(self._roles) if not role.spare])
-        with open(self._run_dir / "history" / RunFile.FAULT_LINES, "ab", buffering=0) as receipts:  # a fault may end late
+        with log_file(self._run_dir, f"{RunFile.LINES}/{RunFile.FAULT_LINES}") as receipts:  # a fault may end late
             self._run_workload(pool, receipts)
             self._emit(phase_event("heal", "healing everything"))
             self._cluster.heal()
@@ -464,8 +465,8 @@ def main(argv: list[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: stop.ask("SIGTERM"))
     parent_watch.start(lambda command: stop.ask(command["stop"]) if "stop" in command else None)
     secrets.guard()
-    _log_to(run_dir / "logs" / "harness.log")
-    (run_dir / "history").mkdir(exist_ok=True)
+    _log_to(run_dir)
+    make_folder(run_dir, RunFile.LINES)
     try:
         for settings in (plan["client"]["producer"], plan["client"]["consumer"]):
             secrets.resolve(settings)  # what the clients write into our logs is ours to hide
@@ -497,7 +498,7 @@ def main(argv: list[str]) -> int:
         emit({"event": "failed", "kind": MachineError.__name__, "text": lack})
         return 1
     finally:
-        secrets.sweep(run_dir / "logs", lambda text: emit(note_event(text)))
+        secrets.sweep(run_dir, RunFile.LOGS, lambda text: emit(note_event(text)))
     emit({"event": "performed"})
     return 0
 
@@ -520,8 +521,9 @@ def _completed(plan: Plan, run_dir: Path, cluster: Cluster, emit: Emit) -> Plan:
     return plan
 
 
-def _log_to(path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+def _log_to(run_dir: Path) -> None:
+    """Write this process's log into a run's directory, line by line."""
+    log = os.fdopen(appending(run_dir, f"{RunFile.LOGS}/harness.log"), "a", buffering=1)
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -531,7 +533,7 @@ def _log_to(path: Path) -> None:
             structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "event"]),
             lambda _logger, _method, line: secrets.mask(str(line)),
         ],
-        logger_factory=structlog.WriteLoggerFactory(file=path.open("a", buffering=1)),
+        logger_factory=structlog.WriteLoggerFactory(file=log),
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
     )
 

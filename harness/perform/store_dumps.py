@@ -18,7 +18,8 @@ from typing import Annotated, Any
 import msgspec
 
 from fencepost.harness.api import Cluster, ClusterError, Isolation, LogEntry, LogRecord, Outcome, ReadingLogs
-from fencepost.harness.api.files import limited
+from fencepost.harness.api.beneath import limited, remove, write_text
+from fencepost.harness.api.errors import UnwritableFile
 from fencepost.harness.history.writer import HistoryWriter
 from fencepost.harness.system.answers import Offset, decoded, shown
 
@@ -26,6 +27,7 @@ FUNCTION = "read-store"
 REQUEST = "dump"
 ACTIVE, STANDBY = "active", "standby"
 TRIES = 4
+MOST_DUMP = 256 << 20  # bytes
 ANSWER_S = 30.0  # for all instances to answer one request
 REST_S, REST_BOUND_S, LOOK_S = 3.0, 30.0, 0.25  # for so long changelogs must not grow before they are at rest
 UNKNOWN = -1
@@ -177,9 +179,8 @@ class StoreDumps:
         self._number += 1
         name = f"state-{self._number}.jsonl"
         for directory in self.directories.values():
-            with suppress(OSError):
-                (directory / f"{REQUEST}.part").write_text(name)
-                (directory / f"{REQUEST}.part").rename(directory / REQUEST)
+            with suppress(UnwritableFile):
+                write_text(directory, REQUEST, name)
         missing, deadline = set(self.directories), self.clock() + ANSWER_S
         while missing and self.clock() < deadline:
             self.tend()
@@ -188,10 +189,9 @@ class StoreDumps:
         return {node: self._answer(directory, name) for node, directory in self.directories.items()}
 
     def _answer(self, directory: Path, name: str) -> list[Copy] | str:
-        with suppress(OSError):
-            (directory / REQUEST).unlink(missing_ok=True)
+        remove(directory, REQUEST)
         try:
-            return copies_in(limited(directory / name).decode())
+            return copies_in(limited(directory, name, MOST_DUMP).decode())
         except FileNotFoundError:
             return f"no dump came within {ANSWER_S:.0f} s"
         except OSError as error:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fencepost.harness.api import Cluster, HarnessError, StoredRow, Storing, record_ids
+from fencepost.harness.api.beneath import replacing
 from fencepost.harness.api.history import STORED, schema
 from fencepost.harness.api.run import RunFile
 
@@ -24,14 +25,15 @@ def write_stored(cluster: Cluster, run: str, run_dir: Path) -> Iterator[str]:
         if reason:
             yield f"what {node} stored is not kept as evidence: {reason}"
     if rows:
-        _write(rows, run, run_dir / RunFile.STORED)
+        _write(rows, run, run_dir)
 
 
-def _write(rows: list[tuple[str, StoredRow]], run: str, path: Path) -> None:
+def _write(rows: list[tuple[str, StoredRow]], run: str, run_dir: Path) -> None:
     import pyarrow as pa  # here, because a run begins without it
     import pyarrow.parquet as pq
 
     named = sorted(((row[0], row[1], node, *row[2:]) for node, row in rows), key=lambda row: row[:3])
     partition, offset, node, *middle, head = (list(column) for column in zip(*named, strict=True))
     v = [None if text is None else record_ids.identity_in(text, run) for text in head]
-    pq.write_table(pa.table([node, partition, offset, *middle, v], schema=schema(STORED)), path, compression="zstd")
+    with replacing(run_dir, RunFile.STORED) as part:
+        pq.write_table(pa.table([node, partition, offset, *middle, v], schema=schema(STORED)), part, compression="zstd")

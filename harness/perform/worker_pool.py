@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from fencepost.harness.api import Cluster, ClusterError, Scalable, Spawned
+from fencepost.harness.api.beneath import log_file
 from fencepost.harness.api.clusters import second_of
 from fencepost.harness.api.files import last_words
+from fencepost.harness.api.run import RunFile
 from fencepost.harness.perform.image_programs import ImagePrograms
 from fencepost.harness.perform.recovery_wait import SlotCounts
 from fencepost.harness.system.python_command import module_command
@@ -207,8 +209,6 @@ class WorkerPool:
 
     def _spawn(self, slot: int, process: int, incarnation: int) -> Worker:
         node = f"c{slot}"
-        logs = self._run_dir / "logs" / node
-        logs.mkdir(parents=True, exist_ok=True)
         second = second_of(self._cluster)
         argv = module_command("fencepost.harness.perform.worker", str(self._run_dir), str(slot), str(process), str(incarnation))
         env = {
@@ -220,7 +220,7 @@ class WorkerPool:
             "FENCEPOST_SUPPORT": self._cluster.setting(node, "support") if isinstance(self._cluster, Scalable) else "",
         }
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        with open(logs / "stderr.log", "ab") as stderr:
+        with log_file(self._run_dir, f"{RunFile.LOGS}/{node}/stderr.log") as stderr:
             popen = self._cluster.spawn(node, argv, reads=self._reads, **pipes, stderr=stderr, env=env)
         worker = Worker(slot, process, incarnation, popen)
         assert popen.stdout is not None

@@ -18,7 +18,7 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from fencepost.harness.api.files import replacing
+from fencepost.harness.api.beneath import write_text
 from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.api.words import plural
 from fencepost.harness.report.client_table import Promises, Row
@@ -38,10 +38,9 @@ def render(run: Run) -> Path:
     Raises CampaignError when `plan.json` or `verdict.json` cannot be read. Whatever else is missing, the report says so.
     """
     made = page(read(run))
-    report = run.path(RunFile.REPORT)
-    _write(report, html(made))
-    _write(run.path(RunFile.SUMMARY), summary(made))
-    return report
+    write_text(run.directory, run.place(RunFile.REPORT), html(made))
+    write_text(run.directory, run.place(RunFile.SUMMARY), summary(made))
+    return run.path(RunFile.REPORT)
 
 
 def compile_templates() -> None:
@@ -67,7 +66,9 @@ def render_clients(rows: Sequence[Row], path: Path, promises: Promises) -> None:
     profiles = [(name, list(some)) for name, some in itertools.groupby(rows, key=lambda row: row.profile)]
     count = sum(row.runs for row in rows)
     template = _environment(autoescape=True, finalize=for_html).get_template("client_table.html")
-    _write(path, template.render(profiles=profiles, promises=promises, runs=count, style=style, policy=policy))
+    write_text(
+        path.parent, path.name, template.render(profiles=profiles, promises=promises, runs=count, style=style, policy=policy)
+    )
 
 
 def summary(shown: Page) -> str:
@@ -91,9 +92,3 @@ def _asset(name: str) -> Markup:
 def _hash(content: str) -> str:
     digest = hashlib.sha256(content.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
-
-
-def _write(path: Path, text: str) -> None:
-    """Write atomically; a character that UTF-8 cannot hold (half of a surrogate pair) is written as an escape."""
-    with replacing(path) as part:
-        part.write_text(text, "utf-8", errors="backslashreplace", newline="\n")

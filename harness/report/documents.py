@@ -18,8 +18,8 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from fencepost.harness.api import CampaignError
+from fencepost.harness.api.beneath import regular
 from fencepost.harness.api.evidence import Evidence
-from fencepost.harness.api.files import regular
 from fencepost.harness.api.history import OPERATIONS, STORED, VALUES, demand_columns
 from fencepost.harness.api.run import Plan, Problem, Run, RunFile
 from fencepost.harness.history.run_directory import described
@@ -181,11 +181,11 @@ def read(run: Run) -> ReportData:
         notes.append(f"{lost[0] if lost else run.receipts}: what the faults did is not known.")
         faults = None
     try:
-        anomalies = pq.read_metadata(regular(run.path(RunFile.ANOMALIES))).num_rows
+        anomalies = pq.read_metadata(regular(run.directory, run.place(RunFile.ANOMALIES))).num_rows
     except (OSError, pa.ArrowException) as error:
         notes.append(f"{_problem(run.path(RunFile.ANOMALIES), error)}: only the findings in verdict.json are shown.")
     try:
-        values = _values(run.path(RunFile.VALUES))
+        values = _values(run)
     except (OSError, pa.ArrowException) as error:
         notes.append(f"{_problem(run.path(RunFile.VALUES), error)}: records are told by their identities alone.")
     unread = (run.problems.get(file) for file in (RunFile.DAMAGE, RunFile.LEFT_BEHIND))
@@ -251,9 +251,11 @@ def _coded(column: Any, names: dict[str, int]) -> Any:
     return np.array(codes, dtype=np.int16)[encoded.indices.fill_null(len(codes) - 1).to_numpy(zero_copy_only=False)]
 
 
-def _values(path: Path) -> ds.Dataset | None:
+def _values(run: Run) -> ds.Dataset | None:
     """The original values; our own histories have none."""
+    path = run.path(RunFile.VALUES)
     if not os.path.lexists(path):
         return None
+    regular(run.directory, RunFile.VALUES)
     demand_columns(path, VALUES)
     return ds.dataset(path)

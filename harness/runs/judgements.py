@@ -10,13 +10,14 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fencepost.harness.api import CampaignError
+from fencepost.harness.api.beneath import make_folder, names
 from fencepost.harness.api.contract_layers import overlaid_contract, planned_contract
 from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.history.run_directory import open_run, read_verdict
 from fencepost.harness.runs.store import is_run, slug
 
 LONGEST_NAME = 60
+MOST_LISTED = 1_000  # judgements of a run
 
 
 def judged_by(run: Run, contract: Mapping[str, str], checkers: Sequence[str]) -> Run:
@@ -27,10 +28,7 @@ def judged_by(run: Run, contract: Mapping[str, str], checkers: Sequence[str]) ->
     if _is_own(run, contract, checkers):
         return run
     name = _name(contract, checkers)
-    try:
-        (run.directory / RunFile.JUDGEMENTS / name).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CampaignError([f"{run.directory / RunFile.JUDGEMENTS}: cannot be written ({error.strerror})"]) from error
+    make_folder(run.directory, f"{RunFile.JUDGEMENTS}/{name}")
     return open_judgement(run, name)
 
 
@@ -40,9 +38,24 @@ def open_judgement(run: Run, name: str) -> Run:
 
 
 def judgements(run: Run) -> list[Run]:
-    """All other judgements of a run, by name."""
-    folders = run.directory.glob(f"{RunFile.JUDGEMENTS}/*/{RunFile.VERDICT}")
-    return [open_judgement(run, path.parent.name) for path in sorted(folders)]
+    """All other judgements of a run, by name, as far as they can be listed (`unlisted`)."""
+    opened = (open_judgement(run, name) for name in _names(run)[:MOST_LISTED])
+    return [judgement for judgement in opened if not judgement.lacks(RunFile.VERDICT)]
+
+
+def unlisted(run: Run) -> str:
+    """The reason why not all judgements of a run can be listed; empty when they can."""
+    if problem := run.problems.get(RunFile.JUDGEMENTS):
+        return run.sentence(problem)
+    more = len(_names(run)) - MOST_LISTED
+    return f"{run}: {RunFile.JUDGEMENTS} has {more:,} more than the {MOST_LISTED:,} that are listed" if more > 0 else ""
+
+
+def _names(run: Run) -> list[str]:
+    try:
+        return names(run.directory, RunFile.JUDGEMENTS)
+    except OSError:
+        return []
 
 
 def judgement_at(path: Path) -> Run | None:

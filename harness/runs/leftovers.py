@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from fencepost.harness.api.run import Run
+from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.api.services import DockerLeftover
 from fencepost.harness.fetching.store import interrupted
 from fencepost.harness.plugins import services
@@ -32,6 +32,7 @@ from fencepost.harness.system.python_command import START
 SANDBOXES = ("fencepost.clusters.local.init", "fencepost.clusters.docker.init")  # the first processes of sandboxes
 TEMPORARY = ("spark", "warm", "shared", "selfcheck", "base", "nemesis", "client")  # kinds of temporary directories
 UNLOCKED_S = 24 * 3600.0  # age from which one without a lock is left over: of an older version, or logs of the conformance kits
+OLDEST_DAYS = 700_000  # of a run: no date lies further back
 _PATIENCE_S = 5.0
 
 
@@ -134,7 +135,7 @@ class Leftover:
 
 def data_directories(root: Path) -> list[Leftover]:
     """Brokers' data: `data/` lives only as long as its run."""
-    leftovers = [Leftover(run.path("data"), run.directory) for run in store.list_runs(root)]
+    leftovers = [Leftover(place / "data", place) for place, _ in _runs(root)]
     return [leftover for leftover in leftovers if leftover.directory.is_dir() and not leftover.directory.is_symlink()]
 
 
@@ -146,8 +147,15 @@ def downloads() -> list[Leftover]:
 
 def old_runs(root: Path, days: float, now: datetime | None = None) -> list[Leftover]:
     """Directories of runs that were created more than `days` days ago."""
-    limit = (now or datetime.now(timezone.utc)) - timedelta(days=days)
-    return [Leftover(run.directory, run.directory) for run in store.list_runs(root) if _created(run) < limit]
+    limit = (now or datetime.now(timezone.utc)) - timedelta(days=min(days, OLDEST_DAYS))
+    return [Leftover(place, place) for place, created in _runs(root) if created < limit]
+
+
+def _runs(root: Path) -> list[tuple[Path, datetime]]:
+    """The directories of all runs whose plan can be read, and when each was created; the oldest first."""
+    whole = (run for run in store.each_run(root) if RunFile.PLAN not in run.problems)
+    runs = sorted((store.age(run), run.directory, _created(run)) for run in whole)
+    return [(place, created) for _, place, created in runs]
 
 
 def temporary_directories(now: float | None = None) -> list[Leftover]:

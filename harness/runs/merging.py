@@ -24,7 +24,10 @@ def merged(run: Run, announce: Callable[[], None] = lambda: None) -> Run:
     read. One process merges at a time; another that wants to waits, and finds it done. Raises HistoryError: there is nothing to
     merge.
     """
-    if run.is_remote or _is_merged(run):
+    if run.is_remote:
+        return run
+    run.demand_readable(RunFile.LINES)
+    if _is_merged(run):
         return run
     announce()
     with _alone(run.directory):
@@ -57,4 +60,4 @@ def _is_merged(run: Run) -> bool:
     whole = noted and not any(
         run.table_problem(file, columns) for file, columns in ((RunFile.HISTORY, OPERATIONS), (RunFile.RECEIPTS, RECEIPTS))
     )
-    return whole and all(path.lstat().st_mtime <= run.path(RunFile.HISTORY).stat().st_mtime for path in lines)
+    return whole and all(path.lstat().st_mtime <= run.path(RunFile.HISTORY).lstat().st_mtime for path in lines)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
+from fencepost.harness.api.beneath import replacing
 from fencepost.harness.api.run import Plan, Run, RunFile
 from fencepost.harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
 from fencepost.harness.history.run_directory import open_run, write_plan
@@ -34,7 +35,8 @@ def adopt(spark: Any, url: str, run_dir: Path, given: Mapping[str, str]) -> None
     plan = _plan(spark, url, history, run_dir, given) if run.lacks(RunFile.PLAN) else run.plan
     write_plan(run_dir, {**plan, "history": history})
     if not run.path(RunFile.RECEIPTS).exists():
-        pq.write_table(FAULTS_SCHEMA.empty_table(), run.path(RunFile.RECEIPTS))
+        with replacing(run_dir, RunFile.RECEIPTS) as table:
+            pq.write_table(FAULTS_SCHEMA.empty_table(), table)
 
 
 def _plan(spark: Any, url: str, history: str, run_dir: Path, given: Mapping[str, str]) -> Plan:

@@ -25,6 +25,7 @@ from fencepost.harness.api import (
     HarnessError,
     PrefixesNames,
 )
+from fencepost.harness.api.beneath import log_file
 from fencepost.harness.api.errors import HistoryError, Interrupted, MachineError, UnwritableFile
 from fencepost.harness.api.events import FailedEvent, PerformedEvent, PerformerEvent, RunEvent, note_event, phase_event
 from fencepost.harness.api.files import last_words
@@ -129,10 +130,9 @@ class Runner:
             registry.load("fencepost.cluster", plan["cluster"]["kind"]), plan["cluster"]["options"], "cluster"
         )
         argv = provider.sandbox(module_command("fencepost.harness.perform.performer", str(run_dir.resolve())))
-        (run_dir / "logs").mkdir(exist_ok=True)
         ended: PerformedEvent | FailedEvent | None = None
         lock = self.hold(run_dir)  # the supervisor has it too, and lives until all in the sandbox is gone
-        with open(run_dir / "logs" / "performer.log", "ab") as log:
+        with log_file(run_dir, f"{RunFile.LOGS}/performer.log") as log:
             # a session of its own: Ctrl-C reaches the harness alone, and the harness decides what it means
             performer = subprocess.Popen(
                 argv,
@@ -156,7 +156,7 @@ class Runner:
         performer.wait()
         self._performer = None
         if not ended:
-            sweep(run_dir / "logs", lambda text: self._on_event(note_event(text)))
+            sweep(run_dir, RunFile.LOGS, lambda text: self._on_event(note_event(text)))
         if not ended and isinstance(provider, PrefixesNames):
             write_left_behind(
                 run_dir, [f"{', '.join(plan['topics'])}: performing ended before it could remove them (kafka-topics.sh --delete)"]
@@ -249,7 +249,7 @@ class Runner:
         verdict["weakened"] = [*verdict.get("weakened", []), *ignored_checks(run, own_checks)]
         if run.judgement:
             verdict["judged_by"] = {"contract": dict(contract or {}), "checkers": list(checkers)}
-        write_verdict(run.path(RunFile.VERDICT).parent, verdict)
+        write_verdict(run.directory, verdict, run.place(RunFile.VERDICT))
         self._phase("report", "writing the report")
         run = run.judged(verdict)
         self._bring(run)

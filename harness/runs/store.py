@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -81,15 +83,50 @@ def slug(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:LONGEST_NAME] or "unnamed"
 
 
+def each_run(root: Path) -> Iterator[Run]:
+    """Every run below `root`, in any order, also one whose plan cannot be read; one at a time, since each may be large."""
+    return (open_run(path) for folder in _entries(root) for path in folder.glob("*") if is_run(path))
+
+
 def list_runs(root: Path) -> list[Run]:
     """Every run below `root` whose plan can be read, oldest first."""
-    runs = [run for run in _opened(root) if RunFile.PLAN not in run.problems]
-    return sorted(runs, key=lambda run: (run.created, run.directory.name))
+    return sorted((run for run in each_run(root) if RunFile.PLAN not in run.problems), key=age)
 
 
-def damaged_runs(root: Path) -> list[Run]:
-    """Every run below `root` whose plan is missing or cannot be read, by directory."""
-    return sorted((run for run in _opened(root) if RunFile.PLAN in run.problems), key=str)
+def age(run: Run) -> tuple[str, str]:
+    """The key by which runs are sorted, the oldest first."""
+    return run.created, run.directory.name
+
+
+@dataclass(frozen=True)
+class RunEntry:
+    """A run in the results.
+
+    place: its directory.
+    run: its id.
+    age: the key by which runs are sorted.
+    """
+
+    place: Path
+    run: str
+    age: tuple[str, str]
+
+    @classmethod
+    def of(cls, run: Run) -> RunEntry:
+        return cls(run.directory, run.id, age(run))
+
+    def begins(self, text: str) -> bool:
+        """True if `text` may mean this run."""
+        return self.run.startswith(text) or self.place.name.startswith(text)
+
+
+def _entries_of_runs(root: Path) -> tuple[list[RunEntry], list[RunEntry]]:
+    """The runs below `root`, the oldest first, and those whose plan is missing or cannot be read."""
+    whole: list[RunEntry] = []
+    damaged: list[RunEntry] = []
+    for run in each_run(root):
+        (damaged if RunFile.PLAN in run.problems else whole).append(RunEntry.of(run))
+    return sorted(whole, key=lambda entry: entry.age), sorted(damaged, key=lambda entry: str(entry.place))
 
 
 def unreadable(root: Path) -> list[str]:
@@ -119,47 +156,44 @@ def find(root: Path, text: str) -> Run:
     Raises CampaignError: no such run, several, one whose plan is missing or cannot be read, or one that is still performed.
     """
     run = _found(root, text)
-    if _is_performed(run):
+    if _is_performed(run.directory):
         raise CampaignError([f'run "{run.id}" is still being performed: wait for its end, or name another run'])
     return run
 
 
 def _found(root: Path, text: str) -> Run:
     if is_run(Path(text)):
-        run = open_run(Path(text))
-        run.demand_plan()
-        return run
-    runs = list_runs(root)
+        return _whole(Path(text))
+    runs, damaged = _entries_of_runs(root)
     if text == "latest" and runs:
-        return next((run for run in reversed(runs) if not _is_performed(run)), runs[-1])
-    matches = [run for run in runs if run.id == text] or [run for run in runs if _begins(run, text)]
+        return _whole(next((run for run in reversed(runs) if not _is_performed(run.place)), runs[-1]).place)
+    matches = [run for run in runs if run.run == text] or [run for run in runs if run.begins(text)]
     if len(matches) == 1:
-        return matches[0]
+        return _whole(matches[0].place)
     if matches:
-        raise CampaignError([f'"{text}" may mean {len(matches)} runs: {", ".join(run.id for run in matches)}'])
-    for run in damaged_runs(root):
-        if _begins(run, text):
-            run.demand_plan()
+        raise CampaignError([f'"{text}" may mean {len(matches)} runs: {", ".join(run.run for run in matches)}'])
+    for run in damaged:
+        if run.begins(text):
+            return _whole(run.place)
     if not runs:
         raise CampaignError([f'no run "{text}": there are no runs below {root}'])
-    raise CampaignError([unknown("run", text, [run.id for run in runs[-20:]]) + f" (the latest below {root})"])
+    raise CampaignError([unknown("run", text, [run.run for run in runs[-20:]]) + f" (the latest below {root})"])
 
 
-def _is_performed(run: Run) -> bool:
+def _whole(directory: Path) -> Run:
+    """The run in a directory. Raises CampaignError when its plan is missing or cannot be read."""
+    run = open_run(directory)
+    run.demand_plan()
+    return run
+
+
+def _is_performed(directory: Path) -> bool:
     """Return whether a process performs this run still: it is in use, and its history is neither concluded nor merged.
 
     Adopted histories and runs whose manifest is lost are merged without one, and several may judge them at once.
     """
-    ended = any(os.path.lexists(run.path(name)) for name in (RunFile.MANIFEST, RunFile.HISTORY))
-    return not ended and bool(liveness.lock_reference(run.directory))
-
-
-def _begins(run: Run, text: str) -> bool:
-    return run.id.startswith(text) or run.directory.name.startswith(text)
-
-
-def _opened(root: Path) -> list[Run]:
-    return [open_run(path) for folder in _entries(root) for path in folder.glob("*") if is_run(path)]
+    ended = any(os.path.lexists(directory / name) for name in (RunFile.MANIFEST, RunFile.HISTORY))
+    return not ended and bool(liveness.lock_reference(directory))
 
 
 def _entries(root: Path) -> list[Path]:

@@ -191,9 +191,10 @@ def alone(directory: Path, name: str = LOCK, waiting: Callable[[str], None] = la
 def _opened(directory: Path, name: str = LOCK) -> int:
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     descriptor = os.open(directory / name, flags, 0o600)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:  # what is written to a hard link is in another file, too
         os.close(descriptor)
-        raise OSError(errno.EINVAL, f"its {name} is no file")
+        raise OSError(errno.EINVAL, f"its {name} is no file of its own")
     return descriptor
 
 

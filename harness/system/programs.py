@@ -25,7 +25,7 @@ def run(
     env: Mapping[str, str] | None = None,
     merged: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program without input; its status and what it printed. It does not outlive this process, nor does what it has started.
+    """Run a program without input; its status and what it printed. Neither it nor what it has started outlives this process.
 
     env: all of its variables; None: those of this process.
     merged: its standard error goes where its standard output does.

@@ -152,10 +152,10 @@ def test_files_are_swept(monkeypatch, tmp_path):
     (tmp_path / "c0" / "stderr.log").write_bytes(b"\xff password hunter2\n")
     (tmp_path / "c1" / "stderr.log").write_bytes(b"nothing\n")
     heard: list[str] = []
-    secrets.sweep(tmp_path, heard.append)
+    secrets.sweep(tmp_path.parent, tmp_path.name, heard.append)
     assert heard == []
     secrets.resolve({"sasl.password": "env:PW"})
-    secrets.sweep(tmp_path, heard.append)
+    secrets.sweep(tmp_path.parent, tmp_path.name, heard.append)
     assert heard == [f"a secret was taken out of {tmp_path}/c0/stderr.log"]
     assert (tmp_path / "c0" / "stderr.log").read_bytes() == b"\xff password ***\n"
 

@@ -6,10 +6,12 @@ docs/foreign-histories.md says what becomes of what.
 from __future__ import annotations
 
 import heapq
+import io
 import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
@@ -19,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from fencepost.harness.api import CampaignError, Isolation
+from fencepost.harness.api.beneath import replacing
 from fencepost.harness.api.history import OPERATIONS, Column
 from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.history.merge import MOP
@@ -30,8 +33,8 @@ _NEEDED = ("process", "f", "type", "intent", "time", "end", "mops")
 _ABSENT = {"errors": None, "detail": None, "final": False, "isolation": None}  # other columns, and what stands for them
 
 
-def export(run: Run, format: str, out: Path) -> int:
-    """Write the merged history of a run to the file `out`; the number of lines.
+def export(run: Run, format: str, out: Path | None) -> int:
+    """Write the merged history of a run to the file `out`, or into the run's directory (`file_of`); the number of lines.
 
     Raises CampaignError: no such format; HistoryError: no history that can be read.
     """
@@ -42,8 +45,24 @@ def export(run: Run, format: str, out: Path) -> int:
     source = ds.dataset(path, format="parquet")
     keys, receipts = _keys(source), run.known_receipts()
     words = Edn() if format == "jepsen-edn" else Json()
-    with open(out, "w", encoding="utf-8") as file:
+    with _opened(run, format, out) as file:
         return _Exporter(file, words, keys, run.contract).all(source, receipts)
+
+
+def file_of(format: str) -> str:
+    """The name of the file in the run's directory that a format has."""
+    return f"history.{format.rpartition('-')[2]}"
+
+
+@contextmanager
+def _opened(run: Run, format: str, out: Path | None) -> Iterator[TextIO]:
+    """The file to be written: the one that its user names, whatever leads to it; or a new one beneath the run's directory."""
+    if out is not None:
+        with open(out, "w", encoding="utf-8") as file:
+            yield file
+        return
+    with replacing(run.directory, file_of(format)) as part, io.TextIOWrapper(part, encoding="utf-8", newline="") as text:
+        yield text
 
 
 def _columns() -> list[Column]:

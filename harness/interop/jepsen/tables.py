@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fencepost.harness.api import record_ids
+from fencepost.harness.api.beneath import replacing
 from fencepost.harness.api.errors import HistoryError
 from fencepost.harness.api.evidence import Gap
 from fencepost.harness.api.history import VALUES, schema
@@ -83,8 +84,9 @@ class Assembly:
     def write(self, run_dir: Path) -> int:
         """Write both files; the number of operations. Threads do it: Arrow and numpy let go of the interpreter."""
         count = 0
-        history, values = run_dir / f"{RunFile.HISTORY}.part", run_dir / RunFile.VALUES
         with (
+            replacing(run_dir, RunFile.HISTORY) as history,
+            replacing(run_dir, RunFile.VALUES) as values,
             pq.ParquetWriter(history, OPS_SCHEMA, compression="zstd", use_dictionary=WORDS) as ops,
             pq.ParquetWriter(values, VALUES_SCHEMA, compression="zstd", use_dictionary=["partition"]) as named,
             ThreadPoolExecutor(cores()) as pool,
@@ -99,7 +101,6 @@ class Assembly:
                 ops.write_table(ops_table)
                 named_too.result()
                 count += len(ops_table)
-        history.replace(run_dir / RunFile.HISTORY)
         return count
 
     # -- reading -----------------------------------------------------------------------------------

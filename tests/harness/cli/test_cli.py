@@ -588,7 +588,7 @@ def test_with_json_what_is_wrong_is_json_too(fencepost, arguments):
 
 
 def test_with_json_what_breaks_is_json_too(fencepost, monkeypatch):
-    monkeypatch.setattr(store, "list_runs", lambda root: 1 / 0)
+    monkeypatch.setattr(store, "each_run", lambda root: 1 / 0)
     code, out, _ = fencepost("list", "--json")
     assert (code, json.loads(out)["exit"]) == (255, 255)
     assert "ZeroDivisionError" in json.loads(out)["errors"][0]

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fencepost.harness.api import HarnessError
+from fencepost.harness.api.beneath import write_json
 from fencepost.harness.api.errors import HistoryError
 from fencepost.harness.api.evidence import Evidence, Gap, HistoryFile, Manifest, missing_evidence
 from fencepost.harness.api.run import Problem, RunFile, write_left_behind
@@ -17,7 +18,6 @@ from fencepost.harness.history.run_directory import (
     open_run,
     read_plan,
     write_damage,
-    write_json,
     write_manifest,
     write_plan,
     write_verdict,
@@ -42,7 +42,7 @@ def test_an_opened_run_has_every_document_of_its_directory(tmp_path):
 
 def test_damage_as_it_was_written_in_former_days_is_read(tmp_path):
     """Sentences in `damage.json`, and what they held in the contract of an adopted history."""
-    write_json(tmp_path / RunFile.DAMAGE, ["h.edn line 3: cut off"])
+    write_json(tmp_path, RunFile.DAMAGE, ["h.edn line 3: cut off"])
     write_plan(tmp_path, {"contract": {"left_out": "polls,sends"}})
     run = open_run(tmp_path)
     assert (str(run.gaps[0]), run.merged) == ("history: h.edn line 3: cut off", None)
@@ -51,7 +51,7 @@ def test_damage_as_it_was_written_in_former_days_is_read(tmp_path):
 
 @pytest.mark.parametrize("gaps", [7, [3], [{"file": "x"}], [{"file": "x", "why": "y", "evidence": ["nonsense"]}]])
 def test_damage_of_another_shape_is_a_problem_that_names_the_file(tmp_path, gaps):
-    write_json(tmp_path / RunFile.DAMAGE, {"gaps": gaps})
+    write_json(tmp_path, RunFile.DAMAGE, {"gaps": gaps})
     run = open_run(tmp_path)
     assert run.gaps == ()
     with pytest.raises(HistoryError, match=r"damage\.json could not be read"):
@@ -113,7 +113,7 @@ def test_missing_receipts_are_none_and_damaged_ones_an_error(tmp_path):
 
 def test_json_that_cannot_be_written_leaves_the_old_file_whole(tmp_path):
     path = tmp_path / "plan.json"
-    write_json(path, {"seed": 7})
+    write_json(tmp_path, "plan.json", {"seed": 7})
     with pytest.raises(TypeError):
-        write_json(path, {("a", "tuple"): 1})
+        write_json(tmp_path, "plan.json", {("a", "tuple"): 1})
     assert json.loads(path.read_text()) == {"seed": 7}

@@ -18,8 +18,9 @@ from support.recorded_run import FAULT, attest, of_former_days, record_run
 
 from fencepost.checkers.verdict.judge import judge
 from fencepost.harness.api import CampaignError
+from fencepost.harness.api.beneath import replacing
 from fencepost.harness.api.errors import HistoryError
-from fencepost.harness.api.files import checksum, replacing
+from fencepost.harness.api.files import checksum
 from fencepost.harness.api.history import OPERATIONS
 from fencepost.harness.api.run import RunFile, table_problem
 from fencepost.harness.cli import main
@@ -290,8 +291,8 @@ def test_a_directory_where_something_is_to_be_written_is_named(tmp_path, file):
     (folder / file).mkdir()
     with pytest.raises(CampaignError, match=rf"{file}.*remove what lies there|judge the run first"):
         render(open_run(folder))
-    with pytest.raises(CampaignError, match="remove what lies there"), replacing(folder / file) as part:
-        part.write_text("x")
+    with pytest.raises(CampaignError, match="remove what lies there"), replacing(folder, file) as part:
+        part.write(b"x")
     assert not list(folder.glob(".*.part"))
 
 
@@ -303,10 +304,10 @@ def test_what_cannot_be_written_is_reported_with_the_remedy_and_what_was_there_s
     (tmp_path / "report.html").write_text("before")
 
     def write(part):
-        part.write_text("half")
+        part.write(b"half")
         raise OSError(number, os.strerror(number))
 
-    with pytest.raises(CampaignError, match=remedy), replacing(tmp_path / "report.html") as part:
+    with pytest.raises(CampaignError, match=remedy), replacing(tmp_path, "report.html") as part:
         write(part)
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("report.html", "before")]
 
