@@ -10,6 +10,7 @@ MEASUREMENTS = {
     "drivers": "transactions per second of librdkafka in a driver's process against the same in the workers' own",
     "start": "from the start of a run to its cluster and its first operation",
     "checker": "the whole cold command `fencepost check` on 10,000 to 1,000,000 generated transactions, with its peak memory",
+    "cycles": "the growth of `fencepost check` with the length of a ring of operations, and with the processes of a tangle",
     "jepsen": "adopting 1,000,000 generated transactions as Jepsen's EDN, with and without the reader of plain lines",
     "verdict": "from the end of the final read to verdict.json: 10,000 generated transactions, and a real short run",
 }

@@ -257,7 +257,7 @@ def _search_bucket(tasks: Sequence[SearchTask], shared: SharedOrder) -> Callable
     def job(group: pa.Table) -> pa.Table:
         orders: OperationOrder = shared.value
         rows = {name: group[name].to_numpy() for name in EDGES_INSIDE.names}
-        order = np.lexsort((rows["high"], rows["low"], rows["place"], rows["span"], rows["task"]))
+        order = np.lexsort([rows[name] for name in ("high", "low", "place", "kind", "target", "source", "span", "task")])
         rows = {name: values[order] for name, values in rows.items()}
         best: dict[str, BestCycle] = {}
         for task in np.unique(rows["task"]):

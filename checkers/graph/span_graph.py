@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from fencepost.checkers.graph.components import strongly_connected
-from fencepost.checkers.graph.layers import BY_PROCESS, BY_TIME, NO_ORDER, PROCESS, REALTIME, RW, Layer
+from fencepost.checkers.graph.layers import BY_PROCESS, BY_TIME, NO_ORDER, PROCESS, REALTIME, Layer
 from fencepost.checkers.graph.passing import PassingReaders
 from fencepost.checkers.model.values import FOREVER, NONE
 
@@ -98,10 +98,7 @@ class SpanGraph:
         intervals: Intervals,
     ) -> None:
         self.layer, self.intervals, self.operations = layer, intervals, list(operations)
-        first: dict[tuple[int, int, int], Edge] = {}
-        for edge in sorted(edges):
-            first.setdefault((edge.source, edge.target, min(edge.kind, RW)), edge)
-        self.edges = list(first.values())
+        self.edges = list(edges)
         self.passed = {place: lists for place, lists in passed.items() if lists.lowest and lists.highest}
         self.orders = ORDERS[layer.order]
 
@@ -116,6 +113,10 @@ class SpanGraph:
                 passed.setdefault(row.place, PassedPlaces()).highest[row.target] = row.high
             else:
                 edges.append(row)
+        first: dict[tuple[int, int, int], Edge] = {}
+        for edge in sorted(edges):  # mostly they are sorted
+            first.setdefault((edge.source, edge.target, edge.kind), edge)
+        edges = list(first.values())
         both = [lists for lists in passed.values() if lists.lowest and lists.highest]
         ends = [op for edge in edges for op in (edge.source, edge.target)]
         operations = dict.fromkeys([*ends, *(op for lists in both for some in (lists.lowest, lists.highest) for op in some)])

@@ -234,11 +234,11 @@ class Walks:
                 node = nodes.pop()
                 if (place, node, state) in entered.passing:
                     continue
-                entered.passing.add((place, node, state))
                 reader, before = readers.nodes[node]
                 if before != NONE:
                     nodes.append(before)
-                if reader != op:
+                if reader != op:  # its own record: another writer may still lead to it, as to the goal of a walk that began here
+                    entered.passing.add((place, node, state))
                     yield Edge(op, reader, LSO, place, low, highest[reader]), state
 
     # ----------------------------------------------------------------------------------------------
