@@ -97,7 +97,8 @@ def _completed(rows: list[Row], lacks_sends: bool) -> list[Gap]:
     table = pa.table({name: pa.array([row[name] for row in rows], OPS_SCHEMA.field(name).type) for name in unsaid.COLUMNS})
     keys = np.array([record_ids.operation_key(row["process"], row["op"]) for row in rows], dtype=np.int64)
     senders = unsaid.unknown_senders([] if lacks_sends else [_mops_column([row["mops"] for row in rows])], keys)
-    answer = unsaid.unsaid(table, RunFile.LINES, senders)
+    unchained = np.array([bool(row["offsets"]) and not row["chains"] for row in rows], dtype=np.bool_)
+    answer = unsaid.unsaid(table, RunFile.LINES, senders, unchained=unchained)
     for row, final, decided in zip(rows, answer.final.tolist(), answer.decided.tolist(), strict=True):
         row.update(final=final, decided=None if decided < 0 else decided)
     return list(answer.gaps)

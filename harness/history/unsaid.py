@@ -42,16 +42,17 @@ class Unsaid:
     gaps: tuple[Gap, ...]
 
 
-def unsaid(table: pa.Table, file: str, senders: Ints, blank: Bools | None = None) -> Unsaid:
+def unsaid(table: pa.Table, file: str, senders: Ints, blank: Bools | None = None, unchained: Bools | None = None) -> Unsaid:
     """What the operations of a history leave unsaid.
 
     table: `COLUMNS` of its rows.
     senders: operations (`record_ids.operation_key`) that sent what was read, and that the history does not have.
     blank: rows that say nothing of their micro-operations; None: none.
+    unchained: rows that commit offsets of a group, and name no record that they processed; None: none.
     """
     rows = _Rows(table)
     gaps = [rows.levels(file), rows.results(file), rows.decisions(file), rows.order(file), _sent(senders, file)]
-    gaps += [*rows.contents(file, blank), *rows.numbers(file)]
+    gaps += [*rows.contents(file, blank), rows.chains(file, unchained), *rows.numbers(file)]
     return Unsaid(rows.final, rows.earliest, tuple(gap for gap in gaps if gap is not None))
 
 
@@ -151,6 +152,13 @@ class _Rows:
             mine = which & (self._process == process)
             count = plural(int(mine.sum()), "operation says", "operations say")
             yield _missing(file, f"{count} nothing of what process {process} sent and polled", None, self._held(mine))
+
+    def chains(self, file: str, unchained: Bools | None) -> Gap | None:
+        """Transactions that commit offsets of a group, and do not say which records they processed."""
+        if unchained is None or not unchained.any():
+            return None
+        what = plural(int(unchained.sum()), "operation commits", "operations commit")
+        return _missing(file, f"{what} offsets and names no record that was processed", None, (Evidence.SENDS, Evidence.OUTCOMES))
 
     def numbers(self, file: str) -> Iterator[Gap]:
         """Operations that are missing by the numbers of the others; where all processes share a counter, among all of them."""

@@ -107,13 +107,19 @@ def _copied(path: Path, run_dir: Path) -> list[Gap]:
 def _completed(run_dir: Path, file: str, columns: Collection[str]) -> list[Gap]:
     """Fill in what follows from the rows of a copied history, and return what they leave unsaid.
 
-    columns: those that it had; of one that is absent a gap says so (`_ABSENT`).
+    columns: those that it had; of one that is absent a gap says so (`_ABSENT`), and without `chains` there is no pipeline.
     """
     with pq.ParquetFile(run_dir / RunFile.HISTORY) as copied:
         light = copied.read(list(unsaid.COLUMNS))
         keys = record_ids.operation_key(*(light[name].to_numpy().astype(np.int64) for name in ("process", "op")))
         blank: list[pa.Array] = []
-        answer = unsaid.unsaid(light, file, unsaid.unknown_senders(_mops(copied, blank), keys), _joined(blank))
+        answer = unsaid.unsaid(
+            light,
+            file,
+            unsaid.unknown_senders(_mops(copied, blank), keys),
+            _joined(blank),
+            _unchained(copied) if "chains" in columns else None,
+        )
         taken = {"final": "final" in columns, "decided": "decided" in columns}
         new = {"final": pa.array(answer.final), "decided": pa.array(answer.decided, mask=answer.decided < 0)}
         changed = {
@@ -129,6 +135,15 @@ def _mops(copied: pq.ParquetFile, blank: list[pa.Array]) -> Iterator[pa.Array]:
     for batch in copied.iter_batches(columns=["mops"]):
         blank.append(batch.column("mops").is_null())
         yield batch.column("mops")
+
+
+def _unchained(copied: pq.ParquetFile) -> NDArray[np.bool_]:
+    """Rows that commit offsets of a group, and name no record that they processed."""
+    masks = []
+    for batch in copied.iter_batches(columns=["chains", "offsets"]):
+        chains, offsets = (pc.fill_null(pc.list_value_length(batch.column(name)), 0) for name in ("chains", "offsets"))
+        masks.append(pc.and_(pc.equal(chains, 0), pc.greater(offsets, 0)))
+    return _joined(masks)
 
 
 def _joined(parts: Sequence[pa.Array]) -> NDArray[np.bool_]:

@@ -65,6 +65,27 @@ def without_final_phase() -> Rows:
     return _rows(h)
 
 
+def pipeline() -> Rows:
+    """Members of a group that process records in transactions, and the group's offsets at the end."""
+    h = History()
+    h.txn(0, {"in-0": [0, 2], "in-1": [0]})
+    for member in (2, 3):
+        h.add(member, "subscribe", role="member", detail=json.dumps({"topics": ["in"]}))
+    for member, partition, offset, place, fresh in ((2, "in-0", 0, 0, True), (3, "in-1", 0, 2, True), (2, "in-0", 2, 4, False)):
+        op = h.ops[h.txn(member, {"out-0": [place]}, role="member")]
+        ((_, _, output, *_),), v = op["mops"], h.v(partition, offset)
+        op["mops"].insert(0, (1, partition, v, offset, None, op["time"] + 1))
+        op["chains"] = [{"partition": partition, "offset": offset, "v": v, "output": output}]
+        op["offsets"] = [{"partition": partition, "offset": offset + 1}]
+        op["detail"] = json.dumps({"rebalances": [["assigned", [partition]]]}) if fresh else None
+    h.settle({"in-0": (4, 4), "in-1": (2, 2), "out-0": (6, 6)})
+    h.final({"in-0": [0, 2], "in-1": [0], "out-0": [0, 2, 4]}, end=2, position=6)
+    h.add(
+        -1, "group-offsets", isolation=None, role="harness", detail=json.dumps({"group": "g", "offsets": {"in-0": 3, "in-1": 1}})
+    )
+    return _rows(h)
+
+
 HISTORIES: tuple[Callable[[], Rows], ...] = (transactions, sends, without_final_phase)
 
 

@@ -14,6 +14,7 @@ from fencepost.checkers.verdict.judge import judge
 from fencepost.harness.api.errors import HistoryError
 from fencepost.harness.history.run_directory import open_run
 
+PERMITTED = {"G-single", "G-single-realtime"}  # Kafka permits these cycles, and the pipeline has them when it is whole
 STEP = 23  # every so many of the absences are tried each day
 
 
@@ -41,12 +42,15 @@ def accused(folder, history, form, which):
         if number % which[1] == which[0]:
             pq.write_table(less, path) if form == "parquet" else path.write_text(absences.as_text(less))
             found, _ = accusations(path, folder / f"run-{number}")
-            if found:
+            if found - PERMITTED:
                 wrong[what] = found
     return wrong
 
 
-ALL = [(history, form) for history in absences.HISTORIES for form in ("jsonl", "parquet")] + [(absences.jepsen_lines, "json")]
+ALL = [(history, form) for history in absences.HISTORIES for form in ("jsonl", "parquet")] + [
+    (absences.pipeline, "parquet"),
+    (absences.jepsen_lines, "json"),
+]
 EACH = pytest.mark.parametrize(("history", "form"), ALL, ids=[f"{history.__name__}-{form}" for history, form in ALL])
 
 

@@ -30,7 +30,7 @@ def test_every_anomaly_has_a_row_that_ends_with_what_decides_in_every_other_case
 def test_a_condition_is_in_words_with_the_evidence_that_stands_against_it():
     [row] = [row for row in services.judge().rules() if row.anomaly == "lost-write"]
     assert ("allowed", "acks=0 (unless reads show it)") in [(judged, when) for judged, when, _ in row.rules]
-    assert row.absence == ("sends", "outcomes", "final-committed", "final-uncommitted")
+    assert row.absence == ("sends", "outcomes", "final-committed", "final-uncommitted", "levels")
     assert "lose" in row.damages
 
 
