@@ -257,6 +257,7 @@ Line: Any = msgspec.defstruct(
         ("format", str | None, None),
         ("version", int | None, None),
         ("run", str | None, None),
+        ("wall", Int64 | None, None),
     ],
 )
 _FINAL_READ = dict[str, tuple[Int64 | None, Int64 | None, Int64 | None]]

@@ -5,6 +5,7 @@ The format, version 1, is documented in docs/history.md.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from fencepost.harness.history.run_directory import write_damage
 
 OPS_SCHEMA, FAULTS_SCHEMA = schema(OPERATIONS), schema(RECEIPTS)
 MOP, ERROR, STRANGE = (arrow_type(name) for name in ("mop", "error", "strange"))
+MOVED_NS = 1_000_000_000  # less is a clock that is kept right
 ROWS_PER_GROUP = 32_768  # one row group is one Spark task
 
 
@@ -61,6 +63,7 @@ def demand_local(run: Run) -> None:
 def _rows(run: Run, roster: Roster, gaps: list[Gap]) -> list[Row]:
     """The operations of all files, numbered in the order of their invocations."""
     rows: list[Row] = []
+    clocks: list[int] = []
     owners: dict[int, str] = {}
     for file in roster.files:
         if file.role == "faults":
@@ -81,6 +84,8 @@ def _rows(run: Run, roster: Roster, gaps: list[Gap]) -> list[Row]:
         owners |= dict.fromkeys(processes, file.name)
         gaps += [*file_content.gaps, *reading.gaps]
         rows += reading.rows
+        clocks += [] if reading.clock is None or not roster.ours else [reading.clock]
+    gaps += _moved(clocks)
     rows.sort(key=lambda row: (row["time"], row["process"]))
     for index, row in enumerate(rows):
         row["index"] = index
@@ -102,6 +107,17 @@ def _completed(rows: list[Row], lacks_sends: bool) -> list[Gap]:
     for row, final, decided in zip(rows, answer.final.tolist(), answer.decided.tolist(), strict=True):
         row.update(final=final, decided=None if decided < 0 else decided)
     return list(answer.gaps)
+
+
+def _moved(clocks: Sequence[int]) -> Iterator[Gap]:
+    """The gap of a run whose machine was given another time, by nobody of ours: timeouts of brokers, and timestamps, follow it.
+
+    Times of the history do not: they are of CLOCK_MONOTONIC. clocks: the distance between the two, when each file was begun (ns).
+    """
+    moved = max(clocks, default=0) - min(clocks, default=0)
+    if moved > MOVED_NS:
+        why = f"the clock of the machine was set by {moved / 1e9:,.0f} s during the run, and no receipt tells of it"
+        yield Gap(file=RunFile.LINES, why=why, kind=GapKind.UNATTESTED, evidence=(Evidence.RECEIPTS,))
 
 
 def _receipts(run: Run, roster: Roster, gaps: list[Gap]) -> list[dict[str, Any]]:

@@ -49,6 +49,7 @@ class FileReading:
 
     rows: its operations.
     gaps: what it lacks, as far as its lines show.
+    clock: how far the machine's wall clock was ahead of CLOCK_MONOTONIC when it was begun (ns); None: not known.
     file: whose it is, as far as that is known without its lines.
     slots: how many places for workers the run has; 0: not known.
     ours: it is of a run of ours, whose operations are numbered without a hole.
@@ -60,6 +61,7 @@ class FileReading:
         self._file, self._slots, self._ours, self._whole, self._planned = file, slots, ours, whole, planned
         self.rows: list[Row] = []
         self.gaps: list[Gap] = []
+        self.clock: int | None = None
         self._header: Row = {**BLANK, "slot": -1 if file.slot is None else file.slot, "node": file.node, "role": file.role}
         self._begun: dict[int | None, Row] = {}  # by process: what its process line says; None: the last such line
         self._open: dict[int, Row] = {}  # by process: the operation that was invoked
@@ -138,6 +140,7 @@ class FileReading:
         if line.version != HISTORY_VERSION:
             raise HistoryError(f"{self._file.name}: history version {line.version}; this fencepost reads {HISTORY_VERSION}")
         self._header = {**BLANK, **_copied(HEADER, line)}
+        self.clock = line.wall - line.time if line.wall and line.time else None
 
     def _invoked(self, line: Any) -> None:
         if line.process in self._without_level or self._again(line):

@@ -14,6 +14,7 @@ from support import file_damage
 from support.histories import violated
 from support.installed import INSTALLED
 from support.recorded_kinds import KINDS, Recording, record
+from support.recorded_lines import attest
 from support.recorded_run import of_former_days
 
 from fencepost.checkers.verdict.judge import judge
@@ -359,6 +360,37 @@ def test_what_could_not_be_read_of_an_adopted_history_is_not_forgotten_with_its_
     (folder / RunFile.DAMAGE).unlink()
     document = judged(folder)
     assert (document["verdict"], "held" in answers(document).values()) == ("unknown", False)
+
+
+# --------------------------------------------------------------------------------------------------
+# Clocks
+# --------------------------------------------------------------------------------------------------
+def with_clock(folder: Path, ahead_s: float) -> Path:
+    """The final readers' headers have been written when the wall clock was so far from where it had been."""
+    for path in sorted((folder / RunFile.LINES).glob("*.jsonl")):
+        if path.name != RunFile.FAULT_LINES:
+            head, *lines = path.read_text().splitlines(keepends=True)
+            header = json.loads(head)
+            moved = ahead_s if header["role"] == "final" else 0
+            header["wall"] = 1_790_000_000_000_000_000 + header["time"] + round(moved * 1e9)
+            path.write_text("".join([json.dumps(header) + "\n", *lines]))
+    attest(folder)
+    return folder
+
+
+@pytest.mark.parametrize("ahead_s", [-3600.0, 3600.0])
+def test_a_clock_that_jumps_leaves_unknown_what_follows_brokers_clocks_and_nothing_else(tmp_path, ahead_s):
+    """A transaction that outlives its timeout: the coordinator's clock was set back, perhaps."""
+    recording = KINDS["listed"](Random("listed 0"))
+    ops = [{**op, "detail": op["detail"].replace("60000", "1")} if op["f"] == "list-transactions" else op for op in recording.ops]
+    right = judged(with_clock(record(tmp_path / "right", Recording(ops)), 0.2))
+    moved = judged(with_clock(record(tmp_path / "moved", Recording(ops)), ahead_s))
+    assert violated(right) == ["hanging-transaction"]
+    assert violated(moved) == []
+    assert answers(moved)["hanging-transaction"] == "unknown"
+    assert any("the clock of the machine was set by 3,600 s" in text for text in moved["weakened"])
+    others = set(answers(right)) - {"hanging-transaction", "lso-stall"}
+    assert {name: answers(moved)[name] for name in others} == {name: answers(right)[name] for name in others}
 
 
 # --------------------------------------------------------------------------------------------------
