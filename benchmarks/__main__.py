@@ -10,6 +10,7 @@ MEASUREMENTS = {
     "drivers": "transactions per second of librdkafka in a driver's process against the same in the workers' own",
     "start": "from the start of a run to its cluster and its first operation",
     "checker": "the whole cold command `fencepost check` on 10,000 to 1,000,000 generated transactions, with its peak memory",
+    "shapes": "the same for many partitions, one partition, many processes and wide transactions, beside a plain history",
     "jepsen": "adopting 1,000,000 generated transactions as Jepsen's EDN, with and without the reader of plain lines",
     "verdict": "from the end of the final read to verdict.json: 10,000 generated transactions, and a real short run",
 }
