@@ -11,6 +11,7 @@ MEASUREMENTS = {
     "start": "from the start of a run to its cluster and its first operation",
     "checker": "the whole cold command `fencepost check` on 10,000 to 1,000,000 generated transactions, with its peak memory",
     "cycles": "the growth of `fencepost check` with the length of a ring of operations, and with the processes of a tangle",
+    "shapes": "the same for many partitions, one partition, many processes and wide transactions, beside a plain history",
     "jepsen": "adopting 1,000,000 generated transactions as Jepsen's EDN, with and without the reader of plain lines",
     "verdict": "from the end of the final read to verdict.json: 10,000 generated transactions, and a real short run",
 }

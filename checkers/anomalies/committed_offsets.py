@@ -423,7 +423,7 @@ def phantom_offset(run: RunView) -> CheckResult:
         return _beyond_the_end(run, answers)
     if pipeline.chains.offsets.empty:
         return CheckResult(0)
-    began = pipeline.offsets.groupby(["partition", "offset"])["began"].min().rename("first").reset_index()
+    began = pipeline.offsets.groupby(["partition", "offset"])["began"].min().reset_index(name="first")
     told = answers.merge(began, on=["partition", "offset"], how="left")
     nobodys = told[~(told["first"] <= told["ended"])]
     if len(nobodys) and run.contract["offset_commits"] == "unrecorded":

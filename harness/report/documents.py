@@ -87,7 +87,8 @@ class Ops:
                 base = int(bounds[group])
                 for batch in file.iter_batches(_HEAVY_ROWS, row_groups=[group], columns=names):
                     inside = positions[(positions >= base) & (positions < base + len(batch))] - base
-                    parts.append(pa.Table.from_batches([batch]).take(pa.array(inside)))
+                    rows = pa.Table.from_batches([batch])
+                    parts.append(rows if len(inside) == len(batch) else rows.take(pa.array(inside)))
                     base += len(batch)
         return pa.concat_tables(parts)
 

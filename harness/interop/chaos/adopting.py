@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fencepost.harness.api.beneath import replacing
 from fencepost.harness.api.errors import HistoryError
 from fencepost.harness.api.evidence import Gap, GapKind
 from fencepost.harness.api.history import VALUES, schema
@@ -48,10 +49,15 @@ def adopt_log(path: Path, run_dir: Path) -> tuple[list[Gap], Workload]:
     rows, names = operations.rows()
     if not rows:
         raise HistoryError(f"{path}: a log of {workload.name} without an operation in it")
-    pq.write_table(pa.Table.from_pylist(rows, schema=OPS_SCHEMA), run_dir / RunFile.HISTORY, compression="zstd")
     values = [dict(zip(("v", "partition", "value"), name, strict=True)) for name in names]
-    pq.write_table(pa.Table.from_pylist(values, schema=schema(VALUES)), run_dir / RunFile.VALUES)
-    pq.write_table(pa.Table.from_pylist(_faults(lines), schema=FAULTS_SCHEMA), run_dir / RunFile.RECEIPTS)
+    tables = (
+        (RunFile.HISTORY, rows, OPS_SCHEMA),
+        (RunFile.VALUES, values, schema(VALUES)),
+        (RunFile.RECEIPTS, _faults(lines), FAULTS_SCHEMA),
+    )
+    for file, content, columns in tables:
+        with replacing(run_dir, file) as part:
+            pq.write_table(pa.Table.from_pylist(content, schema=columns), part, compression="zstd")
     return [*damage, *operations.gaps(), *_violations(path.name, lines)], workload
 
 

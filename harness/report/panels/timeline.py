@@ -6,6 +6,7 @@ Times are whole microseconds since the start of the run, which JavaScript's numb
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -162,13 +163,13 @@ def _insides(run: ReportData, ops: Ops, drawn_ops: Ints, named: set[int]) -> dic
     mops = mops.chunk(0) if isinstance(mops, pa.ChunkedArray) else mops
     bounds, inner = mops.offsets.to_numpy(), mops.values
     partition = inner.field("partition").dictionary_encode()
-    codes = partition.indices.fill_null(NEVER).to_pylist()
-    kinds, offsets = inner.field("kind").to_pylist(), inner.field("offset").fill_null(NEVER).to_pylist()
+    shown, starts = _first_of_each(bounds)
+    columns = (inner.field("kind"), partition.indices.fill_null(NEVER), inner.field("offset").fill_null(NEVER))
+    numbers = list(chain.from_iterable(zip(*(column.take(shown).to_pylist() for column in columns), strict=True)))
     spans = dict(zip(at.tolist(), zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True), strict=True))
     packed: list[list[int]] = [[] for _ in drawn_ops]
-    for place, (low, high) in spans.items():
-        shown = range(low, min(high, low + _MOPS))
-        packed[place] = [number for i in shown for number in (kinds[i], codes[i], offsets[i])]
+    for place, (start, stop) in zip(at.tolist(), pairwise(starts), strict=True):
+        packed[place] = numbers[3 * start : 3 * stop]
     counts = np.full(len(drawn_ops), NEVER)
     counts[at] = np.diff(bounds)
     of_findings = np.flatnonzero(np.isin(ops.index[drawn_ops], list(named))).tolist()
@@ -179,6 +180,15 @@ def _insides(run: ReportData, ops: Ops, drawn_ops: Ints, named: set[int]) -> dic
         "errors": _errors(table["errors"], at.tolist()),
         "values": _values(run, inner.field("v"), {place: spans[place] for place in of_findings}),
     }
+
+
+def _first_of_each(bounds: Ints) -> tuple[Any, list[int]]:
+    """The positions of the first records of each operation, and where each operation begins among these; `bounds` is where it
+    begins among all records.
+    """
+    counts = np.minimum(np.diff(bounds), _MOPS)
+    starts = np.r_[0, np.cumsum(counts)]
+    return pa.array(np.repeat(bounds[:-1] - starts[:-1], counts) + np.arange(starts[-1])), starts.tolist()
 
 
 def _values(run: ReportData, identities: Any, spans: Mapping[int, tuple[int, int]]) -> dict[str, list[str]]:
