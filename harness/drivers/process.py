@@ -11,6 +11,7 @@ import secrets
 import signal
 import subprocess
 import sys
+import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -180,8 +181,12 @@ class DriverProcess:
         """Kill it, if it runs, and all that it has started."""
         popen, self._popen, self._pipes = self._popen, None, None
         if popen is not None:
+            started = _descendants(popen.pid)  # while they can be told: a process amid exec shows no environment
             popen.kill()
             popen.wait()
+            for pid in started:
+                with suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
             self.kill_started()
             for pipe in (popen.stdin, popen.stdout):
                 _close(pipe)
@@ -189,9 +194,12 @@ class DriverProcess:
     def kill_started(self) -> None:
         """Kill every process that has its mark, in whatever process group; again, until none has started another."""
         mark = f"{MARK}={self._mark}".encode()
+        quiet = 0
         for _ in range(_ROUNDS):
-            if not [pid for pid in processes.process_ids() if _killed(pid, mark)]:
+            quiet = 0 if [pid for pid in processes.process_ids() if _killed(pid, mark)] else quiet + 1
+            if quiet == _QUIET:
                 return
+            time.sleep(_PAUSE_S)
 
     def _ending(self) -> str:
         """The end of the process, in words."""
@@ -208,6 +216,7 @@ class DriverProcess:
 
 _ALL: weakref.WeakSet[DriverProcess] = weakref.WeakSet()
 _ROUNDS = 20  # of processes that start others while they are killed
+_QUIET, _PAUSE_S = 2, 0.02  # rounds without any, apart: a process amid exec shows no environment
 
 
 def kill_all() -> None:
@@ -215,6 +224,19 @@ def kill_all() -> None:
     for process in list(_ALL):
         if process.pid is not None:
             process.kill_started()
+
+
+def _descendants(pid: int) -> list[int]:
+    """The processes that a process has started, those that they have started, and so on."""
+    children: dict[int, list[int]] = {}
+    for other in processes.process_ids():
+        with suppress(OSError):
+            if (status := processes.status(other)) is not None:
+                children.setdefault(status.parent, []).append(other)
+    started = list(children.get(pid, ()))
+    for child in started:
+        started += children.get(child, ())
+    return started
 
 
 def _killed(pid: int, mark: bytes) -> bool:
