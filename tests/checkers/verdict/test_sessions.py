@@ -56,11 +56,12 @@ def test_a_check_that_asks_for_a_table_has_a_session_made(spark, tmp_path):
     assert answer["compared"] > 20
 
 
-@pytest.mark.parametrize("records", [0, 1 << 40])
-def test_one_process_and_forks_come_to_the_same_verdict(tmp_path, monkeypatch, records):
-    """Whether the records are packed, or are columns because each partition has few."""
+@pytest.mark.parametrize(("records", "large"), [(0, 64 << 20), (0, 1), (1 << 40, 64 << 20)])
+def test_one_process_and_forks_come_to_the_same_verdict(tmp_path, monkeypatch, records, large):
+    """Whether the records are packed, into large partitions or others, or are columns because each partition has few."""
     alone = judged(tmp_path / "a", no_session)
     monkeypatch.setattr(job, "FEW_RECORDS", records)
+    monkeypatch.setattr("fencepost.checkers.history.large_partitions.LARGE", large)
     monkeypatch.setattr(job, "RECORDS_OF_A_FORK", 1)
     monkeypatch.setattr("fencepost.checkers.model.forks.cores", lambda: 3)
     shared = judged(tmp_path / "b", no_session)

@@ -192,7 +192,7 @@ def test_check_starts_spark_first_for_a_large_history_and_where_a_master_is_name
     fencepost(*RUN, "--name", "valid")
     assert fencepost("check", "latest", "--spark-master", "local[2]")[0] == 0
     assert "start_spark" in fencepost.engines[-1].log
-    monkeypatch.setattr("fencepost.harness.cli.check.LARGE", -1)
+    monkeypatch.setattr("fencepost.harness.cli.check.OURS", -1)
     assert fencepost("check", "latest")[0] == 0
     assert "start_spark" in fencepost.engines[-1].log
 
