@@ -43,26 +43,28 @@ def run(
             preexec_fn=die_with(os.getpid()),
         )
         try:
-            _await(process, timeout_s, (output, errors))
-        except subprocess.TimeoutExpired as error:
-            raise subprocess.TimeoutExpired(list(argv), timeout_s, output.text()) from error
+            ended = _await(process, timeout_s, (output, errors))
         finally:
             _end(process)
+        if not ended:
+            output.shorten()
+            raise subprocess.TimeoutExpired(list(argv), timeout_s, output.text())
         return subprocess.CompletedProcess(list(argv), process.returncode, output.text(), errors.text())
 
 
-def _await(process: subprocess.Popen[bytes], timeout_s: float, logs: Sequence[ShortLog]) -> None:
+def _await(process: subprocess.Popen[bytes], timeout_s: float, logs: Sequence[ShortLog]) -> bool:
+    """Return whether a program has ended in time; its logs are kept short meanwhile."""
     deadline = time.monotonic() + timeout_s
     while True:
         try:
             process.wait(min(_STEP_S, max(0.0, deadline - time.monotonic())))
         except subprocess.TimeoutExpired:
             if time.monotonic() >= deadline:
-                raise
+                return False
             for log in logs:
                 log.shorten()
         else:
-            return
+            return True
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -7,6 +7,7 @@ from support.histories import History, answer, violated, write_faults
 from support.judging import judge_here
 
 from fencepost.harness.api.run import RunFile
+from fencepost.harness.history.run_directory import write_damage
 
 
 def deletion(known_ns, topic="t"):
@@ -119,6 +120,7 @@ def test_a_history_of_others_without_receipts_says_nothing_of_deleted_topics(tmp
 def test_receipts_without_a_deletion_say_that_there_was_none(tmp_path):
     h, _ = story()
     write_faults(tmp_path)
+    write_damage(tmp_path, [], [])
     contract = {"topic_deletions": "records"}
     document = judge_here(tmp_path, h.ops, contract, source={"path": "x", "format": "fencepost-parquet", "receipts": True})
     assert document["verdict"] == "invalid"

@@ -712,7 +712,7 @@ def test_what_cannot_be_used_is_254_and_what_is_our_bug_is_255(fencepost, monkey
     def fail(root):
         raise error
 
-    monkeypatch.setattr(store, "list_runs", fail)
+    monkeypatch.setattr(store, "each_run", fail)
     left, _, err = fencepost("list")
     assert (left, words in err, "nothing was started" in err) == (code, True, False)
 
