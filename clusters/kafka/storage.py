@@ -92,4 +92,11 @@ def refused_features(version: str, features: tuple[tuple[str, int], ...]) -> str
 
 def collect(data: Path, destination: Path) -> None:
     """Copy every node's log segments and checkpoints (indexes are left out: they can be rebuilt)."""
-    shutil.copytree(data, destination, ignore=shutil.ignore_patterns("*index", ".lock"), dirs_exist_ok=True)
+    left_out = shutil.ignore_patterns("*index", ".lock")
+    shutil.copytree(data, destination, ignore=left_out, copy_function=_copied_anew, dirs_exist_ok=True)
+
+
+def _copied_anew(source: str, destination: str) -> str:
+    """Copy a file in the place of another one, which nobody may be allowed to write: from 4.4 on checkpoints are read-only."""
+    Path(destination).unlink(missing_ok=True)
+    return shutil.copy2(source, destination)

@@ -44,7 +44,7 @@ class WatcherClient:
     def __init__(self, node: str, host: SshHost, run: str, lease_s: float, log: Path) -> None:
         self.node, self.host, self.run = node, host, run
         self.lease_s, self._log = lease_s, log
-        self._log_place = log.parents[1], f"{log.parent.name}/{log.name}"
+        self._log_place = log.parents[2], str(log.relative_to(log.parents[2]))  # beneath the run's directory
         self.begun = False
         self._request_lock, self._fetch_lock = threading.Lock(), threading.Lock()
         self._channel: paramiko.Channel | None = None

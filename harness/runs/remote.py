@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from fencepost.harness.api.beneath import replacing
 from fencepost.harness.api.run import Plan, Run, RunFile
 from fencepost.harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
-from fencepost.harness.history.run_directory import open_run, write_plan
+from fencepost.harness.history.run_directory import open_run, write_damage, write_plan
 from fencepost.harness.interop.adopted_plan import contract, foreign_plan
 from fencepost.harness.plugins import services
 from fencepost.harness.report.documents import LIGHT, Ints, shown_findings
@@ -32,7 +32,10 @@ def adopt(spark: Any, url: str, run_dir: Path, given: Mapping[str, str]) -> None
     history = services.judge().fetch(spark, url, run_dir, OPS_SCHEMA)
     run = open_run(run_dir)
     run.demand_readable(RunFile.PLAN)
-    plan = _plan(spark, url, history, run_dir, given) if run.lacks(RunFile.PLAN) else run.plan
+    plan = run.plan
+    if run.lacks(RunFile.PLAN):
+        plan = _plan(spark, url, history, run_dir, given)
+        write_damage(run_dir, [], [])  # a table that can be read at all is read whole
     write_plan(run_dir, {**plan, "history": history})
     if not run.path(RunFile.RECEIPTS).exists():
         with replacing(run_dir, RunFile.RECEIPTS) as table:

@@ -112,7 +112,7 @@ def test_what_is_no_history_is_refused_with_what_is_understood(here, tmp_path):
     path = tmp_path / "shopping.txt"
     path.write_text("milk\nbread\n")
     code, _, err = here("check", str(path))
-    assert code == 255
+    assert code == 254
     assert "EDN" in err
     assert not list((tmp_path / "results").glob("*/*"))
 

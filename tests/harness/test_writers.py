@@ -95,7 +95,7 @@ EXCEPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "clusters/fault_tools/faketime.py": ("write_offset", "remove_shared_memory"),
         "clusters/fault_tools/unsynced_data.py": ("lose_unsynced", "_truncate"),
         "clusters/kafka/node_directory.py": ("wipe",),
-        "clusters/kafka/storage.py": ("format_all", "collect"),
+        "clusters/kafka/storage.py": ("format_all", "collect", "_copied_anew"),
         "clusters/local/disks.py": ("MountedDisks.__init__",),
         "clusters/redpanda/cluster.py": ("RedpandaCluster.begin",),
         "clusters/ssh/cluster.py": ("SshCluster._format",),

@@ -382,6 +382,7 @@ def main(options, run_dir, scenes):
     began = time.monotonic()
     given = json.loads(options)
     provider = registry.build(registry.load("fencepost.cluster", given.pop("kind")), given, "cluster")
+    Path(run_dir).mkdir(parents=True, exist_ok=True)
     with provider.up(Path(run_dir), TOPICS) as cluster:
         for scene in scenes:
             print(f"{time.monotonic() - began:.1f} s: {scene}", file=sys.stderr)

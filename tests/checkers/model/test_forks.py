@@ -42,11 +42,20 @@ def test_what_goes_wrong_in_a_fork_is_raised_here(then, words):
         forks.results(in_forks(then), 4_000_000, 2)  # so many that both get some
 
 
-def test_an_error_here_leaves_no_fork_behind():
+def test_an_error_here_leaves_no_fork_behind(monkeypatch):
+    made, fork = [], os.fork
+
+    def noted():
+        made.append(fork())
+        return made[-1]
+
     def make(number):
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(os, "fork", noted)
     with pytest.raises(KeyboardInterrupt):
         forks.results(make, 100, 3)
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert len(made) == 2
+    for pid in made:
+        with pytest.raises(ChildProcessError):  # it is gone, and was waited for
+            os.waitpid(pid, os.WNOHANG)

@@ -334,7 +334,7 @@ def test_a_directory_inside_another_is_not_shown_twice(tmp_path):
 def test_an_image_that_is_nowhere_is_a_mistake_of_one_sentence_and_nothing_is_started(docker_daemon, tmp_path):
     code, out, err = fencepost(tmp_path, "run", "--cluster", "docker", "--cluster-set", "image=no-such/image:1")
     assert (code, out) == (254, "  note: pulling no-such/image:1\n")
-    pattern = r"the image no-such/image:1 is not here, and could not be pulled: .*fencepost cluster image --kafka 4\.3\.0"
+    pattern = r"the image no-such/image:1 is not here, and could not be pulled: .*fencepost cluster image --kafka 4\.4\.0"
     assert re.search(pattern, " ".join(err.split())), err
     assert list(tmp_path.iterdir()) == []
 
