@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from fencepost.checkers.model.values import NONE
 
+Begins = Mapping[int, int] | Sequence[int]  # by operation
 FAN = 4  # blocks of one size in a block of the next
 
 
@@ -22,7 +23,7 @@ class PassingReaders:
     nodes: the reader of each node, and the node before it in its block (NONE: the first one). It leads to both.
     """
 
-    def __init__(self, highest: Mapping[int, int], begins: Mapping[int, int]) -> None:
+    def __init__(self, highest: Mapping[int, int], begins: Begins) -> None:
         self.nodes: list[tuple[int, int]] = []
         self._readers = sorted(highest, key=lambda op: (-highest[op], op))
         self._heights = [-highest[op] for op in self._readers]
@@ -35,7 +36,7 @@ class PassingReaders:
             for start in range(0, len(self._readers) - size + 1, size)
         }
 
-    def _block(self, readers: Sequence[int], begins: Mapping[int, int]) -> tuple[int, list[int]]:
+    def _block(self, readers: Sequence[int], begins: Begins) -> tuple[int, list[int]]:
         """Add the nodes of a block; returns the first of them, and when their readers began."""
         first = len(self.nodes)
         chain = sorted(readers, key=begins.__getitem__)

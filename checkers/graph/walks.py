@@ -8,12 +8,13 @@ rising length, within bounds (`Walks.detour`).
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fencepost.checkers.graph.layers import BY_PROCESS, LSO, PROCESS, REALTIME, RW, SEVERAL, WW
-from fencepost.checkers.graph.span_graph import TIME_KINDS, Edge, SpanGraph, Timeline
+from fencepost.checkers.graph.span_graph import TIME_KINDS, SpanGraph
+from fencepost.checkers.graph.span_rows import Edge
+from fencepost.checkers.graph.timelines import Timelines
 from fencepost.checkers.model.values import FOREVER, NONE
 
 STEPS, STEPS_OF_SIZE = 150_000, 8  # of a layer without a cycle, and besides for each operation and edge of a component
@@ -21,6 +22,7 @@ DETOUR_BUDGET, DETOUR_LENGTH = 20_000, 12
 DETOURS = 150_000  # steps of all detours of one layer
 ENOUGH = 20_000  # steps spent on a shorter cycle after one was found
 READ, ORDERED, COUNT = 1, 2, 4  # of a state: a wr edge was used; a process or realtime edge was; rw edges are counted in fours
+STATES = COUNT * (SEVERAL + 1)
 
 
 @dataclass
@@ -55,9 +57,9 @@ class BestCycle:
         tangles = f"among operations of which up to {self.largest} all lead to each other"
         return f"{tangles}, {self.unfinished} of {self.starts} edges with which a cycle may begin were not followed to the end"
 
-    def count_step(self) -> None:
-        self.work += 1
-        self.effort += bool(self.cycle)
+    def count_steps(self, steps: int) -> None:
+        self.work += steps
+        self.effort += steps if self.cycle else 0
 
     def offer(self, cycle: tuple[Edge, ...]) -> None:
         """Keep the shorter one; of equal ones the first by operations."""
@@ -99,13 +101,25 @@ class Start:
 class _Entered:
     """States that a search need not enter again by edges that are not listed.
 
-    below: by timeline and state, the place below which operations of the timeline were not reached in that state yet. Whoever
-        comes later needs to look at those only, so each operation is reached once by edges of time.
+    below: by timeline (its order and where it ends) and state, the place below which operations of the timeline were not reached
+        in that state yet. Whoever comes later needs to look at those only, so each operation is reached once by edges of time.
     passing: nodes of `PassingReaders` by partition, number and state.
     """
 
-    below: dict[tuple[Timeline, int], int] = field(default_factory=dict)
+    below: dict[tuple[int, int, int], int] = field(default_factory=dict)
     passing: set[tuple[int, int, int]] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """Edges of one sort from an operation: where they lead, and what each is.
+
+    ends: operation and state after the edge, as one number: operation * STATES + state.
+    edge: by its position.
+    """
+
+    ends: list[int]
+    edge: Callable[[int], Edge]
 
 
 class _Onward:
@@ -130,10 +144,11 @@ class Walks:
     def __init__(self, graph: SpanGraph) -> None:
         self.graph, self.layer = graph, graph.layer
         self.own = STEPS_OF_SIZE * graph.size
+        self._kinds: list[int] = graph.edges.kind.tolist()
+        self._after = [[self.state_after(state, kind) for kind in range(1 + REALTIME)] for state in range(STATES)]
+        self._keeps_state = [all(row[kind] == state for kind in self.layer.kinds) for state, row in enumerate(self._after)]
+        self._listed: dict[tuple[int, int], _Steps] = {}
         self._onward: dict[tuple[int, int], _Onward] = {}
-        self._edges_from: dict[int, list[Edge]] = {}
-        for edge in graph.edges:
-            self._edges_from.setdefault(edge.source, []).append(edge)
         self._passed_by: dict[int, list[tuple[int, int]]] = {}
         for place, lists in graph.passed.items():
             for op, low in lists.lowest.items():
@@ -167,30 +182,50 @@ class Walks:
         first = self._first_state(start)
         if first is None:
             return
-        origin = (start.end, first)
-        parents: dict[tuple[int, int], tuple[tuple[int, int], Edge] | None] = {origin: None}
-        depth = {origin: len(start.walk)}
-        entered, queue = _Entered(), deque([origin])
-        while queue:
-            here = queue.popleft()
-            if best.cycle and depth[here] + 1 >= len(best.cycle):
-                return
-            for edge, state in self._edges_onward(*here, entered):
-                self._count(best)
-                if edge.target == start.goal and self.is_cycle(state):
-                    walk = (*start.walk, *_path(parents, here), edge)
-                    if len({step.source for step in walk}) == len(walk):
-                        best.offer(walk)
-                    else:
-                        self.detour(start, len(walk), best)
+        goal = self._number(start.goal) * STATES
+        closing = {goal + state for state in range(STATES) if self.is_cycle(state)}
+        parents = dict.fromkeys(range(goal, goal + STATES), NONE)  # the goal is never gone on from
+        origin = self._number(start.end) * STATES + first
+        parents[origin] = NONE
+        entered, level, depth = _Entered(), [origin], len(start.walk)
+        while level and not (best.cycle and depth + 1 >= len(best.cycle)):
+            following: list[int] = []
+            for here in level:
+                for steps in self._steps(here // STATES, here % STATES, entered):
+                    if not closing.isdisjoint(steps.ends):
+                        at = next(at for at, there in enumerate(steps.ends) if there in closing)
+                        self._count(best, at + 1)
+                        self._close(start, (*start.walk, *self._path(parents, here), steps.edge(at)), best)
+                        return
+                    self._count(best, len(steps.ends))
+                    new = dict.fromkeys([there for there in steps.ends if there not in parents], here)
+                    parents.update(new)
+                    following.extend(new)
+                if best.good_enough or self.spent(best):
+                    best.unfinished += self.spent(best)
                     return
-                there = (edge.target, state)
-                if edge.target != start.goal and there not in parents:
-                    parents[there], depth[there] = (here, edge), depth[here] + 1
-                    queue.append(there)
-            if best.good_enough or self.spent(best):
-                best.unfinished += self.spent(best)
-                return
+            level, depth = following, depth + 1
+
+    def _number(self, op: int) -> int:
+        return int(self.graph.operations.numbers(op))
+
+    def _close(self, start: Start, walk: tuple[Edge, ...], best: BestCycle) -> None:
+        """Take a closed walk as a cycle; where it visits an operation twice, look for another."""
+        if len({step.source for step in walk}) == len(walk):
+            best.offer(walk)
+        else:
+            self.detour(start, len(walk), best)
+
+    def _path(self, parents: Mapping[int, int], here: int) -> list[Edge]:
+        """The edges by which a search came to an operation in a state. The first one that leads there was taken: what a search
+        leaves out, since it was entered before, leads nowhere new.
+        """
+        path: list[Edge] = []
+        while (before := parents[here]) != NONE:
+            every = self._steps(before // STATES, before % STATES, _Entered())
+            path.append(next(steps.edge(steps.ends.index(here)) for steps in every if here in steps.ends))
+            here = before
+        return path[::-1]
 
     def _first_state(self, start: Start) -> int | None:
         state: int | None = 0
@@ -198,48 +233,68 @@ class Walks:
             state = None if state is None else self.state_after(state, edge.kind)
         return state
 
-    def _count(self, best: BestCycle) -> None:
-        best.count_step()
+    def _count(self, best: BestCycle, steps: int) -> None:
+        best.count_steps(steps)
         if not best.cycle:
-            if self.own > 0:
-                self.own -= 1
-            else:
-                best.steps -= 1
+            own = min(max(0, self.own), steps)
+            self.own -= own
+            best.steps -= steps - own
 
-    def _edges_onward(self, op: int, state: int, entered: _Entered) -> Iterator[tuple[Edge, int]]:
-        """Every edge from an operation, with the state after it; of those that are not listed only to what was not entered."""
-        for edge in self._edges_from.get(op, ()):
-            after = self.state_after(state, edge.kind)
-            if after is not None:
-                yield edge, after
-        yield from self._passing_onward(op, state, entered)
-        if self.graph.intervals[op].end == FOREVER:
-            return
-        for order in self.graph.orders:
-            kind, timeline = PROCESS if order == BY_PROCESS else REALTIME, self.graph.timeline_of(op, order)
-            after = self.state_after(state, kind)
-            assert after is not None
-            ops = self.graph.timelines[timeline][0]
-            stop, first = entered.below.get((timeline, after), len(ops)), self.graph.first_follower(op, timeline)
-            entered.below[timeline, after] = min(stop, first)
-            for other in ops[first:stop]:
-                yield Edge(op, other, kind), after
-
-    def _passing_onward(self, op: int, state: int, entered: _Entered) -> Iterator[tuple[Edge, int]]:
-        """The lso edges from an operation, as `_edges_onward`."""
+    def _steps(self, op: int, state: int, entered: _Entered) -> Iterator[_Steps]:
+        """Every edge from an operation; of those that are not listed only to what was not entered."""
+        yield self._listed_steps(op, state)
         for place, low in self._passed_by.get(op, ()):
-            readers, highest = self.graph.passing[place], self.graph.passed[place].highest
-            nodes = readers.past(low, self.graph.intervals[op].end)
-            while nodes:
-                node = nodes.pop()
-                if (place, node, state) in entered.passing:
-                    continue
-                reader, before = readers.nodes[node]
-                if before != NONE:
-                    nodes.append(before)
-                if reader != op:  # its own record: another writer may still lead to it, as to the goal of a walk that began here
-                    entered.passing.add((place, node, state))
-                    yield Edge(op, reader, LSO, place, low, highest[reader]), state
+            yield self._passing_steps(op, state, (place, low), entered)
+        if self.graph.end[op] == FOREVER:
+            return
+        for lines in self.graph.timelines:
+            yield self._time_steps(op, state, lines, entered)
+
+    def _listed_steps(self, op: int, state: int) -> _Steps:
+        steps = self._listed.get((op, state))
+        if steps is None:
+            rows = range(self.graph.bounds[op], self.graph.bounds[op + 1])
+            targets, after = self.graph.targets, self._after[state]
+            if self._keeps_state[state]:
+                ends = [targets[row] * STATES + state for row in rows]
+                steps = _Steps(ends, lambda at: self.graph.edge(rows[at]))
+            else:
+                leads = [(row, end) for row in rows if (end := after[self._kinds[row]]) is not None]
+                steps = _Steps([targets[row] * STATES + end for row, end in leads], lambda at: self.graph.edge(leads[at][0]))
+            self._listed[op, state] = steps
+        return steps
+
+    def _passing_steps(self, op: int, state: int, passed: tuple[int, int], entered: _Entered) -> _Steps:
+        """The lso edges past an operation's record in one partition (place, offset)."""
+        place, low = passed
+        readers, highest = self.graph.passing[place], self.graph.passed[place].highest
+        nodes, reached = readers.past(low, self.graph.end[op]), list[int]()
+        while nodes:
+            node = nodes.pop()
+            if (place, node, state) in entered.passing:
+                continue
+            reader, before = readers.nodes[node]
+            if before != NONE:
+                nodes.append(before)
+            if reader != op:  # its own record: another writer may still lead to it, as to the goal of a walk that began here
+                entered.passing.add((place, node, state))
+                reached.append(reader)
+        names = self.graph.names
+        return _Steps(
+            [reader * STATES + state for reader in reached],
+            lambda at: Edge(names[op], names[reached[at]], LSO, place, low, highest[reached[at]]),
+        )
+
+    def _time_steps(self, op: int, state: int, lines: Timelines, entered: _Entered) -> _Steps:
+        kind = PROCESS if lines.order == BY_PROCESS else REALTIME
+        after = self._after[state][kind]
+        assert after is not None
+        timeline, first = (lines.order, lines.stop[op], after), lines.first[op]
+        stop = entered.below.get(timeline, lines.stop[op])
+        entered.below[timeline] = min(stop, first)
+        followers, names = lines.sequence[first:stop], self.graph.names
+        ends = [other * STATES + after for other in followers]
+        return _Steps(ends, lambda at: Edge(names[op], names[followers[at]], kind))
 
     # ----------------------------------------------------------------------------------------------
     # Depth first
@@ -249,7 +304,7 @@ class Walks:
         allowed = min(DETOUR_BUDGET, best.detours)
         budget = [allowed]  # steps left, counted down by the recursion
         first, seen = self._first_state(start), {start.goal, start.end}
-        members = len(self.graph.operations)
+        members = len(self.graph)
         for length in range(shortest, min(DETOUR_LENGTH, members) + 1):
             if best.cycle and length >= len(best.cycle):
                 return
@@ -276,7 +331,7 @@ class Walks:
             return self._closed(goal, walk, onward, budget, best)
         for edge, after in onward.edges:
             budget[0] -= 1
-            best.count_step()
+            best.count_steps(1)
             if budget[0] < 0 or (shorter and best.good_enough):
                 return False
             target = edge.target
@@ -310,16 +365,9 @@ class Walks:
         """
         onward = self._onward.get((op, state))
         if onward is None:
-            onward = self._onward[op, state] = _Onward(list(self._edges_onward(op, state, _Entered())))
+            every = self._steps(self._number(op), state, _Entered())
+            edges = [(steps.edge(at), end % STATES) for steps in every for at, end in enumerate(steps.ends)]
+            onward = self._onward[op, state] = _Onward(edges)
             budget[0] -= len(onward.edges)
             best.work += len(onward.edges)
         return onward
-
-
-def _path(parents: Mapping[tuple[int, int], tuple[tuple[int, int], Edge] | None], state: tuple[int, int]) -> list[Edge]:
-    path: list[Edge] = []
-    step = parents[state]
-    while step is not None:
-        path.append(step[1])
-        step = parents[step[0]]
-    return path[::-1]
