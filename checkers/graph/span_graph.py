@@ -106,6 +106,15 @@ class SpanGraph:
         """By partition."""
         return {place: PassingReaders(lists.highest, self.begin) for place, lists in self.passed.items()}
 
+    @cached_property
+    def passed_by(self) -> dict[int, list[tuple[int, list[int]]]]:
+        """Of each writer, by partition the nodes of `PassingReaders` that lead to those who read past its record."""
+        nodes: dict[int, list[tuple[int, list[int]]]] = {}
+        for place, readers in self.passing.items():
+            for op, low in self.passed[place].lowest.items():
+                nodes.setdefault(op, []).append((place, readers.past(low, self.end[op])))
+        return nodes
+
     def edge(self, row: int) -> Edge:
         return self.edges.edge(row)
 
@@ -183,11 +192,12 @@ class SpanGraph:
         return Expanded(onward, ordered + [[] for _ in range(len(onward) - len(self))])
 
     def _add_passing(self, onward: list[list[int]]) -> None:
+        first = dict[int, int]()
         for place, readers in self.passing.items():
-            first = len(onward)
-            onward.extend([reader] if before == NONE else [reader, first + before] for reader, before in readers.nodes)
-            for op, low in self.passed[place].lowest.items():
-                onward[op].extend([first + node for node in readers.past(low, self.end[op])])
+            first[place] = start = len(onward)
+            onward.extend([reader] if before == NONE else [reader, start + before] for reader, before in readers.nodes)
+        for op, passed in self.passed_by.items():
+            onward[op].extend([first[place] + node for place, nodes in passed for node in nodes])
 
 
 def _with_both(lists: SpanRows) -> SpanRows:

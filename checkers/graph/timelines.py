@@ -21,6 +21,7 @@ class Timelines:
     sequence: the operations; timelines stand in the order of their first ones.
     first: of each operation, the place of its first follower in the sequence.
     stop: of each operation, the place where its timeline ends.
+    place: of each operation.
     """
 
     def __init__(self, order: int, operations: SpanOperations) -> None:
@@ -29,15 +30,21 @@ class Timelines:
         line = _lines(operations.process, by_begin) if order == BY_PROCESS else np.zeros(len(by_begin), dtype=np.int64)
         sequence = by_begin[np.argsort(line[by_begin], kind="stable")]
         stop = np.searchsorted(line[sequence], line, side="right")
-        after = np.empty_like(sequence)
-        after[sequence] = np.arange(1, len(sequence) + 1)
-        first = np.where(operations.end == FOREVER, stop, np.maximum(after, _began_after_end(order, operations, line, sequence)))
+        place = np.empty_like(sequence)
+        place[sequence] = np.arange(len(sequence))
+        later = np.maximum(place + 1, _began_after_end(order, operations, line, sequence))
+        first = np.where(operations.end == FOREVER, stop, later)
         self.sequence: list[int] = sequence.tolist()
         self.first: list[int] = first.tolist()
         self.stop: list[int] = stop.tolist()
+        self.place: list[int] = place.tolist()
 
     def followers(self, operation: int) -> list[int]:
         return self.sequence[self.first[operation] : self.stop[operation]]
+
+    def leads(self, operation: int, other: int) -> bool:
+        """True if the other operation follows."""
+        return self.first[operation] <= self.place[other] < self.stop[operation]
 
     def ends(self) -> Iterator[tuple[int, int]]:
         """From each operation to the first and the last of those that follow it."""

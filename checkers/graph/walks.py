@@ -8,14 +8,17 @@ rising length, within bounds (`Walks.detour`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from fencepost.checkers.graph.layers import BY_PROCESS, LSO, PROCESS, REALTIME, RW, SEVERAL, WW
 from fencepost.checkers.graph.span_graph import TIME_KINDS, SpanGraph
 from fencepost.checkers.graph.span_rows import Edge
 from fencepost.checkers.graph.timelines import Timelines
-from fencepost.checkers.model.values import FOREVER, NONE
+from fencepost.checkers.model.values import NONE
 
 STEPS, STEPS_OF_SIZE = 150_000, 8  # of a layer without a cycle, and besides for each operation and edge of a component
 DETOUR_BUDGET, DETOUR_LENGTH = 20_000, 12
@@ -111,15 +114,26 @@ class _Entered:
 
 
 @dataclass(frozen=True)
-class _Steps:
-    """Edges of one sort from an operation: where they lead, and what each is.
+class _Listed:
+    """The listed edges that may be taken in a state, for all operations.
 
-    ends: operation and state after the edge, as one number: operation * STATES + state.
-    edge: by its position.
+    ends: to where each leads: operation * STATES + state after the edge.
+    rows: their numbers in the graph.
+    bounds: the edges of operation n are those from `bounds[n]` to `bounds[n + 1]`.
     """
 
     ends: list[int]
-    edge: Callable[[int], Edge]
+    rows: Any
+    bounds: list[int]
+
+    @classmethod
+    def of(cls, walks: Walks, state: int) -> _Listed:
+        graph = walks.graph
+        states = [walks.state_after(state, kind) for kind in range(1 + RW)]
+        after = np.array([NONE if each is None else each for each in states])[graph.edges.kind]
+        rows = np.flatnonzero(after != NONE)
+        bounds = np.searchsorted(graph.sources[rows], np.arange(len(graph) + 1)).tolist()
+        return cls((graph.heads[rows] * STATES + after[rows]).tolist(), rows, bounds)
 
 
 class _Onward:
@@ -144,15 +158,8 @@ class Walks:
     def __init__(self, graph: SpanGraph) -> None:
         self.graph, self.layer = graph, graph.layer
         self.own = STEPS_OF_SIZE * graph.size
-        self._kinds: list[int] = graph.edges.kind.tolist()
-        self._after = [[self.state_after(state, kind) for kind in range(1 + REALTIME)] for state in range(STATES)]
-        self._keeps_state = [all(row[kind] == state for kind in self.layer.kinds) for state, row in enumerate(self._after)]
-        self._listed: dict[tuple[int, int], _Steps] = {}
+        self._listed: dict[int, _Listed] = {}
         self._onward: dict[tuple[int, int], _Onward] = {}
-        self._passed_by: dict[int, list[tuple[int, int]]] = {}
-        for place, lists in graph.passed.items():
-            for op, low in lists.lowest.items():
-                self._passed_by.setdefault(op, []).append((place, low))
 
     def state_after(self, state: int, kind: int) -> int | None:
         """The state of a walk after one more edge: what it has used; None when the layer does not allow that many."""
@@ -191,16 +198,17 @@ class Walks:
         while level and not (best.cycle and depth + 1 >= len(best.cycle)):
             following: list[int] = []
             for here in level:
-                for steps in self._steps(here // STATES, here % STATES, entered):
-                    if not closing.isdisjoint(steps.ends):
-                        at = next(at for at, there in enumerate(steps.ends) if there in closing)
-                        self._count(best, at + 1)
-                        self._close(start, (*start.walk, *self._path(parents, here), steps.edge(at)), best)
-                        return
-                    self._count(best, len(steps.ends))
-                    new = dict.fromkeys([there for there in steps.ends if there not in parents], here)
-                    parents.update(new)
-                    following.extend(new)
+                ends = self._ends(here // STATES, here % STATES, entered)
+                if not closing.isdisjoint(ends):
+                    at = next(at for at, there in enumerate(ends) if there in closing)
+                    self._count(best, at + 1)
+                    self._close(start, (*start.walk, *self._path(parents, here), self._edge_to(here, ends[at])), best)
+                    return
+                for there in ends:
+                    if there not in parents:
+                        parents[there] = here
+                        following.append(there)
+                self._count(best, len(ends))
                 if best.good_enough or self.spent(best):
                     best.unfinished += self.spent(best)
                     return
@@ -217,13 +225,10 @@ class Walks:
             self.detour(start, len(walk), best)
 
     def _path(self, parents: Mapping[int, int], here: int) -> list[Edge]:
-        """The edges by which a search came to an operation in a state. The first one that leads there was taken: what a search
-        leaves out, since it was entered before, leads nowhere new.
-        """
+        """The edges by which a search came to an operation in a state."""
         path: list[Edge] = []
         while (before := parents[here]) != NONE:
-            every = self._steps(before // STATES, before % STATES, _Entered())
-            path.append(next(steps.edge(steps.ends.index(here)) for steps in every if here in steps.ends))
+            path.append(self._edge_to(before, here))
             here = before
         return path[::-1]
 
@@ -240,61 +245,68 @@ class Walks:
             self.own -= own
             best.steps -= steps - own
 
-    def _steps(self, op: int, state: int, entered: _Entered) -> Iterator[_Steps]:
-        """Every edge from an operation; of those that are not listed only to what was not entered."""
-        yield self._listed_steps(op, state)
-        for place, low in self._passed_by.get(op, ()):
-            yield self._passing_steps(op, state, (place, low), entered)
-        if self.graph.end[op] == FOREVER:
-            return
+    def _ends(self, op: int, state: int, entered: _Entered) -> list[int]:
+        """To where edges lead from an operation (operation * STATES + state after the edge); of those that are not listed only to
+        what was not entered.
+        """
+        listed = self._listed_in(state)
+        ends = listed.ends[listed.bounds[op] : listed.bounds[op + 1]]
+        for place, nodes in self.graph.passed_by.get(op, ()):
+            ends += self._passing_ends(op, state, place, nodes, entered)
         for lines in self.graph.timelines:
-            yield self._time_steps(op, state, lines, entered)
+            first, stop = lines.first[op], lines.stop[op]
+            if first < stop:
+                after = self._after(state, lines)
+                timeline = (lines.order, stop, after)
+                stop = entered.below.get(timeline, stop)
+                if first < stop:
+                    entered.below[timeline] = first
+                    ends += [other * STATES + after for other in lines.sequence[first:stop]]
+        return ends
 
-    def _listed_steps(self, op: int, state: int) -> _Steps:
-        steps = self._listed.get((op, state))
-        if steps is None:
-            rows = range(self.graph.bounds[op], self.graph.bounds[op + 1])
-            targets, after = self.graph.targets, self._after[state]
-            if self._keeps_state[state]:
-                ends = [targets[row] * STATES + state for row in rows]
-                steps = _Steps(ends, lambda at: self.graph.edge(rows[at]))
-            else:
-                leads = [(row, end) for row in rows if (end := after[self._kinds[row]]) is not None]
-                steps = _Steps([targets[row] * STATES + end for row, end in leads], lambda at: self.graph.edge(leads[at][0]))
-            self._listed[op, state] = steps
-        return steps
+    def _listed_in(self, state: int) -> _Listed:
+        listed = self._listed.get(state)
+        if listed is None:
+            listed = self._listed[state] = _Listed.of(self, state)
+        return listed
 
-    def _passing_steps(self, op: int, state: int, passed: tuple[int, int], entered: _Entered) -> _Steps:
-        """The lso edges past an operation's record in one partition (place, offset)."""
-        place, low = passed
-        readers, highest = self.graph.passing[place], self.graph.passed[place].highest
-        nodes, reached = readers.past(low, self.graph.end[op]), list[int]()
-        while nodes:
-            node = nodes.pop()
+    def _after(self, state: int, lines: Timelines) -> int:
+        """The state after an edge of time."""
+        return state | ORDERED if lines.order == self.layer.order else state
+
+    def _passing_ends(self, op: int, state: int, place: int, nodes: Sequence[int], entered: _Entered) -> list[int]:
+        """To where lso edges lead past an operation's record in one partition, from the nodes that lead to its readers."""
+        passing, ends, pending = self.graph.passing[place].nodes, list[int](), list(nodes)
+        while pending:
+            node = pending.pop()
             if (place, node, state) in entered.passing:
                 continue
-            reader, before = readers.nodes[node]
+            reader, before = passing[node]
             if before != NONE:
-                nodes.append(before)
+                pending.append(before)
             if reader != op:  # its own record: another writer may still lead to it, as to the goal of a walk that began here
                 entered.passing.add((place, node, state))
-                reached.append(reader)
-        names = self.graph.names
-        return _Steps(
-            [reader * STATES + state for reader in reached],
-            lambda at: Edge(names[op], names[reached[at]], LSO, place, low, highest[reached[at]]),
-        )
+                ends.append(reader * STATES + state)
+        return ends
 
-    def _time_steps(self, op: int, state: int, lines: Timelines, entered: _Entered) -> _Steps:
-        kind = PROCESS if lines.order == BY_PROCESS else REALTIME
-        after = self._after[state][kind]
-        assert after is not None
-        timeline, first = (lines.order, lines.stop[op], after), lines.first[op]
-        stop = entered.below.get(timeline, lines.stop[op])
-        entered.below[timeline] = min(stop, first)
-        followers, names = lines.sequence[first:stop], self.graph.names
-        ends = [other * STATES + after for other in followers]
-        return _Steps(ends, lambda at: Edge(names[op], names[followers[at]], kind))
+    def _edge_to(self, here: int, there: int) -> Edge:
+        """The first edge between two operations and states, in the order of `_ends`."""
+        op, state = divmod(here, STATES)
+        listed = self._listed_in(state)
+        start, stop = listed.bounds[op], listed.bounds[op + 1]
+        if there in listed.ends[start:stop]:
+            return self.graph.edge(int(listed.rows[listed.ends.index(there, start, stop)]))
+        return self._unlisted_edge(here, there)
+
+    def _unlisted_edge(self, here: int, there: int) -> Edge:
+        (op, state), (other, after) = divmod(here, STATES), divmod(there, STATES)
+        names = self.graph.names
+        for place, _ in self.graph.passed_by.get(op, ()) if after == state else ():
+            low, high = self.graph.passed[place].lowest[op], self.graph.passed[place].highest.get(other, NONE)
+            if high > low and self.graph.begin[other] <= self.graph.end[op]:
+                return Edge(names[op], names[other], LSO, place, low, high)
+        lines = next(lines for lines in self.graph.timelines if lines.leads(op, other) and self._after(state, lines) == after)
+        return Edge(names[op], names[other], PROCESS if lines.order == BY_PROCESS else REALTIME)
 
     # ----------------------------------------------------------------------------------------------
     # Depth first
@@ -365,8 +377,12 @@ class Walks:
         """
         onward = self._onward.get((op, state))
         if onward is None:
-            every = self._steps(self._number(op), state, _Entered())
-            edges = [(steps.edge(at), end % STATES) for steps in every for at, end in enumerate(steps.ends)]
+            number, listed = self._number(op), self._listed_in(state)
+            rows = listed.rows[listed.bounds[number] : listed.bounds[number + 1]].tolist()
+            ends = self._ends(number, state, _Entered())
+            some = [self.graph.edge(row) for row in rows]
+            some += [self._unlisted_edge(number * STATES + state, there) for there in ends[len(rows) :]]
+            edges = [(edge, there % STATES) for edge, there in zip(some, ends, strict=True)]
             onward = self._onward[op, state] = _Onward(edges)
             budget[0] -= len(onward.edges)
             best.work += len(onward.edges)
