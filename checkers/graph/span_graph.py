@@ -111,8 +111,9 @@ class SpanGraph:
         """Of each writer, by partition the nodes of `PassingReaders` that lead to those who read past its record."""
         nodes: dict[int, list[tuple[int, list[int]]]] = {}
         for place, readers in self.passing.items():
-            for op, low in self.passed[place].lowest.items():
-                nodes.setdefault(op, []).append((place, readers.past(low, self.end[op])))
+            lowest = self.passed[place].lowest
+            for op, past in zip(lowest, readers.past([*lowest.values()], [self.end[op] for op in lowest]), strict=True):
+                nodes.setdefault(op, []).append((place, past))
         return nodes
 
     def edge(self, row: int) -> Edge:

@@ -91,14 +91,15 @@ def test_blocks_of_readers_reach_exactly_those_that_read_past_a_record_before_it
     highest = {op: rng.randrange(30) for op in range(rng.randrange(1, 80))}
     begins = {op: rng.randrange(30) for op in highest}
     readers = PassingReaders(highest, begins)
-    for low in range(30):
-        end, reached = rng.randrange(30), set()
-        for node in readers.past(low, end):
+    ends = [rng.randrange(30) for _ in range(30)]
+    for low, nodes in enumerate(readers.past(range(30), ends)):
+        reached = set()
+        for node in nodes:
             while node != NONE:
                 reader, node = readers.nodes[node]
                 assert reader not in reached, "blocks do not overlap"
                 reached.add(reader)
-        assert reached == {op for op in highest if highest[op] > low and begins[op] <= end}
+        assert reached == {op for op in highest if highest[op] > low and begins[op] <= ends[low]}
 
 
 def test_a_reader_past_a_transaction_that_was_over_closes_no_cycle_without_time():
