@@ -10,7 +10,7 @@ import pandas as pd
 
 from fencepost.checkers.graph.group_offsets import PLACE, partition_of
 from fencepost.checkers.graph.layers import DIRTY_WR, LSO, PROCESS, REALTIME, RW, WR, WW
-from fencepost.checkers.graph.span_graph import Edge
+from fencepost.checkers.graph.span_rows import Edge
 from fencepost.checkers.history.lookup import records_of
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.values import NONE

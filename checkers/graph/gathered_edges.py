@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark import RDD
 
 MESSAGES = 256  # that are looked through at a time; it takes about as long as to make a fork
-EDGES_OF_A_FORK = 5_000  # that are searched, above which a fork may shorten it
+EDGES_OF_A_FORK = 250_000  # that are searched, in about a second, above which forks shorten it by more than they cost
 Message = tuple[str, bytes]  # of a partition
 Job = Callable[[Iterable[Message]], Iterator[pa.RecordBatch]]
 Reduce = Callable[[pa.Table], pa.Table]

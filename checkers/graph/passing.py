@@ -5,11 +5,14 @@ A transaction has an edge to every reader that got something above its lowest re
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
+from fencepost.checkers.model.arrays import Ints
 from fencepost.checkers.model.values import NONE
 
+Begins = Mapping[int, int] | Sequence[int]  # by operation
 FAN = 4  # blocks of one size in a block of the next
 
 
@@ -22,34 +25,49 @@ class PassingReaders:
     nodes: the reader of each node, and the node before it in its block (NONE: the first one). It leads to both.
     """
 
-    def __init__(self, highest: Mapping[int, int], begins: Mapping[int, int]) -> None:
+    def __init__(self, highest: Mapping[int, int], begins: Begins) -> None:
+        readers = sorted(highest, key=lambda op: (-highest[op], op))
+        self._heights = np.array([-highest[op] for op in readers], dtype=np.int64)
+        begin = np.array([begins[op] for op in readers], dtype=np.int64)
+        self._begins, rank = np.unique(begin, return_inverse=True)
         self.nodes: list[tuple[int, int]] = []
-        self._readers = sorted(highest, key=lambda op: (-highest[op], op))
-        self._heights = [-highest[op] for op in self._readers]
-        self._sizes = [1]
-        while self._sizes[0] * FAN <= len(self._readers):
-            self._sizes.insert(0, self._sizes[0] * FAN)
-        self._blocks = {
-            (size, start): self._block(self._readers[start : start + size], begins)
-            for size in self._sizes
-            for start in range(0, len(self._readers) - size + 1, size)
-        }
+        self._blocks: list[tuple[int, int, Ints]] = []  # of each size: the size, the first node, and block and begin of each node
+        size = 1
+        while size * FAN <= len(readers):
+            size *= FAN
+        while size:
+            self._add_blocks(size, np.array(readers, dtype=np.int64), rank)
+            size //= FAN
 
-    def _block(self, readers: Sequence[int], begins: Mapping[int, int]) -> tuple[int, list[int]]:
-        """Add the nodes of a block; returns the first of them, and when their readers began."""
+    def _add_blocks(self, size: int, readers: Ints, rank: Ints) -> None:
+        """Add the nodes of all blocks of a size. Block and begin of a node are one number, which rises from node to node."""
+        whole = len(readers) // size * size
+        block = np.arange(whole) // size
+        key = block * self._scale + rank[:whole]
+        chain = np.argsort(key, kind="stable")
         first = len(self.nodes)
-        chain = sorted(readers, key=begins.__getitem__)
-        self.nodes.extend((op, first + place - 1 if place else NONE) for place, op in enumerate(chain))
-        return first, [begins[op] for op in chain]
+        before = np.where(np.arange(whole) % size, first + np.arange(whole) - 1, NONE)
+        self.nodes.extend(zip(readers[:whole][chain].tolist(), before.tolist(), strict=True))
+        self._blocks.append((size, first, key[chain]))
 
-    def past(self, low: int, end: int) -> list[int]:
-        """The nodes from which all readers past a record are reached that began no later than its transaction was over."""
-        count, start, nodes = bisect_left(self._heights, -low), 0, []
-        for size in self._sizes:
-            while start + size <= count:
-                first, begins = self._blocks[size, start]
-                before = bisect_right(begins, end)
-                if before:
-                    nodes.append(first + before - 1)
-                start += size
-        return nodes
+    @property
+    def _scale(self) -> int:
+        return len(self._begins) + 1
+
+    def past(self, lows: Sequence[int], ends: Sequence[int]) -> list[list[int]]:
+        """For each record, and the end of its transaction, the nodes from which all readers past it are reached that began no
+        later.
+        """
+        count = np.searchsorted(self._heights, -np.array(lows, dtype=np.int64), side="left")
+        begun = np.searchsorted(self._begins, np.array(ends, dtype=np.int64), side="right")
+        start, columns = np.zeros_like(count), list[Ints]()
+        for size, first, keys in self._blocks:
+            while (whole := start + size <= count).any():
+                block = start // size
+                last = np.searchsorted(keys, block * self._scale + begun, side="left")  # one behind the last that had begun
+                columns.append(np.where(whole & (last > block * size), first + last - 1, NONE))
+                start += size * whole
+        nodes = np.array(columns, dtype=np.int64).reshape(len(columns), len(count)).T
+        some = nodes != NONE
+        bounds, values = np.cumsum(some.sum(axis=1)).tolist(), nodes[some].tolist()
+        return [values[low:high] for low, high in zip([0, *bounds], bounds, strict=False)]

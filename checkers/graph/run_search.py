@@ -44,7 +44,7 @@ from fencepost.checkers.graph.operation_order import OperationOrder, SharedOrder
 from fencepost.checkers.graph.passed_records import PassedRecords
 from fencepost.checkers.graph.rules import forbidden_layers
 from fencepost.checkers.graph.search_tasks import Cycles, LayerAnswer, SearchTask, mark_unknown, rounds
-from fencepost.checkers.graph.span_graph import Edge, OperationInterval
+from fencepost.checkers.graph.span_rows import Edge, SpanOperations, SpanRows, ends_of, first_of_kind
 from fencepost.checkers.graph.span_search import search_span
 from fencepost.checkers.graph.spans import SpanSet, merge, merge_all
 from fencepost.checkers.graph.walks import BestCycle
@@ -262,7 +262,9 @@ def _search_bucket(tasks: Sequence[SearchTask], shared: SharedOrder) -> Callable
         best: dict[str, BestCycle] = {}
         for task in np.unique(rows["task"]):
             of_task = slice(*np.searchsorted(rows["task"], [task, task + 1]))
-            _search_task(tasks[int(task)], {name: values[of_task] for name, values in rows.items()}, orders, best)
+            in_task = {name: values[of_task] for name, values in rows.items()}
+            first = first_of_kind(in_task)
+            _search_task(tasks[int(task)], {name: values[first] for name, values in in_task.items()}, orders, best)
         answers = [
             (name, some.unfinished, some.starts, some.largest, json.dumps(some.cycle) if some.cycle else "")
             for name, some in best.items()
@@ -280,7 +282,8 @@ def _search_task(task: SearchTask, rows: dict[str, Any], orders: OperationOrder,
         bounds = [*np.flatnonzero(np.diff(rows["span"][which], prepend=NONE)).tolist(), len(which)]
         for start, stop in pairwise(bounds):
             some = which[start:stop]
-            search_span(layer, _edges(rows, some), *_ranks_and_intervals(rows, some, orders, task.family), answer)
+            in_span = SpanRows(*(rows[name][some] for name in Edge._fields))
+            search_span(layer, in_span, _operations(in_span, orders, task.family), answer)
             if answer.good_enough:
                 break
 
@@ -310,18 +313,8 @@ def _process_in_span(ops: Ints, span: Ints, orders: OperationOrder) -> Ints:
     return np.where(ops == NONE, NONE, processes * (int(span.max(initial=0)) + 1) + span)
 
 
-def _edges(rows: dict[str, Any], which: Ints) -> list[Edge]:
-    columns = [rows[name][which].tolist() for name in ("source", "target", "kind", "place", "low", "high")]
-    return list(map(Edge, *columns))
-
-
-def _ranks_and_intervals(
-    rows: dict[str, Any], which: Ints, orders: OperationOrder, family: str
-) -> tuple[dict[int, int], dict[int, OperationInterval]]:
-    """Ranks and intervals of the operations of some edges."""
-    ops = np.unique(np.concatenate([rows["source"][which], rows["target"][which]]))
-    ops = ops[ops != NONE]
+def _operations(rows: SpanRows, orders: OperationOrder, family: str) -> SpanOperations:
+    """The operations at the ends of some rows."""
+    ops = ends_of(rows)
     at = orders.at(ops)
-    names = ops.tolist()
-    intervals = map(OperationInterval, orders.begin[at].tolist(), orders.end[at].tolist(), orders.process[at].tolist())
-    return dict(zip(names, orders.ranks(family)[at].tolist(), strict=True)), dict(zip(names, intervals, strict=True))
+    return SpanOperations(ops, orders.ranks(family)[at], orders.begin[at], orders.end[at], orders.process[at])

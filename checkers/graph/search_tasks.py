@@ -10,7 +10,7 @@ import numpy as np
 from fencepost.checkers.graph.edge_filter import EdgeFilter
 from fencepost.checkers.graph.explain import Records
 from fencepost.checkers.graph.layers import ANTI, ANTI_TIME, LAYERS, READS, WRITES, Layer
-from fencepost.checkers.graph.span_graph import Edge
+from fencepost.checkers.graph.span_rows import Edge
 from fencepost.checkers.graph.spans import SpanSet, merge_all
 from fencepost.harness.api.words import form, plural
 

@@ -2,9 +2,7 @@
 
 Two kinds of edges are never listed, since there would be one for nearly every pair of operations:
 
-* Realtime and process edges. Operations stand on *timelines*, sorted by when they began: one timeline of all for realtime edges,
-  one per process for process edges. The followers of an operation are the rest of its timeline from the first operation on that
-  began after its end.
+* Realtime and process edges (`checkers.graph.timelines`).
 * lso edges (`checkers.graph.passing`).
 
 For both, auxiliary nodes stand in the graph of which strongly connected components are made (`SpanGraph.expanded`).
@@ -12,42 +10,23 @@ For both, auxiliary nodes stand in the graph of which strongly connected compone
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from itertools import pairwise
+
+import numpy as np
 
 from fencepost.checkers.graph.components import strongly_connected
-from fencepost.checkers.graph.layers import BY_PROCESS, BY_TIME, NO_ORDER, PROCESS, REALTIME, Layer
+from fencepost.checkers.graph.layers import BY_PROCESS, BY_TIME, LSO, NO_ORDER, PROCESS, REALTIME, Layer
 from fencepost.checkers.graph.passing import PassingReaders
-from fencepost.checkers.model.values import FOREVER, NONE
+from fencepost.checkers.graph.span_rows import Edge, SpanOperations, SpanRows, ends_of
+from fencepost.checkers.graph.timelines import Timelines
+from fencepost.checkers.model.arrays import Bools
+from fencepost.checkers.model.values import NONE
 
 ORDERS = {NO_ORDER: (), BY_PROCESS: (BY_PROCESS,), BY_TIME: (BY_TIME, BY_PROCESS)}  # the timelines whose edges a layer may use
 TIME_KINDS = {NO_ORDER: NONE, BY_PROCESS: PROCESS, BY_TIME: REALTIME}
-Timeline = tuple[int, int]  # order and process (-1: all operations)
-
-
-class Edge(NamedTuple):
-    """One step of a cycle: operations by index, kind, and the versions behind it (`place` counts partitions, -1 for none)."""
-
-    source: int
-    target: int
-    kind: int
-    place: int = NONE
-    low: int = NONE
-    high: int = NONE
-
-
-class OperationInterval(NamedTuple):
-    """The interval of an operation: when it began and was surely over (FOREVER: never), and its process."""
-
-    begin: int
-    end: int
-    process: int
-
-
-Intervals = Mapping[int, OperationInterval]
 
 
 @dataclass
@@ -56,10 +35,6 @@ class PassedPlaces:
 
     lowest: dict[int, int] = field(default_factory=dict)
     highest: dict[int, int] = field(default_factory=dict)
-
-    def among(self, operations: Collection[int]) -> PassedPlaces:
-        lists = ({op: offset for op, offset in some.items() if op in operations} for some in (self.lowest, self.highest))
-        return PassedPlaces(*lists)
 
 
 @dataclass(frozen=True)
@@ -84,137 +59,169 @@ class Expanded:
 
 
 class SpanGraph:
-    """Operations of one span and the edges between them that a layer may use.
+    """Operations of one span and the edges between them that a layer may use. Operations and edges are numbered.
 
-    edges: of several edges of one kind from one operation to another, the first.
+    operations, edges: of several edges of one kind from one operation to another, the first.
+    passed: the two lists of each partition that has both, by operations' numbers.
+    targets: of each edge, the operation to which it leads.
+    bounds: the edges of operation n are those from `bounds[n]` to `bounds[n + 1]`.
     """
 
-    def __init__(
-        self,
-        layer: Layer,
-        operations: Iterable[int],
-        edges: Iterable[Edge],
-        passed: Mapping[int, PassedPlaces],
-        intervals: Intervals,
-    ) -> None:
-        self.layer, self.intervals, self.operations = layer, intervals, list(operations)
-        self.edges = list(edges)
+    def __init__(self, layer: Layer, operations: SpanOperations, edges: SpanRows, passed: Mapping[int, PassedPlaces]) -> None:
+        self.layer, self.operations, self.edges = layer, operations, edges
         self.passed = {place: lists for place, lists in passed.items() if lists.lowest and lists.highest}
-        self.orders = ORDERS[layer.order]
+        self.sources, self.heads = operations.numbers(edges.source), operations.numbers(edges.target)
+        self.targets: list[int] = self.heads.tolist()
+        self.bounds: list[int] = np.searchsorted(self.sources, np.arange(len(operations) + 1)).tolist()
+        self.begin: list[int] = operations.begin.tolist()
+        self.end: list[int] = operations.end.tolist()
+        self.names: list[int] = operations.index.tolist()
 
     @classmethod
-    def of_rows(cls, layer: Layer, rows: Iterable[Edge], intervals: Intervals) -> SpanGraph:
-        """Make the graph from edges, and rows of `PassedPlaces`: a writer has no target, a reader no source."""
-        edges, passed = [], dict[int, PassedPlaces]()
-        for row in rows:
-            if row.target == NONE:
-                passed.setdefault(row.place, PassedPlaces()).lowest[row.source] = row.low
-            elif row.source == NONE:
-                passed.setdefault(row.place, PassedPlaces()).highest[row.target] = row.high
-            else:
-                edges.append(row)
-        first: dict[tuple[int, int, int], Edge] = {}
-        for edge in sorted(edges):  # mostly they are sorted
-            first.setdefault((edge.source, edge.target, edge.kind), edge)
-        edges = list(first.values())
-        both = [lists for lists in passed.values() if lists.lowest and lists.highest]
-        ends = [op for edge in edges for op in (edge.source, edge.target)]
-        operations = dict.fromkeys([*ends, *(op for lists in both for some in (lists.lowest, lists.highest) for op in some)])
-        return cls(layer, operations, edges, passed, intervals)
+    def of_rows(cls, layer: Layer, rows: SpanRows, operations: SpanOperations) -> SpanGraph:
+        """Make the graph of those rows that the layer may use, and of the operations at their ends."""
+        rows = rows.pick(np.isin(rows.kind, list(layer.kinds)))
+        listed = rows.kind == LSO
+        lists, edges = _with_both(rows.pick(listed)) if listed.any() else rows.pick(listed), rows.pick(~listed)
+        ends = np.union1d(ends_of(edges), ends_of(lists)) if len(lists) else ends_of(edges)
+        operations = operations.pick(operations.numbers(ends))
+        return cls(layer, operations, edges, _passed_places(lists, operations))
+
+    def __len__(self) -> int:
+        return len(self.names)
 
     @property
     def size(self) -> int:
         """The number of operations and of everything that is listed."""
         lists = sum(len(lists.lowest) + len(lists.highest) for lists in self.passed.values())
-        return len(self.operations) + len(self.edges) + lists
+        return len(self) + len(self.edges) + lists
 
     @cached_property
-    def timelines(self) -> dict[Timeline, tuple[list[int], list[int]]]:
-        """The operations on each timeline by begin, and the begins."""
-        lines: dict[Timeline, list[int]] = {}
-        for op in sorted(self.operations, key=lambda op: (self.intervals[op].begin, op)) if self.orders else ():
-            for order in self.orders:
-                lines.setdefault(self.timeline_of(op, order), []).append(op)
-        return {line: (ops, [self.intervals[op].begin for op in ops]) for line, ops in lines.items()}
-
-    @cached_property
-    def place_on(self) -> dict[tuple[Timeline, int], int]:
-        return {(timeline, op): at for timeline, (ops, _) in self.timelines.items() for at, op in enumerate(ops)}
+    def timelines(self) -> list[Timelines]:
+        """Those whose edges the layer may use."""
+        return [Timelines(order, self.operations) for order in ORDERS[self.layer.order]]
 
     @cached_property
     def passing(self) -> dict[int, PassingReaders]:
         """By partition."""
-        return {
-            place: PassingReaders(lists.highest, {op: self.intervals[op].begin for op in lists.highest})
-            for place, lists in self.passed.items()
-        }
+        return {place: PassingReaders(lists.highest, self.begin) for place, lists in self.passed.items()}
 
-    def timeline_of(self, op: int, order: int) -> Timeline:
-        return order, self.intervals[op].process if order == BY_PROCESS else NONE
+    @cached_property
+    def passed_by(self) -> dict[int, list[tuple[int, list[int]]]]:
+        """Of each writer, by partition the nodes of `PassingReaders` that lead to those who read past its record."""
+        nodes: dict[int, list[tuple[int, list[int]]]] = {}
+        for place, readers in self.passing.items():
+            lowest = self.passed[place].lowest
+            for op, past in zip(lowest, readers.past([*lowest.values()], [self.end[op] for op in lowest]), strict=True):
+                nodes.setdefault(op, []).append((place, past))
+        return nodes
 
-    def first_follower(self, op: int, timeline: Timeline) -> int:
-        """The place on a timeline of the first operation after another one, the length of the timeline if there is none: in a
-        process an operation may begin at the very time at which the one before it ends.
-        """
-        end, begins = self.intervals[op].end, self.timelines[timeline][1]
-        if end == FOREVER:
-            return len(begins)
-        after = bisect_left(begins, end) if timeline[0] == BY_PROCESS else bisect_right(begins, end)
-        return max(after, self.place_on[timeline, op] + 1)
+    def edge(self, row: int) -> Edge:
+        return self.edges.edge(row)
 
-    def time_edges(self) -> Iterator[Edge]:
+    def time_edges(self) -> Iterator[tuple[int, int]]:
         """Some of the edges of time that a cycle of the layer has to use: from each operation to the first and the last of those
         that follow it on a timeline.
         """
-        for timeline, (ops, _) in self.timelines.items():
-            for op in ops if timeline[0] == self.layer.order else ():
-                at = self.first_follower(op, timeline)
-                for other in dict.fromkeys((*ops[at : at + 1], *ops[max(at, len(ops) - 1) :])):
-                    yield Edge(op, other, TIME_KINDS[self.layer.order])
+        return (ends for lines in self.timelines if lines.order == self.layer.order for ends in lines.ends())
 
-    def time_edge(self) -> Edge | None:
+    def time_edge(self) -> tuple[int, int] | None:
         return next(self.time_edges(), None)
 
+    def as_edge(self, ends: tuple[int, int]) -> Edge:
+        """An edge of time that a cycle of the layer has to use."""
+        return Edge(self.names[ends[0]], self.names[ends[1]], TIME_KINDS[self.layer.order])
+
+    # ----------------------------------------------------------------------------------------------
+    # Components
+    # ----------------------------------------------------------------------------------------------
     def components(self) -> Iterator[SpanGraph]:
-        """The strongly connected operations, two or more, with what is between them."""
-        groups = strongly_connected(self.expanded(self.edges).with_order())
-        sets = [{self.operations[node] for node in group if node < len(self.operations)} for group in groups if len(group) > 1]
-        for operations in sorted((some for some in sets if len(some) > 1), key=min):
-            yield self._among(operations)
+        """The strongly connected operations, two or more, with what is between them; by their lowest operations."""
+        groups = strongly_connected(self.expanded().with_order())
+        among = ([node for node in group if node < len(self)] for group in groups if len(group) > 1)
+        several = sorted((sorted(group) for group in among if len(group) > 1), key=lambda group: group[0])
+        if len(several) == 1 and len(several[0]) == len(self):
+            yield self
+        elif several:
+            yield from self._parts(several)
 
-    def _among(self, operations: Collection[int]) -> SpanGraph:
-        if len(operations) == len(self.operations):
-            return self
-        edges = (edge for edge in self.edges if edge.source in operations and edge.target in operations)
-        passed = {place: lists.among(operations) for place, lists in self.passed.items()}
-        return SpanGraph(self.layer, sorted(operations), edges, passed, self.intervals)
+    def _parts(self, groups: Sequence[list[int]]) -> Iterator[SpanGraph]:
+        """The graph between the operations of each group: edges and lists are looked through once for all of them."""
+        part = np.full(len(self), NONE)
+        for number, group in enumerate(groups):
+            part[group] = number
+        of_edge = np.where(part[self.sources] == part[self.heads], part[self.sources], NONE)
+        order = np.argsort(of_edge, kind="stable")
+        bounds = np.searchsorted(of_edge[order], np.arange(len(groups) + 1))
+        passed = self._passed_by_part(part.tolist(), groups)
+        for number, group in enumerate(groups):
+            edges = self.edges.pick(order[bounds[number] : bounds[number + 1]])
+            yield SpanGraph(self.layer, self.operations.pick(group), edges, passed.get(number, {}))
 
-    def expanded(self, edges: Iterable[Edge]) -> Expanded:
+    def _passed_by_part(self, part: Sequence[int], groups: Sequence[list[int]]) -> dict[int, dict[int, PassedPlaces]]:
+        """The lists of each group, by its operations' places in the group."""
+        if not self.passed:
+            return {}
+        at = {op: place for group in groups for place, op in enumerate(group)}
+        made: dict[int, dict[int, PassedPlaces]] = {}
+        for place, lists in self.passed.items():
+            for name in ("lowest", "highest"):
+                for op, offset in getattr(lists, name).items():
+                    if part[op] != NONE:
+                        of_place = made.setdefault(part[op], {}).setdefault(place, PassedPlaces())
+                        getattr(of_place, name)[at[op]] = offset
+        return made
+
+    # ----------------------------------------------------------------------------------------------
+    # Auxiliary nodes
+    # ----------------------------------------------------------------------------------------------
+    def expanded(self, which: Bools | None = None) -> Expanded:
         """The graph of some of the edges, with all edges of time and all lso edges.
 
         Each timeline is a chain of auxiliary nodes, one for each operation on it, in order. A node leads to the next node and to
         its operation; an operation leads to the node of the first operation that follows it, and so to all that follow.
         """
-        number = {op: place for place, op in enumerate(self.operations)}
-        onward: list[list[int]] = [[] for _ in number]
-        for edge in edges:
-            onward[number[edge.source]].append(number[edge.target])
-        ordered: list[list[int]] = [[] for _ in number]
-        for timeline, (ops, _) in self.timelines.items():
-            first, links = len(onward), ordered if timeline[0] == self.layer.order else onward
-            for place, op in enumerate(ops):
-                at = self.first_follower(op, timeline)
-                if at < len(ops):
-                    links[number[op]].append(first + at)
-                onward.append([first + place + 1, number[op]])
-            onward[-1].pop(0)
-        self._add_passing(onward, number)
-        return Expanded(onward, ordered + [[] for _ in range(len(onward) - len(number))])
+        targets, bounds = self.targets, self.bounds
+        if which is not None:
+            targets = self.heads[which].tolist()
+            bounds = np.searchsorted(self.sources[which], np.arange(len(self) + 1)).tolist()
+        onward = [targets[start:stop] for start, stop in pairwise(bounds)]
+        ordered: list[list[int]] = [[] for _ in self.names]
+        for lines in self.timelines:
+            _add_chains(lines, onward, ordered if lines.order == self.layer.order else onward)
+        self._add_passing(onward)
+        return Expanded(onward, ordered + [[] for _ in range(len(onward) - len(self))])
 
-    def _add_passing(self, onward: list[list[int]], number: Mapping[int, int]) -> None:
+    def _add_passing(self, onward: list[list[int]]) -> None:
+        first = dict[int, int]()
         for place, readers in self.passing.items():
-            first = len(onward)
-            for reader, before in readers.nodes:
-                onward.append([number[reader]] if before == NONE else [number[reader], first + before])
-            for op, low in self.passed[place].lowest.items():
-                onward[number[op]].extend(first + node for node in readers.past(low, self.intervals[op].end))
+            first[place] = start = len(onward)
+            onward.extend([reader] if before == NONE else [reader, start + before] for reader, before in readers.nodes)
+        for op, passed in self.passed_by.items():
+            onward[op].extend([first[place] + node for place, nodes in passed for node in nodes])
+
+
+def _with_both(lists: SpanRows) -> SpanRows:
+    """The rows of partitions that have both a writer and a reader."""
+    wrote = lists.target == NONE
+    return lists.pick(np.isin(lists.place, np.intersect1d(lists.place[wrote], lists.place[~wrote])))
+
+
+def _passed_places(lists: SpanRows, operations: SpanOperations) -> dict[int, PassedPlaces]:
+    passed: dict[int, PassedPlaces] = {}
+    wrote = lists.target == NONE
+    numbers = operations.numbers(np.where(wrote, lists.source, lists.target)).tolist()
+    offsets = np.where(wrote, lists.low, lists.high).tolist()
+    for number, place, offset, is_writer in zip(numbers, lists.place.tolist(), offsets, wrote.tolist(), strict=True):
+        of_place = passed.setdefault(place, PassedPlaces())
+        (of_place.lowest if is_writer else of_place.highest)[number] = offset
+    return passed
+
+
+def _add_chains(lines: Timelines, onward: list[list[int]], links: list[list[int]]) -> None:
+    """Add the chains of some timelines to a graph, and the links to them."""
+    first = len(onward)
+    for place, op in enumerate(lines.sequence):
+        if lines.first[op] < lines.stop[op]:
+            links[op].append(first + lines.first[op])
+        onward.append([first + place + 1, op] if place + 1 < lines.stop[op] else [op])

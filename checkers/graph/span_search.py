@@ -10,37 +10,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import overload
+
+import numpy as np
 
 from fencepost.checkers.graph.layers import ONE, READS, RW, WW, Layer
 from fencepost.checkers.graph.reachability import Reachability
-from fencepost.checkers.graph.span_graph import Edge, Expanded, Intervals, SpanGraph
+from fencepost.checkers.graph.span_graph import Expanded, SpanGraph
+from fencepost.checkers.graph.span_rows import Edge, SpanOperations, SpanRows
 from fencepost.checkers.graph.walks import STEPS_OF_SIZE, BestCycle, Start, Walks
+from fencepost.checkers.model.arrays import Bools
 
 BATCH, BATCHES = 4096, 8  # rw edges of which is looked at once whether a way leads back, and how often
 
 FEW = 3  # searches before an edge that lies on a cycle for certain is looked for: mostly they show a shorter one
 
 
-def search_span(layer: Layer, rows: Sequence[Edge], ranks: Mapping[int, int], intervals: Intervals, best: BestCycle) -> None:
+def search_span(layer: Layer, rows: SpanRows, operations: SpanOperations, best: BestCycle) -> None:
     """Look for a shorter cycle of the layer than `best` holds, among these edges of one span."""
-    graph = SpanGraph.of_rows(layer, (row for row in rows if row.kind in layer.kinds), intervals)
+    graph = SpanGraph.of_rows(layer, rows, operations)
     best.work += graph.size
     for part in graph.components():
-        _Component(part, ranks, best).search()
+        _Component(part, best).search()
         if best.good_enough:
             return
 
 
 class _Component:
-    """The search in one strongly connected component."""
+    """The search in one strongly connected component. Operations and edges are numbers, as in its graph."""
 
-    def __init__(self, graph: SpanGraph, ranks: Mapping[int, int], best: BestCycle) -> None:
-        self.graph, self.layer, self.ranks, self.best = graph, graph.layer, ranks, best
+    def __init__(self, graph: SpanGraph, best: BestCycle) -> None:
+        self.graph, self.layer, self.best = graph, graph.layer, best
         self.walks = Walks(graph)
-        self.anti = [edge for edge in graph.edges if edge.kind == RW]
-        self.reads = [edge for edge in graph.edges if edge.kind not in (WW, RW)]
-        self.number = {op: place for place, op in enumerate(graph.operations)}
+        kind = graph.edges.kind
+        self.anti: list[int] = np.flatnonzero(kind == RW).tolist()
+        self.reads: list[int] = np.flatnonzero((kind != WW) & (kind != RW)).tolist()
 
     def search(self) -> None:
         """Look for a shorter cycle than the best one; without any, note what was given up."""
@@ -50,7 +55,7 @@ class _Component:
         starts = self._search_closing() if self.layer.anti == ONE else self._search_all()
         if self.best.unfinished > given_up:
             self.best.starts += starts
-            self.best.largest = max(self.best.largest, len(self.graph.operations))
+            self.best.largest = max(self.best.largest, len(self.graph))
 
     def _search_all(self) -> int:
         """Search from everywhere; returns from how many places that is."""
@@ -77,15 +82,17 @@ class _Component:
                 return
             self.walks.search_from(start, self.best)
 
-    def _starts(self) -> list[Start]:
+    def _starts(self) -> Sequence[Start]:
         """Beginnings of which every cycle has one: its backward edges; of rw edges there are few. Where lso edges may be the
         backward ones, operations to which they lead.
         """
-        backward = [edge for edge in self.graph.edges if self.ranks[edge.source] > self.ranks[edge.target]]
+        graph, rank = self.graph, self.graph.operations.rank
+        backward = np.flatnonzero(rank[graph.sources] > rank[graph.heads])
         if self.layer.family != READS:
-            return [Start.along(edge) for edge in sorted(backward, key=lambda edge: (-edge.kind, edge))]
-        readers = (op for lists in self.graph.passed.values() for op in lists.highest)
-        return [Start.at(op) for op in sorted({*(edge.target for edge in backward), *readers})]
+            by_kind = backward[np.argsort(-graph.edges.kind[backward], kind="stable")].tolist()
+            return _Starts(by_kind, lambda row: Start.along(graph.edge(row)))
+        readers = (op for lists in graph.passed.values() for op in lists.highest)
+        return _Starts(sorted({*graph.heads[backward].tolist(), *readers}), lambda op: Start.at(graph.names[op]))
 
     # ----------------------------------------------------------------------------------------------
     # Edges that lie on a cycle for certain
@@ -95,32 +102,32 @@ class _Component:
         if self.layer.anti:
             return self._certain_anti()
         if self.layer.must_read:
-            return self._certain_read() if self.layer.order else self.reads[0]
-        return self.graph.time_edge() if self.layer.order else None
+            return self._certain_read() if self.layer.order else self.graph.edge(self.reads[0])
+        ends = self.graph.time_edge() if self.layer.order else None
+        return self.graph.as_edge(ends) if ends else None
 
     def _certain_read(self) -> Edge | None:
         """A wr edge that lies on no cycle without time, or an edge of time that lies on none without wr edges."""
-        component = self._reachability(self._expanded(self.graph.edges).onward).component
-        for edge in self.reads:
-            if not self._together(component, edge):
-                return edge
-        unread = [edge for edge in self.graph.edges if edge.kind == WW]
-        component = self._reachability(self._expanded(unread).with_order()).component
-        return next((edge for edge in self.graph.time_edges() if not self._together(component, edge)), None)
+        component = self._reachability(self._expanded().onward).component
+        for row in self.reads:
+            if not _together(component, self._ends(row)):
+                return self.graph.edge(row)
+        component = self._reachability(self._expanded(self.graph.edges.kind == WW).with_order()).component
+        return next((self.graph.as_edge(ends) for ends in self.graph.time_edges() if not _together(component, ends)), None)
 
     def _certain_anti(self) -> Edge | None:
         """An rw edge that lies on no cycle without another one, nor (where the layer must use an edge of time) without time."""
-        component = self._reachability(self._expanded(self.graph.edges).onward).component if self.layer.order else []
+        component = self._reachability(self._expanded().onward).component if self.layer.order else []
         onward = self._reachability(self._expanded(self._without_anti()).with_order())
         for batch in self._batches(onward):
-            closing = onward.answers((self.number[edge.target], self.number[edge.source]) for edge in batch)
-            for edge, closes in zip(batch, closing, strict=True):
-                if not closes and not (self.layer.order and self._together(component, edge)):
-                    return edge
+            closing = onward.answers(self._ends(row)[::-1] for row in batch)
+            for row, closes in zip(batch, closing, strict=True):
+                if not closes and not (self.layer.order and _together(component, self._ends(row))):
+                    return self.graph.edge(row)
         return None
 
-    def _together(self, component: Sequence[int], edge: Edge) -> bool:
-        return component[self.number[edge.source]] == component[self.number[edge.target]]
+    def _ends(self, row: int) -> tuple[int, int]:
+        return int(self.graph.sources[row]), self.graph.targets[row]
 
     # ----------------------------------------------------------------------------------------------
     # One rw edge
@@ -135,31 +142,52 @@ class _Component:
         count = len(expanded.onward) if self.layer.order else 0
         onward, starts = self._reachability(expanded.doubled() if self.layer.order else expanded.onward), 0
         for batch in self._batches(onward):
-            ends = [(self.number[edge.target], self.number[edge.source]) for edge in batch]
+            ends = [self._ends(row)[::-1] for row in batch]
             closes = onward.answers((start, end + count) for start, end in ends)
             avoids = onward.answers(ends) if count else [False] * len(batch)
-            closing = sorted((avoiding, edge) for edge, closed, avoiding in zip(batch, closes, avoids, strict=True) if closed)
+            closing = sorted((avoiding, row) for row, closed, avoiding in zip(batch, closes, avoids, strict=True) if closed)
             starts += len(closing)
-            self._search_from([Start.along(edge) for _, edge in closing])
+            self._search_from(_Starts([row for _, row in closing], lambda row: Start.along(self.graph.edge(row))))
         left = max(0, len(self.anti) - BATCH * BATCHES)
         self.best.unfinished += left
         return starts + left
 
-    def _without_anti(self) -> list[Edge]:
-        return [edge for edge in self.graph.edges if edge.kind != RW]
+    def _without_anti(self) -> Bools:
+        return np.asarray(self.graph.edges.kind != RW)
 
-    def _expanded(self, edges: Sequence[Edge]) -> Expanded:
+    def _expanded(self, which: Bools | None = None) -> Expanded:
         self.best.work += self.graph.size
-        return self.graph.expanded(edges)
+        return self.graph.expanded(which)
 
     def _reachability(self, onward: Sequence[Sequence[int]]) -> Reachability:
         self.best.work += len(onward)
         return Reachability(onward)
 
-    def _batches(self, onward: Reachability) -> Iterator[list[Edge]]:
+    def _batches(self, onward: Reachability) -> Iterator[list[int]]:
         """The first rw edges, so many at once as one look at the whole graph answers."""
         for start in range(0, min(len(self.anti), BATCH * BATCHES), BATCH):
             if self.best.good_enough:
                 return
             self.best.work += onward.size
             yield self.anti[start : start + BATCH]
+
+
+class _Starts(Sequence[Start]):
+    """Beginnings that are made as they are taken: of many the first few mostly do."""
+
+    def __init__(self, numbers: list[int], make: Callable[[int], Start]) -> None:
+        self._numbers, self._make = numbers, make
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, at: int) -> Start: ...
+    @overload
+    def __getitem__(self, at: slice) -> _Starts: ...
+    def __getitem__(self, at: int | slice) -> Start | _Starts:
+        return _Starts(self._numbers[at], self._make) if isinstance(at, slice) else self._make(self._numbers[at])
+
+
+def _together(component: Sequence[int], ends: tuple[int, int]) -> bool:
+    return component[ends[0]] == component[ends[1]]

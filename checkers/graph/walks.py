@@ -8,19 +8,24 @@ rising length, within bounds (`Walks.detour`).
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from fencepost.checkers.graph.layers import BY_PROCESS, LSO, PROCESS, REALTIME, RW, SEVERAL, WW
-from fencepost.checkers.graph.span_graph import TIME_KINDS, Edge, SpanGraph, Timeline
-from fencepost.checkers.model.values import FOREVER, NONE
+from fencepost.checkers.graph.span_graph import TIME_KINDS, SpanGraph
+from fencepost.checkers.graph.span_rows import Edge
+from fencepost.checkers.graph.timelines import Timelines
+from fencepost.checkers.model.values import NONE
 
 STEPS, STEPS_OF_SIZE = 150_000, 8  # of a layer without a cycle, and besides for each operation and edge of a component
 DETOUR_BUDGET, DETOUR_LENGTH = 20_000, 12
 DETOURS = 150_000  # steps of all detours of one layer
 ENOUGH = 20_000  # steps spent on a shorter cycle after one was found
 READ, ORDERED, COUNT = 1, 2, 4  # of a state: a wr edge was used; a process or realtime edge was; rw edges are counted in fours
+STATES = COUNT * (SEVERAL + 1)
 
 
 @dataclass
@@ -55,9 +60,9 @@ class BestCycle:
         tangles = f"among operations of which up to {self.largest} all lead to each other"
         return f"{tangles}, {self.unfinished} of {self.starts} edges with which a cycle may begin were not followed to the end"
 
-    def count_step(self) -> None:
-        self.work += 1
-        self.effort += bool(self.cycle)
+    def count_steps(self, steps: int) -> None:
+        self.work += steps
+        self.effort += steps if self.cycle else 0
 
     def offer(self, cycle: tuple[Edge, ...]) -> None:
         """Keep the shorter one; of equal ones the first by operations."""
@@ -99,13 +104,36 @@ class Start:
 class _Entered:
     """States that a search need not enter again by edges that are not listed.
 
-    below: by timeline and state, the place below which operations of the timeline were not reached in that state yet. Whoever
-        comes later needs to look at those only, so each operation is reached once by edges of time.
+    below: by timeline (its order and where it ends) and state, the place below which operations of the timeline were not reached
+        in that state yet. Whoever comes later needs to look at those only, so each operation is reached once by edges of time.
     passing: nodes of `PassingReaders` by partition, number and state.
     """
 
-    below: dict[tuple[Timeline, int], int] = field(default_factory=dict)
+    below: dict[tuple[int, int, int], int] = field(default_factory=dict)
     passing: set[tuple[int, int, int]] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """The listed edges that may be taken in a state, for all operations.
+
+    ends: to where each leads: operation * STATES + state after the edge.
+    rows: their numbers in the graph.
+    bounds: the edges of operation n are those from `bounds[n]` to `bounds[n + 1]`.
+    """
+
+    ends: list[int]
+    rows: Any
+    bounds: list[int]
+
+    @classmethod
+    def of(cls, walks: Walks, state: int) -> _Listed:
+        graph = walks.graph
+        states = [walks.state_after(state, kind) for kind in range(1 + RW)]
+        after = np.array([NONE if each is None else each for each in states])[graph.edges.kind]
+        rows = np.flatnonzero(after != NONE)
+        bounds = np.searchsorted(graph.sources[rows], np.arange(len(graph) + 1)).tolist()
+        return cls((graph.heads[rows] * STATES + after[rows]).tolist(), rows, bounds)
 
 
 class _Onward:
@@ -130,14 +158,8 @@ class Walks:
     def __init__(self, graph: SpanGraph) -> None:
         self.graph, self.layer = graph, graph.layer
         self.own = STEPS_OF_SIZE * graph.size
+        self._listed: dict[int, _Listed] = {}
         self._onward: dict[tuple[int, int], _Onward] = {}
-        self._edges_from: dict[int, list[Edge]] = {}
-        for edge in graph.edges:
-            self._edges_from.setdefault(edge.source, []).append(edge)
-        self._passed_by: dict[int, list[tuple[int, int]]] = {}
-        for place, lists in graph.passed.items():
-            for op, low in lists.lowest.items():
-                self._passed_by.setdefault(op, []).append((place, low))
 
     def state_after(self, state: int, kind: int) -> int | None:
         """The state of a walk after one more edge: what it has used; None when the layer does not allow that many."""
@@ -167,30 +189,48 @@ class Walks:
         first = self._first_state(start)
         if first is None:
             return
-        origin = (start.end, first)
-        parents: dict[tuple[int, int], tuple[tuple[int, int], Edge] | None] = {origin: None}
-        depth = {origin: len(start.walk)}
-        entered, queue = _Entered(), deque([origin])
-        while queue:
-            here = queue.popleft()
-            if best.cycle and depth[here] + 1 >= len(best.cycle):
-                return
-            for edge, state in self._edges_onward(*here, entered):
-                self._count(best)
-                if edge.target == start.goal and self.is_cycle(state):
-                    walk = (*start.walk, *_path(parents, here), edge)
-                    if len({step.source for step in walk}) == len(walk):
-                        best.offer(walk)
-                    else:
-                        self.detour(start, len(walk), best)
+        goal = self._number(start.goal) * STATES
+        closing = {goal + state for state in range(STATES) if self.is_cycle(state)}
+        parents = dict.fromkeys(range(goal, goal + STATES), NONE)  # the goal is never gone on from
+        origin = self._number(start.end) * STATES + first
+        parents[origin] = NONE
+        entered, level, depth = _Entered(), [origin], len(start.walk)
+        while level and not (best.cycle and depth + 1 >= len(best.cycle)):
+            following: list[int] = []
+            for here in level:
+                ends = self._ends(here // STATES, here % STATES, entered)
+                if not closing.isdisjoint(ends):
+                    at = next(at for at, there in enumerate(ends) if there in closing)
+                    self._count(best, at + 1)
+                    self._close(start, (*start.walk, *self._path(parents, here), self._edge_to(here, ends[at])), best)
                     return
-                there = (edge.target, state)
-                if edge.target != start.goal and there not in parents:
-                    parents[there], depth[there] = (here, edge), depth[here] + 1
-                    queue.append(there)
-            if best.good_enough or self.spent(best):
-                best.unfinished += self.spent(best)
-                return
+                for there in ends:
+                    if there not in parents:
+                        parents[there] = here
+                        following.append(there)
+                self._count(best, len(ends))
+                if best.good_enough or self.spent(best):
+                    best.unfinished += self.spent(best)
+                    return
+            level, depth = following, depth + 1
+
+    def _number(self, op: int) -> int:
+        return int(self.graph.operations.numbers(op))
+
+    def _close(self, start: Start, walk: tuple[Edge, ...], best: BestCycle) -> None:
+        """Take a closed walk as a cycle; where it visits an operation twice, look for another."""
+        if len({step.source for step in walk}) == len(walk):
+            best.offer(walk)
+        else:
+            self.detour(start, len(walk), best)
+
+    def _path(self, parents: Mapping[int, int], here: int) -> list[Edge]:
+        """The edges by which a search came to an operation in a state."""
+        path: list[Edge] = []
+        while (before := parents[here]) != NONE:
+            path.append(self._edge_to(before, here))
+            here = before
+        return path[::-1]
 
     def _first_state(self, start: Start) -> int | None:
         state: int | None = 0
@@ -198,48 +238,75 @@ class Walks:
             state = None if state is None else self.state_after(state, edge.kind)
         return state
 
-    def _count(self, best: BestCycle) -> None:
-        best.count_step()
+    def _count(self, best: BestCycle, steps: int) -> None:
+        best.count_steps(steps)
         if not best.cycle:
-            if self.own > 0:
-                self.own -= 1
-            else:
-                best.steps -= 1
+            own = min(max(0, self.own), steps)
+            self.own -= own
+            best.steps -= steps - own
 
-    def _edges_onward(self, op: int, state: int, entered: _Entered) -> Iterator[tuple[Edge, int]]:
-        """Every edge from an operation, with the state after it; of those that are not listed only to what was not entered."""
-        for edge in self._edges_from.get(op, ()):
-            after = self.state_after(state, edge.kind)
-            if after is not None:
-                yield edge, after
-        yield from self._passing_onward(op, state, entered)
-        if self.graph.intervals[op].end == FOREVER:
-            return
-        for order in self.graph.orders:
-            kind, timeline = PROCESS if order == BY_PROCESS else REALTIME, self.graph.timeline_of(op, order)
-            after = self.state_after(state, kind)
-            assert after is not None
-            ops = self.graph.timelines[timeline][0]
-            stop, first = entered.below.get((timeline, after), len(ops)), self.graph.first_follower(op, timeline)
-            entered.below[timeline, after] = min(stop, first)
-            for other in ops[first:stop]:
-                yield Edge(op, other, kind), after
+    def _ends(self, op: int, state: int, entered: _Entered) -> list[int]:
+        """To where edges lead from an operation (operation * STATES + state after the edge); of those that are not listed only to
+        what was not entered.
+        """
+        listed = self._listed_in(state)
+        ends = listed.ends[listed.bounds[op] : listed.bounds[op + 1]]
+        for place, nodes in self.graph.passed_by.get(op, ()):
+            ends += self._passing_ends(op, state, place, nodes, entered)
+        for lines in self.graph.timelines:
+            first, stop = lines.first[op], lines.stop[op]
+            if first < stop:
+                after = self._after(state, lines)
+                timeline = (lines.order, stop, after)
+                stop = entered.below.get(timeline, stop)
+                if first < stop:
+                    entered.below[timeline] = first
+                    ends += [other * STATES + after for other in lines.sequence[first:stop]]
+        return ends
 
-    def _passing_onward(self, op: int, state: int, entered: _Entered) -> Iterator[tuple[Edge, int]]:
-        """The lso edges from an operation, as `_edges_onward`."""
-        for place, low in self._passed_by.get(op, ()):
-            readers, highest = self.graph.passing[place], self.graph.passed[place].highest
-            nodes = readers.past(low, self.graph.intervals[op].end)
-            while nodes:
-                node = nodes.pop()
-                if (place, node, state) in entered.passing:
-                    continue
-                reader, before = readers.nodes[node]
-                if before != NONE:
-                    nodes.append(before)
-                if reader != op:  # its own record: another writer may still lead to it, as to the goal of a walk that began here
-                    entered.passing.add((place, node, state))
-                    yield Edge(op, reader, LSO, place, low, highest[reader]), state
+    def _listed_in(self, state: int) -> _Listed:
+        listed = self._listed.get(state)
+        if listed is None:
+            listed = self._listed[state] = _Listed.of(self, state)
+        return listed
+
+    def _after(self, state: int, lines: Timelines) -> int:
+        """The state after an edge of time."""
+        return state | ORDERED if lines.order == self.layer.order else state
+
+    def _passing_ends(self, op: int, state: int, place: int, nodes: Sequence[int], entered: _Entered) -> list[int]:
+        """To where lso edges lead past an operation's record in one partition, from the nodes that lead to its readers."""
+        passing, ends, pending = self.graph.passing[place].nodes, list[int](), list(nodes)
+        while pending:
+            node = pending.pop()
+            if (place, node, state) in entered.passing:
+                continue
+            reader, before = passing[node]
+            if before != NONE:
+                pending.append(before)
+            if reader != op:  # its own record: another writer may still lead to it, as to the goal of a walk that began here
+                entered.passing.add((place, node, state))
+                ends.append(reader * STATES + state)
+        return ends
+
+    def _edge_to(self, here: int, there: int) -> Edge:
+        """The first edge between two operations and states, in the order of `_ends`."""
+        op, state = divmod(here, STATES)
+        listed = self._listed_in(state)
+        start, stop = listed.bounds[op], listed.bounds[op + 1]
+        if there in listed.ends[start:stop]:
+            return self.graph.edge(int(listed.rows[listed.ends.index(there, start, stop)]))
+        return self._unlisted_edge(here, there)
+
+    def _unlisted_edge(self, here: int, there: int) -> Edge:
+        (op, state), (other, after) = divmod(here, STATES), divmod(there, STATES)
+        names = self.graph.names
+        for place, _ in self.graph.passed_by.get(op, ()) if after == state else ():
+            low, high = self.graph.passed[place].lowest[op], self.graph.passed[place].highest.get(other, NONE)
+            if high > low and self.graph.begin[other] <= self.graph.end[op]:
+                return Edge(names[op], names[other], LSO, place, low, high)
+        lines = next(lines for lines in self.graph.timelines if lines.leads(op, other) and self._after(state, lines) == after)
+        return Edge(names[op], names[other], PROCESS if lines.order == BY_PROCESS else REALTIME)
 
     # ----------------------------------------------------------------------------------------------
     # Depth first
@@ -249,7 +316,7 @@ class Walks:
         allowed = min(DETOUR_BUDGET, best.detours)
         budget = [allowed]  # steps left, counted down by the recursion
         first, seen = self._first_state(start), {start.goal, start.end}
-        members = len(self.graph.operations)
+        members = len(self.graph)
         for length in range(shortest, min(DETOUR_LENGTH, members) + 1):
             if best.cycle and length >= len(best.cycle):
                 return
@@ -276,7 +343,7 @@ class Walks:
             return self._closed(goal, walk, onward, budget, best)
         for edge, after in onward.edges:
             budget[0] -= 1
-            best.count_step()
+            best.count_steps(1)
             if budget[0] < 0 or (shorter and best.good_enough):
                 return False
             target = edge.target
@@ -310,16 +377,13 @@ class Walks:
         """
         onward = self._onward.get((op, state))
         if onward is None:
-            onward = self._onward[op, state] = _Onward(list(self._edges_onward(op, state, _Entered())))
+            number, listed = self._number(op), self._listed_in(state)
+            rows = listed.rows[listed.bounds[number] : listed.bounds[number + 1]].tolist()
+            ends = self._ends(number, state, _Entered())
+            some = [self.graph.edge(row) for row in rows]
+            some += [self._unlisted_edge(number * STATES + state, there) for there in ends[len(rows) :]]
+            edges = [(edge, there % STATES) for edge, there in zip(some, ends, strict=True)]
+            onward = self._onward[op, state] = _Onward(edges)
             budget[0] -= len(onward.edges)
             best.work += len(onward.edges)
         return onward
-
-
-def _path(parents: Mapping[tuple[int, int], tuple[tuple[int, int], Edge] | None], state: tuple[int, int]) -> list[Edge]:
-    path: list[Edge] = []
-    step = parents[state]
-    while step is not None:
-        path.append(step[1])
-        step = parents[step[0]]
-    return path[::-1]

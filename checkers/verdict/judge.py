@@ -323,6 +323,8 @@ def _processes(finding: Finding, overview: Overview) -> dict[str, frozenset[int]
 
 def _faults_around(finding: Finding, overview: Overview, receipts: Receipts) -> list[int]:
     """Faults that were active while an operation of the finding ran, with a second before and after."""
+    if not receipts:
+        return []
     at = overview.at(np.array(finding.operations))
     start = overview.time[at] - SLACK_NS
     stop = np.maximum(overview.end[at], np.where(overview.end[at] == NONE, finding.time, overview.end[at])) + SLACK_NS

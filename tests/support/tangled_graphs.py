@@ -5,10 +5,21 @@ Each is given as the search of a span gets it: rows, ranks and intervals. `n` is
 
 from math import isqrt
 from random import Random
+from typing import NamedTuple
+
+import numpy as np
 
 from fencepost.checkers.graph.layers import LSO, RW, WR, WW
-from fencepost.checkers.graph.span_graph import Edge, OperationInterval
+from fencepost.checkers.graph.span_rows import Edge, SpanOperations, SpanRows
 from fencepost.checkers.model.values import NONE
+
+
+class OperationInterval(NamedTuple):
+    """When an operation began and was over, and its process."""
+
+    begin: int
+    end: int
+    process: int
 
 
 def ring(n, kinds=(WR,), first=0):
@@ -109,8 +120,13 @@ def intervals(rows, times):
     return result
 
 
-def span(rows, times):
-    """What `search_span` gets."""
-    when = intervals(rows, times)
+def searchable(rows, when):
+    """What `search_span` gets: rows, and operations in the order of their ends."""
     order = sorted(when, key=lambda op: (when[op].end, when[op].begin, op))
-    return rows, {op: rank for rank, op in enumerate(order)}, when
+    rank = {op: rank for rank, op in enumerate(order)}
+    columns = np.array([(op, rank[op], *when[op]) for op in sorted(when)]).reshape(-1, 5).T
+    return SpanRows.of_edges(rows), SpanOperations(*columns)
+
+
+def span(rows, times):
+    return searchable(rows, intervals(rows, times))

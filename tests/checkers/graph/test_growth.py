@@ -4,13 +4,13 @@ from random import Random
 
 import networkx as nx
 import pytest
-from support.tangled_graphs import SHAPES, TIMES, layered, ring, span
+from support.tangled_graphs import SHAPES, TIMES, OperationInterval, intervals, layered, ring, searchable, span
 
 from fencepost.checkers.graph import walks
 from fencepost.checkers.graph.layers import LAYERS, LSO, REALTIME, RW, WR, WW
 from fencepost.checkers.graph.passing import PassingReaders
 from fencepost.checkers.graph.reachability import Reachability
-from fencepost.checkers.graph.span_graph import Edge, OperationInterval
+from fencepost.checkers.graph.span_rows import Edge
 from fencepost.checkers.graph.span_search import search_span
 from fencepost.checkers.graph.walks import BestCycle
 from fencepost.checkers.model.values import NONE
@@ -38,11 +38,11 @@ def small_allowances(monkeypatch):
 def test_work_is_linear_in_the_size_of_what_is_searched(small_allowances, shape, times):
     """A search of the square of the size would need a hundred times as much at the larger size."""
     for n in (N, 10 * N):
-        rows, ranks, intervals = span(SHAPES[shape](n), times)
+        rows, operations = span(SHAPES[shape](n), times)
         for layer in LAYERS if n == N else LAYERS[::2]:
             best = BestCycle()
-            search_span(layer, rows, ranks, intervals, best)
-            assert best.work <= PER_SIZE * (len(rows) + len(ranks)) + 2_000, (layer.name, best)
+            search_span(layer, rows, operations, best)
+            assert best.work <= PER_SIZE * (len(rows) + len(operations)) + 2_000, (layer.name, best)
 
 
 @pytest.mark.parametrize("n", [10, 3000])
@@ -69,11 +69,11 @@ def test_where_no_way_back_avoids_a_second_rw_edge_g_single_is_surely_absent_and
 
 def test_a_long_ring_of_reads_with_one_step_of_time_is_found_however_little_may_be_spent(small_allowances):
     """No way back avoids the step, and the reads cannot be avoided either."""
-    rows, ranks, intervals = span(ring(2000)[:-1], "together")
-    intervals |= {1999: OperationInterval(1, 2, 1999), 0: OperationInterval(5, 9999, 0)}
+    rows = ring(2000)[:-1]
+    when = intervals(rows, "together") | {1999: OperationInterval(1, 2, 1999), 0: OperationInterval(5, 9999, 0)}
     for name in ("G1c-wr-realtime", "G1c-realtime"):
         best = BestCycle()
-        search_span(BY_NAME[name], rows, ranks, intervals, best)
+        search_span(BY_NAME[name], *searchable(rows, when), best)
         assert best.cycle, name
         assert REALTIME in {edge.kind for edge in best.cycle}
 
@@ -91,14 +91,15 @@ def test_blocks_of_readers_reach_exactly_those_that_read_past_a_record_before_it
     highest = {op: rng.randrange(30) for op in range(rng.randrange(1, 80))}
     begins = {op: rng.randrange(30) for op in highest}
     readers = PassingReaders(highest, begins)
-    for low in range(30):
-        end, reached = rng.randrange(30), set()
-        for node in readers.past(low, end):
+    ends = [rng.randrange(30) for _ in range(30)]
+    for low, nodes in enumerate(readers.past(range(30), ends)):
+        reached = set()
+        for node in nodes:
             while node != NONE:
                 reader, node = readers.nodes[node]
                 assert reader not in reached, "blocks do not overlap"
                 reached.add(reader)
-        assert reached == {op for op in highest if highest[op] > low and begins[op] <= end}
+        assert reached == {op for op in highest if highest[op] > low and begins[op] <= ends[low]}
 
 
 def test_a_reader_past_a_transaction_that_was_over_closes_no_cycle_without_time():
@@ -108,12 +109,12 @@ def test_a_reader_past_a_transaction_that_was_over_closes_no_cycle_without_time(
     lengths = {}
     for name in ("G1c-wr", "G1c-wr-realtime"):
         best = BestCycle()
-        search_span(BY_NAME[name], rows, {0: 0, 1: 1}, when, best)
+        search_span(BY_NAME[name], *searchable(rows, when), best)
         lengths[name] = len(best.cycle)
     assert lengths == {"G1c-wr": 0, "G1c-wr-realtime": 2}
     when[0] = OperationInterval(0, 5, 0)
     best = BestCycle()
-    search_span(BY_NAME["G1c-wr"], rows, {0: 0, 1: 1}, when, best)
+    search_span(BY_NAME["G1c-wr"], *searchable(rows, when), best)
     assert [edge.kind for edge in best.cycle] == [LSO, WR]
 
 
