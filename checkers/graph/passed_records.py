@@ -12,7 +12,7 @@ still polled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,12 +38,6 @@ class PassedRecords:
     place: Ints
     reader: Ints
     highest: Ints
-
-    @classmethod
-    def of_rows(cls, part: Mapping[str, Any]) -> PassedRecords:
-        """Make the lists from the columns of a message."""
-        wrote = part["target"] == NONE
-        return cls(part["source"][wrote], part["low"][wrote], part["target"][~wrote], part["high"][~wrote])
 
     def columns(self) -> Iterator[Ints]:
         """Columns of edges (`checkers.graph.edges.EDGE_COLUMNS`), one by one: a writer has no target, a reader no source."""
