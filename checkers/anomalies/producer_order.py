@@ -161,7 +161,8 @@ def _acknowledged_before(log: PartitionLog, sends: Ints, process: Ints) -> tuple
 
 def _numbered(groups: Ints) -> tuple[Ints, Ints]:
     """Groups (rising) numbered from 0, and where each begins."""
-    begins = np.r_[True, groups[1:] != groups[:-1]][: len(groups)]
+    begins = np.ones(len(groups), dtype=np.bool_)
+    np.not_equal(groups[1:], groups[:-1], out=begins[1:])
     return np.cumsum(begins) - 1, np.flatnonzero(begins)
 
 
@@ -177,7 +178,8 @@ def _running_highest(values: Ints, number: Ints) -> Ints:
         values = np.unique(values, return_inverse=True)[1]
         span = len(values)
     lifted = values + number * span
-    rises = np.r_[True, lifted[1:] > np.maximum.accumulate(lifted)[:-1]]
+    rises = np.ones(len(lifted), dtype=np.bool_)
+    np.greater(lifted[1:], np.maximum.accumulate(lifted)[:-1], out=rises[1:])
     return np.maximum.accumulate(np.where(rises, np.arange(len(values)), 0))
 
 

@@ -95,7 +95,7 @@ def _inverted(began: Ints, ended: Ints, process: Ints) -> tuple[Ints, Ints]:
     one above it that was acknowledged first: if that one was not acknowledged before the send began, none was.
     """
     first = _first_acknowledged_above(ended)
-    late = np.flatnonzero(began > np.r_[ended, FOREVER][first])
+    late = np.flatnonzero(began > np.append(ended, FOREVER)[first])
     own = process[first[late]] == process[late]
     low, high = [late[~own]], [first[late[~own]]]
     # Where the first one is of the same producer it hides the others: look again with that producer's sends left out.
