@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.checkers.graph.edges import EDGES
-from fencepost.checkers.graph.joined_messages import Message, PlacedMessage, joined
+from fencepost.checkers.graph.joined_messages import PlacedMessage, joined
 from fencepost.checkers.history.source import from_message, message, to_message
 from fencepost.checkers.model import forks
 from fencepost.checkers.views.gathering import ExecutorMessage, GatheredMessages
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MESSAGES = 256  # that are looked through at a time; it takes about as long as to make a fork
 EDGES_OF_A_FORK = 5_000  # that are searched, above which a fork may shorten it
+Message = tuple[str, bytes]  # of a partition
 Job = Callable[[Iterable[PlacedMessage]], Iterator[pa.RecordBatch]]
 Reduce = Callable[[pa.Table], pa.Table]
 NamedArrays = Iterable[tuple[str, Any]]  # with their names; each is made as it is taken

@@ -21,12 +21,11 @@ JOINED = 1 << 18  # edges of a joined message, about
 OFFSET_BITS = 40  # of an offset, beside its partition's number in one key
 PARTITIONS = 1 << 62 - OFFSET_BITS  # that such a key has room for
 COLUMNS = (*EDGE_COLUMNS, "place")
-Message = tuple[str, bytes]  # of a partition
 PlacedMessage = tuple[int, bytes]  # of the partition with this number; NONE: of those in its column `place`
 
 
-def joined(messages: Iterable[Message], numbers: Mapping[str, int]) -> Iterator[PlacedMessage]:
-    """The messages, small ones joined. numbers: of all partitions."""
+def joined(messages: Iterable[tuple[str, bytes]], numbers: Mapping[str, int]) -> Iterator[PlacedMessage]:
+    """The messages of partitions, small ones joined. numbers: of all partitions."""
     waiting: dict[bool, list[dict[str, Any]]] = {False: [], True: []}
     rows = {False: 0, True: 0}
     for partition, message in messages:
