@@ -16,7 +16,7 @@ from fencepost.checkers.contract.common_rules import ACKED_ALONE, UNLESS_PRODUCE
 from fencepost.checkers.contract.needs import ORDER
 from fencepost.checkers.contract.promises import ORDERED
 from fencepost.checkers.contract.rules import ALLOWED, FINAL_READS, FORBIDDEN, Rule
-from fencepost.checkers.model.arrays import Ints
+from fencepost.checkers.model.arrays import Ints, distinct
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.values import NONE
@@ -119,7 +119,7 @@ def _whole_processes(log: PartitionLog, sends: Ints) -> list[Ints]:
     """Sends (positions, rising: so sorted by process) in parts of about `SLICE`, each process in one part."""
     last = record_ids.process_of(log.sends.v[sends[SLICE - 1 : -1 : SLICE]])  # the processes in which `SLICE` sends more end
     next_process = np.searchsorted(log.sends.v, record_ids.of(last + 1, 0, 0), side="left")
-    cuts = np.unique(np.searchsorted(sends, next_process, side="left"))
+    cuts = distinct(np.searchsorted(sends, next_process, side="left"))
     return np.split(sends, cuts[cuts < len(sends)])
 
 
