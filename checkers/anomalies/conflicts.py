@@ -17,7 +17,7 @@ from fencepost.checkers.contract.common_rules import ACKED_ALONE, UNLESS_PRODUCE
 from fencepost.checkers.contract.needs import ALL_READS, ANYBODY, FINAL_COMMITTED, LOST_PLACE, OUTCOMES, SENDS, Needs
 from fencepost.checkers.contract.promises import ONE_LOG
 from fencepost.checkers.contract.rules import FINAL_READS, FORBIDDEN, Rule
-from fencepost.checkers.model.arrays import Ints
+from fencepost.checkers.model.arrays import Ints, distinct
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import COMMITTED, INFO, NONE
@@ -156,4 +156,4 @@ def _disputed(log: PartitionLog, believed: Ints) -> Ints:
         differ = (reads.offset[first_read] == offset[part]) & (reads.identities(first_read) != v[part])
         disputed.append(offset[part][differ])
     disputed.append(offset[1:][(offset[1:] == offset[:-1]) & (v[1:] != v[:-1])])
-    return np.unique(np.concatenate(disputed))
+    return np.asarray(distinct(np.concatenate(disputed)))

@@ -121,13 +121,13 @@ def _pairs(log: PartitionLog) -> Iterator[ReadPairs]:
     * At the beginning of a process it is known only if the contract says that processes begin at the log's start.
     """
     reads = log.reads
-    truncated = np.r_[log.shared(lost), False]  # `send` is NONE for records of nobody, and so looks up the last entry
+    truncated = np.append(log.shared(lost), False)  # `send` is NONE for records of nobody, and so looks up the last entry
     any_lost = bool(truncated.any())
     for order in _in_order_of_return(log):
         process = reads.process[order]
         new_process = _changes(process)
         new_operation = new_process | _changes(reads.op[order])
-        before = np.r_[order[:1], order[:-1]]
+        before = np.concatenate([order[:1], order[:-1]])
         before[new_process] = NONE
         if log.settings.rewinds:
             before[new_operation] = _last_read_of_ok_operation(log, order, new_operation, new_process)
@@ -229,7 +229,9 @@ def _as_16_bits(process: Any) -> Any:
 
 def _changes(values: Any) -> Bools:
     """True for a value that differs from the one before it; the first one does."""
-    return np.r_[True, values[1:] != values[:-1]] if len(values) else np.zeros(0, dtype=np.bool_)
+    changes = np.ones(len(values), dtype=np.bool_)
+    np.not_equal(values[1:], values[:-1], out=changes[1:])
+    return changes
 
 
 def _last_read_of_ok_operation(log: PartitionLog, order: Any, new_operation: Bools, new_process: Bools) -> Any:
@@ -268,7 +270,7 @@ class _RequiredRecords:
 
     def __init__(self, log: PartitionLog, ranks: Any, committed: bool) -> None:
         self._rank = ranks
-        required = np.r_[due(log, committed), False]  # `send` is NONE for records of nobody, and so looks up the last entry
+        required = np.append(due(log, committed), False)  # `send` is NONE for records of nobody, and so looks up the last entry
         send_at = np.full(int(self._rank[-1]) + 1, NONE, dtype=log.reads.send.dtype)
         for part in slices(len(log.reads)):
             which = part.start + np.flatnonzero(required[log.reads.send[part]] & (log.reads.offset[part] != NONE))

@@ -141,6 +141,8 @@ def _surely_open_until(log: PartitionLog) -> tuple[Bools, Ints]:
     """
     sends, until = log.sends, np.full(len(log.sends), NONE, dtype=np.int64)
     undone = sends.txn & (sends.status != COMMITTED) & ~log.seen_committed & log.acked
+    if not undone.any():
+        return undone, until
     undone &= log.shared(fixed) & ~log.shared(lost) & (log.seen_witness if log.final.uncommitted else True)
     at = np.flatnonzero(undone)
     if len(at):

@@ -16,7 +16,7 @@ from fencepost.checkers.contract.common_rules import ACKED_ALONE, UNLESS_PRODUCE
 from fencepost.checkers.contract.needs import ORDER
 from fencepost.checkers.contract.promises import ORDERED
 from fencepost.checkers.contract.rules import ALLOWED, FINAL_READS, FORBIDDEN, Rule
-from fencepost.checkers.model.arrays import Ints
+from fencepost.checkers.model.arrays import Ints, distinct
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.values import NONE
@@ -119,7 +119,7 @@ def _whole_processes(log: PartitionLog, sends: Ints) -> list[Ints]:
     """Sends (positions, rising: so sorted by process) in parts of about `SLICE`, each process in one part."""
     last = record_ids.process_of(log.sends.v[sends[SLICE - 1 : -1 : SLICE]])  # the processes in which `SLICE` sends more end
     next_process = np.searchsorted(log.sends.v, record_ids.of(last + 1, 0, 0), side="left")
-    cuts = np.unique(np.searchsorted(sends, next_process, side="left"))
+    cuts = distinct(np.searchsorted(sends, next_process, side="left"))
     return np.split(sends, cuts[cuts < len(sends)])
 
 
@@ -161,7 +161,8 @@ def _acknowledged_before(log: PartitionLog, sends: Ints, process: Ints) -> tuple
 
 def _numbered(groups: Ints) -> tuple[Ints, Ints]:
     """Groups (rising) numbered from 0, and where each begins."""
-    begins = np.r_[True, groups[1:] != groups[:-1]][: len(groups)]
+    begins = np.ones(len(groups), dtype=np.bool_)
+    np.not_equal(groups[1:], groups[:-1], out=begins[1:])
     return np.cumsum(begins) - 1, np.flatnonzero(begins)
 
 
@@ -177,7 +178,8 @@ def _running_highest(values: Ints, number: Ints) -> Ints:
         values = np.unique(values, return_inverse=True)[1]
         span = len(values)
     lifted = values + number * span
-    rises = np.r_[True, lifted[1:] > np.maximum.accumulate(lifted)[:-1]]
+    rises = np.ones(len(lifted), dtype=np.bool_)
+    np.greater(lifted[1:], np.maximum.accumulate(lifted)[:-1], out=rises[1:])
     return np.maximum.accumulate(np.where(rises, np.arange(len(values)), 0))
 
 

@@ -16,7 +16,7 @@ from fencepost.checkers.contract.common_rules import TRUNCATED, UNLESS_PRODUCER
 from fencepost.checkers.contract.needs import ORDER
 from fencepost.checkers.contract.promises import ORDERED
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
-from fencepost.checkers.model.arrays import Ints
+from fencepost.checkers.model.arrays import Ints, distinct
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.values import FOREVER, NONE
@@ -95,11 +95,11 @@ def _inverted(began: Ints, ended: Ints, process: Ints) -> tuple[Ints, Ints]:
     one above it that was acknowledged first: if that one was not acknowledged before the send began, none was.
     """
     first = _first_acknowledged_above(ended)
-    late = np.flatnonzero(began > np.r_[ended, FOREVER][first])
+    late = np.flatnonzero(began > np.append(ended, FOREVER)[first])
     own = process[first[late]] == process[late]
     low, high = [late[~own]], [first[late[~own]]]
     # Where the first one is of the same producer it hides the others: look again with that producer's sends left out.
-    for producer in np.unique(process[late[own]]):
+    for producer in distinct(process[late[own]]):
         hidden = late[own & (process[late] == producer)]
         above = _first_acknowledged_above(np.where(process == producer, FOREVER, ended))[hidden]
         inverted = began[hidden] > np.r_[ended, FOREVER][above]

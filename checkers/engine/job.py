@@ -30,7 +30,7 @@ from fencepost.checkers.history.scan import COLUMNS, Columns, PackedPart, pack, 
 from fencepost.checkers.history.source import LocalSource, Source, from_message, message
 from fencepost.checkers.model import forks
 from fencepost.checkers.model.array_files import ArrayFiles
-from fencepost.checkers.model.arrays import Ints
+from fencepost.checkers.model.arrays import Ints, distinct
 from fencepost.checkers.model.failures import RAISED, described
 from fencepost.checkers.model.results import ROW_COLUMNS, ROW_NUMBERS, CheckResult
 from fencepost.checkers.model.threads import results as in_threads
@@ -199,7 +199,7 @@ class _Scanned(NamedTuple):
 def _scanned_here(history: LocalSource, questions: Questions) -> dict[str, _Scanned]:
     """All partitions by name."""
     if history.records_of_a_partition() < FEW_RECORDS:
-        columns = scan_columns(history)
+        columns = scan_columns(history, min(MOST_THREADS, forks.cores()))
         return {
             name: _Scanned(sum(len(side["v"]) for side in sides), partial(_of_columns, questions, name, sides))
             for name, sides in columns.items()
@@ -379,7 +379,7 @@ class Questions:
         gathered, unseen, *answers = in_threads(asked, threads)
         by_name = {name: result for some in answers for name, result in some.items()}
         results = {check.name: by_name[check.name] for check in self.checks}
-        unsent = np.unique(log.reads.unsent_v)
+        unsent = distinct(log.reads.unsent_v)
         counts = _counted(log)
         yield PartitionResult(log.partition, results, counts, unsent, unseen, gathered.to_driver, gathered.error, late)
         yield from gathered.on_executors

@@ -22,7 +22,7 @@ import numpy as np
 
 from fencepost.checkers.graph.edge_filter import EdgeFilter
 from fencepost.checkers.graph.layers import DIRTY_WR, RW, WR, WW
-from fencepost.checkers.graph.passed_records import first_passed, last_reads, passed_records
+from fencepost.checkers.graph.passed_records import SPARSE, first_passed, last_reads, passed_records, span
 from fencepost.checkers.history.packing import packed, unpacked
 from fencepost.checkers.model.arrays import Ints, among
 from fencepost.checkers.model.values import ABORTED, COMMITTED, FOREVER, NONE
@@ -33,6 +33,7 @@ from fencepost.checkers.views.versions import committed_records
 FIRSTS, LATEST, EDGES = "firsts", "latest", "edges"
 EDGE_COLUMNS = ("source", "target", "kind", "low", "high")
 ENDS = EDGE_COLUMNS[:3]
+SMALL = 1 << 15  # records of a partition whose edges are one message
 TIME_COLUMNS = ("op", "time")  # of `firsts` and `latest`
 
 
@@ -56,7 +57,7 @@ def gather(log: PartitionLog, brief: EdgeFilter | None = None) -> PartitionMessa
     `firsts`: (op, when a record of it was first returned or passed here), if it was not surely over by then. `latest`: (reader,
     the latest commit among what it got here).
     """
-    edges = ((EDGES, encode(vars(some).values())) for some in partition_edges(log, brief) if len(some))
+    edges = ((EDGES, encode(vars(some).values())) for some in _messages(log, partition_edges(log, brief)) if len(some))
     first, records = log.arrays.stored(_first_returned(log)), log.shared(committed_records)
     passed = log.arrays.stored(first_passed(log, records))
     lists = (EDGES, encode(passed_records(log, brief, partial(_over, log), passed).columns()))
@@ -66,6 +67,14 @@ def gather(log: PartitionLog, brief: EdgeFilter | None = None) -> PartitionMessa
     times = ((FIRSTS, _firsts(log, passed_or_returned)), (LATEST, latest))
     to_driver = [(name, encode(columns.values())) for name, columns in times if len(columns["op"])]
     return PartitionMessages(chain(edges, [lists]), to_driver)
+
+
+def _messages(log: PartitionLog, edges: Iterator[Edges]) -> Iterator[Edges]:
+    """The edges of a message each: all of a small partition in one."""
+    if len(log.sends) + len(log.reads) > SMALL:
+        return edges
+    columns = zip(*(vars(some).values() for some in edges), strict=True)
+    return iter([Edges(*map(np.concatenate, columns))])
 
 
 def partition_edges(log: PartitionLog, edge_filter: EdgeFilter | None = None) -> Iterator[Edges]:
@@ -134,11 +143,13 @@ def _rw(log: PartitionLog, offset: Ints, writer: Any, edge_filter: EdgeFilter | 
     position is found by binary search in the sorted offsets of the versions. Reads without offset (negative) are the first ones,
     as reads are sorted by offset; their operations have no position.
     """
-    lowest, last = last_reads(log, np.ones(len(log.reads), dtype=np.bool_))
-    readers = np.flatnonzero(last != NONE)  # as distances from the lowest reader, and then as history indices
-    readers = readers if edge_filter is None else readers[edge_filter.stretches.of(readers + lowest) != NONE]
-    position = log.reads.offset[last[readers]]
-    readers = readers + lowest
+    readers, last = last_reads(log, np.ones(len(log.reads), dtype=np.bool_))
+    if edge_filter is not None:
+        wanted = edge_filter.stretches.of(readers) != NONE
+        readers, last = readers[wanted], last[wanted]
+    if not len(readers):
+        return _edges(readers, readers, RW, offset[:0], offset[:0])
+    position = log.reads.offset[last]
     above = np.searchsorted(offset, position, side="right")
     placeless = np.unique(log.reads.op[: np.searchsorted(log.reads.offset, 0)])
     sure = (above < len(offset)) & ~np.isin(readers, placeless)
@@ -183,20 +194,31 @@ def _early(log: PartitionLog, first: Ints, part: slice) -> Any:
 def _latest(log: PartitionLog, first: Ints, edge_filter: EdgeFilter | None) -> dict[str, Any]:
     """The latest commit for each reader among the records that it got here: a call of commit, else the first return.
 
-    `latest` has an entry for every history index between the lowest and the highest reader, as `last_reads` has.
+    `latest` has an entry for every history index between the lowest and the highest reader, unless they are few and far apart.
     """
+    lowest, size = span(log.reads.op)
+    if size > SPARSE * len(log.reads):
+        readers, time = _commits(log, slice(0, len(log.reads)), first, edge_filter)
+        ops, of_op = np.unique(readers, return_inverse=True)
+        latest = np.full(len(ops), NONE, dtype=np.int64)
+        np.maximum.at(latest, of_op, time)
+        return {"op": ops[latest != NONE].astype(np.int64), "time": latest[latest != NONE]}
+    latest = np.full(size, NONE, dtype=np.int64)
+    for part in slices(len(log.reads)):
+        readers, time = _commits(log, part, first, edge_filter)
+        np.maximum.at(latest, readers - lowest, time)
+    ops = np.flatnonzero(latest != NONE)
+    return {"op": ops + lowest, "time": latest[ops]}
+
+
+def _commits(log: PartitionLog, part: slice, first: Ints, edge_filter: EdgeFilter | None) -> tuple[Any, Ints]:
+    """The readers of some reads, and when the transaction of the record that each got was committed."""
     reads, sends = log.reads, log.sends
-    lowest = int(reads.op.min(initial=np.iinfo(reads.op.dtype).max))
-    latest = np.full(max(0, int(reads.op.max(initial=-1)) - lowest + 1), NONE, dtype=np.int64)
-    for part in slices(len(reads)):
-        known = part.start + np.flatnonzero((reads.send[part] >= 0) & (reads.ended[part] != NONE))
-        if edge_filter is not None:
-            known = known[edge_filter.stretches.of(reads.op[known]) != NONE]
-        send = reads.send[known]
-        commit = np.where(sends.decided[send] != NONE, sends.decided[send], first[send])
-        np.maximum.at(latest, reads.op[known] - lowest, commit)
-    readers = np.flatnonzero(latest != NONE)
-    return {"op": readers + lowest, "time": latest[readers]}
+    known = part.start + np.flatnonzero((reads.send[part] >= 0) & (reads.ended[part] != NONE))
+    if edge_filter is not None:
+        known = known[edge_filter.stretches.of(reads.op[known]) != NONE]
+    send = reads.send[known]
+    return reads.op[known], np.where(sends.decided[send] != NONE, sends.decided[send], first[send])
 
 
 def encode(columns: Iterable[Any]) -> bytes:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.checkers.graph.edges import EDGES
+from fencepost.checkers.graph.joined_messages import PlacedMessage, joined
 from fencepost.checkers.history.source import from_message, message, to_message
 from fencepost.checkers.model import forks
 from fencepost.checkers.views.gathering import ExecutorMessage, GatheredMessages
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 MESSAGES = 256  # that are looked through at a time; it takes about as long as to make a fork
 EDGES_OF_A_FORK = 250_000  # that are searched, in about a second, above which forks shorten it by more than they cost
 Message = tuple[str, bytes]  # of a partition
-Job = Callable[[Iterable[Message]], Iterator[pa.RecordBatch]]
+Job = Callable[[Iterable[PlacedMessage]], Iterator[pa.RecordBatch]]
 Reduce = Callable[[pa.Table], pa.Table]
 NamedArrays = Iterable[tuple[str, Any]]  # with their names; each is made as it is taken
 
@@ -38,8 +39,8 @@ class SharedArrays(Protocol):
 class GatheredEdges(Protocol):
     """Edges and messages that the partitions gathered. A context: at its end what was shared is freed.
 
-    partitions: their names.
-    to_driver: named messages that went to the driver. Edges are (partition, message).
+    partitions: their names; a partition's number is its place among them.
+    to_driver: named messages that went to the driver.
     """
 
     partitions: list[str]
@@ -84,7 +85,7 @@ class DriverEdges:
 
     def __init__(self, partitions: list[str], messages: Sequence[Message], to_driver: list[tuple[str, bytes]]) -> None:
         self.partitions, self.to_driver = partitions, to_driver
-        self._edges = messages
+        self._edges = list(joined(messages, _numbers(partitions)))
 
     def __enter__(self) -> DriverEdges:
         return self
@@ -116,6 +117,7 @@ class SparkEdges:
         self.partitions, self.to_driver = partitions, to_driver
         edges = messages.filter(lambda sent: sent.name == EDGES).map(lambda sent: (sent.partition, sent.content))
         self._edges = edges.union(edges.context.parallelize(list(more), 1)) if more else edges
+        self._numbers = _numbers(partitions)
         self._shared: list[liveness.TemporaryPlace] = []
 
     def __enter__(self) -> SparkEdges:
@@ -136,11 +138,14 @@ class SparkEdges:
         return _MappedArrays(self._shared[-1].path, arrays)
 
     def each(self, job: Job, schema: pa.Schema) -> pa.Table:
-        return _collected(self._edges.mapPartitions(lambda edges: map(message, job(edges))), schema)
+        numbers = self._numbers
+        return _collected(self._edges.mapPartitions(lambda edges: map(message, job(joined(edges, numbers)))), schema)
 
     def grouped(self, job: Job, schema: pa.Schema, reduce: Reduce, result: pa.Schema, buckets: int) -> pa.Table:
+        numbers = self._numbers
+
         def parts(edges: Iterable[Message]) -> Iterator[tuple[int, bytes]]:
-            return ((bucket, message(group)) for batch in job(edges) for bucket, group in _by_bucket(batch))
+            return ((bucket, message(group)) for batch in job(joined(edges, numbers)) for bucket, group in _by_bucket(batch))
 
         def reduced(groups: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
             rows = pa.concat_tables([schema.empty_table(), *(from_message(group) for _, group in groups)])
@@ -149,6 +154,10 @@ class SparkEdges:
         tasks = min(buckets, self._edges.getNumPartitions())
         shuffled = self._edges.mapPartitions(parts).partitionBy(tasks, lambda bucket: bucket)
         return _collected(shuffled.mapPartitions(reduced), result)
+
+
+def _numbers(partitions: Sequence[str]) -> dict[str, int]:
+    return {partition: number for number, partition in enumerate(partitions)}
 
 
 def _collected(messages: RDD[bytes], schema: pa.Schema) -> pa.Table:

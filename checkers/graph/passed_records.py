@@ -12,7 +12,7 @@ still polled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,8 @@ from fencepost.checkers.model.arrays import Bools, Ints, among
 from fencepost.checkers.model.values import FOREVER, NONE
 from fencepost.checkers.views.log import PartitionLog, position_type, slices
 from fencepost.checkers.views.versions import committed_records, placed_reads
+
+SPARSE = 8  # numbers from the lowest to the highest for each one that there is, beyond which no table of them is made
 
 
 @dataclass(frozen=True)
@@ -39,20 +41,14 @@ class PassedRecords:
     reader: Ints
     highest: Ints
 
-    @classmethod
-    def of_rows(cls, part: Mapping[str, Any]) -> PassedRecords:
-        """Make the lists from the columns of a message."""
-        wrote = part["target"] == NONE
-        return cls(part["source"][wrote], part["low"][wrote], part["target"][~wrote], part["high"][~wrote])
-
     def columns(self) -> Iterator[Ints]:
         """Columns of edges (`checkers.graph.edges.EDGE_COLUMNS`), one by one: a writer has no target, a reader no source."""
         no_writer, no_reader = np.full(len(self.reader), NONE), np.full(len(self.writer), NONE)
-        yield np.r_[self.writer, no_writer]
-        yield np.r_[no_reader, self.reader]
+        yield np.concatenate([self.writer, no_writer])
+        yield np.concatenate([no_reader, self.reader])
         yield np.full(len(self.writer) + len(self.reader), LSO, dtype=np.int8)
-        yield np.r_[self.place, no_writer]
-        yield np.r_[no_reader, self.highest]
+        yield np.concatenate([self.place, no_writer])
+        yield np.concatenate([no_reader, self.highest])
 
 
 def first_passed(log: PartitionLog, records: Ints) -> Ints:
@@ -91,31 +87,38 @@ def passed_records(
             early = [over(sends[part]) > passed[part] for part in slices(len(sends))]
             sends = sends[np.concatenate([np.empty(0, dtype=np.bool_), *early])]
         some &= ~idle | (reads.ended < edge_filter.last_write_began)
-    first, last = last_reads(log, some)
-    readers = np.flatnonzero(last != NONE)
+    readers, last = last_reads(log, some)
     lowest = first_of_each(log.sends.op[sends])
-    return PassedRecords(log.sends.op[sends[lowest]], log.place[sends[lowest]], readers + first, reads.offset[last[readers]])
+    return PassedRecords(log.sends.op[sends[lowest]], log.place[sends[lowest]], readers, reads.offset[last])
 
 
 def first_of_each(values: Any) -> Any:
-    """Positions at which each of the different values lies first, in order; they span little more than there are of them, as
-    indices do.
-    """
-    low = int(values.min(initial=np.iinfo(values.dtype).max))
-    first = np.empty(max(0, int(values.max(initial=-1)) - low + 1), dtype=position_type(len(values)))
+    """Positions at which each of the different values lies first, in order."""
+    low, size = span(values)
+    if size > SPARSE * len(values):
+        return np.sort(np.unique(values, return_index=True)[1])
+    first = np.empty(size, dtype=position_type(len(values)))
     at = np.arange(len(values), dtype=first.dtype)
     first[values[::-1] - low] = at[::-1]  # the last assignment stays
     return np.flatnonzero(first[values - low] == at)
 
 
-def last_reads(log: PartitionLog, which: Bools) -> tuple[int, Any]:
-    """The lowest reader of some reads (history index), and of each from there on the position of its last one by offset (NONE:
-    it has none).
-    """
+def last_reads(log: PartitionLog, which: Bools) -> tuple[Ints, Any]:
+    """The readers of some reads (history indices, rising), and of each the position of its last one by offset."""
     op = log.reads.op
-    first = int(op.min(initial=np.iinfo(op.dtype).max))
-    last = np.full(max(0, int(op.max(initial=-1)) - first + 1), NONE, dtype=log.reads.arrival.dtype)
+    low, size = span(op)
+    if size > SPARSE * len(op):
+        few = np.flatnonzero(which)[::-1]
+        readers, at = np.unique(op[few], return_index=True)
+        return readers.astype(np.int64), few[at]
+    last = np.full(size, NONE, dtype=log.reads.arrival.dtype)
     for part in slices(len(op)):
         some = part.start + np.flatnonzero(which[part])
-        last[op[some] - first] = some  # reads are sorted by offset, and the last assignment stays
-    return first, last
+        last[op[some] - low] = some  # reads are sorted by offset, and the last assignment stays
+    readers = np.flatnonzero(last != NONE)
+    return readers + low, last[readers]
+
+
+def span(values: Any) -> tuple[int, int]:
+    """The lowest of some numbers (0: there are none), and how many numbers there are from it to the highest."""
+    return (int(values.min()), int(values.max()) - int(values.min()) + 1) if len(values) else (0, 0)

@@ -18,10 +18,11 @@ import numpy as np
 import pyarrow as pa
 
 from fencepost.checkers.graph.edge_filter import edge_filter_for
-from fencepost.checkers.graph.edges import ENDS, decode
+from fencepost.checkers.graph.edges import ENDS
 from fencepost.checkers.graph.explain import records_behind
-from fencepost.checkers.graph.gathered_edges import GatheredEdges, Job, Message, gathered_edges
+from fencepost.checkers.graph.gathered_edges import GatheredEdges, Job, gathered_edges
 from fencepost.checkers.graph.group_offsets import edge_messages
+from fencepost.checkers.graph.joined_messages import COLUMNS, PlacedMessage, columns, holds_lists
 from fencepost.checkers.graph.layers import (
     ANTI,
     ANTI_TIME,
@@ -39,9 +40,8 @@ from fencepost.checkers.graph.layers import (
     WW,
     Layer,
 )
-from fencepost.checkers.graph.lso_edges import backward_ranges, inside, passing_readers
+from fencepost.checkers.graph.lso_edges import PassedLists, backward_ranges, inside, passing_readers
 from fencepost.checkers.graph.operation_order import OperationOrder, SharedOrder, order_arrays
-from fencepost.checkers.graph.passed_records import PassedRecords
 from fencepost.checkers.graph.rules import forbidden_layers
 from fencepost.checkers.graph.search_tasks import Cycles, LayerAnswer, SearchTask, mark_unknown, rounds
 from fencepost.checkers.graph.span_rows import Edge, SpanOperations, SpanRows, ends_of, first_of_kind
@@ -130,12 +130,12 @@ def _backward(shared: SharedOrder) -> Job:
     An edge goes back where its source has the higher rank. Its range goes from the rank of its target to that of its source.
     """
 
-    def job(edges: Iterable[Message]) -> Iterator[pa.RecordBatch]:
+    def job(edges: Iterable[PlacedMessage]) -> Iterator[pa.RecordBatch]:
         orders: OperationOrder = shared.value
-        for _, message in edges:
-            part = decode(message, ENDS)
-            if _holds_lists(part):
-                lists = PassedRecords.of_rows(decode(message))
+        for message in edges:
+            part = columns(message, ENDS)
+            if holds_lists(part):
+                lists = PassedLists.of_rows(columns(message))
                 spans = merge(*backward_ranges(lists, orders))
                 yield from _ranges(READS, spans)
                 yield _count_batch(_leading(orders, LSO, passing_readers(lists)))
@@ -161,11 +161,6 @@ def _ranges(family: str, spans: SpanSet) -> Iterator[pa.RecordBatch]:
 def _count_batch(counts: Mapping[int, int]) -> pa.RecordBatch:
     numbers, amounts = np.array(list(counts)), np.array(list(counts.values()))
     return _batch(BACKWARD_RANGES, len(numbers), family=-1 - numbers, low=amounts, high=amounts)
-
-
-def _holds_lists(part: Mapping[str, Any]) -> bool:
-    """True if a message has the lists of `checkers.graph.passed_records`: they are its only rows."""
-    return bool(len(part["kind"]) and part["kind"][0] == LSO)
 
 
 def _counts(orders: OperationOrder, part: Mapping[str, Any]) -> dict[int, int]:
@@ -197,9 +192,8 @@ def _search(edges: GatheredEdges, tasks: Sequence[SearchTask], shared: SharedOrd
     """Search some tasks, and put into `cycles` what is new."""
     if not tasks:
         return
-    places = {partition: number for number, partition in enumerate(cycles.partitions)}
     buckets = np.cumsum([0, *(1 + int(task.spans.sizes.sum()) // BUCKET for task in tasks)])
-    inside = _edges_inside(tasks, buckets, places, shared)
+    inside = _edges_inside(tasks, buckets, shared)
     table = edges.grouped(inside, EDGES_INSIDE, _search_bucket(tasks, shared), LAYER_CYCLE, int(buckets[-1]))
     best: dict[str, BestCycle] = {}
     for row in table.to_pylist():
@@ -216,23 +210,23 @@ def _search(edges: GatheredEdges, tasks: Sequence[SearchTask], shared: SharedOrd
             answer.unknown = shortest.given_up
 
 
-def _edges_inside(tasks: Sequence[SearchTask], buckets: Ints, places: Mapping[str, int], shared: SharedOrder) -> Job:
+def _edges_inside(tasks: Sequence[SearchTask], buckets: Ints, shared: SharedOrder) -> Job:
     """Edges with both ends in one span of a task.
 
     The spans of a task are dealt out to buckets, one for every so many operations; the edges of one bucket are searched in one
     process. `buckets[n]` is the first bucket of task n.
     """
 
-    def job(edges: Iterable[Message]) -> Iterator[pa.RecordBatch]:
+    def job(edges: Iterable[PlacedMessage]) -> Iterator[pa.RecordBatch]:
         orders: OperationOrder = shared.value
-        for partition, message in edges:
-            part = decode(message)
+        for message in edges:
+            part = columns(message)
             for number, task in enumerate(tasks):
-                columns, span = (_lso_inside if _holds_lists(part) else _inside)(task, part, orders)
+                some, span = (_lso_inside if holds_lists(part) else _inside)(task, part, orders)
                 if not len(span):
                     continue
                 bucket = buckets[number] + span % (buckets[number + 1] - buckets[number])
-                yield _batch(EDGES_INSIDE, len(span), bucket=bucket, task=number, span=span, place=places[partition], **columns)
+                yield _batch(EDGES_INSIDE, len(span), bucket=bucket, task=number, span=span, **some)
 
     return job
 
@@ -241,14 +235,14 @@ def _inside(task: SearchTask, part: Mapping[str, Any], orders: OperationOrder) -
     """The edges of a message with both ends in one span of a task, and the span of each."""
     ranks, which = orders.ranks(task.rank_family), orders.searched(task.family, part)
     inside, span = task.spans.around(*(ranks[orders.at(part[end][which])] for end in ("source", "target")))
-    return {name: part[name][which[inside]] for name in ("source", "target", "kind", "low", "high")}, span
+    return {name: part[name][which[inside]] for name in COLUMNS}, span
 
 
 def _lso_inside(task: SearchTask, part: Mapping[str, Any], orders: OperationOrder) -> tuple[dict[str, Any], Ints]:
     """The rows of the lists of `checkers.graph.passed_records` whose operation lies in a span of a task, and the span of each."""
     spans = task.spans if task.family == READS else task.spans.pick(slice(0))
     which, span = inside(part, orders, orders.ranks(task.rank_family), spans)
-    return {name: part[name][which] for name in ("source", "target", "kind", "low", "high")}, span
+    return {name: part[name][which] for name in COLUMNS}, span
 
 
 def _search_bucket(tasks: Sequence[SearchTask], shared: SharedOrder) -> Callable[[pa.Table], pa.Table]:

@@ -51,4 +51,5 @@ class CheckResult:
 
 def join_rows(*parts: dict[str, Any]) -> dict[str, Any]:
     """Concatenate rows, column by column."""
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    filled = [part for part in parts if len(part["op"])] or list(parts[:1])
+    return filled[0] if len(filled) == 1 else {name: np.concatenate([part[name] for part in filled]) for name in filled[0]}

@@ -28,6 +28,8 @@ def false_ack_rows(log: PartitionLog, missing: Bools) -> list[dict[str, Any]]:
     HIDDEN: the log holds it: the complete read_uncommitted final read returned it, and the complete read_committed one had to,
     if it is committed. SHOWN: some read_committed reader got it, so it had been committed.
     """
+    if not missing.any():
+        return []
     suspicious = missing & log.sends.txn & (log.sends.status == COMMITTED)
     hidden = suspicious & log.covered & log.seen_witness
     roles = ((HIDDEN, hidden), (SHOWN, suspicious & log.seen_committed))

@@ -20,6 +20,7 @@ from fencepost.checkers.model.arrays import Bools, Ints, among
 from fencepost.checkers.model.values import COMMITTED, INFO, NONE, FinalRead, Resets, Settings
 from fencepost.checkers.views.swallowed import NO_READ, holding_reads
 
+_MOST_IN_32_BITS = np.iinfo(np.int32).max
 SLICE = 1 << 21  # rows worked on at once, where all of them together would need several times their own memory
 Made = TypeVar("Made")
 IN_MEMORY = Arrays()
@@ -27,7 +28,7 @@ IN_MEMORY = Arrays()
 
 def position_type(count: int) -> Any:
     """The type of positions among so many: 32 bits where that is enough."""
-    return np.int32 if count < np.iinfo(np.int32).max else np.int64
+    return np.int32 if count < _MOST_IN_32_BITS else np.int64
 
 
 def slices(count: int) -> Iterator[slice]:
@@ -155,11 +156,13 @@ class PartitionLog:
 
         A check in another thread that needs it meanwhile waits. A function may use what others make, but not in a circle.
         """
-        if make not in self._made:
+        made = self._made.get(make, self)  # a log stands for nothing: no function makes it
+        if made is self:
             with self._locks.setdefault(make, RLock()):
                 if make not in self._made:
                     self._made[make] = self.arrays.stored(make(self))
-        return self._made[make]  # type: ignore[no-any-return]
+                made = self._made[make]
+        return made  # type: ignore[no-any-return]
 
     @property
     def written_late(self) -> bool:

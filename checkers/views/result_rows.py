@@ -7,15 +7,19 @@ from typing import Any
 import numpy as np
 
 from fencepost.checkers.model.arrays import Bools, Ints
-from fencepost.checkers.model.results import CheckResult, join_rows
+from fencepost.checkers.model.results import ROW_NUMBERS, CheckResult, join_rows
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.views.log import PartitionLog
+
+_NO_ROWS = {name: np.empty(0, dtype=np.int64) for name in ROW_NUMBERS} | {"role": np.empty(0, dtype=object)}
 
 
 def send_rows(log: PartitionLog, which: Bools, cause: Ints, role: str, time: Ints | None = None) -> dict[str, Any]:
     """Rows for some sends; `cause` has one entry per send of the log, and so has `time`, if it is not when they ended."""
-    sends = log.sends
-    time, at = sends.ended if time is None else time, np.flatnonzero(which)
+    at, sends = np.flatnonzero(which), log.sends
+    if not len(at):
+        return dict(_NO_ROWS)
+    time = sends.ended if time is None else time
     time = np.where(time[at] != NONE, time[at], sends.began[at])
     rows = {"cause": cause[at], "op": sends.op[at], "v": sends.v[at], "offset": log.place[at], "time": time}
     return {**rows, "role": np.full(len(time), role, dtype=object)}

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fencepost.checkers.model.arrays import Ints
+from fencepost.checkers.model.arrays import Ints, distinct
 
 SPARSE = 64  # operations for each one that has a record, beyond which numbers take less room than bits
 
@@ -49,7 +49,7 @@ def record_counts(ops: Any) -> RecordCounts | None:
     low = int(ops.min())
     size, again = int(ops.max()) - low + 1, ops[1:] == ops[:-1]
     if size > SPARSE * len(ops):
-        return RecordCounts(low, size, np.unique(ops) - low, np.unique(ops[1:][again]) - low, bits=False)
+        return RecordCounts(low, size, np.unique(ops) - low, distinct(ops[1:][again]) - low, bits=False)
     some, several = (np.zeros(size, dtype=np.bool_) for _ in range(2))
     some[ops - low] = True
     several[ops[1:][again] - low] = True

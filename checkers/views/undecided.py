@@ -30,6 +30,8 @@ def undecided_rows(log: PartitionLog, undecided: Bools, promised: Bools, judged:
     when the last-sent of the records was sent that surely passed it (0: nobody knows). UNACKNOWLEDGED: the same of a record that
     was not acknowledged, and that the proof promises all the same.
     """
+    if not undecided.any():
+        return []
     proof = undecided & log.seen_committed
     unread = undecided & tried(log) & ~log.swallowed & ~judged & ~log.seen & (not log.final.committed)
     last = np.maximum(0, last_sent(log)) if unread.any() else None

@@ -45,7 +45,7 @@ def reads_before(log: PartitionLog, process: int, began: int) -> Bools:
     outside transactions at any level, for both read up to the high watermark.
     """
     earlier = ~log.unsent_reads & (log.reads.process != process) & (log.reads.ended != NONE) & (log.reads.ended < began)
-    plain = np.r_[~log.sends.txn & log.covered, False]  # the last: records of nobody
+    plain = np.append(~log.sends.txn & log.covered, False)  # the last: records of nobody
     return np.asarray(earlier & (log.reads.committed | plain[log.reads.send]))
 
 
@@ -74,7 +74,7 @@ def committed_records(log: PartitionLog) -> Any:
 
 def placed_reads(log: PartitionLog) -> Bools:
     """Reads of records that surely lie where they were read: at that place only, and neither lost nor aborted."""
-    settled = np.r_[log.shared(fixed) & ~log.shared(aborted) & ~log.shared(lost), False]  # the last: records of nobody
+    settled = np.append(log.shared(fixed) & ~log.shared(aborted) & ~log.shared(lost), False)  # the last: records of nobody
     return np.asarray(settled[log.reads.send])
 
 
