@@ -199,7 +199,7 @@ class _Scanned(NamedTuple):
 def _scanned_here(history: LocalSource, questions: Questions) -> dict[str, _Scanned]:
     """All partitions by name."""
     if history.records_of_a_partition() < FEW_RECORDS:
-        columns = scan_columns(history, min(MOST_THREADS, forks.cores()))
+        columns = scan_columns(history)
         return {
             name: _Scanned(sum(len(side["v"]) for side in sides), partial(_of_columns, questions, name, sides))
             for name, sides in columns.items()
