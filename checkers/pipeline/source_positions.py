@@ -96,10 +96,10 @@ class Positions:
 
         strange: the kind of what does not tell its position: a record that contradicts another one, or itself.
         """
-        told = _told(entries)
-        if told is None:
+        places = _places(entries)
+        if places is None:
             return entries
-        records, place, count = told
+        records, place, count = places
         plain = entries.assign(kind=np.where(records, RECORD, entries["kind"]))
         numbers = self._numbers(plain, place - 1)
         reasons = _reasons(plain, records, place, count)
@@ -119,10 +119,10 @@ class Positions:
 
 def positions_of(entries: pd.DataFrame) -> Positions:
     """The positions of a history, as its records tell them; of records that contradict each other the largest count is taken."""
-    told = _told(entries)
-    if told is None:
+    places = _places(entries)
+    if places is None:
         return Positions()
-    rows = entries[["name", "number"]].assign(count=told[2])[told[2] > 1]
+    rows = entries[["name", "number"]].assign(count=places[2])[places[2] > 1]
     most = rows.groupby(["name", "number"])["count"].max()
     by_source: dict[str, dict[int, int]] = {}
     for (name, number), count in most.items():
@@ -130,7 +130,7 @@ def positions_of(entries: pd.DataFrame) -> Positions:
     return Positions({name: Several.of(found) for name, found in by_source.items()})
 
 
-def _told(entries: pd.DataFrame) -> tuple[Bools, Ints, Ints] | None:
+def _places(entries: pd.DataFrame) -> tuple[Bools, Ints, Ints] | None:
     """Of each entry whether it is a record, which one of its position, and of how many; None where no position gives several."""
     codes, kinds = pd.factorize(entries["kind"])
     parsed = [_SEVERAL.fullmatch(kind) for kind in kinds]

@@ -41,7 +41,7 @@ def main(argv: list[str]) -> int:
     emit("phase", text="starting a broker")
     try:
         logs = BoundedLogs(run_dir / "logs")
-        with logs.kept(), cluster_of(plan).up(run_dir, topics) as cluster, parent_watch.undisturbed_end():
+        with logs.bounded(), cluster_of(plan).up(run_dir, topics) as cluster, parent_watch.undisturbed_end():
             wanted = plan["conformance"]
             kit = ClientKit(cluster, wanted["command"], registry.load("client", OBSERVER), run_dir / LOG)
             for result in kit.play(wanted["stories"]):

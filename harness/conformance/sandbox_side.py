@@ -47,7 +47,7 @@ def main(argv: list[str]) -> int:
     parent_watch.start()
     secrets.guard()
     try:
-        with BoundedLogs(run_dir / "logs").kept():
+        with BoundedLogs(run_dir / "logs").bounded():
             _on_a_cluster(plan, run_dir, emit)
     except HarnessError as error:
         emit("failed", text=str(error))

@@ -481,7 +481,7 @@ def main(argv: list[str]) -> int:
         topics = {name: TopicSpec(**spec) for name, spec in plan["topics"].items()}
         emit(phase_event("cluster", starting_text(plan)))
         logs = BoundedLogs(run_dir / "logs")
-        with logs.kept(), provider.up(run_dir, topics) as cluster, parent_watch.undisturbed_end():
+        with logs.bounded(), provider.up(run_dir, topics) as cluster, parent_watch.undisturbed_end():
             plan = _completed(plan, run_dir, cluster, emit)
             cluster.note_clients(**coordinated(plan, workload.roles()))
             if second := second_of(cluster):

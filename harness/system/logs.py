@@ -53,7 +53,7 @@ class BoundedLogs:
         self._over = threading.Event()
 
     @contextmanager
-    def kept(self) -> Iterator[None]:
+    def bounded(self) -> Iterator[None]:
         """Within the block no log becomes much longer than it may."""
         thread = threading.Thread(target=self._watch, daemon=True, name="logs")
         thread.start()

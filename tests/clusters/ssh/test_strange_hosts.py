@@ -107,7 +107,7 @@ def test_the_result_of_a_function_of_another_shape_is_a_sentence(function, resul
         watcher.run_on_data(function)
 
 
-@pytest.mark.parametrize("printed", [b"", b"welcome\n/home/me/.fencepost", b"relative", b"\xff\xfe", b"/a\0b"])
+@pytest.mark.parametrize("printed", [b"", b"welcome\n/srv/me/.fencepost", b"relative", b"\xff\xfe", b"/a\0b"])
 def test_a_directory_that_is_none_is_a_sentence(printed):
     with pytest.raises(ClusterError, match=r"192\.0\.2\.1:22 names no directory for our program"):
         strange_host(printed).install_program("~/.fencepost")

@@ -24,7 +24,7 @@ def test_a_log_that_is_written_without_end_stays_short_and_keeps_its_beginning(t
     path = tmp_path / "c1" / "application.log"
     path.parent.mkdir()
     path.write_text("it began\n")
-    with logs.BoundedLogs(tmp_path).kept(), path.open("ab") as log:
+    with logs.BoundedLogs(tmp_path).bounded(), path.open("ab") as log:
         writer = subprocess.Popen([sys.executable, "-c", WRITER], stdout=log)
         time.sleep(0.5)
         writer.kill()
