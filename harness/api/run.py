@@ -182,6 +182,7 @@ class Plan(TypedDict, total=False):
     run: str
     prefix: str
     campaign: str
+    round: str  # the performance of the campaign: its time of start (UTC)
     test: str
     seed: int | None
     created: str

@@ -29,6 +29,7 @@ from fencepost.harness.report.text import coded, fenced, for_html, for_markdown,
 __all__ = ["compile_templates", "render", "render_clients"]
 
 _ASSETS = Path(__file__).parent / "assets"
+_STYLES = ("report.css",)
 _SCRIPTS = ("errors.js", "page.js", "timeline.js")  # the first before everything else, the others at the end
 
 
@@ -52,7 +53,7 @@ def compile_templates() -> None:
 
 def html(shown: Page) -> str:
     """The report as one HTML document."""
-    style, scripts = _asset("report.css"), [_asset(name) for name in _SCRIPTS]
+    style, scripts = _style(), [_asset(name) for name in _SCRIPTS]
     environment = _environment(autoescape=True, finalize=for_html)
     policy = f"default-src 'none'; style-src {_hash(style)}; script-src {' '.join(map(_hash, scripts))}; img-src data:"
     template = environment.get_template("report.html")
@@ -61,7 +62,7 @@ def html(shown: Page) -> str:
 
 def render_clients(rows: Sequence[Row], path: Path, promises: Promises) -> None:
     """Write the table of clients and promises as a page of its own."""
-    style = _asset("report.css")
+    style = _style()
     policy = f"default-src 'none'; style-src {_hash(style)}; base-uri 'none'; form-action 'none'"
     profiles = [(name, list(some)) for name, some in itertools.groupby(rows, key=lambda row: row.profile)]
     count = sum(row.runs for row in rows)
@@ -83,6 +84,11 @@ def _environment(**options: Any) -> Environment:
     made = Environment(loader=templates, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, **options)
     made.filters.update(number=number, plural=plural, fenced=fenced, coded=coded)
     return made
+
+
+def _style() -> Markup:
+    """The page's style, as one sheet."""
+    return Markup("\n").join(_asset(name) for name in _STYLES)
 
 
 def _asset(name: str) -> Markup:

@@ -1,0 +1,136 @@
+"""A run in a row: what the index, the list, the page over all runs and the summary of a campaign show of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fencepost.harness.api.run import Run, RunFile
+from fencepost.harness.memory.fingerprints import fingerprint
+
+
+@dataclass(frozen=True, kw_only=True)
+class FindingRow:
+    """The first forbidden finding with a fingerprint.
+
+    id: its number in the verdict. time: ns, of the machine's monotonic clock; None: not known.
+    count: forbidden findings of the verdict that have this fingerprint.
+    """
+
+    id: int
+    anomaly: str
+    fingerprint: str
+    sentence: str
+    time: int | None = None
+    count: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRow:
+    """What is shown of a run among others. Texts are as they came, and empty where nothing says; they may hold anything.
+
+    place: its directory, relative to the results folder, with `/`.
+    round: the performance of the campaign that it belongs to (its time of start, UTC); else the day on which it was planned.
+    created: ISO 8601.
+    verdict: `valid`, `invalid`, `unknown`; empty: not judged, or unreadable.
+    met: whether the test's expectation was met; None: not known.
+    reason: the verdict's own reason. expectation: of verdict and expectation, in words.
+    anomalies: the forbidden ones that were found, in the verdict's order.
+    findings: in the verdict's order, one for each fingerprint.
+    client: library and release. kafka: the brokers' release. workload, cluster: kinds.
+    operations, faults: counted by the verdict; None: not known.
+    rate: successful operations per second. gap_s, recovery_s: longest time without a success, and from the last heal to the next.
+    lasted_s: seconds of workload; None: not known.
+    problems: documents that could not be read, a sentence each.
+    """
+
+    place: str
+    run: str
+    campaign: str = ""
+    test: str = ""
+    round: str = ""
+    created: str = ""
+    verdict: str = ""
+    met: bool | None = None
+    reason: str = ""
+    expectation: str = ""
+    expect: tuple[str, ...] = ()
+    anomalies: tuple[str, ...] = ()
+    findings: tuple[FindingRow, ...] = ()
+    weakened: tuple[str, ...] = ()
+    kafka: str = ""
+    client: str = ""
+    workload: str = ""
+    cluster: str = ""
+    seed: int | None = None
+    command: str = ""
+    operations: int | None = None
+    faults: int | None = None
+    rate: float | None = None
+    gap_s: float | None = None
+    recovery_s: float | None = None
+    lasted_s: float | None = None
+    problems: tuple[str, ...] = ()
+
+    @property
+    def red(self) -> bool:
+        """Return whether somebody has to look at it: against expectation, not decided, not judged."""
+        return self.met is not True
+
+
+def row_of(run: Run, root: Path) -> RunRow:
+    """The row of a run whose directory lies below `root`."""
+    plan, verdict = run.plan, run.verdict
+    counts, progress = verdict.get("counts") or {}, verdict.get("progress") or {}
+    client, lasted_s = plan.get("client") or {}, run.manifest.workload_s if run.manifest else None
+    succeeded = counts.get("ok")
+    return RunRow(
+        place=run.directory.relative_to(root).as_posix(),
+        run=run.id,
+        campaign=run.campaign,
+        test=run.test,
+        round=str(plan.get("round") or run.created[:10]),
+        created=run.created,
+        verdict=str(verdict.get("verdict") or ""),
+        met=verdict.get("expectation_met"),
+        reason=str(verdict.get("reason") or ""),
+        expectation=str(verdict.get("expectation") or ""),
+        expect=tuple(map(str, verdict.get("expect") or plan.get("expect") or ())),
+        anomalies=tuple(row["name"] for row in verdict.get("properties") or () if row.get("verdict") == "violated"),
+        findings=finding_rows(run),
+        weakened=tuple(map(str, verdict.get("weakened") or ())),
+        kafka=str(((plan.get("cluster") or {}).get("description") or {}).get("kafka") or ""),
+        client=" ".join(str(client[key]) for key in ("kind", "version") if client.get(key)),
+        workload=str((plan.get("workload") or {}).get("kind") or ""),
+        cluster=str((plan.get("cluster") or {}).get("kind") or ""),
+        seed=plan.get("seed"),
+        command=str(plan.get("command") or ""),
+        operations=counts.get("operations"),
+        faults=counts.get("faults"),
+        rate=round(succeeded / lasted_s, 3) if succeeded is not None and lasted_s else None,
+        gap_s=progress.get("longest_gap_s"),
+        recovery_s=progress.get("recovery_s"),
+        lasted_s=lasted_s,
+        problems=tuple(str(problem) for file, problem in run.problems.items() if not problem.missing or file == RunFile.PLAN),
+    )
+
+
+def finding_rows(run: Run) -> tuple[FindingRow, ...]:
+    """The forbidden findings of a run, the first of each fingerprint."""
+    first: dict[str, dict[str, Any]] = {}
+    for finding in run.verdict.get("findings") or ():
+        if finding.get("forbidden", True):
+            known = first.setdefault(fingerprint(finding, run), {**finding, "count": 0})
+            known["count"] += 1
+    return tuple(
+        FindingRow(
+            id=finding.get("id", 0),
+            anomaly=str(finding.get("anomaly", "?")),
+            fingerprint=mark,
+            sentence=str(finding.get("sentence", "")),
+            time=finding.get("time"),
+            count=finding["count"],
+        )
+        for mark, finding in first.items()
+    )
