@@ -112,7 +112,7 @@ class Check(Generic[Where]):
         where a check does not say.
     shown_by: whether the places where readers got a finding's records (partition, offset, v) show it by themselves, for rules
         that permit it unless they do (`Rule.unless`).
-    promise: the promise that it breaks (`checkers.contract.promises`, or words of your own).
+    promise: the promise that it breaks (`harness.api.promises`, or words of your own).
     consequences: anomalies that follow from this one, about the same records: a test that expects this one expects them too.
     attribution: by which of its records a finding is bound to its cause.
     options: a frozen dataclass with a default for each field. The function gets an instance of it as its second argument:

@@ -66,8 +66,8 @@ class SparkJudge(Judge):
         return "" if FORBIDDEN in (first.judged, last.judged) else first.reason
 
     def promises(self) -> dict[str, list[str]]:
-        from fencepost.checkers.contract.promises import CLIENT_PROMISES, OTHER_PROMISES
         from fencepost.checkers.engine.registry import installed_checks
+        from fencepost.harness.api.promises import CLIENT_PROMISES, OTHER_PROMISES
 
         anomalies: dict[str, list[str]] = {promise: [] for promise in CLIENT_PROMISES}
         for check in installed_checks()[0]:

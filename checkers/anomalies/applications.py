@@ -24,7 +24,6 @@ from fencepost.checkers.contract.common_rules import (
     cut_off,
 )
 from fencepost.checkers.contract.needs import ALL_READS, ANYBODY, FINAL, FINAL_COMMITTED, OUTCOMES, POLLS, SENDS, Needs
-from fencepost.checkers.contract.promises import PROGRAM
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Bools
 from fencepost.checkers.model.findings import Finding, FindingRecord
@@ -35,6 +34,7 @@ from fencepost.checkers.pipeline.chains import rows_of
 from fencepost.checkers.selfcheck.application_damages import COUNT_MORE, INVENT_OUTPUT, SHOW_OUTPUT, SWAP_OUTPUTS
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.promises import PROGRAM
 from fencepost.harness.api.words import form
 
 NO_PROGRAM = "no output of a program of somebody's own was read"

@@ -29,7 +29,6 @@ from fencepost.checkers.contract.needs import (
     SETTLING,
     Needs,
 )
-from fencepost.checkers.contract.promises import PROCESSED_ONCE
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Ints
 from fencepost.checkers.model.findings import Finding
@@ -39,6 +38,7 @@ from fencepost.checkers.pipeline.chains import NO_OFFSETS, NO_PIPELINE, Pipeline
 from fencepost.checkers.selfcheck.pipeline_damages import LOSE_OFFSET, MOVE_BACK, TELL_EARLY, TELL_NOBODYS, TELL_OLD
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.promises import PROCESSED_ONCE
 
 UNRECORDED = "is the group's offset, and the history has no operation that was to commit it; who commits is not wholly recorded"
 

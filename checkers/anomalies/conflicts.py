@@ -15,7 +15,6 @@ from fencepost.checkers.api import partition_check
 from fencepost.checkers.contract.attribution import Attribution
 from fencepost.checkers.contract.common_rules import ACKED_ALONE, UNLESS_PRODUCER, cut_off
 from fencepost.checkers.contract.needs import ALL_READS, ANYBODY, FINAL_COMMITTED, LOST_PLACE, OUTCOMES, SENDS, Needs
-from fencepost.checkers.contract.promises import ONE_LOG
 from fencepost.checkers.contract.rules import FINAL_READS, FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Ints, distinct
 from fencepost.checkers.model.findings import Finding
@@ -29,6 +28,7 @@ from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.versions import stretch_numbers
 from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api.evidence import Gap
+from fencepost.harness.api.promises import ONE_LOG
 
 
 def two_at_one_offset(finding: Finding, reads: pd.DataFrame) -> bool:

@@ -18,7 +18,6 @@ from fencepost.checkers.anomalies.connect_occasions import Occasions
 from fencepost.checkers.api import run_check
 from fencepost.checkers.contract.common_rules import UNFENCED_SOURCES, UNLESS_CONNECTOR, cut_off
 from fencepost.checkers.contract.needs import REQUESTS, SETTLING, Needs
-from fencepost.checkers.contract.promises import CONNECTOR
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult, join_rows
@@ -27,6 +26,7 @@ from fencepost.checkers.pipeline.connect_log import ConnectLog, connect_log, fin
 from fencepost.checkers.selfcheck.connect_damages import RENAME_ID
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.promises import CONNECTOR
 
 NO_OCCASION = "no promise of KIP-618 had an occasion"
 

@@ -18,7 +18,6 @@ import pandas as pd
 from fencepost.checkers.api import run_check
 from fencepost.checkers.contract.common_rules import UNFENCED_SOURCES, UNLESS_CONNECTOR, cut_off
 from fencepost.checkers.contract.needs import SETTLING, Needs
-from fencepost.checkers.contract.promises import CONNECTOR
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Ints
 from fencepost.checkers.model.findings import Finding
@@ -47,6 +46,7 @@ from fencepost.checkers.pipeline.source_log import COMMITTED, PLAIN, SourceLog, 
 from fencepost.checkers.selfcheck.connect_damages import DROP_COUNTS, HAUNT, WRITE_OUTSIDE
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.promises import CONNECTOR
 
 NO_PRODUCER = "no task had a transactional producer"
 PRIVILEGED = (

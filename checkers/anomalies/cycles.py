@@ -11,7 +11,6 @@ from weakref import WeakKeyDictionary
 from fencepost.checkers.api import Check
 from fencepost.checkers.contract.attribution import Attribution
 from fencepost.checkers.contract.needs import ALL_READS, FINAL, LEVELS, OUTCOMES, POLLS, SENDS, UNCOMMITTED_READER, Needs
-from fencepost.checkers.contract.promises import ACYCLIC
 from fencepost.checkers.graph import explain
 from fencepost.checkers.graph.edge_filter import EdgeFilter, edge_filter_for
 from fencepost.checkers.graph.edges import gather
@@ -28,6 +27,7 @@ from fencepost.checkers.selfcheck.pipeline_damages import POLL_SUCCESSOR
 from fencepost.checkers.selfcheck.schedules import scheduled
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.promises import ACYCLIC
 
 _DEFINITIONS = {
     "G1c-wr": "A cycle of operations that read each other's records, through read_committed readers.",

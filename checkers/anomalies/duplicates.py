@@ -11,7 +11,6 @@ import pandas as pd
 from fencepost.checkers.api import partition_check
 from fencepost.checkers.contract.common_rules import UNLESS_PRODUCER, cut_off
 from fencepost.checkers.contract.needs import ALL_READS, ANYBODY, OUTCOMES, SENDS, Needs
-from fencepost.checkers.contract.promises import ONCE
 from fencepost.checkers.contract.rules import ALLOWED, FINAL_READS, FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import positions_in
 from fencepost.checkers.model.findings import Finding
@@ -21,6 +20,7 @@ from fencepost.checkers.selfcheck.record_damages import REPEAT
 from fencepost.checkers.views.log import PartitionLog, slices
 from fencepost.checkers.views.result_rows import first_of_each, read_rows, send_rows
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.promises import ONCE
 
 
 def one_at_two_offsets(finding: Finding, reads: pd.DataFrame) -> bool:

@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 from fencepost.checkers.api import run_check
 from fencepost.checkers.contract.common_rules import COORDINATOR_CUT_OFF, cut_off
 from fencepost.checkers.contract.needs import LOGS, OUTCOMES, SENDS, Needs
-from fencepost.checkers.contract.promises import FENCED
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult
@@ -26,6 +25,7 @@ from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api import record_ids
 from fencepost.harness.api.history import STORED
+from fencepost.harness.api.promises import FENCED
 from fencepost.harness.api.run import table_problem
 
 COLUMNS = ("partition", "offset", "producer_id", "producer_epoch", "kind", "v")

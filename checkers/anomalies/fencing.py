@@ -23,7 +23,6 @@ from fencepost.checkers.contract.common_rules import (
     cut_off,
 )
 from fencepost.checkers.contract.needs import ALL_READS, DECISIONS, FINAL, LEVELS, OUTCOMES, SENDS, Needs, of_process
-from fencepost.checkers.contract.promises import ACKNOWLEDGED, FENCED
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult, join_rows
@@ -37,6 +36,7 @@ from fencepost.checkers.views.log import PartitionLog
 from fencepost.checkers.views.result_rows import send_rows
 from fencepost.checkers.views.run_view import RunView, no_sends
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.promises import ACKNOWLEDGED, FENCED
 
 _OF_FENCED = (
     UNLESS_PRODUCER,

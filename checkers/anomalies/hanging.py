@@ -18,7 +18,6 @@ from fencepost.checkers.api import run_check
 from fencepost.checkers.contract.attribution import Attribution
 from fencepost.checkers.contract.common_rules import ABORTED_IN_PART, COORDINATOR_CUT_OFF, UNLESS_TRANSACTIONAL, cut_off
 from fencepost.checkers.contract.needs import ALL_READS, OUTCOMES, SENDS, SETTLING, Needs
-from fencepost.checkers.contract.promises import LIVE
 from fencepost.checkers.contract.rules import FORBIDDEN, INAPPLICABLE, Rule
 from fencepost.checkers.history.source import from_message, to_message
 from fencepost.checkers.model.findings import Finding
@@ -46,6 +45,7 @@ from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.versions import placed_reads
 from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api import CoordinatedTransaction, OpenTransaction
+from fencepost.harness.api.promises import LIVE
 
 ABORT_S = 10.0  # beyond a transaction's timeout, for its coordinator to notice (every second here, every ten by default)
 MARKERS_S = 10.0  # for the markers of a decided transaction to be written, while every broker answers

@@ -8,7 +8,6 @@ from fencepost.checkers.api import run_check
 from fencepost.checkers.contract.attribution import Attribution
 from fencepost.checkers.contract.common_rules import cut_off
 from fencepost.checkers.contract.needs import SETTLING, Needs
-from fencepost.checkers.contract.promises import LIVE
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult
@@ -16,6 +15,7 @@ from fencepost.checkers.model.values import NONE
 from fencepost.checkers.selfcheck.record_damages import STALL
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.promises import LIVE
 
 ABORT_S = 10.0  # beyond a transaction's timeout, where the history does not say for how long offsets were looked at
 CLOCKS = (

@@ -11,7 +11,6 @@ import pandas as pd
 from fencepost.checkers.api import partition_check
 from fencepost.checkers.contract.common_rules import ABORTED_IN_PART, COMPACTED, RETAINED, UNLESS_PRODUCER, cut_off
 from fencepost.checkers.contract.needs import FINAL, LEVELS, OUTCOMES, SENDS, Needs
-from fencepost.checkers.contract.promises import ACKNOWLEDGED
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, READS, Rule
 from fencepost.checkers.model.arrays import Bools, Ints
 from fencepost.checkers.model.findings import Finding
@@ -28,6 +27,7 @@ from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.undecided import PROOF, UNACKNOWLEDGED, UNREAD, passed_in_time, undecided_rows
 from fencepost.checkers.views.versions import stretch_numbers
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.promises import ACKNOWLEDGED
 from fencepost.harness.api.words import and_more
 
 

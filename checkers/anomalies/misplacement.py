@@ -11,7 +11,6 @@ from fencepost.checkers.api import partition_check
 from fencepost.checkers.contract.attribution import Attribution
 from fencepost.checkers.contract.common_rules import UNLESS_PRODUCER
 from fencepost.checkers.contract.needs import ALL_READS, ANYBODY, SENDS, Needs
-from fencepost.checkers.contract.promises import ONE_LOG
 from fencepost.checkers.contract.rules import FORBIDDEN, INAPPLICABLE, Rule
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult
@@ -21,6 +20,7 @@ from fencepost.checkers.views.result_rows import first_of_each, read_rows
 from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api import record_ids
 from fencepost.harness.api.evidence import Gap
+from fencepost.harness.api.promises import ONE_LOG
 
 
 def _may_have_sent(gap: Gap, finding: Finding, contract: Mapping[str, str]) -> bool:

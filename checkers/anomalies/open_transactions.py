@@ -30,7 +30,6 @@ from fencepost.checkers.contract.needs import (
     UNCOMMITTED_READER,
     Needs,
 )
-from fencepost.checkers.contract.promises import ISOLATED
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.graph.layers import READ_CYCLES
 from fencepost.checkers.model.arrays import Bools, Ints
@@ -43,6 +42,7 @@ from fencepost.checkers.views.log import PartitionLog, position_type, slices
 from fencepost.checkers.views.result_rows import first_of_each, read_rows, send_rows
 from fencepost.checkers.views.versions import committed_records, fixed, lost, placed_reads
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.promises import ISOLATED
 
 
 def _explain_overrun(finding: Finding, text: FindingText) -> str:

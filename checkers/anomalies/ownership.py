@@ -19,7 +19,6 @@ from fencepost.checkers.anomalies.committed_offsets import as_rows, known_commit
 from fencepost.checkers.api import run_check
 from fencepost.checkers.contract.common_rules import UNLESS_MEMBER, UNLESS_PRODUCER, cut_off
 from fencepost.checkers.contract.needs import ALL_READS, ANYBODY, OUTCOMES, POLLS, SENDS, Needs
-from fencepost.checkers.contract.promises import PROCESSED_ONCE
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Bools, Ints
 from fencepost.checkers.model.findings import Finding
@@ -28,6 +27,7 @@ from fencepost.checkers.pipeline.chains import NO_PIPELINE, Pipeline, rows_of
 from fencepost.checkers.selfcheck.pipeline_damages import SHARE
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.promises import PROCESSED_ONCE
 
 
 def _explain_ownership(finding: Finding, text: FindingText) -> str:

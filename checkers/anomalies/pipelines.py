@@ -16,7 +16,6 @@ from fencepost.checkers.anomalies.applications import explain_too_few, explain_t
 from fencepost.checkers.api import run_check
 from fencepost.checkers.contract.common_rules import ABORTED_IN_PART, COMPACTED, RETAINED, UNLESS_GROUP, UNLESS_PRODUCER, cut_off
 from fencepost.checkers.contract.needs import ALL_READS, ANYBODY, FINAL_COMMITTED, OUTCOMES, SENDS, SETTLING, Needs
-from fencepost.checkers.contract.promises import PROCESSED_ONCE
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Ints
 from fencepost.checkers.model.findings import Finding
@@ -28,6 +27,7 @@ from fencepost.checkers.selfcheck.application_damages import DROP_OUTPUT, REPEAT
 from fencepost.checkers.selfcheck.pipeline_damages import LEAVE_OUT, PROCESS_TWICE
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.promises import PROCESSED_ONCE
 from fencepost.harness.api.words import form
 
 _REREAD = "outputs and offsets are committed together; after an abort a member reads the same again (KIP-98)"

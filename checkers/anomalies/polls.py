@@ -16,7 +16,6 @@ from fencepost.checkers.api import partition_check
 from fencepost.checkers.contract.attribution import Attribution
 from fencepost.checkers.contract.common_rules import ABORTED_IN_PART, COMPACTED, RETAINED, TRUNCATED, UNLESS_PRODUCER
 from fencepost.checkers.contract.needs import ACROSS, INSIDE
-from fencepost.checkers.contract.promises import COMPLETE
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Bools
 from fencepost.checkers.model.findings import Finding
@@ -25,6 +24,7 @@ from fencepost.checkers.model.values import NONE
 from fencepost.checkers.selfcheck.read_damages import REPEAT_INSIDE, SKIP_BETWEEN, SKIP_INSIDE, STEP_BACK
 from fencepost.checkers.views.log import PartitionLog
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.promises import COMPLETE
 
 _SUBSCRIBED = Rule(
     FORBIDDEN,

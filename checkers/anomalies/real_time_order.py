@@ -14,7 +14,6 @@ from fencepost.checkers.api import partition_check
 from fencepost.checkers.contract.attribution import Attribution
 from fencepost.checkers.contract.common_rules import TRUNCATED, UNLESS_PRODUCER
 from fencepost.checkers.contract.needs import ORDER
-from fencepost.checkers.contract.promises import ORDERED
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Ints, distinct
 from fencepost.checkers.model.findings import Finding
@@ -26,6 +25,7 @@ from fencepost.checkers.views.result_rows import pair_rows
 from fencepost.checkers.views.versions import visible
 from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api import record_ids
+from fencepost.harness.api.promises import ORDERED
 
 
 def _explain_inversion(finding: Finding, text: FindingText) -> str:

@@ -18,7 +18,6 @@ import pyarrow.dataset as ds
 from fencepost.checkers.api import run_check
 from fencepost.checkers.contract.attribution import Attribution
 from fencepost.checkers.contract.needs import OUTCOMES, POLLS, SENDS, Needs
-from fencepost.checkers.contract.promises import RECOVERING
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Ints
 from fencepost.checkers.model.findings import Finding
@@ -26,6 +25,7 @@ from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.values import FOREVER, NONE
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.promises import RECOVERING
 from fencepost.harness.api.recovery import WITHOUT_ANSWER
 from fencepost.harness.api.words import plural
 

@@ -28,7 +28,6 @@ from fencepost.checkers.contract.common_rules import (
     cut_off,
 )
 from fencepost.checkers.contract.needs import FINAL_COMMITTED, REQUESTS, SETTLING, Needs
-from fencepost.checkers.contract.promises import CONNECTOR
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Bools, Ints
 from fencepost.checkers.model.findings import Finding, FindingRecord
@@ -40,6 +39,7 @@ from fencepost.checkers.pipeline.source_log import COMMITTED, OUTSIDE, PLAIN, So
 from fencepost.checkers.selfcheck.source_damages import DROP_POSITION, LOWER_OFFSET, REPEAT_POSITION, TEAR_OFFSET
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.promises import CONNECTOR
 from fencepost.harness.api.words import and_more
 
 NO_CONNECTOR = "no records of a connector were read back"

@@ -10,7 +10,6 @@ import numpy as np
 from fencepost.checkers.api import partition_check
 from fencepost.checkers.contract.common_rules import COMPACTED, RETAINED, TRUNCATED, UNLESS_PRODUCER
 from fencepost.checkers.contract.needs import FINAL_COMMITTED, LEVELS, POLLS, SENDS, Needs
-from fencepost.checkers.contract.promises import COMPLETE
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult, join_rows
@@ -19,6 +18,7 @@ from fencepost.checkers.selfcheck.read_damages import FORGET
 from fencepost.checkers.views.log import PartitionLog
 from fencepost.checkers.views.versions import got_by, reads_before
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.promises import COMPLETE
 
 
 def _explain_stale(finding: Finding, text: FindingText) -> str:

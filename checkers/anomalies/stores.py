@@ -23,7 +23,6 @@ from fencepost.checkers.contract.common_rules import (
     cut_off,
 )
 from fencepost.checkers.contract.needs import FINAL_COMMITTED, SENDS, SETTLING, Needs
-from fencepost.checkers.contract.promises import PROGRAM
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
 from fencepost.checkers.model.findings import Finding, FindingRecord
 from fencepost.checkers.model.results import CheckResult, join_rows
@@ -36,6 +35,7 @@ from fencepost.checkers.selfcheck.application_damages import ALTER_STORE, COUNT_
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api import record_ids
+from fencepost.harness.api.promises import PROGRAM
 from fencepost.harness.api.words import plural
 
 NO_STORE = "no instance of a program dumped a state store (`stores`)"

@@ -13,7 +13,6 @@ import pandas as pd
 from fencepost.checkers.api import partition_check
 from fencepost.checkers.contract.common_rules import UNLESS_PRODUCER, cut_off
 from fencepost.checkers.contract.needs import ALL_READS, ANYBODY, OUTCOMES, SENDS, Needs
-from fencepost.checkers.contract.promises import ACKNOWLEDGED
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
 from fencepost.checkers.model.findings import Finding, FindingRecord
 from fencepost.checkers.model.results import CheckResult, join_rows
@@ -22,6 +21,7 @@ from fencepost.checkers.selfcheck.record_damages import SWALLOW
 from fencepost.checkers.views.log import PartitionLog
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.promises import ACKNOWLEDGED
 from fencepost.harness.api.words import and_more
 
 

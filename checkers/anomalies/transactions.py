@@ -31,7 +31,6 @@ from fencepost.checkers.contract.needs import (
     UNCOMMITTED_READER,
     Needs,
 )
-from fencepost.checkers.contract.promises import ATOMIC, ISOLATED
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.graph.layers import READ_CYCLES
 from fencepost.checkers.model.arrays import Bools
@@ -45,6 +44,7 @@ from fencepost.checkers.views.result_rows import reads_with_writers, send_rows
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.undecided import passed_in_time, tried, undecided_rows
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.promises import ATOMIC, ISOLATED
 
 _ATOMIC = "a transaction's records become visible together or not at all (KIP-98: atomicity)"
 

@@ -19,7 +19,6 @@ from fencepost.checkers.anomalies.error_table import TABLE, Answer
 from fencepost.checkers.api import run_check
 from fencepost.checkers.contract.common_rules import UNLESS_PRODUCER, UNLESS_TRANSACTIONAL
 from fencepost.checkers.contract.needs import OUTCOMES, SENDS, Needs
-from fencepost.checkers.contract.promises import FENCED
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult
@@ -28,6 +27,7 @@ from fencepost.checkers.pipeline.instances import Instances, instances
 from fencepost.checkers.selfcheck.schedules import scheduled
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.promises import FENCED
 
 COLUMNS = ("index", "process", "f", "type", "time", "end", "errors")
 CLASSED = ("initialise", "begin", "send", "flush", "send_offsets", "commit", "abort")

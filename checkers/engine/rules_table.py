@@ -6,23 +6,17 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fencepost.checkers.api import Check
-from fencepost.checkers.contract.promises import CLIENT_PROMISES, OTHER_PROMISES
 from fencepost.checkers.contract.rules import UNRULED, Rule
 from fencepost.checkers.engine.registry import installed_checks
 from fencepost.harness.api.evidence import Evidence
+from fencepost.harness.api.promises import place_of
 from fencepost.harness.api.services import AnomalyRules
-
-_ORDER = (*CLIENT_PROMISES, *OTHER_PROMISES)
 
 
 def rules_table(checks: Sequence[Check[Any]] | None = None) -> list[AnomalyRules]:
     """A row per check (of the installed ones: None), by promise; those with promises of their own come last."""
     chosen = installed_checks()[0] if checks is None else checks
-    return [_row(check) for check in sorted(chosen, key=lambda check: (_place(check), check.name))]
-
-
-def _place(check: Check[Any]) -> int:
-    return _ORDER.index(check.promise) if check.promise in _ORDER else len(_ORDER)
+    return [_row(check) for check in sorted(chosen, key=lambda check: (place_of(check.promise), check.name))]
 
 
 def _row(check: Check[Any]) -> AnomalyRules:

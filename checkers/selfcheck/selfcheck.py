@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 
 from fencepost.checkers.api import Check
-from fencepost.checkers.contract.promises import PROCESSED_ONCE, PROGRAM
 from fencepost.checkers.contract.rules import INAPPLICABLE, full_contract, rule_for
 from fencepost.checkers.engine.registry import installed_checks
 from fencepost.checkers.model.history_rows import HistoryRows, read_rows, write_rows
@@ -22,6 +21,7 @@ from fencepost.checkers.model.planted import DamagedHistory, PlantedDamage
 from fencepost.checkers.selfcheck.prefix_history import prepend, small_lawful
 from fencepost.checkers.verdict.judge import judge
 from fencepost.harness.api.history import OPERATIONS
+from fencepost.harness.api.promises import PROCESSED_ONCE, PROGRAM
 from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.api.services import SelfcheckRow
 from fencepost.harness.system import liveness

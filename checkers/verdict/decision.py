@@ -8,10 +8,10 @@ from typing import Any
 
 from fencepost.checkers.contract.attribution import Attribution
 from fencepost.checkers.contract.needs import UNDECLARED, Needs
-from fencepost.checkers.contract.promises import LIVE, PROCESSED_ONCE, PROGRAM, RECOVERING
 from fencepost.checkers.contract.rules import ALLOWED, INAPPLICABLE, Rule
 from fencepost.checkers.model.findings import Finding
 from fencepost.harness.api.evidence import Gap
+from fencepost.harness.api.promises import LIVE, PROCESSED_ONCE, PROGRAM, RECOVERING
 from fencepost.harness.api.values import Property, Verdict
 from fencepost.harness.api.words import and_more, plural
 

@@ -200,6 +200,7 @@ class Plan(TypedDict, total=False):
     topics: Mapping[str, TopicPlan]
     contract: Mapping[str, str]
     overridden: Mapping[str, str]
+    derived: Mapping[str, str]  # what the settings give where the contract differs, since 0.2
     schedule: Sequence[InjectionPlan]
     budget: Mapping[str, Any]
     at_least: Mapping[str, int]

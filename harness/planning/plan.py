@@ -56,6 +56,7 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> Plan:
     members = member_settings(workload, test)
     promised = _promised(workload.roles(), producer, topics, description, members)
     client = client_plan(test, producer, members)
+    contract = overlaid_contract(promised, test.contract)
     drawn = schedule.draw(test.nemesis, test.time_s, seed, test.lanes)
     return {
         "schema": PLAN_SCHEMA,
@@ -73,8 +74,9 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> Plan:
         "client": client,
         "connect": _connect_plan(workload.roles()),
         "topics": topics,
-        "contract": overlaid_contract(promised, test.contract),
+        "contract": contract,
         "overridden": dict(test.contract),
+        "derived": _changed(promised, contract),
         "schedule": [cast(InjectionPlan, dataclasses.asdict(injection)) for injection in drawn],
         "budget": dataclasses.asdict(test.budget),
         "at_least": {**({"faults": 1} if drawn else {}), **_demands(workload), **test.at_least},
@@ -204,7 +206,13 @@ def complete(plan: Plan, settings: Mapping[str, Mapping[str, str]]) -> Plan:
     client = plan["client"]
     members = client.get("members") or {}  # not in plans of before
     promised = _promised(workload_of(plan).roles(), client["producer"], topics, plan["cluster"]["description"], members)
-    return {**plan, "topics": topics, "contract": overlaid_contract(promised, plan["overridden"])}
+    contract = overlaid_contract(promised, plan["overridden"])
+    return {**plan, "topics": topics, "contract": contract, "derived": _changed(promised, contract)}
+
+
+def _changed(promised: Mapping[str, str], contract: Mapping[str, str]) -> dict[str, str]:
+    """The values that the settings give where the contract has others."""
+    return {key: value for key, value in promised.items() if contract.get(key) != value}
 
 
 def _of_interest(effective: Mapping[str, str], chosen: Mapping[str, str]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,12 @@ import pyarrow.parquet as pq
 
 from fencepost.harness.api import CampaignError
 from fencepost.harness.api.beneath import regular
+from fencepost.harness.api.contract_layers import overlaid_contract, planned_contract
 from fencepost.harness.api.evidence import Evidence
 from fencepost.harness.api.history import OPERATIONS, STORED, VALUES, demand_columns
 from fencepost.harness.api.run import Plan, Problem, Run, RunFile
 from fencepost.harness.history.run_directory import described
+from fencepost.harness.report.beside import FilesBeside, files_beside
 from fencepost.harness.report.transaction_protocol import spoken
 
 Doc = Mapping[str, Any]
@@ -101,6 +103,12 @@ class Ops:
         return {row["index"]: row for row in self.table(positions, columns).to_pylist()}
 
 
+def writes(ops: Ops) -> npt.NDArray[np.bool_]:
+    """Transactions and sends of the main phase; every main operation when there are none, but not the lives of instances."""
+    sending: npt.NDArray[np.bool_] = ops.f.among("txn", "send") & ~ops.final
+    return sending if sending.any() else ~ops.final & ~ops.f.among("instance")
+
+
 def shown_findings(verdict: Doc) -> tuple[Doc, ...]:
     """The verdict's findings, in its order; of each anomaly that the settings permit the first few only."""
     seen: Counter[str] = Counter()
@@ -118,6 +126,7 @@ class ReportData:
 
     notes: what could not be read, and what the report lacks for it.
     values: the names of the records where the history comes from; None for our own.
+    own_contract: the contract of the run's own judgement.
     """
 
     plan: Plan
@@ -129,6 +138,8 @@ class ReportData:
     values: ds.Dataset | None = None
     transaction_protocol: str = ""  # the one that was spoken, in words; empty when nothing shows it
     receipts_lost: bool = False  # there may have been more faults than `faults` has
+    own_contract: Mapping[str, str] = field(default_factory=dict)
+    files: FilesBeside = field(default_factory=FilesBeside)
 
     @cached_property
     def findings(self) -> tuple[Doc, ...]:
@@ -204,13 +215,20 @@ def read(run: Run) -> ReportData:
         values=values,
         transaction_protocol="" if run.table_problem(RunFile.STORED, STORED) else spoken(run.path(RunFile.STORED)),
         receipts_lost=bool(lost),
+        own_contract=run.contract,
+        files=files_beside(run),
     )
 
 
 def _judged_plan(run: Run) -> Plan:
     """The plan; with the contract by which another judgement than the run's own judged."""
     laid_over = (run.verdict.get("judged_by") or {}).get("contract") or {}
-    return {**run.plan, "contract": {**run.contract, **laid_over}} if laid_over else run.plan
+    if not laid_over:
+        return run.plan
+    try:
+        return {**run.plan, "contract": overlaid_contract(planned_contract(run.contract), laid_over)}
+    except CampaignError:  # of a run from elsewhere
+        return {**run.plan, "contract": {**run.contract, **laid_over}}
 
 
 def _problem(path: Path, error: Exception) -> Problem:

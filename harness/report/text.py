@@ -13,12 +13,18 @@ from fencepost.harness.api import split_record_id
 from fencepost.harness.visible_text import visible
 
 NOTHING = "\N{EN DASH}"  # what stands where there is no value
+_NO_ANCHOR = re.compile(r"[^A-Za-z0-9._-]+")
 _MARKDOWN = re.compile(r"([\\`*_\[\]#|~>])")
 
 
 def shortened(text: str, most: int) -> str:
     """The beginning of a long text, so that one record's content does not fill the page."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def anchor(kind: str, name: object) -> str:
+    """The id of an element that links lead to: `property-lost-write`. Of a name from elsewhere only plain letters are left."""
+    return f"{kind}-{_NO_ANCHOR.sub('-', str(name))[:80]}"
 
 
 def coded(text: str) -> Markup:
@@ -72,6 +78,13 @@ def duration(ns: float) -> str:
     if ns < 120_000_000_000:
         return f"{ns / 1e9:.1f} s"
     return f"{int(ns // 60_000_000_000)} min {int(ns % 60_000_000_000 / 1e9)} s"
+
+
+def size(count: int) -> str:
+    """A number of bytes in the unit that suits it."""
+    if count < 1_000:
+        return f"{count} B"
+    return f"{count / 1e3:,.0f} kB" if count < 1_000_000 else f"{count / 1e6:,.1f} MB"
 
 
 def place(partition: str | None, offset: int | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import subprocess
 import tempfile
@@ -21,6 +22,7 @@ QUIET = (
 )
 PATIENCE_S = 120.0
 END = b"\0"  # of a message
+POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy".*?>')
 AFTER_THE_SCRIPTS = "new Promise(done => setTimeout(() => setTimeout(() => done(document.documentElement.outerHTML))))"
 
 
@@ -30,6 +32,7 @@ class Dom(HTMLParser):
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)
         self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.answer: Any = None  # what was played came to
         self._open, self._texts = "", defaultdict[str, list[str]](list)
         self.feed(html)
         self.text = {name: "".join(texts) for name, texts in self._texts.items()}
@@ -46,6 +49,22 @@ class Dom(HTMLParser):
 
     def count(self, tag: str) -> int:
         return sum(name == tag for name, _ in self.elements)
+
+
+def acted(report: Path, script: str) -> Path:
+    """A copy of a report in which a script of the test's plays the reader (so without the policy that forbids it)."""
+    copy = report.with_name("acted.html")
+    html, removed = POLICY.subn("", report.read_text("utf-8"))
+    assert removed == 1
+    copy.write_text(html.replace("</body>", f"<p id=result></p><script id=play>{script}</script></body>"), "utf-8")
+    return copy
+
+
+def assert_sound(dom: Dom) -> None:
+    """The scripts came to their end and nothing complained."""
+    html = next(attrs for tag, attrs in dom.elements if tag == "html")
+    assert html.get("data-ready") == "true"
+    assert "hidden" in dom.named("script-errors"), dom.text.get("script-errors")
 
 
 @contextmanager
@@ -70,22 +89,37 @@ class Browser:
         self._process, self._errors, self._numbers = process, errors, count(1)
         self._received = b""
 
-    def page(self, path: Path, media: Mapping[str, str] | None = None) -> Dom:
+    def page(self, path: Path, media: Mapping[str, str] | None = None, play: str = "", width: int = 0, fragment: str = "") -> Dom:
         """A file, opened with nothing left of the pages before it, as it is after its scripts ran.
 
-        media: what the page's media queries see, such as {"prefers-color-scheme": "dark"}.
+        media: what the page's media queries see, such as {"prefers-color-scheme": "dark"}; "print" of {"media": "print"}.
+        play: an expression that plays the reader, under the page's own policy; its value (awaited) is `Dom.answer`.
+        width: of the window; fragment: of the address.
         """
         context = self.call("Target.createBrowserContext")["browserContextId"]
         target = self.call("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        features = [{"name": name, "value": value} for name, value in (media or {}).items()]
-        self.call("Emulation.setEmulatedMedia", session, features=features)
+        features = [{"name": name, "value": value} for name, value in (media or {}).items() if name != "media"]
+        self.call("Emulation.setEmulatedMedia", session, features=features, media=(media or {}).get("media", ""))
+        if width:
+            shape = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+            self.call("Emulation.setDeviceMetricsOverride", session, **shape)
         self.call("Page.enable", session)
-        self.call("Page.navigate", session, url=path.as_uri())
+        self.call("Page.navigate", session, url=path.as_uri() + fragment)
         self._next(lambda message: message.get("method") == "Page.loadEventFired")
-        evaluated = self.call("Runtime.evaluate", session, expression=AFTER_THE_SCRIPTS, awaitPromise=True)
+        self._evaluated(session, AFTER_THE_SCRIPTS)
+        answer = self._evaluated(session, play) if play else None
+        dom = Dom(self._evaluated(session, AFTER_THE_SCRIPTS))
+        dom.answer = answer
         self.call("Target.disposeBrowserContext", browserContextId=context)
-        return Dom(evaluated["result"]["value"])
+        return dom
+
+    def _evaluated(self, session: str, expression: str) -> Any:
+        """The value of an expression in the page, as after a click of its reader."""
+        how = {"awaitPromise": True, "userGesture": True, "returnByValue": True}
+        evaluated = self.call("Runtime.evaluate", session, expression=expression, **how)
+        assert "exceptionDetails" not in evaluated, evaluated
+        return evaluated["result"].get("value")
 
     def call(self, method: str, session: str = "", **parameters: Any) -> dict[str, Any]:
         """The result of a method of the protocol, for the browser or the page of a session."""

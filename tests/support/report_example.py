@@ -206,6 +206,13 @@ def write(folder: Path, planned: Row, judged: Row, rows: list[Row] | None, fault
     return folder
 
 
+def edited(folder: Path, **fields: object) -> Path:
+    """A run whose verdict was changed after it was written."""
+    path = folder / "verdict.json"
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | fields), "utf-8")
+    return folder
+
+
 def ordered(rows: list[Row]) -> list[Row]:
     """In order of time, with their index."""
     rows.sort(key=lambda row: (row["time"], row["process"]))

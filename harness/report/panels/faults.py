@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fencepost.harness.report.documents import Doc, ReportData
-from fencepost.harness.report.text import NOTHING, at, duration, flat, plain
+from fencepost.harness.report.paces import Pace, Paces, paces
+from fencepost.harness.report.text import NOTHING, anchor, at, duration, flat, plain
 
 _SHOWN = 6
 
@@ -28,9 +29,13 @@ class ReachGrid:
 
 @dataclass(frozen=True, kw_only=True)
 class FaultRow:
-    """One receipt. `state` is effective, no effect, or not proven; and beside it whether it was healed, and lasted till then."""
+    """One receipt. `state` is effective, no effect, or not proven; and beside it whether it was healed, and lasted till then.
+
+    rates, latencies: of successful writes, before, during and after it; without words where nothing is known.
+    """
 
     id: int
+    anchor: str
     kind: str
     role: str
     targets: str
@@ -38,6 +43,8 @@ class FaultRow:
     lasted: str
     gap: str
     recovery: str
+    rates: tuple[str, ...]
+    latencies: tuple[str, ...]
     state: str
     css: str
     note: str
@@ -78,10 +85,18 @@ def _nodes(names: Iterable[str]) -> str:
 
 def rows(run: ReportData) -> tuple[FaultRow, ...]:
     measured = {each.get("id"): each for each in (run.verdict.get("progress") or {}).get("faults") or ()}
-    return tuple(_row(fault, run.origin_ns, measured.get(fault["id"]) or {}) for fault in run.faults or ())
+    around = paces(run)
+    return tuple(
+        _row(fault, run.origin_ns, measured.get(fault["id"]) or {}, around.get(fault["id"])) for fault in run.faults or ()
+    )
 
 
-def _row(fault: Doc, origin_ns: int, measured: Doc) -> FaultRow:
+def anchor_of(fault: Doc) -> str:
+    """The id of a fault's row on the page."""
+    return anchor("fault", fault["id"])
+
+
+def _row(fault: Doc, origin_ns: int, measured: Doc, pace: Paces | None) -> FaultRow:
     begun = fault.get("injected_ns") or 0
     state, css = {True: ("effective", "held"), False: ("no effect", "violated")}.get(
         fault.get("effective"),  # type: ignore[arg-type]
@@ -89,6 +104,7 @@ def _row(fault: Doc, origin_ns: int, measured: Doc) -> FaultRow:
     )
     return FaultRow(
         id=fault["id"],
+        anchor=anchor_of(fault),
         kind=fault.get("kind") or "?",
         role=fault.get("role") or "",
         targets=where(fault),
@@ -96,6 +112,8 @@ def _row(fault: Doc, origin_ns: int, measured: Doc) -> FaultRow:
         lasted=_lasted(fault),
         gap=_seconds(measured.get("gap_s")) if begun else NOTHING,
         recovery=_seconds(measured.get("recovery_s")),
+        rates=tuple(map(_rate, pace)) if pace else (),
+        latencies=tuple(map(_latency, pace)) if pace and any(span and span.p99_ns is not None for span in pace) else (),
         state=", ".join([state, *_endings(fault)]),
         css=css,
         note=fault.get("note") or "",
@@ -103,6 +121,16 @@ def _row(fault: Doc, origin_ns: int, measured: Doc) -> FaultRow:
         reach=reach_grid(fault.get("reach")),
         full=_full(fault),
     )
+
+
+def _rate(pace: Pace | None) -> str:
+    if pace is None:
+        return NOTHING
+    return f"{pace.rate:.1f}" if 0 < pace.rate < 10 else f"{pace.rate:,.0f}"
+
+
+def _latency(pace: Pace | None) -> str:
+    return NOTHING if pace is None or pace.p99_ns is None else duration(pace.p99_ns)
 
 
 def _seconds(seconds: float | None) -> str:

@@ -23,7 +23,7 @@ OWN_SECTIONS = ("jars", "broker_settings", "second")  # of the cluster's descrip
 
 def fields(run: ReportData) -> dict[str, Any]:
     """The template's variables."""
-    return {"sections": sections(run), "command": str(run.plan.get("command", ""))}
+    return {"sections": sections(run)}
 
 
 def sections(run: ReportData) -> tuple[Section, ...]:

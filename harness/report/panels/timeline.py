@@ -10,12 +10,11 @@ from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.harness.report import unseen
-from fencepost.harness.report.documents import NEVER, Doc, Ints, Ops, ReportData
+from fencepost.harness.report.documents import NEVER, Doc, Ints, Ops, ReportData, writes
 from fencepost.harness.report.panels import faults
 from fencepost.harness.report.text import shortened
 from fencepost.harness.visible_text import visible
@@ -233,18 +232,12 @@ def _finding(finding: Doc, run: ReportData) -> dict[str, Any]:
     }
 
 
-def _writes(ops: Ops) -> npt.NDArray[np.bool_]:
-    """Transactions and sends of the main phase; every main operation when there are none, but not the lives of instances."""
-    writes: npt.NDArray[np.bool_] = ops.f.among("txn", "send") & ~ops.final
-    return writes if writes.any() else ~ops.final & ~ops.f.among("instance")
-
-
 def throughput(ops: Ops, origin_ns: int, end_ns: int) -> dict[str, Any]:
     """Writes that ended per second by outcome (an operation without completion counts when it began)."""
     span_s = max(1e-3, (end_ns - origin_ns) / 1e9)
     width_s = max(1.0, float(np.ceil(span_s / _BINS)))
     bins = int(span_s // width_s) + 1
-    chosen = _writes(ops)
+    chosen = writes(ops)
     when = np.where(ops.end == NEVER, ops.time, ops.end)[chosen]
     slot = np.clip(((when - origin_ns) / (width_s * 1e9)).astype(np.int64), 0, bins - 1)
     counted = {name: np.bincount(slot[ops.type.among(name)[chosen]], minlength=bins).tolist() for name in _OUTCOMES}
@@ -253,7 +246,7 @@ def throughput(ops: Ops, origin_ns: int, end_ns: int) -> dict[str, Any]:
 
 def longest_gap(ops: Ops) -> tuple[int, int] | None:
     """The longest time (ns, from and to) without a successful commit or send in the main phase."""
-    chosen = _writes(ops)
+    chosen = writes(ops)
     done = ops.end[chosen & ops.type.among("ok") & ~ops.intent.among("abort") & (ops.end != NEVER)]
     if not chosen.any():
         return None

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fencepost.harness.api.values import Property
+from fencepost.harness.api.words import plural
 from fencepost.harness.report.documents import ReportData
 from fencepost.harness.report.panels import faults
 from fencepost.harness.report.text import number, plain
@@ -13,10 +14,11 @@ from fencepost.harness.report.text import number, plain
 
 @dataclass(frozen=True, kw_only=True)
 class Untested:
-    """Something this run says nothing about, and why."""
+    """Something this run says nothing about, and why. link: the id of the part of the page that says more."""
 
     what: str
     why: str
+    link: str = ""
 
 
 def fields(run: ReportData) -> dict[str, Any]:
@@ -35,25 +37,24 @@ def untested(run: ReportData) -> tuple[Untested, ...]:
         made.append(
             Untested(what="Anomalies that the settings permit", why=f"seen or not, they cannot make a run invalid: {names}")
         )
-    overridden = run.plan.get("overridden", {}).items()
-    return tuple(
-        made
-        + [
-            Untested(what=f"Contract: {key} = {plain(value)}", why="set by the test itself, whatever the settings say")
-            for key, value in overridden
-        ]
-    )
+    return tuple(made)
 
 
 def _unanswered(run: ReportData) -> list[Untested]:
-    """The anomalies without an answer; those with the same reason share a row."""
-    blank = (Property.NOT_EXERCISED.value, Property.UNKNOWN.value)
-    names: dict[tuple[str, str], list[str]] = {}
+    """The anomalies without an answer: the unknown ones, those with the same reason in a row, and the number of the others.
+
+    Each of the others has its line among the properties.
+    """
+    names: dict[str, list[str]] = {}
     for answer in run.verdict.get("properties", ()):
-        if answer.get("verdict") in blank:
+        if answer.get("verdict") == Property.UNKNOWN.value:
             why = answer.get("reason") or f"{number(answer.get('compared'))} compared"
-            names.setdefault((answer["verdict"], why), []).append(str(answer.get("name")))
-    return [Untested(what=f"{', '.join(some)}: {verdict}", why=why) for (verdict, why), some in names.items()]
+            names.setdefault(why, []).append(str(answer.get("name")))
+    made = [Untested(what=f"{', '.join(some)}: {Property.UNKNOWN.value}", why=why) for why, some in names.items()]
+    idle = sum(answer.get("verdict") == Property.NOT_EXERCISED.value for answer in run.verdict.get("properties", ()))
+    anomalies = plural(idle, "anomaly", "anomalies")
+    reasons = "nothing was compared; the properties give the reason of each"
+    return made + [Untested(what=f"{anomalies}: {Property.NOT_EXERCISED.value}", why=reasons, link="not-exercised")] * bool(idle)
 
 
 def _unhurt(run: ReportData) -> list[Untested]:

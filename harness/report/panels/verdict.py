@@ -27,12 +27,21 @@ class Headline:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Lacks:
+    """What a run lacks, a sentence each; the first is shown, the others are folded."""
+
+    title: str
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Tile:
-    """A count that the verdict rests on."""
+    """A count that the verdict rests on. link: the id of the part of the page that its note is about."""
 
     label: str
     value: str
     note: str = ""
+    link: str = ""
 
 
 def fields(run: ReportData) -> dict[str, Any]:
@@ -41,9 +50,15 @@ def fields(run: ReportData) -> dict[str, Any]:
         "headline": headline(run),
         "facts": facts(run),
         "tiles": tiles(run),
-        "weakened": tuple(plain(why) for why in run.verdict.get("weakened", ())),
+        "lacks": lacks(run),
         "notes": run.notes,
     }
+
+
+def lacks(run: ReportData) -> Lacks:
+    """What a run lacks: what weakens the verdict first, then what this page could not read."""
+    weakened = tuple(plain(why) for why in run.verdict.get("weakened", ()))
+    return Lacks(title="Weaker than it looks:" * bool(weakened), sentences=(*weakened, *run.notes))
 
 
 def headline(run: ReportData) -> Headline:
@@ -139,12 +154,31 @@ def tiles(run: ReportData) -> tuple[Tile, ...]:
         )
         made.append(Tile(label="records read", value=count("read"), note=f"{count('final_read')} more in the final read"))
     made.append(Tile(label="faults", value=count("faults"), note=_effect(run)))
+    return (*made, *_stall(run))
+
+
+def _stall(run: ReportData) -> list[Tile]:
+    """The longest time without a success, with the fault during which it was and that fault's own recovery."""
     progress = run.verdict.get("progress") or {}
-    if progress.get("longest_gap_s"):
-        recovery = progress.get("recovery_s")
-        back = "without a success" if recovery is None else f"recovered in {recovery:.1f} s"
-        made.append(Tile(label="longest stall", value=f"{progress['longest_gap_s']:.1f} s", note=back))
-    return tuple(made)
+    longest = progress.get("longest_gap_s")
+    if not longest:
+        return []
+    struck = {fault["id"]: fault for fault in run.faults or () if fault.get("injected_ns")}
+    measured = progress.get("faults") or ()
+    worst = next((each for each in measured if each.get("gap_s") == longest and each.get("id") in struck), None)
+    if worst is None:
+        around = "no fault was active" if struck and measured and not run.receipts_lost else ""
+        return [Tile(label="longest stall", value=duration(longest * 1e9), note=around)]
+    fault = struck[worst["id"]]
+    note = f"during fault {fault['id']}, {faults.name(fault)}; {_recovered(fault, worst.get('recovery_s'))}"
+    return [Tile(label="longest stall", value=duration(longest * 1e9), note=note, link=faults.anchor_of(fault))]
+
+
+def _recovered(fault: Doc, recovery_s: float | None) -> str:
+    """The recovery from a fault, in words."""
+    if not fault.get("healed_ns"):
+        return "it was not healed"
+    return "no success after healing" if recovery_s is None else f"success {duration(recovery_s * 1e9)} after healing"
 
 
 def connected(run: ReportData) -> bool:

@@ -20,10 +20,10 @@ from support.history_tables import with_settling
 from support.reference import TWINS, FlatHistory, by_records
 from support.worked_examples import Example
 
-from fencepost.checkers.contract.promises import ACYCLIC
 from fencepost.checkers.engine.registry import installed_checks
 from fencepost.checkers.model.lawful_history import CONTRACT
 from fencepost.checkers.verdict.judge import judge
+from fencepost.harness.api.promises import ACYCLIC
 from fencepost.harness.history.run_directory import open_run
 
 ALL_TWINS = {**TWINS, **fencing_reference.TWINS, **pipeline_reference.TWINS, **hanging_reference.TWINS}

@@ -8,7 +8,6 @@ from support.histories import History, answer, finding, violated, write_faults, 
 from support.installed import rule_of
 
 from fencepost.checkers.api import partition_check, run_check
-from fencepost.checkers.contract.promises import LIVE, PROCESSED_ONCE, PROGRAM
 from fencepost.checkers.contract.reading import settings
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule, full_contract
 from fencepost.checkers.engine.registry import installed_checks
@@ -17,6 +16,7 @@ from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.verdict.decision import judge_property
 from fencepost.checkers.verdict.judge import judge
 from fencepost.harness.api.errors import HistoryError
+from fencepost.harness.api.promises import LIVE, PROCESSED_ONCE, PROGRAM
 from fencepost.harness.api.values import Property
 from fencepost.harness.history.run_directory import open_run
 

@@ -6,7 +6,9 @@ import pytest
 
 from fencepost.harness.api import Isolation, Reader, Writer
 from fencepost.harness.api.contract import CONTRACT_KEYS
+from fencepost.harness.api.plans import Choice, Test
 from fencepost.harness.planning.derived_contract import derive, weakest
+from fencepost.harness.planning.plan import make_plan
 
 WRITER, READER = Writer(), Reader()
 
@@ -93,3 +95,11 @@ def test_the_weakest_settings_of_several_topics_are_promised_whatever_their_orde
 def test_members_that_commit_automatically_commit_what_the_history_does_not_tell():
     assert derive([WRITER], {}, {}, {}, {"enable.auto.commit": True})["offset_commits"] == "unrecorded"
     assert "offset_commits" not in derive([WRITER], {}, {}, {}, {"enable.auto.commit": "false"})
+
+
+@pytest.mark.parametrize(("contract", "derived"), [({}, {}), ({"acks": "1"}, {"acks": "all", "idempotence": "true"})])
+def test_a_plan_has_what_the_settings_give_where_the_test_says_otherwise(contract, derived):
+    test = Test(name="t", workload=Choice(kind="idempotent"), contract=contract)
+    plan = make_plan(test, run="r", seed=1, command="")
+    assert (plan["overridden"], plan["derived"]) == (contract, derived)
+    assert {key: plan["contract"][key] for key in derived} == {key: {"acks": "1"}.get(key, "false") for key in derived}

@@ -2,76 +2,28 @@
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
-from collections.abc import Callable, Iterator
-from functools import cache
-from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from support import report_example as example
-from support.browser import Dom, started
-
-from fencepost.harness.history.run_directory import open_run
-from fencepost.harness.report import render
+from support.browser import acted, assert_sound
 
 pytestmark = pytest.mark.browser
-_POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy".*?>')
-
-
-@pytest.fixture(scope="session")
-def chromium() -> str:
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if program is None and os.environ.get("CI") == "true":
-        pytest.fail("no chromium on PATH: these tests need a real browser (Debian, Ubuntu: apt-get install chromium)")
-    if program is None:
-        pytest.skip("no chromium on PATH; install it (apt-get install chromium) to run the browser tests")
-    return program
-
-
-@pytest.fixture(scope="module")
-def browse(chromium) -> Iterator[Callable[..., Dom]]:
-    """Open a file in the browser and give back the page as it is after its scripts ran."""
-    with started(chromium) as browser:
-        yield browser.page
-
-
-@pytest.fixture(scope="module")
-def report_of(tmp_path_factory) -> Callable[[str], Path]:
-    """The report of an example by its name, rendered once."""
-
-    @cache
-    def rendered(name: str) -> Path:
-        return render(open_run(example.RUNS[name](tmp_path_factory.mktemp(name) / "run")))
-
-    return rendered
-
-
-def acted(report: Path, script: str) -> Path:
-    """A copy of a report in which a script of the test's plays the reader (so without the policy that forbids it)."""
-    copy = report.with_name("acted.html")
-    html, removed = _POLICY.subn("", report.read_text("utf-8"))
-    assert removed == 1
-    copy.write_text(html.replace("</body>", f"<p id=result></p><script id=play>{script}</script></body>"), "utf-8")
-    return copy
-
-
-def assert_sound(dom: Dom) -> None:
-    """The scripts came to their end and nothing complained."""
-    html = next(attrs for tag, attrs in dom.elements if tag == "html")
-    assert html.get("data-ready") == "true"
-    assert "hidden" in dom.named("script-errors"), dom.text.get("script-errors")
 
 
 @pytest.mark.parametrize("name", sorted(example.RUNS))
 def test_every_report_draws_without_an_error(name, browse, report_of):
-    """Valid, torn, unknown, empty, large and hostile runs: no script error, no refusal, nothing fetched."""
-    dom = browse(report_of(name))
+    """Valid, torn, unknown, empty, large and hostile runs: no script error, no refusal, nothing fetched, links to files that are
+    there.
+    """
+    report = report_of(name)
+    dom = browse(report)
     assert_sound(dom)
     for tag, attrs in dom.elements:
         for key in ("src", "href", "action", "data", "srcset"):
-            assert (attrs.get(key) or "#").startswith(("#", "data:,")), (tag, attrs)
+            address = attrs.get(key) or "#"
+            is_beside = tag == "a" and address.startswith("./") and (report.parent / unquote(address)).is_file()
+            assert is_beside or address.startswith(("#", "data:,")), (tag, attrs)
 
 
 def test_no_text_of_a_run_becomes_markup(browse, report_of):

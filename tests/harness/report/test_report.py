@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from support import report_example as example
+from support.report_example import edited
 
 from fencepost.harness.api import HarnessError
 from fencepost.harness.api.run import write_left_behind
@@ -17,82 +16,10 @@ from fencepost.harness.history.run_directory import open_run
 from fencepost.harness.report import render
 from fencepost.harness.report.documents import read
 from fencepost.harness.report.model import page
-from fencepost.harness.report.panels import findings, timeline, untested
-from fencepost.harness.report.panels.faults import around, reach_grid, summary
+from fencepost.harness.report.panels import findings, timeline
 from fencepost.harness.report.panels.findings import shares
-from fencepost.harness.report.text import coded, fenced, for_markdown, shortened
+from fencepost.harness.report.text import coded, shortened
 from fencepost.harness.visible_text import visible
-
-
-def edited(folder: Path, **fields: object) -> Path:
-    """A run whose verdict was changed after it was written."""
-    path = folder / "verdict.json"
-    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | fields), "utf-8")
-    return folder
-
-
-# ---------------------------------------------------------------------------------------- headline
-@pytest.mark.parametrize(
-    ("verdict", "expect", "met", "tone", "title"),
-    [
-        ("valid", ["valid"], True, "good", "Valid: every promise that was tested held"),
-        ("valid", ["torn-transaction"], False, "bad", "Valid, but this test expects otherwise"),
-        ("invalid", ["torn-transaction"], True, "shown", "Invalid, as this test expects"),
-        ("invalid", ["valid"], False, "bad", "Invalid: 1 promise was broken"),
-        ("invalid", ["torn-transaction"], None, "unsure", "Invalid, and not known whether only as this test expects"),
-        ("unknown", ["valid"], None, "unsure", "Unknown: the run does not allow a verdict"),
-        ("unknown", ["valid"], False, "unsure", "Unknown: the run does not allow a verdict"),
-    ],
-)
-def test_the_headline_shows_verdict_and_expectation(tmp_path, verdict, expect, met, tone, title):
-    """An anomaly that a test is there to show is a success; the same elsewhere is not."""
-    run = read(open_run(edited(example.torn(tmp_path), verdict=verdict, expect=expect, expectation_met=met)))
-    head = page(run).headline
-    assert (head.tone, head.title) == (tone, title)
-
-
-def test_the_headline_names_the_promises_that_were_broken_each_once(tmp_path):
-    violated = {"verdict": "violated", "promise": "once only"}
-    broken = example.properties(9, duplicate=violated, duplicate_delivery=violated, lost_write={**violated, "promise": "kept"})
-    run = read(open_run(edited(example.torn(tmp_path), expect=["valid"], expectation_met=False, properties=broken)))
-    assert page(run).headline.title == "Invalid: 2 promises were broken: kept; once only"
-    assert {row.promise for row in page(run).properties} >= {"once only", "kept"}
-
-
-@pytest.mark.parametrize(
-    ("expect", "sentence"),
-    [
-        (["valid"], "This test expects valid; it was not."),
-        (["duplicate"], "This test expects duplicate; not found: duplicate."),
-        (["torn-transaction"], "This test expects torn-transaction; found besides: lost-write."),
-    ],
-)
-def test_an_unmet_expectation_is_shown_with_the_difference(tmp_path, expect, sentence):
-    """A run that broke more, or something else, than its test expects."""
-    broken = example.properties(9, torn_transaction={"verdict": "violated"}, lost_write={"verdict": "violated"})
-    run = read(open_run(edited(example.torn(tmp_path), expect=expect, expectation_met=False, properties=broken)))
-    assert page(run).headline.expectation == sentence
-
-
-def test_the_top_names_what_was_found_besides_what_the_test_expects(tmp_path):
-    """The verdict's own comparison, with the numbers of the unexpected findings."""
-    torn = {"expect": ["torn-transaction"], "expectation": "not expected: lost-write (#4)"}
-    run = read(open_run(edited(example.torn(tmp_path), expectation_met=False, **torn)))
-    assert page(run).headline.expectation == "This test expects torn-transaction; not expected: lost-write (#4)."
-    run = read(open_run(edited(tmp_path, expectation_met=True, expectation="with 2 lost-write")))
-    assert page(run).headline.expectation == ("This test expects torn-transaction: found, with 2 lost-write. That is a success.")
-
-
-def test_a_run_without_recovery_shows_no_recovery_time(tmp_path):
-    """Nothing succeeded after the last healing."""
-    run = read(open_run(edited(example.torn(tmp_path), progress={"longest_gap_s": 20.0, "recovery_s": None, "faults": []})))
-    assert ("longest stall", "20.0 s", "without a success") in [(t.label, t.value, t.note) for t in page(run).tiles]
-
-
-def test_the_first_finding_is_shown_at_the_top(tmp_path):
-    """Only the first of each violated property: the reader has ten seconds."""
-    head = page(read(open_run(example.torn(tmp_path)))).headline
-    assert [finding for finding, _, _ in head.first] == [1]
 
 
 # ---------------------------------------------------------------------------------------- findings
@@ -319,123 +246,6 @@ def test_missing_records_that_no_log_holds_are_named_or_counted(missing, words):
     assert findings._stored({"nodes": ["n1"], "absent": missing}, {}).absent == words
 
 
-# ------------------------------------------------------------------------------------------ faults
-def test_what_has_no_answer_for_one_reason_is_one_row():
-    rows = [
-        ("a", "held", ""),
-        ("b", "not exercised", "not done"),
-        ("c", "unknown", "lost"),
-        ("d", "not exercised", "not done"),
-    ]
-    run = SimpleNamespace(verdict={"properties": [{"name": n, "verdict": v, "reason": why} for n, v, why in rows]})
-    unanswered = [(row.what, row.why) for row in untested._unanswered(run)]
-    assert unanswered == [("b, d: not exercised", "not done"), ("c: unknown", "lost")]
-
-
-def test_each_fault_has_its_stall_and_the_time_to_recover(tmp_path):
-    shown = page(read(open_run(example.valid(tmp_path))))
-    assert [(fault.gap, fault.recovery) for fault in shown.faults] == [("2.9 s", "400 ms"), ("\N{EN DASH}", "\N{EN DASH}")]
-
-
-def test_a_fault_without_effect_is_red_and_untested(tmp_path):
-    """Nothing was hurt, so the run says nothing about that fault."""
-    shown = page(read(open_run(example.torn(tmp_path))))
-    assert [fault.state for fault in shown.faults] == ["effective", "effective", "no effect"]
-    assert "Fault 2, pause: no effect" in [gap.what for gap in shown.untested]
-    assert "Faults that need Skewable" in [gap.what for gap in shown.untested]
-
-
-@pytest.mark.parametrize(
-    ("evidence", "healing", "lines"),
-    [
-        ({"before": {"n2": 812}, "during": {"n2": None}}, {"after": {"n2": 907}}, ("n2: pid 812 → gone → pid 907",)),
-        ({"before": {"n1": "S"}, "during": {"n1": "T"}}, {"after": {"n1": "S"}}, ("n1: state S → state T (frozen) → state S",)),
-        (
-            {"before": {"a>b": True, "b>a": True}, "during": {"a>b": False, "b>a": True}},
-            {"after": {"a>b": True, "b>a": True}, "dropped": {"a>b": 1200, "b>a": 34}},
-            ("open pairs: 2 of 2 → 1 of 2 → 2 of 2", "1,234 packets dropped"),
-        ),
-        (
-            {"before": {"n1": "S"}, "during": {"n1": "T"}, "pids": {"n1": 45}, "hit": []},
-            {"after": {"n1": "S"}, "pids": {"n1": 45}, "answers": {"n1": True}},
-            ("n1: state S → state T (frozen) → state S", "pids / n1: 45 → 45", "answers / n1: true"),
-        ),
-        ({"anything": [1, 2]}, None, ("anything: 1, 2",)),
-        ("not JSON", {}, ("not JSON",)),
-    ],
-)
-def test_evidence_is_shown_before_during_and_after_the_fault(evidence, healing, lines):
-    """The receipts of the built-in faults read at a glance; a stranger's are shown as they are."""
-    assert summary(evidence, healing) == lines
-
-
-def test_reachability_is_shown_for_all_pairs_around_a_fault():
-    """Closed before, during and after; drawn when a pair was closed at all."""
-    during = ["c0>n1", "n1>n2", "n2>n1"]
-    grid = reach_grid({"nodes": ["n1", "n2", "c0"], "before": ["c0>n1"], "during": during, "after": ["n2>n1"]})
-    assert grid.summary_line == "closed pairs of all 6: 1 → 3 → 1"
-    assert grid.rows == (
-        ("n1", ("self", "closed", "open")),
-        ("n2", ("stayed", "self", "open")),
-        ("c0", ("before", "open", "self")),
-    )
-    open_grid = reach_grid({"nodes": ["n1", "n2"], "before": [], "during": [], "after": None})
-    assert open_grid.summary_line == "closed pairs of all 2: 0 → 0"
-    assert reach_grid({"nodes": ["n1", "n2"], "before": [], "during": [], "after": []}).rows == ()
-    assert reach_grid(None) is None
-
-
-FAULTS = {
-    "effective": example.fault(0, "kill", 2, 3),
-    "no effect": example.fault(0, "kill", 2, 3, effective=False, note="n2 was dead already"),
-    "effect not proven": example.fault(0, "kill", 2, 3, effective=None),
-    "not healed": example.fault(0, "kill", 2, None, note="not healed: heal failed: n2 is away"),
-    "ended early at n2": example.fault(0, "pause", 2, 3, healing={"after": {"n2": "S"}, "ended_early": ["n2"]}),
-}
-
-
-def run_with(folder, fault, **planned):
-    """Ten seconds with this fault."""
-    rows = example.ordered([example.op(0, 0, 0, 10), example.op(0, 1, 9_990, 10)])
-    faults = [fault] if fault else []
-    return page(read(open_run(example.write(folder, example.plan(**planned), example.verdict(rows, faults), rows, faults))))
-
-
-@pytest.mark.parametrize(
-    ("kind", "state", "lasted", "tile", "end_s"),
-    [
-        ("effective", "effective", "3.0 s", "all took effect", 5),
-        ("no effect", "no effect", "3.0 s", "1 without effect", 5),
-        ("effect not proven", "not proven", "3.0 s", "1 not proven", 5),
-        ("not healed", "effective, not healed", "until the end", "1 not healed", 10),
-        ("ended early at n2", "effective, ended early at n2", "at most 3.0 s", "1 ended early", 5),
-    ],
-)
-def test_a_fault_is_drawn_and_counted_by_its_evidence(tmp_path, kind, state, lasted, tile, end_s):
-    """Not by the plan: what shows no effect, was not healed, or was over before is said wherever the fault is."""
-    shown = run_with(tmp_path, FAULTS[kind])
-    assert [(fault.state, fault.lasted) for fault in shown.faults] == [(state, lasted)]
-    assert [counter.note for counter in shown.tiles if counter.label == "faults"] == [tile]
-    (band,) = shown.timeline["faults"]
-    assert (band["remark"], band["end"]) == ("" if kind == "effective" else kind, end_s * 1_000_000)
-    words = around(FAULTS[kind], example.START)
-    assert words.endswith(f" ({band['remark']})" if band["remark"] else "to 5.000 s")
-
-
-def test_faults_that_were_planned_and_never_struck_are_counted(tmp_path):
-    schedule = [{"id": number, "kind": "kill", "at_s": 1, "lasts_s": 2} for number in (0, 1)]
-    shown = run_with(tmp_path, FAULTS["effective"], schedule=schedule)
-    assert [counter.note for counter in shown.tiles if counter.label == "faults"] == ["1 more never struck"]
-
-
-def test_a_planned_fault_that_never_struck_is_untested(tmp_path):
-    """The schedule has fault 7, the receipts have not."""
-    planned = example.plan(schedule=[{"id": 7, "kind": "kill", "at_s": 1, "lasts_s": 2}])
-    rows = example.ordered([example.op(0, 0, 0, 10)])
-    example.write(tmp_path, planned, example.verdict(rows, []), rows, [])
-    assert ("Fault 7, kill", "planned, but it never struck") in [(g.what, g.why) for g in page(read(open_run(tmp_path))).untested]
-
-
 # ------------------------------------------------------------------------------- what may be missing
 def test_missing_files_are_notes(tmp_path):
     """Only plan and verdict are there: the page still comes, and says what it lacks."""
@@ -464,40 +274,6 @@ def test_a_run_that_was_not_judged_has_no_report(tmp_path):
     (example.valid(tmp_path) / "verdict.json").unlink()
     with pytest.raises(HarnessError, match="fencepost check"):
         render(open_run(tmp_path))
-
-
-# ------------------------------------------------------------------------------------------ summary
-def test_the_summary_fits_a_screen(tmp_path):
-    """Verdict, table, the first sentences, and the command."""
-    render(open_run(example.torn(tmp_path)))
-    text = (tmp_path / "summary.md").read_text("utf-8")
-    assert text.startswith("## Invalid, as this test expects: torn\n")
-    assert "| torn-transaction | violated | 3 |" in text
-    assert "only 2 of its 4 records are visible" in text
-    assert "```\nfencepost campaign campaigns/first.toml" in text
-    assert len(text.splitlines()) < 40
-
-
-def test_the_summary_cannot_be_marked_up(tmp_path):
-    """No tag, no further table cell, no link, and a fence that the command cannot close."""
-    render(open_run(example.hostile(tmp_path)))
-    text = (tmp_path / "summary.md").read_text("utf-8")
-    body, command = text.split("This command repeats the run:")
-    assert "<" not in body
-    assert not re.search(r"(?<!\\)\[a", body)
-    table = [line for line in body.splitlines() if line.startswith("| ")]
-    assert {len(re.findall(r"(?<!\\)\|", line)) for line in table} == {6}
-    assert command.strip().splitlines()[0] == "````"
-
-
-def test_a_fence_is_longer_than_any_inside():
-    """Backticks inside the command stay text."""
-    assert fenced("a ```` b").splitlines()[0] == "`````"
-
-
-def test_markdown_text_is_one_line():
-    """A newline in an error text starts no heading."""
-    assert for_markdown("a\n# b | c") == "a \\# b \\| c"
 
 
 # -------------------------------------------------------------------------------------------- text

@@ -19,3 +19,9 @@ PROGRAM = "a program's outputs and state follow from its inputs"
 CONNECTOR = "a connector's source is in the topic once, with its offsets"
 ACYCLIC = "dependencies form no cycle"
 OTHER_PROMISES = (PROGRAM, CONNECTOR, ACYCLIC)  # not of clients
+PROMISES = (*CLIENT_PROMISES, *OTHER_PROMISES)
+
+
+def place_of(promise: str) -> int:
+    """The place of a promise in the order of these; promises of a check's own come last."""
+    return PROMISES.index(promise) if promise in PROMISES else len(PROMISES)
