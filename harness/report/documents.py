@@ -129,6 +129,7 @@ class ReportData:
     values: ds.Dataset | None = None
     transaction_protocol: str = ""  # the one that was spoken, in words; empty when nothing shows it
     receipts_lost: bool = False  # there may have been more faults than `faults` has
+    run: Run | None = None  # where it all comes from, for what is read only around findings
 
     @cached_property
     def findings(self) -> tuple[Doc, ...]:
@@ -204,6 +205,7 @@ def read(run: Run) -> ReportData:
         values=values,
         transaction_protocol="" if run.table_problem(RunFile.STORED, STORED) else spoken(run.path(RunFile.STORED)),
         receipts_lost=bool(lost),
+        run=run,
     )
 
 
