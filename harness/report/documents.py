@@ -140,6 +140,7 @@ class ReportData:
     receipts_lost: bool = False  # there may have been more faults than `faults` has
     own_contract: Mapping[str, str] = field(default_factory=dict)
     files: FilesBeside = field(default_factory=FilesBeside)
+    run: Run | None = None  # where it all comes from, for what is read only around findings
 
     @cached_property
     def findings(self) -> tuple[Doc, ...]:
@@ -217,6 +218,7 @@ def read(run: Run) -> ReportData:
         receipts_lost=bool(lost),
         own_contract=run.contract,
         files=files_beside(run),
+        run=run,
     )
 
 

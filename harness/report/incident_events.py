@@ -1,0 +1,395 @@
+"""An incident in order of time: calls of the client, errors, markers, reads, leaders, faults, and brokers' lines that name it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+from fencepost.harness.api.words import plural
+from fencepost.harness.report.broker_lines import BrokerLine
+from fencepost.harness.report.documents import Doc
+from fencepost.harness.report.incident_material import NEAR_MS, RECORDS, Marker, Material, first_reads, near, producers
+from fencepost.harness.report.incidents import Incident
+from fencepost.harness.report.panels import faults
+from fencepost.harness.report.record_reads import Read
+from fencepost.harness.report.text import at, duration, place, shortened
+
+MOST_EVENTS, MOST_LINES = 40, 20
+_SENDS, _ERRORS, _READERS, _TEXT = 6, 6, 6, 260
+_TOGETHER_MS = 100  # markers that one decision wrote
+_SENT = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """A thing that happened.
+
+    time: ns of the history. since: the same after the start of the run. utc: the same by the clock on the wall; empty: not known.
+    where: the node where it happened. to: the node that a call, a record or a marker went to.
+    kind: begin, send, call, error, end, marker, read, leader, fault, broker or context.
+    label: a few words for a drawing; empty: it is not drawn.
+    open: a call or send that nobody answered, or what was not returned.
+    operation, fault: what the page shows in more detail.
+    """
+
+    time: int
+    kind: str
+    text: str
+    where: str = ""
+    to: str = ""
+    label: str = ""
+    open: bool = False
+    operation: int | None = None
+    fault: int | None = None
+    utc: str = ""
+    since: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamingLine:
+    """A broker's line, and what of the incident it names: a transactional id, a producer id, a partition."""
+
+    line: BrokerLine
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Brokers' lines around an incident. more: how many of them are not here. silent: sentences about logs that say nothing."""
+
+    lines: tuple[NamingLine, ...] = ()
+    more: int = 0
+    nodes: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
+
+
+def events(made: Material, incident: Incident, lines: Lines) -> tuple[tuple[Event, ...], int]:
+    """The events of an incident in order of time, and how many there are besides."""
+    accused = made.accused(incident)
+    sources: Iterable[Iterable[Event]] = (
+        *(_of_operation(made, row) for row in accused),
+        _markers(made, incident),
+        _reads(made, incident),
+        _final_reads(made, incident),
+        _leaders(made, incident),
+        _faults(made, incident),
+        _spoken(made, lines),
+    )
+    ordered = sorted(chain.from_iterable(sources), key=lambda event: event.time)
+    return tuple(_dated(made, event) for event in ordered[:MOST_EVENTS]), max(0, len(ordered) - MOST_EVENTS)
+
+
+def _dated(made: Material, event: Event) -> Event:
+    clock = made.clock
+    return replace(event, utc="" if clock is None else clock.utc(event.time), since=at(event.time, made.data.origin_ns))
+
+
+# --------------------------------------------------------------------------------------------------
+# Nodes
+# --------------------------------------------------------------------------------------------------
+def leader(made: Material, partition: str, time: int) -> str:
+    """The node that led a partition; empty: no log says it."""
+    said = None if made.clock is None else made.logs.leader(partition, made.clock.ms(time))
+    return said.node if said else ""
+
+
+def coordinator(made: Material, row: Doc) -> str:
+    """The coordinator of an operation's transactional id when it began; empty: no log says it."""
+    name = row.get("transactional_id")
+    said = made.logs.coordinator(name, made.clock.ms(row["time"])) if made.clock is not None and name else None
+    return said.node if said else ""
+
+
+def partitions(incident: Incident) -> list[str]:
+    """The partitions of an incident's records."""
+    return list(dict.fromkeys(record["partition"] for record in incident.records if record.get("partition")))
+
+
+def concerned(made: Material, incident: Incident) -> tuple[str, ...]:
+    """The brokers that led the partitions or coordinated the transaction; none: it is not known which did."""
+    nodes = [coordinator(made, row) for row in made.accused(incident)]
+    nodes += [leader(made, partition, incident.time) for partition in partitions(incident) if incident.time]
+    return tuple(sorted(set(filter(None, nodes))))
+
+
+def _lane(made: Material, partition: str, time: int) -> str:
+    return leader(made, partition, time) or f"leader of {partition}"
+
+
+# --------------------------------------------------------------------------------------------------
+# Client
+# --------------------------------------------------------------------------------------------------
+def title(row: Doc) -> str:
+    """`transaction 5 of process 8`: an operation in words."""
+    word = {"txn": "transaction", "send": "send"}.get(row.get("f", ""), row.get("f") or "operation")
+    return f"{word} {row.get('op')} of process {row.get('process')}"
+
+
+def _of_operation(made: Material, row: Doc) -> Iterator[Event]:
+    """An accused operation from its begin to its end, and how the one before it ended."""
+    node, index = row.get("node") or "?", row.get("index")
+    before = made.history.get(made.before.get(row["index"], -1))
+    if before is not None and before.get("end"):
+        took = duration(before["end"] - before["time"])
+        text = f"{title(before)}, the one before, ends: {_wanted(before)}{before.get('type')} after {took}"
+        label = f"{_wanted(before)}{before.get('type')} after {took}"
+        yield Event(time=before["end"], kind="context", where=node, text=text, label=label, operation=before["index"])
+    yield Event(time=row["time"], kind="begin", where=node, text=f"{title(row)} begins{_intent(row)}", operation=index)
+    yield from _sends(made, row, node)
+    if row.get("decided"):
+        unanswered = row.get("type") != "ok"
+        yield Event(
+            time=row["decided"], kind="call", where=node, to=coordinator(made, row) or "coordinator", label="commit",
+            text="commit is called", open=unanswered, operation=index,
+        )  # fmt: skip
+    for error in (row.get("errors") or ())[:_ERRORS]:
+        yield _error(error, node, index)
+    if row.get("end"):
+        label = f"ends: {row.get('type')}"
+        yield Event(
+            time=row["end"], kind="end", where=node, text=f"{title(row)} ends: {row.get('type')}", label=label, operation=index
+        )
+
+
+def _wanted(row: Doc) -> str:
+    return f"{row['intent']} " if row.get("intent") else ""
+
+
+def _intent(row: Doc) -> str:
+    return f", to be {'aborted' if row['intent'] == 'abort' else 'committed'}" if row.get("intent") else ""
+
+
+def _sends(made: Material, row: Doc, node: str) -> Iterator[Event]:
+    sent = [mop for mop in row.get("mops") or () if mop["kind"] == _SENT]
+    for mop in sent[:_SENDS]:
+        time, where = mop.get("began") or row["time"], place(mop["partition"], mop["offset"])
+        acknowledged = mop.get("ended") is not None
+        after = duration(mop["ended"] - time) if acknowledged else ""
+        text = f"sends to {mop['partition']}: " + (
+            f"acknowledged at {where} after {after}" if acknowledged else "never acknowledged"
+        )
+        label = where if acknowledged else f"{mop['partition']}: no ack"
+        to = _lane(made, mop["partition"], time)
+        yield Event(
+            time=time, kind="send", where=node, to=to, text=text, label=label, open=not acknowledged, operation=row["index"]
+        )
+    if len(sent) > _SENDS:
+        text = f"and {plural(len(sent) - _SENDS, 'more record')} in the same operation"
+        yield Event(time=sent[_SENDS].get("began") or row["time"], kind="send", where=node, text=text, operation=row["index"])
+
+
+def error_name(error: Doc) -> str:
+    """`_TIMED_OUT (-185)`: an error by its name and code."""
+    code = "" if error.get("code") is None else f" ({error['code']})"
+    return f"{error.get('name') or '?'}{code}"
+
+
+def flags(error: Doc) -> tuple[str, ...]:
+    """What the client says of an error."""
+    return tuple(flag for flag in ("fatal", "retriable", "abortable") if error.get(flag))
+
+
+def _error(error: Doc, node: str, index: Any) -> Event:
+    call = error.get("call") or "?"
+    text = f"{call} → {', '.join((error_name(error), *flags(error)))}: {error.get('text') or ''}"
+    label = f"{call} → {error.get('name') or '?'}"
+    return Event(time=error.get("time") or 0, kind="error", where=node, text=shortened(text, _TEXT), label=label, operation=index)
+
+
+# --------------------------------------------------------------------------------------------------
+# Markers and reads
+# --------------------------------------------------------------------------------------------------
+def _markers(made: Material, incident: Incident) -> Iterator[Event]:
+    """The markers of the accused transactions' producers while these were open, those of one decision together."""
+    clock, accused = made.clock, made.accused(incident)
+    if clock is None or not accused:
+        return
+    wanted, touched = producers(incident), set(partitions(incident))
+    start = clock.ms(min(row["time"] for row in accused)) - NEAR_MS
+    stop = clock.ms(max(row.get("end") or row["time"] for row in accused)) + NEAR_MS
+    chosen = [m for m in made.markers if (m.producer_id, m.epoch) in wanted and start <= m.ms <= stop and m.partition in touched]
+    who = coordinator(made, accused[0]) or "coordinator"
+    for group in _together(chosen)[:_READERS]:
+        first, places = group[0], ", ".join(place(marker.partition, marker.offset) for marker in group)
+        text = f"{first.kind} marker of producer {first.producer_id}, epoch {first.epoch}, in the logs: {places}"
+        time = clock.ns(first.ms)
+        label = f"{first.kind} marker{'s' if len(group) > 1 else ''}"
+        yield Event(time=time, kind="marker", where=who, to=_lane(made, first.partition, time), text=text, label=label)
+
+
+def _together(markers: Sequence[Marker]) -> list[list[Marker]]:
+    groups: list[list[Marker]] = []
+    for marker in markers:
+        if groups and _one_decision(groups[-1], marker):
+            groups[-1].append(marker)
+        else:
+            groups.append([marker])
+    return groups
+
+
+def _one_decision(group: Sequence[Marker], marker: Marker) -> bool:
+    first, last = group[0], group[-1]
+    same = (first.kind, first.producer_id, first.epoch) == (marker.kind, marker.producer_id, marker.epoch)
+    return same and marker.ms - last.ms <= _TOGETHER_MS and marker.partition not in {each.partition for each in group}
+
+
+def _reads(made: Material, incident: Incident) -> Iterator[Event]:
+    """The first read of each record, those of one poll together."""
+    by_poll: dict[int, list[tuple[Read, int]]] = {}
+    for v in dict.fromkeys(record.get("v") for record in incident.records[:RECORDS]):
+        of_record = made.reads.of.get(v if v is not None else -1, ())
+        for read in first_reads(of_record):
+            by_poll.setdefault(read.operation, []).append((read, len(of_record) - 1))
+    polls = [(made.history[index], some) for index, some in sorted(by_poll.items()) if index in made.history]
+    for row, some in polls[:_READERS]:
+        places = ", ".join(place(read.partition, read.offset) for read, _ in some)
+        later = sum(more for _, more in some)
+        level = f" at {row['isolation']}" if row.get("isolation") else ""
+        text = f"{row.get('f')} {row.get('op')} of process {row.get('process')} returns {places}{level}: first read"
+        text += f", {plural(later, 'later read')} of the same" if later else ""
+        time = max((read.time for read, _ in some if read.time), default=row.get("end") or row["time"])
+        source = _lane(made, some[0][0].partition, time)
+        label = f"{places} read" if len(some) < 3 else f"{len(some)} records read"
+        yield Event(
+            time=time, kind="read", where=row.get("node") or "?", to=source, text=text, label=label, operation=row["index"]
+        )
+
+
+def _final_reads(made: Material, incident: Incident) -> Iterator[Event]:
+    """What the final reads returned of the records, by isolation level."""
+    identities = [v for record in incident.records[:RECORDS] if (v := record.get("v")) is not None and v >= 0]
+    touched = partitions(incident)
+    for row in made.final:
+        detail, node = made.detail(row), row.get("node") or "?"
+        ends = [f"{name} to {ends[2]}" for name in touched if isinstance(ends := detail.get(name), list) and len(ends) == 3]
+        if row["f"] != "final-read" or not ends or not identities:
+            continue
+        returned = {
+            read.v
+            for v in identities
+            for read in made.reads.of.get(v, ())
+            if _process(made, read.operation) == row.get("process")
+        }
+        missing = len(set(identities) - returned)
+        text = f"final read at {row.get('isolation') or '?'} is over ({', '.join(ends)})"
+        if made.reads.whole:
+            text += f": it returned {len(returned)} of the {plural(len(set(identities)), 'record')}"
+        label = f"{missing} not returned" if missing and made.reads.whole else ""
+        source = _lane(made, touched[0], row["time"])
+        yield Event(
+            time=row.get("end") or row["time"], kind="read", where=node, to=source, text=text, label=label, open=bool(missing),
+            operation=row["index"],
+        )  # fmt: skip
+
+
+def _process(made: Material, index: int) -> int | None:
+    ops = made.data.ops
+    if ops is None:
+        return None
+    row = made.history.get(index)
+    return row.get("process") if row else int(ops.process[index]) if index < len(ops) and ops.index[index] == index else None
+
+
+# --------------------------------------------------------------------------------------------------
+# Brokers and faults
+# --------------------------------------------------------------------------------------------------
+def _leaders(made: Material, incident: Incident) -> Iterator[Event]:
+    """Brokers that became leaders of the partitions around it."""
+    clock = made.clock
+    if clock is None:
+        return
+    touched, stretches = set(partitions(incident)), near(made, incident)
+    if not stretches:
+        return
+    start, stop = min(low for low, _ in stretches), max(high for _, high in stretches)
+    for log in made.logs.logs:
+        for said in log.placements:
+            if said.what == "leader" and said.name in touched and start <= said.ms <= stop:
+                text = f"becomes the leader of {said.name}, leader epoch {said.epoch}"
+                yield Event(time=clock.ns(said.ms), kind="leader", where=said.node, text=text, label=f"leads {said.name}")
+
+
+def _faults(made: Material, incident: Incident) -> Iterator[Event]:
+    wanted = {number for finding in incident.findings for number in finding.get("faults", ())}
+    for fault in made.data.faults or ():
+        if fault["id"] not in wanted or not fault.get("injected_ns"):
+            continue
+        name = f"fault {fault['id']}, {faults.name(fault)}"
+        where = faults.where(fault)
+        yield Event(
+            time=fault["injected_ns"],
+            kind="fault",
+            where=where,
+            text=f"{name}, begins",
+            label=f"{name} begins",
+            fault=fault["id"],
+        )
+        if fault.get("healed_ns"):
+            yield Event(
+                time=fault["healed_ns"],
+                kind="fault",
+                where=where,
+                text=f"{name}, is healed",
+                label=f"{name} healed",
+                fault=fault["id"],
+            )
+
+
+def _spoken(made: Material, lines: Lines) -> Iterator[Event]:
+    """The brokers' lines that name a transactional id or a producer of the incident."""
+    for said in lines.lines:
+        if made.clock is not None and any(not name.startswith("partition ") for name in said.names):
+            text = shortened(f"{said.line.level} {said.line.text}", _TEXT)
+            yield Event(time=made.clock.ns(said.line.ms), kind="broker", where=said.line.node, text=text, label=said.line.level)
+
+
+# --------------------------------------------------------------------------------------------------
+# Brokers' lines
+# --------------------------------------------------------------------------------------------------
+def broker_lines(made: Material, incident: Incident) -> Lines:
+    """The WARN and ERROR entries within two seconds of the incident's moments, on the brokers concerned; all where nobody knows
+    which these are. Where there are too many, those that name the incident come first.
+    """
+    stretches = near(made, incident)
+    if not stretches:
+        return Lines()
+    nodes = concerned(made, incident) or made.logs.nodes
+    met = {line: None for start, stop in stretches for line in made.logs.between(start, stop, nodes)}
+    named = _names(made, incident)
+    said = [NamingLine(line=line, names=tuple(text for text, words in named.items() if _has(line.text, words))) for line in met]
+    chosen = sorted(said, key=lambda each: (-_weight(each), each.line.ms))[:MOST_LINES]
+    silent = made.logs.silent(min(start for start, _ in stretches), max(stop for _, stop in stretches))
+    return Lines(
+        lines=tuple(sorted(chosen, key=lambda each: (each.line.ms, each.line.node))),
+        more=len(said) - len(chosen),
+        nodes=tuple(nodes),
+        silent=tuple(silent),
+    )
+
+
+def telling(lines: Lines) -> NamingLine | None:
+    """The line that says most about an incident: one that names its transaction, else its producer, else its partition."""
+    named = [each for each in lines.lines if each.names]
+    return max(named, key=lambda each: (_weight(each), -each.line.ms), default=None)
+
+
+def _weight(said: NamingLine) -> int:
+    weights = {"transactional": 4, "producer": 2, "partition": 1}
+    return sum(weights[name.partition(" ")[0]] for name in said.names)
+
+
+def _names(made: Material, incident: Incident) -> Mapping[str, tuple[str, ...]]:
+    """What an incident is about, and the words by which brokers' lines name it."""
+    ids = dict.fromkeys(str(row["transactional_id"]) for row in made.accused(incident) if row.get("transactional_id"))
+    named: dict[str, tuple[str, ...]] = {f"transactional id {name}": (name,) for name in ids}
+    numbers = sorted({number for number, _ in producers(incident)})
+    named |= {f"producer {number}": (f"producer {number}", f"producerId {number}", f"producerId={number}") for number in numbers}
+    return named | {f"partition {name}": (name,) for name in partitions(incident)[:_READERS]}
+
+
+def _has(text: str, words: Sequence[str]) -> bool:
+    """Return whether a text has one of these as a word of its own: `t-1` is not in `t-10`, nor in `out-1`."""
+    return any(re.search(rf"(?<![\w.-]){re.escape(word)}(?![\w-])", text) for word in words if word)
