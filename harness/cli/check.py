@@ -114,9 +114,10 @@ def is_url(text: str) -> bool:
 
 def recorded_run(text: str, root: Path, contract: Mapping[str, str], checkers: Sequence[str] = ()) -> Run | None:
     """The run that `text` means, as it is to be judged; None for the path of a history. Raises CampaignError: no such run."""
+    from fencepost.harness.history.results_folder import is_run
     from fencepost.harness.plugins.registry import shown
     from fencepost.harness.runs.judgements import judged_by
-    from fencepost.harness.runs.store import find, is_run
+    from fencepost.harness.runs.store import find
 
     path = _path(text)
     try:

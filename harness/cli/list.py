@@ -21,18 +21,19 @@ def register(app: typer.Typer) -> None:
 
 def list_runs(results: Results = None, json_: Json = False) -> None:
     """Every run that lies in the results, with its verdict; the newest last."""
+    from fencepost.harness.history import results_folder
     from fencepost.harness.runs import store
     from fencepost.harness.runs.judgements import unlisted
 
     root = store.results_root(results)
     listed, problems = [], []
-    for run in store.each_run(root):
+    for run in results_folder.each_run(root):
         if RunFile.PLAN in run.problems:
             problems.append(run.sentence(run.problems[RunFile.PLAN]))
         else:
-            listed.append((store.age(run), _with_judgements(run) if json_ else _rows(run)))
+            listed.append((results_folder.age(run), _with_judgements(run) if json_ else _rows(run)))
             problems += filter(None, [unlisted(run)])
-    for sentence in [*sorted(problems), *store.unreadable(root)]:
+    for sentence in [*sorted(problems), *results_folder.unreadable(root)]:
         err().print(sentence, soft_wrap=True)
     runs = [shown for _, shown in sorted(listed, key=lambda entry: entry[0])]
     if json_:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.memory.fingerprints import fingerprint
+
+LONGEST_SENTENCE = 2_000  # characters of a text in a row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +46,7 @@ class RunRow:
     rate: successful operations per second. gap_s, recovery_s: longest time without a success, and from the last heal to the next.
     lasted_s: seconds of workload; None: not known.
     problems: documents that could not be read, a sentence each.
+    damaged: the plan is missing or cannot be read: a sentence with the remedy; empty for a plan that was read.
     """
 
     place: str
@@ -72,6 +76,7 @@ class RunRow:
     recovery_s: float | None = None
     lasted_s: float | None = None
     problems: tuple[str, ...] = ()
+    damaged: str = ""
 
     @property
     def red(self) -> bool:
@@ -94,8 +99,8 @@ def row_of(run: Run, root: Path) -> RunRow:
         created=run.created,
         verdict=str(verdict.get("verdict") or ""),
         met=verdict.get("expectation_met"),
-        reason=str(verdict.get("reason") or ""),
-        expectation=str(verdict.get("expectation") or ""),
+        reason=_shortened(str(verdict.get("reason") or "")),
+        expectation=_shortened(str(verdict.get("expectation") or "")),
         expect=tuple(map(str, verdict.get("expect") or plan.get("expect") or ())),
         anomalies=tuple(row["name"] for row in verdict.get("properties") or () if row.get("verdict") == "violated"),
         findings=finding_rows(run),
@@ -108,12 +113,22 @@ def row_of(run: Run, root: Path) -> RunRow:
         command=str(plan.get("command") or ""),
         operations=counts.get("operations"),
         faults=counts.get("faults"),
-        rate=round(succeeded / lasted_s, 3) if succeeded is not None and lasted_s else None,
-        gap_s=progress.get("longest_gap_s"),
-        recovery_s=progress.get("recovery_s"),
-        lasted_s=lasted_s,
+        rate=_finite(round(succeeded / lasted_s, 3)) if succeeded is not None and lasted_s else None,
+        gap_s=_finite(progress.get("longest_gap_s")),
+        recovery_s=_finite(progress.get("recovery_s")),
+        lasted_s=_finite(lasted_s),
         problems=tuple(str(problem) for file, problem in run.problems.items() if not problem.missing or file == RunFile.PLAN),
+        damaged=run.sentence(run.problems[RunFile.PLAN]) if RunFile.PLAN in run.problems else "",
     )
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= LONGEST_SENTENCE else f"{text[:LONGEST_SENTENCE]}..."
+
+
+def _finite(value: float | None) -> float | None:
+    """A number that JSON can hold; None for any other."""
+    return value if value is not None and isfinite(value) else None
 
 
 def finding_rows(run: Run) -> tuple[FindingRow, ...]:
@@ -128,7 +143,7 @@ def finding_rows(run: Run) -> tuple[FindingRow, ...]:
             id=finding.get("id", 0),
             anomaly=str(finding.get("anomaly", "?")),
             fingerprint=mark,
-            sentence=str(finding.get("sentence", "")),
+            sentence=_shortened(str(finding.get("sentence", ""))),
             time=finding.get("time"),
             count=finding["count"],
         )

@@ -13,8 +13,9 @@ from pathlib import Path
 from fencepost.harness.api.beneath import make_folder, names
 from fencepost.harness.api.contract_layers import overlaid_contract, planned_contract
 from fencepost.harness.api.run import Run, RunFile
+from fencepost.harness.history.results_folder import is_run
 from fencepost.harness.history.run_directory import open_run, read_verdict
-from fencepost.harness.runs.store import is_run, slug
+from fencepost.harness.runs.store import slug
 
 LONGEST_NAME = 60
 MOST_LISTED = 1_000  # judgements of a run

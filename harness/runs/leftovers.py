@@ -23,14 +23,14 @@ from pathlib import Path
 from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.api.services import DockerLeftover
 from fencepost.harness.fetching.store import interrupted
+from fencepost.harness.history.results_folder import age, each_run
 from fencepost.harness.plugins import services
-from fencepost.harness.runs import store
 from fencepost.harness.system import liveness
 from fencepost.harness.system.processes import command_line, process_ids, status
 from fencepost.harness.system.python_command import START
 
 SANDBOXES = ("fencepost.clusters.local.init", "fencepost.clusters.docker.init")  # the first processes of sandboxes
-TEMPORARY = ("spark", "warm", "shared", "selfcheck", "base", "nemesis", "client")  # kinds of temporary directories
+TEMPORARY = ("spark", "warm", "shared", "selfcheck", "base", "nemesis", "client", "index")  # kinds of temporary directories
 UNLOCKED_S = 24 * 3600.0  # age from which one without a lock is left over: of an older version, or logs of the conformance kits
 OLDEST_DAYS = 700_000  # of a run: no date lies further back
 _PATIENCE_S = 5.0
@@ -153,8 +153,8 @@ def old_runs(root: Path, days: float, now: datetime | None = None) -> list[Lefto
 
 def _runs(root: Path) -> list[tuple[Path, datetime]]:
     """The directories of all runs whose plan can be read, and when each was created; the oldest first."""
-    whole = (run for run in store.each_run(root) if RunFile.PLAN not in run.problems)
-    runs = sorted((store.age(run), run.directory, _created(run)) for run in whole)
+    whole = (run for run in each_run(root) if RunFile.PLAN not in run.problems)
+    runs = sorted((age(run), run.directory, _created(run)) for run in whole)
     return [(place, created) for _, place, created in runs]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -15,22 +14,13 @@ from tempfile import TemporaryFile
 from fencepost.harness.api import CampaignError
 from fencepost.harness.api.plans import Test
 from fencepost.harness.api.run import Run, RunFile
+from fencepost.harness.history.results_folder import age, each_run, is_run
 from fencepost.harness.history.run_directory import open_run
 from fencepost.harness.plugins.registry import unknown
 from fencepost.harness.system import liveness
 
 RESULTS_VARIABLE = "FENCEPOST_RESULTS"
 LONGEST_NAME = 100  # of a directory
-_NAME = re.compile(r"\d{8}T\d{6}Z-\w+")  # of a run's directory
-_TRACES = (  # what only a run's directory has
-    RunFile.DAMAGE,
-    RunFile.LEFT_BEHIND,
-    RunFile.VERDICT,
-    RunFile.ANOMALIES,
-    RunFile.REPORT,
-    RunFile.SUMMARY,
-    RunFile.LOGS,
-)
 
 
 def results_root(given: Path | None = None) -> Path:
@@ -83,19 +73,9 @@ def slug(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:LONGEST_NAME] or "unnamed"
 
 
-def each_run(root: Path) -> Iterator[Run]:
-    """Every run below `root`, in any order, also one whose plan cannot be read; one at a time, since each may be large."""
-    return (open_run(path) for folder in _entries(root) for path in folder.glob("*") if is_run(path))
-
-
 def list_runs(root: Path) -> list[Run]:
     """Every run below `root` whose plan can be read, oldest first."""
     return sorted((run for run in each_run(root) if RunFile.PLAN not in run.problems), key=age)
-
-
-def age(run: Run) -> tuple[str, str]:
-    """The key by which runs are sorted, the oldest first."""
-    return run.created, run.directory.name
 
 
 @dataclass(frozen=True)
@@ -127,27 +107,6 @@ def _entries_of_runs(root: Path) -> tuple[list[RunEntry], list[RunEntry]]:
     for run in each_run(root):
         (damaged if RunFile.PLAN in run.problems else whole).append(RunEntry.of(run))
     return sorted(whole, key=lambda entry: entry.age), sorted(damaged, key=lambda entry: str(entry.place))
-
-
-def unreadable(root: Path) -> list[str]:
-    """A sentence for each folder below `root` in which runs may lie that nobody may see."""
-    folders = sorted(path for path in _entries(root) if path.is_dir())
-    return [
-        f"{path}: cannot be read: no permission" for path in folders if not os.access(path, os.R_OK | os.X_OK, effective_ids=True)
-    ]
-
-
-def is_run(directory: Path) -> bool:
-    """Return whether a directory is that of a run, even if its plan is gone: a history alone is none, nor is a table.
-
-    Of one that may not be read its name tells.
-    """
-    if os.path.lexists(directory) and not os.access(directory, os.X_OK, effective_ids=True):
-        return bool(_NAME.fullmatch(directory.name))
-    if os.path.lexists(directory / RunFile.PLAN):
-        return True
-    held = any(os.path.lexists(directory / name) for name in (RunFile.LINES, RunFile.HISTORY))
-    return held and (bool(_NAME.fullmatch(directory.name)) or any(os.path.lexists(directory / name) for name in _TRACES))
 
 
 def find(root: Path, text: str) -> Run:
@@ -194,13 +153,3 @@ def _is_performed(directory: Path) -> bool:
     """
     ended = any(os.path.lexists(directory / name) for name in (RunFile.MANIFEST, RunFile.HISTORY))
     return not ended and bool(liveness.lock_reference(directory))
-
-
-def _entries(root: Path) -> list[Path]:
-    """The entries of a folder; none when it is not there. Raises CampaignError: it cannot be read."""
-    try:
-        return list(root.iterdir())
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as error:
-        raise CampaignError([f"--results {root}: cannot be read: {error.strerror}"]) from error

@@ -24,7 +24,7 @@ from fencepost.harness.api.files import checksum
 from fencepost.harness.api.history import OPERATIONS
 from fencepost.harness.api.run import RunFile, table_problem
 from fencepost.harness.cli import main
-from fencepost.harness.history import roster
+from fencepost.harness.history import results_folder, roster
 from fencepost.harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
 from fencepost.harness.history.run_directory import open_run
 from fencepost.harness.history.writer import HistoryWriter
@@ -383,7 +383,7 @@ def test_what_only_a_run_has_tells_its_directory_from_a_history(tmp_path, names,
     folder.mkdir()
     for file in names:
         (folder / file).mkdir()
-    assert store.is_run(folder) is is_run
+    assert results_folder.is_run(folder) is is_run
 
 
 def an_adopted_run(tmp_path: Path) -> Path:
