@@ -133,11 +133,22 @@ def history_page(site: Site, test: tuple[str, str], entries: Sequence[Entry]) ->
         site,
         page_of_test(*test),
         name or "(no name)",
+        "test.html",
         history=history,
         groups=finding_groups(entries, site.standings),
         address=f"../{filtered(campaign=campaign, test=name)}",
         **chart,
     )
+
+
+def listing_page(written: str, place: str, held: Sequence[tuple[str, bool]], more: int) -> str:
+    """The content of a folder of a run: names, each with whether it is a folder."""
+    lines = [
+        {"name": f"{name}/" if folder else name, "address": f"./{address(name)}{'/' if folder else ''}"} for name, folder in held
+    ]
+    site = Site(entries=(), written=written)
+    name = f"{addresses.RUNS}/{place}/"
+    return _page(site, name, place, template="listing.html", place=place, lines=lines, more=more)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -198,10 +209,10 @@ def _compared(entry: Entry) -> str:
 # --------------------------------------------------------------------------------------------------
 # Text
 # --------------------------------------------------------------------------------------------------
-def _page(site: Site, name: str, title: str, **fields: Any) -> str:
+def _page(site: Site, name: str, title: str, template: str = "", **fields: Any) -> str:
     scripts = _scripts(name, bool(site.live))
     style = _style()
-    made = _environment().get_template("test.html" if name.startswith(f"{addresses.TESTS}/") else name)
+    made = _environment().get_template(template or name)
     return made.render(
         name=name,
         title=title,
