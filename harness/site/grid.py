@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -30,9 +31,16 @@ class TestLine:
     cells: tuple[Cell | None, ...]
 
     @property
-    def gravity(self) -> tuple[int, ...]:
-        """The key by which the tests are sorted: by the newest round in which they differ, the gravest first."""
-        return tuple(len(TONES) if cell is None else TONES.index(cell.tone) for cell in self.cells)
+    def gravity(self) -> tuple[tuple[int, ...], list[tuple[int, str]]]:
+        """The key by which the tests are sorted: the gravest of the newest round in which they differ first, then by name."""
+        return tuple(_gravity(cell) for cell in self.cells), [
+            (int(digits or 0), letters) for letters, digits in re.findall(r"(\D*)(\d*)", self.test)
+        ]
+
+
+def _gravity(cell: Cell | None) -> int:
+    """The place of a cell's tone, where all that is as expected is alike."""
+    return min(TONES.index(cell.tone), TONES.index("shown")) if cell else TONES.index("shown")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,6 +37,7 @@ PATIENCE_S = 20.0  # for a request, and for an answer besides the time that its 
 SLOWEST = 64 << 10  # bytes a second of a reader that is waited for
 MOST_LISTED = 2_000  # names in a folder of a run
 _PART = 256 << 10
+_LAST_PORT = 65_535
 _POLICY = (  # for whatever a run's directory holds: no request elsewhere, no form, no frame around it
     "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'unsafe-inline'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -68,12 +69,12 @@ class SiteServer(ThreadingHTTPServer):
         self._free = threading.BoundedSemaphore(MOST_THREADS)
         self._deadlines: dict[socket.socket, float] = {}
         self._lock = threading.Lock()
+        if not 0 <= port <= _LAST_PORT:
+            raise CampaignError([f"--port {port}: is no port; there are 0 to {_LAST_PORT}"])
         try:
             family, _, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
             self.address_family = family
             super().__init__(where[:2], _Handler)  # type: ignore[arg-type]
-        except OverflowError as error:
-            raise CampaignError([f"--port {port}: is no port; there are 0 to 65535"]) from error
         except socket.gaierror as error:
             raise CampaignError([f"--host {host}: is no address of this machine ({error.strerror})"]) from error
         except OSError as error:
@@ -190,8 +191,10 @@ class _Handler(BaseHTTPRequestHandler):
             return self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
         except (ConnectionError, TimeoutError):
             raise
-        except OSError as error:
-            return self._refuse(HTTPStatus.NOT_FOUND, f"This cannot be opened: {error.strerror or error}.")
+        except PermissionError:
+            return self._refuse(HTTPStatus.FORBIDDEN, "This may not be read.")
+        except OSError:  # a link, a pipe, a name that is too long
+            return self._refuse(HTTPStatus.NOT_FOUND, _NOTHING)
 
     # -- pages -----------------------------------------------------------------------------------
     def _page(self, name: str) -> None:

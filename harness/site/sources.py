@@ -60,6 +60,8 @@ def _lack(directory: Path, file: str) -> str:
         regular(directory, file)
     except FileNotFoundError:
         return "It has no report."
-    except OSError as error:
-        return f"Its report cannot be opened: {error.strerror or error}."
+    except PermissionError:
+        return "Its report may not be read."
+    except OSError:
+        return "Its report is behind a link, which is not followed, or is no file."
     return ""

@@ -73,11 +73,11 @@
   // ---------------------------------------------------------------------------------------------- tables
   function table(parted, label, a, b) {
     const head = site.element("thead", {}, site.element("tr", {}, site.element("th", { scope: "col" }, label), runHead("A", a), runHead("B", b)));
-    const bodies = parted.map(([title, lines]) => site.element("tbody", { class: "part " + title.toLowerCase() },
+    const bodies = parted.map(([title, lines]) => site.element("tbody", { class: "part of-" + title.toLowerCase() },
       site.element("tr", {}, site.element("th", { colspan: 3, scope: "rowgroup" }, title)),
       lines.map(([name, one, other, note]) => site.element("tr", {}, site.element("th", { scope: "row" }, name, note ? site.element("span", { class: "more-or-less" }, note) : ""),
         site.element("td", {}, one), site.element("td", {}, other)))));
-    return site.element("div", { class: "scroll" }, site.element("table", { class: "pair" }, head, bodies));
+    return site.element("div", { class: "scroll" }, site.element("table", { class: "pair" }, site.element("colgroup", {}, ["c-name", "", ""].map((name) => site.element("col", { class: name }))), head, bodies));
   }
 
   function runHead(letter, row) {
@@ -99,6 +99,8 @@
   function read() {
     const given = new URLSearchParams(location.hash.slice(1));
     for (const name of ["a", "b"]) if (document.activeElement !== inputs[name]) inputs[name].value = given.get(name) || "";
+    const a = find(inputs.a.value), before = a && !given.has("b") && site.predecessor(rows, a);
+    if (before) inputs.b.value = before.place;
     draw();
   }
 

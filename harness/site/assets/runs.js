@@ -8,7 +8,7 @@
   const compareLink = document.getElementById("compare-link");
   const TONES = ["bad", "unsure", "none", "shown", "good"], MARGIN = 12, ON_PAPER = 1000;
   const SORTS = {
-    verdict: (row) => TONES.indexOf(row.tone), test: (row) => row.campaign + "\0" + row.test, found: (row) => row.anomalies || "\uffff",
+    verdict: (row) => Math.min(TONES.indexOf(row.tone), TONES.indexOf("shown")), test: (row) => row.campaign + "\0" + row.test, found: (row) => row.anomalies || "\uffff",
     versions: (row) => row.kafka + "\0" + row.client, rate: (row) => row.rate, created: (row) => row.created,
   };
   const DESCENDING = new Set(["created", "rate"]); // at the first click
