@@ -1,21 +1,54 @@
-"""`fencepost report`: a run's report, written again."""
+"""`fencepost report`: a run's report, written again; or the page over all runs."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from fencepost.harness.cli.console import Results, RunArgument, print_line
+from fencepost.harness.api import CampaignError
+from fencepost.harness.api.words import plural
+from fencepost.harness.cli import completions
+from fencepost.harness.cli.console import RUN_HELP, Json, Results, err, print_json, print_line
+
+EXAMPLES = "\b\nExamples:\n  fencepost report latest\n  fencepost report --site public"
+MOST_MIB = 2_048
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command()(report)
+    app.command(epilog=EXAMPLES)(report)
 
 
-def report(run: RunArgument, results: Results = None) -> None:
-    """Write a run's report again, and print where it is. RUN may also be the directory of another judgement of the run."""
+def report(
+    run: Annotated[
+        str | None, typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=completions.runs, show_default=False)
+    ] = None,
+    site: Annotated[
+        Path | None,
+        typer.Option("--site", metavar="DIR", help="Write the page over all runs there, with copies of their reports."),
+    ] = None,
+    most_mib: Annotated[
+        int, typer.Option("--most-mib", min=0, help="With --site: the most that the copies may hold, red runs first.")
+    ] = MOST_MIB,
+    results: Results = None,
+    json_: Json = False,
+) -> None:
+    """Write a run's report again, and print where it is. RUN may also be the directory of another judgement of the run.
+
+    With --site DIR: the page over all runs, as files that any web server, a CI job's artifacts or a disk can hold.
+    """
+    if (run is None) == (site is None):
+        raise CampaignError(["name a run, or --site DIR for the page over all runs"])
+    if run is not None:
+        place = _report(run, results)
+        print_json({"report": place}) if json_ else print_line(place)
+    elif site is not None:
+        _site(site, most_mib, results, json_)
+
+
+def _report(run: str, results: Path | None) -> str:
     from fencepost.harness.report import render
     from fencepost.harness.runs.judgements import judgement_at
     from fencepost.harness.runs.store import find, results_root
@@ -23,4 +56,21 @@ def report(run: RunArgument, results: Results = None) -> None:
 
     judged = judgement_at(Path(run)) or find(results_root(results), run)
     with liveness.hold(judged.directory):
-        print_line(str(render(judged)))
+        return str(render(judged))
+
+
+def _site(directory: Path, most_mib: int, results: Path | None, json_: bool) -> None:
+    from fencepost.harness.runs.store import results_root
+    from fencepost.harness.site import static
+
+    written = static.write_site(results_root(results), directory, most_mib)
+    shown = static.summary(written)
+    for note in written.notes:
+        err().print(note, soft_wrap=True)
+    if json_:
+        print_json(shown)
+    else:
+        files = f"{plural(written.copied, 'file')} of runs copied, {written.unchanged:,} unchanged"
+        left = f", {plural(written.left, 'report')} left out" if written.left else ""
+        print_line(str(shown["site"]))
+        print_line(f"{plural(len(written.entries), 'run')}, {shown['red']:,} to look at; {files}{left}")

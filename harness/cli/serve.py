@@ -1,0 +1,46 @@
+"""`fencepost serve`: the page over all runs, on loopback, while runs are performed."""
+
+from __future__ import annotations
+
+import ipaddress
+import signal
+from typing import Annotated
+
+import typer
+
+from fencepost.harness.cli.console import Results, err, print_line
+
+EXAMPLES = "\b\nExamples:\n  fencepost serve\n  fencepost serve --port 0 --results /mnt/results"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command(epilog=EXAMPLES)(serve)
+
+
+def serve(
+    results: Results = None,
+    port: Annotated[int, typer.Option("--port", help="Where to listen; 0: any port that is free.")] = 8700,
+    host: Annotated[str, typer.Option("--host", help="The address to listen at.")] = "127.0.0.1",
+) -> None:
+    """Serve the page over all runs, with their reports and logs, until Ctrl-C. It follows a campaign that is performed."""
+    from fencepost.harness.runs.store import results_root
+    from fencepost.harness.site.server import SiteServer
+
+    root = results_root(results)
+    with SiteServer(root, host, port) as server:
+        print_line(f"{server.url} shows the runs below {root}; Ctrl-C ends it")
+        if not _is_loopback(host):
+            err().print(f"everybody who reaches {host} can read all of them: --host 127.0.0.1 for this machine alone")
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends it as Ctrl-C does
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:  # the way to end it
+            print_line("ended")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

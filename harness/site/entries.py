@@ -1,0 +1,125 @@
+"""An entry: a run among others, with what a person wants to know of it first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from fencepost.harness.api.expectations import anomaly_and_word
+from fencepost.harness.api.run import RunFile
+from fencepost.harness.api.values import Verdict
+from fencepost.harness.memory.rows import FindingRow, RunRow
+
+TONES = ("bad", "unsure", "none", "shown", "good")  # the gravest first
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A run as the pages show it.
+
+    row: the run in a row.
+    tone: of `TONES`: against expectation, not known, not judged, an expected anomaly, valid as expected.
+    outcome: verdict and expectation in words.
+    finding: the finding that tells most; None: there is none.
+    cause: the sentence that tells most.
+    report: the address of its report, relative to the site; empty: there is none.
+    lack: the reason why there is no report, in words.
+    standing: of that finding: `new`, `known`; empty: not known.
+    phase: of a run that is being performed: what it does now, in words.
+    """
+
+    row: RunRow
+    tone: str
+    outcome: str
+    finding: FindingRow | None
+    cause: str
+    report: str = ""
+    lack: str = ""
+    standing: str = ""
+    phase: str = ""
+
+    @property
+    def red(self) -> bool:
+        """Return whether somebody has to look at it. A run that is being performed is not red yet."""
+        return self.row.red and not self.phase
+
+    @property
+    def test(self) -> tuple[str, str]:
+        """Campaign and test."""
+        return self.row.campaign, self.row.test
+
+
+def entry_of(row: RunRow, *, report: str = "", lack: str = "", standing: str = "", phase: str = "") -> Entry:
+    """The entry of a row."""
+    worst = worst_finding(row)
+    return Entry(
+        row=row,
+        tone=tone(row),
+        outcome=phase or outcome(row),
+        finding=worst,
+        cause=cause(row, worst),
+        report=report,
+        lack=lack,
+        standing=standing,
+        phase=phase,
+    )
+
+
+def gravest_first(entries: Iterable[Entry]) -> list[Entry]:
+    """Entries by tone, those of one tone by their age, the newest first."""
+    newest = sorted(entries, key=lambda entry: (entry.row.created, entry.row.place), reverse=True)
+    return sorted(newest, key=lambda entry: TONES.index(entry.tone))
+
+
+def report_place(row: RunRow) -> str:
+    """The address of a run's report, relative to the site."""
+    return f"runs/{row.place}/{RunFile.REPORT}"
+
+
+def tone(row: RunRow) -> str:
+    """The tone in which a run is shown."""
+    if not row.verdict:
+        return "none"
+    if row.met is None:
+        return "unsure"
+    if not row.met:
+        return "bad"
+    return "good" if row.verdict == Verdict.VALID.value else "shown"
+
+
+def outcome(row: RunRow) -> str:
+    """Verdict and expectation in a few words."""
+    if not row.verdict:
+        return "not judged"
+    words = {True: "as expected", False: "against expectation", None: "not known whether as expected"}
+    return f"{row.verdict}, {words[row.met]}"
+
+
+def worst_finding(row: RunRow) -> FindingRow | None:
+    """The first finding that the test does not expect, else the first; None when there is none."""
+    expected = {anomaly_and_word(text)[0] for text in row.expect}
+    besides = [finding for finding in row.findings if finding.anomaly not in expected]
+    return next(iter((*besides, *row.findings)), None)
+
+
+def cause(row: RunRow, worst: FindingRow | None) -> str:
+    """The sentence that tells most of a run: of a finding, else why the run is not as expected, else what weakens it."""
+    against = row.met is False and row.verdict == Verdict.VALID.value
+    if worst and not against:
+        return worst.sentence
+    if not row.verdict:
+        return "; ".join(row.problems) or "The run has no verdict: it was cut off, or has not been judged (fencepost check)."
+    if row.red:
+        return row.expectation or row.reason or next(iter(row.weakened), "")
+    return next(iter(row.weakened), "")
+
+
+def round_label(text: str) -> str:
+    """A round as people write it: `2026-11-25 19:00`; any other text stays."""
+    for pattern, shown in (("%Y%m%dT%H%M%SZ", "%Y-%m-%d %H:%M"),):
+        try:
+            return datetime.strptime(text, pattern).strftime(shown)
+        except ValueError:
+            continue
+    return text

@@ -1,0 +1,122 @@
+"""The history of a test over its runs: verdicts, rates, stalls and recoveries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import floor, log10
+
+from fencepost.harness.api.words import plural
+from fencepost.harness.site.entries import Entry
+
+MOST_RUNS = 200  # that the page shows, the newest
+WIDTH, HEIGHT, LEFT, TOP = 420, 110, 44, 10  # of a chart, in its own units
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """A run in a chart: its place there, its tone, and what it says."""
+
+    x: float
+    y: float
+    tone: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chart:
+    """A measure over runs, the oldest on the left. most: the value of the upper line. trend: what is said of the newest."""
+
+    title: str
+    unit: str
+    most: float
+    points: tuple[Point, ...]
+    newest: str
+    trend: str = ""
+
+    @property
+    def line(self) -> str:
+        """The points of the line, as SVG takes them."""
+        return " ".join(f"{point.x},{point.y}" for point in self.points)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestHistory:
+    """The page of a test. entries: the newest first, those that are shown."""
+
+    campaign: str
+    test: str
+    entries: tuple[Entry, ...]
+    older: int
+    sentence: str
+    charts: tuple[Chart, ...]
+
+
+MEASURES = (  # title, unit, field of the row
+    ("Rate", "operations per second", "rate"),
+    ("Longest stall", "seconds without a success", "gap_s"),
+    ("Recovery", "seconds from the last heal to a success", "recovery_s"),
+)
+
+
+def history_of(campaign: str, test: str, entries: Iterable[Entry], trends: Sequence[str] = ()) -> TestHistory:
+    """The history of a test from its runs, in any order. trends: sentences on what has changed, by measure."""
+    newest = sorted(entries, key=lambda entry: (entry.row.created, entry.row.place), reverse=True)
+    shown = newest[:MOST_RUNS]
+    charts = [
+        _chart(title, unit, name, shown[::-1], trend)
+        for (title, unit, name), trend in zip(MEASURES, [*trends, *[""] * len(MEASURES)], strict=False)
+    ]
+    return TestHistory(
+        campaign=campaign,
+        test=test,
+        entries=tuple(shown),
+        older=len(newest) - len(shown),
+        sentence=_sentence(newest),
+        charts=tuple(chart for chart in charts if chart.points),
+    )
+
+
+def _sentence(newest: Sequence[Entry]) -> str:
+    ended = [entry for entry in newest if not entry.phase]
+    met = sum(entry.row.met is True for entry in ended)
+    rounds = len({entry.row.round for entry in newest})
+    red = next((entry for entry in ended if entry.red), None)
+    last = f" The last that was not: run {red.row.run}, {red.row.created[:16].replace('T', ' ')}." if red else ""
+    return f"As expected in {met} of {plural(len(ended), 'run')}, in {plural(rounds, 'round')}.{last}"
+
+
+def _chart(title: str, unit: str, name: str, oldest: Sequence[Entry], trend: str) -> Chart:
+    known = [(entry, float(value)) for entry in oldest if (value := getattr(entry.row, name)) is not None]
+    most = _ceiling(max((value for _, value in known), default=0.0))
+    step = (WIDTH - LEFT - 8) / max(1, len(known) - 1)
+    points = tuple(
+        Point(
+            x=round(LEFT + 2 + step * at, 1) if len(known) > 1 else round((LEFT + WIDTH) / 2, 1),
+            y=round(TOP + (HEIGHT - 2 * TOP) * (1 - value / most), 1),
+            tone=entry.tone,
+            text=f"run {entry.row.run}, {entry.row.created[:16].replace('T', ' ')}: {shown_number(value)} ({entry.outcome})",
+        )
+        for at, (entry, value) in enumerate(known)
+    )
+    return Chart(
+        title=title,
+        unit=unit,
+        most=most,
+        points=points,
+        newest=shown_number(known[-1][1]) if known else "",
+        trend=trend,
+    )
+
+
+def _ceiling(value: float) -> float:
+    """The next of 1, 2, 5, 10, 20, ... above a value, so that the scale of a chart is a plain number."""
+    if value <= 0:
+        return 1.0
+    power = 10.0 ** floor(log10(value))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= value)
+
+
+def shown_number(value: float) -> str:
+    """A measured number with as many digits as it deserves."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 1 else f"{value:.3g}"

@@ -1,0 +1,65 @@
+"""Runs as the scripts of a page take them: one row each, packed into columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from fencepost.harness.memory.rows import FindingRow
+from fencepost.harness.site.addresses import address, page_of_test
+from fencepost.harness.site.columns import Texts, packed
+from fencepost.harness.site.entries import Entry, round_label
+
+
+def run_rows(entries: Iterable[Entry]) -> dict[str, Any]:
+    """The rows of the table of runs (`assets/rows.js` unpacks them)."""
+    return packed([run_row(entry) for entry in entries])
+
+
+def run_row(entry: Entry) -> dict[str, Any]:
+    """A row of the table. Texts are text or empty, numbers may be missing."""
+    row, finding = entry.row, entry.finding
+    return {
+        "place": row.place,
+        "run": row.run,
+        "campaign": row.campaign,
+        "test": row.test,
+        "page": page_of_test(row.campaign, row.test),
+        "round": row.round,
+        "label": round_label(row.round),
+        "created": row.created[:19],
+        "tone": entry.tone,
+        "red": int(entry.red),
+        "verdict": row.verdict,
+        "outcome": entry.outcome,
+        "anomalies": ", ".join(row.anomalies),
+        "cause": entry.cause,
+        "finding": finding.id if finding else None,
+        "fingerprints": " ".join(of.fingerprint for of in row.findings),
+        "standing": entry.standing,
+        "more": sum(of.count for of in row.findings) - 1 if finding else 0,
+        "kafka": row.kafka,
+        "client": row.client,
+        "workload": row.workload,
+        "cluster": row.cluster,
+        "seed": row.seed,
+        "report": address(entry.report),
+        "lack": entry.lack,
+        "operations": row.operations,
+        "faults": row.faults,
+        "rate": row.rate,
+        "gap_s": row.gap_s,
+        "recovery_s": row.recovery_s,
+    }
+
+
+def finding_lists(entries: Sequence[Entry]) -> dict[str, Any]:
+    """The findings of each run: fingerprint, anomaly and sentence (places of texts), its number, and how many there are."""
+    texts = Texts()
+    lists = [[_packed(finding, texts) for finding in entry.row.findings] for entry in entries]
+    return {"texts": texts.values, "of": lists}
+
+
+def _packed(finding: FindingRow, texts: Texts) -> list[int]:
+    named = (finding.fingerprint, finding.anomaly, finding.sentence)
+    return [*map(texts.place, named), finding.id, finding.count]

@@ -1,0 +1,67 @@
+"""The runs in a results folder as entries: rows from the index, and what only the directories say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fencepost.harness.api.beneath import regular
+from fencepost.harness.api.run import RunFile
+from fencepost.harness.history.results_folder import unreadable
+from fencepost.harness.memory.index import indexed
+from fencepost.harness.memory.rows import RunRow
+from fencepost.harness.site.entries import Entry, entry_of, report_place, worst_finding
+from fencepost.harness.site.phases import phase
+
+Lack = Callable[[Path, RunRow], str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """The runs of a results folder. entries: the oldest first. notes: sentences on what could not be read."""
+
+    entries: tuple[Entry, ...]
+    notes: tuple[str, ...] = ()
+    standings: Mapping[str, str] = field(default_factory=dict)
+
+
+def source(root: Path, lack: Lack) -> Source:
+    """Everything below `root`. lack: the reason why a run's report cannot be opened; empty when it can."""
+    index = indexed(root)
+    standings: dict[str, str] = {}
+    entries = tuple(_entry(root, row, lack, standings) for row in index.rows)
+    return Source(entries=entries, notes=tuple(filter(None, [index.note, *unreadable(root)])), standings=standings)
+
+
+def _entry(root: Path, row: RunRow, lack: Lack, standings: Mapping[str, str]) -> Entry:
+    worst, why = worst_finding(row), lack(root, row)
+    return entry_of(
+        row,
+        report="" if why else report_place(row),
+        lack=why,
+        standing=standings.get(worst.fingerprint, "") if worst else "",
+        phase="" if row.verdict or row.damaged else phase(root / row.place),
+    )
+
+
+def lack_of_file(root: Path, row: RunRow) -> str:
+    """The reason why a run's report cannot be copied: the way to the run's directory may lead over links, as for all commands."""
+    return _lack(root / row.place, RunFile.REPORT)
+
+
+def lack_beneath(root: Path, row: RunRow) -> str:
+    """The reason why a run's report cannot be served: no link is followed beneath the results."""
+    return _lack(root, f"{row.place}/{RunFile.REPORT}")
+
+
+def _lack(directory: Path, file: str) -> str:
+    try:
+        regular(directory, file)
+    except FileNotFoundError:
+        return "It has no report."
+    except PermissionError:
+        return "Its report may not be read."
+    except OSError:
+        return "Its report is behind a link, which is not followed, or is no file."
+    return ""

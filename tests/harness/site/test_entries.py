@@ -1,0 +1,72 @@
+"""Runs among others: their tone, their outcome in words, and the sentence that tells most."""
+
+from __future__ import annotations
+
+import pytest
+
+from fencepost.harness.memory.rows import FindingRow, RunRow
+from fencepost.harness.site.entries import entry_of, gravest_first, round_label
+
+
+def row(**fields):
+    return RunRow(**{"place": "c/r", "run": "r", **fields})
+
+
+def found(anomaly, sentence, number=1):
+    return FindingRow(id=number, anomaly=anomaly, fingerprint=anomaly, sentence=sentence)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "met", "tone", "outcome"),
+    [
+        ("valid", True, "good", "valid, as expected"),
+        ("invalid", True, "shown", "invalid, as expected"),
+        ("invalid", False, "bad", "invalid, against expectation"),
+        ("valid", False, "bad", "valid, against expectation"),
+        ("valid", None, "unsure", "valid, not known whether as expected"),
+        ("unknown", None, "unsure", "unknown, not known whether as expected"),
+        ("", None, "none", "not judged"),
+    ],
+)
+def test_verdict_and_expectation_make_a_tone_and_an_outcome(verdict, met, tone, outcome):
+    entry = entry_of(row(verdict=verdict, met=met))
+    assert (entry.tone, entry.outcome) == (tone, outcome)
+    assert entry.red == (tone in ("bad", "unsure", "none"))
+
+
+def test_the_finding_that_nobody_expects_is_named_first():
+    """A control finds what it should a hundred times; the one other finding is why the run is red."""
+    both = (found("lost-write", "As expected."), found("duplicate", "Not expected.", 7))
+    entry = entry_of(row(verdict="invalid", met=False, expect=("lost-write anywhere",), findings=both))
+    assert (entry.cause, entry.finding and entry.finding.id) == ("Not expected.", 7)
+
+
+def test_a_control_that_caught_nothing_says_so():
+    entry = entry_of(row(verdict="valid", met=False, expect=("lost-write",), expectation="not found: lost-write"))
+    assert (entry.finding, entry.cause) == (None, "not found: lost-write")
+
+
+def test_a_run_without_verdict_names_what_is_damaged_or_that_it_was_not_judged():
+    assert "could not be read" in entry_of(row(problems=("plan.json could not be read (not JSON)",))).cause
+    assert "fencepost check" in entry_of(row()).cause
+
+
+def test_a_run_that_is_performed_is_not_red():
+    entry = entry_of(row(), phase="judging")
+    assert (entry.red, entry.outcome) == (False, "judging")
+
+
+def test_the_gravest_are_first_and_of_them_the_newest():
+    made = [
+        entry_of(row(place="c/1", verdict="valid", met=True, created="2026-11-03")),
+        entry_of(row(place="c/2", verdict="invalid", met=False, created="2026-11-01")),
+        entry_of(row(place="c/3", verdict="invalid", met=False, created="2026-11-02")),
+        entry_of(row(place="c/4", created="2026-11-01")),
+    ]
+    assert [entry.row.place for entry in gravest_first(made)] == ["c/3", "c/2", "c/4", "c/1"]
+
+
+def test_a_round_is_written_as_people_write_it():
+    assert round_label("20261125T190000Z") == "2026-11-25 19:00"
+    assert round_label("2026-11-25") == "2026-11-25"
+    assert round_label("</script>") == "</script>"
