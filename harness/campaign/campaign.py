@@ -18,14 +18,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from fencepost.harness.api import CampaignError
-from fencepost.harness.api.bounds import MOST_EXACT
+from fencepost.harness.api.bounds import MOST_EXACT, WEEK_S
 from fencepost.harness.api.plans import Key, Tables, Test
 from fencepost.harness.campaign.bundled import campaign_file
 from fencepost.harness.campaign.lines import CampaignText
 from fencepost.harness.campaign.test import KeyReader, read_test
 from fencepost.harness.campaign.toml import Keys, at_point, flat_settings, merged, place_in_file, read_toml
 from fencepost.harness.plugins.registry import make_importable, shown, unknown
+from fencepost.harness.system.package_files import CAMPAIGNS
 
+CANARY, BASELINE = CONTROLS = ("canary", "baseline")  # the tests of campaigns/canary.toml
 MOST_TESTS, MOST_RUNS = 1000, 10_000  # of one campaign
 MATRIX = """\
 A table of lists. The test is performed once for every combination of their values, each with a name of its own
@@ -41,6 +43,27 @@ class CampaignFile:
     seed: Annotated[
         int | None, Key("Decides every draw of every test. Default: drawn. `--seed` comes before it.", least=0, most=MOST_EXACT)
     ] = None
+    hours: Annotated[
+        float | None,
+        Key(
+            "The time that a round may take: tests that no longer fit into it are left out. Default: any.",
+            above=0,
+            most=WEEK_S / 3600,
+        ),
+    ] = None
+    canary: Annotated[
+        bool,
+        Key(
+            "`true`: a round begins with a control that must be caught, and with a baseline without faults that must be valid "
+            "([Canary and baseline](campaigns.md#canary-and-baseline))."
+        ),
+    ] = False
+    retries: Annotated[
+        int,
+        Key(
+            "How often a run without a verdict is performed again, since something broke. A violation never is.", least=0, most=10
+        ),
+    ] = 0
     defaults: Annotated[
         Mapping[str, Any], Key("Keys of a test that lie beneath every test: tables merge deeply, lists and values are replaced.")
     ] = field(default_factory=dict)
@@ -56,6 +79,10 @@ class Campaign:
     tests: the tests.
     argument: the word of the command line: a file, or the name of a campaign that comes with fencepost.
     cluster: words of the command line that name another cluster than the file does.
+    file: the keys of the file itself.
+    path: the path of the file.
+    lines: the line of the file on which each test begins, by its name.
+    controls: the cluster of the canary and the baseline: the defaults' own, with the command line's laid over it.
     """
 
     name: str
@@ -63,6 +90,10 @@ class Campaign:
     tests: list[Test]
     argument: str
     cluster: tuple[str, ...] = ()
+    file: CampaignFile = CampaignFile()
+    path: Path = Path()
+    lines: Mapping[str, int] = field(default_factory=dict)
+    controls: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -72,11 +103,13 @@ class PlannedRun:
     test: its test.
     seed: its seed.
     command: the command that repeats it alone.
+    round: the performance of the campaign that it belongs to; empty: none.
     """
 
     test: Test
     seed: int
     command: str
+    round: str = ""
 
 
 def read(given: Path, seed: int | None = None, cluster: Mapping[str, Any] | None = None) -> Campaign:
@@ -95,22 +128,33 @@ def read(given: Path, seed: int | None = None, cluster: Mapping[str, Any] | None
     name = file.name or path.stem
     make_importable([Path.cwd(), path.parent])
     tests: list[Test] = []
+    lines: dict[str, int] = {}
     for number, own in enumerate(file.test if len(file.test) <= MOST_TESTS else ()):
         source = _Source(written_file, ("test", number), flat_settings(own), flat_settings(file.defaults), name)
         own_tests, wrong = _tests_of(source, cluster or {})
         tests += own_tests
+        lines |= dict.fromkeys((test.name for test in own_tests), written_file.line(source.where))
         reader.mistakes += wrong
         if len(tests) + len(reader.mistakes) > 2 * MOST_TESTS:  # enough is known
             break
     names = ([own.get("name") for own in file.test], [test.name for test in tests])
-    for mistake in [*_duplicate_names(*names), *_too_many(file, tests)]:
+    for mistake in [*_duplicate_names(*names), *_too_many(file, tests), *_names_of_controls(file, tests)]:
         reader.wrong(("test",), mistake)
     if reader.mistakes:
         raise CampaignError(list(dict.fromkeys(reader.mistakes)))
     if seed is not None:
         tests = [replace(test, seed=seed) for test in tests]
     drawn = next(s for s in (seed, file.seed, draw_seed()) if s is not None)
-    return Campaign(name, drawn, tests, str(given), _cluster_words(cluster or {}))
+    beneath = file.defaults.get("cluster")
+    controls = merged(beneath if isinstance(beneath, dict) else {}, cluster or {})
+    return Campaign(name, drawn, tests, str(given), _cluster_words(cluster or {}), file, path, lines, controls)
+
+
+def controls(campaign: Campaign, options: Sequence[str] = ()) -> list[PlannedRun]:
+    """The canary, which must be caught, and the baseline, which must be valid, on the cluster of a campaign."""
+    own = read(CAMPAIGNS / "canary.toml", campaign.seed, campaign.controls)
+    runs = planned(replace(own, argument="canary"), options=options)
+    return [replace(run, test=replace(run.test, campaign=campaign.name)) for run in runs]
 
 
 def draw_seed() -> int:
@@ -208,6 +252,12 @@ def _too_many(file: CampaignFile, tests: Sequence[Test]) -> list[str]:
         return [f"there are {max(len(file.test), len(tests))}; a campaign has at most {MOST_TESTS}"]
     runs = sum(test.repeat for test in tests)
     return [f"there are {runs} runs with all repeats; a campaign has at most {MOST_RUNS}"] if runs > MOST_RUNS else []
+
+
+def _names_of_controls(file: CampaignFile, tests: Sequence[Test]) -> list[str]:
+    """A mistake for each test that has the name of one that a round performs by itself."""
+    taken = [test.name for test in tests if file.canary and test.name in CONTROLS]
+    return [f'"{name}" is the name of a test that every round performs by canary = true; choose another one' for name in taken]
 
 
 def _command(campaign: Campaign, test: Test, seed: int, options: Sequence[str]) -> str:

@@ -40,10 +40,11 @@ class CampaignText:
 
     def place(self, keys: Keys) -> str:
         """`first.toml:12: test[0].rate`: the line is that of the innermost table where the key itself does not stand."""
-        line = self._line(keys)
+        line = self.line(keys)
         return f"{self.path}{f':{line}' if line else ''}: {written(keys).removeprefix('.')}"
 
-    def _line(self, keys: Keys) -> int:
+    def line(self, keys: Keys) -> int:
+        """The line of a key, or of the innermost table around it; 0 where none is known."""
         for length in range(len(keys), 0, -1):
             outer, last = keys[: length - 1], keys[length - 1]
             unquoted = (*outer, *last.split(".")) if isinstance(last, str) else keys[:length]

@@ -29,6 +29,11 @@ def plugin_names(group: str) -> Complete:
     return complete
 
 
+def words(*known: str) -> Complete:
+    """Completes one of a few words."""
+    return lambda ctx, incomplete: _beginning(known, incomplete)
+
+
 def fault(ctx: typer.Context, incomplete: str) -> list[str]:
     """`kil` -> `kill`; `kill,tar` -> `kill,target=`; `kill,target=le` -> `kill,target=leader`."""
     kind, comma, rest = incomplete.partition(",")

@@ -5,7 +5,7 @@ Nothing here writes by itself: a display is given the console of `harness.cli.ma
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,9 +15,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from fencepost.harness.api.errors import Exit
 from fencepost.harness.api.events import RunEvent
 from fencepost.harness.api.run import RunFile
+from fencepost.harness.runs.result_words import forbidden_findings, together
 from fencepost.harness.runs.sequence import RunResult, by_test, expectation_met
 
 STATUS_EVERY_S = 10.0
@@ -131,31 +131,6 @@ def live_view(progress: Progress) -> Group:
     return Group(*lines)
 
 
-def in_words(result: RunResult) -> str:
-    """The outcome of one run as a sentence: `invalid, as expected: torn-transaction`."""
-    if result.error:
-        return f"{no_verdict(result)}: {result.error}"
-    verdict, expect = str(result.verdict.get("verdict", "unknown")), result.planned.test.expect
-    reason = str(result.verdict.get("reason", ""))
-    if result.met and expect == ("valid",):
-        return "valid, as expected"
-    if result.met:
-        return f"{verdict}, as expected: {', '.join(expect)}"
-    if verdict == "unknown":
-        return f"unknown: {reason}" if reason else "unknown"
-    if verdict == "valid" and result.undecided:
-        return f"valid, but {result.verdict.get('expectation') or 'not known whether as expected'}"
-    if verdict == "valid":
-        return f"valid, but expected was: {', '.join(expect)}"
-    why = str(result.verdict.get("expectation", "")) if expect != ("valid",) else ""
-    return f"invalid: {', '.join(result.violated) or reason}" + (f"; {why}" if why else "")
-
-
-def no_verdict(result: RunResult) -> str:
-    """The words for a run without a verdict."""
-    return "harness error" if result.exit is Exit.HARNESS_BROKE else "no verdict"
-
-
 def style_of(result: RunResult) -> str:
     if result.met and not result.error:
         return GOOD
@@ -189,22 +164,6 @@ def _expectation(met: bool, runs: Sequence[RunResult]) -> Text:
     return Text("met", style=GOOD) if met else Text("not met", style=BAD)
 
 
-def together(runs: Sequence[RunResult]) -> str:
-    """All runs of one test in words: `2 of 5 hit: torn-transaction`. Why there is no verdict was said when the run ended."""
-    if len(runs) == 1:
-        return no_verdict(runs[0]) if runs[0].error else in_words(runs[0])
-    met, expect = [run for run in runs if run.met], runs[0].planned.test.expect
-    text = f"{len(met)} of {len(runs)} " + ("valid" if expect == ("valid",) else f"hit: {', '.join(expect)}")
-    others = list(
-        dict.fromkeys(
-            no_verdict(run) if run.error else in_words(run)
-            for run in runs
-            if not run.met and (run.error or run.verdict.get("verdict") != "valid")
-        )
-    )
-    return "; ".join([text, *others])
-
-
 def report_lines(results: Sequence[RunResult]) -> list[str]:
     """The path of each run's report (or of its directory, when there is none)."""
     lines = []
@@ -232,8 +191,3 @@ def as_json(result: RunResult) -> dict[str, Any]:
         "took_s": round(result.took_s, 1),
         "command": result.planned.command,
     }
-
-
-def forbidden_findings(verdict: Mapping[str, Any]) -> int:
-    """The number of violations of the contract; what it permits and was found all the same is in the report alone."""
-    return sum(int(entry["count"]) for entry in verdict.get("properties", []))

@@ -1,8 +1,10 @@
-"""Performing planned runs with progress on the screen, and the last lines of `fencepost run` and `fencepost campaign`."""
+"""Performing planned runs with progress on the screen, and the last lines of `fencepost run`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,18 +17,31 @@ from fencepost.harness.cli.console import Texts, err, out, print_line
 if TYPE_CHECKING:
     from fencepost.harness.api.events import RunEvent
     from fencepost.harness.campaign.campaign import PlannedRun
-    from fencepost.harness.runs.sequence import RunResult
+    from fencepost.harness.runs.sequence import RunResult, RunSequence
 
 
-def perform(plan: Sequence[PlannedRun], results: Path | None, master: str, spark_conf: Texts, to_stderr: bool) -> list[RunResult]:
-    """Run the plan, showing progress; every result is printed as a sentence as it comes.
+@dataclass(frozen=True)
+class Performing:
+    """What performs runs. show: an event, on the screen. show_result: a result as a sentence, as it comes."""
+
+    sequence: RunSequence
+    root: Path
+    show: Callable[[RunEvent], None]
+    show_result: Callable[[RunResult], None]
+
+
+@contextmanager
+def performing(
+    plan: Sequence[PlannedRun], results: Path | None, master: str, spark_conf: Texts, to_stderr: bool
+) -> Iterator[Performing]:
+    """Fetch what the planned runs need, and make ready to perform them, showing progress, within the block.
 
     Raises CampaignError, with nothing started, when a secret of any test is missing, and MachineError when too few files can be
     open.
     """
-    from fencepost.harness.cli import display
     from fencepost.harness.cli.arguments import spark_conf_of
     from fencepost.harness.planning.plan import look_up_secrets, obtain
+    from fencepost.harness.runs.result_words import in_words
     from fencepost.harness.runs.sequence import RunSequence
     from fencepost.harness.runs.store import writable_root
     from fencepost.harness.system.limits import too_few_files
@@ -47,11 +62,21 @@ def perform(plan: Sequence[PlannedRun], results: Path | None, master: str, spark
     engine = console.engine(root, master, lambda event: forward(event), conf)
     sequence = RunSequence(engine, progress.event, progress.close)
     forward = sequence.on_event
+
+    def show_result(result: RunResult) -> None:
+        progress.event({"event": "result", "text": in_words(result)})
+
     try:
-        return sequence.run_all(plan, lambda result: progress.event({"event": "result", "text": display.in_words(result)}))
+        yield Performing(sequence, root, progress.event, show_result)
     finally:
         progress.close()
         engine.close()
+
+
+def perform(plan: Sequence[PlannedRun], results: Path | None, master: str, spark_conf: Texts, to_stderr: bool) -> list[RunResult]:
+    """Run the plan, as `performing` says."""
+    with performing(plan, results, master, spark_conf, to_stderr) as made:
+        return made.sequence.run_all(plan, made.show_result)
 
 
 def print_outcome(results: Sequence[RunResult], plan: Sequence[PlannedRun], seed: int, quiet: bool) -> int:

@@ -98,11 +98,16 @@ class Runner:
         return self._spark
 
     # -- prepare ---------------------------------------------------------------------------------
-    def prepare(self, test: Test, *, seed: int, command: str) -> Path:
-        """Decide everything and write it down: a new run directory with its plan.json. Nothing is started."""
+    def prepare(self, test: Test, *, seed: int, command: str, round: str = "") -> Path:
+        """Decide everything and write it down: a new run directory with its plan.json. Nothing is started.
+
+        round: the performance of the campaign that the run belongs to; empty: none.
+        """
         look_up_secrets([test])
         run = "".join(secrets.choice(_ALPHABET) for _ in range(6))
         plan = make_plan(test, run=run, seed=seed, command=command)
+        if round:
+            plan = {**plan, "round": round}
         for text in hopeless(test):
             self._on_event(note_event(text))
         run_dir = store.new_run_dir(self._results, test.campaign or test.name, run)

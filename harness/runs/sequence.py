@@ -14,7 +14,6 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import groupby
 from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
@@ -40,7 +39,7 @@ class Engine(Protocol):
 
     def hold(self, run_dir: Path) -> int | None: ...
     def start_spark(self, *, warm: bool = True) -> None: ...
-    def prepare(self, test: Test, *, seed: int, command: str) -> Path: ...
+    def prepare(self, test: Test, *, seed: int, command: str, round: str = "") -> Path: ...
     def perform(self, run_dir: Path) -> None: ...
     def fetch(self, url: str, contract: Mapping[str, str]) -> Path: ...
     def judge(
@@ -61,6 +60,7 @@ class RunResult:
     """The result of a planned run: a verdict document, or the reason why there is none.
 
     exit: of a run without a verdict: whether fencepost broke, or something that it needs cannot be used.
+    stopped: performing was ended by Ctrl-C.
     """
 
     planned: PlannedRun
@@ -69,6 +69,7 @@ class RunResult:
     error: str = ""
     exit: Exit = Exit.HARNESS_BROKE
     took_s: float = 0.0
+    stopped: bool = False
 
     @property
     def met(self) -> bool:
@@ -124,20 +125,23 @@ class RunSequence:
     def run_all(self, plan: Sequence[PlannedRun], each: Callable[[RunResult], None] = lambda _: None) -> list[RunResult]:
         """Every run of the plan; after Ctrl-C none that had not begun. `each` gets every result at once."""
         results = []
-        with self._ctrl_c():
+        with self.interruptible():
             for number, planned in enumerate(plan, start=1):
                 if self.stopping:
                     break
-                self._emit({"event": "begin", "number": number, "of": len(plan), "test": planned.test, "seed": planned.seed})
-                results.append(self._run(planned))
+                results.append(self.run(planned, number, len(plan)))
                 each(results[-1])
         return results
 
-    def _run(self, planned: PlannedRun) -> RunResult:
-        began, run_dir, verdict, error, code = self._clock(), None, {}, "", Exit.HARNESS_BROKE
+    def run(self, planned: PlannedRun, number: int, of: int, run_dir: Path | None = None) -> RunResult:
+        """Perform and judge a planned run, within `interruptible`; of one that was performed before only judge `run_dir`."""
+        self._emit({"event": "begin", "number": number, "of": of, "test": planned.test, "seed": planned.seed})
+        began, stopped, verdict, error, code = self._clock(), False, {}, "", Exit.HARNESS_BROKE
         try:
-            run_dir = self._engine.prepare(planned.test, seed=planned.seed, command=planned.command)
-            self._perform(run_dir)
+            if run_dir is None:
+                run_dir = self._engine.prepare(planned.test, seed=planned.seed, command=planned.command, round=planned.round)
+                self._perform(run_dir)
+                stopped = self.stopping
             self.start_spark()
             verdict = self._engine.judge(open_run(run_dir), checkers=planned.test.checkers)
         except Exception as broken:  # noqa: BLE001 - a bug of ours in one run must not cost the other runs of a night
@@ -148,7 +152,9 @@ class RunSequence:
             run_dir = store.unless_empty(run_dir)
         self._wait_if_leaving()
         took_s = self._clock() - began
-        return RunResult(planned=planned, run_dir=run_dir, verdict=verdict, error=error, exit=code, took_s=took_s)
+        return RunResult(
+            planned=planned, run_dir=run_dir, verdict=verdict, error=error, exit=code, took_s=took_s, stopped=stopped
+        )
 
     def _perform(self, run_dir: Path) -> None:
         try:
@@ -158,7 +164,8 @@ class RunSequence:
         self._wait_if_leaving()
 
     @contextmanager
-    def _ctrl_c(self) -> Iterator[None]:
+    def interruptible(self) -> Iterator[None]:
+        """Ctrl-C and the signals that end the process have their meaning here within the block."""
         before = {number: signal.signal(number, self._pressed) for number in (signal.SIGINT, *LEAVING)}
         try:
             yield
@@ -197,8 +204,11 @@ class RunSequence:
 
 
 def by_test(results: Sequence[RunResult]) -> list[list[RunResult]]:
-    """The results of each test together, in the order of the tests."""
-    return [list(group) for _, group in groupby(results, key=lambda result: result.planned.test.name)]
+    """The results of each test together, in the order in which each test was first performed."""
+    tests: dict[str, list[RunResult]] = {}
+    for result in results:
+        tests.setdefault(result.planned.test.name, []).append(result)
+    return list(tests.values())
 
 
 def expectation_met(runs: Sequence[RunResult]) -> bool:

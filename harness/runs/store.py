@@ -48,6 +48,14 @@ def new_run_dir(root: Path, campaign_or_test: str | Test, run_id: str, now: date
     return directory
 
 
+def campaign_folder(root: Path, campaign: str, make: bool = False) -> Path:
+    """The folder of a campaign's runs and rounds in the results; made where it is not there, if that is asked for."""
+    folder = root / slug(campaign)
+    if make:
+        folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 def unless_empty(run_dir: Path | None) -> Path | None:
     """The directory of a run that ended without a verdict; None when it holds nothing but the plan: it is removed."""
     if run_dir is None or any(_holds(path) for path in run_dir.rglob("*")):

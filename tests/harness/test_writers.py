@@ -81,7 +81,7 @@ EXCEPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "harness/interop/jepsen/export.py": ("_opened",),
         "harness/plugins/public_api.py": ("",),
         "harness/plugins/scaffold.py": ("_new_driver", "_write"),
-        "harness/runs/store.py": ("writable_root",),
+        "harness/runs/store.py": ("writable_root", "campaign_folder"),
         "harness/site/static.py": ("_begin",),
     },
     SANDBOX: {

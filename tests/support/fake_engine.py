@@ -15,13 +15,20 @@ from fencepost.harness.cli import console, main
 from fencepost.harness.history.run_directory import read_plan, write_plan, write_verdict
 from fencepost.harness.runs import store
 
+ANOMALIES = {"torn": "torn-letter", "lost": "lost-letter", "canary": "aborted-read"}
+
 
 class FakeEngine:
     """`valid`, `torn` (invalid: torn-letter), `lost`, `unknown`, `broken` (no cluster, but a log), `absent` (no cluster), `bug`,
     `endless` (until it is stopped).
 
-    A name with several, `torn+valid`, comes to each in turn.
+    A name with several, `torn+valid`, comes to each in turn. `canary`: invalid, aborted-read.
+
+    blind: fates whose anomalies are not seen. sentence: of every finding.
     """
+
+    blind: tuple[str, ...] = ()
+    sentence = "letter 7 lies in two parts"
 
     def __init__(self, *, results, on_event, master="local[2]", spark_conf=None):
         self.results, self.on_event, self.master, self.spark_conf = results, on_event, master, spark_conf
@@ -30,12 +37,13 @@ class FakeEngine:
     def start_spark(self, *, warm=True):
         self.log.append("start_spark")
 
-    def prepare(self, test, *, seed, command):
+    def prepare(self, test, *, seed, command, round=""):
         run_id = secrets.token_hex(3)
         directory = store.new_run_dir(self.results, test, run_id)
         turn = self._turn[test.name] = self._turn.get(test.name, -1) + 1
         kinds = test.name.partition("[")[0].split("+")
         plan = {"run": run_id, "campaign": test.campaign, "test": test.name, "created": "2026-11-21T12:00:00Z"}
+        plan |= {"round": round} if round else {}
         fate = kinds[turn % len(kinds)]
         write_plan(directory, {**plan, "expect": list(test.expect), "command": command, "fate": fate})
         self.log.append(("prepare", test.name, seed))
@@ -68,8 +76,8 @@ class FakeEngine:
     def judge(self, run, contract=None, checkers=(), last=False, here=False):
         plan = run.plan
         self.log.append(("judge", contract, *checkers))
-        anomaly = {"torn": "torn-letter", "lost": "lost-letter"}.get(plan["fate"])
-        verdict = {"unknown": "unknown", "torn": "invalid", "lost": "invalid"}.get(plan["fate"], "valid")
+        anomaly = ANOMALIES.get(plan["fate"]) if plan["fate"] not in self.blind else None
+        verdict = "unknown" if plan["fate"] == "unknown" else "invalid" if anomaly else "valid"
         document = {
             "verdict": verdict,
             "reason": "nothing was compared" if verdict == "unknown" else f"it is {verdict}",
@@ -77,8 +85,9 @@ class FakeEngine:
             "expectation_met": plan["expect"] == [anomaly or verdict],
             "properties": [
                 {"name": name, "verdict": "violated" if name == anomaly else "held", "count": int(name == anomaly)}
-                for name in ("torn-letter", "lost-letter")
+                for name in ANOMALIES.values()
             ],
+            "findings": [{"id": 1, "anomaly": anomaly, "sentence": self.sentence}] if anomaly else [],
             "counts": {"operations": 250},
         }
         write_verdict(run.directory, document)

@@ -118,7 +118,7 @@ def test_a_campaign_ends_with_a_table_and_the_reports(fencepost):
     code, out, _ = fencepost("campaign", file, "--repeat", "2")
     rows = [" ".join(line.split()) for line in out.splitlines()]
     assert code == 1
-    assert rows[0] == "night: 6 runs seed 7"
+    assert rows[0] == "night: 6 runs, about 8 min (no earlier round) seed 7"
     timeless = [row.rpartition(" s")[0].rpartition(" ")[0] for row in rows if row.endswith(" s")]
     assert "valid 2 of 2 valid met 500 0" in timeless
     assert "valid+torn 1 of 2 hit: torn-letter met 500 1" in timeless

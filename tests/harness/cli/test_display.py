@@ -12,6 +12,7 @@ from fencepost.harness.api.errors import Exit
 from fencepost.harness.api.plans import Test
 from fencepost.harness.campaign.campaign import PlannedRun
 from fencepost.harness.cli import display
+from fencepost.harness.runs import result_words
 from fencepost.harness.runs.sequence import RunResult
 
 
@@ -45,21 +46,23 @@ def screen(renderable, width=160):
     ],
 )
 def test_a_result_becomes_a_sentence(result, words):
-    assert display.in_words(result) == words
+    assert result_words.in_words(result) == words
 
 
 def test_what_an_unmet_expectation_lacks_or_has_besides_is_part_of_the_sentence():
     result = a_result(["torn-transaction"], "invalid", False, ["torn-transaction", "lost-write"])
     result.verdict["expectation"] = "not expected: lost-write (#4)"
-    assert display.in_words(result) == "invalid: torn-transaction, lost-write; not expected: lost-write (#4)"
+    assert result_words.in_words(result) == "invalid: torn-transaction, lost-write; not expected: lost-write (#4)"
 
 
 def test_repeated_runs_of_a_test_become_one_sentence_with_the_number_of_hits():
     hit = a_result(["torn-transaction"], "invalid", True, ["torn-transaction"])
     miss = a_result(["torn-transaction"], "valid", False)
-    assert display.together([hit, miss, hit]) == "2 of 3 hit: torn-transaction"
-    assert display.together([a_result(), a_result(error="KeyError: x")]) == "1 of 2 valid; harness error"
-    assert display.together([a_result(error="n2 is silent", exit=Exit.UNUSABLE)]) == "no verdict"  # why was said when it ended
+    assert result_words.together([hit, miss, hit]) == "2 of 3 hit: torn-transaction"
+    assert result_words.together([a_result(), a_result(error="KeyError: x")]) == "1 of 2 valid; harness error"
+    assert (
+        result_words.together([a_result(error="n2 is silent", exit=Exit.UNUSABLE)]) == "no verdict"
+    )  # why was said when it ended
 
 
 def test_the_table_has_a_row_for_each_test_and_takes_brackets_literally():

@@ -131,10 +131,10 @@ def test_a_run_that_was_stopped_is_judged_and_the_rest_is_left(tmp_path):
 
 def test_a_mistake_that_shows_only_when_a_run_begins_costs_that_run_only(tmp_path):
     class Refusing(FakeEngine):
-        def prepare(self, test, *, seed, command):
+        def prepare(self, test, *, seed, command, round=""):
             if seed == 2:
                 raise CampaignError(["no such thing"])
-            return super().prepare(test, seed=seed, command=command)
+            return super().prepare(test, seed=seed, command=command, round=round)
 
     sequence = RunSequence(Refusing(results=tmp_path, on_event=print), lambda _: None, lambda: None)
     results = sequence.run_all([PlannedRun(Test(name="valid"), seed, "") for seed in (1, 2, 3)])

@@ -1,0 +1,412 @@
+"""A round: one performance of a campaign, as `round.json` records it (docs/run-directory.md#rounds).
+
+The record is written before the first run, and after each, so that a round which ends early can go on
+(`harness.rounds.resumption`). It has enough of every verdict for the round's `junit.xml`, `summary.md` and exit code to be made
+of it alone: the runs' directories may lie on another machine.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, timezone
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypedDict
+
+import msgspec
+
+from fencepost.harness.api import CampaignError
+from fencepost.harness.api.beneath import json_text, limited, make_folder, names, write_text
+from fencepost.harness.api.errors import Exit
+from fencepost.harness.api.plans import Test
+from fencepost.harness.campaign.campaign import CONTROLS, Campaign, PlannedRun
+from fencepost.harness.plugins.registry import unknown
+from fencepost.harness.runs import store
+from fencepost.harness.runs.sequence import RunResult
+
+ROUNDS = "rounds"  # the folder of rounds in that of a campaign
+RECORD, JUNIT, SUMMARY = "round.json", "junit.xml", "summary.md"
+SCHEMA = 1
+MOST_BYTES = 64 << 20  # of a record
+SENTENCES, LONGEST_SENTENCE = 3, 600  # of a run's findings, and letters of each
+_STAMP = re.compile(r"\d{8}T\d{6}Z(-\d+of\d+|-merged)?")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # of a run's directory
+_HALF = re.compile("[\ud800-\udfff]")  # of a surrogate pair, which no reader of JSON takes
+_FORMAT = "%Y%m%dT%H%M%SZ"
+_SCALARS = (str, int, float, bool, type(None))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundTest:
+    """A test of a round.
+
+    name: its name.
+    expect: what it expects.
+    time_s: seconds of workload.
+    line: the line of the campaign file on which it begins; 0: it stands in no such file.
+    content: everything that decides it, as JSON has it, so that a changed test is noticed.
+    """
+
+    name: str
+    expect: tuple[str, ...] = ("valid",)
+    time_s: float = 0.0
+    line: int = 0
+    content: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_control(self) -> bool:
+        """True for the canary and the baseline."""
+        return self.name in CONTROLS
+
+
+class VerdictExcerpt(TypedDict, total=False):
+    """The part of a verdict document that a record has, beside the document's plain values (`excerpt`)."""
+
+    verdict: str
+    reason: str
+    expectation: str
+    expectation_met: bool | None
+    properties: Sequence[PropertyExcerpt]
+    unexpected: Sequence[NameExcerpt]
+    counts: Mapping[str, int]
+    findings: Sequence[FindingExcerpt]
+
+
+class NameExcerpt(TypedDict):
+    name: str
+
+
+class PropertyExcerpt(TypedDict):
+    name: str
+    verdict: str
+    count: int
+
+
+class FindingExcerpt(TypedDict):
+    anomaly: str
+    sentence: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """A run that was performed, or could not be.
+
+    directory: the run's directory, in the folder of the campaign; empty: it left none.
+    began: its start, ISO 8601. took_s: seconds from there to its report.
+    verdict: the part of the verdict document that outcomes are made of (`excerpt`); empty: there is none.
+    error: the reason why there is no verdict. exit: the exit code of such a run.
+    stopped: performing was ended by Ctrl-C.
+    """
+
+    directory: str = ""
+    began: str = ""
+    took_s: float = 0.0
+    verdict: Mapping[str, Any] = field(default_factory=dict)
+    error: str = ""
+    exit: int = int(Exit.HARNESS_BROKE)
+    stopped: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundRun:
+    """A planned run of a round.
+
+    number: its number in the campaign, from 0, on every machine alike; controls have numbers below 0.
+    test: the name of its test. seed: its seed. command: the command that repeats it alone.
+    shard: the shard that performs it; 0: each shard does.
+    expected_s: seconds that it was expected to take.
+    left_out: the reason why it was not performed, where it was decided not to.
+    attempts: how it was performed, the last of which counts.
+    """
+
+    number: int
+    test: str
+    seed: int
+    command: str = ""
+    shard: int = 1
+    expected_s: float = 0.0
+    left_out: str = ""
+    attempts: tuple[Attempt, ...] = ()
+
+    @property
+    def last(self) -> Attempt | None:
+        """The attempt that counts."""
+        return self.attempts[-1] if self.attempts else None
+
+    @property
+    def done(self) -> bool:
+        """True if it was performed to its end, and judged."""
+        return self.last is not None and not self.last.error and not self.last.stopped
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """The options of the command line that decide what a round performs.
+
+    only: names of tests. repeat: how often each is run. cluster: words that name the cluster.
+    seed_given: the seed comes before those of the file.
+    canary: whether the controls are performed. order: of the runs. hours: the round's budget.
+    go_on: runs are performed although the harness cannot be trusted. retries: of a run without a verdict.
+    """
+
+    only: tuple[str, ...] = ()
+    repeat: int | None = None
+    cluster: Mapping[str, Any] = field(default_factory=dict)
+    seed_given: bool = False
+    canary: bool = False
+    order: str = "auto"
+    hours: float | None = None
+    go_on: bool = False
+    retries: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """A round.
+
+    round: its time of start (UTC), which the plans of its runs name too.
+    campaign: the campaign's name. file: the campaign as the command line named it. path: the path of its file.
+    seed: the seed of tests without one.
+    shard, shards: this machine's part of the planned runs, of how many; 0: all, merged.
+    choices: what the command line asked for.
+    tests: in the order of the file, controls first. runs: in the order in which they are performed, those of other shards too.
+    sittings: the times at which it was begun or resumed. ended: the time at which it ended; empty: it has not.
+    cut_off: directories of runs that were cut off, and whose tests were performed again.
+    notes: what else was noticed, a sentence each.
+    exit: the exit code; None: it has not ended.
+    """
+
+    round: str
+    campaign: str
+    file: str = ""
+    path: str = ""
+    seed: int = 0
+    shard: int = 1
+    shards: int = 1
+    choices: Choices = Choices()
+    tests: tuple[RoundTest, ...] = ()
+    runs: tuple[RoundRun, ...] = ()
+    sittings: tuple[str, ...] = ()
+    ended: str = ""
+    cut_off: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    exit: int | None = None
+    fencepost: str = ""
+    schema: int = SCHEMA
+
+    @property
+    def own(self) -> tuple[RoundRun, ...]:
+        """The runs that this round itself performs, in that order."""
+        return tuple(run for run in self.runs if not self.shard or run.shard in (0, self.shard))
+
+    @property
+    def missing(self) -> tuple[RoundRun, ...]:
+        """The runs of this round that were not performed."""
+        return tuple(run for run in self.own if not run.attempts)
+
+    @property
+    def spent_s(self) -> float:
+        """Seconds that its runs took."""
+        return sum(attempt.took_s for run in self.own for attempt in run.attempts)
+
+    def test(self, name: str) -> RoundTest:
+        """The test of that name; an empty one where there is none."""
+        return next((test for test in self.tests if test.name == name), RoundTest(name=name))
+
+    def with_run(self, run: RoundRun) -> Round:
+        """The round with a run in place of the one that has its number and shard."""
+        key = (run.number, run.shard)
+        return replace(self, runs=tuple(run if (other.number, other.shard) == key else other for other in self.runs))
+
+
+# --------------------------------------------------------------------------------------------------
+# From plans and results
+# --------------------------------------------------------------------------------------------------
+def round_test(test: Test, line: int = 0) -> RoundTest:
+    """A test as a round records it."""
+    content = dataclasses.asdict(test)
+    for key in ("name", "campaign"):
+        content.pop(key)
+    plain = json.loads(json.dumps(content, default=str))
+    return RoundTest(name=test.name, expect=test.expect, time_s=test.time_s, line=line, content=plain)
+
+
+def attempt_of(result: RunResult, began: str) -> Attempt:
+    """A result as a round records it."""
+    return Attempt(
+        directory=result.run_dir.name if result.run_dir else "",
+        began=began,
+        took_s=round(result.took_s, 1),
+        verdict=excerpt(result.verdict),
+        error=result.error,
+        exit=int(result.exit),
+        stopped=result.stopped,
+    )
+
+
+def excerpt(verdict: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a verdict document of which outcomes are made: its plain values, and the first of what was found."""
+    if not verdict:
+        return {}
+    findings = [finding for finding in verdict.get("findings") or () if finding.get("forbidden", True)][:SENTENCES]
+    return {
+        **{key: value for key, value in verdict.items() if isinstance(value, _SCALARS)},
+        "properties": [
+            {key: row[key] for key in ("name", "verdict", "count")}
+            for row in verdict.get("properties") or ()
+            if row.get("verdict") == "violated"
+        ],
+        **({"unexpected": [{"name": row["name"]} for row in verdict["unexpected"]]} if "unexpected" in verdict else {}),
+        "counts": {"operations": (verdict.get("counts") or {}).get("operations", 0)},
+        "findings": [
+            {"anomaly": str(finding.get("anomaly", "?")), "sentence": str(finding.get("sentence", ""))[:LONGEST_SENTENCE]}
+            for finding in findings
+        ],
+    }
+
+
+def results_of(round: Round, folder: Path) -> list[RunResult]:
+    """The results of a round's runs, as far as they were performed. folder: of the campaign."""
+    return [result for run in round.own if (result := result_of(round, run, folder))]
+
+
+def result_of(round: Round, run: RoundRun, folder: Path) -> RunResult | None:
+    """The result of a run by its last attempt; None: it was not performed."""
+    attempt, test = run.last, round.test(run.test)
+    if attempt is None:
+        return None
+    planned = PlannedRun(
+        Test(name=run.test, expect=test.expect, time_s=test.time_s, campaign=round.campaign), run.seed, run.command
+    )
+    return RunResult(
+        planned=planned,
+        run_dir=folder / attempt.directory if attempt.directory else None,
+        verdict=attempt.verdict,
+        error=attempt.error,
+        exit=Exit.UNUSABLE if attempt.exit == Exit.UNUSABLE else Exit.HARNESS_BROKE,
+        took_s=attempt.took_s,
+        stopped=attempt.stopped,
+    )
+
+
+# --------------------------------------------------------------------------------------------------
+# On the disk
+# --------------------------------------------------------------------------------------------------
+def now() -> datetime:
+    return datetime.now(timezone.utc)
+
+
+def iso(time: datetime) -> str:
+    return time.isoformat(timespec="seconds")
+
+
+def new_round(root: Path, campaign: Campaign, **fields: Any) -> RoundRecord:
+    """A new round in the results, and its folder; its time of start is that of no other round of this campaign."""
+    folder, time = store.campaign_folder(root, campaign.name, make=True), now()
+    taken = names(folder, ROUNDS)
+    while any(name.startswith(time.strftime(_FORMAT)) for name in taken):
+        time += timedelta(seconds=1)
+    made = Round(
+        round=time.strftime(_FORMAT),
+        campaign=campaign.name,
+        file=campaign.argument,
+        path=str(campaign.path),
+        seed=campaign.seed,
+        sittings=(iso(now()),),
+        fencepost=version("fencepost"),
+        **fields,
+    )
+    shard = f"-{made.shard}of{made.shards}" if made.shards > 1 else ""
+    return RoundRecord(folder, f"{made.round}{shard}", made)
+
+
+def rounds(folder: Path) -> list[str]:
+    """The names of the rounds in a campaign's folder, the oldest first."""
+    try:
+        return [name for name in names(folder, ROUNDS) if _STAMP.fullmatch(name)]
+    except OSError:
+        return []
+
+
+def read_round(folder: Path) -> Round:
+    """The round whose folder this is. Raises CampaignError: there is none that can be read."""
+    try:
+        read = msgspec.json.decode(limited(folder, RECORD, MOST_BYTES), type=Round)
+        for attempt in (attempt for run in read.runs for attempt in run.attempts):
+            msgspec.convert(attempt.verdict, VerdictExcerpt)
+        return read
+    except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise CampaignError([f"{folder / RECORD}: cannot be read ({reason}); is this the folder of a round?"]) from error
+
+
+def earlier_rounds(folder: Path, most: int) -> Iterator[Round]:
+    """The rounds of a campaign's folder that can be read, the newest first."""
+    for name in rounds(folder)[::-1][:most]:
+        try:
+            yield read_round(folder / ROUNDS / name)
+        except CampaignError:
+            continue
+
+
+def find_round(folder: Path, text: str) -> str:
+    """The name of the round that `text` means: its beginning, a path, or `latest`. Raises CampaignError: none, or several."""
+    there = rounds(folder)
+    if text == "latest" and there:
+        return there[-1]
+    wanted = Path(text).name if "/" in text else text
+    matches = [name for name in there if name == wanted] or [name for name in there if wanted and name.startswith(wanted)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise CampaignError([f"--round {text}: may mean {len(matches)} rounds: {', '.join(matches)}"])
+    if not there:
+        raise CampaignError([f"no round: none of this campaign lies in {folder / ROUNDS}"])
+    raise CampaignError([f"--round: {unknown('round', text, there[-20:])}"])
+
+
+def is_plain_name(directory: str) -> bool:
+    """True if this is the name of a directory, and no path that leads elsewhere."""
+    return bool(_NAME.fullmatch(directory))
+
+
+class RoundRecord:
+    """A round and its folder.
+
+    folder: of the campaign. name: of the round's folder in it. round: the round as it is by now.
+    """
+
+    def __init__(self, folder: Path, name: str, round: Round) -> None:
+        self.folder, self.name, self.round = folder, name, round
+
+    @property
+    def directory(self) -> Path:
+        return self.folder / ROUNDS / self.name
+
+    def make(self) -> None:
+        """Make its folder. Raises UnwritableFile."""
+        make_folder(self.folder, f"{ROUNDS}/{self.name}")
+
+    def change(self, changed: Round) -> None:
+        """Write a changed round. Raises UnwritableFile; the change holds all the same."""
+        self.round = changed
+        text = _HALF.sub(lambda half: f"\\\\u{ord(half[0]):04x}", json_text(msgspec.to_builtins(changed)))
+        write_text(self.directory, RECORD, text, synced=True)
+
+
+def results_in_order(runs: Sequence[RoundRun], tests: Sequence[RoundTest]) -> list[tuple[RoundTest, list[RoundRun]]]:
+    """The runs of each test together, in the order of the tests."""
+    by_name: dict[str, list[RoundRun]] = {}
+    for run in runs:
+        by_name.setdefault(run.test, []).append(run)
+    return [(test, sorted(by_name[test.name], key=lambda run: run.number)) for test in tests if test.name in by_name]
+
+
+def relative(path: Path, start: Path) -> str:
+    """A path as seen from a folder, with `/`."""
+    return Path(os.path.relpath(path, start)).as_posix()

@@ -1,0 +1,119 @@
+"""`junit.xml` and `summary.md` of a round."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+from support.rounds import night, rounds_of
+
+SCHEMA = {  # what the schemas of Jenkins, GitLab and Ant have in common: attributes, those that must be there, children in order
+    "testsuites": ({"name", "tests", "failures", "errors", "time"}, set(), ("testsuite",)),
+    "testsuite": (
+        {"name", "tests", "failures", "errors", "skipped", "time", "timestamp"},
+        {"name", "tests", "failures", "errors"},
+        ("properties", "testcase"),
+    ),
+    "properties": (set(), set(), ("property",)),
+    "property": ({"name", "value"}, {"name", "value"}, ()),
+    "testcase": ({"name", "classname", "time"}, {"name", "classname"}, ("skipped", "error", "failure", "system-out")),
+    "skipped": ({"message"}, set(), ()),
+    "error": ({"message", "type"}, {"type"}, ()),
+    "failure": ({"message", "type"}, {"type"}, ()),
+    "system-out": (set(), set(), ()),
+}
+
+
+def demand_schema(element):
+    allowed, needed, children = SCHEMA[element.tag]
+    assert needed <= set(element.attrib) <= allowed, element.tag
+    places = [children.index(child.tag) for child in element]
+    assert places == sorted(places)
+    for child in element:
+        demand_schema(child)
+
+
+def junit(record):
+    root = ElementTree.parse(record.directory / "junit.xml").getroot()
+    demand_schema(root)
+    return root
+
+
+def cases(record):
+    return {case.get("name"): case for case in junit(record).iter("testcase")}
+
+
+def test_every_test_is_a_case(fencepost):
+    fencepost("campaign", night("valid", ("torn", "torn-letter"), "lost", "unknown", "broken", "bug"))
+    [record] = rounds_of()
+    [suite] = junit(record)
+    counts = {name: suite.get(name) for name in ("name", "tests", "failures", "errors", "skipped")}
+    assert counts == {"name": "night", "tests": "6", "failures": "1", "errors": "3", "skipped": "0"}
+    assert {element.get("name"): element.get("value") for element in suite.iter("property")}["seed"] == "7"
+    outcome = {name: next(child.tag for child in case) for name, case in cases(record).items()}
+    assert outcome == {
+        "valid": "system-out", "torn": "system-out", "lost": "failure", "unknown": "error", "broken": "error", "bug": "error"
+    }  # fmt: skip
+
+
+def test_a_failure_has_the_sentence_of_its_finding_the_report_and_the_command(fencepost):
+    fencepost("campaign", night("lost"))
+    [record] = rounds_of()
+    failure = cases(record)["lost"].find("failure")
+    assert (failure.get("message"), failure.get("type")) == ("lost-letter: letter 7 lies in two parts", "lost-letter")
+    assert f"report: results/night/{record.round.runs[0].last.directory}/report.html" in failure.text
+    assert "repeat: fencepost campaign night.toml --only lost --seed 7" in failure.text
+
+
+def test_repeats_are_one_case_that_says_k_of_n(fencepost):
+    fencepost("campaign", night(("valid+torn", "torn-letter", "repeat = 3\n")))
+    [record] = rounds_of()
+    assert cases(record)["valid+torn"].findtext("system-out") == "1 of 3 hit: torn-letter"
+
+
+@pytest.mark.parametrize("letter", ["\x1b", "\0", "\x0b", "\ufffe", "\uffff", "\ud83d", "\u202e", "\u0085"])
+def test_what_xml_forbids_is_replaced_wherever_it_comes_from(fencepost, monkeypatch, letter):
+    monkeypatch.setattr(fencepost.engine, "sentence", f"a{letter}b <script> & \"'")
+    fencepost("campaign", night("lost"))
+    [record] = rounds_of()
+    message = cases(record)["lost"].find("failure").get("message")
+    assert letter not in message
+    assert message.endswith("b <script> & \"'")
+    summary = (record.directory / "summary.md").read_text()
+    assert letter not in summary or letter in "\ufffe\uffff"
+    assert "<script>" not in summary
+
+
+def test_the_summary_has_red_in_full_and_green_in_a_line_each(fencepost):
+    fencepost("campaign", night("valid", ("torn", "torn-letter"), "lost", "broken"))
+    [record] = rounds_of()
+    summary = (record.directory / "summary.md").read_text()
+    assert summary.startswith("## night: not everything could be performed\n\n4 tests: 1 against expectation, 1 no verdict, 2 as")
+    assert "### lost: against expectation" in summary
+    assert "lost-letter: letter 7 lies in two parts" in summary
+    assert "```\nfencepost campaign night.toml --only lost --seed 7\n```" in summary
+    assert "* valid: valid, as expected\n* torn: invalid, as expected: torn-letter\n" in summary
+    assert summary.index("### lost") < summary.index("* valid")
+
+
+@pytest.mark.parametrize("fate", ["valid", "lost", "broken"])
+def test_a_summary_is_a_screenful_or_two_however_many_tests_there_are(fencepost, fate):
+    fencepost("campaign", night(*(f"{fate}[{number}]" for number in range(60))))
+    [record] = rounds_of()
+    assert len((record.directory / "summary.md").read_text().splitlines()) < 200
+
+
+def test_both_are_there_after_every_run(fencepost, monkeypatch):
+    seen = []
+
+    class Watching(fencepost.engine):
+        def prepare(self, test, **given):
+            seen.extend(
+                re.findall(r"## night: .*", path.read_text())[0] for path in self.results.glob("night/rounds/*/summary.md")
+            )
+            return super().prepare(test, **given)
+
+    fencepost.engine = Watching
+    fencepost("campaign", night("valid", ("torn", "torn-letter")))
+    assert seen == ["## night: not known whether all is as expected (the round has not ended)"]
