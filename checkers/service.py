@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.harness.api.run import Run
-from fencepost.harness.api.services import AnomalyRules, Judge, SelfcheckRow
+from fencepost.harness.api.services import AnomalyRules, GraphColumns, Judge, SelfcheckRow
 
 
 class SparkJudge(Judge):
@@ -37,6 +37,14 @@ class SparkJudge(Judge):
         from fencepost.checkers.verdict.judge import judge
 
         return judge(run, spark=session, contract=contract, more=more, here=here)
+
+    def graph(self, run: Run, session: Callable[[], Any], start: Sequence[int] | None, radius: int, most: int) -> GraphColumns:
+        from fencepost.checkers.graph.history_graph import GATHERER, history_graph
+        from fencepost.checkers.verdict.judge import view_of
+        from fencepost.checkers.verdict.run_checks import gathering
+
+        with gathering(view_of(run, session, here=True).view, [GATHERER]) as view:
+            return history_graph(view, start, radius, most)
 
     def most_records_here(self) -> int:
         from fencepost.checkers.engine.placement import most_records

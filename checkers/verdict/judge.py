@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -93,39 +93,11 @@ def judge(
     """
     begun = time.monotonic()
     session = cache(spark if callable(spark) else lambda: spark or _local_session())
-    run.demand_readable(RunFile.PLAN)
-    run.demand_readable(RunFile.DAMAGE)
-    full = overlaid_contract(_promised(run), contract or {})
-    run = _with_levels(run, {**(run.plan.get("overridden") or {}), **(contract or {})})
     installed, broken = (list(checks), []) if checks is not None else installed_checks()
     installed, broken = with_more(installed, broken, more or {})
-    if not run.is_remote:
-        run.demand_regular(RunFile.HISTORY)
-    history = source_of(run, session)
-    overview = _overview(run, history, full["isolation"])
-    receipts = run.known_receipts()
-    deletions = _deletions(run, receipts)
-    clocks_known = not _faults_unknown(run) and _tells_faults(run)
-    present = _present(run, history, overview, full, deletions)
-    history, full = present.history, present.contract
-    view = RunView(
-        history,
-        session,
-        overview,
-        full,
-        missing_evidence(run.gaps),
-        run.logs,
-        run.checksums.get(RunFile.STORED),
-        _timeout_s(run.plan),
-        fencings=None if _faults_unknown(run) else _fencings(receipts),
-        clocks=clocks_ahead(receipts) if clocks_known else None,
-        clock_error_s=clock_error_s(receipts) if clocks_known else None,
-        deletions=deletions,
-        faults=None if _faults_unknown(run) else _spans(receipts),
-        fencing_s=_fencing_s(run.plan),
-        recovery=run.plan.get("recovery"),
-        here=here and fits_here(history),
-    )
+    opened = view_of(run, session, here, contract)
+    run, view, present, receipts = opened.run, opened.view, opened.present, opened.receipts
+    overview, full = view.overview, present.contract
     job = run_checks(view, installed)
     judged = [prop for check in installed for prop in _judged(check, job.results[check.name], view, receipts)]
     view.release()
@@ -140,6 +112,57 @@ def judge(
     document["checker"] = {"spark": version("pyspark"), "master": view.master}
     _write_anomalies(run, judged)
     return document
+
+
+@dataclass(frozen=True)
+class OpenedRun:
+    """A run as its checks see it.
+
+    run: with what the contract that was given says.
+    present: its history without what lay in deleted topics.
+    """
+
+    run: Run
+    view: RunView
+    present: PresentTopics
+    receipts: Receipts
+
+
+def view_of(
+    run: Run, session: Callable[[], SparkSession], here: bool = False, contract: Mapping[str, str] | None = None
+) -> OpenedRun:
+    """The view of a run whose history is merged. Raises HistoryError and CampaignError as `judge` does."""
+    run.demand_readable(RunFile.PLAN)
+    run.demand_readable(RunFile.DAMAGE)
+    full = overlaid_contract(_promised(run), contract or {})
+    run = _with_levels(run, {**(run.plan.get("overridden") or {}), **(contract or {})})
+    if not run.is_remote:
+        run.demand_regular(RunFile.HISTORY)
+    history = source_of(run, session)
+    overview = _overview(run, history, full["isolation"])
+    receipts = run.known_receipts()
+    deletions = _deletions(run, receipts)
+    clocks_known = not _faults_unknown(run) and _tells_faults(run)
+    present = _present(run, history, overview, full, deletions)
+    view = RunView(
+        present.history,
+        session,
+        overview,
+        present.contract,
+        missing_evidence(run.gaps),
+        run.logs,
+        run.checksums.get(RunFile.STORED),
+        _timeout_s(run.plan),
+        fencings=None if _faults_unknown(run) else _fencings(receipts),
+        clocks=clocks_ahead(receipts) if clocks_known else None,
+        clock_error_s=clock_error_s(receipts) if clocks_known else None,
+        deletions=deletions,
+        faults=None if _faults_unknown(run) else _spans(receipts),
+        fencing_s=_fencing_s(run.plan),
+        recovery=run.plan.get("recovery"),
+        here=here and fits_here(present.history),
+    )
+    return OpenedRun(run, view, present, receipts)
 
 
 def _local_session() -> SparkSession:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -31,8 +32,7 @@ def run_checks(run: RunView, checks: Sequence[Check[Any]]) -> JobResult:
     """
     overview = run.overview
     of_partitions = [check for check in checks if check.scope == "partition"]
-    run.gathered = GatheredMessages(_gatherers(checks, run), short=run.short)
-    try:
+    with _messages(run, _gatherers(checks, run)):
         job = _partition_job(run, of_partitions)
         run.unsent = job.unsent
         for partition in job.written_late:
@@ -42,10 +42,26 @@ def run_checks(run: RunView, checks: Sequence[Check[Any]]) -> JobResult:
         for check in checks:
             if check.scope == "run":
                 job.results[check.name] = _run_check(check, run)
-    finally:
-        run.gathered.release()
     run.look_up_records(result.rows for result in job.results.values())
     return job
+
+
+@contextmanager
+def gathering(run: RunView, gatherers: Sequence[Gatherer]) -> Iterator[RunView]:
+    """The run while it has the messages of some gathering functions, without any check."""
+    with _messages(run, gatherers):
+        run.unsent = _partition_job(run, []).unsent
+        yield run
+
+
+@contextmanager
+def _messages(run: RunView, gatherers: Sequence[Gatherer]) -> Iterator[None]:
+    """While the run holds the messages of its partitions, once these are judged."""
+    run.gathered = GatheredMessages(gatherers, short=run.short)
+    try:
+        yield
+    finally:
+        run.gathered.release()
 
 
 def _partition_job(run: RunView, checks: Sequence[Check[Any]]) -> JobResult:

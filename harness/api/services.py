@@ -57,6 +57,21 @@ class AnomalyRules:
     damages: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class GraphColumns:
+    """The graph of a history, or a part of it (docs/graphs.md), as columns.
+
+    operations: history indices, rising (an array of numpy).
+    edges: an Arrow table: `source`, `target` (history indices), `kind` (`ww`, `wr`, `rw`, `lso`, `process`, `realtime`); null for
+        the two kinds of time: `partition`, `low` and `high` (offsets of the records behind the edge, of several the first),
+        `records` (how many there are), `group_offset` (it leads through an offset that a group committed), and of wr edges
+        `judged` (their reader is judged as read_committed).
+    """
+
+    operations: Any
+    edges: Any
+
+
 class Judge(Protocol):
     """Judges histories on Spark. `session` is a SparkSession, `schema` an Arrow schema."""
 
@@ -83,6 +98,14 @@ class Judge(Protocol):
         process and forks of it, and `session` is called only when a check asks for Spark's tables. contract: laid over the
         plan's. more: checks beside the installed ones, by import path, or why there is none. Raises HistoryError when the history
         cannot be read.
+        """
+
+    def graph(self, run: Run, session: Callable[[], Any], start: Sequence[int] | None, radius: int, most: int) -> GraphColumns:
+        """The graph of a run whose history is merged: all of it, or the operations up to `radius` edges away from some.
+
+        session: called when the history does not fit in memory. start: history indices; None: the whole graph. Edges of time
+        that follow from others are left out. Raises CampaignError when more than `most` operations lie there, and HistoryError
+        when the history cannot be read.
         """
 
     def most_records_here(self) -> int:
