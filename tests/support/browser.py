@@ -21,7 +21,11 @@ QUIET = (
 )
 PATIENCE_S = 120.0
 END = b"\0"  # of a message
-AFTER_THE_SCRIPTS = "new Promise(done => setTimeout(() => setTimeout(() => done(document.documentElement.outerHTML))))"
+# A test's script that takes time leaves its promise in `playing`.
+AFTER_THE_SCRIPTS = (
+    "Promise.resolve(window.playing)"
+    ".then(() => new Promise(done => setTimeout(() => setTimeout(() => done(document.documentElement.outerHTML)))))"
+)
 
 
 class Dom(HTMLParser):
@@ -70,21 +74,25 @@ class Browser:
         self._process, self._errors, self._numbers = process, errors, count(1)
         self._received = b""
 
-    def page(self, path: Path, media: Mapping[str, str] | None = None) -> Dom:
+    def page(self, path: Path, media: Mapping[str, str] | None = None, width: int = 0, fragment: str = "") -> Dom:
         """A file, opened with nothing left of the pages before it, as it is after its scripts ran.
 
         media: what the page's media queries see, such as {"prefers-color-scheme": "dark"}.
+        width: of the window; 0: the usual one.
         """
         context = self.call("Target.createBrowserContext")["browserContextId"]
         target = self.call("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         features = [{"name": name, "value": value} for name, value in (media or {}).items()]
         self.call("Emulation.setEmulatedMedia", session, features=features)
+        if width:
+            self.call("Emulation.setDeviceMetricsOverride", session, width=width, height=900, deviceScaleFactor=1, mobile=False)
         self.call("Page.enable", session)
-        self.call("Page.navigate", session, url=path.as_uri())
+        self.call("Page.navigate", session, url=path.as_uri() + fragment)
         self._next(lambda message: message.get("method") == "Page.loadEventFired")
         evaluated = self.call("Runtime.evaluate", session, expression=AFTER_THE_SCRIPTS, awaitPromise=True)
         self.call("Target.disposeBrowserContext", browserContextId=context)
+        assert "value" in evaluated["result"], evaluated
         return Dom(evaluated["result"]["value"])
 
     def call(self, method: str, session: str = "", **parameters: Any) -> dict[str, Any]:

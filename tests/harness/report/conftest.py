@@ -1,0 +1,33 @@
+"""A real browser for the report's tests."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+
+import pytest
+from support.browser import Browser, Dom, started
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if program is None and os.environ.get("CI") == "true":
+        pytest.fail("no chromium on PATH: these tests need a real browser (Debian, Ubuntu: apt-get install chromium)")
+    if program is None:
+        pytest.skip("no chromium on PATH; install it (apt-get install chromium) to run the browser tests")
+    return program
+
+
+@pytest.fixture(scope="session")
+def browser(chromium) -> Iterator[Browser]:
+    """A running browser: to start it takes seconds."""
+    with started(chromium) as running:
+        yield running
+
+
+@pytest.fixture
+def browse(browser) -> Callable[..., Dom]:
+    """Open a file in the browser and give back the page as it is after its scripts ran."""
+    return browser.page
