@@ -2,47 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from functools import cache
-from pathlib import Path
-
 import pytest
 from support import report_example as example
-from support.browser import Dom
-
-from fencepost.harness.history.run_directory import open_run
-from fencepost.harness.report import render
+from support.report_page import acted, assert_sound
 
 pytestmark = pytest.mark.browser
-_POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy".*?>')
-
-
-@pytest.fixture(scope="module")
-def report_of(tmp_path_factory) -> Callable[[str], Path]:
-    """The report of an example by its name, rendered once."""
-
-    @cache
-    def rendered(name: str) -> Path:
-        return render(open_run(example.RUNS[name](tmp_path_factory.mktemp(name) / "run")))
-
-    return rendered
-
-
-def acted(report: Path, script: str) -> Path:
-    """A copy of a report in which a script of the test's plays the reader (so without the policy that forbids it)."""
-    copy = report.with_name("acted.html")
-    html, removed = _POLICY.subn("", report.read_text("utf-8"))
-    assert removed == 1
-    copy.write_text(html.replace("</body>", f"<p id=result></p><script id=play>{script}</script></body>"), "utf-8")
-    return copy
-
-
-def assert_sound(dom: Dom) -> None:
-    """The scripts came to their end and nothing complained."""
-    html = next(attrs for tag, attrs in dom.elements if tag == "html")
-    assert html.get("data-ready") == "true"
-    assert "hidden" in dom.named("script-errors"), dom.text.get("script-errors")
 
 
 @pytest.mark.parametrize("name", sorted(example.RUNS))

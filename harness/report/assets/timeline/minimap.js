@@ -3,17 +3,16 @@
 (function (timeline) {
   const HEIGHT = 34, NARROWEST = 60;
 
-  timeline.minimap = function (canvas, data, palette, look) {
+  timeline.minimap = function (canvas, data, palette, viewNow, look) {
     const ctx = canvas.getContext("2d"), { colour } = palette, whole = timeline.wholeView(data.end), rate = data.charts.find((chart) => chart.key === "rate");
-    let scale = null, view = whole, drag = null;
+    let scale = null, drag = null;
 
-    function draw(shown, left) {
+    function draw(left) {
       const width = canvas.parentElement.clientWidth, ratio = window.devicePixelRatio || 1;
       if (width < NARROWEST) return;
       [canvas.width, canvas.height] = [Math.round(width * ratio), Math.round(HEIGHT * ratio)];
       ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
       scale = timeline.scale(whole, left, width - 8);
-      view = shown;
       for (const fault of data.faults) box(scale.x(fault.start), 0, Math.max(2, scale.x(fault.end) - scale.x(fault.start)), HEIGHT, fault.effective === false ? colour.bad : colour.fault, 0.16);
       if (rate) bars();
       for (const finding of data.findings) if (finding.forbidden && finding.time !== null) box(scale.x(finding.time) - 1, 0, 2, HEIGHT, colour.mark, 1);
@@ -38,7 +37,7 @@
       });
     }
     function frame() {
-      const from = scale.x(view.from), to = scale.x(view.to);
+      const view = viewNow(), from = scale.x(view.from), to = scale.x(view.to);
       box(scale.left, 0, Math.max(0, from - scale.left), HEIGHT, colour.soft, 0.7);
       box(to, 0, Math.max(0, scale.right - to), HEIGHT, colour.soft, 0.7);
       ctx.strokeStyle = colour.ink;
@@ -50,7 +49,7 @@
     canvas.addEventListener("pointerdown", (event) => {
       if (!scale) return;
       canvas.setPointerCapture(event.pointerId);
-      const time = timeAt(event), inside = time >= view.from && time <= view.to, span = view.to - view.from;
+      const time = timeAt(event), view = viewNow(), inside = time >= view.from && time <= view.to, span = view.to - view.from;
       drag = { by: inside ? time - view.from : span / 2, span };
       if (!inside) look({ from: time - drag.by, to: time - drag.by + span });
     });

@@ -8,7 +8,7 @@
   const nothing = { operations: null, findings: null, faults: null };
   const state = { view: { ...whole }, pin: -1, finding: null, fault: null, asked: null, life: null, filter: "", chosen: nothing, anchor: "" };
   const canvas = by("canvas"), tip = by("tip"), palette = timeline.palette();
-  const painter = timeline.painter(canvas, data, index, palette), minimap = timeline.minimap(by("minimap"), data, palette, look);
+  const painter = timeline.painter(canvas, data, index, palette), minimap = timeline.minimap(by("minimap"), data, palette, () => state.view, look);
   const curves = timeline.curves(data, palette, by("curves"), look);
   const panel = timeline.panel(data, index, by("pinned"), by("selection"), { choose: (i, there) => pin(i, there), live: (life, i) => { state.life = life; panel.operation(i, life); changed(); } });
 
@@ -20,7 +20,7 @@
   function draw() { // nothing where the page is hidden or has no room: the observer below comes back to it
     if (!painter.draw(state)) return;
     const { left, width } = painter.place;
-    minimap.draw(state.view, left);
+    minimap.draw(left);
     curves.draw(state.view, left, width);
   }
   function repaint() {
