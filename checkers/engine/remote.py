@@ -164,13 +164,13 @@ def bring(
     spark: SparkSession,
     run: Run,
     light: Sequence[str],
-    shown: Callable[[Ints], Ints],
+    shown: Callable[[pa.Table], Ints],
     records: Iterable[int],
 ) -> None:
     """Write what a report shows of a history elsewhere: `operations.parquet`, and the original values if it has any.
 
     light: columns that all operations get.
-    shown: from all indices to the positions of the operations that get the other columns as well (null elsewhere).
+    shown: from these columns to the positions of the operations that get the other columns as well (null elsewhere).
     records: identities whose values are wanted besides those of the operations shown.
 
     Raises HistoryError when the history cannot be read.
@@ -181,12 +181,14 @@ def bring(
         raise HistoryError(f"{run.history}: cannot be read ({last_cause(error)}); {HELP}") from error
 
 
-def _bring(source: SparkSource, run: Run, light: Sequence[str], shown: Callable[[Ints], Ints], records: Iterable[int]) -> None:
+def _bring(
+    source: SparkSource, run: Run, light: Sequence[str], shown: Callable[[pa.Table], Ints], records: Iterable[int]
+) -> None:
     table = source.table(source.spark)
     operations = whole_table(source.batches(light)[1], table.select(*light)).sort_by("index")
     index = operations["index"].to_numpy()
     heavy = ["index", *(name for name in table.columns if name not in light)]
-    inside = whole_table(source.operations(index[shown(index)], heavy), table.select(*heavy))
+    inside = whole_table(source.operations(index[shown(operations)], heavy), table.select(*heavy))
     place = np.full(len(index), -1)
     place[np.searchsorted(index, inside["index"].to_numpy())] = np.arange(len(inside))
     places = pa.array(place, mask=place < 0)

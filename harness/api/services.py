@@ -144,7 +144,7 @@ class Judge(Protocol):
     def bring(self, session: Any, run: Run, columns: Sequence[str], shown: Callable[[Any], Any], records: Iterable[int]) -> None:
         """Write `operations.parquet`, and `values.parquet` if there are values, of a run on another file system.
 
-        columns: what all operations get. shown: from all indices to the positions of the operations that get every column.
+        columns: what all operations get. shown: from a table of these to the positions of the operations that get every column.
         records: identities whose values are wanted besides. Raises HistoryError.
         """
 

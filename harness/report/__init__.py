@@ -29,8 +29,18 @@ from fencepost.harness.report.text import coded, fenced, for_html, for_markdown,
 __all__ = ["compile_templates", "render", "render_clients"]
 
 _ASSETS = Path(__file__).parent / "assets"
-_STYLES = ("report.css",)
-_SCRIPTS = ("errors.js", "page.js", "timeline.js")  # the first before everything else, the others at the end
+_STYLES = ("report.css", "uplot/uPlot.min.css", "timeline.css")
+_SCRIPTS = ("errors.js", "page.js")  # the first before everything else, the others at the end
+_TIMELINE = (  # one script, where there is something to draw: `page.js` uses the others, which know nothing of it
+    *("uplot/LICENSE", "uplot/uPlot.iife.min.js"),
+    *(
+        f"timeline/{name}.js"
+        for name in (
+            *("packed", "view", "operations", "filter", "fragment", "lives", "words"),  # without a page
+            *("palette", "canvas", "minimap", "curves", "selection", "cards", "page"),
+        )
+    ),
+)
 
 
 def render(run: Run) -> Path:
@@ -54,6 +64,8 @@ def compile_templates() -> None:
 def html(shown: Page) -> str:
     """The report as one HTML document."""
     style, scripts = _style(), [_asset(name) for name in _SCRIPTS]
+    if shown.timeline:
+        scripts.append(timeline_script())
     environment = _environment(autoescape=True, finalize=for_html)
     policy = f"default-src 'none'; style-src {_hash(style)}; script-src {' '.join(map(_hash, scripts))}; img-src data:"
     template = environment.get_template("report.html")
@@ -89,6 +101,16 @@ def _environment(**options: Any) -> Environment:
 def _style() -> Markup:
     """The page's style, as one sheet."""
     return Markup("\n").join(_asset(name) for name in _STYLES)
+
+
+@cache
+def timeline_script() -> Markup:
+    """The timeline's modules and the library of its curves, with that one's licence."""
+    return Markup("\n").join(_comment(name) if name.endswith("LICENSE") else _asset(name) for name in _TIMELINE)
+
+
+def _comment(name: str) -> Markup:
+    return Markup("/* {}:\n{} */").format(name.partition("/")[0], _asset(name).replace("*/", ""))
 
 
 def _asset(name: str) -> Markup:

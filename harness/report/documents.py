@@ -141,6 +141,7 @@ class ReportData:
     own_contract: Mapping[str, str] = field(default_factory=dict)
     files: FilesBeside = field(default_factory=FilesBeside)
     run: Run | None = None  # where it all comes from, for what is read only around findings
+    stored: Path | None = None  # what the brokers' log segments hold, where it was recorded and can be read
 
     @cached_property
     def findings(self) -> tuple[Doc, ...]:
@@ -206,6 +207,7 @@ def read(run: Run) -> ReportData:
     notes += [f"Left behind on the cluster: {sentence}" for sentence in run.left_behind]
     if problem := run.problems.get(RunFile.VERDICT):
         raise CampaignError([f"{run}: {problem}, and the report needs it; judge the run first: fencepost check {run}"])
+    stored = None if run.table_problem(RunFile.STORED, STORED) else run.path(RunFile.STORED)
     return ReportData(
         plan=_judged_plan(run),
         verdict=run.verdict,
@@ -214,11 +216,12 @@ def read(run: Run) -> ReportData:
         anomalies=anomalies,
         notes=tuple(notes),
         values=values,
-        transaction_protocol="" if run.table_problem(RunFile.STORED, STORED) else spoken(run.path(RunFile.STORED)),
+        transaction_protocol="" if stored is None else spoken(stored),
         receipts_lost=bool(lost),
         own_contract=run.contract,
         files=files_beside(run),
         run=run,
+        stored=stored,
     )
 
 
@@ -239,24 +242,29 @@ def _problem(path: Path, error: Exception) -> Problem:
 
 def _ops(path: Path) -> Ops:
     """Row group by row group: a history may have many million operations."""
+    with pq.ParquetFile(path, read_dictionary=list(_WORDS)) as file:
+        groups = (file.read_row_group(group, columns=list(LIGHT)) for group in range(file.metadata.num_row_groups))
+        return operations(groups, file.metadata.num_rows, path)
+
+
+def operations(tables: Iterable[pa.Table], count: int, path: Path) -> Ops:
+    """The light columns of so many operations, table by table; `path` is where whole ones are."""
     numbers = {
         name: np.int32 if name in ("process", "slot", "op") else np.int64 for name in LIGHT if name not in (*_WORDS, "final")
     }
-    with pq.ParquetFile(path, read_dictionary=list(_WORDS)) as file:
-        count = file.metadata.num_rows
-        columns: dict[str, Any] = {name: np.empty(count, dtype=kind) for name, kind in numbers.items()}
-        columns |= {name: np.empty(count, dtype=np.int16) for name in _WORDS} | {"final": np.empty(count, dtype=np.bool_)}
-        names: dict[str, dict[str, int]] = {name: {} for name in _WORDS}
-        start = 0
-        for group in range(file.metadata.num_row_groups):
-            table = file.read_row_group(group, columns=list(LIGHT)).unify_dictionaries().combine_chunks()
-            place = slice(start, start + len(table))
-            for name in numbers:
-                columns[name][place] = pc.fill_null(table[name], NEVER).to_numpy()
-            columns["final"][place] = pc.fill_null(table["final"], False).to_numpy()
-            for name in _WORDS:
-                columns[name][place] = _coded(table[name], names[name])
-            start = place.stop
+    columns: dict[str, Any] = {name: np.empty(count, dtype=kind) for name, kind in numbers.items()}
+    columns |= {name: np.empty(count, dtype=np.int16) for name in _WORDS} | {"final": np.empty(count, dtype=np.bool_)}
+    names: dict[str, dict[str, int]] = {name: {} for name in _WORDS}
+    start = 0
+    for each in tables:
+        table = each.unify_dictionaries().combine_chunks()
+        place = slice(start, start + len(table))
+        for name in numbers:
+            columns[name][place] = pc.fill_null(table[name], NEVER).to_numpy()
+        columns["final"][place] = pc.fill_null(table["final"], False).to_numpy()
+        for name in _WORDS:
+            columns[name][place] = _coded(table[name], names[name])
+        start = place.stop
     words: dict[str, Any] = {
         name: Words(columns.pop(name), np.array(list(names[name]) or [""], dtype=np.str_)) for name in _WORDS
     }
@@ -264,10 +272,11 @@ def _ops(path: Path) -> Ops:
 
 
 def _coded(column: Any, names: dict[str, int]) -> Any:
-    """A dictionary-encoded column in numbers of our own; `names` grows by what is new."""
+    """A column of words in numbers of our own; `names` grows by what is new."""
     if not len(column):
         return np.empty(0, dtype=np.int16)
-    encoded = column.chunk(0)
+    chunk = column.chunk(0)
+    encoded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
     codes = [names.setdefault(word or "", len(names)) for word in [*encoded.dictionary.to_pylist(), ""]]
     return np.array(codes, dtype=np.int16)[encoded.indices.fill_null(len(codes) - 1).to_numpy(zero_copy_only=False)]
 

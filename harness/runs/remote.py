@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fencepost.harness.api.beneath import replacing
-from fencepost.harness.api.run import Plan, Run, RunFile
+from fencepost.harness.api.run import Plan, Problem, Run, RunFile
 from fencepost.harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
 from fencepost.harness.history.run_directory import open_run, write_damage, write_plan
 from fencepost.harness.interop.adopted_plan import contract, foreign_plan
 from fencepost.harness.plugins import services
-from fencepost.harness.report.documents import LIGHT, Ints, shown_findings
+from fencepost.harness.report.documents import LIGHT, Ints, operations, shown_findings
 from fencepost.harness.report.panels.findings import of_cards
 from fencepost.harness.report.panels.timeline import shown
 
@@ -53,8 +54,10 @@ def bring(spark: Any, run: Run) -> None:
     findings = shown_findings(run.verdict)
     carded = np.fromiter(of_cards(findings), dtype=np.int64)
 
-    def positions(index: Ints) -> Ints:
-        return np.union1d(shown(index, findings), np.flatnonzero(np.isin(index, carded)))
+    def positions(light: pa.Table) -> Ints:
+        ops = operations([light], len(light), run.path(RunFile.OPERATIONS))
+        receipts = () if isinstance(run.receipts, Problem) else run.receipts
+        return np.union1d(shown(ops, findings, receipts), np.flatnonzero(np.isin(ops.index, carded)))
 
     records = {record["v"] for finding in findings for record in finding["records"]}
     services.judge().bring(spark, run, LIGHT, positions, records)

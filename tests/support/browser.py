@@ -23,7 +23,11 @@ QUIET = (
 PATIENCE_S = 120.0
 END = b"\0"  # of a message
 POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy".*?>')
-AFTER_THE_SCRIPTS = "new Promise(done => setTimeout(() => setTimeout(() => done(document.documentElement.outerHTML))))"
+# A test's script that takes time leaves its promise in `playing`.
+AFTER_THE_SCRIPTS = (
+    "Promise.resolve(window.playing)"
+    ".then(() => new Promise(done => setTimeout(() => setTimeout(() => done(document.documentElement.outerHTML)))))"
+)
 
 
 class Dom(HTMLParser):

@@ -1,4 +1,4 @@
-"""The data behind the timeline: operations per worker, faults, findings, throughput and what was unseen, small enough to inline.
+"""The data behind the timeline: operations in lanes, faults, findings, brokers, curves, records' lives, small enough to inline.
 
 Times are whole microseconds since the start of the run, which JavaScript's numbers hold exactly.
 """
@@ -6,105 +6,189 @@ Times are whole microseconds since the start of the run, which JavaScript's numb
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fencepost.harness.report import unseen
-from fencepost.harness.report.documents import NEVER, Doc, Ints, Ops, ReportData, writes
+from fencepost.harness.report import brokers, unseen
+from fencepost.harness.report.documents import NEVER, Doc, Ints, Ops, ReportData
+from fencepost.harness.report.lanes import partitioned
+from fencepost.harness.report.lives import lives
+from fencepost.harness.report.packed import differences, differences_within, packed
 from fencepost.harness.report.panels import faults
-from fencepost.harness.report.text import shortened
+from fencepost.harness.report.records import Records, records
+from fencepost.harness.report.sampling import MOST_WINDOWS, Sample, sample
+from fencepost.harness.report.series import OUTCOMES, charts, longest_gap
+from fencepost.harness.report.text import number, shortened
 from fencepost.harness.visible_text import visible
 
-MOST_OPS = 30_000
+MOST_OPS, MOST_RECORDS = 30_000, 150_000
 _DETAILED = 300_000  # operations: in a longer history only those of findings show their records
-_MOPS, _ERRORS, _BINS, _NAMED, _VALUE = 6, 3, 3_000, 200, 40
-_OUTCOMES = ("ok", "fail", "info")
+_NAMES_OF, _ERRORS, _NAMED, _VALUE, _PROCESSES, _SPANS = 6, 3, 200, 40, 60, 8
+_SECOND = 1e9
 _PROCESS_BITS, _PROCESS_MASK = 32, (1 << 32) - 1
 _ROLES = ("writer", "member", "instance", "reader", "final", "harness")
 
 
 def fields(run: ReportData) -> dict[str, Any]:
     """The template's variables."""
-    drawn = timeline(run)
-    sampled = drawn is not None and len(drawn["ops"]["index"]) < drawn["total"]
-    return {"timeline": drawn, "sampled": sampled, "unseen": unseen.words(run)}
-
-
-def timeline(run: ReportData) -> dict[str, Any] | None:
-    """Everything `timeline.js` draws, or None when there is no operation to draw."""
-    ops = run.ops
-    if ops is None or not len(ops):
-        return None
-    drawn_ops = thinned(ops.index, _named(run.findings), MOST_OPS)
-    rows, row_of = _rows(ops)
+    made = timeline(run)
     return {
-        "end": _us(run.end_ns, run.origin_ns),
-        "total": len(ops),
-        "rows": rows,
-        "ops": _columns(ops, drawn_ops, row_of, run.origin_ns),
-        **_insides(run, ops, drawn_ops, _named(run.findings)),
-        "faults": [_fault(fault, run) for fault in run.faults or () if fault.get("injected_ns")],
-        "findings": [_finding(finding, run) for finding in run.findings if (finding.get("time") or 0) > 0],
-        "unseen": unseen.points(run),
-        "throughput": throughput(ops, run.origin_ns, run.end_ns),
-        "gap": _relative(longest_gap(ops), run.origin_ns),
-        "finalAt": _us(int(ops.time[ops.final].min()), run.origin_ns) if ops.final.any() else None,
+        "timeline": made,
+        "timeline_data": None if made is None else compact(made),
+        "sampled": "" if made is None else made["sampled"],
+        "charts": () if made is None else made["charts"],
+        "brokers": "" if made is None else brokers.known(made["brokers"]) if made["brokers"] else "",
+        "unseen": unseen.words(run),
     }
 
 
-def shown(index: Ints, findings: Sequence[Doc]) -> Ints:
+def timeline(run: ReportData) -> dict[str, Any] | None:
+    """Everything that the page's script draws, or None when there is no operation to draw."""
+    ops = run.ops
+    if ops is None or not len(ops):
+        return None
+    named = _named(run.findings)
+    drawn = drawn_sample(ops, run.findings, run.faults or ())
+    rows, row_of = _rows(ops)
+    table = records(ops, named)
+    return {
+        "end": _us(run.end_ns, run.origin_ns),
+        "total": len(ops),
+        "sampled": _sampled(drawn, len(ops), run.origin_ns),
+        "windows": [[_us(begin, run.origin_ns), _us(end, run.origin_ns)] for begin, end in drawn.windows],
+        "rows": rows,
+        "ops": _columns(ops, drawn.positions, row_of, run.origin_ns),
+        **_insides(run, ops, drawn.positions, table, named),
+        "faults": _faults(run),
+        "findings": [_finding(finding, run) for finding in run.findings],
+        "brokers": brokers.rows(run, set(ops.node.names.tolist())),
+        "charts": charts(run, ops, table, row_of),
+        "gap": _relative(longest_gap(ops), run.origin_ns),
+        "finalAt": _us(int(ops.time[ops.final].min()), run.origin_ns) if ops.final.any() else None,
+        "lives": lives(run, ops, table),
+    }
+
+
+def compact(made: Mapping[str, Any]) -> dict[str, Any]:
+    """The same for the page: columns packed, curves without their words."""
+    ops, inside = made["ops"], made["records"]
+    columns = {name: packed(np.array(ops[name])) for name in ("row", "process", "op", "length", "kind")}
+    columns |= {name: packed(differences(ops[name])) for name in ("index", "start")}
+    where = np.array(inside["where"], dtype=np.int64)
+    small = {
+        "ops": {**columns, **{name: ops[name] for name in ("fs", "intents")}},
+        "records": {
+            "count": packed(np.array(inside["count"])),
+            "where": packed(where),
+            "offset": packed(differences_within(np.array(inside["offset"], dtype=np.int64), where)),
+        },
+        "charts": [chart.drawn() for chart in made["charts"]],
+    }
+    return {**{key: value for key, value in made.items() if key != "sampled"}, **small}
+
+
+# --------------------------------------------------------------------------------------------------
+# Which operations
+# --------------------------------------------------------------------------------------------------
+def drawn_sample(ops: Ops, findings: Sequence[Doc], receipts: Sequence[Doc]) -> Sample:
+    """The operations that are drawn: densely around findings, and around the beginnings and ends of faults."""
+    ordered = sorted(findings, key=lambda finding: not finding.get("forbidden", True))
+    moments = [int(finding["time"]) for finding in ordered if (finding.get("time") or 0) > 0][: MOST_WINDOWS // 2]
+    moments += [int(receipt[key]) for receipt in receipts for key in ("injected_ns", "healed_ns") if receipt.get(key)]
+    return sample(ops, _named(findings), moments, MOST_OPS)
+
+
+def shown(ops: Ops, findings: Sequence[Doc], receipts: Sequence[Doc]) -> Ints:
     """Positions of the operations whose records are shown, of all that there are."""
-    named = _named(findings)
-    drawn_ops = thinned(index, named, MOST_OPS)
-    return drawn_ops[_detailed(index, drawn_ops, named)]
+    positions = drawn_sample(ops, findings, receipts).positions
+    return positions if len(ops) <= _DETAILED else positions[np.isin(ops.index[positions], list(_named(findings)))]
 
 
-def _detailed(index: Ints, drawn_ops: Ints, named: set[int]) -> Ints:
-    """The positions, among the operations that are drawn, of those that show their records."""
-    return np.arange(len(drawn_ops)) if len(index) <= _DETAILED else np.flatnonzero(np.isin(index[drawn_ops], list(named)))
+def _sampled(drawn: Sample, total: int, origin_ns: int) -> str:
+    """What is drawn of a history with too many operations, in words; empty when all of them are."""
+    if len(drawn.positions) == total:
+        return ""
+    most, count = drawn.uncertain
+    parts = ["the operations of findings"]
+    if count:
+        parts.append(
+            f"all {number(count)} fail and info" if most == count else f"{number(most)} of {number(count)} fail and info"
+        )
+    spans = [f"{max(0, begin - origin_ns) / _SECOND:.1f} to {(end - origin_ns) / _SECOND:.1f} s" for begin, end in drawn.windows]
+    more = f", and at {len(spans) - _SPANS} more times" if len(spans) > _SPANS else ""
+    dense = f" Exact, with every operation: {', '.join(spans[:_SPANS])}{more}." if spans else ""
+    rest = f" and 1 of {number(drawn.every)} of the others" if drawn.every else ""
+    count_drawn = number(len(drawn.positions))
+    words = f"This history has {number(total)} operations, of which {count_drawn} are drawn: {', '.join(parts)}{rest}."
+    return f"{words}{dense} The curves are computed from all of them."
 
 
 def _named(findings: Sequence[Doc]) -> set[int]:
     return {index for finding in findings for index in finding.get("operations", ())[:_NAMED]}
 
 
-def thinned(index: Ints, named: set[int], most: int) -> Ints:
-    """Positions to inline: all of them when they are few, else those of findings and an even sample of the rest."""
-    if len(index) <= most:
-        return np.arange(len(index))
-    of_findings = np.flatnonzero(np.isin(index, np.fromiter(named, dtype=np.int64)))[:most]
-    room = max(1, most - len(of_findings))
-    return np.union1d(of_findings, np.linspace(0, len(index) - 1, room, dtype=np.int64))
-
-
 def _us(ns: int, origin_ns: int) -> int:
     return (ns - origin_ns) // 1000
 
 
+# --------------------------------------------------------------------------------------------------
+# Rows
+# --------------------------------------------------------------------------------------------------
 def _rows(ops: Ops) -> tuple[list[dict[str, Any]], Ints]:
-    """A row per worker (its processes follow one another), and each operation's row."""
+    """Lanes of workers, and each operation's row: those of one role and node that do not overlap share one."""
     process = ops.process.astype(np.int64)
     worker = np.where(ops.slot >= 0, ops.slot, -2 - process)
     pairs, first, code = _distinct(worker << _PROCESS_BITS | process & _PROCESS_MASK)
-    process = ops.process[first]
-    workers, earliest, inverse = np.unique(pairs >> _PROCESS_BITS, return_index=True, return_inverse=True)
+    _, earliest, inverse = np.unique(pairs >> _PROCESS_BITS, return_index=True, return_inverse=True)
     begun = first[earliest]
-    places = [_place(str(ops.role[at])) for at in begun]
-    order = sorted(range(len(workers)), key=lambda k: (places[k], int(workers[k])))
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    by_worker = np.lexsort((process, inverse))
-    processes = np.split(process[by_worker], np.cumsum(np.bincount(inverse))[:-1])
-    rows = []
-    for k in order:
-        node, role = str(ops.node[begun[k]]), str(ops.role[begun[k]])
-        label = _label(node, processes[k].tolist())
-        rows.append({"label": visible(label), "role": visible(role), "processes": processes[k].tolist()})
-    return rows, rank[inverse][code]
+    lanes = _lanes(ops, begun, inverse[code])
+    order = sorted(dict.fromkeys(lanes), key=lambda lane: (_place(lane[0]), *lane[1:]))
+    number_of = {lane: place for place, lane in enumerate(order)}
+    row_of_worker = np.array([number_of[lane] for lane in lanes], dtype=np.int64)
+    row_of_pair = row_of_worker[inverse]
+    processes: list[list[int]] = [[] for _ in order]
+    for pair in np.lexsort((first,)).tolist():
+        processes[row_of_pair[pair]].append(int(ops.process[first[pair]]))
+    return [_row(lane, mine) for lane, mine in zip(order, processes, strict=True)], row_of_pair[code]
+
+
+def _lanes(ops: Ops, begun: Ints, worker: Ints) -> list[tuple[str, int, str, int]]:
+    """For each worker its lane: (role, where the lane stands, node, number).
+
+    begun: the position of its first operation.
+    worker: the worker of each operation.
+    """
+    ends = ops.time[begun] + 1
+    np.maximum.at(ends, worker, np.maximum(ops.end, ops.time))
+    groups: dict[tuple[str, str], list[int]] = {}
+    for place, at in enumerate(begun.tolist()):
+        groups.setdefault((str(ops.role[at]), str(ops.node[at])), []).append(place)
+    lanes: list[tuple[str, int, str, int]] = [("", 0, "", 0)] * len(begun)
+    for (role, node), members in groups.items():
+        spans = [(int(ops.time[begun[place]]), int(ends[place])) for place in members]
+        numbers = partitioned(spans)
+        heads = {lane: members[numbers.index(lane)] for lane in set(numbers)}  # workers are in order of their slots
+        for place, lane in zip(members, numbers, strict=True):
+            lanes[place] = (role, heads[lane], node, lane)
+    return lanes
+
+
+def _row(lane: tuple[str, int, str, int], processes: list[int]) -> dict[str, Any]:
+    role, _, node, _ = lane
+    return {
+        "label": visible(_label(node, processes)),
+        "role": visible(role),
+        "node": visible(node),
+        "processes": processes[:_PROCESSES],
+        "more": max(0, len(processes) - _PROCESSES),
+    }
+
+
+def _place(role: str) -> int:
+    return _ROLES.index(role) if role in _ROLES else len(_ROLES)
 
 
 def _distinct(values: Ints) -> tuple[Ints, Ints, Ints]:
@@ -118,10 +202,6 @@ def _distinct(values: Ints) -> tuple[Ints, Ints, Ints]:
     return encoded.dictionary.to_numpy(), np.flatnonzero(new), code
 
 
-def _place(role: str) -> int:
-    return _ROLES.index(role) if role in _ROLES else len(_ROLES)
-
-
 def _label(node: str, processes: list[int]) -> str:
     if processes == [-1]:
         return node or "harness"
@@ -129,78 +209,71 @@ def _label(node: str, processes: list[int]) -> str:
     return f"{node} {name}".strip()
 
 
-def _columns(ops: Ops, drawn_ops: Ints, row_of: Ints, origin_ns: int) -> dict[str, Any]:
-    kinds, f = np.unique(ops.f[drawn_ops], return_inverse=True)
-    intents, intent = np.unique(ops.intent[drawn_ops], return_inverse=True)
-    outcome = np.full(len(drawn_ops), _OUTCOMES.index("info"))
-    for code, name in enumerate(_OUTCOMES):
-        outcome[ops.type[drawn_ops] == name] = code
-    start, end = ops.time[drawn_ops], ops.end[drawn_ops]
+# --------------------------------------------------------------------------------------------------
+# Operations and their insides
+# --------------------------------------------------------------------------------------------------
+def _columns(ops: Ops, drawn: Ints, row_of: Ints, origin_ns: int) -> dict[str, Any]:
+    """The columns of the operations that are drawn. kind: function, intent and outcome in one number."""
+    kinds, f = np.unique(ops.f[drawn], return_inverse=True)
+    intents, intent = np.unique(ops.intent[drawn], return_inverse=True)
+    outcome = np.full(len(drawn), OUTCOMES.index("info"))
+    for code, name in enumerate(OUTCOMES):
+        outcome[ops.type[drawn] == name] = code
+    start, end = ops.time[drawn], ops.end[drawn]
     return {
-        "row": row_of[drawn_ops].tolist(),
+        "row": row_of[drawn].tolist(),
         "start": ((start - origin_ns) // 1000).tolist(),
         "length": np.where(end == NEVER, NEVER, (end - start) // 1000).tolist(),
-        "outcome": outcome.tolist(),
-        "index": ops.index[drawn_ops].tolist(),
-        "process": ops.process[drawn_ops].tolist(),
-        "op": ops.op[drawn_ops].tolist(),
-        "f": f.tolist(),
-        "intent": intent.tolist(),
+        "index": ops.index[drawn].tolist(),
+        "process": ops.process[drawn].tolist(),
+        "op": ops.op[drawn].tolist(),
+        "kind": ((f * len(intents) + intent) * len(OUTCOMES) + outcome).tolist(),
         "fs": [visible(str(kind)) for kind in kinds],
         "intents": [visible(str(word)) for word in intents],
     }
 
 
-def _insides(run: ReportData, ops: Ops, drawn_ops: Ints, named: set[int]) -> dict[str, Any]:
-    """The first records of each operation (`send t-0@17` as [kind, partition, offset]), how many there are, and its errors.
+def _insides(run: ReportData, ops: Ops, drawn: Ints, table: Records, named: set[int]) -> dict[str, Any]:
+    """The records of the operations that are drawn, and their errors.
 
-    `values`: position among the operations -> what its records are called where the history comes from; of findings' only.
+    records: for each operation how many (NEVER: they are not on the page), and of each its place - twice the number of its
+    partition, and 1 more where it was read - and its offset.
+    values: position among the operations -> what its first records are called where the history comes from; of findings' only.
     """
-    at = _detailed(ops.index, drawn_ops, named)
-    table = ops.table(drawn_ops[at], ("mops", "errors"))
-    mops = table["mops"].combine_chunks()
-    mops = mops.chunk(0) if isinstance(mops, pa.ChunkedArray) else mops
-    bounds, inner = mops.offsets.to_numpy(), mops.values
-    partition = inner.field("partition").dictionary_encode()
-    shown, starts = _first_of_each(bounds)
-    columns = (inner.field("kind"), partition.indices.fill_null(NEVER), inner.field("offset").fill_null(NEVER))
-    numbers = list(chain.from_iterable(zip(*(column.take(shown).to_pylist() for column in columns), strict=True)))
-    spans = dict(zip(at.tolist(), zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True), strict=True))
-    packed: list[list[int]] = [[] for _ in drawn_ops]
-    for place, (start, stop) in zip(at.tolist(), pairwise(starts), strict=True):
-        packed[place] = numbers[3 * start : 3 * stop]
-    counts = np.full(len(drawn_ops), NEVER)
-    counts[at] = np.diff(bounds)
-    of_findings = np.flatnonzero(np.isin(ops.index[drawn_ops], list(named))).tolist()
+    of_finding = np.isin(ops.index[drawn], list(named))
+    inside = _with_records(drawn, table, of_finding)
+    chosen = np.zeros(len(table.at), dtype=np.bool_)
+    chosen[np.searchsorted(table.at, drawn[inside])] = True
+    flat = table.of(chosen)
+    counts = np.full(len(drawn), NEVER)
+    counts[inside] = table.counts[chosen]
     return {
-        "partitions": [visible(name) for name in partition.dictionary.to_pylist()],
-        "mops": packed,
-        "mopCount": counts.tolist(),
-        "errors": _errors(table["errors"], at.tolist()),
-        "values": _values(run, inner.field("v"), {place: spans[place] for place in of_findings}),
+        "partitions": [visible(name) for name in table.partitions],
+        "records": {
+            "count": counts.tolist(),
+            "where": 2 * table.partition[flat] + table.kind[flat],
+            "offset": table.offset[flat],
+        },
+        "errors": _errors(ops, drawn, inside),
+        "values": _values(run, drawn, table, inside & of_finding),
     }
 
 
-def _first_of_each(bounds: Ints) -> tuple[Any, list[int]]:
-    """The positions of the first records of each operation, and where each operation begins among these; `bounds` is where it
-    begins among all records.
-    """
-    counts = np.minimum(np.diff(bounds), _MOPS)
-    starts = np.r_[0, np.cumsum(counts)]
-    return pa.array(np.repeat(bounds[:-1] - starts[:-1], counts) + np.arange(starts[-1])), starts.tolist()
+def _with_records(drawn: Ints, table: Records, of_finding: Any) -> Any:
+    """The operations (a mask over those drawn) whose records are on the page: findings' first, then what there is room for."""
+    known = np.isin(drawn, table.at[table.counts >= 0])
+    sizes = np.zeros(len(drawn), dtype=np.int64)
+    sizes[known] = table.counts[np.searchsorted(table.at, drawn[known])]
+    order = np.argsort(~of_finding, kind="stable")
+    fits = np.empty(len(drawn), dtype=np.bool_)
+    fits[order] = np.cumsum(sizes[order]) <= MOST_RECORDS
+    return known & fits
 
 
-def _values(run: ReportData, identities: Any, spans: Mapping[int, tuple[int, int]]) -> dict[str, list[str]]:
-    """The names of the first records of some operations (where they lie among `identities`, by position)."""
-    first = {position: identities[low : min(high, low + _MOPS)].to_pylist() for position, (low, high) in spans.items()}
-    known = run.originals(v for ids in first.values() for v in ids if v is not None)
-    return {
-        str(p): [visible(shortened(known.get(v, ""), _VALUE)) for v in ids] for p, ids in first.items() if known.keys() & set(ids)
-    }
-
-
-def _errors(column: Any, places: Sequence[int]) -> dict[str, list[list[str]]]:
+def _errors(ops: Ops, drawn: Ints, inside: Any) -> dict[str, list[list[str]]]:
     """Errors of the operations that had any: place among the inlined ones -> [call, name, text] each."""
+    places = np.flatnonzero(inside)
+    column = ops.table(drawn[places], ("errors",))["errors"]
     by_place = {}
     for at in np.flatnonzero(pc.list_value_length(column).fill_null(0).to_numpy()).tolist():
         errors = column[at].as_py()
@@ -210,9 +283,35 @@ def _errors(column: Any, places: Sequence[int]) -> dict[str, list[list[str]]]:
     return by_place
 
 
+def _values(run: ReportData, drawn: Ints, table: Records, chosen: Any) -> dict[str, list[str]]:
+    """The names of the first records of some operations, by position among those drawn."""
+    if run.values is None:
+        return {}
+    begins = np.r_[0, np.cumsum(np.maximum(table.counts, 0))]
+    first = {}
+    for place in np.flatnonzero(chosen).tolist():
+        at = int(np.searchsorted(table.at, drawn[place]))
+        first[place] = table.v[begins[at] : min(begins[at + 1], begins[at] + _NAMES_OF)].tolist()
+    names = run.originals(v for ids in first.values() for v in ids)
+    return {
+        str(p): [visible(shortened(names.get(v, ""), _VALUE)) for v in ids] for p, ids in first.items() if names.keys() & set(ids)
+    }
+
+
+# --------------------------------------------------------------------------------------------------
+# Faults and findings
+# --------------------------------------------------------------------------------------------------
+def _faults(run: ReportData) -> list[dict[str, Any]]:
+    """The faults that struck; those that overlap lie in different lanes."""
+    struck = [fault for fault in run.faults or () if fault.get("injected_ns")]
+    spans = [(fault["injected_ns"], max(fault["injected_ns"] + 1, fault.get("healed_ns") or run.end_ns)) for fault in struck]
+    return [{**_fault(fault, run), "lane": lane} for fault, lane in zip(struck, partitioned(spans), strict=True)]
+
+
 def _fault(fault: Doc, run: ReportData) -> dict[str, Any]:
     return {
         "id": fault["id"],
+        "kind": visible(str(fault.get("kind") or "?")),
         "label": visible(faults.name(fault)),
         "start": _us(fault["injected_ns"], run.origin_ns),
         "end": _us(fault.get("healed_ns") or run.end_ns, run.origin_ns),
@@ -227,33 +326,10 @@ def _finding(finding: Doc, run: ReportData) -> dict[str, Any]:
         "anomaly": visible(str(finding.get("anomaly", "?"))),
         "sentence": visible(str(finding.get("sentence", ""))),
         "forbidden": bool(finding.get("forbidden", True)),
-        "time": _us(finding["time"], run.origin_ns),
+        "time": _us(finding["time"], run.origin_ns) if (finding.get("time") or 0) > 0 else None,
         "operations": list(finding.get("operations", ()))[:_NAMED],
+        "faults": list(finding.get("faults", ())),
     }
-
-
-def throughput(ops: Ops, origin_ns: int, end_ns: int) -> dict[str, Any]:
-    """Writes that ended per second by outcome (an operation without completion counts when it began)."""
-    span_s = max(1e-3, (end_ns - origin_ns) / 1e9)
-    width_s = max(1.0, float(np.ceil(span_s / _BINS)))
-    bins = int(span_s // width_s) + 1
-    chosen = writes(ops)
-    when = np.where(ops.end == NEVER, ops.time, ops.end)[chosen]
-    slot = np.clip(((when - origin_ns) / (width_s * 1e9)).astype(np.int64), 0, bins - 1)
-    counted = {name: np.bincount(slot[ops.type.among(name)[chosen]], minlength=bins).tolist() for name in _OUTCOMES}
-    return {"bin": int(width_s * 1e6), **counted}
-
-
-def longest_gap(ops: Ops) -> tuple[int, int] | None:
-    """The longest time (ns, from and to) without a successful commit or send in the main phase."""
-    chosen = writes(ops)
-    done = ops.end[chosen & ops.type.among("ok") & ~ops.intent.among("abort") & (ops.end != NEVER)]
-    if not chosen.any():
-        return None
-    edges = [ops.time[chosen].min(), max(int(ops.end[chosen].max()), int(ops.time[chosen].max()))]
-    moments = np.sort(np.concatenate([edges, done]))
-    widest = int(np.argmax(np.diff(moments)))
-    return int(moments[widest]), int(moments[widest + 1])
 
 
 def _relative(span: tuple[int, int] | None, origin_ns: int) -> list[int] | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from support import report_example as example
-from support.browser import Dom, started
+from support.browser import Browser, Dom, started
 
 from fencepost.harness.history.run_directory import open_run
 from fencepost.harness.report import render
@@ -26,11 +26,17 @@ def chromium() -> str:
     return program
 
 
-@pytest.fixture(scope="module")
-def browse(chromium) -> Iterator[Callable[..., Dom]]:
+@pytest.fixture(scope="session")
+def browser(chromium) -> Iterator[Browser]:
+    """A running browser: to start it takes seconds."""
+    with started(chromium) as running:
+        yield running
+
+
+@pytest.fixture
+def browse(browser) -> Callable[..., Dom]:
     """Open a file in the browser and give back the page as it is after its scripts ran."""
-    with started(chromium) as browser:
-        yield browser.page
+    return browser.page
 
 
 @pytest.fixture(scope="session")

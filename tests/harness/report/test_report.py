@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from support import report_example as example
 from support.report_example import edited
@@ -120,8 +120,9 @@ def test_the_curve_of_unseen_records_is_described_in_words(tmp_path):
     shown = page(read(open_run(example.valid(tmp_path))))
     assert shown.unseen.startswith("At most 23")
     assert ", during pause n1. At the end there were 0: readers had seen everything" in shown.unseen
-    assert len(shown.timeline["unseen"]) == 200
-    assert shown.timeline["unseen"][0][0] < 0.2e6
+    (readers,) = [chart for chart in shown.charts if chart.key == "readers"]
+    assert len(readers.moments) == len(readers.lines[0].values) == 200
+    assert readers.moments[0] < 0.2e6
     assert shown.unseen in render(open_run(tmp_path)).read_text("utf-8")
 
 
@@ -144,7 +145,8 @@ def test_every_shape_of_the_curve_of_unseen_records_has_its_description(tmp_path
     shown = page(read(open_run(edited(folder, unseen=counted, counts=counts | {"read": read_count}))))
     assert sentence in shown.unseen
     assert bool(shown.unseen) is bool(sentence)
-    assert shown.timeline["unseen"] == [[at_s * 1_000_000, count] for at_s, count in points]
+    drawn = [(chart.moments, chart.lines[0].values) for chart in shown.charts if chart.key == "readers" and points]
+    assert drawn == ([([at_s * 1_000_000 for at_s, _ in points], [count for _, count in points])] if points else [])
 
 
 def test_without_a_final_read_the_rest_is_only_counted(tmp_path):
@@ -158,11 +160,11 @@ def test_a_long_history_is_thinned_and_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(timeline, "MOST_OPS", 100)
     run = read(open_run(example.torn(tmp_path)))
     shown = page(run)
-    assert shown.sampled
+    assert re.match(r"This history has [\d,]+ operations, of which \d+ are drawn: the operations of findings", shown.sampled)
     drawn = set(shown.timeline["ops"]["index"])
     assert len(drawn) <= 100
     assert {index for finding in run.verdict["findings"] for index in finding["operations"]} <= drawn
-    assert "even sample" in render(open_run(tmp_path)).read_text("utf-8")
+    assert shown.sampled in render(open_run(tmp_path)).read_text("utf-8")
 
 
 def test_a_short_history_is_drawn_whole(tmp_path):
@@ -170,7 +172,8 @@ def test_a_short_history_is_drawn_whole(tmp_path):
     run = read(open_run(example.valid(tmp_path)))
     shown = page(run)
     assert len(shown.timeline["ops"]["index"]) == len(run.ops)
-    assert "even sample" not in render(open_run(tmp_path)).read_text("utf-8")
+    assert shown.sampled == ""
+    assert "of which" not in render(open_run(tmp_path)).read_text("utf-8")
 
 
 def test_processes_of_one_worker_share_a_row(tmp_path):
@@ -180,16 +183,6 @@ def test_processes_of_one_worker_share_a_row(tmp_path):
     drawn = page(read(open_run(tmp_path))).timeline
     assert [(row["label"], row["processes"]) for row in drawn["rows"]] == [("c0 p0…5", [0, 5]), ("c1 p1", [1])]
     assert drawn["ops"]["row"] == [0, 1, 0]
-
-
-def test_throughput_counts_every_write_once(tmp_path):
-    """Two commits in the first second, a failure in the second, and one that never completed counts when it began."""
-    moments = [(100, 50, "ok"), (300, 50, "ok"), (1500, 50, "fail"), (2100, None, "info")]
-    rows = example.ordered([example.op(n, 0, at, took, type=kind) for n, (at, took, kind) in enumerate(moments)])
-    example.write(tmp_path, example.plan(), example.verdict(rows, []), rows, [])
-    drawn = page(read(open_run(tmp_path))).timeline
-    assert drawn["throughput"] == {"bin": 1_000_000, "ok": [2, 0, 0], "fail": [0, 1, 0], "info": [0, 0, 1]}
-    assert drawn["gap"] == [250_000, 2_000_000]  # from the last commit to the end, on the run's own clock
 
 
 def test_an_aborted_transaction_is_no_progress(tmp_path):
@@ -213,13 +206,6 @@ def test_a_success_without_a_time_is_no_moment(tmp_path):
     rows = example.ordered([example.op(0, 0, 0, 10), example.op(0, 1, 100, None, type="ok"), example.op(0, 2, 200, 10)])
     example.write(tmp_path, example.plan(), example.verdict(rows, []), rows, [])
     assert page(read(open_run(tmp_path))).timeline["gap"] == [10_000, 210_000]
-
-
-def test_the_sample_is_even():
-    """Every tenth, not the first hundred."""
-    sample = timeline.thinned(np.arange(1000), {555}, 101)
-    assert 555 in sample
-    assert np.diff(sample).max() <= 11
 
 
 @pytest.mark.parametrize(

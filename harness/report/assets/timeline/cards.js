@@ -1,0 +1,45 @@
+"use strict";
+// The cards of findings, as the timeline touches them: hidden by the filter, and with the lives of their records.
+(function (timeline) {
+  const card = (finding) => { const at = document.getElementById("finding-" + finding.id); return at && (at.closest("article") || at); };
+
+  // Hide every card none of whose findings the filter leaves, and say so above them.
+  timeline.filterCards = function (data, chosen, clear) {
+    const cards = new Map();
+    data.findings.forEach((finding, at) => {
+      const of = card(finding);
+      if (of) cards.set(of, cards.get(of) || !chosen || chosen[at]);
+    });
+    let hidden = 0;
+    for (const [of, shown] of cards) { of.hidden = !shown; hidden += !shown; }
+    notice(hidden, clear);
+  };
+  function notice(hidden, clear) {
+    const section = document.getElementById("findings");
+    let line = document.getElementById("filtered-findings");
+    if (!section || (!hidden && !line)) return;
+    if (!line) {
+      line = document.createElement("p");
+      line.id = "filtered-findings";
+      line.className = "notice";
+      line.append(document.createElement("span"), " ", timeline.button("Clear the filter", clear));
+      const heading = section.querySelector("h2");
+      if (heading) heading.after(line); else section.prepend(line);
+    }
+    line.hidden = !hidden;
+    line.firstChild.textContent = (hidden === 1 ? "1 card is" : hidden.toLocaleString("en") + " cards are") + " hidden by the timeline's filter.";
+  }
+
+  // Buttons in each card for the lives of its records.
+  timeline.addLives = function (data, live) {
+    for (const finding of data.findings) {
+      const of = card(finding), lives = data.lives.filter((life) => life.findings.includes(finding.id));
+      if (!of || !lives.length) continue;
+      const line = document.createElement("p");
+      line.className = "lives";
+      line.append("Follow a record: ");
+      for (const life of lives) line.append(timeline.button(life.places.join(", "), () => live(timeline.computedLife(data, life), finding)), " ");
+      of.append(line);
+    }
+  };
+})(globalThis.fencepostTimeline ??= {});
