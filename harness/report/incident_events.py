@@ -28,7 +28,7 @@ class Event:
     """A thing that happened.
 
     time: ns of the history. since: the same after the start of the run. utc: the same by the clock on the wall; empty: not known.
-    where: the node where it happened. to: the node that a call, a record or a marker went to.
+    where: the node where it happened. to: the node that a call, a record or a marker went to; also: further ones.
     kind: begin, send, call, error, end, marker, read, leader, fault, broker or context.
     label: a few words for a drawing; empty: it is not drawn.
     open: a call or send that nobody answered, or what was not returned.
@@ -40,6 +40,7 @@ class Event:
     text: str
     where: str = ""
     to: str = ""
+    also: tuple[str, ...] = ()
     label: str = ""
     open: bool = False
     operation: int | None = None
@@ -202,22 +203,30 @@ def _error(error: Doc, node: str, index: Any) -> Event:
 # --------------------------------------------------------------------------------------------------
 # Markers and reads
 # --------------------------------------------------------------------------------------------------
-def _markers(made: Material, incident: Incident) -> Iterator[Event]:
-    """The markers of the accused transactions' producers while these were open, those of one decision together."""
+def markers_of(made: Material, incident: Incident) -> list[Marker]:
+    """The markers of the accused transactions' producers, from two seconds before these begin to two seconds after they end."""
     clock, accused = made.clock, made.accused(incident)
     if clock is None or not accused:
-        return
+        return []
     wanted, touched = producers(incident), set(partitions(incident))
     start = clock.ms(min(row["time"] for row in accused)) - NEAR_MS
     stop = clock.ms(max(row.get("end") or row["time"] for row in accused)) + NEAR_MS
-    chosen = [m for m in made.markers if (m.producer_id, m.epoch) in wanted and start <= m.ms <= stop and m.partition in touched]
+    return [m for m in made.markers if (m.producer_id, m.epoch) in wanted and start <= m.ms <= stop and m.partition in touched]
+
+
+def _markers(made: Material, incident: Incident) -> Iterator[Event]:
+    """The markers around an incident, those of one decision together."""
+    clock, accused = made.clock, made.accused(incident)
+    if clock is None or not accused:
+        return
     who = coordinator(made, accused[0]) or "coordinator"
-    for group in _together(chosen)[:_READERS]:
+    for group in _together(markers_of(made, incident))[:_READERS]:
         first, places = group[0], ", ".join(place(marker.partition, marker.offset) for marker in group)
         text = f"{first.kind} marker of producer {first.producer_id}, epoch {first.epoch}, in the logs: {places}"
         time = clock.ns(first.ms)
         label = f"{first.kind} marker{'s' if len(group) > 1 else ''}"
-        yield Event(time=time, kind="marker", where=who, to=_lane(made, first.partition, time), text=text, label=label)
+        to, *also = dict.fromkeys(_lane(made, marker.partition, time) for marker in group)
+        yield Event(time=time, kind="marker", where=who, to=to, also=tuple(also), text=text, label=label)
 
 
 def _together(markers: Sequence[Marker]) -> list[list[Marker]]:
@@ -343,7 +352,13 @@ def _spoken(made: Material, lines: Lines) -> Iterator[Event]:
     for said in lines.lines:
         if made.clock is not None and any(not name.startswith("partition ") for name in said.names):
             text = shortened(f"{said.line.level} {said.line.text}", _TEXT)
-            yield Event(time=made.clock.ns(said.line.ms), kind="broker", where=said.line.node, text=text, label=said.line.level)
+            yield Event(
+                time=made.clock.ns(said.line.ms),
+                kind="broker",
+                where=said.line.node,
+                text=text,
+                label=f"{said.line.level} {said.line.logger.rpartition('.')[2]}",
+            )
 
 
 # --------------------------------------------------------------------------------------------------
