@@ -22,8 +22,9 @@ from fencepost.harness.report.incident_events import (
     partitions,
     telling,
     title,
+    truncations,
 )
-from fencepost.harness.report.incident_material import OPERATIONS, RECORDS, Material, first_reads, producers
+from fencepost.harness.report.incident_material import ACCUSED, OPERATIONS, RECORDS, Material, first_reads, producers
 from fencepost.harness.report.incidents import Incident
 from fencepost.harness.report.operation_rows import (
     OperationRow,
@@ -151,7 +152,7 @@ def full_card(made: Material, incident: Incident, anchors: set[int]) -> Card:
         more_lines=lines.more,
         listened=lines.nodes,
         silent=lines.silent,
-        stored=stored_table(incident, markers_of(made, incident)),
+        stored=stored_table(incident, (marker for group in markers_of(made, incident) for marker in group)),
         positions=_positions(made, incident),
         clock="" if made.clock is None else made.clock.words,
         unknown=_unknown(made, incident),
@@ -234,10 +235,11 @@ def _around(made: Material, incident: Incident) -> tuple[FaultLink, ...]:
 # --------------------------------------------------------------------------------------------------
 def _facts(made: Material, incident: Incident, lines: Lines) -> tuple[tuple[str, str], ...]:
     accused = made.accused(incident)
+    accused = accused if len(incident.accused) <= ACCUSED else accused[:1]
     facts = [("When", _when_words(made, incident.time)), *(("Who", _who_words(made, incident, row)) for row in accused)]
     if len(incident.accused) > len(accused) and accused:
         facts.append(("Who else", f"{plural(len(incident.accused) - len(accused), 'more operation')}"))
-    facts += [("Brokers", _brokers_words(made, incident)), ("Broker's line", _line_words(made, lines))]
+    facts += [("Brokers", _brokers_words(made, incident)), ("Broker's line", _line_words(made, incident, lines))]
     return tuple((label, words) for label, words in facts if words)
 
 
@@ -272,13 +274,20 @@ def _brokers_words(made: Material, incident: Incident) -> str:
     return "; ".join([*words, *(f"{node} was the transaction coordinator" for node in dict.fromkeys(who))])
 
 
-def _line_words(made: Material, lines: Lines) -> str:
+def _line_moment(made: Material, ms: int) -> str:
+    return f"{date_of(ms)[11:]}, {at(_ns(made, ms), made.data.origin_ns)}"
+
+
+def _line_words(made: Material, incident: Incident, lines: Lines) -> str:
+    """The line of a broker's log that says most about an incident."""
+    for cut in truncations(made, incident)[:1]:
+        words = f"truncates {cut.name} to offset {cut.offset}; the missing records lay there and behind it"
+        return f"{cut.node} at {_line_moment(made, cut.ms)}: {words}"
     said = telling(lines)
     if said is None:
         return ""
     line = said.line
-    moment = f"{date_of(line.ms)[11:]}, {at(_ns(made, line.ms), made.data.origin_ns)}"
-    return f"{line.node} at {moment}: {line.level} {line.text} (names {', '.join(said.names)})"
+    return f"{line.node} at {_line_moment(made, line.ms)}: {line.level} {line.text} (names {', '.join(said.names)})"
 
 
 def _ns(made: Material, ms: int) -> int:

@@ -57,7 +57,7 @@ def card_of(run: ReportData, finding: int) -> Card | None:
     incident = next((each for each in incidents_of(run) if any(f.get("id") == finding for f in each.findings)), None)
     if incident is not None:
         return full_card(material(run, [incident], of_cards(incident.findings)), incident, set())
-    permitted = [each for each in run.findings if each.get("id") == finding]
+    permitted = [each for each in run.verdict.get("findings") or () if each.get("id") == finding]
     made = material(run, (), of_cards(permitted))
     return short_card(made, Incident(tuple(permitted)), set(), forbidden=False) if permitted else None
 
