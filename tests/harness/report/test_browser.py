@@ -213,7 +213,10 @@ def test_keys_and_wheel_move_the_view(browse, report_of):
 def test_a_link_into_a_fold_opens_it(browse, report_of):
     """Finding 60 is collapsed; its link shows it nevertheless."""
     path = acted(report_of("large"), "location.hash = 'finding-60'")
-    settle = "addEventListener('hashchange', () => { document.documentElement.dataset.fold = document.querySelector('.incidents').open })"
+    settle = (
+        "addEventListener('hashchange', () => {"
+        " document.documentElement.dataset.fold = document.querySelector('.incidents').open })"
+    )
     path.write_text(path.read_text("utf-8").replace("<p id=result>", f"<script>{settle}</script><p id=result>"), "utf-8")
     dom = browse(path)
     assert next(attrs for tag, attrs in dom.elements if tag == "html").get("data-fold") == "true"

@@ -40,7 +40,7 @@ def test_the_headers_of_the_history_say_it(tmp_path):
     )
     assert clock.utc(example.START + 5 * MS) == date_of((example.START + AHEAD) // MS + 5)[11:]
     assert clock.error_ns == MS
-    assert clock.words == "UTC by the headers of the history's files; 2 readings of both clocks differ by 1 ms at most"
+    assert clock.words == "UTC by the headers of the history's files: 2 readings of both clocks differ by 1 ms at most"
 
 
 def test_a_packed_file_says_it_too(tmp_path):
