@@ -119,6 +119,17 @@ def runs(ctx: typer.Context, incomplete: str) -> list[str]:
     return _beginning(["latest", *(run.id for run in reversed(found))], incomplete) if found else []
 
 
+def findings(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Completes the numbers of the findings of the run that was named before."""
+    from fencepost.harness.runs import store
+
+    try:
+        run = store.find(store.results_root(ctx.params.get("results")), str(ctx.params.get("run") or "latest"))
+        return _beginning([str(finding.get("id", "")) for finding in run.verdict.get("findings") or ()], incomplete)
+    except (*_ERRORS, AttributeError):
+        return []
+
+
 def tests_of_campaign(ctx: typer.Context, incomplete: str) -> list[str]:
     """Completes the names of the tests of the campaign that was named before."""
     from fencepost.harness.campaign.bundled import campaign_file

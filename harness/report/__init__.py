@@ -23,13 +23,14 @@ from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.api.words import plural
 from fencepost.harness.report.client_table import Promises, Row
 from fencepost.harness.report.documents import read
+from fencepost.harness.report.glossary import explained
 from fencepost.harness.report.model import Page, page
 from fencepost.harness.report.text import coded, fenced, for_html, for_markdown, number
 
 __all__ = ["compile_templates", "render", "render_clients"]
 
 _ASSETS = Path(__file__).parent / "assets"
-_STYLES = ("report.css", "uplot/uPlot.min.css", "timeline.css")
+_STYLES = ("report.css", "findings.css", "uplot/uPlot.min.css", "timeline.css")
 _SCRIPTS = ("errors.js", "page.js")  # the first before everything else, the others at the end
 _TIMELINE = (  # one script, where there is something to draw: `page.js` uses the others, which know nothing of it
     *("uplot/LICENSE", "uplot/uPlot.iife.min.js"),
@@ -94,7 +95,7 @@ def summary(shown: Page) -> str:
 def _environment(**options: Any) -> Environment:
     templates = ChoiceLoader([PackageLoader("fencepost.harness.report"), PackageLoader("fencepost.harness.report", "panels")])
     made = Environment(loader=templates, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, **options)
-    made.filters.update(number=number, plural=plural, fenced=fenced, coded=coded)
+    made.filters.update(number=number, plural=plural, fenced=fenced, coded=coded, explained=explained)
     return made
 
 

@@ -41,7 +41,8 @@ _COORDINATOR = re.compile(
     r" on partition (\S+)"
 )
 _ELECTED = re.compile(r"\[TransactionCoordinator id=\d+\] Elected as the txn coordinator for partition (\d+) at epoch (\d+)")
-_TELLING = ("starts at leader epoch", "Initialized transactionalId", "Elected as the txn coordinator")
+_TRUNCATED = re.compile(r"Log partition=([^,\s]+)[^\]]*\] Truncating to offset (\d+)")
+_TELLING = ("Truncating to offset", "starts at leader epoch", "Initialized transactionalId", "Elected as the txn coordinator")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,13 +71,16 @@ class BrokerLine:
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class Placement:
-    """A broker that became the leader of a partition, or the coordinator of a transactional id, by its own log.
+    """A broker that became the leader of a partition or the coordinator of a transactional id, or that truncated a partition, by
+    its own log.
 
-    what: `leader`, `coordinator` (of a transactional id), or `elected` (coordinator of a partition of `__transaction_state`).
+    what: `leader`, `coordinator` (of a transactional id), `elected` (coordinator of a partition of `__transaction_state`), or
+        `truncated`.
     name: the partition or the transactional id.
     epoch: of the leader, or of the producer that was initialised.
     producer_id: of the producer that was initialised.
     where: the partition of `__transaction_state` that holds the transactional id.
+    offset: where the log of a truncated partition ends now.
     """
 
     ms: int
@@ -86,6 +90,7 @@ class Placement:
     epoch: int = -1
     producer_id: int = -1
     where: str = ""
+    offset: int = -1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -350,6 +355,8 @@ def _placements(message: str, node: str, ms: int) -> Iterator[Placement]:
         )
     elif match := _ELECTED.search(message):
         yield Placement(ms=ms, what="elected", name=f"__transaction_state-{match[1]}", node=node, epoch=_number(match[2]))
+    elif match := _TRUNCATED.search(message):
+        yield Placement(ms=ms, what="truncated", name=match[1], node=node, offset=_number(match[2]))
 
 
 def _number(digits: str) -> int:

@@ -9,16 +9,16 @@ from itertools import chain
 from typing import Any
 
 from fencepost.harness.api.words import plural
-from fencepost.harness.report.broker_lines import BrokerLine
+from fencepost.harness.report.broker_lines import BrokerLine, Placement
 from fencepost.harness.report.documents import Doc
-from fencepost.harness.report.incident_material import NEAR_MS, RECORDS, Marker, Material, first_reads, near, producers
+from fencepost.harness.report.incident_material import ACCUSED, NEAR_MS, RECORDS, Marker, Material, first_reads, near, producers
 from fencepost.harness.report.incidents import Incident
 from fencepost.harness.report.panels import faults
 from fencepost.harness.report.record_reads import Read
 from fencepost.harness.report.text import at, duration, place, shortened
 
 MOST_EVENTS, MOST_LINES = 40, 20
-_SENDS, _ERRORS, _READERS, _TEXT = 6, 6, 6, 260
+_SENDS, _ERRORS, _READERS, _DECISIONS, _LEADERS, _TRUNCATIONS, _TEXT = 6, 6, 6, 4, 6, 4, 260
 _TOGETHER_MS = 100  # markers that one decision wrote
 _SENT = 0
 
@@ -28,8 +28,8 @@ class Event:
     """A thing that happened.
 
     time: ns of the history. since: the same after the start of the run. utc: the same by the clock on the wall; empty: not known.
-    where: the node where it happened. to: the node that a call, a record or a marker went to.
-    kind: begin, send, call, error, end, marker, read, leader, fault, broker or context.
+    where: the node where it happened. to: the node that a call, a record or a marker went to; also: further ones.
+    kind: begin, send, call, error, end, marker, read, leader, truncated, fault, broker or context.
     label: a few words for a drawing; empty: it is not drawn.
     open: a call or send that nobody answered, or what was not returned.
     operation, fault: what the page shows in more detail.
@@ -40,6 +40,7 @@ class Event:
     text: str
     where: str = ""
     to: str = ""
+    also: tuple[str, ...] = ()
     label: str = ""
     open: bool = False
     operation: int | None = None
@@ -69,6 +70,7 @@ class Lines:
 def events(made: Material, incident: Incident, lines: Lines) -> tuple[tuple[Event, ...], int]:
     """The events of an incident in order of time, and how many there are besides."""
     accused = made.accused(incident)
+    accused = accused if len(incident.accused) <= ACCUSED else accused[:1]  # of many that met the same fate one is enough
     sources: Iterable[Iterable[Event]] = (
         *(_of_operation(made, row) for row in accused),
         _markers(made, incident),
@@ -202,22 +204,35 @@ def _error(error: Doc, node: str, index: Any) -> Event:
 # --------------------------------------------------------------------------------------------------
 # Markers and reads
 # --------------------------------------------------------------------------------------------------
+def markers_of(made: Material, incident: Incident) -> list[list[Marker]]:
+    """The markers of the accused transactions' producers, those of one decision together: the last decision before these began,
+    and what followed until two seconds after they ended.
+    """
+    clock, accused = made.clock, made.accused(incident)
+    if clock is None or not accused:
+        return []
+    wanted, touched = producers(incident), set(partitions(incident))
+    begun = clock.ms(min(row["time"] for row in accused))
+    stop = clock.ms(max(row.get("end") or row["time"] for row in accused)) + NEAR_MS
+    near_it = [m for m in made.markers if begun - NEAR_MS <= m.ms <= stop and m.partition in touched]
+    groups = _together([marker for marker in near_it if (marker.producer_id, marker.epoch) in wanted])
+    earlier = [group for group in groups if group[-1].ms < begun]
+    return [*earlier[-1:], *groups[len(earlier) :]][:_DECISIONS]
+
+
 def _markers(made: Material, incident: Incident) -> Iterator[Event]:
-    """The markers of the accused transactions' producers while these were open, those of one decision together."""
+    """The markers around an incident, those of one decision together."""
     clock, accused = made.clock, made.accused(incident)
     if clock is None or not accused:
         return
-    wanted, touched = producers(incident), set(partitions(incident))
-    start = clock.ms(min(row["time"] for row in accused)) - NEAR_MS
-    stop = clock.ms(max(row.get("end") or row["time"] for row in accused)) + NEAR_MS
-    chosen = [m for m in made.markers if (m.producer_id, m.epoch) in wanted and start <= m.ms <= stop and m.partition in touched]
     who = coordinator(made, accused[0]) or "coordinator"
-    for group in _together(chosen)[:_READERS]:
+    for group in markers_of(made, incident):
         first, places = group[0], ", ".join(place(marker.partition, marker.offset) for marker in group)
         text = f"{first.kind} marker of producer {first.producer_id}, epoch {first.epoch}, in the logs: {places}"
         time = clock.ns(first.ms)
         label = f"{first.kind} marker{'s' if len(group) > 1 else ''}"
-        yield Event(time=time, kind="marker", where=who, to=_lane(made, first.partition, time), text=text, label=label)
+        to, *also = dict.fromkeys(_lane(made, marker.partition, time) for marker in group)
+        yield Event(time=time, kind="marker", where=who, to=to, also=tuple(also), text=text, label=label)
 
 
 def _together(markers: Sequence[Marker]) -> list[list[Marker]]:
@@ -260,7 +275,8 @@ def _reads(made: Material, incident: Incident) -> Iterator[Event]:
 
 def _final_reads(made: Material, incident: Incident) -> Iterator[Event]:
     """What the final reads returned of the records, by isolation level."""
-    identities = [v for record in incident.records[:RECORDS] if (v := record.get("v")) is not None and v >= 0]
+    identities = {v for record in incident.records[:RECORDS] if (v := record.get("v")) is not None and v >= 0}
+    whose = f"the first {RECORDS} records" if len(incident.records) > RECORDS else f"the {plural(len(identities), 'record')}"
     touched = partitions(incident)
     for row in made.final:
         detail, node = made.detail(row), row.get("node") or "?"
@@ -273,10 +289,10 @@ def _final_reads(made: Material, incident: Incident) -> Iterator[Event]:
             for read in made.reads.of.get(v, ())
             if _process(made, read.operation) == row.get("process")
         }
-        missing = len(set(identities) - returned)
+        missing = len(identities - returned)
         text = f"final read at {row.get('isolation') or '?'} is over ({', '.join(ends)})"
         if made.reads.whole:
-            text += f": it returned {len(returned)} of the {plural(len(set(identities)), 'record')}"
+            text += f": it returned {len(returned)} of {whose}"
         label = f"{missing} not returned" if missing and made.reads.whole else ""
         source = _lane(made, touched[0], row["time"])
         yield Event(
@@ -296,20 +312,33 @@ def _process(made: Material, index: int) -> int | None:
 # --------------------------------------------------------------------------------------------------
 # Brokers and faults
 # --------------------------------------------------------------------------------------------------
-def _leaders(made: Material, incident: Incident) -> Iterator[Event]:
-    """Brokers that became leaders of the partitions around it."""
+def truncations(made: Material, incident: Incident) -> list[Placement]:
+    """The first truncations, by brokers' logs, that removed missing records of an incident after these were acknowledged."""
     clock = made.clock
-    if clock is None:
+    missing = [record for record in incident.records if record.get("role") == "missing" and (record.get("offset") or -1) >= 0]
+    if clock is None or not missing or not incident.time:
+        return []
+    last = {record["partition"]: record["offset"] for record in sorted(missing, key=lambda record: record["offset"])}
+    begun = clock.ms(incident.time)
+    said = [each for log in made.logs.logs for each in log.placements if each.what == "truncated" and each.ms >= begun]
+    return sorted(each for each in said if each.offset <= last.get(each.name, -1))[:_TRUNCATIONS]
+
+
+def _leaders(made: Material, incident: Incident) -> Iterator[Event]:
+    """Brokers that became leaders of the partitions around it, or truncated its records away."""
+    clock, touched, stretches = made.clock, set(partitions(incident)), near(made, incident)
+    if clock is None or not stretches:
         return
-    touched, stretches = set(partitions(incident)), near(made, incident)
-    if not stretches:
-        return
-    start, stop = min(low for low, _ in stretches), max(high for _, high in stretches)
-    for log in made.logs.logs:
-        for said in log.placements:
-            if said.what == "leader" and said.name in touched and start <= said.ms <= stop:
-                text = f"becomes the leader of {said.name}, leader epoch {said.epoch}"
-                yield Event(time=clock.ns(said.ms), kind="leader", where=said.node, text=text, label=f"leads {said.name}")
+    cut = truncations(made, incident)
+    start = min(low for low, _ in stretches)
+    stop = max([high for _, high in stretches] + [each.ms for each in cut])
+    said = [each for log in made.logs.logs for each in log.placements if each.what == "leader" and start <= each.ms <= stop]
+    for each in [each for each in sorted(said) if each.name in touched][:_LEADERS]:
+        text = f"becomes the leader of {each.name}, leader epoch {each.epoch}"
+        yield Event(time=clock.ns(each.ms), kind="leader", where=each.node, text=text, label=f"leads {each.name}")
+    for each in cut:
+        text, label = f"truncates {each.name} to offset {each.offset}", f"truncated to {each.name}@{each.offset}"
+        yield Event(time=clock.ns(each.ms), kind="truncated", where=each.node, text=text, label=label)
 
 
 def _faults(made: Material, incident: Incident) -> Iterator[Event]:
@@ -343,7 +372,13 @@ def _spoken(made: Material, lines: Lines) -> Iterator[Event]:
     for said in lines.lines:
         if made.clock is not None and any(not name.startswith("partition ") for name in said.names):
             text = shortened(f"{said.line.level} {said.line.text}", _TEXT)
-            yield Event(time=made.clock.ns(said.line.ms), kind="broker", where=said.line.node, text=text, label=said.line.level)
+            yield Event(
+                time=made.clock.ns(said.line.ms),
+                kind="broker",
+                where=said.line.node,
+                text=text,
+                label=f"{said.line.level} {said.line.logger.rpartition('.')[2]}",
+            )
 
 
 # --------------------------------------------------------------------------------------------------

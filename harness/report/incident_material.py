@@ -36,14 +36,16 @@ _MOST_MARKERS = 4_000
 
 @dataclass(frozen=True, kw_only=True)
 class Marker:
-    """A COMMIT or ABORT marker in the brokers' logs. ms: its timestamp, by the coordinator's clock."""
+    """A COMMIT or ABORT marker in the brokers' logs. ms: its timestamp, by the coordinator's clock. nodes: whose logs have it."""
 
     partition: str
     offset: int
     kind: str
     producer_id: int
     epoch: int
+    leader_epoch: int
     ms: int
+    nodes: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,13 +214,13 @@ def _markers(run: Run | None, shown: Sequence[Incident]) -> tuple[Marker, ...]:
     wanted = {producer for incident in shown for producer in producers(incident)}
     if run is None or not wanted or run.logs is None or run.table_problem(RunFile.STORED, STORED):
         return ()
-    columns = ["partition", "offset", "producer_id", "producer_epoch", "kind", "timestamp"]
+    columns = ["partition", "offset", "producer_id", "producer_epoch", "kind", "timestamp", "leader_epoch"]
     filters = [("kind", "in", list(MARKERS)), ("producer_id", "in", sorted({producer for producer, _ in wanted}))]
     try:
-        table = pq.read_table(run.path(RunFile.STORED), columns=columns, filters=filters)
+        table = pq.read_table(run.path(RunFile.STORED), columns=[*columns, "node"], filters=filters)
     except (OSError, pa.ArrowException):
         return ()
-    rows = table.group_by(columns).aggregate([]).sort_by([("timestamp", "ascending"), ("partition", "ascending")])
+    rows = table.group_by(columns).aggregate([("node", "list")]).sort_by([("timestamp", "ascending"), ("partition", "ascending")])
     epochs = pc.is_in(rows["producer_epoch"], pa.array(sorted({epoch for _, epoch in wanted}), rows["producer_epoch"].type))
     return tuple(
         Marker(
@@ -227,7 +229,9 @@ def _markers(run: Run | None, shown: Sequence[Incident]) -> tuple[Marker, ...]:
             kind=row["kind"],
             producer_id=row["producer_id"],
             epoch=row["producer_epoch"],
+            leader_epoch=row["leader_epoch"],
             ms=row["timestamp"],
+            nodes=tuple(sorted(set(row["node_list"]))),
         )
         for row in rows.filter(epochs).slice(0, _MOST_MARKERS).to_pylist()
         if (row["producer_id"], row["producer_epoch"]) in wanted

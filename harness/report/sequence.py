@@ -56,8 +56,7 @@ class Drawing:
     width: float
     height: float
     lanes: tuple[Lane, ...]
-    arrows: tuple[Step, ...]
-    notes: tuple[Step, ...]
+    steps: tuple[Step, ...]
     label: str
 
 
@@ -74,13 +73,12 @@ def sequence(events: Sequence[Event], roles: Mapping[str, str]) -> Drawing | Non
     at = {name: _GUTTER + 40 + _LANE * number for number, name in enumerate(names)}
     width = _GUTTER + 40 + _LANE * (len(names) - 1) + _EDGE
     drawn = [event for event in drawn if event.to or event.kind == "fault" or event.where in at]
-    steps = [_step(event, at, width, _HEAD + 22 + _ROW * row) for row, event in enumerate(drawn)]
+    steps = [step for row, event in enumerate(drawn) for step in _steps(event, at, width, _HEAD + 22 + _ROW * row)]
     return Drawing(
         width=round(width, 1),
         height=round(_HEAD + 22 + _ROW * len(drawn), 1),
         lanes=tuple(Lane(x=x, name=shortened(name, 18), role=shortened(roles.get(name, ""), _ROLE)) for name, x in at.items()),
-        arrows=tuple(step for step, event in zip(steps, drawn, strict=True) if event.to),
-        notes=tuple(step for step, event in zip(steps, drawn, strict=True) if not event.to),
+        steps=tuple(steps),
         label="; ".join(f"{event.since} {_words(event)}" for event in drawn),
     )
 
@@ -88,7 +86,8 @@ def sequence(events: Sequence[Event], roles: Mapping[str, str]) -> Drawing | Non
 def _words(event: Event) -> str:
     if event.kind == "read":
         return f"{event.to} to {event.where}: {event.label}"
-    return f"{event.where} to {event.to}: {event.label}" if event.to else f"{event.where}: {event.label}"
+    to = ", ".join(filter(None, (event.to, *event.also)))
+    return f"{event.where} to {to}: {event.label}" if to else f"{event.where}: {event.label}"
 
 
 def _chosen(events: Sequence[Event]) -> list[Event]:
@@ -129,8 +128,16 @@ def _lanes(arrows: Sequence[Event]) -> list[str]:
     """The nodes, from left to right: clients, brokers, readers."""
     clients = [event.where for event in arrows if event.kind in _CLIENTS]
     readers = [event.where for event in arrows if event.kind in _READERS]
-    brokers = sorted({event.to for event in arrows} | {event.where for event in arrows if event.kind == "marker"})
+    markers = [event for event in arrows if event.kind == "marker"]
+    brokers = sorted({event.to for event in arrows} | {node for event in markers for node in (event.where, *event.also)})
     return list(dict.fromkeys([*clients, *brokers, *readers]))
+
+
+def _steps(event: Event, at: Mapping[str, float], width: float, y: float) -> list[Step]:
+    """The arrow, note or line of an event; of a marker that went to several brokers an arrow for each, and one label."""
+    first = _step(event, at, width, y)
+    others = [_step(replace(event, to=node, label="", since=""), at, width, y) for node in event.also]
+    return [first, *others]
 
 
 def _step(event: Event, at: Mapping[str, float], width: float, y: float) -> Step:

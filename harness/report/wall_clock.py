@@ -48,9 +48,9 @@ class WallClock:
     def words(self) -> str:
         """How exact it is, for readers."""
         count = len(self.readings)
-        return (
-            f"UTC by {self.source}; {count:,} readings of both clocks differ by {max(1, round(self.error_ns / MS)):,} ms at most"
-        )
+        if count == 1:
+            return f"UTC by {self.source}: one reading of both clocks"
+        return f"UTC by {self.source}: {count:,} readings of both clocks differ by {round(self.error_ns / MS):,} ms at most"
 
     def ms(self, ns: int) -> int:
         """Milliseconds since 1970 of a moment of the history, by the last reading before it."""

@@ -1,6 +1,6 @@
 """The card of a finding, for an operation that processed input records."""
 
-from fencepost.harness.report.panels.findings import _processed
+from fencepost.harness.report.operation_rows import _processed
 
 
 def test_an_operation_shows_what_it_processed_and_what_it_was_to_commit():

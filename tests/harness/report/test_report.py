@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from types import SimpleNamespace
 
 import pytest
 from support import report_example as example
@@ -14,9 +13,13 @@ from fencepost.harness.api import HarnessError
 from fencepost.harness.api.run import write_left_behind
 from fencepost.harness.history.run_directory import open_run
 from fencepost.harness.report import render
-from fencepost.harness.report.documents import read
+from fencepost.harness.report.documents import ReportData, read
+from fencepost.harness.report.incident_card import short_card
+from fencepost.harness.report.incident_material import Material
+from fencepost.harness.report.incidents import Incident
 from fencepost.harness.report.model import page
-from fencepost.harness.report.panels import findings, timeline
+from fencepost.harness.report.operation_rows import stored_table
+from fencepost.harness.report.panels import timeline
 from fencepost.harness.report.panels.findings import shares
 from fencepost.harness.report.text import coded, shortened
 from fencepost.harness.visible_text import visible
@@ -25,12 +28,12 @@ from fencepost.harness.visible_text import visible
 # ---------------------------------------------------------------------------------------- findings
 def test_a_card_shows_which_records_are_missing(tmp_path):
     """The sceptic sees the operation, its records, and what the client got."""
-    (group,) = page(read(open_run(example.torn(tmp_path)))).groups
-    writer, reader = group.open[0].operations
+    first, *_ = page(read(open_run(example.torn(tmp_path)))).cards
+    writer, reader = first.operations
     assert [micro.mark for micro in writer.micro] == ["missing", "missing", "read", "read"]
     assert [error.name for error in writer.errors] == ["_TIMED_OUT (-185)", "_TRANSPORT (-195)"]
     assert {micro.mark for micro in reader.micro} <= {"read", ""}
-    assert group.open[0].faults[0].startswith("cut-clients 12 nodes → n1, from 8.9")
+    assert first.faults[0].text.startswith("cut-clients 12 nodes → n1, from 8.9")
 
 
 def test_a_card_names_the_anomalies_that_are_part_of_its_finding(tmp_path):
@@ -41,13 +44,14 @@ def test_a_card_names_the_anomalies_that_are_part_of_its_finding(tmp_path):
 
 
 def test_findings_that_do_not_fit_on_the_page_are_counted(tmp_path):
-    """100 findings, 60 of them in the verdict, 20 open, 40 folded, the rest named."""
-    (group,) = page(read(open_run(example.large(tmp_path, operations=5_000, between=70)))).groups
-    assert (len(group.open), len(group.folded)) == (20, group.shown - 20)
+    """100 findings, 60 of them in the verdict, 20 in full, 40 folded, the rest named."""
+    shown = page(read(open_run(example.large(tmp_path, operations=5_000, between=70))))
+    (group,) = shown.groups
+    assert (len(shown.cards), len(shown.folded_cards)) == (20, group.shown - 20)
     assert group.total > group.shown
     text = render(open_run(tmp_path)).read_text("utf-8")
     assert f"{group.shown} of {group.total} are on this page" in text
-    assert f"{len(group.folded)} more findings of" in text
+    assert f"{len(shown.folded_cards)} more incidents: torn-transaction in {len(shown.folded_cards)}" in text
 
 
 def test_a_large_group_hides_no_small_one():
@@ -61,7 +65,7 @@ def test_an_operation_that_is_not_in_the_history_is_named(tmp_path):
     """A finding that names operation 999999 stays a finding."""
     finding = {"id": 1, "anomaly": "phantom", "sentence": "?", "operations": [999_999], "records": [], "time": None}
     run = read(open_run(edited(example.valid(tmp_path), findings=[finding])))
-    assert page(run).groups[0].open[0].lost_operations == (999_999,)
+    assert page(run).cards[0].lost_operations == (999_999,)
 
 
 def test_permitted_findings_are_folded_and_stay_out_of_the_forbidden_ones(tmp_path):
@@ -80,7 +84,7 @@ def test_permitted_findings_are_folded_and_stay_out_of_the_forbidden_ones(tmp_pa
 def test_an_adopted_history_is_shown_with_its_original_values(tmp_path):
     """In the table of records, in the operations, in the timeline; the record that was never sent has its value too."""
     shown = page(read(open_run(example.foreign(tmp_path))))
-    (finding,) = shown.groups[0].open
+    (finding,) = shown.cards
     assert [record.value for record in finding.records] == ["ord-2"]
     assert [[micro.value for micro in op.micro] for op in finding.operations] == [
         ["ord-2"],
@@ -111,7 +115,7 @@ def test_unreadable_original_values_are_a_note(tmp_path):
     (example.foreign(tmp_path) / "values.parquet").write_bytes(b"PAR1 no such thing")
     shown = page(read(open_run(tmp_path)))
     assert "values.parquet could not be read" in shown.notes[0]
-    assert [record.v for record in shown.groups[0].open[0].records] != [""]
+    assert [record.v for record in shown.cards[0].records] != [""]
 
 
 # ------------------------------------------------------------------------------------------ unseen
@@ -215,8 +219,8 @@ def test_a_success_without_a_time_is_no_moment(tmp_path):
 def test_records_that_the_verdict_does_not_have_are_counted_too(size, more, partial):
     records = [{"v": n, "partition": "t-0", "offset": n, "role": "missing"} for n in range(200)]
     finding = {"operations": list(range(200)), "records": records, "time": 0, **({} if size is None else {"size": size})}
-    known = findings._Known(run=SimpleNamespace(origin_ns=0, faults=()), history={}, values={})
-    card = findings._finding(known, finding)
+    made = Material(data=ReportData(plan={}, verdict={}, ops=None, faults=(), anomalies=None))
+    card = short_card(made, Incident((finding,)), set(), forbidden=True, brief=False)
     assert (card.more_records, card.more_operations, card.partial) == (more, 192, partial)
 
 
@@ -229,7 +233,7 @@ def test_records_that_the_verdict_does_not_have_are_counted_too(size, more, part
     ],
 )
 def test_missing_records_that_no_log_holds_are_named_or_counted(missing, words):
-    assert findings._stored({"nodes": ["n1"], "absent": missing}, {}).absent == words
+    assert stored_table(Incident(({"stored": {"nodes": ["n1"], "absent": missing}},))).absent == words
 
 
 # ------------------------------------------------------------------------------- what may be missing
