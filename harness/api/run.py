@@ -200,6 +200,7 @@ class Plan(TypedDict, total=False):
     topics: Mapping[str, TopicPlan]
     contract: Mapping[str, str]
     overridden: Mapping[str, str]
+    nemesis: Sequence[str]  # the kinds of faults that the test plans; those that were drawn from them are in the schedule
     schedule: Sequence[InjectionPlan]
     budget: Mapping[str, Any]
     at_least: Mapping[str, int]

@@ -75,6 +75,7 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> Plan:
         "topics": topics,
         "contract": overlaid_contract(promised, test.contract),
         "overridden": dict(test.contract),
+        "nemesis": list(dict.fromkeys(choice.kind for choice in test.nemesis)),
         "schedule": [cast(InjectionPlan, dataclasses.asdict(injection)) for injection in drawn],
         "budget": dataclasses.asdict(test.budget),
         "at_least": {**({"faults": 1} if drawn else {}), **_demands(workload), **test.at_least},
