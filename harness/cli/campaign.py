@@ -16,6 +16,7 @@ from fencepost.harness.cli.console import (
     EXIT_CODES,
     Conf,
     Json,
+    KnownFile,
     Master,
     Results,
     Texts,
@@ -88,12 +89,14 @@ def campaign(
     show: Annotated[bool, typer.Option("--show", help="Only print the file, as a beginning of your own.")] = False,
     master: Master = "local[*]",
     spark_conf: Conf = None,
+    known: KnownFile = None,
 ) -> None:
     from fencepost.harness.campaign.bundled import campaign_file
     from fencepost.harness.campaign.campaign import planned, read
     from fencepost.harness.campaign.toml import read_toml
     from fencepost.harness.cli.arguments import cluster_of
     from fencepost.harness.cli.planned_runs import perform, print_outcome, summary
+    from fencepost.harness.memory.known import known_of
     from fencepost.harness.planning.plan import unjudged_settings
 
     if show:
@@ -108,7 +111,8 @@ def campaign(
             err().print(f"note: {text}", soft_wrap=True)
         return
     (err() if json_ else out()).print(f"{loaded.name}: {plural(len(plan), 'run')}  seed {loaded.seed}", soft_wrap=True)
-    performed = perform(plan, results, master, spark_conf, to_stderr=json_)
+    acknowledged = known_of(known, campaign_file(file))
+    performed = perform(plan, results, master, spark_conf, to_stderr=json_, known=acknowledged)
     if json_:
         print_json({"campaign": loaded.name, "seed": loaded.seed, **summary(performed, plan)})
     raise typer.Exit(print_outcome(performed, plan, seed=loaded.seed, quiet=json_))

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.harness.api import CampaignError
-from fencepost.harness.api.words import plural
+from fencepost.harness.api.run import Run
 from fencepost.harness.campaign.lines import CampaignText
 from fencepost.harness.campaign.toml import Keys, read_toml
 from fencepost.harness.memory.fingerprints import DIGITS
-from fencepost.harness.memory.rows import FindingRow, RunRow
+from fencepost.harness.memory.rows import FindingRow, RunRow, row_of
 from fencepost.harness.plugins.registry import unknown
 
 NAME = "known.toml"
@@ -157,18 +157,15 @@ class KnownFindings:
     """The unexpected findings of a run beside what is acknowledged.
 
     acknowledged: those that are. expired: those that were. new: those that nobody has acknowledged.
+    complete: each of them is acknowledged, and there are some.
     as_expected: the run is as its test expects, were it not for findings that are acknowledged.
     """
 
     acknowledged: tuple[KnownFinding, ...] = ()
     expired: tuple[KnownFinding, ...] = ()
     new: tuple[FindingRow, ...] = ()
+    complete: bool = False
     as_expected: bool = False
-
-    @property
-    def unexpected(self) -> list[str]:
-        """The anomalies that are not wholly acknowledged."""
-        return list(dict.fromkeys(row.anomaly for row in (*self.new, *(known.finding for known in self.expired))))
 
 
 def judge_known(row: RunRow, known: Known, today: date) -> KnownFindings:
@@ -187,36 +184,44 @@ def judge_known(row: RunRow, known: Known, today: date) -> KnownFindings:
         acknowledged=acknowledged,
         expired=tuple(pair for pair in pairs if pair not in acknowledged),
         new=new,
+        complete=complete,
         as_expected=complete and row.met is False and row.met_otherwise is True,
     )
 
 
-def unmatched(known: Known, rows: Iterable[RunRow]) -> list[Acknowledgement]:
-    """The entries whose fingerprint none of these runs has: their bugs are gone, or were not looked for."""
-    seen = {finding.fingerprint for row in rows for finding in row.findings}
-    return [entry for fingerprint, entry in known.entries.items() if fingerprint not in seen]
+def with_known(verdict: dict[str, Any], run: Run, known: Known, day: date) -> dict[str, Any]:
+    """The verdict of a run with what it says of known findings."""
+    return verdict | known_document(judge_known(row_of(run.judged(verdict), run.directory.parent), known, day))
 
 
-def known_sentences(judged: Iterable[KnownFindings], gone: Iterable[Acknowledgement] = ()) -> list[str]:
-    """What is acknowledged in these runs, what has expired, and what was not seen: a sentence each."""
-    all_of = list(judged)
-    acknowledged = {pair.entry.fingerprint: pair for findings in all_of for pair in findings.acknowledged}
-    expired = {pair.entry.fingerprint: pair for findings in all_of for pair in findings.expired}
-    runs = {
-        fingerprint: sum(fingerprint in {pair.entry.fingerprint for pair in findings.acknowledged} for findings in all_of)
-        for fingerprint in acknowledged
+def known_document(judged: KnownFindings) -> dict[str, Any]:
+    """The keys of a verdict on known findings: `unexpected_known`, `known` in words, `acknowledged`; none where none is known."""
+    pairs = [*judged.acknowledged, *judged.expired]
+    if not pairs:
+        return {}
+    return {
+        "unexpected_known": judged.complete,
+        "known": "; ".join(dict.fromkeys(_words(pair, pair in judged.expired) for pair in pairs)),
+        "acknowledged": [_document(pair, pair in judged.expired) for pair in pairs],
     }
+
+
+def _words(pair: KnownFinding, expired: bool) -> str:
+    until = f"expired on {pair.entry.expires}: mend it, or renew" if expired else f"acknowledged until {pair.entry.expires} in"
+    return f"{pair.finding.anomaly}: {pair.entry}; {until} {pair.entry.place}"
+
+
+def _document(pair: KnownFinding, expired: bool) -> dict[str, Any]:
+    entry = pair.entry
+    named = {"fingerprint": entry.fingerprint, "anomaly": pair.finding.anomaly, "reason": entry.reason, "link": entry.link}
+    return {**named, "expires": entry.expires.isoformat(), "expired": expired}
+
+
+def unmatched(known: Known, rows: Iterable[RunRow]) -> list[str]:
+    """A sentence on each entry whose fingerprint none of these runs has: its bug is gone, or was not looked for."""
+    seen = {finding.fingerprint for row in rows for finding in row.findings}
     return [
-        *(
-            f"known: {pair}, in {plural(runs[fingerprint], 'run')}; acknowledged until {pair.entry.expires} ({pair.entry.place})"
-            for fingerprint, pair in acknowledged.items()
-        ),
-        *(
-            f"expired: {pair}; acknowledged until {pair.entry.expires} ({pair.entry.place}): mend it, or renew the entry"
-            for pair in expired.values()
-        ),
-        *(
-            f"not seen: {entry.fingerprint}, {entry}; acknowledged until {entry.expires} ({entry.place}): remove it if it is gone"
-            for entry in gone
-        ),
+        f"not seen: {entry.fingerprint}, {entry}; acknowledged until {entry.expires} in {entry.place}: remove it if it is gone"
+        for fingerprint, entry in known.entries.items()
+        if fingerprint not in seen
     ]

@@ -49,6 +49,7 @@ class RunRow:
     damaged: the plan is missing or cannot be read: a sentence with the remedy; empty for a plan that was read.
     unexpected: anomalies that are forbidden and that the test does not expect, in the verdict's order.
     met_otherwise: whether the expectation would be met without these; None: not known.
+    unexpected_known: when it was judged, each of these was acknowledged. known: the verdict's sentence on acknowledged findings.
     """
 
     place: str
@@ -81,11 +82,18 @@ class RunRow:
     damaged: str = ""
     unexpected: tuple[str, ...] = ()
     met_otherwise: bool | None = None
+    unexpected_known: bool = False
+    known: str = ""
+
+    @property
+    def known_alone(self) -> bool:
+        """Return whether the run is as its test expects, were it not for findings that were acknowledged."""
+        return self.met is False and self.unexpected_known and self.met_otherwise is True
 
     @property
     def red(self) -> bool:
         """Return whether somebody has to look at it: against expectation, not decided, not judged."""
-        return self.met is not True
+        return self.met is not True and not self.known_alone
 
 
 def row_of(run: Run, root: Path) -> RunRow:
@@ -124,6 +132,8 @@ def row_of(run: Run, root: Path) -> RunRow:
         problems=tuple(str(problem) for file, problem in run.problems.items() if not problem.missing or file == RunFile.PLAN),
         unexpected=tuple(str(row.get("name", "?")) for row in verdict.get("unexpected") or ()),
         met_otherwise=verdict.get("met_without_unexpected"),
+        unexpected_known=verdict.get("unexpected_known") is True,
+        known=_shortened(str(verdict.get("known") or "")),
         damaged=run.sentence(run.problems[RunFile.PLAN]) if RunFile.PLAN in run.problems else "",
     )
 

@@ -23,6 +23,7 @@ from fencepost.harness.api.evidence import Evidence
 from fencepost.harness.api.history import OPERATIONS, STORED, VALUES, demand_columns
 from fencepost.harness.api.run import Plan, Problem, Run, RunFile
 from fencepost.harness.history.run_directory import described
+from fencepost.harness.memory.remembered import Remembered
 from fencepost.harness.report.transaction_protocol import spoken
 
 Doc = Mapping[str, Any]
@@ -129,6 +130,7 @@ class ReportData:
     values: ds.Dataset | None = None
     transaction_protocol: str = ""  # the one that was spoken, in words; empty when nothing shows it
     receipts_lost: bool = False  # there may have been more faults than `faults` has
+    remembered: tuple[Remembered, ...] = ()  # of findings, from other rounds
 
     @cached_property
     def findings(self) -> tuple[Doc, ...]:

@@ -43,6 +43,7 @@ def fields(run: ReportData) -> dict[str, Any]:
         "tiles": tiles(run),
         "weakened": tuple(plain(why) for why in run.verdict.get("weakened", ())),
         "notes": run.notes,
+        "remembered": tuple(map(str, run.remembered)),
     }
 
 

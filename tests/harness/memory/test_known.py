@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import pytest
+from support import report_example as example
 
 from fencepost.harness.api import CampaignError
-from fencepost.harness.memory.known import NOTHING_KNOWN, judge_known, known_of, known_sentences, read_known, unmatched
-from fencepost.harness.memory.rows import FindingRow, RunRow
+from fencepost.harness.history.run_directory import open_run
+from fencepost.harness.memory.known import NOTHING_KNOWN, judge_known, known_document, known_of, read_known, unmatched, with_known
+from fencepost.harness.memory.remembered import remembered, remembered_of
+from fencepost.harness.memory.rows import FindingRow, RunRow, finding_rows, row_of
+from fencepost.harness.report import render
 
 TODAY = date(2026, 11, 25)
 A, B, C = "a" * 12, "b" * 12, "0123456789ab"
@@ -118,7 +123,7 @@ RUN = RunRow(
 def test_a_run_with_known_findings_alone_is_as_expected(tmp_path):
     judged = judge_known(RUN, known(tmp_path, ENTRY), TODAY)
     assert [pair.entry.fingerprint for pair in judged.acknowledged] == [A]
-    assert (judged.expired, judged.new, judged.unexpected, judged.as_expected) == ((), (), [], True)
+    assert (judged.expired, judged.new, judged.complete, judged.as_expected) == ((), (), True, True)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +148,7 @@ def test_any_other_run_is_what_it_was(tmp_path, change):
 def test_a_finding_that_nobody_has_acknowledged_is_new(tmp_path):
     judged = judge_known(replace(RUN, findings=(finding(A), finding(B))), known(tmp_path, ENTRY), TODAY)
     assert [row.fingerprint for row in judged.new] == [B]
-    assert judged.unexpected == ["torn-transaction"]
+    assert not judged.complete
     assert judge_known(RUN, NOTHING_KNOWN, TODAY).new == (finding(A),)
 
 
@@ -152,25 +157,89 @@ def test_an_acknowledgement_holds_until_the_end_of_its_day(tmp_path, day, expire
     judged = judge_known(RUN, known(tmp_path, ENTRY), day)
     assert judged.as_expected is not expired
     assert len(judged.expired) == expired
-    assert judged.unexpected == ["torn-transaction"] * expired
+    assert judged.complete is not expired
 
 
 def test_an_entry_that_no_run_has_is_named(tmp_path):
     of = known(tmp_path, ENTRY + ENTRY.replace(A, B))
-    assert [entry.fingerprint for entry in unmatched(of, [RUN])] == [B]
-    expected = replace(RUN, met=True, unexpected=())  # as the test expects: it is there all the same
-    assert [entry.fingerprint for entry in unmatched(of, [expected])] == [B]
-
-
-def test_what_is_said_at_the_end(tmp_path):
-    of = known(tmp_path, ENTRY + ENTRY.replace(A, B))
-    now, later = judge_known(RUN, of, TODAY), judge_known(RUN, of, date(2028, 1, 1))
-    assert [line.replace(f"{tmp_path}/", "") for line in known_sentences([now, now], unmatched(of, [RUN]))] == [
-        "known: torn-transaction: KAFKA-17754: a late EndTxn (https://issues.apache.org/jira/browse/KAFKA-17754), in 2 runs; "
-        "acknowledged until 2027-01-31 (known.toml:1)",
+    sentence = (
         f"not seen: {B}, KAFKA-17754: a late EndTxn (https://issues.apache.org/jira/browse/KAFKA-17754); acknowledged until "
-        "2027-01-31 (known.toml:6): remove it if it is gone",
-    ]
-    [line] = known_sentences([later])
-    assert line.startswith("expired: torn-transaction: KAFKA-17754")
-    assert line.endswith("mend it, or renew the entry")
+        f"2027-01-31 in {tmp_path}/known.toml:6: remove it if it is gone"
+    )
+    assert unmatched(of, [RUN]) == [sentence]
+    assert unmatched(of, [replace(RUN, met=True, unexpected=())]) == [sentence], "it is there, though the test expects it"
+
+
+def test_what_a_verdict_says(tmp_path):
+    of = known(tmp_path, ENTRY)
+    document = known_document(judge_known(RUN, of, TODAY))
+    assert document["unexpected_known"] is True
+    assert document["known"] == (
+        "torn-transaction: KAFKA-17754: a late EndTxn (https://issues.apache.org/jira/browse/KAFKA-17754); "
+        f"acknowledged until 2027-01-31 in {tmp_path}/known.toml:1"
+    )
+    [entry] = document["acknowledged"]
+    assert (entry["fingerprint"], entry["anomaly"], entry["expires"], entry["expired"]) == (
+        A,
+        RUN.findings[0].anomaly,
+        "2027-01-31",
+        False,
+    )
+    late = known_document(judge_known(RUN, of, date(2028, 1, 1)))
+    assert (late["unexpected_known"], late["acknowledged"][0]["expired"]) == (False, True)
+    assert late["known"].endswith("expired on 2027-01-31: mend it, or renew " + f"{tmp_path}/known.toml:1")
+    assert known_document(judge_known(RUN, NOTHING_KNOWN, TODAY)) == {}
+
+
+def test_a_row_has_what_the_verdict_says(tmp_path):
+    directory = example.RUNS["torn"](tmp_path / "campaign" / "run")
+    run = open_run(directory)
+    unexpected = {"expectation_met": False, "unexpected": [{"name": "torn-transaction"}], "met_without_unexpected": True}
+    verdict = {**run.verdict, **unexpected}
+    [finding_of] = row_of(run, tmp_path).findings
+    of = known(tmp_path, ENTRY.replace(A, finding_of.fingerprint))
+    row = row_of(run.judged(with_known(verdict, run, of, TODAY)), tmp_path)
+    assert (row.met, row.known_alone, row.red) == (False, True, False)
+    assert row.known.startswith("torn-transaction: KAFKA-17754")
+    row = row_of(run.judged(with_known(verdict, run, NOTHING_KNOWN, TODAY)), tmp_path)
+    assert (row.met, row.known_alone, row.red, row.known) == (False, False, True, "")
+
+
+# --------------------------------------------------------------------------------------------------
+# Reports
+# --------------------------------------------------------------------------------------------------
+def test_a_report_says_how_often_and_since_when_and_who_has_acknowledged_it(tmp_path):
+    root = tmp_path / "results"
+    for night in range(1, 4):
+        directory = example.RUNS["torn"](root / "first" / f"2026112{night}T010000Z-run{night}")
+        plan = json.loads((directory / "plan.json").read_text())
+        changed = {"run": f"run{night}", "created": f"2026-11-2{night}T01:00:00Z", "round": f"2026112{night}T010000Z"}
+        (directory / "plan.json").write_text(json.dumps({**plan, **changed}))
+    run = open_run(directory)
+    [mark] = {row.fingerprint for row in finding_rows(run)}
+    of = known(tmp_path, ENTRY.replace(A, mark).replace("2027", "2999"))
+    render(run, remembered_of(run, root, of))
+    sentence = (
+        f"torn-transaction, fingerprint {mark}: known (on 3 of 3 rounds, since 2026-11-21); acknowledged until 2999-01-31: "
+    )
+    assert sentence in (directory / "report.html").read_text()
+    assert sentence.partition("acknowledged")[0] in (directory / "summary.md").read_text().replace("\\", "")
+    [elsewhere] = remembered_of(run, tmp_path, NOTHING_KNOWN)
+    assert str(elsewhere) == f"torn-transaction, fingerprint {mark}"
+    [expired] = remembered(finding_rows(run), (), of, date(3000, 1, 1))
+    assert "acknowledgement expired on 2999-01-31: KAFKA-17754" in str(expired)
+
+
+def test_a_reason_is_no_markup(tmp_path):
+    directory = example.RUNS["torn"](tmp_path / "results" / "first" / "20261121T010000Z-run1")
+    run = open_run(directory)
+    mark = finding_rows(run)[0].fingerprint
+    of = known(tmp_path, ENTRY.replace(A, mark).replace("KAFKA-17754: a", "<script>alert(1)</script>"))
+    render(run, remembered_of(run, tmp_path / "results", of))
+    assert "<script>alert" not in (directory / "report.html").read_text()
+
+
+def test_a_report_of_a_run_without_findings_reads_no_other_run(tmp_path, monkeypatch):
+    directory = example.RUNS["valid"](tmp_path / "results" / "first" / "20261121T010000Z-run1")
+    monkeypatch.setattr("fencepost.harness.memory.remembered.rows", lambda root: pytest.fail("read"))
+    assert remembered_of(open_run(directory), tmp_path / "results", NOTHING_KNOWN) == ()
