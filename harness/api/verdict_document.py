@@ -77,6 +77,17 @@ class UnexpectedDocument(TypedDict, total=False):
     findings: Sequence[Count]
 
 
+class AcknowledgedDocument(TypedDict, total=False):
+    """An unexpected finding that `known.toml` acknowledges, or did until it expired."""
+
+    fingerprint: str
+    anomaly: str
+    reason: str
+    link: str
+    expires: str
+    expired: bool
+
+
 class StoredRowDocument(TypedDict, total=False):
     """A stored record at an offset (`harness.api.history.STORED`), and the nodes whose logs agree on it."""
 
@@ -186,6 +197,10 @@ class VerdictDocument(TypedDict, total=False):
     expectation_met: bool | None
     expectation: str
     unexpected: Sequence[UnexpectedDocument]
+    met_without_unexpected: bool | None
+    unexpected_known: bool
+    known: str
+    acknowledged: Sequence[AcknowledgedDocument]
     judged_by: JudgedBy
     shortfalls: Sequence[str]
     weakened: Sequence[str]

@@ -17,6 +17,7 @@ from fencepost.harness.cli.console import (
     EXIT_CODES,
     Conf,
     Json,
+    KnownFile,
     Master,
     Results,
     Texts,
@@ -145,6 +146,7 @@ def campaign(
     show: Annotated[bool, typer.Option("--show", help="Only print the file, as a beginning of your own.")] = False,
     master: Master = "local[*]",
     spark_conf: Conf = None,
+    known: KnownFile = None,
 ) -> None:
     from fencepost.harness.campaign.bundled import campaign_file
     from fencepost.harness.campaign.campaign import read
@@ -152,6 +154,7 @@ def campaign(
     from fencepost.harness.cli.arguments import cluster_of
     from fencepost.harness.cli.planned_runs import performing
     from fencepost.harness.cli.round_output import print_missing, print_round, round_document
+    from fencepost.harness.memory.known import known_of
     from fencepost.harness.planning.plan import unjudged_settings
     from fencepost.harness.rounds.estimates import MOST_ROUNDS, estimate, experience
     from fencepost.harness.rounds.outcome import round_exit
@@ -176,16 +179,17 @@ def campaign(
         go_on=go_on,
         retries=loaded.file.retries if retries is None else retries,
     )
-    known = experience(earlier_rounds(campaign_folder(results_root(results), loaded.name), MOST_ROUNDS))
-    plan = plan_round(loaded, choices, given, known)
+    earlier = experience(earlier_rounds(campaign_folder(results_root(results), loaded.name), MOST_ROUNDS))
+    plan = plan_round(loaded, choices, given, earlier)
     if dry_run:
         _list_plan([plan.planned[run.number] for run in plan.runs], json_)
         for text in unjudged_settings(loaded.tests):
             err().print(f"note: {text}", soft_wrap=True)
         return
-    head = f"{loaded.name}: {estimate(plan.runs, known.rounds)}  seed {loaded.seed}"
+    head = f"{loaded.name}: {estimate(plan.runs, earlier.rounds)}  seed {loaded.seed}"
     (err() if json_ else out()).print(head, soft_wrap=True)
-    with performing(list(plan.planned.values()), results, master, spark_conf, to_stderr=json_) as made:
+    acknowledged = known_of(known, campaign_file(file))
+    with performing(list(plan.planned.values()), results, master, spark_conf, to_stderr=json_, known=acknowledged) as made:
         record = new_round(made.root, loaded, choices=choices, tests=plan.tests, runs=plan.runs)
         record.make()
         runs = {number: replace(run, round=record.round.round) for number, run in plan.planned.items()}

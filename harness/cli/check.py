@@ -74,6 +74,7 @@ def check(
     """
     from fencepost.harness.cli.arguments import checkers_of, contract_of, spark_conf_of
     from fencepost.harness.history.run_directory import open_run
+    from fencepost.harness.memory.known import known_of
     from fencepost.harness.runs.store import results_root
 
     own_checks = checkers_of(checker or ())
@@ -84,7 +85,7 @@ def check(
     overlaid, conf = contract_of(contract or ()), spark_conf_of(spark_conf or ())
     root = results_root(results)
     display = console.display(to_stderr=json_)
-    engine = console.engine(root, master or DEFAULT_MASTER, display.event, conf)
+    engine = console.engine(root, master or DEFAULT_MASTER, display.event, conf, known_of())
     try:
         recorded = None if is_url(run) else recorded_run(run, root, overlaid, own_checks)
         if recorded is not None:

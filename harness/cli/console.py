@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from fencepost.harness.api.events import RunEvent
     from fencepost.harness.cli.display import Display
+    from fencepost.harness.memory.known import Known
     from fencepost.harness.runs.sequence import Engine
 
 EXIT_CODES = """Exit codes: 0 everything as expected (an anomaly that a test expects and finds counts as such); 1 against
@@ -76,6 +77,15 @@ Conf = Annotated[
     list[str] | None,
     typer.Option(
         "--spark-conf", metavar="KEY=VALUE", help="A setting of Spark, e.g. of its file systems. No secrets: they show."
+    ),
+]
+KnownFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--known",
+        metavar="FILE",
+        help="Findings that are acknowledged. Default: known.toml beside the campaign, else in the working directory.",
+        show_default=False,
     ),
 ]
 
@@ -166,12 +176,17 @@ def display(to_stderr: bool) -> Display:
 
 
 def engine(
-    results: Path, master: str, on_event: Callable[[RunEvent], None], spark_conf: Mapping[str, str] | None = None
+    results: Path,
+    master: str,
+    on_event: Callable[[RunEvent], None],
+    spark_conf: Mapping[str, str] | None = None,
+    known: Known | None = None,
 ) -> Engine:
     """The engine that performs and judges."""
+    from fencepost.harness.memory.known import NOTHING_KNOWN
     from fencepost.harness.runs.runner import Runner
 
-    return Runner(results=results, master=master, on_event=on_event, spark_conf=spark_conf)
+    return Runner(results=results, master=master, on_event=on_event, spark_conf=spark_conf, known=known or NOTHING_KNOWN)
 
 
 def _console(stderr: bool) -> Console:

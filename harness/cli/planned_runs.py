@@ -17,6 +17,7 @@ from fencepost.harness.cli.console import Texts, err, out, print_line
 if TYPE_CHECKING:
     from fencepost.harness.api.events import RunEvent
     from fencepost.harness.campaign.campaign import PlannedRun
+    from fencepost.harness.memory.known import Known
     from fencepost.harness.runs.sequence import RunResult, RunSequence
 
 
@@ -32,10 +33,11 @@ class Performing:
 
 @contextmanager
 def performing(
-    plan: Sequence[PlannedRun], results: Path | None, master: str, spark_conf: Texts, to_stderr: bool
+    plan: Sequence[PlannedRun], results: Path | None, master: str, spark_conf: Texts, to_stderr: bool, known: Known | None = None
 ) -> Iterator[Performing]:
     """Fetch what the planned runs need, and make ready to perform them, showing progress, within the block.
 
+    known: findings that are acknowledged.
     Raises CampaignError, with nothing started, when a secret of any test is missing, and MachineError when too few files can be
     open.
     """
@@ -59,7 +61,7 @@ def performing(
     except BaseException:
         progress.close()
         raise
-    engine = console.engine(root, master, lambda event: forward(event), conf)
+    engine = console.engine(root, master, lambda event: forward(event), conf, known)
     sequence = RunSequence(engine, progress.event, progress.close)
     forward = sequence.on_event
 
@@ -73,9 +75,11 @@ def performing(
         engine.close()
 
 
-def perform(plan: Sequence[PlannedRun], results: Path | None, master: str, spark_conf: Texts, to_stderr: bool) -> list[RunResult]:
+def perform(
+    plan: Sequence[PlannedRun], results: Path | None, master: str, spark_conf: Texts, to_stderr: bool, known: Known | None = None
+) -> list[RunResult]:
     """Run the plan, as `performing` says."""
-    with performing(plan, results, master, spark_conf, to_stderr) as made:
+    with performing(plan, results, master, spark_conf, to_stderr, known) as made:
         return made.sequence.run_all(plan, made.show_result)
 
 
@@ -92,6 +96,8 @@ def print_outcome(results: Sequence[RunResult], plan: Sequence[PlannedRun], seed
     out().print(display.results_table(results))
     for line in display.report_lines(results):
         print_line(line)
+    for line in dict.fromkeys(str(result.verdict["known"]) for result in results if result.verdict.get("known")):
+        print_line(f"known findings: {line}")
     if len(plan) == 1:
         print_line(f"repeat: {plan[0].command}")
     print_line(f"seed {seed}")

@@ -49,14 +49,17 @@ def report(
 
 
 def _report(run: str, results: Path | None) -> str:
+    from fencepost.harness.memory.known import known_of
+    from fencepost.harness.memory.remembered import remembered_of
     from fencepost.harness.report import render
     from fencepost.harness.runs.judgements import judgement_at
     from fencepost.harness.runs.store import find, results_root
     from fencepost.harness.system import liveness
 
-    judged = judgement_at(Path(run)) or find(results_root(results), run)
+    root, known = results_root(results), known_of()
+    judged = judgement_at(Path(run)) or find(root, run)
     with liveness.hold(judged.directory):
-        return str(render(judged))
+        return str(render(judged, remembered_of(judged, root, known)))
 
 
 def _site(directory: Path, most_mib: int, results: Path | None, json_: bool) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from fencepost.harness.cli.console import EXIT_CODES, Conf, Json, Master, Results, given_options, print_json
+from fencepost.harness.cli.console import EXIT_CODES, Conf, Json, KnownFile, Master, Results, given_options, print_json
 from fencepost.harness.cli.run_options import KEY_OPTIONS
 
 EXAMPLES = """\b
@@ -37,16 +37,18 @@ def run(
     json_: Json = False,
     master: Master = "local[*]",
     spark_conf: Conf = None,
+    known: KnownFile = None,
     **given: Any,
 ) -> None:
     from fencepost.harness.campaign.campaign import PlannedRun, draw_seed
     from fencepost.harness.cli.arguments import from_options
     from fencepost.harness.cli.planned_runs import perform, print_outcome, summary
+    from fencepost.harness.memory.known import known_of
 
     test = from_options(**given)
     seed = draw_seed() if test.seed is None else test.seed
     plan = [PlannedRun(test, seed, _repeating(context, seed))]
-    performed = perform(plan, results, master, spark_conf, to_stderr=json_)
+    performed = perform(plan, results, master, spark_conf, to_stderr=json_, known=known_of(known))
     if json_:
         print_json(performed[0].verdict if performed and performed[0].verdict else summary(performed, plan))
     raise typer.Exit(print_outcome(performed, plan, seed=seed, quiet=json_))

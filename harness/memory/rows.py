@@ -47,6 +47,9 @@ class RunRow:
     lasted_s: seconds of workload; None: not known.
     problems: documents that could not be read, a sentence each.
     damaged: the plan is missing or cannot be read: a sentence with the remedy; empty for a plan that was read.
+    unexpected: anomalies that are forbidden and that the test does not expect, in the verdict's order.
+    met_otherwise: whether the expectation would be met without these; None: not known.
+    unexpected_known: when it was judged, each of these was acknowledged. known: the verdict's sentence on acknowledged findings.
     """
 
     place: str
@@ -77,11 +80,20 @@ class RunRow:
     lasted_s: float | None = None
     problems: tuple[str, ...] = ()
     damaged: str = ""
+    unexpected: tuple[str, ...] = ()
+    met_otherwise: bool | None = None
+    unexpected_known: bool = False
+    known: str = ""
+
+    @property
+    def known_alone(self) -> bool:
+        """Return whether the run is as its test expects, were it not for findings that were acknowledged."""
+        return self.met is False and self.unexpected_known and self.met_otherwise is True
 
     @property
     def red(self) -> bool:
         """Return whether somebody has to look at it: against expectation, not decided, not judged."""
-        return self.met is not True
+        return self.met is not True and not self.known_alone
 
 
 def row_of(run: Run, root: Path) -> RunRow:
@@ -118,6 +130,10 @@ def row_of(run: Run, root: Path) -> RunRow:
         recovery_s=_finite(progress.get("recovery_s")),
         lasted_s=_finite(lasted_s),
         problems=tuple(str(problem) for file, problem in run.problems.items() if not problem.missing or file == RunFile.PLAN),
+        unexpected=tuple(str(row.get("name", "?")) for row in verdict.get("unexpected") or ()),
+        met_otherwise=verdict.get("met_without_unexpected"),
+        unexpected_known=verdict.get("unexpected_known") is True,
+        known=_shortened(str(verdict.get("known") or "")),
         damaged=run.sentence(run.problems[RunFile.PLAN]) if RunFile.PLAN in run.problems else "",
     )
 

@@ -11,6 +11,7 @@ import base64
 import hashlib
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from markupsafe import Markup
 from fencepost.harness.api.beneath import write_text
 from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.api.words import plural
+from fencepost.harness.memory.remembered import Remembered
 from fencepost.harness.report.client_table import Promises, Row
 from fencepost.harness.report.documents import read
 from fencepost.harness.report.glossary import explained
@@ -44,12 +46,13 @@ _TIMELINE = (  # one script, where there is something to draw: `page.js` uses th
 )
 
 
-def render(run: Run) -> Path:
+def render(run: Run, remembered: Sequence[Remembered] = ()) -> Path:
     """Write `report.html` and `summary.md` of a run; returns the path of the first.
 
+    remembered: what is remembered of its findings from other rounds.
     Raises CampaignError when `plan.json` or `verdict.json` cannot be read. Whatever else is missing, the report says so.
     """
-    made = page(read(run))
+    made = page(replace(read(run), remembered=tuple(remembered)))
     write_text(run.directory, run.place(RunFile.REPORT), html(made))
     write_text(run.directory, run.place(RunFile.SUMMARY), summary(made))
     return run.path(RunFile.REPORT)

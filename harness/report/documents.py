@@ -24,6 +24,7 @@ from fencepost.harness.api.evidence import Evidence
 from fencepost.harness.api.history import OPERATIONS, STORED, VALUES, demand_columns
 from fencepost.harness.api.run import Plan, Problem, Run, RunFile
 from fencepost.harness.history.run_directory import described
+from fencepost.harness.memory.remembered import Remembered
 from fencepost.harness.report.beside import FilesBeside, files_beside
 from fencepost.harness.report.transaction_protocol import spoken
 
@@ -142,6 +143,7 @@ class ReportData:
     files: FilesBeside = field(default_factory=FilesBeside)
     run: Run | None = None  # where it all comes from, for what is read only around findings
     stored: Path | None = None  # what the brokers' log segments hold, where it was recorded and can be read
+    remembered: tuple[Remembered, ...] = ()  # of findings, from other rounds
 
     @cached_property
     def findings(self) -> tuple[Doc, ...]:

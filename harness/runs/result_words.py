@@ -15,6 +15,8 @@ def in_words(result: RunResult) -> str:
         return f"{no_verdict(result)}: {result.error}"
     verdict, expect = str(result.verdict.get("verdict", "unknown")), result.planned.test.expect
     reason = str(result.verdict.get("reason", ""))
+    if result.known_alone:
+        return f"{verdict}, as expected but for known findings: {', '.join(result.violated)}"
     if result.met and expect == ("valid",):
         return "valid, as expected"
     if result.met:

@@ -32,6 +32,8 @@ from fencepost.harness.api.files import last_words
 from fencepost.harness.api.plans import Test
 from fencepost.harness.api.run import Run, RunFile, write_left_behind
 from fencepost.harness.history.run_directory import open_run, read_plan, write_plan, write_verdict
+from fencepost.harness.memory.known import NOTHING_KNOWN, Known, with_known
+from fencepost.harness.memory.remembered import remembered_of, today
 from fencepost.harness.planning.plan import hopeless, look_up_secrets, make_plan
 from fencepost.harness.plugins import registry, services
 from fencepost.harness.plugins.check_options import load_check
@@ -56,9 +58,16 @@ class Runner:
     """Performs tests one after the other, and keeps one Spark session for judging them all."""
 
     def __init__(
-        self, *, results: Path, master: str = "local[*]", on_event: OnEvent, spark_conf: Mapping[str, str] | None = None
+        self,
+        *,
+        results: Path,
+        master: str = "local[*]",
+        on_event: OnEvent,
+        spark_conf: Mapping[str, str] | None = None,
+        known: Known = NOTHING_KNOWN,
     ) -> None:
         self._results, self._master, self._on_event, self._spark_conf = results, master, on_event, dict(spark_conf or {})
+        self._known = known
         self._spark: Any = None
         self._spark_error: Exception | None = None
         self._spark_thread: threading.Thread | None = None
@@ -254,13 +263,14 @@ class Runner:
         verdict["weakened"] = [*verdict.get("weakened", []), *ignored_checks(run, own_checks)]
         if run.judgement:
             verdict["judged_by"] = {"contract": dict(contract or {}), "checkers": list(checkers)}
+        verdict = with_known(verdict, run, self._known, today())
         write_verdict(run.directory, verdict, run.place(RunFile.VERDICT))
         self._phase("report", "writing the report")
         run = run.judged(verdict)
         self._bring(run)
         if last:
             self._end_spark()
-        report.render(run)
+        report.render(run, remembered_of(run, self._results, self._known))
         return verdict
 
     def _bring(self, run: Run) -> None:

@@ -73,7 +73,16 @@ class RunResult:
 
     @property
     def met(self) -> bool:
-        return bool(self.verdict.get("expectation_met"))
+        return bool(self.verdict.get("expectation_met")) or self.known_alone
+
+    @property
+    def known_alone(self) -> bool:
+        """Return whether the run is as its test expects, were it not for findings that are acknowledged (`known.toml`)."""
+        return self._all_known and self.verdict.get("met_without_unexpected") is True
+
+    @property
+    def _all_known(self) -> bool:
+        return self.verdict.get("unexpected_known") is True and self.verdict.get("expectation_met") is False
 
     @property
     def violated(self) -> list[str]:
@@ -82,7 +91,10 @@ class RunResult:
 
     @property
     def unexpected(self) -> list[str]:
-        """Names of the anomalies that were found against the contract and against the test's expectation."""
+        """Names of the anomalies that were found against the contract and against the test's expectation; none where each finding
+        is acknowledged."""
+        if self._all_known:
+            return []
         expected = {anomaly_and_word(text)[0] for text in self.planned.test.expect}
         named = [row["name"] for row in self.verdict.get("unexpected", [])]
         known = self.met or "unexpected" in self.verdict
@@ -92,6 +104,7 @@ class RunResult:
     def undecided(self) -> bool:
         """Return whether the run leaves open if it shows what its test expects."""
         unknown = self.verdict.get("verdict") == Verdict.UNKNOWN.value
+        unknown |= self._all_known and self.verdict.get("met_without_unexpected", False) is None
         return not self.error and (unknown or self.verdict.get("expectation_met", False) is None)
 
 

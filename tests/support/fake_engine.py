@@ -13,6 +13,8 @@ from fencepost.harness.api import ClusterError
 from fencepost.harness.api.errors import Interrupted
 from fencepost.harness.cli import console, main
 from fencepost.harness.history.run_directory import read_plan, write_plan, write_verdict
+from fencepost.harness.memory.known import NOTHING_KNOWN, with_known
+from fencepost.harness.memory.remembered import today
 from fencepost.harness.runs import store
 
 ANOMALIES = {"torn": "torn-letter", "lost": "lost-letter", "canary": "aborted-read"}
@@ -30,7 +32,8 @@ class FakeEngine:
     blind: tuple[str, ...] = ()
     sentence = "letter 7 lies in two parts"
 
-    def __init__(self, *, results, on_event, master="local[2]", spark_conf=None):
+    def __init__(self, *, results, on_event, master="local[2]", spark_conf=None, known=None):
+        self.known = known or NOTHING_KNOWN
         self.results, self.on_event, self.master, self.spark_conf = results, on_event, master, spark_conf
         self.log, self._turn, self._stop = [], {}, threading.Event()
 
@@ -90,6 +93,11 @@ class FakeEngine:
             "findings": [{"id": 1, "anomaly": anomaly, "sentence": self.sentence}] if anomaly else [],
             "counts": {"operations": 250},
         }
+        if anomaly and not document["expectation_met"]:
+            document["findings"] = [{"id": 1, "anomaly": anomaly, "forbidden": True, "sentence": self.sentence}]
+            document |= {"unexpected": [{"name": anomaly, "count": 1, "findings": [1]}]}
+            document["met_without_unexpected"] = plan["expect"] == ["valid"]
+        document = with_known(document, run, self.known, today())
         write_verdict(run.directory, document)
         return document
 
@@ -116,5 +124,5 @@ class FakeEngine:
 
 
 if __name__ == "__main__":
-    console.engine = lambda results, master, on_event, conf: FakeEngine(results=results, master=master, on_event=on_event)
+    console.engine = lambda results, master, on_event, *_: FakeEngine(results=results, master=master, on_event=on_event)
     main.main(sys.argv[1:])

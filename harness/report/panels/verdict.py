@@ -52,6 +52,7 @@ def fields(run: ReportData) -> dict[str, Any]:
         "tiles": tiles(run),
         "lacks": lacks(run),
         "notes": run.notes,
+        "remembered": tuple(map(str, run.remembered)),
     }
 
 

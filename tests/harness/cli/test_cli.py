@@ -16,7 +16,9 @@ from support.fake_engine import FakeEngine
 from fencepost.harness.api import ClusterError, HarnessError
 from fencepost.harness.api.errors import HistoryError, MachineError, UnwritableFile
 from fencepost.harness.cli import console, main
+from fencepost.harness.history import results_folder
 from fencepost.harness.history.run_directory import write_plan
+from fencepost.harness.memory.index import rows
 from fencepost.harness.runs import store
 from fencepost.harness.system import limits, liveness
 from fencepost.harness.system.package_files import CAMPAIGNS
@@ -30,8 +32,8 @@ def fencepost(stranger, monkeypatch, capsys):
     """Runs `fencepost` with arguments; returns its exit code, standard output and standard error."""
     engines = []
 
-    def engine(results, master, on_event, spark_conf):
-        engines.append(FakeEngine(results=results, master=master, on_event=on_event, spark_conf=spark_conf))
+    def engine(results, master, on_event, spark_conf, known):
+        engines.append(FakeEngine(results=results, master=master, on_event=on_event, spark_conf=spark_conf, known=known))
         return engines[-1]
 
     def call(*arguments):
@@ -253,6 +255,68 @@ def test_check_of_a_run_that_does_not_exist_exits_with_254(fencepost):
     assert "there are no runs below results" in err
 
 
+def acknowledge(*fingerprints, expires="2999-01-31", file="known.toml"):
+    entries = [f'[[known]]\nfingerprint = "{mark}"\nreason = "KIP-98"\nexpires = {expires}\n' for mark in fingerprints]
+    Path(file).write_text("".join(entries))
+
+
+def fingerprints():
+    return [finding.fingerprint for row in rows(Path("results")) for finding in row.findings]
+
+
+def test_known_findings_alone_are_as_expected_and_the_last_lines_say_so(fencepost):
+    assert fencepost(*RUN, "--name", "torn")[0] == 1
+    acknowledge(*fingerprints())
+    code, out, _ = fencepost(*RUN, "--name", "torn")
+    assert code == 0
+    assert "-> invalid, as expected but for known findings: torn-letter" in out
+    assert "met, but for known findings" in out
+    assert "known findings: torn-letter: KIP-98; acknowledged until 2999-01-31 in known.toml:1" in out
+    code, out, _ = fencepost(*RUN, "--name", "torn", "--json")
+    assert (code, json.loads(out)["unexpected_known"]) == (0, True)
+
+
+def test_an_acknowledgement_that_has_expired_fails_and_says_so(fencepost):
+    fencepost(*RUN, "--name", "torn")
+    acknowledge(*fingerprints(), expires="2020-01-31")
+    code, out, _ = fencepost(*RUN, "--name", "torn")
+    assert code == 1
+    assert "known findings: torn-letter: KIP-98; expired on 2020-01-31: mend it, or renew known.toml:1" in out
+
+
+def test_a_new_finding_beside_known_ones_fails(fencepost):
+    fencepost("campaign", a_campaign(some_tests(("torn", "valid"))))
+    acknowledge(*fingerprints())
+    assert fencepost("campaign", a_campaign(some_tests(("torn", "valid"))))[0] == 0
+    assert fencepost("campaign", a_campaign(some_tests(("torn", "valid"), ("lost", "valid"))))[0] == 1
+
+
+def test_known_findings_do_not_stand_for_what_a_test_expects(fencepost):
+    fencepost(*RUN, "--name", "torn", "--expect", "lost-letter")
+    acknowledge(*fingerprints())
+    assert fencepost(*RUN, "--name", "torn", "--expect", "lost-letter")[0] == 1
+    assert fencepost("campaign", a_campaign('[[test]]\nname = "torn+lost"\nexpect = "lost-letter"\nrepeat = 2\n'))[0] == 0
+
+
+def test_a_file_of_known_findings_is_named_or_lies_beside_the_campaign(fencepost):
+    fencepost(*RUN, "--name", "torn")
+    acknowledge(*fingerprints(), file="mine.toml")
+    assert fencepost(*RUN, "--name", "torn")[0] == 1
+    assert fencepost(*RUN, "--name", "torn", "--known", "mine.toml")[0] == 0
+    Path("night").mkdir()
+    acknowledge(*fingerprints()[:1], file="night/known.toml")
+    Path("night/night.toml").write_text(Path(a_campaign(some_tests(("torn", "valid")))).read_text())
+    assert fencepost("campaign", "night/night.toml")[0] == 0
+
+
+def test_a_mistake_among_known_findings_is_named_before_anything_starts(fencepost):
+    Path("known.toml").write_text("[[known]]\nreason = 3\n")
+    code, _, err = fencepost(*RUN, "--name", "valid")
+    assert code == 254
+    assert "known.toml:2: known[0].reason: must be a text" in err
+    assert not Path("results").exists()
+
+
 def test_list_shows_every_run_with_its_verdict(fencepost):
     assert fencepost("list")[1] == "no runs below results\n"
     fencepost(*RUN, "--name", "torn")
@@ -274,7 +338,7 @@ def test_report_prints_the_path_of_the_page(fencepost, monkeypatch):
     import fencepost.harness.report as page
 
     fencepost(*RUN, "--name", "valid")
-    monkeypatch.setattr(page, "render", lambda run: run.path("report.html"))
+    monkeypatch.setattr(page, "render", lambda run, *_: run.path("report.html"))
     _, out, _ = fencepost("report", "latest")
     assert out.strip().endswith("report.html")
 
@@ -588,7 +652,7 @@ def test_with_json_what_is_wrong_is_json_too(fencepost, arguments):
 
 
 def test_with_json_what_breaks_is_json_too(fencepost, monkeypatch):
-    monkeypatch.setattr(store, "each_run", lambda root: 1 / 0)
+    monkeypatch.setattr(results_folder, "each_run", lambda root: 1 / 0)
     code, out, _ = fencepost("list", "--json")
     assert (code, json.loads(out)["exit"]) == (255, 255)
     assert "ZeroDivisionError" in json.loads(out)["errors"][0]
@@ -712,7 +776,7 @@ def test_what_cannot_be_used_is_254_and_what_is_our_bug_is_255(fencepost, monkey
     def fail(root):
         raise error
 
-    monkeypatch.setattr(store, "each_run", fail)
+    monkeypatch.setattr(results_folder, "each_run", fail)
     left, _, err = fencepost("list")
     assert (left, words in err, "nothing was started" in err) == (code, True, False)
 

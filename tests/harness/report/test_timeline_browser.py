@@ -23,7 +23,8 @@ TOOLS = """
     by("filter").dispatchEvent(new Event("input"));
     await wait(250);
   };
-  const cards = () => [...document.querySelectorAll("#findings [id^=finding-]")].filter((at) => !at.closest("article").hidden).map((at) => at.id);
+  const anchors = () => [...document.querySelectorAll("#findings [id^=finding-]")];
+  const cards = () => anchors().filter((at) => !at.closest("article").hidden).map((at) => at.id);
   const data = fencepostTimeline.read(JSON.parse(by("timeline-data").textContent));
 """
 

@@ -1,0 +1,66 @@
+"""The memory of a run's findings when its report is written: their standing over rounds, and who has acknowledged them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import date, datetime, timezone
+from pathlib import Path
+
+from fencepost.harness.api import CampaignError
+from fencepost.harness.api.run import Run
+from fencepost.harness.memory.index import rows
+from fencepost.harness.memory.known import Acknowledgement, Known
+from fencepost.harness.memory.rows import FindingRow, RunRow, finding_rows
+from fencepost.harness.memory.standing import History, histories
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """What is remembered of a finding.
+
+    history: its fingerprint over the rounds of its tests; None: the run is none of the results folder.
+    entry: its acknowledgement; None: there is none. expired: that acknowledges nothing any more.
+    """
+
+    finding: FindingRow
+    history: History | None = None
+    entry: Acknowledgement | None = None
+    expired: bool = False
+
+    def __str__(self) -> str:
+        parts = [str(self.history)] if self.history else []
+        if self.entry:
+            until = (
+                f"acknowledgement expired on {self.entry.expires}" if self.expired else f"acknowledged until {self.entry.expires}"
+            )
+            parts.append(f"{until}: {self.entry}")
+        return f"{self.finding.anomaly}, fingerprint {self.finding.fingerprint}" + ": " * bool(parts) + "; ".join(parts)
+
+
+def remembered_of(run: Run, results: Path, known: Known) -> tuple[Remembered, ...]:
+    """What is remembered of the findings of a run, which has its verdict. Nothing is raised: a report does without."""
+    findings = finding_rows(run)
+    if not findings:
+        return ()
+    others: Iterable[RunRow] = ()
+    with suppress(CampaignError, OSError):
+        if run.directory.resolve().parent.parent == results.resolve():
+            others = rows(results)
+    return remembered(findings, others, known, today())
+
+
+def remembered(findings: Iterable[FindingRow], others: Iterable[RunRow], known: Known, day: date) -> tuple[Remembered, ...]:
+    """What is remembered of some findings, by these runs and these acknowledgements."""
+    of = histories(others)
+    made = []
+    for finding in findings:
+        entry = known.entries.get(finding.fingerprint)
+        made.append(Remembered(finding, of.get(finding.fingerprint), entry, bool(entry and day > entry.expires)))
+    return tuple(made)
+
+
+def today() -> date:
+    """The day in UTC, by which acknowledgements expire."""
+    return datetime.now(timezone.utc).date()
