@@ -71,6 +71,7 @@ def _site(directory: Path, most_mib: int, results: Path | None, json_: bool) -> 
         print_json(shown)
     else:
         files = f"{plural(written.copied, 'file')} of runs copied, {written.unchanged:,} unchanged"
-        left = f", {plural(written.left, 'report')} left out" if written.left else ""
+        names = [plural(count, name) for count, name in ((written.left, "report"), (written.files_left, "file")) if count]
+        left = f", {' and '.join(names)} left out for lack of room (--most-mib)" if names else ""
         print_line(str(shown["site"]))
         print_line(f"{plural(len(written.entries), 'run')}, {shown['red']:,} to look at; {files}{left}")

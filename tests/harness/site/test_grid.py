@@ -54,6 +54,17 @@ def test_the_newest_round_of_each_campaign_has_its_red_runs():
     assert [entry.test for entry in latest.red] == [("c", "u")]
 
 
+def test_a_round_whose_control_failed_says_that_nothing_in_it_can_be_trusted():
+    """Before anything else: what the others found, or did not find, means nothing."""
+    caught = run(1, 1, "canary", findings="lost")
+    missed = run(1, 2, "canary", met=False)
+    (trusted,) = latest_rounds([caught, run(2, 1, met=False, findings="a")])
+    (untrusted,) = latest_rounds([caught, missed, run(2, 2, met=False, findings="a")])
+    assert trusted.untrusted == ""
+    assert untrusted.untrusted == "The harness cannot be trusted in this round. canary: valid, against expectation"
+    assert [entry.row.test for entry in untrusted.red] == ["canary", "t"]
+
+
 def test_findings_are_together_by_fingerprint_with_their_rounds():
     """Found on the first and third night of three; the test was performed on all of them."""
     made = [run(1, 1, met=False, findings="a"), run(1, 2), run(1, 3, met=False, findings="ab"), run(2, 3, "other")]
