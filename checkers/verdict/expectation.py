@@ -31,11 +31,13 @@ class Comparison:
     met: None where nobody knows: nothing unexpected was found, and not everything could be judged.
     sentence: the comparison in words.
     unexpected: forbidden findings that nothing expected explains, by anomaly.
+    otherwise: whether the expectation is met without those, as where somebody has acknowledged them all.
     """
 
     met: bool | None
     sentence: str
     unexpected: Mapping[str, Sequence[Finding]]
+    otherwise: bool | None = None
 
     def document(self) -> list[dict[str, object]]:
         """`unexpected` as in `verdict.json`."""
@@ -55,20 +57,21 @@ def compare(expect: Sequence[str], tolerate: Sequence[str], judged: Sequence[Jud
     violated = {prop.name: list(prop.findings) for prop in judged if not prop.allowed and prop.verdict is Property.VIOLATED}
     if Verdict.VALID.value in wanted:
         verdict, reason = decide(judged)
-        return Comparison(_MET[verdict], "" if verdict is Verdict.VALID else reason, violated)
+        otherwise = _MET[decide([_acknowledged(prop) for prop in judged])[0]]
+        return Comparison(_MET[verdict], "" if verdict is Verdict.VALID else reason, violated, otherwise)
     missing = [name for name in wanted if name not in violated]
     unexpected = _unexpected(
         wanted, dict(anomaly_and_word(text) for text in tolerate), violated, {prop.name: prop for prop in judged}
     )
-    rest = [_without(prop, wanted, unexpected.get(prop.name, ())) for prop in judged]
-    verdict, reason = decide(rest)
+    verdict, reason = decide([_without(prop, wanted, unexpected.get(prop.name, ())) for prop in judged])
+    alone = decide([_without(prop, wanted, ()) for prop in judged])[0]
     parts = [f"not found: {', '.join(_missing(name, judged) for name in missing)}"] if missing else []
     parts += [f"not expected: {', '.join(_named(*pair) for pair in unexpected.items())}"] if unexpected else []
     parts += [f"nobody knows what else there is: {reason}"] if verdict is Verdict.UNKNOWN else []
     along = [f"{len(some)} {name}" for name, some in violated.items() if name not in {*wanted, *unexpected}]
-    met = False if missing and verdict is Verdict.VALID else _MET[verdict]
+    met, otherwise = (False if missing and word is Verdict.VALID else _MET[word] for word in (verdict, alone))
     sentence = "; ".join(parts) or (f"with {', '.join(along)}" if along else "")
-    return Comparison(met, sentence, unexpected)
+    return Comparison(met, sentence, unexpected, otherwise)
 
 
 def of_short_run(comparison: Comparison, expect: Sequence[str], short: str) -> Comparison:
@@ -76,7 +79,10 @@ def of_short_run(comparison: Comparison, expect: Sequence[str], short: str) -> C
 
     What was found stands. That nothing was found is no answer: neither `valid`, nor that an expected anomaly does not show.
     """
-    absent = Verdict.VALID.value in expect if comparison.met else not comparison.unexpected
+    valid = Verdict.VALID.value in expect
+    if short and (valid or not comparison.otherwise):
+        comparison = replace(comparison, otherwise=None)
+    absent = valid if comparison.met else not comparison.unexpected
     if not short or comparison.met is None or not absent:
         return comparison
     return replace(comparison, met=None, sentence="; ".join(filter(None, (comparison.sentence, short))))
@@ -90,6 +96,13 @@ def _missing(name: str, judged: Iterable[JudgedProperty]) -> str:
 def _named(name: str, findings: Sequence[Finding]) -> str:
     numbers = ", ".join(f"#{finding.id}" for finding in findings[:NAMED])
     return f"{name} ({numbers}{and_more(len(findings) - NAMED)})"
+
+
+def _acknowledged(prop: JudgedProperty) -> JudgedProperty:
+    """A property without its findings, where all that is forbidden is acknowledged."""
+    if prop.verdict is not Property.VIOLATED or prop.allowed:
+        return prop
+    return replace(prop, findings=[], verdict=Property.UNKNOWN if prop.reason else Property.HELD)
 
 
 def _without(prop: JudgedProperty, wanted: Collection[str], unexpected: Sequence[Finding]) -> JudgedProperty:

@@ -390,6 +390,7 @@ def _document(
         "expectation_met": expected.met,
         "expectation": expected.sentence,
         "unexpected": expected.document(),
+        "met_without_unexpected": expected.otherwise,
         "shortfalls": [shortfall.sentence for shortfall in short],
         "weakened": [
             *(shortfall.sentence for shortfall in short),

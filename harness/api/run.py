@@ -201,6 +201,7 @@ class Plan(TypedDict, total=False):
     contract: Mapping[str, str]
     overridden: Mapping[str, str]
     derived: Mapping[str, str]  # what the settings give where the contract differs, since 0.2
+    nemesis: Sequence[str]  # the kinds of faults that the test plans; those that were drawn from them are in the schedule
     schedule: Sequence[InjectionPlan]
     budget: Mapping[str, Any]
     at_least: Mapping[str, int]

@@ -186,6 +186,7 @@ class VerdictDocument(TypedDict, total=False):
     expectation_met: bool | None
     expectation: str
     unexpected: Sequence[UnexpectedDocument]
+    met_without_unexpected: bool | None
     judged_by: JudgedBy
     shortfalls: Sequence[str]
     weakened: Sequence[str]

@@ -47,6 +47,8 @@ class RunRow:
     lasted_s: seconds of workload; None: not known.
     problems: documents that could not be read, a sentence each.
     damaged: the plan is missing or cannot be read: a sentence with the remedy; empty for a plan that was read.
+    unexpected: anomalies that are forbidden and that the test does not expect, in the verdict's order.
+    met_otherwise: whether the expectation would be met without these; None: not known.
     """
 
     place: str
@@ -77,6 +79,8 @@ class RunRow:
     lasted_s: float | None = None
     problems: tuple[str, ...] = ()
     damaged: str = ""
+    unexpected: tuple[str, ...] = ()
+    met_otherwise: bool | None = None
 
     @property
     def red(self) -> bool:
@@ -118,6 +122,8 @@ def row_of(run: Run, root: Path) -> RunRow:
         recovery_s=_finite(progress.get("recovery_s")),
         lasted_s=_finite(lasted_s),
         problems=tuple(str(problem) for file, problem in run.problems.items() if not problem.missing or file == RunFile.PLAN),
+        unexpected=tuple(str(row.get("name", "?")) for row in verdict.get("unexpected") or ()),
+        met_otherwise=verdict.get("met_without_unexpected"),
         damaged=run.sentence(run.problems[RunFile.PLAN]) if RunFile.PLAN in run.problems else "",
     )
 

@@ -77,6 +77,7 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> Plan:
         "contract": contract,
         "overridden": dict(test.contract),
         "derived": _changed(promised, contract),
+        "nemesis": list(dict.fromkeys(choice.kind for choice in test.nemesis)),
         "schedule": [cast(InjectionPlan, dataclasses.asdict(injection)) for injection in drawn],
         "budget": dataclasses.asdict(test.budget),
         "at_least": {**({"faults": 1} if drawn else {}), **_demands(workload), **test.at_least},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -11,7 +12,7 @@ from support.installed import INSTALLED
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
 from fencepost.checkers.model.findings import Finding, FindingRecord
 from fencepost.checkers.verdict.decision import JudgedProperty, decide
-from fencepost.checkers.verdict.expectation import compare
+from fencepost.checkers.verdict.expectation import compare, of_short_run
 from fencepost.harness.api import record_id
 from fencepost.harness.api.values import Property
 
@@ -163,6 +164,44 @@ def test_a_test_that_expects_valid_takes_nothing_else(expect):
     assert compared(expect, []).met is None, "order-inversion was not exercised"
     assert compared(expect, [TORN]).met is False
     assert compared(expect, [], unread=["t-0"]).met is None
+
+
+@pytest.mark.parametrize(
+    ("expect", "anomalies", "unread", "met", "otherwise"),
+    [
+        (["valid"], [], [], None, None),  # order-inversion was not exercised
+        (["valid"], [TORN], [], False, None),
+        (["torn-transaction"], [TORN], [], True, True),
+        (["torn-transaction"], [TORN, ("duplicate", [read(X)])], [], False, True),
+        (["torn-transaction"], [TORN, ("duplicate", [read(X)])], ["t-0"], False, None),
+        (["torn-transaction"], [("duplicate", [read(X)])], [], False, False),
+        (["torn-transaction"], [], [], False, False),
+    ],
+)
+def test_without_what_is_unexpected_the_rest_is_compared_as_ever(expect, anomalies, unread, met, otherwise):
+    comparison = compared(expect, anomalies, unread=unread)
+    assert (comparison.met, comparison.otherwise) == (met, otherwise)
+
+
+def test_where_everything_was_exercised_a_run_without_its_findings_is_valid():
+    judged = [prop for prop in properties([TORN]) if prop.verdict is not Property.NOT_EXERCISED]
+    comparison = compare(["valid"], (), judged, decide)
+    assert (comparison.met, comparison.otherwise) == (False, True)
+    broken = [replace(prop, reason="the check broke on t-1") if prop.findings else prop for prop in judged]
+    assert compare(["valid"], (), broken, decide).otherwise is None
+
+
+@pytest.mark.parametrize(("expect", "anomalies", "otherwise"), [(["valid"], [TORN], None), (["torn-transaction"], [], None)])
+def test_a_short_run_shows_nothing_without_its_findings(expect, anomalies, otherwise):
+    judged = [prop for prop in properties(anomalies) if prop.verdict is not Property.NOT_EXERCISED]
+    comparison = of_short_run(compare(expect, (), judged, decide), expect, "stopped by Ctrl-C")
+    assert comparison.otherwise is otherwise
+
+
+def test_what_a_short_run_was_to_show_stands_without_what_is_unexpected():
+    judged = properties([TORN, ("duplicate", [read(X)])])
+    comparison = of_short_run(compare(["torn-transaction"], (), judged, decide), ["torn-transaction"], "stopped by Ctrl-C")
+    assert (comparison.met, comparison.otherwise) == (False, True)
 
 
 def test_consequences_are_anomalies_that_there_are():
