@@ -78,6 +78,15 @@ Conf = Annotated[
         "--spark-conf", metavar="KEY=VALUE", help="A setting of Spark, e.g. of its file systems. No secrets: they show."
     ),
 ]
+KnownFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--known",
+        metavar="FILE",
+        help="Findings that are acknowledged. Default: known.toml beside the campaign, else in the working directory.",
+        show_default=False,
+    ),
+]
 
 
 def pairs(name: str, help_text: str) -> Any:

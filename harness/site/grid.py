@@ -111,7 +111,7 @@ def _cell(name: str, entries: list[Entry] | None) -> Cell | None:
         return None
     return Cell(
         round=name,
-        met=sum(entry.row.met is True for entry in entries),
+        met=sum(entry.met for entry in entries),
         count=len(entries),
         tone=min((entry.tone for entry in entries), key=TONES.index),
     )
@@ -142,7 +142,7 @@ def _latest(campaign: str, entries: Sequence[Entry]) -> Round:
         campaign=campaign,
         round=name,
         label=round_label(name),
-        met=sum(entry.row.met is True for entry in of),
+        met=sum(entry.met for entry in of),
         count=len(of),
         performing=sum(bool(entry.phase) for entry in of),
         red=(*controls, *(entry for entry in red if entry not in controls)),

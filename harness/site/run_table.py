@@ -37,6 +37,7 @@ def run_row(entry: Entry) -> dict[str, Any]:
         "finding": finding.id if finding else None,
         "fingerprints": " ".join(of.fingerprint for of in row.findings),
         "standing": entry.standing,
+        "standing_words": entry.standing_words,
         "more": sum(of.count for of in row.findings) - 1 if finding else 0,
         "kafka": row.kafka,
         "client": row.client,

@@ -20,6 +20,7 @@ from fencepost.harness.api import CampaignError
 from fencepost.harness.api.beneath import json_text, limited, make_folder, names, reading, remove, replacing, write_text
 from fencepost.harness.api.run import RunFile
 from fencepost.harness.history.run_directory import open_run
+from fencepost.harness.memory.known import NOTHING_KNOWN, Known
 from fencepost.harness.report.beside import files_beside
 from fencepost.harness.site import addresses, pages
 from fencepost.harness.site.entries import Entry, gravest_first
@@ -53,23 +54,23 @@ class WrittenSite:
     notes: tuple[str, ...] = ()
 
 
-def write_site(root: Path, directory: Path, most_mib: int = MOST_MIB, now: datetime | None = None) -> WrittenSite:
+def write_site(root: Path, directory: Path, most_mib: int = MOST_MIB, known: Known = NOTHING_KNOWN) -> WrittenSite:
     """Write the site of all runs below `root` to a directory, or write it there again.
 
     Raises CampaignError: the directory holds something else, or cannot be written.
     """
     former = _begin(directory)
-    found = source(root, lack_of_file)
+    found = source(root, lack_of_file, known)
     copies = _Copies(root, directory, former, most_mib << 20)
     entries = tuple(copies.take(entry) for entry in gravest_first(found.entries))
     for entry in entries:
         copies.take_beside(entry)
-    moment = (now or datetime.now(timezone.utc)).strftime("%Y-%m-%d %H:%M UTC")
+    moment = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
     site = Site(
         entries=sorted(entries, key=lambda entry: (entry.row.created, entry.row.place)),
         written=f"written {moment}",
         notes=found.notes,
-        standings=found.standings,
+        remembered=found.remembered,
     )
     written = sum(_write_if_other(directory, name, text) for name, text in site_pages(root, site))
     _end(directory, copies.states, former)

@@ -155,7 +155,7 @@
   }
 
   const badge = (row) => site.element("span", { class: "tone " + row.tone }, row.outcome);
-  const standing = (row) => row.standing && site.element("span", { class: "standing " + row.standing }, row.standing);
+  const standing = (row) => row.standing && site.element("span", { class: "standing " + row.standing, title: row.standing_words }, row.standing);
 
   function cause(row) {
     const names = row.anomalies ? row.anomalies.split(", ") : [];
