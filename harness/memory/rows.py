@@ -7,7 +7,9 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from fencepost.harness.api.history import STORED
 from fencepost.harness.api.run import Run, RunFile
+from fencepost.harness.history.transaction_protocol import producers
 from fencepost.harness.memory.fingerprints import fingerprint
 
 LONGEST_SENTENCE = 2_000  # characters of a text in a row
@@ -49,6 +51,7 @@ class RunRow:
     damaged: the plan is missing or cannot be read: a sentence with the remedy; empty for a plan that was read.
     unexpected: anomalies that are forbidden and that the test does not expect, in the verdict's order.
     met_otherwise: whether the expectation would be met without these; None: not known.
+    protocol: the transaction protocols that were spoken, `TV2`, or `TV1, TV2`; empty when the brokers' logs do not show it.
     """
 
     place: str
@@ -81,6 +84,7 @@ class RunRow:
     damaged: str = ""
     unexpected: tuple[str, ...] = ()
     met_otherwise: bool | None = None
+    protocol: str = ""
 
     @property
     def red(self) -> bool:
@@ -124,8 +128,15 @@ def row_of(run: Run, root: Path) -> RunRow:
         problems=tuple(str(problem) for file, problem in run.problems.items() if not problem.missing or file == RunFile.PLAN),
         unexpected=tuple(str(row.get("name", "?")) for row in verdict.get("unexpected") or ()),
         met_otherwise=verdict.get("met_without_unexpected"),
+        protocol=_protocol(run),
         damaged=run.sentence(run.problems[RunFile.PLAN]) if RunFile.PLAN in run.problems else "",
     )
+
+
+def _protocol(run: Run) -> str:
+    if run.table_problem(RunFile.STORED, STORED):
+        return ""
+    return ", ".join(f"TV{number}" for number in sorted(producers(run.path(RunFile.STORED))))
 
 
 def _shortened(text: str) -> str:
