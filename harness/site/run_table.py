@@ -41,6 +41,7 @@ def run_row(entry: Entry) -> dict[str, Any]:
         "more": sum(of.count for of in row.findings) - 1 if finding else 0,
         "kafka": row.kafka,
         "client": row.client,
+        "protocol": row.protocol,
         "workload": row.workload,
         "cluster": row.cluster,
         "seed": row.seed,

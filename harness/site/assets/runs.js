@@ -169,8 +169,7 @@
   function versions(row) {
     const made = document.createDocumentFragment();
     if (row.kafka) made.append(site.element("span", {}, "Kafka " + row.kafka));
-    const protocol = row.protocol ? " · " + row.protocol : "";
-    made.append(site.element("span", { class: "sub" }, row.client + protocol));
+    made.append(site.element("span", { class: "sub" }, [row.client, row.protocol].filter(Boolean).join(" · ")));
     return made;
   }
 
