@@ -10,7 +10,7 @@ import typer
 from fencepost.harness.api import CampaignError
 from fencepost.harness.api.words import plural
 from fencepost.harness.cli import completions
-from fencepost.harness.cli.console import RUN_HELP, Json, Results, err, print_json, print_line
+from fencepost.harness.cli.console import RUN_HELP, Json, KnownFile, Results, err, print_json, print_line
 
 EXAMPLES = "\b\nExamples:\n  fencepost report latest\n  fencepost report --site public"
 MOST_MIB = 2_048
@@ -32,6 +32,7 @@ def report(
     most_mib: Annotated[
         int, typer.Option("--most-mib", min=0, help="With --site: the most that the copies may hold, red runs first.")
     ] = MOST_MIB,
+    known: KnownFile = None,
     results: Results = None,
     json_: Json = False,
 ) -> None:
@@ -45,7 +46,7 @@ def report(
         place = _report(run, results)
         print_json({"report": place}) if json_ else print_line(place)
     elif site is not None:
-        _site(site, most_mib, results, json_)
+        _site(site, most_mib, known, results, json_)
 
 
 def _report(run: str, results: Path | None) -> str:
@@ -62,11 +63,12 @@ def _report(run: str, results: Path | None) -> str:
         return str(render(judged, remembered_of(judged, root, known)))
 
 
-def _site(directory: Path, most_mib: int, results: Path | None, json_: bool) -> None:
+def _site(directory: Path, most_mib: int, known: Path | None, results: Path | None, json_: bool) -> None:
+    from fencepost.harness.memory.known import known_of
     from fencepost.harness.runs.store import results_root
     from fencepost.harness.site import static
 
-    written = static.write_site(results_root(results), directory, most_mib)
+    written = static.write_site(results_root(results), directory, most_mib, known_of(known))
     shown = static.summary(written)
     for note in written.notes:
         err().print(note, soft_wrap=True)
@@ -74,6 +76,7 @@ def _site(directory: Path, most_mib: int, results: Path | None, json_: bool) -> 
         print_json(shown)
     else:
         files = f"{plural(written.copied, 'file')} of runs copied, {written.unchanged:,} unchanged"
-        left = f", {plural(written.left, 'report')} left out" if written.left else ""
+        names = [plural(count, name) for count, name in ((written.left, "report"), (written.files_left, "file")) if count]
+        left = f", {' and '.join(names)} left out for lack of room (--most-mib)" if names else ""
         print_line(str(shown["site"]))
         print_line(f"{plural(len(written.entries), 'run')}, {shown['red']:,} to look at; {files}{left}")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fencepost.harness.cli.console import Results, err, print_line
+from fencepost.harness.cli.console import KnownFile, Results, err, print_line
 
 EXAMPLES = "\b\nExamples:\n  fencepost serve\n  fencepost serve --port 0 --results /mnt/results"
 
@@ -22,13 +22,15 @@ def serve(
     results: Results = None,
     port: Annotated[int, typer.Option("--port", help="Where to listen; 0: any port that is free.")] = 8700,
     host: Annotated[str, typer.Option("--host", help="The address to listen at.")] = "127.0.0.1",
+    known: KnownFile = None,
 ) -> None:
     """Serve the page over all runs, with their reports and logs, until Ctrl-C. It follows a campaign that is performed."""
+    from fencepost.harness.memory.known import known_of
     from fencepost.harness.runs.store import results_root
     from fencepost.harness.site.server import SiteServer
 
     root = results_root(results)
-    with SiteServer(root, host, port) as server:
+    with SiteServer(root, host, port, known_of(known)) as server:
         print_line(f"{server.url} shows the runs below {root}; Ctrl-C ends it")
         if not _is_loopback(host):
             err().print(f"everybody who reaches {host} can read all of them: --host 127.0.0.1 for this machine alone")

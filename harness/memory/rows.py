@@ -7,7 +7,9 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from fencepost.harness.api.history import STORED
 from fencepost.harness.api.run import Run, RunFile
+from fencepost.harness.history.transaction_protocol import producers
 from fencepost.harness.memory.fingerprints import fingerprint
 
 LONGEST_SENTENCE = 2_000  # characters of a text in a row
@@ -50,6 +52,7 @@ class RunRow:
     unexpected: anomalies that are forbidden and that the test does not expect, in the verdict's order.
     met_otherwise: whether the expectation would be met without these; None: not known.
     unexpected_known: when it was judged, each of these was acknowledged. known: the verdict's sentence on acknowledged findings.
+    protocol: the transaction protocols that were spoken, `TV2`, or `TV1, TV2`; empty when the brokers' logs do not show it.
     """
 
     place: str
@@ -84,6 +87,7 @@ class RunRow:
     met_otherwise: bool | None = None
     unexpected_known: bool = False
     known: str = ""
+    protocol: str = ""
 
     @property
     def known_alone(self) -> bool:
@@ -134,8 +138,15 @@ def row_of(run: Run, root: Path) -> RunRow:
         met_otherwise=verdict.get("met_without_unexpected"),
         unexpected_known=verdict.get("unexpected_known") is True,
         known=_shortened(str(verdict.get("known") or "")),
+        protocol=_protocol(run),
         damaged=run.sentence(run.problems[RunFile.PLAN]) if RunFile.PLAN in run.problems else "",
     )
+
+
+def _protocol(run: Run) -> str:
+    if run.table_problem(RunFile.STORED, STORED):
+        return ""
+    return ", ".join(f"TV{number}" for number in sorted(producers(run.path(RunFile.STORED))))
 
 
 def _shortened(text: str) -> str:

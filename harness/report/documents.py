@@ -24,9 +24,9 @@ from fencepost.harness.api.evidence import Evidence
 from fencepost.harness.api.history import OPERATIONS, STORED, VALUES, demand_columns
 from fencepost.harness.api.run import Plan, Problem, Run, RunFile
 from fencepost.harness.history.run_directory import described
+from fencepost.harness.history.transaction_protocol import spoken
 from fencepost.harness.memory.remembered import Remembered
 from fencepost.harness.report.beside import FilesBeside, files_beside
-from fencepost.harness.report.transaction_protocol import spoken
 
 Doc = Mapping[str, Any]
 Ints = npt.NDArray[np.int64]

@@ -9,9 +9,12 @@ from datetime import datetime
 from fencepost.harness.api.expectations import anomaly_and_word
 from fencepost.harness.api.run import RunFile
 from fencepost.harness.api.values import Verdict
+from fencepost.harness.memory.known import KnownFindings
 from fencepost.harness.memory.rows import FindingRow, RunRow
+from fencepost.harness.site.remembered import Remembered
 
 TONES = ("bad", "unsure", "none", "shown", "good")  # the gravest first
+_STAMP = "%Y%m%dT%H%M%SZ"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,13 +22,13 @@ class Entry:
     """A run as the pages show it.
 
     row: the run in a row.
-    tone: of `TONES`: against expectation, not known, not judged, an expected anomaly, valid as expected.
+    tone: of `TONES`: against expectation, not known, not judged, an expected or acknowledged anomaly, valid as expected.
     outcome: verdict and expectation in words.
     finding: the finding that tells most; None: there is none.
     cause: the sentence that tells most.
     report: the address of its report, relative to the site; empty: there is none.
     lack: the reason why there is no report, in words.
-    standing: of that finding: `new`, `known`; empty: not known.
+    standing, standing_words: of that finding, where the run is not as expected: new, known and so on; empty: not known.
     phase: of a run that is being performed: what it does now, in words.
     """
 
@@ -37,12 +40,18 @@ class Entry:
     report: str = ""
     lack: str = ""
     standing: str = ""
+    standing_words: str = ""
     phase: str = ""
+
+    @property
+    def met(self) -> bool:
+        """Return whether the run is as expected, perhaps but for findings that are acknowledged."""
+        return self.tone in ("shown", "good")
 
     @property
     def red(self) -> bool:
         """Return whether somebody has to look at it. A run that is being performed is not red yet."""
-        return self.row.red and not self.phase
+        return not self.met and not self.phase
 
     @property
     def test(self) -> tuple[str, str]:
@@ -50,18 +59,22 @@ class Entry:
         return self.row.campaign, self.row.test
 
 
-def entry_of(row: RunRow, *, report: str = "", lack: str = "", standing: str = "", phase: str = "") -> Entry:
+def entry_of(row: RunRow, remembered: Remembered | None = None, *, report: str = "", lack: str = "", phase: str = "") -> Entry:
     """The entry of a row."""
-    worst = worst_finding(row)
+    memory = remembered or Remembered()
+    beside = memory.beside(row)
+    worst = worst_finding(row, beside)
+    shown = worst is not None and row.met is not True
     return Entry(
         row=row,
-        tone=tone(row),
-        outcome=phase or outcome(row),
+        tone=tone(row, beside),
+        outcome=phase or outcome(row, beside),
         finding=worst,
         cause=cause(row, worst),
         report=report,
         lack=lack,
-        standing=standing,
+        standing=memory.standing(worst.fingerprint) if worst and shown else "",
+        standing_words=memory.words(worst.fingerprint) if worst and shown else "",
         phase=phase,
     )
 
@@ -77,30 +90,34 @@ def report_place(row: RunRow) -> str:
     return f"runs/{row.place}/{RunFile.REPORT}"
 
 
-def tone(row: RunRow) -> str:
+def tone(row: RunRow, beside: KnownFindings) -> str:
     """The tone in which a run is shown."""
     if not row.verdict:
         return "none"
     if row.met is None:
         return "unsure"
     if not row.met:
-        return "bad"
+        return "shown" if beside.as_expected else "bad"
     return "good" if row.verdict == Verdict.VALID.value else "shown"
 
 
-def outcome(row: RunRow) -> str:
+def outcome(row: RunRow, beside: KnownFindings) -> str:
     """Verdict and expectation in a few words."""
     if not row.verdict:
         return "not judged"
+    if beside.as_expected:
+        return f"{row.verdict}, acknowledged"
     words = {True: "as expected", False: "against expectation", None: "not known whether as expected"}
     return f"{row.verdict}, {words[row.met]}"
 
 
-def worst_finding(row: RunRow) -> FindingRow | None:
-    """The first finding that the test does not expect, else the first; None when there is none."""
+def worst_finding(row: RunRow, beside: KnownFindings) -> FindingRow | None:
+    """The first finding that nobody has acknowledged, that the test does not expect, or any; None when there is none."""
     expected = {anomaly_and_word(text)[0] for text in row.expect}
+    expired = [pair.finding for pair in beside.expired]
+    unexpected = [finding for finding in row.findings if finding.anomaly in row.unexpected]
     besides = [finding for finding in row.findings if finding.anomaly not in expected]
-    return next(iter((*besides, *row.findings)), None)
+    return next(iter((*beside.new, *expired, *unexpected, *besides, *row.findings)), None)
 
 
 def cause(row: RunRow, worst: FindingRow | None) -> str:
@@ -117,9 +134,7 @@ def cause(row: RunRow, worst: FindingRow | None) -> str:
 
 def round_label(text: str) -> str:
     """A round as people write it: `2026-11-25 19:00`; any other text stays."""
-    for pattern, shown in (("%Y%m%dT%H%M%SZ", "%Y-%m-%d %H:%M"),):
-        try:
-            return datetime.strptime(text, pattern).strftime(shown)
-        except ValueError:
-            continue
-    return text
+    try:
+        return datetime.strptime(text, _STAMP).strftime("%Y-%m-%d %H:%M")
+    except ValueError:
+        return text

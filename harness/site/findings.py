@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fencepost.harness.site.entries import Entry, round_label
+from fencepost.harness.site.entries import Entry
+from fencepost.harness.site.remembered import STANDINGS, Remembered
 
-STANDINGS = ("new", "known", "gone", "")  # in the order of the page
 MOST_RUNS = 12  # that a group names
 
 
@@ -16,59 +16,43 @@ MOST_RUNS = 12  # that a group names
 class FindingGroup:
     """The findings of one fingerprint.
 
-    sentence: of the newest. entries: the runs with it, the newest first. first, last: rounds.
-    rounds: in which it was found. performed: rounds since the first in which one of its tests was performed.
-    expected: each of its runs expects its anomaly.
+    sentence: of the newest. entries: the runs with it, the newest first. count: of findings in them.
+    standing, words: over the rounds. expected: each of its runs is as its test expects.
     """
 
     fingerprint: str
     anomaly: str
     sentence: str
     standing: str
+    words: str
     entries: tuple[Entry, ...]
     tests: tuple[tuple[str, str], ...]
-    first: str
-    last: str
-    rounds: int
-    performed: int
     count: int
     expected: bool
 
 
-def finding_groups(entries: Iterable[Entry], standings: Mapping[str, str]) -> tuple[FindingGroup, ...]:
-    """The findings of all runs: new, known, gone; those that no test expects first; of them the newest first."""
+def finding_groups(entries: Iterable[Entry], remembered: Remembered) -> tuple[FindingGroup, ...]:
+    """The findings of all runs: those that no test expects first; new, known, gone; of them the newest first."""
     runs = sorted(entries, key=lambda entry: (entry.row.created, entry.row.place), reverse=True)
     by_fingerprint: dict[str, list[Entry]] = defaultdict(list)
     for entry in runs:
         for finding in entry.row.findings:
             by_fingerprint[finding.fingerprint].append(entry)
-    performed: dict[tuple[str, str], set[tuple[str, str]]] = defaultdict(set)
-    for entry in runs:
-        performed[entry.test].add((entry.row.campaign, entry.row.round))
-    groups = [_group(mark, of, standings.get(mark, ""), performed) for mark, of in by_fingerprint.items()]
+    groups = [_group(mark, of, remembered) for mark, of in by_fingerprint.items()]
     newest = sorted(groups, key=lambda group: group.entries[0].row.created, reverse=True)
     return tuple(sorted(newest, key=lambda group: (group.expected, STANDINGS.index(group.standing))))
 
 
-def _group(
-    mark: str, entries: list[Entry], standing: str, performed: Mapping[tuple[str, str], set[tuple[str, str]]]
-) -> FindingGroup:
-    newest, first = entries[0], entries[-1]
-    finding = next(of for of in newest.row.findings if of.fingerprint == mark)
-    tests = sorted({entry.test for entry in entries})
-    rounds = {(entry.row.campaign, entry.row.round) for entry in entries}
-    since = {of for test in tests for of in performed[test] if of[1] >= first.row.round}
+def _group(mark: str, entries: list[Entry], remembered: Remembered) -> FindingGroup:
+    findings = [finding for entry in entries for finding in entry.row.findings if finding.fingerprint == mark]
     return FindingGroup(
         fingerprint=mark,
-        anomaly=finding.anomaly,
-        sentence=finding.sentence,
-        standing=standing,
+        anomaly=findings[0].anomaly,
+        sentence=findings[0].sentence,
+        standing=remembered.standing(mark),
+        words=remembered.words(mark),
         entries=tuple(entries),
-        tests=tuple(tests),
-        first=round_label(first.row.round),
-        last=round_label(newest.row.round),
-        rounds=len(rounds),
-        performed=len(since),
-        count=sum(of.count for entry in entries for of in entry.row.findings if of.fingerprint == mark),
+        tests=tuple(sorted({entry.test for entry in entries})),
+        count=sum(finding.count for finding in findings),
         expected=all(entry.row.met is True for entry in entries),
     )

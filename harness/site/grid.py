@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from fencepost.harness.campaign.campaign import CONTROLS
+from fencepost.harness.rounds.outcome import UNTRUSTED
 from fencepost.harness.site.entries import TONES, Entry, gravest_first, round_label
 
 MOST_ROUNDS = 60  # of a campaign, the newest
@@ -55,7 +57,10 @@ class CampaignGrid:
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """A round of a campaign: in how many runs everything was as expected, and those that somebody has to look at."""
+    """A round of a campaign: in how many runs everything was as expected, and those that somebody has to look at.
+
+    untrusted: a sentence where a canary was not caught, or a baseline was not valid; else empty.
+    """
 
     campaign: str
     round: str
@@ -64,6 +69,7 @@ class Round:
     count: int
     performing: int
     red: tuple[Entry, ...]
+    untrusted: str = ""
 
 
 def grids(entries: Iterable[Entry]) -> tuple[CampaignGrid, ...]:
@@ -105,7 +111,7 @@ def _cell(name: str, entries: list[Entry] | None) -> Cell | None:
         return None
     return Cell(
         round=name,
-        met=sum(entry.row.met is True for entry in entries),
+        met=sum(entry.met for entry in entries),
         count=len(entries),
         tone=min((entry.tone for entry in entries), key=TONES.index),
     )
@@ -121,15 +127,24 @@ def latest_rounds(entries: Iterable[Entry]) -> tuple[Round, ...]:
     return tuple(sorted(newest, key=lambda of: not of.red))
 
 
+def _untrusted(failed: Sequence[Entry]) -> str:
+    """A sentence on the controls of a round that did not do what they must."""
+    words = "; ".join(f"{entry.row.test}: {entry.outcome}" for entry in failed)
+    return f"{UNTRUSTED[0].upper()}{UNTRUSTED[1:]}. {words}" if failed else ""
+
+
 def _latest(campaign: str, entries: Sequence[Entry]) -> Round:
     name = rounds_of(entries)[0]
     of = [entry for entry in entries if entry.row.round == name]
+    red = gravest_first(entry for entry in of if entry.red)
+    controls = [entry for entry in red if entry.row.test in CONTROLS]
     return Round(
         campaign=campaign,
         round=name,
         label=round_label(name),
-        met=sum(entry.row.met is True for entry in of),
+        met=sum(entry.met for entry in of),
         count=len(of),
         performing=sum(bool(entry.phase) for entry in of),
-        red=tuple(gravest_first(entry for entry in of if entry.red)),
+        red=(*controls, *(entry for entry in red if entry not in controls)),
+        untrusted=_untrusted(controls),
     )

@@ -79,7 +79,7 @@ def history_of(campaign: str, test: str, entries: Iterable[Entry], trends: Seque
 
 def _sentence(newest: Sequence[Entry]) -> str:
     ended = [entry for entry in newest if not entry.phase]
-    met = sum(entry.row.met is True for entry in ended)
+    met = sum(entry.met for entry in ended)
     rounds = len({entry.row.round for entry in newest})
     red = next((entry for entry in ended if entry.red), None)
     last = f" The last that was not: run {red.row.run}, {red.row.created[:16].replace('T', ' ')}." if red else ""

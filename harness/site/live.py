@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fencepost.harness.api.run import RunFile
+from fencepost.harness.memory.known import NOTHING_KNOWN, Known
 from fencepost.harness.site import addresses, pages
 from fencepost.harness.site.pages import Site
 from fencepost.harness.site.settings import Settings, settings_of
@@ -20,8 +21,8 @@ SHARE = 4  # a look that takes long is taken no oftener than in a fourth of the 
 class LiveSite:
     """The pages over a results folder, for several threads. version: changes with everything that a page shows."""
 
-    def __init__(self, root: Path, clock: Callable[[], float] = time.monotonic) -> None:
-        self._root, self._clock = root, clock
+    def __init__(self, root: Path, known: Known = NOTHING_KNOWN, clock: Callable[[], float] = time.monotonic) -> None:
+        self._root, self._known, self._clock = root, known, clock
         self._lock = threading.Lock()
         self._begin = f"{time.time_ns():x}"
         self.written = f"live over {root}"
@@ -50,7 +51,7 @@ class LiveSite:
     def _look(self) -> Site:
         began = self._clock()
         if began >= self._next:
-            now = source(self._root, lack_beneath)
+            now = source(self._root, lack_beneath, self._known)
             if now != self._source or not self._number:
                 self._source, self._number = now, self._number + 1
                 self._made.clear()
@@ -59,7 +60,7 @@ class LiveSite:
         return Site(
             entries=self._source.entries,
             written=self.written,
-            standings=self._source.standings,
+            remembered=self._source.remembered,
             notes=self._source.notes,
             live=f"{self._begin}-{self._number}",
         )

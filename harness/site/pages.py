@@ -26,6 +26,7 @@ from fencepost.harness.site.entries import Entry, gravest_first
 from fencepost.harness.site.findings import MOST_RUNS, FindingGroup, finding_groups
 from fencepost.harness.site.grid import CampaignGrid, Cell, Round, grids, latest_rounds
 from fencepost.harness.site.histories import HEIGHT, LEFT, TOP, WIDTH, history_of, shown_number
+from fencepost.harness.site.remembered import Remembered
 from fencepost.harness.site.run_table import finding_lists, run_rows
 from fencepost.harness.site.settings import Settings, profiles
 
@@ -46,13 +47,13 @@ class Site:
     """What the pages are made of.
 
     entries: the runs, the oldest first. written: a line on where they come from, and when.
-    standings: of findings, by fingerprint. trends: of tests, a sentence or nothing for each measure.
+    remembered: of earlier rounds. trends: of tests, a sentence or nothing for each measure.
     notes: sentences on what could not be read. live: a version of what is served; empty for files.
     """
 
     entries: Sequence[Entry]
     written: str = ""
-    standings: Mapping[str, str] = field(default_factory=dict)
+    remembered: Remembered = field(default_factory=Remembered)
     trends: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
     notes: Sequence[str] = ()
     live: str = ""
@@ -88,13 +89,19 @@ def grid_page(site: Site) -> str:
 
 def findings_page(site: Site) -> str:
     """The findings of all runs by fingerprint."""
-    groups = finding_groups(site.entries, site.standings)
+    groups = finding_groups(site.entries, site.remembered)
     sections = (
         ("Not expected", [_group_fields(group) for group in groups if not group.expected]),
         ("As tests expect", [_group_fields(group) for group in groups if group.expected]),
     )
     return _page(
-        site, addresses.FINDINGS, "Findings", sections=sections, any=groups, standings=bool(site.standings), most=MOST_TESTS
+        site,
+        addresses.FINDINGS,
+        "Findings",
+        sections=sections,
+        any=groups,
+        standings=bool(site.remembered.histories),
+        most=MOST_TESTS,
     )
 
 
@@ -135,7 +142,7 @@ def history_page(site: Site, test: tuple[str, str], entries: Sequence[Entry]) ->
         name or "(no name)",
         "test.html",
         history=history,
-        groups=finding_groups(entries, site.standings),
+        groups=finding_groups(entries, site.remembered),
         address=f"../{filtered(campaign=campaign, test=name)}",
         **chart,
     )

@@ -26,6 +26,7 @@ from fencepost.harness.api import CampaignError
 from fencepost.harness.api.beneath import names, reading
 from fencepost.harness.history.results_folder import is_run
 from fencepost.harness.history.run_directory import described
+from fencepost.harness.memory.known import NOTHING_KNOWN, Known
 from fencepost.harness.site import addresses
 from fencepost.harness.site.live import LiveSite
 from fencepost.harness.site.pages import listing_page
@@ -63,9 +64,9 @@ class SiteServer(ThreadingHTTPServer):
     block_on_close = False
     request_queue_size = 64
 
-    def __init__(self, root: Path, host: str, port: int) -> None:
+    def __init__(self, root: Path, host: str, port: int, known: Known = NOTHING_KNOWN) -> None:
         """Raises CampaignError: nothing can listen there."""
-        self.root, self.named, self.site = root, host, LiveSite(root)
+        self.root, self.named, self.site = root, host, LiveSite(root, known)
         self._free = threading.BoundedSemaphore(MOST_THREADS)
         self._deadlines: dict[socket.socket, float] = {}
         self._lock = threading.Lock()

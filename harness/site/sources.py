@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 
 from fencepost.harness.api.beneath import regular
 from fencepost.harness.api.run import RunFile
 from fencepost.harness.history.results_folder import unreadable
 from fencepost.harness.memory.index import indexed
+from fencepost.harness.memory.known import NOTHING_KNOWN, Known
 from fencepost.harness.memory.rows import RunRow
-from fencepost.harness.site.entries import Entry, entry_of, report_place, worst_finding
+from fencepost.harness.memory.standing import histories
+from fencepost.harness.site.entries import Entry, entry_of, report_place
 from fencepost.harness.site.phases import phase
+from fencepost.harness.site.remembered import Remembered
 
 Lack = Callable[[Path, RunRow], str]
 
@@ -23,24 +27,24 @@ class Source:
 
     entries: tuple[Entry, ...]
     notes: tuple[str, ...] = ()
-    standings: Mapping[str, str] = field(default_factory=dict)
+    remembered: Remembered = field(default_factory=Remembered)
 
 
-def source(root: Path, lack: Lack) -> Source:
+def source(root: Path, lack: Lack, known: Known = NOTHING_KNOWN) -> Source:
     """Everything below `root`. lack: the reason why a run's report cannot be opened; empty when it can."""
     index = indexed(root)
-    standings: dict[str, str] = {}
-    entries = tuple(_entry(root, row, lack, standings) for row in index.rows)
-    return Source(entries=entries, notes=tuple(filter(None, [index.note, *unreadable(root)])), standings=standings)
+    remembered = Remembered(histories=histories(index.rows), known=known, today=date.today())
+    entries = tuple(_entry(root, row, lack, remembered) for row in index.rows)
+    return Source(entries=entries, notes=tuple(filter(None, [index.note, *unreadable(root)])), remembered=remembered)
 
 
-def _entry(root: Path, row: RunRow, lack: Lack, standings: Mapping[str, str]) -> Entry:
-    worst, why = worst_finding(row), lack(root, row)
+def _entry(root: Path, row: RunRow, lack: Lack, remembered: Remembered) -> Entry:
+    why = lack(root, row)
     return entry_of(
         row,
+        remembered,
         report="" if why else report_place(row),
         lack=why,
-        standing=standings.get(worst.fingerprint, "") if worst else "",
         phase="" if row.verdict or row.damaged else phase(root / row.place),
     )
 

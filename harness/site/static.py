@@ -19,6 +19,9 @@ from typing import Any
 from fencepost.harness.api import CampaignError
 from fencepost.harness.api.beneath import json_text, limited, make_folder, names, reading, remove, replacing, write_text
 from fencepost.harness.api.run import RunFile
+from fencepost.harness.history.run_directory import open_run
+from fencepost.harness.memory.known import NOTHING_KNOWN, Known
+from fencepost.harness.report.beside import files_beside
 from fencepost.harness.site import addresses, pages
 from fencepost.harness.site.entries import Entry, gravest_first
 from fencepost.harness.site.pages import Site
@@ -27,7 +30,7 @@ from fencepost.harness.site.sources import lack_of_file, source
 
 MARK = "site.json"
 FORMAT = 1
-COPIED = (RunFile.REPORT, RunFile.SUMMARY, RunFile.PLAN)  # of each run
+COPIED = (RunFile.REPORT, RunFile.SUMMARY, RunFile.PLAN)  # of each run; of a red one also what its report links to
 MOST_OF_FILE = 64 << 20  # bytes of a file that is copied
 MOST_MIB = 2_048  # of all copies
 _MOST_MARK = 256 << 20
@@ -37,7 +40,9 @@ State = tuple[int, int]  # size and time of the last change of what was copied
 
 @dataclass(frozen=True, kw_only=True)
 class WrittenSite:
-    """What was done. entries: the runs of the site. copied, unchanged: files of runs. left: runs whose report was not copied."""
+    """What was done. entries: the runs of the site. copied, unchanged: files of runs. left: runs whose report was not copied.
+    files_left: files that the reports of red runs link to, and that were not copied.
+    """
 
     directory: Path
     entries: tuple[Entry, ...]
@@ -45,24 +50,27 @@ class WrittenSite:
     copied: int
     unchanged: int
     left: int
+    files_left: int
     notes: tuple[str, ...] = ()
 
 
-def write_site(root: Path, directory: Path, most_mib: int = MOST_MIB, now: datetime | None = None) -> WrittenSite:
+def write_site(root: Path, directory: Path, most_mib: int = MOST_MIB, known: Known = NOTHING_KNOWN) -> WrittenSite:
     """Write the site of all runs below `root` to a directory, or write it there again.
 
     Raises CampaignError: the directory holds something else, or cannot be written.
     """
     former = _begin(directory)
-    found = source(root, lack_of_file)
+    found = source(root, lack_of_file, known)
     copies = _Copies(root, directory, former, most_mib << 20)
     entries = tuple(copies.take(entry) for entry in gravest_first(found.entries))
-    moment = (now or datetime.now(timezone.utc)).strftime("%Y-%m-%d %H:%M UTC")
+    for entry in entries:
+        copies.take_beside(entry)
+    moment = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
     site = Site(
         entries=sorted(entries, key=lambda entry: (entry.row.created, entry.row.place)),
         written=f"written {moment}",
         notes=found.notes,
-        standings=found.standings,
+        remembered=found.remembered,
     )
     written = sum(_write_if_other(directory, name, text) for name, text in site_pages(root, site))
     _end(directory, copies.states, former)
@@ -74,6 +82,7 @@ def write_site(root: Path, directory: Path, most_mib: int = MOST_MIB, now: datet
         copied=copies.copied,
         unchanged=copies.unchanged,
         left=copies.left,
+        files_left=copies.files_left,
         notes=found.notes,
     )
 
@@ -135,7 +144,7 @@ def _remove_pages(directory: Path, kept: Collection[str]) -> None:
 def _is_ours(file: str) -> bool:
     """Return whether a name from the mark, which anybody may have written, is that of a copy of ours."""
     parts = file.split("/")
-    return len(parts) == 4 and parts[0] == addresses.RUNS and parts[3] in COPIED and not {"", ".", ".."} & set(parts)
+    return len(parts) > 3 and parts[0] == addresses.RUNS and not {"", ".", ".."} & set(parts)
 
 
 def _write_if_other(directory: Path, name: str, text: str) -> bool:
@@ -162,7 +171,7 @@ class _Copies:
     def __init__(self, root: Path, directory: Path, former: Mapping[str, State], most: int) -> None:
         self._root, self._directory, self._former, self._room = root, directory, former, most
         self.states: dict[str, State] = {}
-        self.copied = self.unchanged = self.left = 0
+        self.copied = self.unchanged = self.left = self.files_left = 0
 
     def take(self, entry: Entry) -> Entry:
         """Copy what the site holds of a run; returns its entry, without the report where that was not copied."""
@@ -175,6 +184,17 @@ class _Copies:
             self.left += 1
             return replace(entry, report="", lack=str(error))
         return entry
+
+    def take_beside(self, entry: Entry) -> None:
+        """Copy what the report of a red run links to, as far as there is room once each run has its report: logs, tables."""
+        if not (entry.red and entry.report):
+            return
+        beside = files_beside(open_run(self._root / entry.row.place))
+        for file in (*beside.logs, *beside.documents):
+            try:
+                self._copy(entry.row.place, file.place)
+            except _NoRoom:
+                self.files_left += 1
 
     def _copy(self, place: str, file: str) -> None:
         """Copy a file of a run unless it is there as it is; nothing where the run has none. Raises _NoRoom."""
@@ -191,13 +211,15 @@ class _Copies:
                 raise _NoRoom(f"Its {file} was not copied: it has more than {MOST_OF_FILE >> 20} MiB.")
             if status.st_size > self._room:
                 raise _NoRoom(_UNCOPIED)
-            self._room -= status.st_size
             state = (status.st_size, status.st_mtime_ns)
+            if target in self.states:
+                return
+            self._room -= status.st_size
             self.states[target] = state
             if self._former.get(target) == state and self._is_there(target, status.st_size):
                 self.unchanged += 1
                 return
-            make_folder(self._directory, f"{addresses.RUNS}/{place}")
+            make_folder(self._directory, target.rpartition("/")[0])
             with replacing(self._directory, target) as copy:
                 shutil.copyfileobj(opened, copy, 1 << 20)
             self.copied += 1
@@ -224,5 +246,6 @@ def summary(written: WrittenSite) -> dict[str, Any]:
         "files_copied": written.copied,
         "files_unchanged": written.unchanged,
         "reports_left_out": written.left,
+        "files_left_out": written.files_left,
         "notes": list(written.notes),
     }

@@ -1,11 +1,15 @@
-"""A stranger's package: plug-ins that come in by entry points, as anybody's do."""
+"""A stranger's package: plug-ins that come in by entry points, as anybody's do. And a browser."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 import textwrap
+from collections.abc import Callable, Iterator
 
 import pytest
+from support.browser import Browser, Dom, started
 
 THINGS = '''
 from dataclasses import dataclass, field
@@ -130,6 +134,29 @@ pigeon = strange_things:Pigeon
 torn-letter = strange_things:torn
 lost-letter = strange_things:torn
 """
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if program is None and os.environ.get("CI") == "true":
+        pytest.fail("no chromium on PATH: these tests need a real browser (Debian, Ubuntu: apt-get install chromium)")
+    if program is None:
+        pytest.skip("no chromium on PATH; install it (apt-get install chromium) to run the browser tests")
+    return program
+
+
+@pytest.fixture(scope="session")
+def browser(chromium) -> Iterator[Browser]:
+    """A running browser: to start it takes seconds."""
+    with started(chromium) as running:
+        yield running
+
+
+@pytest.fixture
+def browse(browser) -> Callable[..., Dom]:
+    """Open a file in the browser and give back the page as it is after its scripts ran."""
+    return browser.page
 
 
 @pytest.fixture(scope="session")

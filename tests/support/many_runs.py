@@ -56,6 +56,7 @@ def _row(number: int, rng: Random, tests: int, red: float) -> RunRow:
         client=("librdkafka 2.16.0", "java 4.4.0", "franz-go 1.22.3")[test % 3],
         workload=("transactions", "pipeline", "idempotent")[test % 3],
         cluster="local",
+        protocol="TV2" if night > 40 else "TV1",
         seed=rng.randrange(2**31),
         operations=rng.randrange(2_000, 60_000),
         faults=rng.randrange(3, 9),

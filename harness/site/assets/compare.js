@@ -30,7 +30,7 @@
   function parts(a, b) {
     const text = (name, key) => [name, a[key] === null ? "–" : String(a[key]) || "–", b[key] === null ? "–" : String(b[key]) || "–", ""];
     return [
-      ["Outcome", [text("verdict", "outcome"), text("anomalies", "anomalies"), text("cause", "cause"), text("standing", "standing")]],
+      ["Outcome", [text("verdict", "outcome"), text("anomalies", "anomalies"), text("cause", "cause"), text("standing", "standing_words")]],
       ["Versions", [text("Kafka", "kafka"), text("client", "client"), text("protocol", "protocol")]],
       ["Test", [text("test", "test"), text("campaign", "campaign"), text("workload", "workload"), text("cluster", "cluster"), text("seed", "seed"), text("round", "label")]],
       ["Findings", findingLines(a, b)],

@@ -6,7 +6,7 @@
     version: (row) => "kafka " + row.kafka + "\n" + row.client, kafka: (row) => row.kafka, client: (row) => row.client,
     workload: (row) => row.workload, cluster: (row) => row.cluster, round: (row) => row.round, run: (row) => row.run,
     seed: (row) => String(row.seed), fingerprint: (row) => row.fingerprints, standing: (row) => row.standing,
-    protocol: (row) => row.protocol || "",
+    protocol: (row) => row.protocol,
   };
   const LISTS = { anomaly: ", ", fingerprint: " ", version: "\n" };
   const TERM = /(-?)([a-z]+)([:=])("(?:[^"\\]|\\.)*"?|\S*)|(-?)("(?:[^"\\]|\\.)*"?|\S+)/g;
@@ -29,7 +29,7 @@
 
   function text(row) {
     if (row.text === undefined)
-      row.text = [row.place, row.run, row.campaign, row.test, row.label, row.outcome, row.anomalies, row.cause, row.kafka, row.client,
+      row.text = [row.place, row.run, row.campaign, row.test, row.label, row.outcome, row.anomalies, row.cause, row.kafka, row.client, row.protocol,
         row.workload, row.cluster, row.seed, row.standing].join("\n").toLowerCase();
     return row.text;
   }

@@ -66,10 +66,13 @@
   // ---------------------------------------------------------------------------------------------- window
   function measure() {
     const style = getComputedStyle(table);
-    const tall = parseFloat(style.getPropertyValue("--tall")), short = parseFloat(style.getPropertyValue("--short"));
+    const heights = Object.fromEntries(["tall", "short", "plain"].map((name) => [name, parseFloat(style.getPropertyValue("--" + name))]));
     tops = new Float64Array(shown.length + 1);
-    for (let i = 0; i < shown.length; i++) tops[i + 1] = tops[i] + (shown[i].red ? tall : short);
+    for (let i = 0; i < shown.length; i++) tops[i + 1] = tops[i] + heights[kind(shown[i])];
   }
+
+  // A row's height follows from what it has, so that rows which are not drawn have theirs, too.
+  const kind = (row) => (row.red ? "tall" : row.cause || row.anomalies ? "short" : "plain");
 
   function rowAt(y) {
     let low = 0, high = shown.length;
@@ -123,7 +126,7 @@
     box.checked = row.place === state.a || row.place === state.b;
     box.addEventListener("change", () => choose(row));
     const report = site.reportOf(row);
-    const made = site.element("tr", { class: `${row.tone}${row.red ? " red" : ""}${row.red ? " tall" : ""}`, "aria-rowindex": index + 2 },
+    const made = site.element("tr", { class: `${row.tone}${row.red ? " red" : ""}${" " + kind(row)}`, "aria-rowindex": index + 2 },
       site.element("td", { class: "pick" }, box),
       site.element("td", { class: "outcome-cell" }, badge(row), standing(row)),
       site.element("th", { scope: "row" },
@@ -152,7 +155,7 @@
   }
 
   const badge = (row) => site.element("span", { class: "tone " + row.tone }, row.outcome);
-  const standing = (row) => row.standing && site.element("span", { class: "standing " + row.standing }, row.standing);
+  const standing = (row) => row.standing && site.element("span", { class: "standing " + row.standing, title: row.standing_words }, row.standing);
 
   function cause(row) {
     const names = row.anomalies ? row.anomalies.split(", ") : [];
@@ -166,8 +169,7 @@
   function versions(row) {
     const made = document.createDocumentFragment();
     if (row.kafka) made.append(site.element("span", {}, "Kafka " + row.kafka));
-    const protocol = row.protocol ? " · " + row.protocol : "";
-    made.append(site.element("span", { class: "sub" }, row.client + protocol));
+    made.append(site.element("span", { class: "sub" }, [row.client, row.protocol].filter(Boolean).join(" · ")));
     return made;
   }
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
 
+from fencepost.harness.memory.known import Acknowledgement, Known
 from fencepost.harness.memory.rows import FindingRow, RunRow
 from fencepost.harness.site.entries import entry_of, gravest_first, round_label
+from fencepost.harness.site.remembered import Remembered
 
 
 def row(**fields):
@@ -70,3 +74,29 @@ def test_a_round_is_written_as_people_write_it():
     assert round_label("20261125T190000Z") == "2026-11-25 19:00"
     assert round_label("2026-11-25") == "2026-11-25"
     assert round_label("</script>") == "</script>"
+
+
+def known_until(expires):
+    entry = Acknowledgement(fingerprint="lost-write", reason="KAFKA-1", expires=date(2026, 11, expires))
+    return Remembered(known=Known(None, {"lost-write": entry}), today=date(2026, 11, 25))
+
+
+def red(*findings):
+    names = tuple(finding.anomaly for finding in findings)
+    return row(verdict="invalid", met=False, met_otherwise=True, unexpected=names, anomalies=names, findings=findings)
+
+
+def test_a_run_with_acknowledged_findings_alone_is_not_red_and_says_so():
+    entry = entry_of(red(found("lost-write", "Lost.")), known_until(30))
+    assert (entry.tone, entry.outcome, entry.met, entry.standing) == ("shown", "invalid, acknowledged", True, "acknowledged")
+    assert entry.standing_words == "acknowledged until 2026-11-30: KAFKA-1"
+
+
+def test_an_acknowledgement_that_has_expired_leaves_the_run_red():
+    entry = entry_of(red(found("lost-write", "Lost.")), known_until(24))
+    assert (entry.tone, entry.red, entry.standing) == ("bad", True, "expired")
+
+
+def test_a_finding_that_nobody_has_acknowledged_is_told_first():
+    entry = entry_of(red(found("lost-write", "Lost."), found("duplicate", "Twice.", 2)), known_until(30))
+    assert (entry.red, entry.cause) == (True, "Twice.")

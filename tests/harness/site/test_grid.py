@@ -5,10 +5,12 @@ from __future__ import annotations
 from support.many_runs import entries, run_rows
 
 from fencepost.harness.memory.rows import FindingRow, RunRow
+from fencepost.harness.memory.standing import histories
 from fencepost.harness.site.entries import entry_of
 from fencepost.harness.site.findings import finding_groups
 from fencepost.harness.site.grid import MOST_ROUNDS, grids, latest_rounds
 from fencepost.harness.site.histories import MOST_RUNS, history_of
+from fencepost.harness.site.remembered import Remembered
 
 
 def run(number, night, test="t", met=True, findings=(), **fields):
@@ -54,24 +56,40 @@ def test_the_newest_round_of_each_campaign_has_its_red_runs():
     assert [entry.test for entry in latest.red] == [("c", "u")]
 
 
-def test_findings_are_together_by_fingerprint_with_their_rounds():
-    """Found on the first and third night of three; the test was performed on all of them."""
+def test_a_round_whose_control_failed_says_that_nothing_in_it_can_be_trusted():
+    """Before anything else: what the others found, or did not find, means nothing."""
+    caught = run(1, 1, "canary", findings="lost")
+    missed = run(1, 2, "canary", met=False)
+    (trusted,) = latest_rounds([caught, run(2, 1, met=False, findings="a")])
+    (untrusted,) = latest_rounds([caught, missed, run(2, 2, met=False, findings="a")])
+    assert trusted.untrusted == ""
+    assert untrusted.untrusted == "The harness cannot be trusted in this round. canary: valid, against expectation"
+    assert [entry.row.test for entry in untrusted.red] == ["canary", "t"]
+
+
+def test_findings_are_together_by_fingerprint_with_their_standing():
+    """Found on the first and third night of three; and, on the third, one that is new. The newest of both is told first."""
     made = [run(1, 1, met=False, findings="a"), run(1, 2), run(1, 3, met=False, findings="ab"), run(2, 3, "other")]
-    a, b = finding_groups(made, {"b": "new", "a": "known"})[::-1]
-    assert (a.fingerprint, a.standing, a.rounds, a.performed, a.first, a.last) == (
-        "a",
-        "known",
-        2,
-        3,
-        "2026-11-01 01:00",
-        "2026-11-03 01:00",
-    )
-    assert (b.fingerprint, b.standing, b.rounds, b.performed, b.count) == ("b", "new", 1, 1, 1)
+    remembered = Remembered(histories=histories([entry.row for entry in made]))
+    b, a = finding_groups(made, remembered)
+    assert (a.fingerprint, a.standing, a.count, len(a.entries)) == ("a", "known", 2, 2)
+    assert a.words == "known (on 2 of 3 rounds, since 2026-11-01)"
+    assert (b.fingerprint, b.standing, b.words, b.tests) == ("b", "new", "new", (("c", "t"),))
 
 
-def test_what_tests_expect_comes_last():
-    made = [run(1, 2, findings="x"), run(2, 1, "u", met=False, findings="y")]
-    assert [(group.fingerprint, group.expected) for group in finding_groups(made, {})] == [("y", False), ("x", True)]
+def test_what_tests_expect_comes_last_and_what_is_gone_behind_what_is_there():
+    made = [
+        run(1, 3, findings="x"),
+        run(1, 1, "u", met=False, findings="y"),
+        run(1, 2, "u"),
+        run(1, 1, "v", met=False, findings="z"),
+    ]
+    groups = finding_groups(made, Remembered(histories=histories([entry.row for entry in made])))
+    assert [(group.fingerprint, group.standing, group.expected) for group in groups] == [
+        ("z", "new", False),
+        ("y", "gone", False),
+        ("x", "new", True),
+    ]
 
 
 def test_the_history_of_a_test_has_a_chart_for_each_measure_that_is_known():

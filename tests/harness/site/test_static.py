@@ -35,7 +35,7 @@ def test_the_site_is_complete_in_itself(results, tmp_path):
     assert f"runs/nightly/{FIRST}/report.html" in names
     assert f"runs/nightly/{SECOND}/summary.md" in names
     assert len([name for name in names if name.startswith("tests/")]) == 2
-    assert (len(written.entries), written.copied, written.left) == (2, 6, 0)
+    assert (len(written.entries), written.copied, written.left) == (2, 7, 0)
     index = (tmp_path / "site" / "index.html").read_text()
     assert "A record is nowhere." in index
     assert f'href="runs/nightly/{SECOND}/report.html#finding-1"' in index
@@ -46,7 +46,7 @@ def test_written_again_it_copies_what_has_changed_and_removes_what_is_gone(resul
     write_site(results, site)
     before = files(site)
     again = write_site(results, site)
-    assert (again.copied, again.unchanged) == (0, 6)
+    assert (again.copied, again.unchanged) == (0, 7)
     (results / "nightly" / FIRST / "report.html").write_text("another report")
     (site / "runs" / "nightly" / FIRST / "summary.md").unlink()
     os.rename(results / "nightly" / SECOND, tmp_path / "elsewhere")
@@ -144,6 +144,23 @@ def test_reports_are_copied_up_to_a_bound_the_red_ones_first(results, tmp_path, 
     assert "as large as it may be" in shown["steady"].lack
     monkeypatch.setattr(static, "MOST_OF_FILE", 1000)
     assert "has more than" in write_site(results, tmp_path / "other").entries[0].lack
+
+
+def test_a_red_run_has_the_files_that_its_report_links_to(results, tmp_path):
+    """Its logs are wanted first; a green run's only where the results are."""
+    for name in (FIRST, SECOND):
+        (results / "nightly" / name / "logs" / "n1").mkdir(parents=True)
+        (results / "nightly" / name / "logs" / "n1" / "server.log").write_bytes(b"x" * 700_000)
+        (results / "nightly" / name / "logs" / "n1" / "link.log").symlink_to("/etc/hostname")
+        (results / "nightly" / name / "history.parquet").write_bytes(b"x" * 700_000)
+    written = write_site(results, tmp_path / "site", most_mib=1)
+    names = files(tmp_path / "site").keys()
+    assert f"runs/nightly/{SECOND}/logs/n1/server.log" in names
+    assert not [name for name in names if name.endswith("link.log") or (FIRST in name and "logs" in name)]
+    assert (written.left, written.files_left) == (0, 1)
+    assert f"runs/nightly/{SECOND}/history.parquet" not in names
+    again = write_site(results, tmp_path / "site")
+    assert (again.copied, again.files_left) == (1, 0)
 
 
 def test_a_link_in_the_place_of_a_report_is_not_copied(results, tmp_path):

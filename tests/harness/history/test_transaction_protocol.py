@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fencepost.harness.api.history import STORED, schema
-from fencepost.harness.report.transaction_protocol import spoken
+from fencepost.harness.history.transaction_protocol import spoken
 
 
 def stored(path, *markers):

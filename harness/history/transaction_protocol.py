@@ -21,14 +21,19 @@ NAMES = {1: "TV1 (KIP-98)", 2: "TV2 (KIP-890)"}
 
 def spoken(stored: Path) -> str:
     """`TV1 (KIP-98): 12 producers`, or both with their numbers; empty when the logs do not show it."""
+    numbers = producers(stored)
+    return ", ".join(f"{NAMES[protocol]}: {plural(count, 'producer')}" for protocol, count in sorted(numbers.items()))
+
+
+def producers(stored: Path) -> Counter[int]:
+    """The number of producers that spoke each protocol; empty when the logs do not show it, or cannot be read."""
     try:
         table = pq.read_table(stored, columns=["partition", "offset", "producer_id", "producer_epoch", "kind"])
     except (OSError, pa.ArrowException):
-        return ""  # the page says elsewhere what could not be read
+        return Counter()  # the page says elsewhere what could not be read
     markers = table.filter(pc.is_in(table["kind"], pa.array(MARKERS))).group_by(["partition", "offset", "producer_id"])
     epochs = markers.aggregate([("producer_epoch", "max")])  # the same on every broker
-    numbers = Counter(_protocols(epochs).values())
-    return ", ".join(f"{NAMES[protocol]}: {plural(count, 'producer')}" for protocol, count in sorted(numbers.items()))
+    return Counter(_protocols(epochs).values())
 
 
 def _protocols(epochs: pa.Table) -> dict[int, int]:
