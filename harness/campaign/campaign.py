@@ -112,6 +112,12 @@ class PlannedRun:
     round: str = ""
 
 
+def name_of(given: Path) -> str:
+    """The name of the campaign in a file. Raises CampaignError: it cannot be read at all."""
+    path = campaign_file(given)
+    return str(read_toml(path)[0].get("name") or path.stem)
+
+
 def read(given: Path, seed: int | None = None, cluster: Mapping[str, Any] | None = None) -> Campaign:
     """The campaign in the file `given`, or of that name (`campaign_file`); `seed` comes before any that the file names.
 

@@ -1,14 +1,56 @@
-"""The last lines of a round on the screen, and its results for machines."""
+"""A round on the screen: performed, with its last lines; and its results for machines."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from fencepost.harness.api.words import plural
-from fencepost.harness.cli.console import err, out, print_line
+from fencepost.harness.cli.console import Texts, err, out, print_json, print_line
 
 if TYPE_CHECKING:
+    from fencepost.harness.rounds.beginning import BegunRound
     from fencepost.harness.rounds.record import Round, RoundRecord
+
+
+def perform_round(begun: BegunRound, results: Path | None, master: str, spark_conf: Texts, as_json: bool) -> None:
+    """Perform what is left of a round, print its outcome, and leave with its exit code."""
+    from fencepost.harness.cli.planned_runs import performing
+    from fencepost.harness.rounds.performance import RoundPerformance
+
+    record = begun.record
+    (err() if as_json else out()).print(f"{estimate_of(begun)}  seed {record.round.seed}", soft_wrap=True)
+    for directory in record.round.cut_off:
+        err().print(f"cut off, and performed again: {record.folder / directory}", soft_wrap=True)
+    plan = [begun.planned[run.number] for run in begun.left]
+    with performing(plan, results, master, spark_conf, to_stderr=as_json) as made:
+        record.make()
+        with record.alone():
+            performance = RoundPerformance(record, made.sequence, begun.planned, made.show, made.show_result)
+            performance.perform(begun.unfinished)
+    leave(record, as_json)
+
+
+def estimate_of(begun: BegunRound) -> str:
+    """`night: 23 runs, about 41 min (from 3 earlier rounds)`; of one that goes on: `night: 2 of 23 runs are left, ...`."""
+    from fencepost.harness.rounds.estimates import estimate
+
+    round = begun.record.round
+    return f"{round.campaign}: {estimate(begun.left, len(round.own), round.known)}"
+
+
+def leave(record: RoundRecord, as_json: bool) -> None:
+    """Print the outcome of a round, and leave with its exit code."""
+    from fencepost.harness.rounds.outcome import round_exit
+
+    print_missing(record.round)
+    if as_json:
+        print_json(round_document(record))
+    else:
+        print_round(record)
+    raise typer.Exit(int(round_exit(record.round)))
 
 
 def print_round(record: RoundRecord) -> None:

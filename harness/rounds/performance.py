@@ -48,6 +48,7 @@ class RoundPerformance:
 
         unfinished: directories of runs whose histories are concluded, by number: they are only judged.
         """
+        self._write(self._record.round)
         own = self._record.round.own
         with self._sequence.interruptible():
             for position, run in enumerate(own, start=1):

@@ -93,7 +93,12 @@ def slug(name: str) -> str:
 
 def each_run(root: Path) -> Iterator[Run]:
     """Every run below `root`, in any order, also one whose plan cannot be read; one at a time, since each may be large."""
-    return (open_run(path) for folder in _entries(root) for path in folder.glob("*") if is_run(path))
+    return (run for folder in _entries(root) for run in runs_in(folder))
+
+
+def runs_in(folder: Path) -> Iterator[Run]:
+    """Every run in the folder of a campaign or test, in any order."""
+    return (open_run(path) for path in folder.glob("*") if is_run(path))
 
 
 def list_runs(root: Path) -> list[Run]:

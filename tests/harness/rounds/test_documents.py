@@ -116,4 +116,4 @@ def test_both_are_there_after_every_run(fencepost, monkeypatch):
 
     fencepost.engine = Watching
     fencepost("campaign", night("valid", ("torn", "torn-letter")))
-    assert seen == ["## night: not known whether all is as expected (the round has not ended)"]
+    assert seen == ["## night: not known whether all is as expected (the round has not ended)"] * 2

@@ -58,6 +58,7 @@ def test_two_rounds_of_a_second_have_different_times(stranger):
     for _ in range(3):
         records.append(new_round(Path("results"), loaded))
         records[-1].make()
+        records[-1].change(records[-1].round)
     assert len({record.name for record in records}) == 3
     assert find_round(records[0].folder, "latest") == records[-1].name
 
