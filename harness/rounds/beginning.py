@@ -117,6 +117,8 @@ def resume(root: Path, file: Path, text: str, options: Sequence[str], changed: M
     folder = store.campaign_folder(root, name_of(file))
     name = find_round(folder, text)
     round = read_round(folder / ROUNDS / name)
+    if not round.shard:
+        raise CampaignError([f"round {name}: is merged of others; resume those of its shards"])
     choices = replace(round.choices, **changed)
     if not choices.go_on and (sentence := untrusted(round)):
         raise CampaignError([f"round {name}: {sentence}; begin another one, or go on all the same (--go-on)"])
