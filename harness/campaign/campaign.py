@@ -64,6 +64,14 @@ class CampaignFile:
             "How often a run without a verdict is performed again, since something broke. A violation never is.", least=0, most=10
         ),
     ] = 0
+    on_red: Annotated[
+        str,
+        Key(
+            "A command for the shell, run after a round that did not end with exit code 0, with its summary on standard input "
+            "([On red](campaigns.md#on-red)).",
+            most=1000,
+        ),
+    ] = ""
     defaults: Annotated[
         Mapping[str, Any], Key("Keys of a test that lie beneath every test: tables merge deeply, lists and values are replaced.")
     ] = field(default_factory=dict)

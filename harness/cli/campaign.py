@@ -28,7 +28,7 @@ from fencepost.harness.cli.console import (
     print_table,
     print_text,
 )
-from fencepost.harness.cli.round_output import estimate_of, perform_round
+from fencepost.harness.cli.round_output import Junit, OnRed, estimate_of, perform_round
 from fencepost.harness.system.package_files import campaigns
 
 if TYPE_CHECKING:
@@ -48,9 +48,9 @@ Examples:
 
 OF_ROUNDS = (  # parameters that the command which repeats a single run does not have
     "only", "seed", "repeat", "cluster", "cluster_set", "dry_run", "show", "order", "hours", "canary", "go_on", "retries",
-    "resume", "only_red", "round_", "shard",
+    "resume", "only_red", "round_", "shard", "on_red", "junit",
 )  # fmt: skip
-REPLACED = ("dry_run", "show", "hours", "go_on", "retries", "resume", "round_")  # that go with --resume
+REPLACED = ("dry_run", "show", "hours", "go_on", "retries", "resume", "round_", "on_red", "junit")  # that go with --resume
 MOST_SHARDS = 1_000
 
 
@@ -178,6 +178,8 @@ def campaign(
             show_default=False,
         ),
     ] = None,
+    on_red: OnRed = None,
+    junit: Junit = None,
     results: Results = None,
     json_: Json = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the runs that would be performed.")] = False,
@@ -198,7 +200,7 @@ def campaign(
     if dry_run:
         _list_plan(begun, json_)
         return
-    perform_round(begun, results, master, spark_conf, json_)
+    perform_round(begun, results, master, spark_conf, json_, begun.on_red if on_red is None else on_red, junit)
 
 
 def _new(context: typer.Context, file: Path) -> BegunRound | None:

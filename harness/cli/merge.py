@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fencepost.harness.cli.console import EXIT_CODES, Json, Results
-from fencepost.harness.cli.round_output import leave
+from fencepost.harness.cli.round_output import Junit, OnRed, leave
 
 EXAMPLES = """\b
 Examples:
@@ -35,6 +35,8 @@ def merge(
             " one of them the latest counts.",
         ),
     ],
+    on_red: OnRed = None,
+    junit: Junit = None,
     results: Results = None,
     json_: Json = False,
 ) -> None:
@@ -49,4 +51,4 @@ def merge(
     write_documents(record)
     for note in record.round.notes:
         err().print(note, soft_wrap=True)
-    leave(record, json_)
+    leave(record, json_, on_red or "", junit)

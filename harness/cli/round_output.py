@@ -2,20 +2,55 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fencepost.harness.api import CampaignError
+from fencepost.harness.api.errors import UnwritableFile
 from fencepost.harness.api.words import plural
 from fencepost.harness.cli.console import Texts, err, out, print_json, print_line
+from fencepost.harness.secrets import mask
 
 if TYPE_CHECKING:
     from fencepost.harness.rounds.beginning import BegunRound
     from fencepost.harness.rounds.record import Round, RoundRecord
 
 
-def perform_round(begun: BegunRound, results: Path | None, master: str, spark_conf: Texts, as_json: bool) -> None:
+def _in_a_folder(file: Path | None) -> Path | None:
+    """A file as it was given. Raises CampaignError when its folder is not there, before anything is performed for it."""
+    if file is not None and not file.parent.is_dir():
+        raise CampaignError([f"--junit {file}: there is no folder {file.parent}"])
+    return file
+
+
+OnRed = Annotated[
+    str | None,
+    typer.Option(
+        "--on-red",
+        metavar="COMMAND",
+        help="A command for the shell, run when the exit code is not 0, with the summary on standard input. Default: the file's.",
+        show_default=False,
+    ),
+]
+Junit = Annotated[
+    Path | None,
+    typer.Option(
+        "--junit",
+        metavar="FILE",
+        help="Write the round's junit.xml there too, where a CI system looks for it.",
+        callback=_in_a_folder,
+        show_default=False,
+    ),
+]
+STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # the file of a step of GitHub Actions
+
+
+def perform_round(
+    begun: BegunRound, results: Path | None, master: str, spark_conf: Texts, as_json: bool, on_red: str, junit: Path | None
+) -> None:
     """Perform what is left of a round, print its outcome, and leave with its exit code."""
     from fencepost.harness.cli.planned_runs import performing
     from fencepost.harness.rounds.performance import RoundPerformance
@@ -30,7 +65,7 @@ def perform_round(begun: BegunRound, results: Path | None, master: str, spark_co
         with record.alone():
             performance = RoundPerformance(record, made.sequence, begun.planned, made.show, made.show_result)
             performance.perform(begun.unfinished)
-    leave(record, as_json)
+    leave(record, as_json, on_red, junit)
 
 
 def estimate_of(begun: BegunRound) -> str:
@@ -41,8 +76,9 @@ def estimate_of(begun: BegunRound) -> str:
     return f"{round.campaign}: {estimate(begun.left, len(round.own), round.known)}"
 
 
-def leave(record: RoundRecord, as_json: bool) -> None:
-    """Print the outcome of a round, and leave with its exit code."""
+def leave(record: RoundRecord, as_json: bool, on_red: str, junit: Path | None) -> None:
+    """Print the outcome of a round, tell CI and the user's command of it, and leave with its exit code."""
+    from fencepost.harness.rounds.on_red import run_on_red
     from fencepost.harness.rounds.outcome import round_exit
 
     print_missing(record.round)
@@ -50,7 +86,41 @@ def leave(record: RoundRecord, as_json: bool) -> None:
         print_json(round_document(record))
     else:
         print_round(record)
-    raise typer.Exit(int(round_exit(record.round)))
+    if junit is not None:
+        _write_junit(record, junit)
+    _notify_github(record)
+    code = int(round_exit(record.round))
+    if code and on_red and record.round.ended and (failure := run_on_red(on_red, record)):
+        err().print(failure, soft_wrap=True)
+    raise typer.Exit(code)
+
+
+def _write_junit(record: RoundRecord, file: Path) -> None:
+    """Write the round's `junit.xml` to a file as well."""
+    from fencepost.harness.api.beneath import write_text
+    from fencepost.harness.rounds.junit import junit
+
+    try:
+        write_text(file.parent, file.name, mask(junit(record.round, record.folder)))
+    except UnwritableFile as error:
+        err().print(f"--junit: {error}", soft_wrap=True)
+
+
+def _notify_github(record: RoundRecord) -> None:
+    """In a job of GitHub Actions: annotations, and the summary on the page of the job."""
+    from fencepost.harness.rounds.annotations import round_annotations
+    from fencepost.harness.rounds.summary import summary
+
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        workspace = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd())
+        for line in round_annotations(record.round, record.folder, workspace):
+            err().print(line, soft_wrap=True)
+    if file := os.environ.get(STEP_SUMMARY):
+        try:
+            with open(file, "a", encoding="utf-8", errors="backslashreplace") as page:
+                page.write(mask(summary(record.round, record.folder)) + "\n")
+        except OSError as error:
+            err().print(f"{STEP_SUMMARY}: {file} cannot be written: {error.strerror}", soft_wrap=True)
 
 
 def print_round(record: RoundRecord) -> None:

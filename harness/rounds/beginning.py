@@ -51,11 +51,13 @@ class BegunRound:
     record: the round; nothing of it is written yet.
     planned: its runs by their numbers.
     unfinished: directories of runs that only have to be judged, by number.
+    on_red: the campaign file's command for a round that is not as expected; empty: there is none, or single tests were chosen.
     """
 
     record: RoundRecord
     planned: Mapping[int, PlannedRun]
     unfinished: Mapping[int, Path] = field(default_factory=dict)
+    on_red: str = ""
 
     @property
     def left(self) -> list[RoundRun]:
@@ -81,7 +83,7 @@ def begin(
     record = new_round(
         root, campaign, choices=choices, tests=plan.tests, runs=plan.runs, shard=shard[0], shards=shard[1], known=known.rounds
     )
-    return BegunRound(record, _of_round(plan, record.round))
+    return BegunRound(record, _of_round(plan, record.round), on_red=_on_red(campaign, choices))
 
 
 def _of_round(plan: RoundPlan, round: Round) -> dict[int, PlannedRun]:
@@ -130,7 +132,11 @@ def resume(root: Path, file: Path, text: str, options: Sequence[str], changed: M
     left = tuple(replace(run, left_out="") for run in round.runs)
     going_on = replace(round, choices=choices, runs=left, sittings=(*round.sittings, iso(now())), ended="", exit=None)
     recovered, unfinished = _recovered(folder, going_on)
-    return BegunRound(RoundRecord(folder, name, recovered), _of_round(plan, round), unfinished)
+    return BegunRound(RoundRecord(folder, name, recovered), _of_round(plan, round), unfinished, _on_red(campaign, choices))
+
+
+def _on_red(campaign: Campaign, choices: Choices) -> str:
+    return "" if choices.only else campaign.file.on_red
 
 
 def changes(round: Round, plan: RoundPlan) -> list[str]:
