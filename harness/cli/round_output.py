@@ -45,6 +45,7 @@ Junit = Annotated[
         show_default=False,
     ),
 ]
+MOST_REASONS = 5  # why runs were left out, that are named
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # the file of a step of GitHub Actions
 
 
@@ -57,6 +58,8 @@ def perform_round(
 
     record = begun.record
     (err() if as_json else out()).print(f"{estimate_of(begun)}  seed {record.round.seed}", soft_wrap=True)
+    if warning := over_budget(record.round, sum(run.expected_s for run in begun.left)):
+        err().print(warning, soft_wrap=True)
     for directory in record.round.cut_off:
         err().print(f"cut off, and performed again: {record.folder / directory}", soft_wrap=True)
     plan = [begun.planned[run.number] for run in begun.left]
@@ -74,6 +77,17 @@ def estimate_of(begun: BegunRound) -> str:
 
     round = begun.record.round
     return f"{round.campaign}: {estimate(begun.left, len(round.own), round.known)}"
+
+
+def over_budget(round: Round, expected_s: float) -> str:
+    """A sentence on a round that will not fit into its budget; empty when it does."""
+    from fencepost.harness.rounds.estimates import in_words
+
+    hours = round.choices.hours
+    left_s = (hours or 0.0) * 3600.0 - round.spent_s
+    if hours is None or expected_s <= left_s:
+        return ""
+    return f"note: {in_words(max(left_s, 0.0))} of the round's {hours:g} h are left, so that tests will be left out"
 
 
 def leave(record: RoundRecord, as_json: bool, on_red: str, junit: Path | None) -> None:
@@ -145,13 +159,16 @@ def print_round(record: RoundRecord) -> None:
 
 
 def print_missing(round: Round) -> None:
-    """A line for each reason why runs were not performed, on standard error."""
+    """A line for each reason why runs were not performed, on standard error, that of most runs first."""
     from collections import Counter
 
     of = plural(len(round.own), "run")
-    for reason, count in Counter(run.left_out for run in round.missing).items():
+    reasons = Counter(run.left_out for run in round.missing).most_common()
+    for reason, count in reasons[:MOST_REASONS]:
         text = f"left out: {count} of {of}: {reason}" if reason else f"stopped: {count} of {of} not performed"
         err().print(text, soft_wrap=True)
+    if rest := sum(count for _, count in reasons[MOST_REASONS:]):
+        err().print(f"left out: {rest} more of {of}, each for a reason of its own", soft_wrap=True)
 
 
 def round_document(record: RoundRecord) -> dict[str, Any]:
