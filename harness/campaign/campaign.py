@@ -64,6 +64,14 @@ class CampaignFile:
             "How often a run without a verdict is performed again, since something broke. A violation never is.", least=0, most=10
         ),
     ] = 0
+    on_red: Annotated[
+        str,
+        Key(
+            "A command for the shell, run after a round that did not end with exit code 0, with its summary on standard input "
+            "([On red](campaigns.md#on-red)).",
+            most=1000,
+        ),
+    ] = ""
     defaults: Annotated[
         Mapping[str, Any], Key("Keys of a test that lie beneath every test: tables merge deeply, lists and values are replaced.")
     ] = field(default_factory=dict)
@@ -110,6 +118,12 @@ class PlannedRun:
     seed: int
     command: str
     round: str = ""
+
+
+def name_of(given: Path) -> str:
+    """The name of the campaign in a file. Raises CampaignError: it cannot be read at all."""
+    path = campaign_file(given)
+    return str(read_toml(path)[0].get("name") or path.stem)
 
 
 def read(given: Path, seed: int | None = None, cluster: Mapping[str, Any] | None = None) -> Campaign:

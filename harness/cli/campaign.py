@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,16 +23,17 @@ from fencepost.harness.cli.console import (
     Texts,
     err,
     given_options,
-    out,
     pairs,
     print_json,
+    print_line,
     print_table,
     print_text,
 )
+from fencepost.harness.cli.round_output import Junit, OnRed, estimate_of, perform_round
 from fencepost.harness.system.package_files import campaigns
 
 if TYPE_CHECKING:
-    from fencepost.harness.campaign.campaign import PlannedRun
+    from fencepost.harness.rounds.beginning import BegunRound
 
 ORDERS = ("auto", "file")
 EXAMPLES = """\b
@@ -40,13 +41,18 @@ Examples:
   fencepost campaign smoke
   fencepost campaign nightly --dry-run
   fencepost campaign my_nightly.toml --only steady --seed 7
+  fencepost campaign my_nightly.toml --resume
+  fencepost campaign my_nightly.toml --shard 2/5 --seed 20261125
   fencepost campaign first --cluster docker
   fencepost campaign external --show > external.toml"""
 
 
 OF_ROUNDS = (  # parameters that the command which repeats a single run does not have
     "only", "seed", "repeat", "cluster", "cluster_set", "dry_run", "show", "order", "hours", "canary", "go_on", "retries",
+    "resume", "only_red", "round_", "shard", "on_red", "junit",
 )  # fmt: skip
+REPLACED = ("dry_run", "show", "hours", "go_on", "retries", "resume", "round_", "on_red", "junit")  # that go with --resume
+MOST_SHARDS = 1_000
 
 
 def _order(text: str) -> str:
@@ -140,6 +146,41 @@ def campaign(
             show_default=False,
         ),
     ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on with the latest round (or --round) after a stop or a crash: what is done is not done again.",
+        ),
+    ] = False,
+    only_red: Annotated[
+        bool,
+        typer.Option(
+            "--only-red",
+            help="Only the tests that were not as expected in the latest round (or --round), with its seed.",
+        ),
+    ] = False,
+    round_: Annotated[
+        str | None,
+        typer.Option(
+            "--round",
+            metavar="ROUND",
+            help="The round of --resume or --only-red: its time of start, or the beginning of it. Default: the latest.",
+            show_default=False,
+            autocompletion=completions.rounds_of_campaign,
+        ),
+    ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            "--shard",
+            metavar="K/N",
+            help="Only the K-th of N parts of the runs, so that N machines share them; `fencepost merge` brings them together.",
+            show_default=False,
+        ),
+    ] = None,
+    on_red: OnRed = None,
+    junit: Junit = None,
     results: Results = None,
     json_: Json = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the runs that would be performed.")] = False,
@@ -149,66 +190,106 @@ def campaign(
     known: KnownFile = None,
 ) -> None:
     from fencepost.harness.campaign.bundled import campaign_file
-    from fencepost.harness.campaign.campaign import read
     from fencepost.harness.campaign.toml import read_toml
-    from fencepost.harness.cli.arguments import cluster_of
-    from fencepost.harness.cli.planned_runs import performing
-    from fencepost.harness.cli.round_output import print_missing, print_round, round_document
     from fencepost.harness.memory.known import known_of
-    from fencepost.harness.planning.plan import unjudged_settings
-    from fencepost.harness.rounds.estimates import MOST_ROUNDS, estimate, experience
-    from fencepost.harness.rounds.outcome import round_exit
-    from fencepost.harness.rounds.performance import RoundPerformance
-    from fencepost.harness.rounds.planning import plan_round
-    from fencepost.harness.rounds.record import Choices, earlier_rounds, new_round
-    from fencepost.harness.runs.store import campaign_folder, results_root
 
     if show:
         print_text(read_toml(campaign_file(file))[1])
         return
-    loaded = read(file, seed, cluster_of(cluster, cluster_set or ()))
-    given = given_options(context, leave_out=OF_ROUNDS)
-    choices = Choices(
-        only=tuple(only or ()),
-        repeat=repeat,
-        cluster=cluster_of(cluster, cluster_set or ()),
-        seed_given=seed is not None,
-        canary=loaded.file.canary and not only if canary is None else canary,
-        order=order,
-        hours=loaded.file.hours if hours is None else hours,
-        go_on=go_on,
-        retries=loaded.file.retries if retries is None else retries,
-    )
-    earlier = experience(earlier_rounds(campaign_folder(results_root(results), loaded.name), MOST_ROUNDS))
-    plan = plan_round(loaded, choices, given, earlier)
-    if dry_run:
-        _list_plan([plan.planned[run.number] for run in plan.runs], json_)
-        for text in unjudged_settings(loaded.tests):
-            err().print(f"note: {text}", soft_wrap=True)
+    begun = _resumed(context, file) if resume else _new(context, file)
+    if begun is None:
+        print_line("nothing was red: nothing is left to be performed")
         return
-    head = f"{loaded.name}: {estimate(plan.runs, earlier.rounds)}  seed {loaded.seed}"
-    (err() if json_ else out()).print(head, soft_wrap=True)
+    if dry_run:
+        _list_plan(begun, json_)
+        return
     acknowledged = known_of(known, campaign_file(file))
-    with performing(list(plan.planned.values()), results, master, spark_conf, to_stderr=json_, known=acknowledged) as made:
-        record = new_round(made.root, loaded, choices=choices, tests=plan.tests, runs=plan.runs)
-        record.make()
-        runs = {number: replace(run, round=record.round.round) for number, run in plan.planned.items()}
-        RoundPerformance(record, made.sequence, runs, made.show, made.show_result).perform()
-    print_missing(record.round)
-    if json_:
-        print_json(round_document(record))
-    else:
-        print_round(record)
-    raise typer.Exit(int(round_exit(record.round)))
+    hook = begun.on_red if on_red is None else on_red
+    perform_round(begun, results, master, spark_conf, json_, hook, junit, acknowledged)
 
 
-def _list_plan(plan: Sequence[PlannedRun], as_json: bool) -> None:
+def _new(context: typer.Context, file: Path) -> BegunRound | None:
+    """A new round by the options of the command line; None: of what was red, and nothing was."""
+    from fencepost.harness.campaign.campaign import read
+    from fencepost.harness.cli.arguments import cluster_of
+    from fencepost.harness.rounds.beginning import begin, red_of
+    from fencepost.harness.rounds.record import Choices
+    from fencepost.harness.runs.store import results_root
+
+    given = context.params
+    if given["round_"] and not given["only_red"]:
+        raise CampaignError(["--round: names the round of --resume or --only-red; give one of them"])
+    seed, only, root = given["seed"], given["only"] or (), results_root(given["results"])
+    cluster = cluster_of(given["cluster"], given["cluster_set"] or ())
+    loaded = read(file, seed, cluster)
+    choices = Choices(
+        only=tuple(only),
+        repeat=given["repeat"],
+        cluster=cluster,
+        seed_given=seed is not None,
+        canary=loaded.file.canary and not only if given["canary"] is None else given["canary"],
+        order=given["order"],
+        hours=loaded.file.hours if given["hours"] is None else given["hours"],
+        go_on=given["go_on"],
+        retries=loaded.file.retries if given["retries"] is None else given["retries"],
+    )
+    if given["only_red"]:
+        if only:
+            raise CampaignError(["--only-red: names tests by itself; leave --only out"])
+        name, red, before = red_of(root, loaded, given["round_"] or "latest")
+        if not red:
+            return None
+        if seed is None:
+            loaded = replace(read(file, before.seed if before.choices.seed_given else None, cluster), seed=before.seed)
+            choices = replace(choices, seed_given=before.choices.seed_given)
+        choices = replace(choices, only=tuple(red), repeat=given["repeat"] or before.choices.repeat)
+        err().print(f"what was red in round {name}: {', '.join(red)}", soft_wrap=True)
+    return begin(root, loaded, choices, given_options(context, leave_out=OF_ROUNDS), _shard_of(given["shard"]))
+
+
+def _resumed(context: typer.Context, file: Path) -> BegunRound:
+    """A round that goes on: with its own choices, but for those that the command line may replace."""
+    from fencepost.harness.rounds.beginning import resume
+    from fencepost.harness.runs.store import results_root
+
+    given = context.params
+    if own := [name for name in OF_ROUNDS if name not in REPLACED and _was_given(context, name)]:
+        names = ", ".join(f"--{name.rstrip('_').replace('_', '-')}" for name in own)
+        raise CampaignError([f"--resume: a round goes on as it was begun; leave {names} out"])
+    changed = {name: given[name] for name in ("hours", "retries", "go_on") if _was_given(context, name)}
+    options = given_options(context, leave_out=OF_ROUNDS)
+    return resume(results_root(given["results"]), file, given["round_"] or "latest", options, changed)
+
+
+def _was_given(context: typer.Context, name: str) -> bool:
+    """True if the command line has this parameter."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _shard_of(text: str | None) -> tuple[int, int]:
+    """`2/5` as a shard and the number of all; the whole where none is given. Raises CampaignError for anything else."""
+    parts = re.fullmatch(r"([0-9]{1,4})/([0-9]{1,4})", text or "1/1")
+    shard, shards = map(int, parts.groups()) if parts else (0, 0)
+    if not 1 <= shard <= shards <= MOST_SHARDS:
+        raise CampaignError([f"--shard {text}: must be K/N, the shard and the number of all: 2/5 (at most {MOST_SHARDS})"])
+    return shard, shards
+
+
+def _list_plan(begun: BegunRound, as_json: bool) -> None:
+    """The runs that would be performed, in their order, and the settings that were not judged."""
+    from fencepost.harness.planning.plan import unjudged_settings
+
+    plan = [begun.planned[run.number] for run in begun.left]
     if as_json:
         tests = [(run.test.name, run.seed, list(run.test.expect), run.command) for run in plan]
         print_json([dict(zip(("test", "seed", "expect", "command"), test, strict=True)) for test in tests])
-        return
-    rows = []
-    for run in plan:
-        faults = ", ".join(fault.kind for fault in run.test.nemesis) or "none"
-        rows.append((run.test.name, f"{run.test.time_s:g} s", faults, ", ".join(run.test.expect), str(run.seed)))
-    print_table(("test", "time", "nemesis", "expect", "seed"), rows)
+    else:
+        rows = []
+        for run in plan:
+            faults = ", ".join(fault.kind for fault in run.test.nemesis) or "none"
+            rows.append((run.test.name, f"{run.test.time_s:g} s", faults, ", ".join(run.test.expect), str(run.seed)))
+        print_table(("test", "time", "nemesis", "expect", "seed"), rows)
+        err().print(estimate_of(begun), soft_wrap=True)
+    for text in unjudged_settings([run.test for run in plan]):
+        err().print(f"note: {text}", soft_wrap=True)

@@ -144,6 +144,20 @@ def tests_of_campaign(ctx: typer.Context, incomplete: str) -> list[str]:
         return []
 
 
+def rounds_of_campaign(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Completes the rounds of the campaign that was named before, the newest first, and `latest`."""
+    from fencepost.harness.campaign.campaign import name_of
+    from fencepost.harness.rounds.record import rounds
+    from fencepost.harness.runs.store import campaign_folder, results_root
+
+    try:
+        file = ctx.params.get("file") or next(iter(ctx.args), "")
+        names = rounds(campaign_folder(results_root(ctx.params.get("results")), name_of(Path(file))))
+        return _beginning(["latest", *reversed(names)], incomplete) if names else []
+    except (*_ERRORS, TypeError):
+        return []
+
+
 def _beginning(words: Iterable[str], begun: str) -> list[str]:
     return [word for word in words if word.startswith(begun)]
 

@@ -22,7 +22,7 @@ from fencepost.harness.cli.console import EXIT_CODES, err, print_json, print_lin
 from fencepost.harness.system.limits import raise_open_files
 
 COMMANDS = (  # modules of this folder, in the order in which `--help` lists them
-    "run", "campaign", "list", "show", "compare", "check", "selfcheck", "export", "report", "serve",
+    "run", "campaign", "merge", "list", "show", "compare", "check", "selfcheck", "export", "report", "serve",
     "plugins", "doctor", "clean", "cluster", "client", "connect", "nemesis", "new", "example", "completion",
 )  # fmt: skip
 START = "\b\nStart with:\n  fencepost doctor\n  fencepost run --time 30\n  fencepost campaign smoke"

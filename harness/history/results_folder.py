@@ -30,7 +30,12 @@ def each_run(root: Path) -> Iterator[Run]:
 
 def run_directories(root: Path) -> Iterator[Path]:
     """The directories of all runs below `root`, in any order. Raises CampaignError: `root` cannot be read."""
-    return (path for folder in _entries(root) for path in folder.glob("*") if is_run(path))
+    return (path for folder in _entries(root) for path in _runs_in(folder))
+
+
+def runs_in(folder: Path) -> Iterator[Run]:
+    """Every run in the folder of a campaign or test, in any order."""
+    return map(open_run, _runs_in(folder))
 
 
 def age(run: Run) -> tuple[str, str]:
@@ -57,6 +62,10 @@ def is_run(directory: Path) -> bool:
         return True
     held = any(os.path.lexists(directory / name) for name in (RunFile.LINES, RunFile.HISTORY))
     return held and (bool(_NAME.fullmatch(directory.name)) or any(os.path.lexists(directory / name) for name in _TRACES))
+
+
+def _runs_in(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.glob("*") if is_run(path))
 
 
 def _entries(root: Path) -> list[Path]:

@@ -90,10 +90,14 @@ def shards_of(plan: Sequence[PlannedRun], shards: int) -> list[int]:
     return chosen
 
 
-def estimate(runs: Sequence[RoundRun], rounds: int) -> str:
-    """`23 runs, about 41 min (from 3 earlier rounds)`."""
+def estimate(left: Sequence[RoundRun], of: int, rounds: int) -> str:
+    """`23 runs, about 41 min (from 3 earlier rounds)`, or `2 of 23 runs left, about 3 min (no earlier round)`.
+
+    left: the runs that are to be performed. of: how many the round has. rounds: earlier ones that times are known of.
+    """
+    counted = plural(of, "run") if len(left) == of else f"{len(left)} of {plural(of, 'run')} left"
     source = f"from {plural(rounds, 'earlier round')}" if rounds else "no earlier round"
-    return f"{plural(len(runs), 'run')}, about {in_words(sum(run.expected_s for run in runs))} ({source})"
+    return f"{counted}, about {in_words(sum(run.expected_s for run in left))} ({source})"
 
 
 def in_words(seconds: float) -> str:

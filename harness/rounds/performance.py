@@ -48,6 +48,7 @@ class RoundPerformance:
 
         unfinished: directories of runs whose histories are concluded, by number: they are only judged.
         """
+        self._write(self._record.round)
         own = self._record.round.own
         with self._sequence.interruptible():
             for position, run in enumerate(own, start=1):
@@ -62,8 +63,7 @@ class RoundPerformance:
 
     def _perform(self, run: RoundRun, position: int, of: int, run_dir: Path | None) -> None:
         if reason := self._reason_to_leave_out(run):
-            self._emit(note_event(f"{run.test} (seed {run.seed}) is left out: {reason}"))
-            self._keep(replace(run, left_out=reason))
+            self._leave_out(run, reason)
             return
         choices = self._record.round.choices
         for remaining in range(choices.retries, -1, -1):
@@ -76,6 +76,12 @@ class RoundPerformance:
                 return
             run_dir = None
             self._emit(note_event(f"{run.test}: it is performed again, since something broke ({remaining} left)"))
+
+    def _leave_out(self, run: RoundRun, reason: str) -> None:
+        """Record why a run is not performed; a harness that cannot be trusted is named once, for all that it costs."""
+        if not any(other.left_out == reason for other in self._record.round.own):
+            self._emit(note_event(reason if untrusted(self._record.round) else f"{run.test} is left out: {reason}"))
+        self._keep(replace(run, left_out=reason))
 
     def _reason_to_leave_out(self, run: RoundRun) -> str:
         """The reason why a run is not performed; empty: it is."""

@@ -11,7 +11,9 @@ import dataclasses
 import json
 import os
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from importlib.metadata import version
@@ -28,11 +30,13 @@ from fencepost.harness.campaign.campaign import CONTROLS, Campaign, PlannedRun
 from fencepost.harness.plugins.registry import unknown
 from fencepost.harness.runs import store
 from fencepost.harness.runs.sequence import RunResult
+from fencepost.harness.system import liveness
 
 ROUNDS = "rounds"  # the folder of rounds in that of a campaign
 RECORD, JUNIT, SUMMARY = "round.json", "junit.xml", "summary.md"
 SCHEMA = 1
 MOST_BYTES = 64 << 20  # of a record
+ENDING_S = 5.0  # for what a harness that was killed has started
 SENTENCES, LONGEST_SENTENCE = 3, 600  # of a run's findings, and letters of each
 _STAMP = re.compile(r"\d{8}T\d{6}Z(-\d+of\d+|-merged)?")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # of a run's directory
@@ -175,6 +179,7 @@ class Round:
     shard, shards: this machine's part of the planned runs, of how many; 0: all, merged.
     choices: what the command line asked for.
     tests: in the order of the file, controls first. runs: in the order in which they are performed, those of other shards too.
+    known: earlier rounds of which the expected times come.
     sittings: the times at which it was begun or resumed. ended: the time at which it ended; empty: it has not.
     cut_off: directories of runs that were cut off, and whose tests were performed again.
     notes: what else was noticed, a sentence each.
@@ -191,6 +196,7 @@ class Round:
     choices: Choices = Choices()
     tests: tuple[RoundTest, ...] = ()
     runs: tuple[RoundRun, ...] = ()
+    known: int = 0
     sittings: tuple[str, ...] = ()
     ended: str = ""
     cut_off: tuple[str, ...] = ()
@@ -306,13 +312,13 @@ def iso(time: datetime) -> str:
 
 
 def new_round(root: Path, campaign: Campaign, **fields: Any) -> RoundRecord:
-    """A new round in the results, and its folder; its time of start is that of no other round of this campaign."""
-    folder, time = store.campaign_folder(root, campaign.name, make=True), now()
-    taken = names(folder, ROUNDS)
-    while any(name.startswith(time.strftime(_FORMAT)) for name in taken):
-        time += timedelta(seconds=1)
+    """A new round of a campaign; its time of start is that of no other round there. Its folder is not made yet."""
+    folder, start = store.campaign_folder(root, campaign.name), now()
+    taken = _folders(folder)
+    while any(name.startswith(start.strftime(_FORMAT)) for name in taken):
+        start += timedelta(seconds=1)
     made = Round(
-        round=time.strftime(_FORMAT),
+        round=start.strftime(_FORMAT),
         campaign=campaign.name,
         file=campaign.argument,
         path=str(campaign.path),
@@ -327,8 +333,14 @@ def new_round(root: Path, campaign: Campaign, **fields: Any) -> RoundRecord:
 
 def rounds(folder: Path) -> list[str]:
     """The names of the rounds in a campaign's folder, the oldest first."""
+    there = (name for name in _folders(folder) if _STAMP.fullmatch(name))
+    return [name for name in there if os.path.lexists(folder / ROUNDS / name / RECORD)]
+
+
+def _folders(folder: Path) -> list[str]:
+    """The names in a campaign's folder of rounds; none where it cannot be read."""
     try:
-        return [name for name in names(folder, ROUNDS) if _STAMP.fullmatch(name)]
+        return names(folder, ROUNDS)
     except OSError:
         return []
 
@@ -389,8 +401,22 @@ class RoundRecord:
         return self.folder / ROUNDS / self.name
 
     def make(self) -> None:
-        """Make its folder. Raises UnwritableFile."""
+        """Make its folder, and that of the campaign. Raises UnwritableFile."""
+        store.campaign_folder(self.folder.parent, self.folder.name, make=True)
         make_folder(self.folder, f"{ROUNDS}/{self.name}")
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """The round for this process alone. Raises CampaignError: another one performs it."""
+        deadline = time.monotonic() + ENDING_S
+        while True:
+            with liveness.exclusive(self.directory) as holder:
+                if not holder or "cannot be locked" in holder:
+                    yield
+                    return
+            if time.monotonic() > deadline:
+                raise CampaignError([f"{self.directory}: this round is being performed by {holder}: wait for its end"])
+            time.sleep(0.1)
 
     def change(self, changed: Round) -> None:
         """Write a changed round. Raises UnwritableFile; the change holds all the same."""

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from fencepost.harness.system.logs import ShortLog
 from fencepost.harness.system.parent_death import die_with
@@ -24,19 +25,23 @@ def run(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     merged: bool = False,
+    given: str = "",
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program without input; its status and what it printed. Neither it nor what it has started outlives this process.
+    """Run a program; its status and what it printed. Neither it nor what it has started outlives this process.
 
     env: all of its variables; None: those of this process.
+    given: the text on its standard input; empty: it has none.
     merged: its standard error goes where its standard output does.
     Raises OSError (it cannot be started) and subprocess.TimeoutExpired, with what it has printed on its standard output.
     """
-    with ShortLog(MOST_OUTPUT) as output, ShortLog(MOST_OUTPUT) as errors:
+    with ShortLog(MOST_OUTPUT) as output, ShortLog(MOST_OUTPUT) as errors, TemporaryFile() as entered:
+        entered.write(given.encode("utf-8", "backslashreplace"))
+        entered.seek(0)
         process = subprocess.Popen(
             list(argv),
             cwd=cwd,
             env=None if env is None else dict(env),
-            stdin=subprocess.DEVNULL,
+            stdin=entered if given else subprocess.DEVNULL,
             stdout=output.file,
             stderr=subprocess.STDOUT if merged else errors.file,
             start_new_session=True,

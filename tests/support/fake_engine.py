@@ -5,14 +5,17 @@ Run as a program it is `fencepost` with this engine in place of the real one.
 
 from __future__ import annotations
 
+import os
 import secrets
 import sys
 import threading
+import time
 
 from fencepost.harness.api import ClusterError
 from fencepost.harness.api.errors import Interrupted
+from fencepost.harness.api.evidence import Manifest
 from fencepost.harness.cli import console, main
-from fencepost.harness.history.run_directory import read_plan, write_plan, write_verdict
+from fencepost.harness.history.run_directory import read_plan, write_manifest, write_plan, write_verdict
 from fencepost.harness.memory.known import NOTHING_KNOWN, with_known
 from fencepost.harness.memory.remembered import today
 from fencepost.harness.runs import store
@@ -45,7 +48,7 @@ class FakeEngine:
         directory = store.new_run_dir(self.results, test, run_id)
         turn = self._turn[test.name] = self._turn.get(test.name, -1) + 1
         kinds = test.name.partition("[")[0].split("+")
-        plan = {"run": run_id, "campaign": test.campaign, "test": test.name, "created": "2026-11-21T12:00:00Z"}
+        plan = {"run": run_id, "campaign": test.campaign, "test": test.name, "seed": seed, "created": "2026-11-21T12:00:00Z"}
         plan |= {"round": round} if round else {}
         fate = kinds[turn % len(kinds)]
         write_plan(directory, {**plan, "expect": list(test.expect), "command": command, "fate": fate})
@@ -55,6 +58,7 @@ class FakeEngine:
     def perform(self, run_dir):
         fate = read_plan(run_dir)["fate"]
         self.log.append("perform")
+        self.pause()
         self.on_event({"event": "phase", "phase": "cluster", "text": "3 brokers"})
         if fate == "absent":
             raise ClusterError("no Java 17 or newer found")
@@ -75,6 +79,9 @@ class FakeEngine:
             self.on_event({"event": "phase", "phase": "heal", "text": "healing"})
             if fate == "endless":
                 raise Interrupted("stopped on demand")
+        self.pause()
+        write_manifest(run_dir, Manifest(run=read_plan(run_dir)["run"], slots=0, complete=True, files=()))
+        self.pause()
 
     def judge(self, run, contract=None, checkers=(), last=False, here=False):
         plan = run.plan
@@ -98,8 +105,16 @@ class FakeEngine:
             document |= {"unexpected": [{"name": anomaly, "count": 1, "findings": [1]}]}
             document["met_without_unexpected"] = plan["expect"] == ["valid"]
         document = with_known(document, run, self.known, today())
+        self.pause()
         write_verdict(run.directory, document)
+        self.pause()
+        (run.directory / "report.html").write_text("<!doctype html>")
+        self.pause()
         return document
+
+    def pause(self):
+        """Wait for a moment, in which the process may be killed, where the environment asks for it."""
+        time.sleep(float(os.environ.get("FAKE_PAUSE_S", "0")))
 
     def hold(self, run_dir):
         self.log.append("hold")

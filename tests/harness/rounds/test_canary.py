@@ -107,10 +107,21 @@ def test_tests_that_no_longer_fit_into_the_budget_are_left_out_and_named(fencepo
     code, out, err = fencepost("campaign", file)
     why = "it takes about 67 min, and 60 min of the round's 1 h are left"
     assert (code, performed(fencepost.engines[-1])) == (2, ["torn"])
-    assert f"valid (seed 7) is left out: {why}" in out
+    assert f"valid is left out: {why}" in out
+    assert "note: 60 min of the round's 1 h are left, so that tests will be left out" in err
     assert f"left out: 1 of 2 runs: {why}" in err
     [record] = rounds_of()
     assert f"* valid: {why}" in (record.directory / "summary.md").read_text().replace("\\", "")
     case = next(ElementTree.parse(record.directory / "junit.xml").getroot().iter("testcase"))
     assert (case.get("name"), case.find("skipped").get("message")) == ("valid", why)
     assert fencepost("campaign", file, "--hours", "2")[0] == 0
+
+
+def test_what_is_left_out_is_counted_and_not_listed_without_end(fencepost, monkeypatch):
+    file = night(*((f"valid[{number}]", "valid", f"time_s = {9000 + number}\n") for number in range(9)), head="hours = 1\n")
+    _, _, err = fencepost("campaign", file, "--seed", "7")
+    assert sum(line.startswith("left out: ") for line in err.splitlines()) <= 6
+    monkeypatch.setattr(fencepost.engine, "blind", ("canary",))
+    _, out, err = fencepost("campaign", file, "--canary", "--hours", "99")
+    assert out.count(UNTRUSTED) == 2, "when it is known, and before the table"
+    assert f"left out: 9 of 11 runs: {UNTRUSTED}" in err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -116,4 +117,14 @@ def test_both_are_there_after_every_run(fencepost, monkeypatch):
 
     fencepost.engine = Watching
     fencepost("campaign", night("valid", ("torn", "torn-letter")))
-    assert seen == ["## night: not known whether all is as expected (the round has not ended)"]
+    assert seen == ["## night: not known whether all is as expected (the round has not ended)"] * 2
+
+
+def test_junit_is_written_where_a_ci_system_looks_for_it(fencepost):
+    Path("reports").mkdir()
+    fencepost("campaign", night("lost"), "--junit", "reports/j.xml")
+    [record] = rounds_of()
+    assert Path("reports/j.xml").read_text() == (record.directory / "junit.xml").read_text()
+    code, _, err = fencepost("campaign", night("lost"), "--junit", "nowhere/j.xml")
+    assert (code, len(rounds_of())) == (254, 1)
+    assert "--junit nowhere/j.xml: there is no folder nowhere" in err

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from support.rounds import night, performed, rounds_of
 
+from fencepost.harness.history import results_folder
 from fencepost.harness.history.run_directory import read_plan
 from fencepost.harness.rounds.record import find_round, new_round
-from fencepost.harness.runs import store
 
 TESTS = ("valid", ("torn", "torn-letter"), "lost", "unknown", "broken", "absent")
 
@@ -35,7 +35,7 @@ def test_the_plan_of_a_run_names_its_round_and_its_directory_stands_in_the_recor
     [record] = rounds_of()
     directory = record.folder / record.round.runs[0].last.directory
     assert read_plan(directory)["round"] == record.round.round
-    assert [run.directory for run in store.each_run(Path("results"))] == [directory], "the folder of rounds is no run"
+    assert [run.directory for run in results_folder.each_run(Path("results"))] == [directory], "the folder of rounds is no run"
 
 
 def test_a_round_is_no_run_for_any_command(fencepost):
@@ -43,8 +43,8 @@ def test_a_round_is_no_run_for_any_command(fencepost):
     [record] = rounds_of()
     listed = json.loads(fencepost("list", "--json")[1])
     assert [Path(run["directory"]).parent.name for run in listed] == ["night"]
-    assert not store.is_run(record.directory)
-    assert not store.is_run(record.directory.parent)
+    assert not results_folder.is_run(record.directory)
+    assert not results_folder.is_run(record.directory.parent)
     assert fencepost("clean", "--runs", "0", "--yes")[0] == 0
     assert record.directory.is_dir()
     assert fencepost("list", "--json")[1].strip() == "[]"
@@ -58,6 +58,7 @@ def test_two_rounds_of_a_second_have_different_times(stranger):
     for _ in range(3):
         records.append(new_round(Path("results"), loaded))
         records[-1].make()
+        records[-1].change(records[-1].round)
     assert len({record.name for record in records}) == 3
     assert find_round(records[0].folder, "latest") == records[-1].name
 
