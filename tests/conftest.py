@@ -26,7 +26,13 @@ MEMORY = Path("/dev/shm")
 # Under each name how paths of files begin, and `@provider` for that provider's part of clusters/test_providers.py.
 # Every other file is a unit of its own, and comes after these.
 UNITS = {
-    "spark": ("checkers/", "e2e/test_histories.py", "e2e/test_runs_elsewhere.py"),
+    "spark": (
+        "checkers/",
+        "harness/data/test_on_spark.py",
+        "examples/test_run_as_data.py",
+        "e2e/test_histories.py",
+        "e2e/test_runs_elsewhere.py",
+    ),
     "docker": ("@docker", "clusters/docker/"),
     "ssh": ("@ssh", "clusters/ssh/"),
     "runs": ("e2e/test_runs.py",),

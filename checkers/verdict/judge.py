@@ -45,7 +45,7 @@ from fencepost.harness.api.contract_layers import overlaid_contract, planned_con
 from fencepost.harness.api.deletions import Deletion, deletions_in
 from fencepost.harness.api.errors import HistoryError
 from fencepost.harness.api.evidence import Evidence, missing_evidence
-from fencepost.harness.api.history import OPERATIONS
+from fencepost.harness.api.history import ANOMALIES, OPERATIONS, schema
 from fencepost.harness.api.run import Plan, Problem, Receipts, Run, RunFile
 from fencepost.harness.api.values import VERDICT_SCHEMA, whole_number
 from fencepost.harness.api.words import plural
@@ -55,22 +55,7 @@ if TYPE_CHECKING:
 
 TRANSACTION_TIMEOUT_MS = 60_000
 SHOWN_PER_ANOMALY, SHOWN_PER_FINDING, SHOWN_GAPS = 100, 200, 100
-RECORD = pa.struct(
-    [("partition", pa.string()), ("offset", pa.int64()), ("v", pa.int64()), ("operation", pa.int64()), ("role", pa.string())]
-)
-ANOMALIES_SCHEMA = pa.schema(
-    [
-        ("id", pa.int64()),
-        ("anomaly", pa.string()),
-        ("forbidden", pa.bool_()),
-        ("sentence", pa.string()),
-        ("operations", pa.list_(pa.int64())),
-        ("records", pa.list_(RECORD)),
-        ("time", pa.int64()),
-        ("faults", pa.list_(pa.int32())),
-        ("size", pa.int64()),
-    ]
-)
+ANOMALIES_SCHEMA = schema(ANOMALIES)
 
 
 def judge(

@@ -152,6 +152,13 @@ STRUCTS = {
         Column("why", "string", "what is wrong with it"),
         Column("raw", "string", "its first bytes"),
     ),
+    "record": (
+        Column("partition", "string", "`topic-number`"),
+        Column("offset", "int64", "its offset; null where it is unknown"),
+        Column("v", "int64", "its identity; null: none of this run"),
+        Column("operation", "int64", "history index of the operation that sent or read it"),
+        Column("role", "string", "its part in the finding: `sent`, `read`, `missing`, ..."),
+    ),
     "reach": tuple(
         Column(name, "list of string", meaning)
         for name, meaning in (
@@ -182,6 +189,17 @@ RECEIPTS = (
     Column("reach", "reach", "the harness's own probes; null where nodes have no network of their own"),
     Column("effective", "bool", "whether the evidence shows that it took hold; null: unknown"),
     Column("note", "string", "why it had no effect, and the like"),
+)
+ANOMALIES = (
+    Column("id", "int64", "number of the finding in the verdict"),
+    Column("anomaly", "string", "the anomaly"),
+    Column("forbidden", "bool", "whether the contract forbids it"),
+    Column("sentence", "string", "what happened, in words"),
+    Column("operations", "list of int64", "its operations, by history index"),
+    Column("records", "list of record", "its records"),
+    Column("time", "int64", "when the first of its operations began; null: not known"),
+    Column("faults", "list of int32", "the faults that were active around it"),
+    Column("size", "int64", "how many records it has"),
 )
 VALUES = (
     Column("v", "int64", "identity of the record"),
@@ -331,5 +349,5 @@ def table(columns: Sequence[Column]) -> str:
 
 
 if __name__ == "__main__":
-    for columns in (OPERATIONS, *STRUCTS.values(), RECEIPTS, STORED):
+    for columns in (OPERATIONS, *STRUCTS.values(), RECEIPTS, ANOMALIES, STORED):
         print(table(columns))  # noqa: T201

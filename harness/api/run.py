@@ -270,6 +270,9 @@ _REMEDIES = {
     RunFile.PLAN: "put it back from where the run was performed; without it `fencepost check` can judge only the history, as one "
     "from elsewhere: name its `history/` or `history.parquet`",
     RunFile.VERDICT: "judge the run with `fencepost check`",
+    RunFile.ANOMALIES: "judge the run with `fencepost check`",
+    RunFile.STORED: "a run records it where its cluster shows its files (docs/run-directory.md): put it back from where the run "
+    "was performed, or perform it again",
 }
 
 

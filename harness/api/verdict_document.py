@@ -36,7 +36,18 @@ class TableRowDocument(TypedDict, total=False):
 
 
 class PropertyDocument(TypedDict, total=False):
-    """An anomaly's answer."""
+    """An anomaly's answer.
+
+    name: the anomaly.
+    verdict: the answer.
+    count: number of findings.
+    compared: number of comparisons on which the answer rests.
+    reason: why it is not exercised or unknown, or what else there is to know.
+    contract: why it is forbidden, or allowed.
+    definition: what its check looks for.
+    promise: the promise that it breaks.
+    table: the table with which its check compares, where it has one (`wrong-error`).
+    """
 
     name: str
     verdict: str
@@ -45,11 +56,20 @@ class PropertyDocument(TypedDict, total=False):
     reason: str
     contract: str
     definition: str
+    promise: str
     table: Sequence[TableRowDocument]
 
 
 class RecordDocument(TypedDict, total=False):
-    """A record of a finding."""
+    """A record of a finding.
+
+    partition: `topic-number`.
+    offset: its offset; null: not known.
+    v: its identity; null: none of this run.
+    operation: history index of the operation that sent or read it.
+    role: its part in the finding: `sent`, `read`, `missing`, ...
+    value: its original value, of a history from elsewhere.
+    """
 
     partition: str
     offset: Int64 | None
@@ -63,7 +83,11 @@ CycleStep = TypedDict("CycleStep", {"from": Int64, "to": Int64, "kind": str, "wh
 
 
 class CycleDocument(TypedDict, total=False):
-    """The operations of a cycle, and the steps between them."""
+    """The operations of a cycle, and the steps between them.
+
+    vertices: history indices.
+    edges: each `from` comes before its `to`; `kind` and `why` say why (docs/graphs.md).
+    """
 
     vertices: Sequence[Int64]
     edges: Sequence[CycleStep]
@@ -117,7 +141,21 @@ class StoredDocument(TypedDict, total=False):
 
 
 class FindingDocument(TypedDict, total=False):
-    """A finding; a check may add keys of its own."""
+    """A finding; a check may add keys of its own.
+
+    id: its number in this document.
+    anomaly: the anomaly.
+    forbidden: whether the contract forbids it.
+    sentence: what happened, in words.
+    operations: history indices, up to 200.
+    records: up to 200.
+    size: how many records there are.
+    time: when its first operation began (ns of CLOCK_MONOTONIC, as in the history).
+    faults: ids of the faults that were active around it.
+    cycle: of cycles.
+    includes: anomalies of which the same records would be findings if this cause were not known.
+    stored: the brokers' log segments around it; shown, and decides nothing.
+    """
 
     id: Count
     anomaly: str
@@ -185,7 +223,31 @@ class CountsDocument(TypedDict, total=False):
 
 
 class VerdictDocument(TypedDict, total=False):
-    """`verdict.json`."""
+    """`verdict.json`: the verdict of fencepost on a run (docs/run-directory.md).
+
+    schema: version of this document's form.
+    verdict: `invalid`: a forbidden anomaly was found; `unknown`: none was found, and something could not be judged.
+    reason: the reason, in words.
+    run: id of the run.
+    campaign: name of its campaign; may be empty.
+    test: name of its test; may be empty.
+    expect: what the test expects: `valid`, or anomalies.
+    expectation_met: whether that came; null: not known.
+    expectation: why it did not come, or what came along.
+    unexpected: forbidden anomalies that the test neither expects nor tolerates.
+    judged_by: of another judgement than the run's own: its options.
+    shortfalls: what was planned and not performed, a sentence each.
+    weakened: what makes `valid` weaker than it looks, a sentence each.
+    gaps: what the history lacks, up to 100.
+    properties: the answer on each anomaly that the contract forbids.
+    allowed: the answer on each anomaly that it permits.
+    findings: up to 100 of each anomaly; forbidden ones first, each by time.
+    counts: what the verdict rests on.
+    progress: gaps without a successful operation; null: not known.
+    unseen: (ns, how many committed records no reader of the main phase had read yet).
+    timing: seconds that merging and checking took.
+    checker: what judged.
+    """
 
     schema: int
     verdict: str

@@ -80,7 +80,7 @@ EXCEPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     FRESH: {"harness/runs/store.py": ("new_run_dir",), "checkers/engine/remote.py": ("_Files.copy",)},
     NAMED: {
         "harness/cli/round_output.py": ("_notify_github",),
-        "harness/interop/jepsen/export.py": ("_opened",),
+        "harness/interop/output.py": ("_plain",),
         "harness/plugins/public_api.py": ("",),
         "harness/plugins/scaffold.py": ("_new_driver", "_write"),
         "harness/runs/store.py": ("writable_root", "campaign_folder"),

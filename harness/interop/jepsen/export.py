@@ -11,21 +11,19 @@ import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
-import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from fencepost.harness.api import CampaignError, Isolation
-from fencepost.harness.api.beneath import replacing
 from fencepost.harness.api.history import OPERATIONS, Column
 from fencepost.harness.api.run import Run, RunFile
-from fencepost.harness.history.merge import MOP
 from fencepost.harness.interop.jepsen.printing import Edn, HistoryLine, Json, Records
+from fencepost.harness.interop.micro_operations import micro_operations
+from fencepost.harness.interop.output import opened
 
 FORMATS = ("jepsen-edn", "jepsen-json")
 _EXPORTED = ("txn", "send", "poll", "assign", "subscribe", "seek", "crash")
@@ -45,24 +43,13 @@ def export(run: Run, format: str, out: Path | None) -> int:
     source = ds.dataset(path, format="parquet")
     keys, receipts = _keys(source), run.known_receipts()
     words = Edn() if format == "jepsen-edn" else Json()
-    with _opened(run, format, out) as file:
-        return _Exporter(file, words, keys, run.contract).all(source, receipts)
+    with opened(run, file_of(format), out) as file, io.TextIOWrapper(file, encoding="utf-8", newline="") as text:
+        return _Exporter(text, words, keys, run.contract).all(source, receipts)
 
 
 def file_of(format: str) -> str:
     """The name of the file in the run's directory that a format has."""
     return f"history.{format.rpartition('-')[2]}"
-
-
-@contextmanager
-def _opened(run: Run, format: str, out: Path | None) -> Iterator[TextIO]:
-    """The file to be written: the one that its user names, whatever leads to it; or a new one beneath the run's directory."""
-    if out is not None:
-        with open(out, "w", encoding="utf-8") as file:
-            yield file
-        return
-    with replacing(run.directory, file_of(format)) as part, io.TextIOWrapper(part, encoding="utf-8", newline="") as text:
-        yield text
 
 
 def _columns() -> list[Column]:
@@ -221,16 +208,9 @@ def _rows(source: Any) -> Iterator[dict[str, Any]]:
     """The rows in order, `mops` as tuples: far quicker than a dictionary per record."""
     names = [name for name in (*_NEEDED, *_ABSENT) if name in source.schema.names]
     for batch in source.to_batches(columns=names):
-        columns = {name: batch[name].to_pylist() for name in names if name != "mops"} | {"mops": _mops(batch["mops"])}
+        columns = {name: batch[name].to_pylist() for name in names if name != "mops"} | {"mops": micro_operations(batch["mops"])}
         for values in zip(*columns.values(), strict=True):
             yield {**_ABSENT, **dict(zip(columns, values, strict=True))}
-
-
-def _mops(lists: pa.ListArray) -> list[list[tuple[Any, ...]]]:
-    flat = [lists.flatten().field(name).to_pylist() for name in MOP.names]
-    mops = list(zip(*flat, strict=True))
-    bounds = [0, *pc.cumulative_sum(pc.fill_null(pc.list_value_length(lists), 0)).to_pylist()]
-    return [mops[start:stop] for start, stop in itertools.pairwise(bounds)]
 
 
 def _without_polls(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+import typer
 
 from fencepost.harness.cli import main
 
@@ -71,7 +72,11 @@ def parse(words):
             break
         command, words = command.commands[words[0]], words[1:]
     if words:  # a command alone is only named
-        command.make_context(command.name, list(words), parent=context)
+        try:
+            command.make_context(command.name, list(words), parent=context)
+        except typer.Exit as answered:  # an option such as `--schema` answers while words are parsed
+            if answered.exit_code:
+                raise
 
 
 LINES = documented()

@@ -7,12 +7,15 @@ from pathlib import Path
 import pytest
 
 from fencepost.harness.api.faults import Receipt
-from fencepost.harness.api.history import OPERATIONS, RECEIPTS, STRUCTS, table
+from fencepost.harness.api.history import ANOMALIES, OPERATIONS, RECEIPTS, STRUCTS, table
 
 PAGE = (Path(__file__).parents[3] / "docs" / "history.md").read_text()
 
 
-@pytest.mark.parametrize("columns", [OPERATIONS, *STRUCTS.values(), RECEIPTS], ids=["operations", *STRUCTS, "receipts"])
+TABLES = {"operations": OPERATIONS, **STRUCTS, "receipts": RECEIPTS, "anomalies": ANOMALIES}
+
+
+@pytest.mark.parametrize("columns", TABLES.values(), ids=TABLES)
 def test_the_page_shows_every_column_as_it_is_declared(columns):
     """`python -m fencepost.harness.api.history` prints the tables for docs/history.md."""
     assert table(columns) in PAGE

@@ -45,7 +45,7 @@ TABLES = (
     RunFile.ANOMALIES,
 )
 LINES = ("history/c0-0.jsonl", "history/faults.jsonl", "history/harness.jsonl")
-WRITTEN = (RunFile.REPORT, RunFile.SUMMARY, "history.edn", "history.json", ".lock", ".merge.lock")
+WRITTEN = (RunFile.REPORT, RunFile.SUMMARY, "history.edn", "history.json", "trace.json", "graph.graphml", ".lock", ".merge.lock")
 FOLDERS = (RunFile.LINES, RunFile.JUDGEMENTS, "judgements/NAME", RunFile.LOGS, "data")
 OF_JUDGEMENT = ("judgements/NAME/verdict.json", "judgements/NAME/report.html", "judgements/NAME/anomalies.parquet")
 PLACES = (*DOCUMENTS, *TABLES, *LINES, *WRITTEN, *FOLDERS, *OF_JUDGEMENT)
@@ -177,6 +177,8 @@ def other_commands(results: Path, folder: Path) -> list[tuple[object, ...]]:
         ("report", "latest", "--results", results),
         ("report", next((folder / RunFile.JUDGEMENTS).glob("*"), folder)),
         ("export", "lawful", "--format", "jepsen-json", "--results", results),
+        ("export", folder, "--format", "perfetto"),
+        ("export", folder, "--format", "graphml"),
         ("selfcheck", folder),
         ("client", "table", "--results", results),
     ]
