@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import itertools
+import json
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -23,6 +24,7 @@ from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.api.words import plural
 from fencepost.harness.report.client_table import Promises, Row
 from fencepost.harness.report.documents import read
+from fencepost.harness.report.limits import fitted
 from fencepost.harness.report.model import Page, page
 from fencepost.harness.report.text import coded, fenced, for_html, for_markdown, number
 
@@ -52,12 +54,23 @@ def compile_templates() -> None:
 
 
 def html(shown: Page) -> str:
-    """The report as one HTML document."""
+    """The report as one HTML document, which leaves something out where it would be too large (`harness.report.limits`)."""
+    return fitted(shown, _document, _sizes)
+
+
+def _document(shown: Page) -> str:
     style, scripts = _style(), [_asset(name) for name in _SCRIPTS]
     environment = _environment(autoescape=True, finalize=for_html)
     policy = f"default-src 'none'; style-src {_hash(style)}; script-src {' '.join(map(_hash, scripts))}; img-src data:"
     template = environment.get_template("report.html")
     return template.render(page=shown, style=style, scripts=scripts, policy=f"{policy}; base-uri 'none'; form-action 'none'")
+
+
+def _sizes(shown: Page) -> dict[str, int]:
+    """The length of each panel, that of the timeline with its data."""
+    environment = _environment(autoescape=True, finalize=for_html)
+    sizes = {name: len(environment.get_template(name).render(page=shown)) for name in shown.templates}
+    return {**sizes, "timeline.html": sizes["timeline.html"] + len(json.dumps(shown.timeline))}
 
 
 def render_clients(rows: Sequence[Row], path: Path, promises: Promises) -> None:

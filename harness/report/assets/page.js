@@ -62,7 +62,6 @@
     const link = document.createElement("a");
     link.className = "anchor";
     link.href = "#" + encodeURIComponent(element.id);
-    link.textContent = "#";
     link.title = "Copy the link to this";
     link.setAttribute("aria-label", "Copy the link to " + element.id.replace(/-/g, " "));
     link.addEventListener("click", async () => {
@@ -102,7 +101,7 @@
     let moved = false;
     for (let fold = target && target.closest("details"); fold; fold = fold.parentElement.closest("details"))
       if (!fold.open) { fold.open = true; moved = true; }
-    if (moved) target.scrollIntoView();
+    if (target && (moved || location.hash.includes("&"))) target.scrollIntoView();
   }
   window.addEventListener("hashchange", reveal);
   document.addEventListener("DOMContentLoaded", () => { reveal(); document.documentElement.dataset.ready = "true"; });
