@@ -1,7 +1,7 @@
 """The size of a report: 2 MB as a rule, and never above `MOST_BYTES`, whatever lies in the run's directory.
 
-What would make a page larger is left out, in this order, until it fits: folded cards and whole receipts; then one panel after the
-other, the largest first; at last all but the first sentences of the top. The page says what it leaves out.
+What would make a page larger is left out, in this order, until it fits: permitted findings and whole receipts; then one panel
+after the other, the largest first; at last all but the first sentences of the top. The page says what it leaves out.
 """
 
 from __future__ import annotations
@@ -43,11 +43,9 @@ def _smaller(whole: Page, sizes: Callable[[Page], Mapping[str, int]]) -> Iterato
 
 
 def _trimmed(page: Page) -> Page:
-    """The page without what is folded: cards behind the first of each kind, permitted findings, whole receipts."""
-    groups = tuple(replace(group, folded=()) for group in page.groups)
+    """The page without what decides nothing and is folded."""
     faults = tuple(replace(fault, full="left out", reach=None) for fault in page.faults)
-    left_out = ("folded findings", "the receipts of faults in full")
-    return _changed(page, groups=groups, permitted=(), faults=faults, left_out=left_out)
+    return _changed(page, permitted=(), faults=faults, left_out=("permitted findings", "the receipts of faults in full"))
 
 
 def _without(page: Page, template: str) -> Page:

@@ -140,11 +140,11 @@ def test_what_does_not_fit_is_left_out_and_named_the_folded_first(tmp_path, monk
     monkeypatch.setattr(limits, "MOST_BYTES", whole - 1)
     smaller = html(shown)
     assert "Too large for one page:" in smaller
-    assert "are folded findings, the receipts of faults in full." in smaller
+    assert "are permitted findings, the receipts of faults in full." in smaller
     assert 'id="timeline-data"' in smaller
     monkeypatch.setattr(limits, "MOST_BYTES", len(smaller.encode()) - 1)
     without_timeline = html(shown)
-    assert "are folded findings, the receipts of faults in full, timeline." in without_timeline
+    assert "are permitted findings, the receipts of faults in full, timeline." in without_timeline
     assert 'id="timeline-data"' not in without_timeline
     assert 'href="#timeline">Timeline' not in without_timeline
     assert 'id="findings"' in without_timeline
