@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import itertools
-import json
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -32,6 +31,7 @@ __all__ = ["compile_templates", "render", "render_clients"]
 
 _ASSETS = Path(__file__).parent / "assets"
 _STYLES = ("report.css",)
+_TIMELINE_PANEL = "timeline.html"
 _SCRIPTS = ("errors.js", "page.js", "timeline.js")  # the first before everything else, the others at the end
 
 
@@ -67,10 +67,10 @@ def _document(shown: Page) -> str:
 
 
 def _sizes(shown: Page) -> dict[str, int]:
-    """The length of each panel, that of the timeline with its data."""
+    """The length of each panel; that of the timeline is what the others leave, for its data lies behind the panels."""
     environment = _environment(autoescape=True, finalize=for_html)
-    sizes = {name: len(environment.get_template(name).render(page=shown)) for name in shown.templates}
-    return {**sizes, "timeline.html": sizes["timeline.html"] + len(json.dumps(shown.timeline))}
+    sizes = {name: len(environment.get_template(name).render(page=shown)) for name in shown.templates if name != _TIMELINE_PANEL}
+    return {**sizes, _TIMELINE_PANEL: len(_document(shown)) - sum(sizes.values())}
 
 
 def render_clients(rows: Sequence[Row], path: Path, promises: Promises) -> None:
