@@ -69,15 +69,15 @@ def test_a_part_of_the_page_has_a_link_that_is_copied(browse, report_of, part):
     assert copied.strip() == f"{report.as_uri()}#{part}"
 
 
-@pytest.mark.parametrize("fragment", ["#property-poll-skip", "#property-poll-skip&zoom=1-2", "#property%2Dpoll%2Dskip"])
+@pytest.mark.parametrize("fragment", ["#property-poll-skip", "#from=1&to=2&at=property-poll-skip", "#property%2Dpoll%2Dskip"])
 def test_a_link_to_a_folded_part_opens_its_folds(browse, report_of, fragment):
-    """Whatever else the address says behind it."""
+    """Whatever else the address says."""
     look = 'const part = document.getElementById("property-poll-skip"); seen.push(part.closest("details").open, scrollY > 0);'
     still = {"prefers-reduced-motion": "reduce"}
     assert browse(report_of("valid"), still, play=played(look), fragment=fragment).answer == [True, True]
 
 
-@pytest.mark.parametrize("fragment", ["", "#", "#no-such-part", "#%", "#property-poll-skip-not"])
+@pytest.mark.parametrize("fragment", ["", "#", "#no-such-part", "#%", "#property-poll-skip-not", "#from=1", "#at=%"])
 def test_an_address_that_leads_nowhere_opens_nothing(browse, report_of, fragment):
     look = 'for (const fold of document.querySelectorAll("details[open]")) seen.push(fold.className);'
     dom = browse(report_of("valid"), play=played(look), fragment=fragment)
