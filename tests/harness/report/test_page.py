@@ -51,6 +51,52 @@ def test_what_a_run_lacks_is_a_sentence_and_a_fold(tmp_path):
     assert "<details><summary>and 2 more</summary>" in text
 
 
+SHORTENED = {"file": "c0-0.jsonl", "why": "is shorter than it was", "kind": "shortened", "lines": 124}
+MISSING = {"file": "c1-0.jsonl", "why": "is missing", "kind": "missing", "lines": None}
+CUT_OFF = {"file": "manifest.json", "why": "the run was cut off", "kind": "unattested"}
+SURPLUS = {"file": "c9-0.jsonl", "why": "does not belong to the run", "kind": "surplus"}
+
+
+@pytest.mark.parametrize(
+    ("gaps", "title", "sentence"),
+    [
+        (
+            [CUT_OFF, SHORTENED, SHORTENED, MISSING, SURPLUS],
+            "The run was cut off:",
+            "2 files are missing, damaged or cut short (248 lines); 1 property is unknown.",
+        ),
+        ([MISSING], "The history is incomplete:", "1 file is missing, damaged or cut short; 1 property is unknown."),
+        ([CUT_OFF], "The run was cut off:", "nobody counted what its last seconds wrote."),
+        ([SURPLUS], "Weaker than it looks:", "a file does not belong to the run"),
+    ],
+)
+def test_what_the_history_lacks_is_one_sentence_before_everything_else(tmp_path, gaps, title, sentence):
+    """However many files a cut-off run lacks; each is named in the fold."""
+    properties = [{"name": "lost-write", "verdict": "unknown"}, {"name": "duplicate", "verdict": "held"}]
+    weakened = ["a file does not belong to the run", "c1-0.jsonl: is missing"]
+    run = open_run(edited(example.valid(tmp_path), gaps=gaps, properties=properties, weakened=weakened))
+    lacks = page(read(run)).lacks
+    assert (lacks.title, lacks.sentences[0]) == (title, sentence)
+    assert lacks.sentences[-2:] == tuple(weakened)
+
+
+@pytest.mark.parametrize(
+    ("reason", "beginning"),
+    [
+        ("short; and plain", "short; and plain"),
+        ("; ".join(["a part of some forty letters, or a few more"] * 20), "a few more …"),
+        ("word " * 100, "word word …"),
+        ("x" * 1000, "xxx …"),
+    ],
+)
+def test_of_a_long_reason_the_beginning_is_shown_and_the_whole_folded(tmp_path, reason, beginning):
+    headline = page(read(open_run(edited(example.unknown(tmp_path), reason=reason)))).headline
+    assert headline.reason.endswith(beginning)
+    assert len(headline.reason) < 330
+    assert headline.whole == (reason if "…" in beginning else "")
+    assert ("<summary>The whole reason</summary>" in render(open_run(tmp_path)).read_text("utf-8")) is bool(headline.whole)
+
+
 def test_a_single_weakness_has_no_fold_and_a_whole_run_no_box(tmp_path):
     assert "<summary>and" not in render(open_run(example.torn(tmp_path / "torn"))).read_text("utf-8")
     assert "Weaker than it looks" not in render(open_run(example.valid(tmp_path / "valid"))).read_text("utf-8")
@@ -59,7 +105,7 @@ def test_a_single_weakness_has_no_fold_and_a_whole_run_no_box(tmp_path):
 # --------------------------------------------------------------------------------------------- why
 def test_the_reasons_name_what_decided_and_what_held(tmp_path):
     why = page(read(open_run(example.torn(tmp_path)))).why
-    assert [(row.name, row.state, row.anchor) for row in why.deciding] == [
+    assert [(row.name, row.state, row.anchor) for row, _ in why.deciding] == [
         ("torn-transaction", "violated", "property-torn-transaction")
     ]
     assert why.held.startswith("5 properties: lost-write over ")
