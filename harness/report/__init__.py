@@ -26,6 +26,7 @@ from fencepost.harness.memory.remembered import Remembered
 from fencepost.harness.report.client_table import Promises, Row
 from fencepost.harness.report.documents import read
 from fencepost.harness.report.glossary import explained
+from fencepost.harness.report.limits import fitted
 from fencepost.harness.report.model import Page, page
 from fencepost.harness.report.text import coded, fenced, for_html, for_markdown, number
 
@@ -44,6 +45,7 @@ _TIMELINE = (  # one script, where there is something to draw: `page.js` uses th
         )
     ),
 )
+_TIMELINE_PANEL = "timeline.html"
 
 
 def render(run: Run, remembered: Sequence[Remembered] = ()) -> Path:
@@ -66,7 +68,11 @@ def compile_templates() -> None:
 
 
 def html(shown: Page) -> str:
-    """The report as one HTML document."""
+    """The report as one HTML document, which leaves something out where it would be too large (`harness.report.limits`)."""
+    return fitted(shown, _document, _sizes)
+
+
+def _document(shown: Page) -> str:
     style, scripts = _style(), [_asset(name) for name in _SCRIPTS]
     if shown.timeline:
         scripts.append(timeline_script())
@@ -74,6 +80,13 @@ def html(shown: Page) -> str:
     policy = f"default-src 'none'; style-src {_hash(style)}; script-src {' '.join(map(_hash, scripts))}; img-src data:"
     template = environment.get_template("report.html")
     return template.render(page=shown, style=style, scripts=scripts, policy=f"{policy}; base-uri 'none'; form-action 'none'")
+
+
+def _sizes(shown: Page) -> dict[str, int]:
+    """The length of each panel; that of the timeline is what the others leave, for its data lies behind the panels."""
+    environment = _environment(autoescape=True, finalize=for_html)
+    sizes = {name: len(environment.get_template(name).render(page=shown)) for name in shown.templates if name != _TIMELINE_PANEL}
+    return {**sizes, _TIMELINE_PANEL: len(_document(shown)) - sum(sizes.values())}
 
 
 def render_clients(rows: Sequence[Row], path: Path, promises: Promises) -> None:

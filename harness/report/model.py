@@ -37,7 +37,10 @@ PANELS: dict[ModuleType, str] = {  # in the order of the page, with the name tha
 
 
 class Page(SimpleNamespace):
-    """Everything on the page: the fields of every panel, `title`, `version`, `nav`, and `templates`, one for each panel."""
+    """Everything on the page: the fields of every panel, `title`, `version`, `nav`, and `templates`, one for each panel.
+
+    left_out: what would have made the page too large (`harness.report.limits`), in words.
+    """
 
 
 def page(run: ReportData) -> Page:
@@ -49,6 +52,7 @@ def page(run: ReportData) -> Page:
         version=str(run.plan.get("fencepost", "")),
         templates=tuple(f"{panel}.html" for panel in order),
         nav=tuple((panel, names[panel]) for panel in order if names[panel]),
+        left_out=(),
     )
     for panel in PANELS:
         fields = panel.fields(run)

@@ -13,6 +13,8 @@ from fencepost.harness.api import split_record_id
 from fencepost.harness.visible_text import visible
 
 NOTHING = "\N{EN DASH}"  # what stands where there is no value
+MOST_LETTERS = 200_000  # of a single text on the page: more than anything has that a person reads
+MOST_LETTERS_OF_A_LINE = 2_000  # of a summary, which is a screenful
 _NO_ANCHOR = re.compile(r"[^A-Za-z0-9._-]+")
 _MARKDOWN = re.compile(r"([\\`*_\[\]#|~>])")
 
@@ -29,9 +31,10 @@ def anchor(kind: str, name: object) -> str:
 
 def coded(text: str) -> Markup:
     """Text in which `` `words` `` in backticks are set as code; everything is escaped."""
-    parts = visible(text).split("`")
+    text = _seen(text)
+    parts = text.split("`")
     if len(parts) % 2 == 0:  # a backtick that nothing closes
-        return escape(visible(text))
+        return escape(text)
     return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else escape(part) for at, part in enumerate(parts))
 
 
@@ -39,7 +42,11 @@ def for_html(value: Any) -> Any:
     """Jinja's `finalize`: nothing for None, and `visible` text before it is escaped."""
     if value is None:
         return ""
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return _seen(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _seen(text: str) -> str:
+    return visible(shortened(text, MOST_LETTERS))
 
 
 def for_markdown(value: Any) -> Any:
@@ -48,7 +55,7 @@ def for_markdown(value: Any) -> Any:
         return ""
     if isinstance(value, Markup) or not isinstance(value, str):
         return value
-    line = " ".join(visible(value).split())
+    line = " ".join(visible(shortened(value, MOST_LETTERS_OF_A_LINE)).split())
     return _MARKDOWN.sub(r"\\\1", line.replace("&", "&amp;").replace("<", "&lt;"))
 
 

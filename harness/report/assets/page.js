@@ -62,7 +62,6 @@
     const link = document.createElement("a");
     link.className = "anchor";
     link.href = "#" + encodeURIComponent(element.id);
-    link.textContent = "#";
     link.title = "Copy the link to this";
     link.setAttribute("aria-label", "Copy the link to " + element.id.replace(/-/g, " "));
     link.addEventListener("click", async () => {
@@ -87,10 +86,12 @@
   });
   window.addEventListener("afterprint", () => { while (opened.length) opened.pop().open = false; });
 
-  // The element that the fragment names: all of it, or what stands before the first "&".
+  // The element that the fragment names: `#finding-3`, or `at` beside a state of the timeline (`#from=12&to=14&at=finding-3`).
+  const withState = () => /^#[a-z]+=/.test(location.hash);
   function named() {
+    const text = location.hash.slice(1);
     try {
-      return document.getElementById(decodeURIComponent(location.hash.slice(1).split("&")[0]));
+      return document.getElementById(withState() ? new URLSearchParams(text).get("at") : decodeURIComponent(text));
     } catch (malformed) {
       return null;
     }
@@ -102,7 +103,7 @@
     let moved = false;
     for (let fold = target && target.closest("details"); fold; fold = fold.parentElement.closest("details"))
       if (!fold.open) { fold.open = true; moved = true; }
-    if (moved) target.scrollIntoView();
+    if (target && (moved || withState())) target.scrollIntoView();
   }
   window.addEventListener("hashchange", reveal);
   document.addEventListener("DOMContentLoaded", () => { reveal(); document.documentElement.dataset.ready = "true"; });

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from fencepost.harness.api.evidence import GapKind
 from fencepost.harness.api.expectations import anomaly_and_word
+from fencepost.harness.api.run import RunFile
 from fencepost.harness.api.values import Property, Verdict
 from fencepost.harness.api.verdict_document import judgement_terms
 from fencepost.harness.api.words import plural
@@ -13,16 +15,23 @@ from fencepost.harness.report.documents import Doc, ReportData
 from fencepost.harness.report.panels import faults
 from fencepost.harness.report.text import at, duration, number, plain
 
+_LOST = {kind.value for kind in (GapKind.MISSING, GapKind.EMPTIED, GapKind.SHORTENED, GapKind.UNREADABLE, GapKind.UNRELIABLE)}
+_LONG = 320  # letters of a reason: of a longer one the page shows the beginning, and folds the whole
+
 
 @dataclass(frozen=True, kw_only=True)
 class Headline:
-    """The verdict for a reader with ten seconds. `tone` is good, shown, bad or unsure."""
+    """The verdict for a reader with ten seconds. `tone` is good, shown, bad or unsure.
+
+    reason: the beginning of a long one; whole: all of it, where that is more.
+    """
 
     tone: str
     word: str
     title: str
     expectation: str
     reason: str
+    whole: str
     first: tuple[tuple[int, str, str], ...]  # (finding id, when, sentence), the first of each violated property
 
 
@@ -57,9 +66,28 @@ def fields(run: ReportData) -> dict[str, Any]:
 
 
 def lacks(run: ReportData) -> Lacks:
-    """What a run lacks: what weakens the verdict first, then what this page could not read."""
-    weakened = tuple(plain(why) for why in run.verdict.get("weakened", ()))
-    return Lacks(title="Weaker than it looks:" * bool(weakened), sentences=(*weakened, *run.notes))
+    """What a run lacks: the history, what weakens the verdict, what this page could not read."""
+    sentences = (*(plain(why) for why in run.verdict.get("weakened", ())), *run.notes)
+    if incomplete := _incomplete(run.verdict):
+        return Lacks(title=incomplete[0], sentences=(incomplete[1], *sentences))
+    return Lacks(title="Weaker than it looks:" * bool(run.verdict.get("weakened")), sentences=sentences)
+
+
+def _incomplete(verdict: Doc) -> tuple[str, str] | None:
+    """What the history lacks, in one sentence, with its title; None where nothing is known to be missing."""
+    gaps = verdict.get("gaps") or ()
+    cut_off = any(gap.get("file") == RunFile.MANIFEST and gap.get("kind") == GapKind.UNATTESTED.value for gap in gaps)
+    lost = [gap for gap in gaps if gap.get("kind") in _LOST]
+    if not lost and not cut_off:
+        return None
+    title = "The run was cut off:" if cut_off else "The history is incomplete:"
+    if not lost:
+        return title, "nobody counted what its last seconds wrote."
+    files, lines = len({gap.get("file") for gap in lost}), sum(gap.get("lines") or 0 for gap in lost)
+    unknown = sum(row.get("verdict") == Property.UNKNOWN.value for row in verdict.get("properties", ()))
+    words = plural(files, "file is missing, damaged or cut short", "files are missing, damaged or cut short")
+    words += f" ({plural(lines, 'line')})" if lines else ""
+    return title, f"{words}; {plural(unknown, 'property is', 'properties are')} unknown." if unknown else f"{words}."
 
 
 def headline(run: ReportData) -> Headline:
@@ -70,9 +98,25 @@ def headline(run: ReportData) -> Headline:
     tone, title, expectation = _words(word, met, wanted, properties, plain(verdict.get("expectation", "")))
     if word == Verdict.VALID.value and met is None:
         tone, title = "unsure", f"Valid as far as it went: {plain(verdict.get('expectation', ''))}"
+    reason = verdict.get("reason", "")
+    beginning = _beginning(reason)
     return Headline(
-        tone=tone, word=word, title=title, expectation=expectation, reason=verdict.get("reason", ""), first=_first(run)
+        tone=tone,
+        word=word,
+        title=title,
+        expectation=expectation,
+        reason=beginning,
+        whole=reason if beginning != reason else "",
+        first=_first(run),
     )
+
+
+def _beginning(reason: str) -> str:
+    """A reason up to a boundary of its parts or words, if it is long."""
+    if len(reason) <= _LONG:
+        return reason
+    part = reason[: _LONG // 2] + reason[_LONG // 2 : _LONG].rpartition("; ")[0]
+    return f"{part if len(part) > _LONG // 2 else reason[:_LONG].rpartition(' ')[0] or reason[:_LONG]} …"
 
 
 def _words(word: str, met: bool | None, wanted: list[str], properties: list[Doc], compared: str) -> tuple[str, str, str]:

@@ -14,10 +14,11 @@ from fencepost.harness.api.values import Property, Verdict
 from fencepost.harness.api.words import and_more, plural
 from fencepost.harness.report.documents import Doc, ReportData
 from fencepost.harness.report.panels.properties import PropertyRow, properties
-from fencepost.harness.report.text import number, plain
+from fencepost.harness.report.text import number, plain, shortened
 
 _ALWAYS = ("acks", "idempotence", "transactional", "isolation")  # keys of a contract that are shown whatever their values
 _DECIDING, _SETTINGS, _HELD = 8, 12, 4  # that are shown
+_REASON = 160  # letters
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,12 +48,13 @@ class Chip:
 class Why:
     """The panel.
 
-    deciding: the properties that make the verdict what it is; more_deciding: how many more there are.
+    deciding: the properties that make the verdict what it is, each with the beginning of its reason.
+    more_deciding: how many more there are.
     held: the properties that held, in words.
     promised: the contract; overrides: what of it does not follow from the settings.
     """
 
-    deciding: tuple[PropertyRow, ...]
+    deciding: tuple[tuple[PropertyRow, str], ...]
     more_deciding: int
     held: str
     promised: tuple[Chip, ...]
@@ -73,7 +75,7 @@ def why(run: ReportData) -> Why:
     answers, changes = run.verdict.get("properties", []), overrides(run)
     deciding = [row for row in properties(answers) if row.decides]
     return Why(
-        deciding=tuple(deciding[:_DECIDING]),
+        deciding=tuple((row, shortened(row.reason or row.contract, _REASON)) for row in deciding[:_DECIDING]),
         more_deciding=len(deciding[_DECIDING:]),
         held=held(answers),
         promised=promised(run.plan.get("contract") or {}, [change.key for change in changes]),
