@@ -75,7 +75,9 @@ def events(made: Material, incident: Incident, lines: Lines) -> tuple[tuple[Even
         *(_of_operation(made, row) for row in accused),
         _markers(made, incident),
         _reads(made, incident),
+        _answers(made, incident),
         _final_reads(made, incident),
+        _settled(made, incident),
         _leaders(made, incident),
         _faults(made, incident),
         _spoken(made, lines),
@@ -231,7 +233,7 @@ def _markers(made: Material, incident: Incident) -> Iterator[Event]:
         text = f"{first.kind} marker of producer {first.producer_id}, epoch {first.epoch}, in the logs: {places}"
         time = clock.ns(first.ms)
         label = f"{first.kind} marker{'s' if len(group) > 1 else ''}"
-        to, *also = dict.fromkeys(_lane(made, marker.partition, time) for marker in group)
+        to, *also = sorted(dict.fromkeys(_lane(made, marker.partition, time) for marker in group), key=lambda node: node == who)
         yield Event(time=time, kind="marker", where=who, to=to, also=tuple(also), text=text, label=label)
 
 
@@ -271,6 +273,39 @@ def _reads(made: Material, incident: Incident) -> Iterator[Event]:
         yield Event(
             time=time, kind="read", where=row.get("node") or "?", to=source, text=text, label=label, operation=row["index"]
         )
+
+
+def _answers(made: Material, incident: Incident) -> Iterator[Event]:
+    """Operations that were told something of no record of ours: a group's offset, a strange record."""
+    by_operation: dict[int, list[str]] = {}
+    for record in incident.records[:RECORDS]:
+        if (
+            record.get("role") == "read"
+            and (record.get("v") is None or record["v"] < 0)
+            and record.get("operation") in made.history
+        ):
+            by_operation.setdefault(record["operation"], []).append(place(record.get("partition"), record.get("offset")))
+    for index, places in sorted(by_operation.items())[:_READERS]:
+        row, named = made.history[index], ", ".join(dict.fromkeys(places))
+        text = f"{row.get('f')} {row.get('op')} of process {row.get('process')} is answered {named}"
+        yield Event(
+            time=row.get("end") or row["time"], kind="read", where=row.get("node") or "?", text=text, label=named, operation=index
+        )
+
+
+def _settled(made: Material, incident: Incident) -> Iterator[Event]:
+    """Last stable offsets that had not reached their high watermarks when the run was settled."""
+    for row in made.final:
+        answer = made.detail(row).get("partitions") if row["f"] == "settle" else None
+        ends = answer if isinstance(answer, Mapping) else {}
+        for name in partitions(incident):
+            stable, high = ends[name] if isinstance(ends.get(name), list) and len(ends[name]) == 2 else (None, None)
+            if isinstance(stable, int) and isinstance(high, int) and stable < high:
+                text = f"the last stable offset of {name} is {stable}, its high watermark {high}, after everything was healed"
+                time, where = row.get("end") or row["time"], _lane(made, name, row["time"])
+                yield Event(
+                    time=time, kind="end", where=where, text=text, label=f"{name}: LSO {stable} of {high}", operation=row["index"]
+                )
 
 
 def _final_reads(made: Material, incident: Incident) -> Iterator[Event]:

@@ -92,7 +92,7 @@ def test_a_documented_command_is_one(line):
     parse(words_of(line))
 
 
-NONE = ("fencepost show", "fencepost run --frob 1", "fencepost cluster fetch 1 2", "fencepost list --time 3")
+NONE = ("fencepost shown", "fencepost run --frob 1", "fencepost cluster fetch 1 2", "fencepost list --time 3")
 
 
 @pytest.mark.parametrize("line", NONE)

@@ -158,6 +158,7 @@ def test_the_events_are_in_order_of_time_with_utc_beside_it(card):
         ("end", "c8", ""),
         ("broker", "n2", ""),
         ("read", "c9", "n1"),
+        ("end", "n1", ""),
         ("read", "c10", "n1"),
     ]
     begin = next(event for event in card.events if event.kind == "begin")
@@ -172,6 +173,22 @@ def test_reading_operations_are_shown_with_the_first_read_and_the_later_ones(car
     assert card.events[-1].text.startswith(
         "final read at read_committed is over (t-0 to 90, t-1 to 80): it returned 0 of the 3 records"
     )
+
+
+def test_an_offset_that_a_member_was_told_is_an_event(tmp_path):
+    """A read of no record: when the answer came decides, against the call of commit."""
+    made = rows()
+    told = next(row["index"] for row in made if (row["process"], row["op"]) == (9, 0))
+    record = {"partition": "in-0", "offset": 21, "v": -1, "operation": told, "role": "read"}
+    odd = {**finding(made), "anomaly": "dirty-offset", "records": [record], "operations": [told]}
+    card = card_of(read(a_run(tmp_path, findings=[odd])), 1)
+    assert "poll 0 of process 9 is answered in-0@21" in [event.text for event in card.events]
+
+
+def test_a_stable_offset_below_the_high_watermark_is_an_event(card):
+    assert "the last stable offset of t-0 is 90, its high watermark 91, after everything was healed" in [
+        e.text for e in card.events
+    ]
 
 
 def test_the_brokers_that_led_and_coordinated_are_named_by_their_own_logs(card):
