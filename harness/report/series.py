@@ -101,7 +101,11 @@ def rate(ops: Ops, over: Bins) -> Chart:
     lines = []
     for name, style in zip(OUTCOMES, ("solid", "dashed", "dotted"), strict=True):
         counts = np.bincount(place[ops.type.among(name)[chosen]], minlength=over.count) * per_s
-        peak = f"at most {number(round(float(counts.max())))}/s, {number(round(counts.sum() / per_s))} in all"
+        peak = (
+            f"at most {number(round(float(counts.max())))}/s, {number(round(counts.sum() / per_s))} in all"
+            if counts.any()
+            else "none"
+        )
         lines.append(Line(key=name, label=name, style=style, values=rounded(counts), peak=peak))
     note = f"Transactions and sends that ended, per second, in bins of {duration(over.width)}."
     return Chart(key="rate", title="Rate", unit="/s", note=note, moments=over.begins, lines=tuple(lines), step=True)
@@ -209,37 +213,43 @@ def _highest(table: Records, chosen: Ints, moments: Ints) -> Ints:
 # --------------------------------------------------------------------------------------------------
 def open_transactions(ops: Ops, row_of: Ints, over: Bins) -> Chart | None:
     """The most transactions that were under way at once in each bin, as their clients saw it."""
-    chosen = np.flatnonzero(ops.f.among("txn") & ~ops.final)
-    if not len(chosen):
+    chosen = ops.f.among("txn") & ~ops.final
+    if not chosen.any():
         return None
-    begin, end = ops.time[chosen], _ends(ops, row_of)[chosen]
-    moments = np.concatenate([begin, end])
-    change = np.repeat([1, -1], len(chosen))
-    order = np.lexsort((change, moments))  # what ends when another begins was not under way with it
-    level, when = np.cumsum(change[order]), moments[order]
-    place = over.of(when)
-    most = np.zeros(over.count, dtype=np.int64)
-    np.maximum.at(most, place, level)
-    before = np.r_[0, level][np.searchsorted(when, over.ends - over.width)]  # what goes on from the bin before
-    most = np.maximum(most, before)
-    highest = int(np.argmax(level))
-    peak = f"at most {number(int(level[highest]))} at {(int(when[highest]) - over.origin) / _SECOND:,.3f} s"
-    line = Line(key="open", label="open", style="solid", values=rounded(most.astype(float)), peak=peak)
-    unfinished = int((ops.end[chosen] == NEVER).sum())
+    unfinished = np.flatnonzero(chosen & (ops.end == NEVER))
+    begins = ops.time[chosen]
+    ends = np.concatenate([ops.end[chosen & (ops.end != NEVER)], _following(ops, row_of, unfinished)])
+    begins.sort()
+    ends.sort()
+    levels = [_most_at_once(begins, ends, over.origin + place * over.width, over.width) for place in range(over.count)]
+    most, when = max(levels, key=lambda level: level[0])
+    peak = f"at most {number(most)} at {(when - over.origin) / _SECOND:,.3f} s"
+    line = Line(key="open", label="open", style="solid", values=[float(level) for level, _ in levels], peak=peak)
     note = "The most transactions at once in each bin, from begin to the end of commit or abort, as their clients saw it."
-    if unfinished:
-        note += f" {number(unfinished)} that never completed count until their worker's next operation."
+    if len(unfinished):
+        note += f" {number(len(unfinished))} that never completed count until their worker's next operation."
     return Chart(key="open", title="Open transactions", unit="", note=note, moments=over.begins, lines=(line,), step=True)
 
 
-def _ends(ops: Ops, row_of: Ints) -> Ints:
-    """When each operation ended; one without completion when the next operation of its row began, or the history ended."""
-    order = np.lexsort((ops.time, row_of))
-    following = np.r_[order[1:], order[:1]]
+def _most_at_once(begins: Ints, ends: Ints, moment: int, width: int) -> tuple[int, int]:
+    """The most intervals that overlap in a stretch of time, and when; both lists are sorted. An end is not part of an interval."""
+    first, last = np.searchsorted(begins, [moment, moment + width])
+    over, gone = np.searchsorted(ends, [moment, moment + width], side="right")
+    moments = np.concatenate([begins[first:last], ends[over:gone]])
+    change = np.repeat([1, -1], [last - first, gone - over])
+    order = np.lexsort((change, moments))  # what ends when another begins was not under way with it
+    level = int(first - over) + np.r_[0, np.cumsum(change[order])]
+    highest = int(np.argmax(level))
+    return int(level[highest]), moment if highest == 0 else int(moments[order[highest - 1]])
+
+
+def _following(ops: Ops, row_of: Ints, positions: Ints) -> Ints:
+    """When the next operation of the same row began; where there is none, when the history ended."""
+    order = np.argsort(row_of.astype(np.int32), kind="stable")  # the history is in order of time
+    wanted = np.zeros(len(ops), dtype=np.bool_)
+    wanted[positions] = True
+    at = np.flatnonzero(wanted[order])
+    after = np.minimum(at + 1, len(order) - 1)
+    same = (row_of[order[after]] == row_of[order[at]]) & (after > at)
     last = int(max(ops.end.max(), ops.time.max()))
-    after = np.where(row_of[following] == row_of[order], ops.time[following], last)
-    after[-1:] = last
-    ends = np.where(ops.end[order] == NEVER, after, ops.end[order])
-    result = np.empty_like(ends)
-    result[order] = ends
-    return result
+    return np.where(same, ops.time[order[after]], last)
