@@ -108,7 +108,7 @@ def test_the_history_of_a_test_has_a_chart_for_each_measure_that_is_known():
     history = history_of("c", "t", made)
     assert history.sentence == "As expected in 3 of 3 runs, in 3 rounds."
     (chart,) = history.charts
-    assert (chart.title, chart.most, chart.newest, len(chart.points)) == ("Rate", 200.0, "103", 3)
+    assert (chart.title, chart.most, chart.newest, len(chart.points)) == ("Rate", 150.0, "103", 3)
     xs, ys = [point.x for point in chart.points], [point.y for point in chart.points]
     assert xs == sorted(xs)
     assert ys == sorted(ys, reverse=True)
