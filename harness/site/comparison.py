@@ -60,11 +60,11 @@ def _outcome(a: Entry, b: Entry) -> Iterable[tuple[str, Pair]]:
 
 
 def _findings(a: RunRow, b: RunRow) -> Iterable[Line]:
-    """A line for each fingerprint: two findings of one are alike, whatever their records."""
-    counts = [{finding.fingerprint: finding.count for finding in row.findings} for row in (a, b)]
+    """A line for each fingerprint: two findings of one are alike, whatever their records, and however many they are."""
+    of_runs = [{finding.fingerprint for finding in row.findings} for row in (a, b)]
     names = {finding.fingerprint: finding.anomaly for row in (a, b) for finding in row.findings}
     for fingerprint, anomaly in names.items():
-        one, other = (str(of[fingerprint]) if fingerprint in of else "not found" for of in counts)
+        one, other = ("found" if fingerprint in of else "not found" for of in of_runs)
         yield Line("findings", f"{anomaly} ({fingerprint})", one, other)
 
 

@@ -11,7 +11,7 @@ from fencepost.harness.api.run import RunFile
 from fencepost.harness.api.values import Verdict
 from fencepost.harness.memory.known import KnownFindings
 from fencepost.harness.memory.rows import FindingRow, RunRow
-from fencepost.harness.site.remembered import Remembered
+from fencepost.harness.site.round_memory import NOTHING, RoundMemory
 
 TONES = ("bad", "unsure", "none", "shown", "good")  # the gravest first
 _STAMP = "%Y%m%dT%H%M%SZ"
@@ -59,16 +59,15 @@ class Entry:
         return self.row.campaign, self.row.test
 
 
-def entry_of(row: RunRow, remembered: Remembered | None = None, *, report: str = "", lack: str = "", phase: str = "") -> Entry:
+def entry_of(row: RunRow, memory: RoundMemory = NOTHING, *, report: str = "", lack: str = "", phase: str = "") -> Entry:
     """The entry of a row."""
-    memory = remembered or Remembered()
-    beside = memory.beside(row)
-    worst = worst_finding(row, beside)
+    acknowledged = memory.is_acknowledged(row)
+    worst = worst_finding(row, memory.beside(row))
     shown = worst is not None and row.met is not True
     return Entry(
         row=row,
-        tone=tone(row, beside),
-        outcome=phase or outcome(row, beside),
+        tone=tone(row, acknowledged),
+        outcome=phase or outcome(row, acknowledged),
         finding=worst,
         cause=cause(row, worst),
         report=report,
@@ -90,22 +89,22 @@ def report_place(row: RunRow) -> str:
     return f"runs/{row.place}/{RunFile.REPORT}"
 
 
-def tone(row: RunRow, beside: KnownFindings) -> str:
-    """The tone in which a run is shown."""
+def tone(row: RunRow, acknowledged: bool) -> str:
+    """The tone in which a run is shown. acknowledged: what it found against expectation is."""
     if not row.verdict:
         return "none"
     if row.met is None:
         return "unsure"
     if not row.met:
-        return "shown" if beside.as_expected else "bad"
+        return "shown" if acknowledged else "bad"
     return "good" if row.verdict == Verdict.VALID.value else "shown"
 
 
-def outcome(row: RunRow, beside: KnownFindings) -> str:
+def outcome(row: RunRow, acknowledged: bool) -> str:
     """Verdict and expectation in a few words."""
     if not row.verdict:
         return "not judged"
-    if beside.as_expected:
+    if acknowledged:
         return f"{row.verdict}, acknowledged"
     words = {True: "as expected", False: "against expectation", None: "not known whether as expected"}
     return f"{row.verdict}, {words[row.met]}"

@@ -110,11 +110,11 @@ def _chart(title: str, unit: str, name: str, oldest: Sequence[Entry], trend: str
 
 
 def _ceiling(value: float) -> float:
-    """The next of 1, 2, 5, 10, 20, ... above a value, so that the scale of a chart is a plain number."""
+    """The next plain number that is not below a value, so that a chart's scale can be read."""
     if value <= 0:
         return 1.0
     power = 10.0 ** floor(log10(value))
-    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= value)
+    return next(factor * power for factor in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if factor * power >= value)
 
 
 def shown_number(value: float) -> str:

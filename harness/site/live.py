@@ -60,7 +60,7 @@ class LiveSite:
         return Site(
             entries=self._source.entries,
             written=self.written,
-            remembered=self._source.remembered,
+            memory=self._source.memory,
             notes=self._source.notes,
             live=f"{self._begin}-{self._number}",
         )

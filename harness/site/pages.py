@@ -26,11 +26,12 @@ from fencepost.harness.site.entries import Entry, gravest_first
 from fencepost.harness.site.findings import MOST_RUNS, FindingGroup, finding_groups
 from fencepost.harness.site.grid import CampaignGrid, Cell, Round, grids, latest_rounds
 from fencepost.harness.site.histories import HEIGHT, LEFT, TOP, WIDTH, history_of, shown_number
-from fencepost.harness.site.remembered import Remembered
+from fencepost.harness.site.round_memory import RoundMemory
 from fencepost.harness.site.run_table import finding_lists, run_rows
 from fencepost.harness.site.settings import Settings, profiles
 
-MOST_RED = 6  # runs of a round that the first page names
+MOST_RED = 6  # tests of a round that the first page names
+MOST_CALM = 8  # rounds without a red run that it names
 MOST_TESTS = 6  # of a group of findings
 _ASSETS = Path(__file__).parent / "assets"
 _OF_REPORT = Path(fencepost.harness.report.__file__).parent / "assets"
@@ -47,13 +48,13 @@ class Site:
     """What the pages are made of.
 
     entries: the runs, the oldest first. written: a line on where they come from, and when.
-    remembered: of earlier rounds. trends: of tests, a sentence or nothing for each measure.
+    memory: of earlier rounds. trends: of tests, a sentence or nothing for each measure.
     notes: sentences on what could not be read. live: a version of what is served; empty for files.
     """
 
     entries: Sequence[Entry]
     written: str = ""
-    remembered: Remembered = field(default_factory=Remembered)
+    memory: RoundMemory = field(default_factory=RoundMemory)
     trends: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
     notes: Sequence[str] = ()
     live: str = ""
@@ -65,21 +66,26 @@ class Site:
 def index_page(site: Site) -> str:
     """The first page: the newest rounds, and the table of all runs."""
     entries = site.entries
-    red = sum(entry.red for entry in entries)
-    heading = (
-        f"{plural(len(entries), 'run')}, {f'{red:,} to look at' if red else 'all as expected'}" if entries else "No runs yet"
-    )
+    latest = latest_rounds(entries)
+    shown = [*(of for of in latest if of.red), *[of for of in latest if not of.red][:MOST_CALM]]
     return _page(
         site,
         addresses.INDEX,
         "Runs",
-        heading=heading,
+        heading=_heading(entries),
         notes=site.notes,
-        rounds=[_round_fields(of) for of in latest_rounds(entries)],
+        rounds=[_round_fields(of) for of in shown],
+        calm=len(latest) - len(shown),
         performing=[entry for entry in entries if entry.phase],
         most_red=MOST_RED,
         runs=run_rows(gravest_first(entries)),
     )
+
+
+def _heading(entries: Sequence[Entry]) -> str:
+    red = sum(entry.red for entry in entries)
+    words = f"{red:,} to look at" if red else "all as expected"
+    return f"{plural(len(entries), 'run')}, {words}" if entries else "No runs yet"
 
 
 def grid_page(site: Site) -> str:
@@ -89,7 +95,7 @@ def grid_page(site: Site) -> str:
 
 def findings_page(site: Site) -> str:
     """The findings of all runs by fingerprint."""
-    groups = finding_groups(site.entries, site.remembered)
+    groups = finding_groups(site.entries, site.memory)
     sections = (
         ("Not expected", [_group_fields(group) for group in groups if not group.expected]),
         ("As tests expect", [_group_fields(group) for group in groups if group.expected]),
@@ -100,7 +106,7 @@ def findings_page(site: Site) -> str:
         "Findings",
         sections=sections,
         any=groups,
-        standings=bool(site.remembered.histories),
+        standings=bool(site.memory.histories),
         most=MOST_TESTS,
     )
 
@@ -142,7 +148,7 @@ def history_page(site: Site, test: tuple[str, str], entries: Sequence[Entry]) ->
         name or "(no name)",
         "test.html",
         history=history,
-        groups=finding_groups(entries, site.remembered),
+        groups=finding_groups(entries, site.memory),
         address=f"../{filtered(campaign=campaign, test=name)}",
         **chart,
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import date
 from pathlib import Path
 
 from fencepost.harness.api.beneath import regular
@@ -12,11 +11,12 @@ from fencepost.harness.api.run import RunFile
 from fencepost.harness.history.results_folder import unreadable
 from fencepost.harness.memory.index import indexed
 from fencepost.harness.memory.known import NOTHING_KNOWN, Known
+from fencepost.harness.memory.remembered import today
 from fencepost.harness.memory.rows import RunRow
 from fencepost.harness.memory.standing import histories
 from fencepost.harness.site.entries import Entry, entry_of, report_place
 from fencepost.harness.site.phases import phase
-from fencepost.harness.site.remembered import Remembered
+from fencepost.harness.site.round_memory import RoundMemory
 
 Lack = Callable[[Path, RunRow], str]
 
@@ -27,22 +27,22 @@ class Source:
 
     entries: tuple[Entry, ...]
     notes: tuple[str, ...] = ()
-    remembered: Remembered = field(default_factory=Remembered)
+    memory: RoundMemory = field(default_factory=RoundMemory)
 
 
 def source(root: Path, lack: Lack, known: Known = NOTHING_KNOWN) -> Source:
     """Everything below `root`. lack: the reason why a run's report cannot be opened; empty when it can."""
     index = indexed(root)
-    remembered = Remembered(histories=histories(index.rows), known=known, today=date.today())
-    entries = tuple(_entry(root, row, lack, remembered) for row in index.rows)
-    return Source(entries=entries, notes=tuple(filter(None, [index.note, *unreadable(root)])), remembered=remembered)
+    memory = RoundMemory(histories=histories(index.rows), known=known, today=today())
+    entries = tuple(_entry(root, row, lack, memory) for row in index.rows)
+    return Source(entries=entries, notes=tuple(filter(None, [index.note, *unreadable(root)])), memory=memory)
 
 
-def _entry(root: Path, row: RunRow, lack: Lack, remembered: Remembered) -> Entry:
+def _entry(root: Path, row: RunRow, lack: Lack, memory: RoundMemory) -> Entry:
     why = lack(root, row)
     return entry_of(
         row,
-        remembered,
+        memory,
         report="" if why else report_place(row),
         lack=why,
         phase="" if row.verdict or row.damaged else phase(root / row.place),

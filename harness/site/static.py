@@ -70,7 +70,7 @@ def write_site(root: Path, directory: Path, most_mib: int = MOST_MIB, known: Kno
         entries=sorted(entries, key=lambda entry: (entry.row.created, entry.row.place)),
         written=f"written {moment}",
         notes=found.notes,
-        remembered=found.remembered,
+        memory=found.memory,
     )
     written = sum(_write_if_other(directory, name, text) for name, text in site_pages(root, site))
     _end(directory, copies.states, former)

@@ -18,7 +18,8 @@
   }
 
   // ---------------------------------------------------------------------------------------------- parts
-  // A part is [title, lines]; a line is [name, text of A, text of B, note].
+  // A part is [title, lines]; a line is [name, text of A, text of B, note], and whether it is alike where the texts do not say:
+  // a finding of one fingerprint is, whatever its records are.
   const number = (value, unit) => (value === null || value === undefined ? "–" : (Math.abs(value) >= 100 ? Math.round(value).toLocaleString("en-US") : String(+value.toPrecision(3))) + (unit || ""));
 
   function measured(name, key, unit, a, b) {
@@ -48,7 +49,7 @@
       const [one, other] = [inA.get(mark), inB.get(mark)];
       const text = (finding) => (finding ? `${finding.count} × ${finding.sentence}` : "not found");
       const note = one && other ? "in both" : one ? "only A" : "only B";
-      return [(one || other).anomaly, text(one), text(other), note, one && other];
+      return [(one || other).anomaly, text(one), text(other), note, !!(one && other)];
     });
   }
 
@@ -87,7 +88,7 @@
   }
 
   function show(a, b) {
-    const all = parts(a, b), alike = (line) => (line.length > 4 ? !!line[4] && line[1] === line[2] : line[1] === line[2]);
+    const all = parts(a, b), alike = (line) => (line.length > 4 ? line[4] : line[1] === line[2]);
     const split = (wanted) => all.map(([title, lines]) => [title, lines.filter((line) => alike(line) === wanted)]).filter(([, lines]) => lines.length);
     const differing = split(false), same = split(true), count = (of) => of.reduce((sum, [, lines]) => sum + lines.length, 0);
     const fold = site.element("details", { class: "block" }, site.element("summary", {}, `${count(same)} things are alike`), table(same, "Alike", a, b));

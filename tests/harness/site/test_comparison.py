@@ -27,7 +27,7 @@ def test_what_differs_is_named_part_by_part():
         ("outcome", "anomalies"): (NOTHING, "lost-write"),
         ("outcome", "cause"): (NOTHING, "Lost."),
         ("versions", "Kafka"): ("4.3.0", "4.4.0"),
-        ("findings", "lost-write (ab12)"): ("not found", "3"),
+        ("findings", "lost-write (ab12)"): ("not found", "found"),
         ("rates", "operations per second"): ("100", "50.0"),
         ("settings", "acks"): ("all", "1"),
         ("settings", "linger"): ("5", "not set"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from fencepost.harness.memory.known import Acknowledgement, Known
 from fencepost.harness.memory.rows import FindingRow, RunRow
 from fencepost.harness.site.entries import entry_of, gravest_first, round_label
-from fencepost.harness.site.remembered import Remembered
+from fencepost.harness.site.round_memory import RoundMemory
 
 
 def row(**fields):
@@ -78,7 +79,7 @@ def test_a_round_is_written_as_people_write_it():
 
 def known_until(expires):
     entry = Acknowledgement(fingerprint="lost-write", reason="KAFKA-1", expires=date(2026, 11, expires))
-    return Remembered(known=Known(None, {"lost-write": entry}), today=date(2026, 11, 25))
+    return RoundMemory(known=Known(None, {"lost-write": entry}), today=date(2026, 11, 25))
 
 
 def red(*findings):
@@ -100,3 +101,9 @@ def test_an_acknowledgement_that_has_expired_leaves_the_run_red():
 def test_a_finding_that_nobody_has_acknowledged_is_told_first():
     entry = entry_of(red(found("lost-write", "Lost."), found("duplicate", "Twice.", 2)), known_until(30))
     assert (entry.red, entry.cause) == (True, "Twice.")
+
+
+def test_what_was_acknowledged_when_it_was_judged_stays_so():
+    """Without the file, too, as `fencepost list` has it."""
+    judged = replace(red(found("lost-write", "Lost.")), unexpected_known=True)
+    assert (entry_of(judged).tone, entry_of(judged).outcome) == ("shown", "invalid, acknowledged")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from support.many_runs import entries, run_rows
 
 from fencepost.harness.memory.rows import FindingRow, RunRow
@@ -10,7 +12,7 @@ from fencepost.harness.site.entries import entry_of
 from fencepost.harness.site.findings import finding_groups
 from fencepost.harness.site.grid import MOST_ROUNDS, grids, latest_rounds
 from fencepost.harness.site.histories import MOST_RUNS, history_of
-from fencepost.harness.site.remembered import Remembered
+from fencepost.harness.site.round_memory import RoundMemory
 
 
 def run(number, night, test="t", met=True, findings=(), **fields):
@@ -70,8 +72,8 @@ def test_a_round_whose_control_failed_says_that_nothing_in_it_can_be_trusted():
 def test_findings_are_together_by_fingerprint_with_their_standing():
     """Found on the first and third night of three; and, on the third, one that is new. The newest of both is told first."""
     made = [run(1, 1, met=False, findings="a"), run(1, 2), run(1, 3, met=False, findings="ab"), run(2, 3, "other")]
-    remembered = Remembered(histories=histories([entry.row for entry in made]))
-    b, a = finding_groups(made, remembered)
+    memory = RoundMemory(histories=histories([entry.row for entry in made]))
+    b, a = finding_groups(made, memory)
     assert (a.fingerprint, a.standing, a.count, len(a.entries)) == ("a", "known", 2, 2)
     assert a.words == "known (on 2 of 3 rounds, since 2026-11-01)"
     assert (b.fingerprint, b.standing, b.words, b.tests) == ("b", "new", "new", (("c", "t"),))
@@ -84,7 +86,7 @@ def test_what_tests_expect_comes_last_and_what_is_gone_behind_what_is_there():
         run(1, 2, "u"),
         run(1, 1, "v", met=False, findings="z"),
     ]
-    groups = finding_groups(made, Remembered(histories=histories([entry.row for entry in made])))
+    groups = finding_groups(made, RoundMemory(histories=histories([entry.row for entry in made])))
     assert [(group.fingerprint, group.standing, group.expected) for group in groups] == [
         ("z", "new", False),
         ("y", "gone", False),
@@ -92,12 +94,21 @@ def test_what_tests_expect_comes_last_and_what_is_gone_behind_what_is_there():
     ]
 
 
+def test_of_a_red_control_what_it_is_to_find_is_expected():
+    made = run(1, 1, met=False, findings="ab", unexpected=("dirty-read",))
+    found = [
+        replace(finding, anomaly=name) for finding, name in zip(made.row.findings, ("lost-write", "dirty-read"), strict=True)
+    ]
+    groups = finding_groups([entry_of(replace(made.row, findings=tuple(found)))], RoundMemory())
+    assert [(group.anomaly, group.expected) for group in groups] == [("dirty-read", False), ("lost-write", True)]
+
+
 def test_the_history_of_a_test_has_a_chart_for_each_measure_that_is_known():
     made = [run(1, night, rate=100.0 + night, gap_s=None) for night in (1, 2, 3)]
     history = history_of("c", "t", made)
     assert history.sentence == "As expected in 3 of 3 runs, in 3 rounds."
     (chart,) = history.charts
-    assert (chart.title, chart.most, chart.newest, len(chart.points)) == ("Rate", 200.0, "103", 3)
+    assert (chart.title, chart.most, chart.newest, len(chart.points)) == ("Rate", 150.0, "103", 3)
     xs, ys = [point.x for point in chart.points], [point.y for point in chart.points]
     assert xs == sorted(xs)
     assert ys == sorted(ys, reverse=True)

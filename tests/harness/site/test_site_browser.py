@@ -8,9 +8,12 @@ from types import SimpleNamespace
 from urllib.parse import quote, unquote
 
 import pytest
+from support import report_example as example
 from support.browser import assert_sound
 from support.many_runs import EVIL, finding, invalid, run_rows, write_pages, write_run
 
+from fencepost.harness.history.run_directory import open_run
+from fencepost.harness.report import render
 from fencepost.harness.site.server import SiteServer
 from fencepost.harness.site.static import write_site
 
@@ -250,3 +253,26 @@ def test_a_served_page_follows_the_runs_and_keeps_its_filter(browse, tmp_path, m
     assert_sound(dom)
     assert dom.answer[:3] == ["2 runs, 1 to look at", "2 of 2 runs, 1 to look at", "#q=nightly"]
     assert dom.answer[3].endswith("second/report.html#finding-1")
+
+
+def test_a_report_works_as_it_is_served(browse, tmp_path):
+    """Its own policy and the server's both hold, and let it draw."""
+    directory = example.RUNS["torn"](tmp_path / "nightly" / "20261101T010000Z-report")
+    render(open_run(directory))
+    with SiteServer(tmp_path, "127.0.0.1", 0) as server:
+        thread = threading.Thread(target=lambda: server.serve_forever(poll_interval=0.05), daemon=True)
+        thread.start()
+        address = f"{server.url}runs/nightly/{directory.name}/report.html"
+        dom = browse(SimpleNamespace(as_uri=lambda: address))
+        foreign = directory.with_name("20261102T010000Z-foreign")
+        directory.rename(foreign)
+        tell = "() => { document.title = 'reached'; }, () => { document.title = 'refused'; }"
+        script = f"<script>fetch('/live.json').then({tell})</script>"
+        (foreign / "report.html").write_text(f"<!doctype html><html data-ready=true><title>foreign</title>{script}")
+        wait = "new Promise(done => setInterval(() => document.title !== 'foreign' && done(document.title), 50))"
+        address = address.replace(directory.name, foreign.name)
+        reached = browse(SimpleNamespace(as_uri=lambda: address), play=wait).answer
+        server.shutdown()
+        thread.join()
+    assert_sound(dom)
+    assert reached == "refused"

@@ -15,7 +15,7 @@ STANDINGS = ("new", EXPIRED, "known", ACKNOWLEDGED, "gone", "")  # in the order 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Remembered:
+class RoundMemory:
     """The memory over rounds. histories: of fingerprints. known: what is acknowledged, by the day that is today."""
 
     histories: Mapping[str, History] = field(default_factory=dict)
@@ -39,3 +39,10 @@ class Remembered:
     def beside(self, row: RunRow) -> KnownFindings:
         """The unexpected findings of a run beside what is acknowledged."""
         return judge_known(row, self.known, self.today)
+
+    def is_acknowledged(self, row: RunRow) -> bool:
+        """Return whether the run is as expected but for findings that are acknowledged: now, or when it was judged."""
+        return row.known_alone or self.beside(row).as_expected
+
+
+NOTHING = RoundMemory()
