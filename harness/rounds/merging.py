@@ -14,6 +14,7 @@ from pathlib import Path
 
 from fencepost.harness.api import CampaignError
 from fencepost.harness.api.words import enumeration, plural
+from fencepost.harness.rounds.documents import write_documents
 from fencepost.harness.rounds.outcome import round_exit
 from fencepost.harness.rounds.record import (
     RECORD,
@@ -45,6 +46,15 @@ class ShardRound:
         return f"shard {self.round.shard} of {self.round.shards}"
 
 
+def merge_rounds(root: Path, paths: Sequence[Path]) -> RoundRecord:
+    """The rounds below some paths as one (`merged`), written to the results `root` with its documents."""
+    record = merged(root, paths)
+    record.make()
+    record.change(record.round)
+    write_documents(record)
+    return record
+
+
 def merged(root: Path, paths: Sequence[Path]) -> RoundRecord:
     """The rounds below some paths as one, which is to be written to the results `root`.
 
@@ -53,7 +63,7 @@ def merged(root: Path, paths: Sequence[Path]) -> RoundRecord:
     """
     shards, notes = _shards([shard for path in paths for shard in _latest(path)])
     _demand_same(shards)
-    first = min((shard.round for shard in shards), key=lambda round: round.round)
+    first = max((shard.round for shard in shards), key=lambda round: round.round)  # `latest` is the merged one
     folder = store.campaign_folder(root, first.campaign)
     runs = [run for shard in shards for run in _runs_of(shard, folder)]
     there = {shard.round.shard for shard in shards}

@@ -157,7 +157,7 @@ def test_a_comment_and_the_order_of_keys_change_nothing(fencepost):
         (["--resume", "--seed", "3"], "leave --seed out"),
         (["--resume", "--only", "valid", "--order", "file"], "leave --only, --order out"),
         (["--resume", "--round", "2020"], 'unknown round "2020"'),
-        (["--round", "latest"], "--round: names the round of --resume or --only-red"),
+        (["--round", "latest"], "--round: names the round of --resume, --only-red or --shard"),
     ],
 )
 def test_what_does_not_go_with_a_round_that_goes_on_is_refused(fencepost, options, says):
