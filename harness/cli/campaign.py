@@ -209,7 +209,8 @@ def campaign(
         return
     begun = _resumed(context, file) if resume else _new(context, file)
     if begun is None:
-        print_line("nothing was red: nothing is left to be performed")
+        text = "nothing was red: nothing is left to be performed"
+        print_json({"exit": 0, "left_out": 0, "runs": [], "note": text}) if json_ else print_line(text)
         return
     if dry_run:
         _list_plan(begun, json_)

@@ -22,6 +22,7 @@ from fencepost.harness.rounds.record import (
     Round,
     RoundRecord,
     RoundRun,
+    RoundTest,
     is_plain_name,
     iso,
     now,
@@ -73,6 +74,7 @@ def merged(root: Path, paths: Sequence[Path]) -> RoundRecord:
     round = replace(
         first,
         shard=0,
+        tests=(*(test for shard in shards for test in _controls(shard)), *(test for test in first.tests if not test.is_control)),
         runs=tuple(sorted(runs, key=lambda run: (run.number, run.shard))),
         notes=tuple(dict.fromkeys([*notes, *(note for shard in shards for note in shard.round.notes)])),
         cut_off=tuple(name for shard in shards for name in shard.round.cut_off),
@@ -153,6 +155,15 @@ def _differences(one: Round, other: Round) -> list[str]:
     return sentences or ([] if planned[0] == planned[1] else ["its runs are others"])
 
 
+def _controls(shard: ShardRound) -> list[RoundTest]:
+    """The canary and the baseline of a shard, as tests of their own: each machine's harness is to be trusted or not."""
+    return [replace(test, name=_of_shard(test.name, shard)) for test in shard.round.tests if test.is_control]
+
+
+def _of_shard(control: str, shard: ShardRound) -> str:
+    return f"{control}, {shard.name}"
+
+
 def _runs_of(shard: ShardRound, folder: Path) -> list[RoundRun]:
     """The runs that a shard performed or was to perform, with their directories as seen from a campaign's folder."""
     own = shard.directory.parent.parent
@@ -166,6 +177,7 @@ def _runs_of(shard: ShardRound, folder: Path) -> list[RoundRun]:
     return [
         replace(
             run,
+            test=_of_shard(run.test, shard) if shard.round.test(run.test).is_control else run.test,
             shard=shard.round.shard,
             attempts=tuple(placed(attempt) for attempt in run.attempts),
             left_out=run.left_out or ("" if run.attempts else f"{shard.name} ended before"),

@@ -56,6 +56,7 @@ class RoundTest:
     expect: what it expects.
     time_s: seconds of workload.
     line: the line of the campaign file on which it begins; 0: it stands in no such file.
+    is_control: it is the canary or the baseline.
     content: everything that decides it, as JSON has it, so that a changed test is noticed.
     """
 
@@ -63,12 +64,8 @@ class RoundTest:
     expect: tuple[str, ...] = ("valid",)
     time_s: float = 0.0
     line: int = 0
+    is_control: bool = False
     content: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def is_control(self) -> bool:
-        """True for the canary and the baseline."""
-        return self.name in CONTROLS
 
 
 class VerdictExcerpt(TypedDict, total=False):
@@ -246,7 +243,8 @@ def round_test(test: Test, line: int = 0) -> RoundTest:
     for key in ("name", "campaign"):
         content.pop(key)
     plain = json.loads(json.dumps(content, default=str))
-    return RoundTest(name=test.name, expect=test.expect, time_s=test.time_s, line=line, content=plain)
+    control = test.name in CONTROLS
+    return RoundTest(name=test.name, expect=test.expect, time_s=test.time_s, line=line, is_control=control, content=plain)
 
 
 def attempt_of(result: RunResult, began: str) -> Attempt:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -235,6 +236,7 @@ def test_only_red_of_a_green_round_performs_nothing(fencepost):
     fencepost("campaign", file)
     code, out, _ = fencepost("campaign", file, "--only-red")
     assert (code, out) == (0, "nothing was red: nothing is left to be performed\n")
+    assert json.loads(fencepost("campaign", file, "--only-red", "--json")[1])["runs"] == []
     assert len(rounds_of()) == 1
 
 

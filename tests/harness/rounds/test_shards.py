@@ -201,8 +201,13 @@ def test_every_shard_has_its_canary_and_one_that_fails_makes_the_whole_untrusted
     monkeypatch.setattr(fencepost.engine, "blind", ("canary",))
     [*shards(fencepost, file, 2, only=[2])]
     record, (_, out, _) = merged(fencepost, "m1", "m2", code=255)
-    assert "the harness cannot be trusted in this round: canary: valid, but expected was: aborted-read" in out
-    assert [run.test for run in record.round.runs] == ["canary", "canary", "baseline", "baseline", "valid", "torn"]
+    why = "the harness cannot be trusted in this round: canary, shard 2 of 2: valid, but expected was: aborted-read"
+    assert why in out
+    cases = {case.get("name"): case for case in ElementTree.parse(record.directory / "junit.xml").getroot().iter("testcase")}
+    controls = [f"{name}, shard {number} of 2" for number in (1, 2) for name in ("canary", "baseline")]
+    assert [*cases] == [*controls, "valid", "torn"]
+    assert cases[controls[2]].find("error").get("message") == why
+    assert [cases[name].find("error") for name in (controls[0], controls[1], controls[3])] == [None] * 3
 
 
 def test_a_link_is_not_followed_and_hostile_texts_are_only_texts(fencepost):
