@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -49,7 +49,11 @@ Examples:
 
 OF_ROUNDS = (  # parameters that the command which repeats a single run does not have
     "only", "seed", "repeat", "cluster", "cluster_set", "dry_run", "show", "order", "hours", "canary", "go_on", "retries",
-    "resume", "only_red", "round_", "shard", "on_red", "junit",
+    "resume", "only_red", "round_", "shard", "on_red", "junit", "jobs",
+)  # fmt: skip
+OF_JOBS = (  # that a part of a round gets in another form, or not
+    "only", "seed", "repeat", "dry_run", "show", "canary", "only_red", "round_", "shard", "on_red", "junit", "jobs", "json_",
+    "spark_conf",
 )  # fmt: skip
 REPLACED = ("dry_run", "show", "hours", "go_on", "retries", "resume", "round_", "on_red", "junit")  # that go with --resume
 MOST_SHARDS = 1_000
@@ -165,7 +169,8 @@ def campaign(
         typer.Option(
             "--round",
             metavar="ROUND",
-            help="The round of --resume or --only-red: its time of start, or the beginning of it. Default: the latest.",
+            help="The round of --resume or --only-red: its time of start, or the beginning of it. Default: the latest."
+            " With --shard: the time of start (20261125T190000Z) that all parts have in common. Default: now.",
             show_default=False,
             autocompletion=completions.rounds_of_campaign,
         ),
@@ -179,6 +184,15 @@ def campaign(
             show_default=False,
         ),
     ] = None,
+    jobs: Annotated[
+        int,
+        typer.Option(
+            "--jobs",
+            min=1,
+            max=16,
+            help="So many tests at once, where cores and memory allow it: each part of the runs in a process of its own.",
+        ),
+    ] = 1,
     on_red: OnRed = None,
     junit: Junit = None,
     results: Results = None,
@@ -198,14 +212,16 @@ def campaign(
         return
     begun = _resumed(context, file) if resume else _new(context, file)
     if begun is None:
-        print_line("nothing was red: nothing is left to be performed")
+        text = "nothing was red: nothing is left to be performed"
+        print_json({"exit": 0, "left_out": 0, "runs": [], "note": text}) if json_ else print_line(text)
         return
     if dry_run:
         _list_plan(begun, json_)
         return
     acknowledged = known_of(known, campaign_file(file))
-    hook = begun.on_red if on_red is None else on_red
-    perform_round(begun, results, master, spark_conf, json_, hook, junit, acknowledged)
+    if jobs > 1:
+        _perform_jobs(context, file, begun)
+    perform_round(begun, results, master, spark_conf, json_, *_after(context, begun), acknowledged)
 
 
 def _new(context: typer.Context, file: Path) -> BegunRound | None:
@@ -217,8 +233,8 @@ def _new(context: typer.Context, file: Path) -> BegunRound | None:
     from fencepost.harness.runs.store import results_root
 
     given = context.params
-    if given["round_"] and not given["only_red"]:
-        raise CampaignError(["--round: names the round of --resume or --only-red; give one of them"])
+    if given["round_"] and not given["only_red"] and not given["shard"]:
+        raise CampaignError(["--round: names the round of --resume, --only-red or --shard; give one of them"])
     seed, only, root = given["seed"], given["only"] or (), results_root(given["results"])
     cluster = cluster_of(given["cluster"], given["cluster_set"] or ())
     loaded = read(file, seed, cluster)
@@ -244,7 +260,8 @@ def _new(context: typer.Context, file: Path) -> BegunRound | None:
             choices = replace(choices, seed_given=before.choices.seed_given)
         choices = replace(choices, only=tuple(red), repeat=given["repeat"] or before.choices.repeat)
         err().print(f"what was red in round {name}: {', '.join(red)}", soft_wrap=True)
-    return begin(root, loaded, choices, given_options(context, leave_out=OF_ROUNDS), _shard_of(given["shard"]))
+    stamp = "" if given["only_red"] else given["round_"] or ""
+    return begin(root, loaded, choices, given_options(context, leave_out=OF_ROUNDS), _shard_of(given["shard"]), stamp)
 
 
 def _resumed(context: typer.Context, file: Path) -> BegunRound:
@@ -259,6 +276,30 @@ def _resumed(context: typer.Context, file: Path) -> BegunRound:
     changed = {name: given[name] for name in ("hours", "retries", "go_on") if _was_given(context, name)}
     options = given_options(context, leave_out=OF_ROUNDS)
     return resume(results_root(given["results"]), file, given["round_"] or "latest", options, changed)
+
+
+def _perform_jobs(context: typer.Context, file: Path, begun: BegunRound) -> NoReturn:
+    """Perform the runs of a new round in parts at once, and leave."""
+    from fencepost.harness.cli.jobs import common_seed, demand_room, perform_jobs
+    from fencepost.harness.runs.store import writable_root
+
+    given, choices = context.params, begun.record.round.choices
+    if given["shard"]:
+        raise CampaignError(["--jobs: makes shards of its own; leave --shard out"])
+    demand_room(given["jobs"])
+    words = ["campaign", str(file), *given_options(context, leave_out=OF_JOBS), *common_seed(begun.record.round, begun.campaign)]
+    words += ["--round", begun.record.round.round]
+    words += [word for name in choices.only for word in ("--only", name)]
+    words += [word for text in given["spark_conf"] or () for word in ("--spark-conf", text)]
+    words += ["--repeat", str(choices.repeat)] if choices.repeat else []
+    words += ["--canary" if choices.canary else "--no-canary"]
+    perform_jobs(words, given["jobs"], writable_root(given["results"]), given["json_"], *_after(context, begun))
+
+
+def _after(context: typer.Context, begun: BegunRound) -> tuple[str, Path | None]:
+    """What is done when a round has ended: the command for a red one, and the place of a `junit.xml`."""
+    on_red = context.params["on_red"]
+    return begun.on_red if on_red is None else on_red, context.params["junit"]
 
 
 def _was_given(context: typer.Context, name: str) -> bool:

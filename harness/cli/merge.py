@@ -40,15 +40,7 @@ def merge(
     results: Results = None,
     json_: Json = False,
 ) -> None:
-    from fencepost.harness.cli.console import err
-    from fencepost.harness.rounds.documents import write_documents
-    from fencepost.harness.rounds.merging import merged
+    from fencepost.harness.rounds.merging import merge_rounds
     from fencepost.harness.runs.store import writable_root
 
-    record = merged(writable_root(results), paths)
-    record.make()
-    record.change(record.round)
-    write_documents(record)
-    for note in record.round.notes:
-        err().print(note, soft_wrap=True)
-    leave(record, json_, on_red or "", junit)
+    leave(merge_rounds(writable_root(results), paths), json_, on_red or "", junit)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -98,11 +98,13 @@ def over_budget(round: Round, expected_s: float) -> str:
     return f"note: {in_words(max(left_s, 0.0))} of the round's {hours:g} h are left, so that tests will be left out"
 
 
-def leave(record: RoundRecord, as_json: bool, on_red: str, junit: Path | None) -> None:
+def leave(record: RoundRecord, as_json: bool, on_red: str, junit: Path | None) -> NoReturn:
     """Print the outcome of a round, tell CI and the user's command of it, and leave with its exit code."""
     from fencepost.harness.rounds.on_red import run_on_red
     from fencepost.harness.rounds.outcome import round_exit
 
+    for note in record.round.notes:
+        err().print(note, soft_wrap=True)
     print_missing(record.round)
     if as_json:
         print_json(round_document(record))

@@ -49,12 +49,14 @@ ENDING_S = 40.0  # for the sandbox of a harness that was killed
 class BegunRound:
     """A round that is to be performed.
 
+    campaign: the campaign.
     record: the round; nothing of it is written yet.
     planned: its runs by their numbers.
     unfinished: directories of runs that only have to be judged, by number.
     on_red: the campaign file's command for a round that is not as expected; empty: there is none, or single tests were chosen.
     """
 
+    campaign: Campaign
     record: RoundRecord
     planned: Mapping[int, PlannedRun]
     unfinished: Mapping[int, Path] = field(default_factory=dict)
@@ -67,9 +69,12 @@ class BegunRound:
 
 
 def begin(
-    root: Path, campaign: Campaign, choices: Choices, options: Sequence[str], shard: tuple[int, int] = (1, 1)
+    root: Path, campaign: Campaign, choices: Choices, options: Sequence[str], shard: tuple[int, int] = (1, 1), stamp: str = ""
 ) -> BegunRound:
-    """A new round of a campaign. Raises CampaignError: a test that is not there, or shards that would draw different seeds."""
+    """A new round of a campaign. stamp: the time of start that its parts have in common; empty: now.
+
+    Raises CampaignError: a test that is not there, or parts that would draw different seeds.
+    """
     if (
         shard[1] > 1
         and campaign.file.seed is None
@@ -82,9 +87,17 @@ def begin(
     known = experience(earlier_rounds(store.campaign_folder(root, campaign.name), MOST_ROUNDS))
     plan = plan_round(campaign, choices, options, known, shard[1])
     record = new_round(
-        root, campaign, choices=choices, tests=plan.tests, runs=plan.runs, shard=shard[0], shards=shard[1], known=known.rounds
+        root,
+        campaign,
+        stamp,
+        choices=choices,
+        tests=plan.tests,
+        runs=plan.runs,
+        shard=shard[0],
+        shards=shard[1],
+        known=known.rounds,
     )
-    return BegunRound(record, _of_round(plan, record.round), on_red=_on_red(campaign, choices))
+    return BegunRound(campaign, record, _of_round(plan, record.round), on_red=_on_red(campaign, choices))
 
 
 def _of_round(plan: RoundPlan, round: Round) -> dict[int, PlannedRun]:
@@ -133,7 +146,9 @@ def resume(root: Path, file: Path, text: str, options: Sequence[str], changed: M
     left = tuple(replace(run, left_out="") for run in round.runs)
     going_on = replace(round, choices=choices, runs=left, sittings=(*round.sittings, iso(now())), ended="", exit=None)
     recovered, unfinished = _recovered(folder, going_on)
-    return BegunRound(RoundRecord(folder, name, recovered), _of_round(plan, round), unfinished, _on_red(campaign, choices))
+    return BegunRound(
+        campaign, RoundRecord(folder, name, recovered), _of_round(plan, round), unfinished, _on_red(campaign, choices)
+    )
 
 
 def _on_red(campaign: Campaign, choices: Choices) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from fencepost.harness.api import CampaignError
 from fencepost.harness.api.words import enumeration, plural
+from fencepost.harness.rounds.documents import write_documents
 from fencepost.harness.rounds.outcome import round_exit
 from fencepost.harness.rounds.record import (
     RECORD,
@@ -21,6 +22,7 @@ from fencepost.harness.rounds.record import (
     Round,
     RoundRecord,
     RoundRun,
+    RoundTest,
     is_plain_name,
     iso,
     now,
@@ -45,6 +47,15 @@ class ShardRound:
         return f"shard {self.round.shard} of {self.round.shards}"
 
 
+def merge_rounds(root: Path, paths: Sequence[Path]) -> RoundRecord:
+    """The rounds below some paths as one (`merged`), written to the results `root` with its documents."""
+    record = merged(root, paths)
+    record.make()
+    record.change(record.round)
+    write_documents(record)
+    return record
+
+
 def merged(root: Path, paths: Sequence[Path]) -> RoundRecord:
     """The rounds below some paths as one, which is to be written to the results `root`.
 
@@ -53,7 +64,7 @@ def merged(root: Path, paths: Sequence[Path]) -> RoundRecord:
     """
     shards, notes = _shards([shard for path in paths for shard in _latest(path)])
     _demand_same(shards)
-    first = min((shard.round for shard in shards), key=lambda round: round.round)
+    first = max((shard.round for shard in shards), key=lambda round: round.round)  # `latest` is the merged one
     folder = store.campaign_folder(root, first.campaign)
     runs = [run for shard in shards for run in _runs_of(shard, folder)]
     there = {shard.round.shard for shard in shards}
@@ -63,6 +74,7 @@ def merged(root: Path, paths: Sequence[Path]) -> RoundRecord:
     round = replace(
         first,
         shard=0,
+        tests=(*(test for shard in shards for test in _controls(shard)), *(test for test in first.tests if not test.is_control)),
         runs=tuple(sorted(runs, key=lambda run: (run.number, run.shard))),
         notes=tuple(dict.fromkeys([*notes, *(note for shard in shards for note in shard.round.notes)])),
         cut_off=tuple(name for shard in shards for name in shard.round.cut_off),
@@ -143,6 +155,15 @@ def _differences(one: Round, other: Round) -> list[str]:
     return sentences or ([] if planned[0] == planned[1] else ["its runs are others"])
 
 
+def _controls(shard: ShardRound) -> list[RoundTest]:
+    """The canary and the baseline of a shard, as tests of their own: each machine's harness is to be trusted or not."""
+    return [replace(test, name=_of_shard(test.name, shard)) for test in shard.round.tests if test.is_control]
+
+
+def _of_shard(control: str, shard: ShardRound) -> str:
+    return f"{control}, {shard.name}"
+
+
 def _runs_of(shard: ShardRound, folder: Path) -> list[RoundRun]:
     """The runs that a shard performed or was to perform, with their directories as seen from a campaign's folder."""
     own = shard.directory.parent.parent
@@ -156,6 +177,7 @@ def _runs_of(shard: ShardRound, folder: Path) -> list[RoundRun]:
     return [
         replace(
             run,
+            test=_of_shard(run.test, shard) if shard.round.test(run.test).is_control else run.test,
             shard=shard.round.shard,
             attempts=tuple(placed(attempt) for attempt in run.attempts),
             left_out=run.left_out or ("" if run.attempts else f"{shard.name} ended before"),

@@ -99,9 +99,8 @@ def untrusted(round: Round) -> str:
 def _failed_controls(round: Round) -> list[tuple[RoundRun, RunResult]]:
     """The canaries and baselines that did not do what they must, by their verdicts alone: none of it is a known finding."""
     results = [(run, result_of(round, run, Path())) for run in round.own if round.test(run.test).is_control]
-    return [
-        (run, result) for run, result in results if result and (result.error or result.verdict.get("expectation_met") is not True)
-    ]
+    ended = [(run, result) for run, result in results if result and not result.stopped]
+    return [(run, result) for run, result in ended if result.error or result.verdict.get("expectation_met") is not True]
 
 
 def round_exit(round: Round) -> Exit:

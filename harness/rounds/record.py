@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypedDict
@@ -30,6 +31,7 @@ from fencepost.harness.campaign.campaign import CONTROLS, Campaign, PlannedRun
 from fencepost.harness.plugins.registry import unknown
 from fencepost.harness.runs import store
 from fencepost.harness.runs.sequence import RunResult
+from fencepost.harness.secrets import mask
 from fencepost.harness.system import liveness
 
 ROUNDS = "rounds"  # the folder of rounds in that of a campaign
@@ -38,7 +40,8 @@ SCHEMA = 1
 MOST_BYTES = 64 << 20  # of a record
 ENDING_S = 5.0  # for what a harness that was killed has started
 SENTENCES, LONGEST_SENTENCE = 3, 600  # of a run's findings, and letters of each
-_STAMP = re.compile(r"\d{8}T\d{6}Z(-\d+of\d+|-merged)?")
+_TIME = r"\d{8}T\d{6}Z"
+_STAMP = re.compile(rf"{_TIME}(-\d+of\d+|-merged)?")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # of a run's directory
 _HALF = re.compile("[\ud800-\udfff]")  # of a surrogate pair, which no reader of JSON takes
 _FORMAT = "%Y%m%dT%H%M%SZ"
@@ -53,6 +56,7 @@ class RoundTest:
     expect: what it expects.
     time_s: seconds of workload.
     line: the line of the campaign file on which it begins; 0: it stands in no such file.
+    is_control: it is the canary or the baseline.
     content: everything that decides it, as JSON has it, so that a changed test is noticed.
     """
 
@@ -60,12 +64,8 @@ class RoundTest:
     expect: tuple[str, ...] = ("valid",)
     time_s: float = 0.0
     line: int = 0
+    is_control: bool = False
     content: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def is_control(self) -> bool:
-        """True for the canary and the baseline."""
-        return self.name in CONTROLS
 
 
 class VerdictExcerpt(TypedDict, total=False):
@@ -222,7 +222,11 @@ class Round:
 
     def test(self, name: str) -> RoundTest:
         """The test of that name; an empty one where there is none."""
-        return next((test for test in self.tests if test.name == name), RoundTest(name=name))
+        return self._by_name.get(name) or RoundTest(name=name)
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, RoundTest]:
+        return {test.name: test for test in self.tests}
 
     def with_run(self, run: RoundRun) -> Round:
         """The round with a run in place of the one that has its number and shard."""
@@ -239,7 +243,8 @@ def round_test(test: Test, line: int = 0) -> RoundTest:
     for key in ("name", "campaign"):
         content.pop(key)
     plain = json.loads(json.dumps(content, default=str))
-    return RoundTest(name=test.name, expect=test.expect, time_s=test.time_s, line=line, content=plain)
+    control = test.name in CONTROLS
+    return RoundTest(name=test.name, expect=test.expect, time_s=test.time_s, line=line, is_control=control, content=plain)
 
 
 def attempt_of(result: RunResult, began: str) -> Attempt:
@@ -311,14 +316,17 @@ def iso(time: datetime) -> str:
     return time.isoformat(timespec="seconds")
 
 
-def new_round(root: Path, campaign: Campaign, **fields: Any) -> RoundRecord:
-    """A new round of a campaign; its time of start is that of no other round there. Its folder is not made yet."""
+def new_round(root: Path, campaign: Campaign, stamp: str = "", **fields: Any) -> RoundRecord:
+    """A new round of a campaign; its time of start is that of no other round there. Its folder is not made yet.
+
+    stamp: the time of start that the parts of a round have in common. Raises CampaignError: it is none, or there is such a part.
+    """
     folder, start = store.campaign_folder(root, campaign.name), now()
     taken = _folders(folder)
-    while any(name.startswith(start.strftime(_FORMAT)) for name in taken):
+    while not stamp and any(name.startswith(start.strftime(_FORMAT)) for name in taken):
         start += timedelta(seconds=1)
     made = Round(
-        round=start.strftime(_FORMAT),
+        round=stamp or start.strftime(_FORMAT),
         campaign=campaign.name,
         file=campaign.argument,
         path=str(campaign.path),
@@ -328,6 +336,12 @@ def new_round(root: Path, campaign: Campaign, **fields: Any) -> RoundRecord:
         **fields,
     )
     shard = f"-{made.shard}of{made.shards}" if made.shards > 1 else ""
+    if stamp and (not shard or not re.fullmatch(_TIME, stamp)):
+        raise CampaignError([f"--round {stamp}: the parts of a round (--shard) have a time in common, such as 20261125T190000Z"])
+    if f"{made.round}{shard}" in taken:
+        raise CampaignError(
+            [f"--round {stamp}: is there already: {folder / ROUNDS / (made.round + shard)}; --resume goes on with it"]
+        )
     return RoundRecord(folder, f"{made.round}{shard}", made)
 
 
@@ -422,7 +436,7 @@ class RoundRecord:
         """Write a changed round. Raises UnwritableFile; the change holds all the same."""
         self.round = changed
         text = _HALF.sub(lambda half: f"\\\\u{ord(half[0]):04x}", json_text(msgspec.to_builtins(changed)))
-        write_text(self.directory, RECORD, text, synced=True)
+        write_text(self.directory, RECORD, mask(text), synced=True)
 
 
 def results_in_order(runs: Sequence[RoundRun], tests: Sequence[RoundTest]) -> list[tuple[RoundTest, list[RoundRun]]]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from support.fake_engine import FakeEngine
 from support.rounds import night, performed, rounds_of
 
 from fencepost.harness.api import CampaignError
@@ -125,3 +128,22 @@ def test_what_is_left_out_is_counted_and_not_listed_without_end(fencepost, monke
     _, out, err = fencepost("campaign", file, "--canary", "--hours", "99")
     assert out.count(UNTRUSTED) == 2, "when it is known, and before the table"
     assert f"left out: 9 of 11 runs: {UNTRUSTED}" in err
+
+
+def test_a_control_that_was_stopped_says_nothing_about_the_harness(fencepost):
+    """Ctrl-C while the canary is performed: what there is is judged, and nobody broke anything."""
+
+    class Stopping(fencepost.engine):
+        def perform(self, run_dir):
+            os.kill(os.getpid(), signal.SIGINT)
+            super().perform(run_dir)
+
+    fencepost.engine = Stopping
+    fencepost.engine.blind = ("canary",)
+    code, out, err = fencepost("campaign", night("valid", head=CANARY))
+    assert UNTRUSTED not in out + err
+    assert "stopped: 2 of 3 runs not performed" in err
+    assert code == 1, "the canary was not caught in what there is, as a test alone"
+    fencepost.engine = FakeEngine
+    assert fencepost("campaign", "night.toml", "--resume")[0] == 0
+    assert performed(fencepost.engines[-1]) == ["canary", "baseline", "valid"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -157,7 +158,7 @@ def test_a_comment_and_the_order_of_keys_change_nothing(fencepost):
         (["--resume", "--seed", "3"], "leave --seed out"),
         (["--resume", "--only", "valid", "--order", "file"], "leave --only, --order out"),
         (["--resume", "--round", "2020"], 'unknown round "2020"'),
-        (["--round", "latest"], "--round: names the round of --resume or --only-red"),
+        (["--round", "latest"], "--round: names the round of --resume, --only-red or --shard"),
     ],
 )
 def test_what_does_not_go_with_a_round_that_goes_on_is_refused(fencepost, options, says):
@@ -235,6 +236,7 @@ def test_only_red_of_a_green_round_performs_nothing(fencepost):
     fencepost("campaign", file)
     code, out, _ = fencepost("campaign", file, "--only-red")
     assert (code, out) == (0, "nothing was red: nothing is left to be performed\n")
+    assert json.loads(fencepost("campaign", file, "--only-red", "--json")[1])["runs"] == []
     assert len(rounds_of()) == 1
 
 

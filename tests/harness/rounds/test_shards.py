@@ -62,6 +62,21 @@ def test_shards_that_would_draw_different_seeds_are_refused(fencepost):
     assert fencepost("campaign", file, "--shard", "1/1")[0] == 0
 
 
+def test_parts_may_have_a_time_of_start_in_common(fencepost):
+    file, stamp = night("valid", ("torn", "torn-letter")), "20261125T190000Z"
+    [*shards(fencepost, file, 2, "--round", stamp)]
+    assert {rounds_of(results=f"m{number}/results")[0].round.round for number in (1, 2)} == {stamp}
+    record, _ = merged(fencepost, "m1", "m2", code=0)
+    assert record.name == f"{stamp}-merged"
+    for options, says in (
+        (["--shard", "1/2", "--round", stamp, "--results", "m1/results"], "is there already"),
+        (["--shard", "1/2", "--round", "tonight"], "have a time in common, such as 20261125T190000Z"),
+        (["--shard", "1/1", "--round", stamp], "have a time in common"),
+    ):
+        code, _, err = fencepost("campaign", file, *options)
+        assert (code, says in err) == (254, True)
+
+
 def merged(fencepost, *paths, code=None):
     result = fencepost("merge", *paths, "--results", "all")
     if code is not None:
@@ -95,7 +110,7 @@ def test_a_results_folder_stands_for_its_latest_round_of_each_shard(fencepost):
             fencepost("campaign", file, "--shard", f"{number}/2")
     record, _ = merged(fencepost, "results", code=1)
     latest = rounds_of()[-2:]
-    assert record.round.round == latest[0].round.round
+    assert record.round.round == latest[1].round.round
 
 
 def test_a_merged_round_is_looked_over_when_others_are_merged_and_can_say_what_was_red(fencepost):
@@ -186,8 +201,13 @@ def test_every_shard_has_its_canary_and_one_that_fails_makes_the_whole_untrusted
     monkeypatch.setattr(fencepost.engine, "blind", ("canary",))
     [*shards(fencepost, file, 2, only=[2])]
     record, (_, out, _) = merged(fencepost, "m1", "m2", code=255)
-    assert "the harness cannot be trusted in this round: canary: valid, but expected was: aborted-read" in out
-    assert [run.test for run in record.round.runs] == ["canary", "canary", "baseline", "baseline", "valid", "torn"]
+    why = "the harness cannot be trusted in this round: canary, shard 2 of 2: valid, but expected was: aborted-read"
+    assert why in out
+    cases = {case.get("name"): case for case in ElementTree.parse(record.directory / "junit.xml").getroot().iter("testcase")}
+    controls = [f"{name}, shard {number} of 2" for number in (1, 2) for name in ("canary", "baseline")]
+    assert [*cases] == [*controls, "valid", "torn"]
+    assert cases[controls[2]].find("error").get("message") == why
+    assert [cases[name].find("error") for name in (controls[0], controls[1], controls[3])] == [None] * 3
 
 
 def test_a_link_is_not_followed_and_hostile_texts_are_only_texts(fencepost):

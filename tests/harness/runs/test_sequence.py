@@ -12,7 +12,7 @@ from fencepost.harness.api.errors import Exit, UnwritableFile, lack_of_machine
 from fencepost.harness.api.plans import Test
 from fencepost.harness.campaign.campaign import PlannedRun
 from fencepost.harness.runs import runner
-from fencepost.harness.runs.sequence import RunResult, RunSequence, exit_code
+from fencepost.harness.runs.sequence import RunResult, RunSequence, by_test, exit_code
 
 
 def perform(tmp_path, *tests, events=None):
@@ -189,3 +189,9 @@ def test_a_full_disk_is_named_beside_an_error_that_does_not_say_so(tmp_path, mon
     monkeypatch.setattr(runner, "_LITTLE", 1 << 62)
     assert f"the disk of {tmp_path} is full" in runner._full_disk(tmp_path)
     assert runner._full_disk(tmp_path / "gone") == ""
+
+
+def test_the_runs_of_a_test_belong_together_wherever_they_stand():
+    """A round that went on has the runs of a test in several places."""
+    results = [RunResult(planned=PlannedRun(Test(name=name), 1, "")) for name in ("a", "b", "a")]
+    assert [[run.planned.test.name for run in runs] for runs in by_test(results)] == [["a", "a"], ["b"]]
