@@ -1,14 +1,27 @@
-"""A cycle as a drawing: operations on a circle, an arrow for each step. Pure numbers; the template turns them into SVG."""
+"""A cycle as a drawing: operations and an arrow for each step, laid out from the graph. Pure numbers; the template makes the SVG.
+
+Up to six operations stand on a circle, more of them in two columns, so that a drawing is as wide on a telephone as on a wall:
+the steps go down on the right and up on the left. Arrows bend outwards, and several between the same two operations apart.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import cos, hypot, pi, sin
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 MOST = 24
-_NODE, _GAP, _MARGIN = 17.0, 92.0, 46.0
+ON_A_CIRCLE = 6
+_NODE, _LABEL, _MARGIN = 17.0, 30.0, 12.0
+_RADIUS, _GAP, _ROW, _COLUMNS = 58.0, 92.0, 84.0, 190.0
+_BEND, _APART, _LONG = 34.0, 26.0, 30.0  # of an arrow; between several; more for each operation that it passes
+Point = tuple[float, float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +52,7 @@ class Arrow:
 
 @dataclass(frozen=True, kw_only=True)
 class Drawing:
-    """All of it, in a box of `width` by `height`."""
+    """All of it, in a box of `width` by `height`. label: the cycle in words, for those who do not see it."""
 
     width: float
     height: float
@@ -50,45 +63,117 @@ class Drawing:
 
 def drawing(cycle: Mapping[str, Any] | None) -> Drawing | None:
     """A finding's `cycle` (docs/run-directory.md) laid out; None without one, or when it is too long or not well formed."""
-    vertices = list((cycle or {}).get("vertices", ()))
-    steps = [step for step in (cycle or {}).get("edges", ()) if step.get("from") in vertices and step.get("to") in vertices]
-    if not cycle or not 2 <= len(vertices) <= MOST or not steps:
+    if not 2 <= len((cycle or {}).get("vertices", ())) <= MOST:
         return None
-    radius = max(58.0, len(vertices) * _GAP / (2 * pi))
-    middle_x, middle_y = radius * 1.15 + _MARGIN, (radius if len(vertices) > 2 else 8) + _MARGIN
-    places = [_around(middle_x, middle_y, radius, at, len(vertices)) for at in range(len(vertices))]
-    names = [f"T{number}" for number in range(1, len(vertices) + 1)]
-    where = dict(zip(vertices, places, strict=True))
-    name_of = dict(zip(vertices, names, strict=True))
-    return Drawing(
-        width=round(2 * middle_x, 1),
-        height=round(2 * middle_y, 1),
-        nodes=tuple(Node(x=x, y=y, name=name, operation=op) for (x, y), name, op in zip(places, names, vertices, strict=True)),
-        arrows=tuple(_arrow(where[step["from"]], where[step["to"]], step) for step in steps),
-        label=", ".join(f"{name_of[step['from']]} before {name_of[step['to']]} ({step.get('kind', '')})" for step in steps),
-    )
+    from fencepost.harness.graphs.model import cycle_graph  # networkx takes as long as a small report
+
+    graph = cycle_graph(cycle)
+    order = around(graph)
+    places = dict(zip(order, _on_a_circle(len(order)) if len(order) <= ON_A_CIRCLE else _in_columns(len(order)), strict=True))
+    arrows = _arrows(graph, places)
+    return _boxed(graph, places, arrows) if arrows else None
 
 
-def _around(x: float, y: float, radius: float, at: int, count: int) -> tuple[float, float]:
-    """The `at`-th place of `count`, clockwise; two lie side by side."""
-    angle = 2 * pi * at / count - (pi if count == 2 else pi / 2)
-    return round(x + 1.15 * radius * cos(angle), 1), round(y + radius * sin(angle), 1)
+def around(graph: nx.MultiDiGraph) -> list[int]:
+    """The operations in the order of the steps: from each to the first that follows it and does not stand yet."""
+    order: list[int] = []
+    left = dict.fromkeys(graph)
+    while left:
+        at = next(iter(left))
+        while at is not None:
+            order.append(at)
+            del left[at]
+            at = next((other for other in graph.successors(at) if other in left), None)
+    return order
 
 
-def _arrow(start: tuple[float, float], stop: tuple[float, float], step: Mapping[str, Any]) -> Arrow:
+# --------------------------------------------------------------------------------------------------
+# Places
+# --------------------------------------------------------------------------------------------------
+def _on_a_circle(count: int) -> list[Point]:
+    """Clockwise from the top; two lie side by side."""
+    radius = max(_RADIUS, count * _GAP / (2 * pi))
+    start = pi if count == 2 else pi / 2
+    angles = [2 * pi * at / count - start for at in range(count)]
+    return [(1.15 * radius * cos(angle), radius * sin(angle)) for angle in angles]
+
+
+def _in_columns(count: int) -> list[Point]:
+    """The first at the top left, the next ones down the right column, the others up the left one."""
+    rows = (count + 1) // 2
+    height, left = (rows - 1) * _ROW, count - rows
+    right = [(_COLUMNS, row * _ROW) for row in range(rows)]
+    upwards = [(0.0, height * (1 - row / (left - 1))) for row in range(left)]
+    return [upwards[-1], *right, *upwards[:-1]]
+
+
+# --------------------------------------------------------------------------------------------------
+# Arrows
+# --------------------------------------------------------------------------------------------------
+def _arrows(graph: nx.MultiDiGraph, places: Mapping[int, Point]) -> list[Arrow]:
+    drawn: Counter[tuple[int, int]] = Counter()
+    arrows = []
+    for source, target, step in graph.edges(data=True):
+        if source != target:
+            bend = _bend(places[source], places[target], places.values()) + _APART * drawn[source, target]
+            arrows.append(_arrow(places[source], places[target], bend, step))
+            drawn[source, target] += 1
+    return arrows
+
+
+def _bend(start: Point, stop: Point, places: Any) -> float:
+    """How far an arrow bends: past the operations that lie straight between its ends, as in a column."""
+    between = sum(_is_between(place, start, stop) for place in places)
+    return min(_BEND, hypot(stop[0] - start[0], stop[1] - start[1]) / 4) + _LONG * between
+
+
+def _is_between(place: Point, start: Point, stop: Point) -> bool:
+    whole = hypot(stop[0] - start[0], stop[1] - start[1])
+    parts = [hypot(place[0] - end[0], place[1] - end[1]) for end in (start, stop)]
+    return min(parts) > 0 and sum(parts) - whole < 1e-6
+
+
+def _arrow(start: Point, stop: Point, bend: float, step: Mapping[str, Any]) -> Arrow:
     """A curve that bends to the left of its way, so that a step and its return do not lie on one another."""
     (x1, y1), (x2, y2) = start, stop
     length = hypot(x2 - x1, y2 - y1) or 1.0
-    bend = min(34.0, length / 4)
     out_x, out_y = (y2 - y1) / length, -(x2 - x1) / length
-    cx, cy = (x1 + x2) / 2 + out_x * bend, (y1 + y2) / 2 + out_y * bend
-    sx, sy = _shortened((x1, y1), (cx, cy), _NODE)
-    ex, ey = _shortened((x2, y2), (cx, cy), _NODE + 4)
-    numbers = {"x1": sx, "y1": sy, "cx": cx, "cy": cy, "x2": ex, "y2": ey}
-    numbers |= {"x": (x1 + x2) / 2 + out_x * bend * 1.05, "y": (y1 + y2) / 2 + out_y * bend * 1.05 + 4}
-    return Arrow(**{name: round(value, 1) for name, value in numbers.items()}, kind=step.get("kind", ""), why=step.get("why", ""))
+    middle_x, middle_y = (x1 + x2) / 2, (y1 + y2) / 2
+    cx, cy = middle_x + out_x * 2 * bend, middle_y + out_y * 2 * bend  # a curve goes half as far as its control point
+    sx, sy = _shortened(start, (cx, cy), _NODE)
+    ex, ey = _shortened(stop, (cx, cy), _NODE + 4)
+    x, y = middle_x + out_x * bend, middle_y + out_y * bend + 4
+    return Arrow(x1=sx, y1=sy, cx=cx, cy=cy, x2=ex, y2=ey, x=x, y=y, kind=step["kind"], why=step["why"])
 
 
-def _shortened(point: tuple[float, float], towards: tuple[float, float], by: float) -> tuple[float, float]:
+def _shortened(point: Point, towards: Point, by: float) -> Point:
     length = hypot(towards[0] - point[0], towards[1] - point[1]) or 1.0
     return point[0] + (towards[0] - point[0]) * by / length, point[1] + (towards[1] - point[1]) * by / length
+
+
+# --------------------------------------------------------------------------------------------------
+# The box
+# --------------------------------------------------------------------------------------------------
+def _boxed(graph: nx.MultiDiGraph, places: Mapping[int, Point], arrows: Sequence[Arrow]) -> Drawing:
+    """Everything moved into a box with nothing at its edges."""
+    corners = [(x + dx, y + dy) for x, y in places.values() for dx, dy in ((-_NODE, -_NODE), (_NODE, _NODE + _LABEL))]
+    corners += [(arrow.x + dx, arrow.y + dy) for arrow in arrows for dx, dy in ((-_LABEL, -_NODE), (_LABEL, _MARGIN))]
+    left, top = (min(axis) - _MARGIN for axis in zip(*corners, strict=True))
+    right, bottom = (max(axis) + _MARGIN for axis in zip(*corners, strict=True))
+    names = dict(graph.nodes(data="name"))
+    return Drawing(
+        width=round(right - left, 1),
+        height=round(bottom - top, 1),
+        nodes=tuple(
+            Node(x=round(places[op][0] - left, 1), y=round(places[op][1] - top, 1), name=name, operation=op)
+            for op, name in names.items()
+        ),
+        arrows=tuple(_moved(arrow, left, top) for arrow in arrows),
+        label=", ".join(f"{names[a]} before {names[b]} ({kind})" for a, b, kind in graph.edges(data="kind")),
+    )
+
+
+def _moved(arrow: Arrow, left: float, top: float) -> Arrow:
+    numbers = chain.from_iterable(((f"x{end}", left), (f"y{end}", top)) for end in ("1", "2", ""))
+    moved = {name: getattr(arrow, name) - by for name, by in (*numbers, ("cx", left), ("cy", top))}
+    return Arrow(**{name: round(value, 1) for name, value in moved.items()}, kind=arrow.kind, why=arrow.why)
