@@ -23,6 +23,7 @@ from fencepost.harness.history.run_directory import lost_manifest
 FOREIGN = "foreign"  # the kind of cluster in the plan of an adopted history
 HARNESS = "harness.jsonl"
 UNKNOWN_TAILS = (Evidence.SENDS, Evidence.POLLS, Evidence.REQUESTS)
+CUT_OFF = "the run was cut off"  # the beginning of the reason of its manifest's gap
 UNATTESTED = "there is none, so nobody attests that every line of the history is here"
 _NAME = re.compile(r"c(\d{1,4})-(\d{1,4})\.jsonl")  # no run has more
 
@@ -82,7 +83,7 @@ def _attested(run: Run, present_files: Iterable[HistoryFile]) -> Roster:
     gaps += [_surplus(name, "it is there twice") for name in sorted(names - set(there.values()))]
     if not manifest.complete:
         uncounted = "what its last seconds wrote" if any(file.least for file in manifest.files) else "the lines of its files"
-        why = f"the run was cut off, so nobody counted {uncounted}"
+        why = f"{CUT_OFF}, so nobody counted {uncounted}"
         gaps.append(Gap(file=RunFile.MANIFEST, why=why, kind=GapKind.UNATTESTED, evidence=UNKNOWN_TAILS))
     files = tuple(replace(file, name=there[file.name]) for file in manifest.files if file.name in there)
     return Roster(files, manifest.slots, tuple(gaps))

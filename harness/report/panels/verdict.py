@@ -11,6 +11,7 @@ from fencepost.harness.api.run import RunFile
 from fencepost.harness.api.values import Property, Verdict
 from fencepost.harness.api.verdict_document import judgement_terms
 from fencepost.harness.api.words import plural
+from fencepost.harness.history.roster import CUT_OFF
 from fencepost.harness.report.documents import Doc, ReportData
 from fencepost.harness.report.panels import faults
 from fencepost.harness.report.text import at, duration, number, plain
@@ -74,16 +75,16 @@ def lacks(run: ReportData) -> Lacks:
 
 
 def _incomplete(verdict: Doc) -> tuple[str, str] | None:
-    """What the history lacks, in one sentence, with its title; None where nothing is known to be missing."""
+    """What the history lacks, in one sentence, with its title; None where `weakened` says it in one."""
     gaps = verdict.get("gaps") or ()
-    cut_off = any(gap.get("file") == RunFile.MANIFEST and gap.get("kind") == GapKind.UNATTESTED.value for gap in gaps)
+    cut_off = any(gap.get("file") == RunFile.MANIFEST and str(gap.get("why")).startswith(CUT_OFF) for gap in gaps)
     lost = [gap for gap in gaps if gap.get("kind") in _LOST]
-    if not lost and not cut_off:
+    files, lines = len({gap.get("file") for gap in lost}), sum(gap.get("lines") or 0 for gap in lost)
+    if files < 2 and not cut_off:
         return None
     title = "The run was cut off:" if cut_off else "The history is incomplete:"
-    if not lost:
+    if not files:
         return title, "nobody counted what its last seconds wrote."
-    files, lines = len({gap.get("file") for gap in lost}), sum(gap.get("lines") or 0 for gap in lost)
     unknown = sum(row.get("verdict") == Property.UNKNOWN.value for row in verdict.get("properties", ()))
     words = plural(files, "file is missing, damaged or cut short", "files are missing, damaged or cut short")
     words += f" ({plural(lines, 'line')})" if lines else ""
