@@ -46,9 +46,10 @@ TABLES = (
 )
 LINES = ("history/c0-0.jsonl", "history/faults.jsonl", "history/harness.jsonl")
 WRITTEN = (RunFile.REPORT, RunFile.SUMMARY, "history.edn", "history.json", ".lock", ".merge.lock")
-FOLDERS = (RunFile.LINES, RunFile.JUDGEMENTS, "judgements/NAME", RunFile.LOGS, "data")
+FOLDERS = (RunFile.LINES, RunFile.JUDGEMENTS, "judgements/NAME", RunFile.LOGS, "logs/n1", "data")
+LOGS = ("logs/n2/server.log",)
 OF_JUDGEMENT = ("judgements/NAME/verdict.json", "judgements/NAME/report.html", "judgements/NAME/anomalies.parquet")
-PLACES = (*DOCUMENTS, *TABLES, *LINES, *WRITTEN, *FOLDERS, *OF_JUDGEMENT)
+PLACES = (*DOCUMENTS, *TABLES, *LINES, *WRITTEN, *FOLDERS, *LOGS, *OF_JUDGEMENT)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -165,6 +166,7 @@ def commands(results: Path, folder: Path) -> list[tuple[object, ...]]:
     return [
         ("list", "--results", results),
         ("report", folder),
+        ("show", folder),
         ("export", folder),
         ("check", folder),
         ("check", folder, "--contract", CONTRACT),
@@ -175,6 +177,7 @@ def other_commands(results: Path, folder: Path) -> list[tuple[object, ...]]:
     return [
         ("list", "--results", results, "--json"),
         ("report", "latest", "--results", results),
+        ("show", folder, "1", "--json"),
         ("report", next((folder / RunFile.JUDGEMENTS).glob("*"), folder)),
         ("export", "lawful", "--format", "jepsen-json", "--results", results),
         ("selfcheck", folder),
