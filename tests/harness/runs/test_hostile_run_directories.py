@@ -113,6 +113,9 @@ def recorded(tmp_path_factory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SparkJudge, "start_session", no_session)
         folder = record_run(root / NAME)
+        for node in ("n1", "n2"):
+            (folder / RunFile.LOGS / node).mkdir(parents=True)
+            (folder / RunFile.LOGS / node / "server.log").write_text("2026-11-21T12:00:00.000Z [main] [INFO] kafka - up\n")
         assert outcome("check", folder)[0] == 0
         assert outcome("check", folder, "--contract", CONTRACT)[0] == 0
         yield root
