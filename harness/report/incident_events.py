@@ -82,7 +82,7 @@ def events(made: Material, incident: Incident, lines: Lines) -> tuple[tuple[Even
         _faults(made, incident),
         _spoken(made, lines),
     )
-    ordered = sorted(chain.from_iterable(sources), key=lambda event: event.time)
+    ordered = sorted((event for event in chain.from_iterable(sources) if event.time), key=lambda event: event.time)
     return tuple(_dated(made, event) for event in ordered[:MOST_EVENTS]), max(0, len(ordered) - MOST_EVENTS)
 
 
@@ -96,7 +96,7 @@ def _dated(made: Material, event: Event) -> Event:
 # --------------------------------------------------------------------------------------------------
 def leader(made: Material, partition: str, time: int) -> str:
     """The node that led a partition; empty: no log says it."""
-    said = None if made.clock is None else made.logs.leader(partition, made.clock.ms(time))
+    said = made.logs.leader(partition, made.clock.ms(time)) if made.clock is not None and time else None
     return said.node if said else ""
 
 
@@ -136,7 +136,7 @@ def _of_operation(made: Material, row: Doc) -> Iterator[Event]:
     """An accused operation from its begin to its end, and how the one before it ended."""
     node, index = row.get("node") or "?", row.get("index")
     before = made.history.get(made.before.get(row["index"], -1))
-    if before is not None and before.get("end"):
+    if before is not None and before.get("end") and before.get("time"):
         took = duration(before["end"] - before["time"])
         text = f"{title(before)}, the one before, ends: {_wanted(before)}{before.get('type')} after {took}"
         label = f"{_wanted(before)}{before.get('type')} after {took}"

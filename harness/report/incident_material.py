@@ -74,7 +74,7 @@ class Material:
     def accused(self, incident: Incident) -> list[Doc]:
         """The operations that an incident accuses, as far as they are known; the first ones."""
         indexes = sorted(self.indexes[written] for written in incident.accused if written in self.indexes)
-        return [self.history[index] for index in indexes[:ACCUSED] if index in self.history]
+        return [self.history[index] for index in indexes[:ACCUSED] if self.history.get(index, {}).get("time")]
 
     def detail(self, row: Doc) -> Mapping[str, Any]:
         """What an operation of the harness answered; empty when that is nothing."""
@@ -106,7 +106,7 @@ def material(data: ReportData, shown: Sequence[Incident], others: Iterable[int])
     first = {read.operation for v in met.of for read in first_reads(met.of[v])}
     around = _around(ops, [time for incident in shown if (time := incident.time)])
     history = ops.rows({*others, *accused, *before.values(), *first, *around})
-    final = [history[index] for index in sorted(around) if index in history]
+    final = [history[index] for index in sorted(around) if history.get(index, {}).get("time")]
     made = Material(
         data=data,
         history=history,
@@ -204,7 +204,7 @@ def producers(incident: Incident) -> set[tuple[int, int]]:
     of_accused = set(incident.accused)
     chosen = [row for row in rows if (row.get("v") if row.get("v") is not None else -1) >= 0]
     return {
-        (row["producer_id"], row["producer_epoch"])
+        (row["producer_id"], row.get("producer_epoch", -1))
         for row in chosen
         if Written(*split_record_id(row["v"])[:2]) in of_accused and row.get("producer_id", -1) >= 0
     }

@@ -142,7 +142,7 @@ def _steps(event: Event, at: Mapping[str, float], width: float, y: float) -> lis
 
 def _step(event: Event, at: Mapping[str, float], width: float, y: float) -> Step:
     fault = event.kind == "fault"
-    source, target = (event.to, event.where) if event.kind == "read" else (event.where, event.to)
+    source, target = (event.to, event.where) if event.kind == "read" and event.to else (event.where, event.to)
     x1 = _GUTTER if fault else at[source]
     x2 = width - 8 if fault else at.get(target, x1)
     loop = bool(event.to) and x1 == x2

@@ -12,7 +12,7 @@ import pytest
 from support import report_example as example
 
 from fencepost.harness.api import record_id
-from fencepost.harness.api.history import STORED, schema
+from fencepost.harness.api.history import OPERATIONS, STORED, schema
 from fencepost.harness.history.run_directory import open_run
 from fencepost.harness.report import render
 from fencepost.harness.report.documents import read
@@ -311,6 +311,33 @@ def test_odd_answers_of_the_harness_break_nothing(tmp_path, detail):
     odd = [{**row, "detail": detail if row["node"] in ("harness", "c10") else row["detail"]} for row in table]
     pq.write_table(pa.Table.from_pylist(odd, pq.read_schema(tmp_path / "history.parquet")), tmp_path / "history.parquet")
     assert card_of(read(open_run(run.directory)), 1).facts
+
+
+@pytest.mark.parametrize("column", [column.name for column in OPERATIONS if column.name != "index"])
+def test_a_table_from_elsewhere_may_lack_any_value(tmp_path, column):
+    """Every value of a column is null, and every inner value of a list."""
+    run = a_run(tmp_path)
+    table = pq.read_table(tmp_path / "history.parquet")
+    for empty in (None, [dict.fromkeys(table.schema.field("mops").type.value_type.names)] if column == "mops" else None):
+        odd = [{**row, column: empty} for row in table.to_pylist()]
+        pq.write_table(pa.Table.from_pylist(odd, table.schema), tmp_path / "history.parquet")
+        assert card_of(read(open_run(run.directory)), 1).findings
+
+
+@pytest.mark.parametrize(
+    "key", ["partition", "offset", "leader_epoch", "producer_id", "producer_epoch", "timestamp", "kind", "v", "nodes"]
+)
+def test_a_row_of_the_log_segments_may_lack_any_key(tmp_path, key):
+    odd = finding(rows())
+    odd["stored"]["rows"] = [{name: value for name, value in row.items() if name != key} for row in odd["stored"]["rows"]]
+    assert card_of(read(a_run(tmp_path, findings=[odd])), 1).stored.rows
+
+
+@pytest.mark.parametrize("key", ["partition", "offset", "v", "operation", "role"])
+def test_a_record_of_a_finding_may_lack_any_key(tmp_path, key):
+    odd = finding(rows())
+    odd["records"] = [{name: value for name, value in record.items() if name != key} for record in odd["records"]]
+    assert card_of(read(a_run(tmp_path, findings=[odd])), 1).findings
 
 
 def test_hostile_lines_of_a_log_stay_text(tmp_path):

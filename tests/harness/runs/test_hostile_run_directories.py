@@ -46,9 +46,10 @@ TABLES = (
 )
 LINES = ("history/c0-0.jsonl", "history/faults.jsonl", "history/harness.jsonl")
 WRITTEN = (RunFile.REPORT, RunFile.SUMMARY, "history.edn", "history.json", "trace.json", "graph.graphml", ".lock", ".merge.lock")
-FOLDERS = (RunFile.LINES, RunFile.JUDGEMENTS, "judgements/NAME", RunFile.LOGS, "data")
+FOLDERS = (RunFile.LINES, RunFile.JUDGEMENTS, "judgements/NAME", RunFile.LOGS, "logs/n1", "data")
+LOGS = ("logs/n2/server.log",)
 OF_JUDGEMENT = ("judgements/NAME/verdict.json", "judgements/NAME/report.html", "judgements/NAME/anomalies.parquet")
-PLACES = (*DOCUMENTS, *TABLES, *LINES, *WRITTEN, *FOLDERS, *OF_JUDGEMENT)
+PLACES = (*DOCUMENTS, *TABLES, *LINES, *WRITTEN, *FOLDERS, *LOGS, *OF_JUDGEMENT)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -112,6 +113,9 @@ def recorded(tmp_path_factory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SparkJudge, "start_session", no_session)
         folder = record_run(root / NAME)
+        for node in ("n1", "n2"):
+            (folder / RunFile.LOGS / node).mkdir(parents=True)
+            (folder / RunFile.LOGS / node / "server.log").write_text("2026-11-21T12:00:00.000Z [main] [INFO] kafka - up\n")
         assert outcome("check", folder)[0] == 0
         assert outcome("check", folder, "--contract", CONTRACT)[0] == 0
         yield root
@@ -165,6 +169,7 @@ def commands(results: Path, folder: Path) -> list[tuple[object, ...]]:
     return [
         ("list", "--results", results),
         ("report", folder),
+        ("show", folder),
         ("export", folder),
         ("check", folder),
         ("check", folder, "--contract", CONTRACT),
@@ -175,6 +180,7 @@ def other_commands(results: Path, folder: Path) -> list[tuple[object, ...]]:
     return [
         ("list", "--results", results, "--json"),
         ("report", "latest", "--results", results),
+        ("show", folder, "1", "--json"),
         ("report", next((folder / RunFile.JUDGEMENTS).glob("*"), folder)),
         ("export", "lawful", "--format", "jepsen-json", "--results", results),
         ("export", folder, "--format", "perfetto"),

@@ -91,7 +91,7 @@ def failures(recordings, seeds) -> list[str]:
         shutil.copytree(recordings / rng.choice(("recorded", "judged")), root)
         folder = root / NAME
         done = damage(folder, rng)
-        others = [("list", "--results", root), ("report", folder), ("export", folder)]
+        others = [("list", "--results", root), ("report", folder), ("show", folder, "1"), ("export", folder)]
         commands = [*rng.sample(others, rng.randrange(2)), ("check", folder), *rng.sample(others, 1)]
         if wrong := dishonest(folder, tables, commands):
             lines.append(f"seed {seed} ({', '.join(done)}): {wrong}")
@@ -139,7 +139,9 @@ def misread(recordings, file: str, step: int = 1) -> list[str]:
     for place in list(places(json.loads(text)))[::step]:
         for value in OTHERS:
             path.write_text(with_another(text, place, value))
-            if wrong := dishonest(root / NAME, {}, [("list", "--results", root), ("report", root / NAME)]):
+            if wrong := dishonest(
+                root / NAME, {}, [("list", "--results", root), ("report", root / NAME), ("show", root / NAME, "1")]
+            ):
                 lines.append(f"{place} = {'gone' if value is GONE else value!r}: {wrong}")
     shutil.rmtree(root)
     return lines
