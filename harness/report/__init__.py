@@ -41,7 +41,8 @@ _TIMELINE = (  # one script, where there is something to draw: `page.js` uses th
         f"timeline/{name}.js"
         for name in (
             *("packed", "view", "operations", "filter", "fragment", "lives", "words"),  # without a page
-            *("palette", "canvas", "minimap", "curves", "selection", "cards", "page"),
+            *("palette", "canvas", "minimap", "curves", "selection", "cards"),
+            *("moves", "filter_box", "address", "pointer", "page"),
         )
     ),
 )

@@ -232,7 +232,7 @@ def open_transactions(ops: Ops, row_of: Ints, over: Bins) -> Chart | None:
 
 
 def _most_at_once(begins: Ints, ends: Ints, moment: int, width: int) -> tuple[int, int]:
-    """The most intervals that overlap in a stretch of time, and when; both lists are sorted. An end is outside its interval."""
+    """The most intervals that overlap in a stretch of time, and when. Both lists are sorted; ends are not part of intervals."""
     first, last = np.searchsorted(begins, [moment, moment + width])
     over, gone = np.searchsorted(ends, [moment, moment + width], side="right")
     moments = np.concatenate([begins[first:last], ends[over:gone]])

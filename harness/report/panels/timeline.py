@@ -120,7 +120,7 @@ def _sampled(drawn: Sample, total: int, origin_ns: int) -> str:
     spans = [f"{max(0, begin - origin_ns) / _SECOND:.1f} to {(end - origin_ns) / _SECOND:.1f} s" for begin, end in drawn.windows]
     more = f", and at {len(spans) - _SPANS} more times" if len(spans) > _SPANS else ""
     dense = f" Exact, with every operation: {', '.join(spans[:_SPANS])}{more}." if spans else ""
-    rest = f" and 1 of {number(drawn.every)} of the others" if drawn.every else ""
+    rest = f", and 1 of {number(drawn.every)} of the others" if drawn.every else ""
     count_drawn = number(len(drawn.positions))
     words = f"This history has {number(total)} operations, of which {count_drawn} are drawn: {', '.join(parts)}{rest}."
     return f"{words}{dense} The curves are computed from all of them."

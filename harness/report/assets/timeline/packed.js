@@ -2,9 +2,12 @@
 // Columns of whole numbers as `packed.py` writes them: differences, zigzag, LEB128, Base64.
 (function (timeline) {
   timeline.unpacked = function (text) {
-    const bytes = atob(text), values = [];
+    const bytes = atob(text),
+      values = [];
     for (let at = 0; at < bytes.length;) {
-      let value = 0, factor = 1, byte;
+      let value = 0,
+        factor = 1,
+        byte;
       do {
         byte = bytes.charCodeAt(at++);
         value += (byte & 127) * factor;
@@ -32,8 +35,15 @@
 
   // The data of the page with its columns as arrays. `ops.first` is where the records of each operation begin.
   timeline.read = function (data) {
-    const { unpacked, summed, summedWithin } = timeline, packed = data.ops, intents = packed.intents.length;
-    const ops = { fs: packed.fs, intents: packed.intents, index: summed(unpacked(packed.index)), start: summed(unpacked(packed.start)) };
+    const { unpacked, summed, summedWithin } = timeline,
+      packed = data.ops,
+      intents = packed.intents.length;
+    const ops = {
+      fs: packed.fs,
+      intents: packed.intents,
+      index: summed(unpacked(packed.index)),
+      start: summed(unpacked(packed.start)),
+    };
     for (const name of ["row", "process", "op", "length"]) ops[name] = unpacked(packed[name]);
     const kind = unpacked(packed.kind);
     ops.outcome = kind.map((code) => code % 3);
@@ -41,8 +51,12 @@
     ops.f = kind.map((code) => Math.floor(code / 3 / intents));
     ops.count = unpacked(data.records.count);
     let first = 0;
-    ops.first = ops.count.map((count) => { const begin = first; first += Math.max(0, count); return begin; });
+    ops.first = ops.count.map((count) => {
+      const begin = first;
+      first += Math.max(0, count);
+      return begin;
+    });
     const where = unpacked(data.records.where);
     return Object.assign({}, data, { ops, records: { where, offset: summedWithin(unpacked(data.records.offset), where) } });
   };
-})(globalThis.fencepostTimeline ??= {});
+})((globalThis.fencepostTimeline ??= {}));

@@ -4,7 +4,8 @@
   const NAMES = ["ok", "fail", "info", "ink", "muted", "line", "soft", "sheet", "fault", "bad", "mark", "shown", "link"];
 
   timeline.palette = function () {
-    const colour = {}, hatch = {};
+    const colour = {},
+      hatch = {};
     function tile(ink, draw) {
       const small = document.createElement("canvas");
       small.width = small.height = 4;
@@ -19,10 +20,16 @@
     function refresh() {
       const style = getComputedStyle(document.documentElement);
       for (const name of NAMES) colour[name] = style.getPropertyValue("--" + name).trim();
-      hatch.fail = tile(colour.fail, (c) => { c.moveTo(-1, 5); c.lineTo(5, -1); });
-      hatch.info = tile(colour.info, (c) => { c.moveTo(1, 1.5); c.lineTo(2.5, 1.5); });
+      hatch.fail = tile(colour.fail, (c) => {
+        c.moveTo(-1, 5);
+        c.lineTo(5, -1);
+      });
+      hatch.info = tile(colour.info, (c) => {
+        c.moveTo(1, 1.5);
+        c.lineTo(2.5, 1.5);
+      });
     }
     refresh();
     return { colour, hatch, refresh };
   };
-})(globalThis.fencepostTimeline ??= {});
+})((globalThis.fencepostTimeline ??= {}));

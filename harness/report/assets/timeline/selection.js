@@ -25,9 +25,12 @@
       status.textContent = words;
     }
     function operation(i, life) {
-      const text = timeline.operationText(data, index.guilty, i), parts = [element("p", text, { class: "what" })];
+      const text = timeline.operationText(data, index.guilty, i),
+        parts = [element("p", text, { class: "what" })];
       const of = index.guilty.get(i) || [];
-      if (of.length) parts.push(links(of.map((finding) => ["#finding-" + finding.id, "Read finding " + finding.id])));
+      const anchor = "op-" + data.ops.index[i],
+        own = [["#" + anchor, document.getElementById(anchor) ? "Read the operation in its card" : "Link to this operation"]];
+      parts.push(links([...of.map((finding) => ["#finding-" + finding.id, "Read finding " + finding.id]), ...own]));
       parts.push(...records(i));
       if (life) parts.push(...lifeOf(life));
       show(parts, text.split("\n").join("; "));
@@ -41,7 +44,13 @@
       const all = timeline.recordsOf(data, i);
       if (!all.length) return [];
       const line = element("p", "Follow a record: ", { class: "records-of" });
-      for (const record of all.slice(0, SHOWN)) line.append(button((record.read ? "read " : "send ") + timeline.placeName(data, record), () => live(timeline.lifeOf(data, i, record), i)), " ");
+      for (const record of all.slice(0, SHOWN))
+        line.append(
+          button((record.read ? "read " : "send ") + timeline.placeName(data, record), () =>
+            live(timeline.lifeOf(data, i, record), i),
+          ),
+          " ",
+        );
       if (all.length > SHOWN) line.append("and " + (all.length - SHOWN) + " more");
       return [line];
     }
@@ -64,4 +73,4 @@
       life: (life) => show(lifeOf(life), "The life of " + life.name + ": " + life.events.map((event) => event.text).join("; ")),
     };
   };
-})(globalThis.fencepostTimeline ??= {});
+})((globalThis.fencepostTimeline ??= {}));

@@ -2,14 +2,27 @@
 const left = (text, data = example()) => {
   const { operations, findings, faults } = timeline.filtered(data, timeline.parsedFilter(text), timeline.index(data));
   const ids = (mask, all) => (mask === null ? null : all.filter((_, at) => mask[at]));
-  return [ids(operations, data.ops.index), ids(findings, data.findings.map((finding) => finding.id)), ids(faults, data.faults.map((fault) => fault.id))];
+  return [
+    ids(operations, data.ops.index),
+    ids(
+      findings,
+      data.findings.map((finding) => finding.id),
+    ),
+    ids(
+      faults,
+      data.faults.map((fault) => fault.id),
+    ),
+  ];
 };
 
 test("tokens are read, and what is none is said", () => {
   assert.deepEqual(timeline.parsedFilter('class:torn-transaction process:3,5 info -f:"a b" clas:x what'), {
     tokens: [
-      { key: "class", value: "torn-transaction", not: false }, { key: "process", value: "3", not: false }, { key: "process", value: "5", not: false },
-      { key: "type", value: "info", not: false }, { key: "f", value: "a b", not: true },
+      { key: "class", value: "torn-transaction", not: false },
+      { key: "process", value: "3", not: false },
+      { key: "process", value: "5", not: false },
+      { key: "type", value: "info", not: false },
+      { key: "f", value: "a b", not: true },
     ],
     unknown: ["clas:x", "what"],
   });

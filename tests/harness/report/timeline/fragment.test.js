@@ -2,12 +2,18 @@
 test("a state comes back as it was", () => {
   for (const state of [
     { anchor: "", filter: 'class:torn process:3,5 "a & b" =', view: { from: 12100000, to: 14300000 }, op: 123 },
-    { anchor: "finding-3", filter: "info" }, { anchor: "", filter: "", op: 0 }, { anchor: "", filter: "", view: { from: -5000, to: 1 } },
-  ]) assert.deepEqual(timeline.decoded("#" + timeline.encoded(state)), state);
+    { anchor: "finding-3", filter: "info" },
+    { anchor: "", filter: "", op: 0 },
+    { anchor: "", filter: "", view: { from: -5000, to: 1 } },
+  ])
+    assert.deepEqual(timeline.decoded("#" + timeline.encoded(state)), state);
 });
 
 test("a fragment can be read by people", () => {
-  assert.equal(timeline.encoded({ anchor: "", filter: "class:torn process:3,5", view: { from: 12100000, to: 14300000 }, op: 9 }), "filter=class:torn+process:3,5&from=12.1&to=14.3&op=9");
+  assert.equal(
+    timeline.encoded({ anchor: "", filter: "class:torn process:3,5", view: { from: 12100000, to: 14300000 }, op: 9 }),
+    "filter=class:torn+process:3,5&from=12.1&to=14.3&op=9",
+  );
 });
 
 test("plain anchors are left as they are", () => {

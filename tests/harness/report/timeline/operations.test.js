@@ -1,9 +1,15 @@
 "use strict";
-const setUp = () => { const data = example(); return { data, ops: data.ops, rows: timeline.index(data).rows, index: timeline.index(data) }; };
+const setUp = () => {
+  const data = example();
+  return { data, ops: data.ops, rows: timeline.index(data).rows, index: timeline.index(data) };
+};
 
 test("an operation without an end lasts until the next of its row, or the end of the run", () => {
   const { rows, index } = setUp();
-  assert.deepEqual(rows.map((row) => row.at), [[0, 2, 4], [1], [3, 5]]);
+  assert.deepEqual(
+    rows.map((row) => row.at),
+    [[0, 2, 4], [1], [3, 5]],
+  );
   assert.equal(index.endOf(2), 400);
   const data = example();
   data.ops.length[4] = -1;
@@ -15,7 +21,10 @@ test("the index knows findings by operation, and marks forbidden ones in order o
   assert.deepEqual([...index.guilty.keys()].sort(), [1, 2, 3]);
   assert.ok(index.forbidden(2));
   assert.ok(!index.forbidden(1));
-  assert.deepEqual(index.marked.map((finding) => finding.id), [1]); // one is permitted, and one has no time
+  assert.deepEqual(
+    index.marked.map((finding) => finding.id),
+    [1],
+  ); // one is permitted, and one has no time
 });
 
 test("the next fault of a lane is known", () => {
@@ -27,7 +36,14 @@ test("the next fault of a lane is known", () => {
 test("wide operations are bars, and narrow ones share a pixel by the least certain outcome", () => {
   const { rows, ops } = setUp();
   const wide = timeline.decimated(rows[0], ops, timeline.scale({ from: 0, to: 1000 }, 0, 1000), null);
-  assert.deepEqual(wide.bars.map((bar) => [bar.i, bar.from, bar.width]), [[0, 0, 100], [2, 200, 200], [4, 400, 50]]);
+  assert.deepEqual(
+    wide.bars.map((bar) => [bar.i, bar.from, bar.width]),
+    [
+      [0, 0, 100],
+      [2, 200, 200],
+      [4, 400, 50],
+    ],
+  );
   const narrow = timeline.decimated(rows[0], ops, timeline.scale({ from: 0, to: 1000000 }, 0, 10), null);
   assert.deepEqual([...narrow.dense.slice(0, 2)], [3, 0]);
   assert.deepEqual(narrow.bars, []);
@@ -50,7 +66,10 @@ test("no width at all is no error", () => {
 test("operations outside of the view are not looked at", () => {
   const { rows, ops } = setUp();
   const { bars } = timeline.decimated(rows[0], ops, timeline.scale({ from: 410, to: 440 }, 0, 100), null);
-  assert.deepEqual(bars.map((bar) => bar.i), [4]);
+  assert.deepEqual(
+    bars.map((bar) => bar.i),
+    [4],
+  );
 });
 
 test("the operation under a pointer, or near it", () => {
@@ -63,7 +82,10 @@ test("the operation under a pointer, or near it", () => {
 
 test("neighbours in a lane, with and without a filter", () => {
   const { rows, ops } = setUp();
-  assert.deepEqual([timeline.neighbour(rows, ops, 0, 1), timeline.neighbour(rows, ops, 4, 1), timeline.neighbour(rows, ops, 4, -1)], [2, 4, 2]);
+  assert.deepEqual(
+    [timeline.neighbour(rows, ops, 0, 1), timeline.neighbour(rows, ops, 4, 1), timeline.neighbour(rows, ops, 4, -1)],
+    [2, 4, 2],
+  );
   assert.equal(timeline.neighbour(rows, ops, 0, 1, [true, true, false, true, true, true]), 4);
 });
 

@@ -12,10 +12,14 @@ test("differences are summed, in groups too", () => {
 
 test("a page's data becomes columns", () => {
   const data = timeline.read(pageInPython.compact);
-  for (const name of ["index", "row", "process", "op", "start", "length"]) assert.deepEqual(data.ops[name], pageInPython.ops[name]);
+  for (const name of ["index", "row", "process", "op", "start", "length"])
+    assert.deepEqual(data.ops[name], pageInPython.ops[name]);
   const kinds = data.ops.f.map((f, i) => (f * data.ops.intents.length + data.ops.intent[i]) * 3 + data.ops.outcome[i]);
   assert.deepEqual(kinds, pageInPython.ops.kind);
   assert.deepEqual(data.ops.count, pageInPython.count);
   assert.deepEqual(data.records.offset, pageInPython.offset);
-  assert.equal(data.ops.first[data.ops.first.length - 1] + Math.max(0, data.ops.count[data.ops.count.length - 1]), data.records.where.length);
+  assert.equal(
+    data.ops.first[data.ops.first.length - 1] + Math.max(0, data.ops.count[data.ops.count.length - 1]),
+    data.records.where.length,
+  );
 });

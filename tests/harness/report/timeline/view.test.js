@@ -22,7 +22,12 @@ test("a scale leads to pixels and back", () => {
 });
 
 test("ticks are round, inside, and told apart by their digits", () => {
-  for (const [from, to, width] of [[0, 6e7, 900], [1e6, 1.002e6, 900], [0, 3600e6, 150], [123456, 123956, 700]]) {
+  for (const [from, to, width] of [
+    [0, 6e7, 900],
+    [1e6, 1.002e6, 900],
+    [0, 3600e6, 150],
+    [123456, 123956, 700],
+  ]) {
     const { times, step, digits } = timeline.ticks({ from, to }, width);
     assert.ok(times.length >= 1 && times.length <= width / 50 + 3, from + " " + times.length);
     assert.ok(times.every((time) => time >= from - 1e-6 && time <= to + 1e-6));
@@ -39,5 +44,8 @@ test("times in words", () => {
 
 test("bisection gives the first that is not less", () => {
   assert.equal(timeline.bisect([], 3), 0);
-  assert.deepEqual([0, 1, 2, 5, 6].map((wanted) => timeline.bisect([1, 2, 5, 5], wanted)), [0, 0, 1, 2, 4]);
+  assert.deepEqual(
+    [0, 1, 2, 5, 6].map((wanted) => timeline.bisect([1, 2, 5, 5], wanted)),
+    [0, 0, 1, 2, 4],
+  );
 });

@@ -2,7 +2,10 @@
 const words = (i, data = example()) => timeline.operationText(data, timeline.index(data).guilty, i);
 
 test("an operation in words", () => {
-  assert.equal(words(1), "txn (commit): fail\nc1, process 1, op 0 (operation 1)\nat 0.00005 s, took 0.2 ms\nsend t-0@8\nerror: commit → _TIMED_OUT → late\npart of finding 2 (permitted)");
+  assert.equal(
+    words(1),
+    "txn (commit): fail\nc1, process 1, op 0 (operation 1)\nat 0.00005 s, took 0.2 ms\nsend t-0@8\nerror: commit → _TIMED_OUT → late\npart of finding 2 (permitted)",
+  );
   assert.ok(words(2).includes("never completed\nsend t-1@?\npart of finding 1"));
   assert.ok(words(3).includes("read t-0@7, read t-1@3"));
 });
@@ -13,10 +16,12 @@ test("records that are not on the page are not none", () => {
   assert.ok(words(4, data).includes("its records are in the history"));
 });
 
-test("names of an adopted history stand beside its records", () => assert.ok(words(0, example({ values: { 0: ["ord-1", ""] } })).includes("send t-0@7 = ord-1, send t-1@3")));
+test("names of an adopted history stand beside its records", () =>
+  assert.ok(words(0, example({ values: { 0: ["ord-1", ""] } })).includes("send t-0@7 = ord-1, send t-1@3")));
 
 test("a broker in words, and that nothing is known of it", () => {
-  const data = example(), broker = { node: "n1", faults: [0], sought: [[180, "leader"]], held: [[0, 100, "leads 2", "leads t-0 t-1"]] };
+  const data = example(),
+    broker = { node: "n1", faults: [0], sought: [[180, "leader"]], held: [[0, 100, "leads 2", "leads t-0 t-1"]] };
   assert.equal(timeline.brokerText(data, broker, 50, 5), "n1\nleads t-0 t-1");
   assert.ok(timeline.brokerText(data, broker, 182, 5).includes("leader, when a fault looked for it"));
   assert.ok(timeline.brokerText(data, broker, 182, 5).includes("isolate n1"));
