@@ -30,6 +30,7 @@ from fencepost.checkers.pipeline.listed_transactions import questions_ended
 from fencepost.checkers.verdict import expectation
 from fencepost.checkers.verdict.decision import JudgedProperty, decide, judge_property, weaknesses
 from fencepost.checkers.verdict.evidence import shown
+from fencepost.checkers.verdict.finding_errors import add_errors
 from fencepost.checkers.verdict.present_topics import PresentTopics, present_topics
 from fencepost.checkers.verdict.progress import count_operations, progress
 from fencepost.checkers.verdict.run_checks import run_checks
@@ -88,6 +89,7 @@ def judge(
     view.release()
     judged += [judge_property(unusable.name, rule_for((), full), 0, [], error=unusable.reason) for unusable in broken]
     judged = [present.judged(weaken(prop, run.gaps, full)) for prop in judged]
+    add_errors(view.history, [finding for prop in judged for finding in prop.findings[:SHOWN_PER_ANOMALY]])
     unread = _unread(run.plan, overview, view.gathered.partitions) if full["final_read"] == "true" else []
     tail = _unread_promises(job) if full["final_read"] != "true" else 0
     document = _document(run, overview, job.counts, judged, unread, tail, job.written_late)

@@ -168,6 +168,7 @@ class FindingDocument(TypedDict, total=False):
     faults: Sequence[Int64]
     cycle: CycleDocument | None
     includes: Sequence[str]
+    errors: Sequence[str]
     stored: StoredDocument
 
 

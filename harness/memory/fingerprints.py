@@ -1,11 +1,11 @@
 """The fingerprint of a finding: what it has in common with the same bug in another run.
 
 It is made of what a test decides and a seed does not: the promise that is broken (the anomaly), the workload and how it was to
-behave, the client library and how it was to behave, the contract, the kinds of faults that were planned; and of the shape of the
-finding's evidence (the roles of its records). Numbers are no part of it: a test with more writers or other timeouts shows the
-same bug. Nor are ids, offsets, times, names of topics, places and hosts, or releases of brokers and clients: a bug outlives a
-release, and is gone when its fingerprint comes no more. What is left out, and why, with the controls on which that was measured:
-docs/memory.md.
+behave, the client library and how it was to behave, the contract, the kinds of faults that were planned; and of the errors by
+which brokers refused calls of the finding's operation for good. Numbers are no part of it: a test with more writers or other
+timeouts shows the same bug. Nor are ids, offsets, times, names of topics, places and hosts, or releases of brokers and clients: a
+bug outlives a release, and is gone when its fingerprint comes no more. What is left out, and why, with the controls on which that
+was measured: docs/memory.md.
 """
 
 from __future__ import annotations
@@ -35,14 +35,8 @@ def digest(*parts: str) -> str:
 
 
 def finding_parts(finding: Mapping[str, Any]) -> tuple[str, ...]:
-    """The parts that a finding decides: the anomaly, and the shape of its evidence."""
-    roles = {str(record.get("role", "")) for record in finding.get("records") or ()}
-    steps = {str(step.get("kind", "")) for step in (finding.get("cycle") or {}).get("edges") or ()}
-    return (
-        f"anomaly {finding.get('anomaly', '?')}",
-        f"records {' '.join(sorted(roles))}",
-        f"steps {' '.join(sorted(steps))}",
-    )
+    """The parts that a finding decides: the anomaly, and the definite errors of its operation."""
+    return f"anomaly {finding.get('anomaly', '?')}", f"errors {' '.join(sorted(map(str, finding.get('errors') or ())))}"
 
 
 def run_parts(plan: Mapping[str, Any]) -> tuple[str, ...]:

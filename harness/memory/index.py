@@ -33,7 +33,7 @@ from fencepost.harness.memory.rows import FindingRow, RunRow, row_of
 from fencepost.harness.system import liveness
 
 NAME = ".index.sqlite"
-CONTENT = 2  # to be raised when a row says something else of the same run: rows of before are read again
+CONTENT = 4  # to be raised when a row says something else of the same run: rows of before are read again
 MOST_BYTES = 512 << 20  # of the file: ten thousand runs take a few percent
 MOST_ROW = 256 << 10  # bytes of a row that is kept
 _APPLICATION = 0x66656E63

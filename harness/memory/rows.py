@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -52,6 +53,7 @@ class RunRow:
     damaged: the plan is missing or cannot be read: a sentence with the remedy; empty for a plan that was read.
     unexpected: anomalies that are forbidden and that the test does not expect, in the verdict's order.
     met_otherwise: whether the expectation would be met without these; None: not known.
+    time_s: seconds of workload that were planned. machine: its size, in words.
     outcome: verdict and expectation in a few words, or why there is none.
     unexpected_known: when it was judged, each of these was acknowledged. known: the verdict's sentence on acknowledged findings.
     protocol: the transaction protocols that were spoken, `TV2`, or `TV1, TV2`; empty when the brokers' logs do not show it.
@@ -91,6 +93,8 @@ class RunRow:
     known: str = ""
     protocol: str = ""
     outcome: str = ""
+    time_s: float | None = None
+    machine: str = ""
 
     @property
     def known_alone(self) -> bool:
@@ -143,6 +147,8 @@ def row_of(run: Run, root: Path) -> RunRow:
         known=_shortened(str(verdict.get("known") or "")),
         protocol=_protocol(run),
         outcome=outcome(run),
+        time_s=_finite(plan.get("time_s")),
+        machine=_size(plan.get("machine") or {}),
         damaged=run.sentence(run.problems[RunFile.PLAN]) if RunFile.PLAN in run.problems else "",
     )
 
@@ -167,6 +173,12 @@ def outcome(run: Run) -> str:
         return _shortened(f"{word}, but {short}") if short else f"{word}, not known whether as expected" if undecided else word
     known = verdict.get("unexpected_known") is True and verdict.get("met_without_unexpected") is True
     return f"{word}, {'as expected' if met else 'as expected but for known findings' if known else 'against expectation'}"
+
+
+def _size(machine: Mapping[str, Any]) -> str:
+    """The size of a machine in words; empty when the plan does not say."""
+    named = (("cpus", "processors"), ("memory_gib", "GiB"))
+    return ", ".join(f"{machine[key]} {unit}" for key, unit in named if machine.get(key) is not None)
 
 
 def _shortened(text: str) -> str:

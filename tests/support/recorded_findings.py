@@ -14,6 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from fencepost.checkers.verdict.finding_errors import definite_errors
+
 DATA = Path(__file__).with_name("data") / "recorded_findings.json"
 _PLAN = ("test", "seed", "workload", "client", "contract", "overridden", "nemesis")
 
@@ -44,16 +50,33 @@ def extract(directory: Path) -> dict[str, Any]:
         "cluster": {"kind": plan["cluster"]["kind"], "options": plan["cluster"]["options"]},
         "schedule": [{"kind": kind} for kind in kinds],
     }
-    shapes = Counter(json.dumps(_shape(finding), sort_keys=True) for finding in verdict["findings"] if finding["forbidden"])
+    forbidden = [finding for finding in verdict["findings"] if finding["forbidden"]]
+    errors = _errors(directory, forbidden)
+    shapes = Counter(json.dumps(_shape(finding, errors), sort_keys=True) for finding in forbidden)
     return {"plan": shown, "findings": [{**json.loads(shape), "count": count} for shape, count in sorted(shapes.items())]}
 
 
-def _shape(finding: Mapping[str, Any]) -> dict[str, Any]:
+def _errors(directory: Path, findings: list[Mapping[str, Any]]) -> dict[int, list[str]]:
+    """The definite errors of the operations of these findings, also of a run that was judged before verdicts had them."""
+    if not (directory / "history.parquet").exists():
+        return {}
+    wanted = sorted({operation for finding in findings if (operation := _culprit(finding)) is not None})
+    table = pq.read_table(directory / "history.parquet", columns=["index", "errors"])
+    rows = table.filter(pc.is_in(table["index"], value_set=pa.array(wanted, pa.int64()))).to_pylist()
+    return {row["index"]: definite_errors(row["errors"] or ()) for row in rows}
+
+
+def _culprit(finding: Mapping[str, Any]) -> int | None:
+    operations = {record["operation"] for record in finding["records"] if record["role"] != "read"}
+    return operations.pop() if len(operations) == 1 else None
+
+
+def _shape(finding: Mapping[str, Any], errors: Mapping[int, list[str]]) -> dict[str, Any]:
     """A finding without what no fingerprint may take: ids, offsets, times."""
-    roles = sorted({record["role"] for record in finding["records"]})
-    steps = sorted({step["kind"] for step in (finding.get("cycle") or {}).get("edges", ())})
-    shape = {"anomaly": finding["anomaly"], "records": [{"role": role} for role in roles]}
-    return shape | ({"cycle": {"edges": [{"kind": kind} for kind in steps]}} if steps else {})
+    shape: dict[str, Any] = {"anomaly": finding["anomaly"]}
+    if names := finding.get("errors") or errors.get(-1 if (operation := _culprit(finding)) is None else operation):
+        shape["errors"] = names
+    return shape
 
 
 def _runs(folders: list[str]) -> Iterator[Path]:
