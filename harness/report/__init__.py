@@ -7,8 +7,6 @@ timeline goes through `tojson`, and the page's own policy (CSP) runs no script b
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,6 +25,7 @@ from fencepost.harness.report.client_table import Promises, Row
 from fencepost.harness.report.documents import read
 from fencepost.harness.report.glossary import explained
 from fencepost.harness.report.model import Page, page
+from fencepost.harness.report.policy import page_policy
 from fencepost.harness.report.text import coded, fenced, for_html, for_markdown, number
 
 __all__ = ["compile_templates", "render", "render_clients"]
@@ -71,15 +70,14 @@ def html(shown: Page) -> str:
     if shown.timeline:
         scripts.append(timeline_script())
     environment = _environment(autoescape=True, finalize=for_html)
-    policy = f"default-src 'none'; style-src {_hash(style)}; script-src {' '.join(map(_hash, scripts))}; img-src data:"
     template = environment.get_template("report.html")
-    return template.render(page=shown, style=style, scripts=scripts, policy=f"{policy}; base-uri 'none'; form-action 'none'")
+    return template.render(page=shown, style=style, scripts=scripts, policy=page_policy(style, scripts))
 
 
 def render_clients(rows: Sequence[Row], path: Path, promises: Promises) -> None:
     """Write the table of clients and promises as a page of its own."""
     style = _style()
-    policy = f"default-src 'none'; style-src {_hash(style)}; base-uri 'none'; form-action 'none'"
+    policy = page_policy(style)
     profiles = [(name, list(some)) for name, some in itertools.groupby(rows, key=lambda row: row.profile)]
     count = sum(row.runs for row in rows)
     template = _environment(autoescape=True, finalize=for_html).get_template("client_table.html")
@@ -119,8 +117,3 @@ def _comment(name: str) -> Markup:
 
 def _asset(name: str) -> Markup:
     return Markup((_ASSETS / name).read_text("utf-8"))
-
-
-def _hash(content: str) -> str:
-    digest = hashlib.sha256(content.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"
