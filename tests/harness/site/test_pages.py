@@ -54,8 +54,6 @@ def test_a_page_names_no_other_host_and_connects_only_where_it_is_served(live):
 
 
 def test_a_policy_allows_what_a_page_has_and_nothing_else():
-    assert (
-        page_policy("a")
-        == "default-src 'none'; style-src 'sha256-ypeBEsobvcr6wjGzmiPcTaeG7/gUfE5yuYB3ha/uSLs='; base-uri 'none'; form-action 'none'"
-    )
+    style = "'sha256-ypeBEsobvcr6wjGzmiPcTaeG7/gUfE5yuYB3ha/uSLs='"
+    assert page_policy("a") == f"default-src 'none'; style-src {style}; base-uri 'none'; form-action 'none'"
     assert "script-src 'sha256-" in page_policy("a", ["b"])
