@@ -110,13 +110,31 @@ def kafka_versions(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def runs(ctx: typer.Context, incomplete: str) -> list[str]:
     """Completes the ids of runs, the newest first, and `latest`."""
-    from fencepost.harness.runs import store
+    from fencepost.harness.memory.index import rows
+    from fencepost.harness.runs.store import results_root
 
     try:
-        found = store.list_runs(store.results_root(ctx.params.get("results")))
+        there = [row.run for row in rows(results_root(ctx.params.get("results"))) if not row.damaged]
     except _ERRORS:
         return []
-    return _beginning(["latest", *(run.id for run in reversed(found))], incomplete) if found else []
+    return _beginning(["latest", *reversed(there)], incomplete) if there else []
+
+
+def of_runs(column: str) -> Complete:
+    """Completes what the runs have in a column of their rows: `test`, `campaign`, `anomalies`."""
+
+    def complete(ctx: typer.Context, incomplete: str) -> list[str]:
+        from fencepost.harness.memory.index import rows
+        from fencepost.harness.runs.store import results_root
+
+        try:
+            values = [getattr(row, column) for row in rows(results_root(ctx.params.get("results")))]
+        except _ERRORS:
+            return []
+        words = {word for value in values for word in ([value] if isinstance(value, str) else value) if word}
+        return _beginning(sorted(words), incomplete)
+
+    return complete
 
 
 def findings(ctx: typer.Context, incomplete: str) -> list[str]:

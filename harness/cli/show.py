@@ -14,7 +14,6 @@ from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.api.words import plural
 from fencepost.harness.cli import completions
 from fencepost.harness.cli.console import Json, Results, RunArgument, out, print_json, print_line
-from fencepost.harness.cli.list import outcome_text
 from fencepost.harness.secrets import mask
 
 if TYPE_CHECKING:
@@ -115,8 +114,10 @@ def _document(run: Run, all_incidents: Sequence[Incident]) -> dict[str, Any]:
 
 
 def _lines(run: Run, data: ReportData, all_incidents: Sequence[Incident]) -> list[Line]:
+    from fencepost.harness.memory.rows import outcome
+
     verdict = run.verdict
-    made: list[Line] = [("", f"{run.test or run.id}: {outcome_text(verdict)}")]
+    made: list[Line] = [("", f"{run.test or run.id}: {outcome(run)}")]
     made += [("  ", str(verdict[key])) for key in ("reason", "expectation") if verdict.get(key)]
     made += [("  ", f"weaker than it looks: {why}") for why in verdict.get("weakened") or ()]
     made += [("", ""), *(line for incident in all_incidents for line in _incident(data, incident))] if all_incidents else []

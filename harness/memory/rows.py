@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from fencepost.harness.api.history import STORED
 from fencepost.harness.api.run import Run, RunFile
+from fencepost.harness.api.values import Verdict
 from fencepost.harness.history.transaction_protocol import producers
 from fencepost.harness.memory.fingerprints import fingerprint
 
@@ -51,6 +53,8 @@ class RunRow:
     damaged: the plan is missing or cannot be read: a sentence with the remedy; empty for a plan that was read.
     unexpected: anomalies that are forbidden and that the test does not expect, in the verdict's order.
     met_otherwise: whether the expectation would be met without these; None: not known.
+    time_s: seconds of workload that were planned. machine: its size, in words.
+    outcome: verdict and expectation in a few words, or why there is none.
     unexpected_known: when it was judged, each of these was acknowledged. known: the verdict's sentence on acknowledged findings.
     protocol: the transaction protocols that were spoken, `TV2`, or `TV1, TV2`; empty when the brokers' logs do not show it.
     """
@@ -88,6 +92,9 @@ class RunRow:
     unexpected_known: bool = False
     known: str = ""
     protocol: str = ""
+    outcome: str = ""
+    time_s: float | None = None
+    machine: str = ""
 
     @property
     def known_alone(self) -> bool:
@@ -139,6 +146,9 @@ def row_of(run: Run, root: Path) -> RunRow:
         unexpected_known=verdict.get("unexpected_known") is True,
         known=_shortened(str(verdict.get("known") or "")),
         protocol=_protocol(run),
+        outcome=outcome(run),
+        time_s=_finite(plan.get("time_s")),
+        machine=_size(plan.get("machine") or {}),
         damaged=run.sentence(run.problems[RunFile.PLAN]) if RunFile.PLAN in run.problems else "",
     )
 
@@ -147,6 +157,28 @@ def _protocol(run: Run) -> str:
     if run.table_problem(RunFile.STORED, STORED):
         return ""
     return ", ".join(f"TV{number}" for number in sorted(producers(run.path(RunFile.STORED))))
+
+
+def outcome(run: Run) -> str:
+    """Verdict and expectation in a few words: `invalid, as expected`; or why there is none."""
+    if RunFile.VERDICT in run.problems and not run.lacks(RunFile.VERDICT):
+        return str(run.problems[RunFile.VERDICT])
+    verdict = run.verdict
+    if not verdict.get("verdict"):
+        return "not judged"
+    word, met = str(verdict["verdict"]), verdict.get("expectation_met")
+    if met is None:
+        undecided = "expectation_met" in verdict and word != Verdict.UNKNOWN.value
+        short = str(verdict.get("expectation") or "") if word == Verdict.VALID.value else ""
+        return _shortened(f"{word}, but {short}") if short else f"{word}, not known whether as expected" if undecided else word
+    known = verdict.get("unexpected_known") is True and verdict.get("met_without_unexpected") is True
+    return f"{word}, {'as expected' if met else 'as expected but for known findings' if known else 'against expectation'}"
+
+
+def _size(machine: Mapping[str, Any]) -> str:
+    """The size of a machine in words; empty when the plan does not say."""
+    named = (("cpus", "processors"), ("memory_gib", "GiB"))
+    return ", ".join(f"{machine[key]} {unit}" for key, unit in named if machine.get(key) is not None)
 
 
 def _shortened(text: str) -> str:

@@ -16,6 +16,7 @@ from fencepost.harness.api.plans import Test
 from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.history.results_folder import age, each_run, is_run
 from fencepost.harness.history.run_directory import open_run
+from fencepost.harness.memory import index
 from fencepost.harness.plugins.registry import unknown
 from fencepost.harness.system import liveness
 
@@ -92,16 +93,10 @@ class RunEntry:
 
     place: its directory.
     run: its id.
-    age: the key by which runs are sorted.
     """
 
     place: Path
     run: str
-    age: tuple[str, str]
-
-    @classmethod
-    def of(cls, run: Run) -> RunEntry:
-        return cls(run.directory, run.id, age(run))
 
     def begins(self, text: str) -> bool:
         """True if `text` may mean this run."""
@@ -112,9 +107,9 @@ def _entries_of_runs(root: Path) -> tuple[list[RunEntry], list[RunEntry]]:
     """The runs below `root`, the oldest first, and those whose plan is missing or cannot be read."""
     whole: list[RunEntry] = []
     damaged: list[RunEntry] = []
-    for run in each_run(root):
-        (damaged if RunFile.PLAN in run.problems else whole).append(RunEntry.of(run))
-    return sorted(whole, key=lambda entry: entry.age), sorted(damaged, key=lambda entry: str(entry.place))
+    for row in index.rows(root):
+        (damaged if row.damaged else whole).append(RunEntry(root / row.place, row.run))
+    return whole, sorted(damaged, key=lambda entry: str(entry.place))
 
 
 def find(root: Path, text: str) -> Run:

@@ -16,8 +16,8 @@ from support.fake_engine import FakeEngine
 from fencepost.harness.api import ClusterError, HarnessError
 from fencepost.harness.api.errors import HistoryError, MachineError, UnwritableFile
 from fencepost.harness.cli import console, main
-from fencepost.harness.history import results_folder
 from fencepost.harness.history.run_directory import write_plan
+from fencepost.harness.memory import index
 from fencepost.harness.memory.index import rows
 from fencepost.harness.runs import store
 from fencepost.harness.system import limits, liveness
@@ -652,7 +652,7 @@ def test_with_json_what_is_wrong_is_json_too(fencepost, arguments):
 
 
 def test_with_json_what_breaks_is_json_too(fencepost, monkeypatch):
-    monkeypatch.setattr(results_folder, "each_run", lambda root: 1 / 0)
+    monkeypatch.setattr(index, "indexed", lambda root: 1 / 0)
     code, out, _ = fencepost("list", "--json")
     assert (code, json.loads(out)["exit"]) == (255, 255)
     assert "ZeroDivisionError" in json.loads(out)["errors"][0]
@@ -776,7 +776,7 @@ def test_what_cannot_be_used_is_254_and_what_is_our_bug_is_255(fencepost, monkey
     def fail(root):
         raise error
 
-    monkeypatch.setattr(results_folder, "each_run", fail)
+    monkeypatch.setattr(index, "indexed", fail)
     left, _, err = fencepost("list")
     assert (left, words in err, "nothing was started" in err) == (code, True, False)
 
