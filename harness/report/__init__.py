@@ -7,8 +7,6 @@ timeline goes through `tojson`, and the page's own policy (CSP) runs no script b
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
@@ -28,6 +26,7 @@ from fencepost.harness.report.documents import read
 from fencepost.harness.report.glossary import explained
 from fencepost.harness.report.limits import fitted
 from fencepost.harness.report.model import Page, page
+from fencepost.harness.report.policy import page_policy
 from fencepost.harness.report.text import coded, fenced, for_html, for_markdown, number
 
 __all__ = ["compile_templates", "render", "render_clients"]
@@ -78,9 +77,8 @@ def _document(shown: Page) -> str:
     if shown.timeline:
         scripts.append(timeline_script())
     environment = _environment(autoescape=True, finalize=for_html)
-    policy = f"default-src 'none'; style-src {_hash(style)}; script-src {' '.join(map(_hash, scripts))}; img-src data:"
     template = environment.get_template("report.html")
-    return template.render(page=shown, style=style, scripts=scripts, policy=f"{policy}; base-uri 'none'; form-action 'none'")
+    return template.render(page=shown, style=style, scripts=scripts, policy=page_policy(style, scripts))
 
 
 def _sizes(shown: Page) -> dict[str, int]:
@@ -93,7 +91,7 @@ def _sizes(shown: Page) -> dict[str, int]:
 def render_clients(rows: Sequence[Row], path: Path, promises: Promises) -> None:
     """Write the table of clients and promises as a page of its own."""
     style = _style()
-    policy = f"default-src 'none'; style-src {_hash(style)}; base-uri 'none'; form-action 'none'"
+    policy = page_policy(style)
     profiles = [(name, list(some)) for name, some in itertools.groupby(rows, key=lambda row: row.profile)]
     count = sum(row.runs for row in rows)
     template = _environment(autoescape=True, finalize=for_html).get_template("client_table.html")
@@ -133,8 +131,3 @@ def _comment(name: str) -> Markup:
 
 def _asset(name: str) -> Markup:
     return Markup((_ASSETS / name).read_text("utf-8"))
-
-
-def _hash(content: str) -> str:
-    digest = hashlib.sha256(content.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"

@@ -29,6 +29,7 @@ class Texts:
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         self.values: list[str] = []
+        self.size = 0  # characters of all of them
         self._places: dict[str, int] = {}
         for value in values:
             self.place(value)
@@ -38,4 +39,5 @@ class Texts:
         if text not in self._places:
             self._places[text] = len(self.values)
             self.values.append(visible(text))
+            self.size += len(text)
         return self._places[text]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +17,7 @@ from markupsafe import Markup
 
 import fencepost.harness.report
 from fencepost.harness.api.words import plural
+from fencepost.harness.report.policy import page_policy
 from fencepost.harness.report.text import NOTHING, for_html
 from fencepost.harness.site import addresses
 from fencepost.harness.site.addresses import address, filtered, page_of_test
@@ -36,6 +35,7 @@ MOST_TESTS = 6  # of a group of findings
 _ASSETS = Path(__file__).parent / "assets"
 _OF_REPORT = Path(fencepost.harness.report.__file__).parent / "assets"
 _STYLES = (_OF_REPORT / "report.css", _ASSETS / "site.css")
+_CONNECT = "connect-src 'self'; "  # of a page that is served, and asks what has changed
 _FIRST = _OF_REPORT / "errors.js"
 _PAGES = {  # the scripts of each page, behind the first
     addresses.INDEX: ("rows.js", "filter.js", "runs.js"),
@@ -234,23 +234,10 @@ def _page(site: Site, name: str, title: str, template: str = "", **fields: Any) 
         version=version("fencepost"),
         style=style,
         scripts=scripts,
-        policy=_policy(style, scripts, bool(site.live)),
+        policy=page_policy(style, scripts, _CONNECT if site.live else ""),
         live=site.live,
         **fields,
     )
-
-
-def _policy(style: Markup, scripts: Sequence[Markup], live: bool) -> str:
-    connect = "connect-src 'self'; " if live else ""
-    hashes = " ".join(map(_hash, scripts))
-    return (
-        f"default-src 'none'; style-src {_hash(style)}; script-src {hashes}; {connect}"
-        "img-src data:; base-uri 'none'; form-action 'none'"
-    )
-
-
-def _hash(content: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
 
 
 @cache

@@ -6,9 +6,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fencepost.harness.memory.rows import FindingRow
+from fencepost.harness.report.text import shortened
 from fencepost.harness.site.addresses import address, page_of_test
 from fencepost.harness.site.columns import Texts, packed
 from fencepost.harness.site.entries import Entry, round_label
+
+LONGEST_CAUSE = 400  # characters of a sentence in a row
+MOST_FINDINGS = 40  # of a run, in a comparison
+MOST_SIZE = 6 << 20  # characters of the texts of findings on a page; behind them the anomaly stands alone
 
 
 def run_rows(entries: Iterable[Entry]) -> dict[str, Any]:
@@ -33,7 +38,7 @@ def run_row(entry: Entry) -> dict[str, Any]:
         "verdict": row.verdict,
         "outcome": entry.outcome,
         "anomalies": ", ".join(row.anomalies),
-        "cause": entry.cause,
+        "cause": shortened(entry.cause, LONGEST_CAUSE),
         "finding": finding.id if finding else None,
         "fingerprints": " ".join(of.fingerprint for of in row.findings),
         "standing": entry.standing,
@@ -58,10 +63,11 @@ def run_row(entry: Entry) -> dict[str, Any]:
 def finding_lists(entries: Sequence[Entry]) -> dict[str, Any]:
     """The findings of each run: fingerprint, anomaly and sentence (places of texts), its number, and how many there are."""
     texts = Texts()
-    lists = [[_packed(finding, texts) for finding in entry.row.findings] for entry in entries]
+    lists = [[_packed(finding, texts) for finding in entry.row.findings[:MOST_FINDINGS]] for entry in entries]
     return {"texts": texts.values, "of": lists}
 
 
 def _packed(finding: FindingRow, texts: Texts) -> list[int]:
-    named = (finding.fingerprint, finding.anomaly, finding.sentence)
+    sentence = shortened(finding.sentence, LONGEST_CAUSE) if texts.size < MOST_SIZE else ""
+    named = (finding.fingerprint, finding.anomaly, sentence)
     return [*map(texts.place, named), finding.id, finding.count]

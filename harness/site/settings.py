@@ -15,7 +15,8 @@ from fencepost.harness.site.columns import Texts
 
 MOST_SETTINGS = 500  # of a run
 LONGEST_NAME, LONGEST_VALUE = 200, 300
-MOST_PLACES = 1_000_000  # of all runs of a page: a few megabytes
+MOST_SIZE = 10 << 20  # characters of the settings of all runs on a page, about
+_DIGITS = 6  # of a place, about
 _SHOWN_ELSEWHERE = ("schema", "run", "prefix", "campaign", "test", "round", "created", "command", "schedule", "manifest", "seed")
 _BULKY = ("jars",)  # of the cluster's description: checksums, which the version of Kafka stands for
 Settings = tuple[tuple[str, str], ...]
@@ -69,17 +70,17 @@ def profiles(of: Iterable[Settings | None]) -> dict[str, Any]:
     names, values = Texts(), Texts()
     lists: list[list[int]] = []
     places: dict[Settings, int] = {}
-    at, size = [], 0
+    at, count = [], 0
     for settings in of:
         if settings is None:
             at.append(-1)
         elif settings in places:
             at.append(places[settings])
-        elif size > MOST_PLACES:
+        elif names.size + values.size + _DIGITS * count > MOST_SIZE:
             at.append(-2)
         else:
             places[settings] = len(lists)
             at.append(len(lists))
             lists.append([place for name, value in settings for place in (names.place(name), values.place(value))])
-            size += len(lists[-1])
+            count += len(lists[-1])
     return {"names": names.values, "values": values.values, "lists": lists, "of": at}

@@ -44,5 +44,5 @@ def test_lists_that_are_alike_are_there_once_and_unreadable_ones_are_marked(monk
     assert packed["of"] == [0, 1, 0, -1]
     assert packed["lists"] == [[0, 0, 1, 1], [0, 0, 1, 2]]
     assert (packed["names"], packed["values"]) == (["a", "b"], ["1", "2", "3"])
-    monkeypatch.setattr(settings, "MOST_PLACES", 3)
+    monkeypatch.setattr(settings, "MOST_SIZE", 7)
     assert profiles([one, other, one])["of"] == [0, -2, 0]
