@@ -245,19 +245,20 @@ def _new(context: typer.Context, file: Path) -> BegunRound | None:
         go_on=given["go_on"],
         retries=loaded.file.retries if given["retries"] is None else given["retries"],
     )
-    if given["only_red"]:
-        if only:
-            raise CampaignError(["--only-red: names tests by itself; leave --only out"])
-        name, red, before = red_of(root, loaded, given["round_"] or "latest")
-        if not red:
-            return None
-        if seed is None:
-            loaded = replace(read(file, before.seed if before.choices.seed_given else None, cluster), seed=before.seed)
-            choices = replace(choices, seed_given=before.choices.seed_given)
-        choices = replace(choices, only=tuple(red), repeat=given["repeat"] or before.choices.repeat)
-        err().print(f"what was red in round {name}: {', '.join(red)}", soft_wrap=True)
-    stamp = "" if given["only_red"] else given["round_"] or ""
-    return begin(root, loaded, choices, given_options(context, leave_out=OF_ROUNDS), _shard_of(given["shard"]), stamp)
+    options = given_options(context, leave_out=OF_ROUNDS)
+    if not given["only_red"]:
+        return begin(root, loaded, choices, options, _shard_of(given["shard"]), given["round_"] or "")
+    if only:
+        raise CampaignError(["--only-red: names tests by itself; leave --only out"])
+    name, red, before = red_of(root, loaded, given["round_"] or "latest")
+    if not red:
+        return None
+    if seed is None:
+        loaded = replace(read(file, before.seed if before.choices.seed_given else None, cluster), seed=before.seed)
+        choices = replace(choices, seed_given=before.choices.seed_given)
+    choices = replace(choices, only=tuple(red), repeat=given["repeat"] or before.choices.repeat)
+    err().print(f"what was red in round {name}: {', '.join(red)}", soft_wrap=True)
+    return begin(root, loaded, choices, options, _shard_of(given["shard"]))
 
 
 def _resumed(context: typer.Context, file: Path) -> BegunRound:

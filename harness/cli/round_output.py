@@ -16,7 +16,8 @@ from fencepost.harness.secrets import mask
 
 if TYPE_CHECKING:
     from fencepost.harness.rounds.beginning import BegunRound
-    from fencepost.harness.rounds.record import Round, RoundRecord
+    from fencepost.harness.rounds.folders import RoundRecord
+    from fencepost.harness.rounds.record import Round
 
 
 def _in_a_folder(file: Path | None) -> Path | None:
@@ -142,8 +143,9 @@ def _notify_github(record: RoundRecord) -> None:
 def print_round(record: RoundRecord) -> None:
     """Whether the harness can be trusted, what was not performed, the table, the reports, the round's documents, the seed."""
     from fencepost.harness.cli import display
+    from fencepost.harness.rounds.folders import JUNIT, SUMMARY
     from fencepost.harness.rounds.outcome import untrusted
-    from fencepost.harness.rounds.record import JUNIT, SUMMARY, results_of
+    from fencepost.harness.rounds.record import results_of
 
     round = record.round
     results = results_of(round, record.folder)

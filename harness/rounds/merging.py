@@ -15,20 +15,9 @@ from pathlib import Path
 from fencepost.harness.api import CampaignError
 from fencepost.harness.api.words import enumeration, plural
 from fencepost.harness.rounds.documents import write_documents
+from fencepost.harness.rounds.folders import RECORD, RoundRecord, is_plain_name, iso, now, read_round, relative
 from fencepost.harness.rounds.outcome import round_exit
-from fencepost.harness.rounds.record import (
-    RECORD,
-    Attempt,
-    Round,
-    RoundRecord,
-    RoundRun,
-    RoundTest,
-    is_plain_name,
-    iso,
-    now,
-    read_round,
-    relative,
-)
+from fencepost.harness.rounds.record import Attempt, Round, RoundRun, RoundTest
 from fencepost.harness.runs import store
 
 DEEPEST = 6  # folders of a path in which rounds are looked for
