@@ -77,7 +77,7 @@ def estimate_of(begun: BegunRound) -> str:
     from fencepost.harness.rounds.estimates import estimate
 
     round = begun.record.round
-    return f"{round.campaign}: {estimate(begun.left, len(round.own), round.known)}"
+    return f"{round.campaign}: {estimate(begun.left, len(round.own), round.earlier)}"
 
 
 def over_budget(round: Round, expected_s: float) -> str:
@@ -144,7 +144,7 @@ def print_round(record: RoundRecord) -> None:
     """Whether the harness can be trusted, what was not performed, the table, the reports, the round's documents, the seed."""
     from fencepost.harness.cli import display
     from fencepost.harness.rounds.folders import JUNIT, SUMMARY
-    from fencepost.harness.rounds.outcome import untrusted
+    from fencepost.harness.rounds.outcome import outcomes, untrusted
     from fencepost.harness.rounds.record import results_of
 
     round = record.round
@@ -156,6 +156,8 @@ def print_round(record: RoundRecord) -> None:
     out().print(display.results_table(results))
     for line in display.report_lines(results):
         print_line(line)
+    for sentence in dict.fromkeys(text for test in outcomes(round, record.folder) for text in test.acknowledged):
+        print_line(f"known findings: {sentence}")
     if len(round.own) == 1:
         print_line(f"repeat: {round.own[0].command}")
     print_line(f"round {round.round}: {record.directory / SUMMARY}, {record.directory / JUNIT}")

@@ -80,7 +80,7 @@ def begin(
         runs=plan.runs,
         shard=shard[0],
         shards=shard[1],
-        known=known.rounds,
+        earlier=known.rounds,
     )
     return BegunRound(campaign, record, _of_round(plan, record.round), on_red=_on_red(campaign, choices))
 

@@ -52,6 +52,7 @@ class VerdictExcerpt(TypedDict, total=False):
     reason: str
     expectation: str
     expectation_met: bool | None
+    known: str
     properties: Sequence[PropertyExcerpt]
     unexpected: Sequence[NameExcerpt]
     counts: Mapping[str, int]
@@ -156,7 +157,7 @@ class Round:
     shard, shards: this machine's part of the planned runs, of how many; 0: all, merged.
     choices: what the command line asked for.
     tests: in the order of the file, controls first. runs: in the order in which they are performed, those of other shards too.
-    known: earlier rounds of which the expected times come.
+    earlier: rounds before it of which the expected times come.
     sittings: the times at which it was begun or resumed. ended: the time at which it ended; empty: it has not.
     cut_off: directories of runs that were cut off, and whose tests were performed again.
     notes: what else was noticed, a sentence each.
@@ -173,7 +174,7 @@ class Round:
     choices: Choices = Choices()
     tests: tuple[RoundTest, ...] = ()
     runs: tuple[RoundRun, ...] = ()
-    known: int = 0
+    earlier: int = 0
     sittings: tuple[str, ...] = ()
     ended: str = ""
     cut_off: tuple[str, ...] = ()

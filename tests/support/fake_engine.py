@@ -32,6 +32,7 @@ class FakeEngine:
 
     blind: tuple[str, ...] = ()
     sentence = "letter 7 lies in two parts"
+    known = ""  # what is said of findings that are acknowledged
 
     def __init__(self, *, results, on_event, master="local[2]", spark_conf=None):
         self.results, self.on_event, self.master, self.spark_conf = results, on_event, master, spark_conf
@@ -95,6 +96,7 @@ class FakeEngine:
                 for name in ANOMALIES.values()
             ],
             "findings": [{"id": 1, "anomaly": anomaly, "sentence": self.sentence}] if anomaly else [],
+            **({"known": self.known} if self.known else {}),
             "counts": {"operations": 250},
         }
         self.pause()
