@@ -60,6 +60,8 @@ def merged(root: Path, paths: Sequence[Path]) -> RoundRecord:
     lost = sorted({run.shard for run in first.runs if run.shard not in (0, *there)})
     runs += [replace(run, attempts=(), left_out=_missing(run.shard, first)) for run in first.runs if run.shard in lost]
     notes += [_missing(shard, first) for shard in lost]
+    versions = sorted({shard.round.fencepost for shard in shards})
+    notes += [f"the shards were performed by different versions of fencepost: {', '.join(versions)}"] if len(versions) > 1 else []
     round = replace(
         first,
         shard=0,

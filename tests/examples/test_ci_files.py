@@ -19,7 +19,14 @@ FILES = [*sorted(CI.iterdir()), ROOT / ".github" / "workflows" / "nightly.yml"]
 COMMAND = re.compile(
     r"""(?:"\$fencepost"|(?<![\w:.-])(?:%h/fencepost/)?(?:\.venv/bin/)?fencepost|(?:[\w./]*/)night\.sh) ([a-z-].*)"""
 )
-STAND_INS = {"$campaign": "nightly", "$output": "public", "${{ matrix.shard }}": "2", "${{ github.run_id }}": "17", '"$@"': ""}
+STAND_INS = {
+    "$campaign": "nightly",
+    "$output": "public",
+    "${{ matrix.shard }}": "2",
+    "${{ github.run_id }}": "17",
+    "${{ needs.time.outputs.round }}": "20261125T190000Z",
+    '"$@"': "",
+}
 
 
 def commands_in(file):
