@@ -28,7 +28,7 @@ from fencepost.harness.cli.console import (
     print_table,
     print_text,
 )
-from fencepost.harness.cli.round_output import Junit, OnRed, estimate_of, perform_round
+from fencepost.harness.cli.round_output import ON_RED, Junit, estimate_of, perform_round
 from fencepost.harness.system.package_files import campaigns
 
 if TYPE_CHECKING:
@@ -192,7 +192,10 @@ def campaign(
             help="So many tests at once, where cores and memory allow it: each part of the runs in a process of its own.",
         ),
     ] = 1,
-    on_red: OnRed = None,
+    on_red: Annotated[
+        str | None,
+        typer.Option("--on-red", metavar="COMMAND", help=f"{ON_RED} Default: the file's.", show_default=False),
+    ] = None,
     junit: Junit = None,
     results: Results = None,
     json_: Json = False,

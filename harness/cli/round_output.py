@@ -27,15 +27,8 @@ def _in_a_folder(file: Path | None) -> Path | None:
     return file
 
 
-OnRed = Annotated[
-    str | None,
-    typer.Option(
-        "--on-red",
-        metavar="COMMAND",
-        help="A command for the shell, run when the exit code is not 0, with the summary on standard input. Default: the file's.",
-        show_default=False,
-    ),
-]
+ON_RED = "A command for the shell, run when the exit code is not 0, with the summary on standard input."
+OnRed = Annotated[str | None, typer.Option("--on-red", metavar="COMMAND", help=ON_RED, show_default=False)]
 Junit = Annotated[
     Path | None,
     typer.Option(
