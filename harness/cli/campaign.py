@@ -29,7 +29,7 @@ from fencepost.harness.cli.console import (
     print_table,
     print_text,
 )
-from fencepost.harness.cli.round_output import Junit, OnRed, estimate_of, perform_round
+from fencepost.harness.cli.round_output import ON_RED, Junit, estimate_of, perform_round
 from fencepost.harness.system.package_files import campaigns
 
 if TYPE_CHECKING:
@@ -193,7 +193,10 @@ def campaign(
             help="So many tests at once, where cores and memory allow it: each part of the runs in a process of its own.",
         ),
     ] = 1,
-    on_red: OnRed = None,
+    on_red: Annotated[
+        str | None,
+        typer.Option("--on-red", metavar="COMMAND", help=f"{ON_RED} Default: the file's.", show_default=False),
+    ] = None,
     junit: Junit = None,
     results: Results = None,
     json_: Json = False,
@@ -249,19 +252,20 @@ def _new(context: typer.Context, file: Path) -> BegunRound | None:
         go_on=given["go_on"],
         retries=loaded.file.retries if given["retries"] is None else given["retries"],
     )
-    if given["only_red"]:
-        if only:
-            raise CampaignError(["--only-red: names tests by itself; leave --only out"])
-        name, red, before = red_of(root, loaded, given["round_"] or "latest")
-        if not red:
-            return None
-        if seed is None:
-            loaded = replace(read(file, before.seed if before.choices.seed_given else None, cluster), seed=before.seed)
-            choices = replace(choices, seed_given=before.choices.seed_given)
-        choices = replace(choices, only=tuple(red), repeat=given["repeat"] or before.choices.repeat)
-        err().print(f"what was red in round {name}: {', '.join(red)}", soft_wrap=True)
-    stamp = "" if given["only_red"] else given["round_"] or ""
-    return begin(root, loaded, choices, given_options(context, leave_out=OF_ROUNDS), _shard_of(given["shard"]), stamp)
+    options = given_options(context, leave_out=OF_ROUNDS)
+    if not given["only_red"]:
+        return begin(root, loaded, choices, options, _shard_of(given["shard"]), given["round_"] or "")
+    if only:
+        raise CampaignError(["--only-red: names tests by itself; leave --only out"])
+    name, red, before = red_of(root, loaded, given["round_"] or "latest")
+    if not red:
+        return None
+    if seed is None:
+        loaded = replace(read(file, before.seed if before.choices.seed_given else None, cluster), seed=before.seed)
+        choices = replace(choices, seed_given=before.choices.seed_given)
+    choices = replace(choices, only=tuple(red), repeat=given["repeat"] or before.choices.repeat)
+    err().print(f"what was red in round {name}: {', '.join(red)}", soft_wrap=True)
+    return begin(root, loaded, choices, options, _shard_of(given["shard"]))
 
 
 def _resumed(context: typer.Context, file: Path) -> BegunRound:

@@ -165,7 +165,7 @@ def tests_of_campaign(ctx: typer.Context, incomplete: str) -> list[str]:
 def rounds_of_campaign(ctx: typer.Context, incomplete: str) -> list[str]:
     """Completes the rounds of the campaign that was named before, the newest first, and `latest`."""
     from fencepost.harness.campaign.campaign import name_of
-    from fencepost.harness.rounds.record import rounds
+    from fencepost.harness.rounds.folders import rounds
     from fencepost.harness.runs.store import campaign_folder, results_root
 
     try:

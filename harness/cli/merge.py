@@ -30,7 +30,7 @@ def merge(
     paths: Annotated[
         list[Path],
         typer.Argument(
-            metavar="PATH...",
+            metavar="PATH",
             help="Folders of rounds, results folders, or folders into which such were copied; of several rounds of a shard below"
             " one of them the latest counts.",
         ),

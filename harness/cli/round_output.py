@@ -17,7 +17,8 @@ from fencepost.harness.secrets import mask
 if TYPE_CHECKING:
     from fencepost.harness.memory.known import Known
     from fencepost.harness.rounds.beginning import BegunRound
-    from fencepost.harness.rounds.record import Round, RoundRecord
+    from fencepost.harness.rounds.folders import RoundRecord
+    from fencepost.harness.rounds.record import Round
 
 
 def _in_a_folder(file: Path | None) -> Path | None:
@@ -27,15 +28,8 @@ def _in_a_folder(file: Path | None) -> Path | None:
     return file
 
 
-OnRed = Annotated[
-    str | None,
-    typer.Option(
-        "--on-red",
-        metavar="COMMAND",
-        help="A command for the shell, run when the exit code is not 0, with the summary on standard input. Default: the file's.",
-        show_default=False,
-    ),
-]
+ON_RED = "A command for the shell, run when the exit code is not 0, with the summary on standard input."
+OnRed = Annotated[str | None, typer.Option("--on-red", metavar="COMMAND", help=ON_RED, show_default=False)]
 Junit = Annotated[
     Path | None,
     typer.Option(
@@ -84,7 +78,7 @@ def estimate_of(begun: BegunRound) -> str:
     from fencepost.harness.rounds.estimates import estimate
 
     round = begun.record.round
-    return f"{round.campaign}: {estimate(begun.left, len(round.own), round.known)}"
+    return f"{round.campaign}: {estimate(begun.left, len(round.own), round.earlier)}"
 
 
 def over_budget(round: Round, expected_s: float) -> str:
@@ -150,8 +144,9 @@ def _notify_github(record: RoundRecord) -> None:
 def print_round(record: RoundRecord) -> None:
     """Whether the harness can be trusted, what was not performed, the table, the reports, the round's documents, the seed."""
     from fencepost.harness.cli import display
-    from fencepost.harness.rounds.outcome import untrusted
-    from fencepost.harness.rounds.record import JUNIT, SUMMARY, results_of
+    from fencepost.harness.rounds.folders import JUNIT, SUMMARY
+    from fencepost.harness.rounds.outcome import outcomes, untrusted
+    from fencepost.harness.rounds.record import results_of
 
     round = record.round
     results = results_of(round, record.folder)
@@ -162,6 +157,8 @@ def print_round(record: RoundRecord) -> None:
     out().print(display.results_table(results))
     for line in display.report_lines(results):
         print_line(line)
+    for sentence in dict.fromkeys(text for test in outcomes(round, record.folder) for text in test.acknowledged):
+        print_line(f"known findings: {sentence}")
     if len(round.own) == 1:
         print_line(f"repeat: {round.own[0].command}")
     print_line(f"round {round.round}: {record.directory / SUMMARY}, {record.directory / JUNIT}")

@@ -21,24 +21,10 @@ from fencepost.harness.campaign.campaign import Campaign, PlannedRun, name_of, r
 from fencepost.harness.history import results_folder
 from fencepost.harness.history.run_directory import open_run
 from fencepost.harness.rounds.estimates import MOST_ROUNDS, experience
+from fencepost.harness.rounds.folders import ROUNDS, RoundRecord, earlier_rounds, find_round, iso, new_round, now, read_round
 from fencepost.harness.rounds.outcome import red_tests, untrusted
 from fencepost.harness.rounds.planning import RoundPlan, plan_round
-from fencepost.harness.rounds.record import (
-    ROUNDS,
-    Attempt,
-    Choices,
-    Round,
-    RoundRecord,
-    RoundRun,
-    RoundTest,
-    earlier_rounds,
-    excerpt,
-    find_round,
-    iso,
-    new_round,
-    now,
-    read_round,
-)
+from fencepost.harness.rounds.record import Attempt, Choices, Round, RoundRun, RoundTest, excerpt
 from fencepost.harness.runs import store
 from fencepost.harness.system import liveness
 
@@ -95,7 +81,7 @@ def begin(
         runs=plan.runs,
         shard=shard[0],
         shards=shard[1],
-        known=known.rounds,
+        earlier=known.rounds,
     )
     return BegunRound(campaign, record, _of_round(plan, record.round), on_red=_on_red(campaign, choices))
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fencepost.harness.api.beneath import write_text
+from fencepost.harness.rounds.folders import JUNIT, SUMMARY, RoundRecord
 from fencepost.harness.rounds.junit import junit
-from fencepost.harness.rounds.record import JUNIT, SUMMARY, RoundRecord
 from fencepost.harness.rounds.summary import summary
 from fencepost.harness.secrets import mask
 

@@ -78,7 +78,7 @@ def _case(suite: ElementTree.Element, test: TestOutcome, round: Round, folder: P
         if element != "skipped":
             outcome.set("type", text(_kind(test)))
             outcome.text = text("\n".join(_details(test, folder)), "\n")
-    output = [test.words, *test.performed_again]
+    output = [test.words, *(f"known findings: {sentence}" for sentence in test.acknowledged), *test.performed_again]
     ElementTree.SubElement(case, "system-out").text = text("\n".join(output), "\n")
 
 

@@ -15,20 +15,9 @@ from pathlib import Path
 from fencepost.harness.api import CampaignError
 from fencepost.harness.api.words import enumeration, plural
 from fencepost.harness.rounds.documents import write_documents
+from fencepost.harness.rounds.folders import RECORD, RoundRecord, is_plain_name, iso, now, read_round, relative
 from fencepost.harness.rounds.outcome import round_exit
-from fencepost.harness.rounds.record import (
-    RECORD,
-    Attempt,
-    Round,
-    RoundRecord,
-    RoundRun,
-    RoundTest,
-    is_plain_name,
-    iso,
-    now,
-    read_round,
-    relative,
-)
+from fencepost.harness.rounds.record import Attempt, Round, RoundRun, RoundTest
 from fencepost.harness.runs import store
 
 DEEPEST = 6  # folders of a path in which rounds are looked for
@@ -71,6 +60,8 @@ def merged(root: Path, paths: Sequence[Path]) -> RoundRecord:
     lost = sorted({run.shard for run in first.runs if run.shard not in (0, *there)})
     runs += [replace(run, attempts=(), left_out=_missing(run.shard, first)) for run in first.runs if run.shard in lost]
     notes += [_missing(shard, first) for shard in lost]
+    versions = sorted({shard.round.fencepost for shard in shards})
+    notes += [f"the shards were performed by different versions of fencepost: {', '.join(versions)}"] if len(versions) > 1 else []
     round = replace(
         first,
         shard=0,

@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 from fencepost.harness.api.words import plural
-from fencepost.harness.rounds.record import JUNIT, SUMMARY, RoundRecord
+from fencepost.harness.rounds.folders import JUNIT, SUMMARY, RoundRecord
 from fencepost.harness.rounds.summary import summary
 from fencepost.harness.secrets import mask
 from fencepost.harness.system.programs import run

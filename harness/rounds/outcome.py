@@ -65,6 +65,12 @@ class TestOutcome:
         return [run for run, result in zip(performed, self.results, strict=True) if result.error or not result.met]
 
     @property
+    def acknowledged(self) -> list[str]:
+        """Sentences on findings that are known (`known.toml`), each once."""
+        texts = [str(run.last.verdict.get("known") or "") for run in self.runs if run.last]
+        return list(dict.fromkeys(filter(None, texts)))
+
+    @property
     def performed_again(self) -> list[str]:
         """A sentence on attempts that broke, and were performed again; none where there were none."""
         errors = [attempt.error for run in self.runs for attempt in run.attempts[:-1] if attempt.error]

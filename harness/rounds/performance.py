@@ -17,8 +17,9 @@ from fencepost.harness.api.events import RunEvent, note_event
 from fencepost.harness.campaign.campaign import PlannedRun
 from fencepost.harness.rounds.documents import write_documents
 from fencepost.harness.rounds.estimates import in_words
+from fencepost.harness.rounds.folders import RoundRecord, iso, now
 from fencepost.harness.rounds.outcome import round_exit, untrusted
-from fencepost.harness.rounds.record import Round, RoundRecord, RoundRun, attempt_of, iso, now
+from fencepost.harness.rounds.record import Round, RoundRun, attempt_of
 from fencepost.harness.runs.sequence import RunResult, RunSequence
 
 HOUR_S = 3600.0

@@ -40,12 +40,13 @@ def _head(round: Round, tests: Sequence[TestOutcome]) -> list[str]:
     broken, code = untrusted(round), round_exit(round)
     counts = Counter(test.state for test in tests)
     counted = [f"{counts[state]} {state.value}" for state in State if counts[state]]
+    known = ", with known findings" if code is Exit.VALID and any(test.acknowledged for test in tests) else ""
     shard = f" · shard {round.shard} of {round.shards}" if round.shards > 1 and round.shard else ""
     data = f"{plural(len(round.own), 'run')} in {in_words(round.spent_s)} · round {round.round} · seed {round.seed}{shard}"
     running = "" if round.ended or round.exit is not None else " (the round has not ended)"
     return [
         *([f"**{_plain(broken[:1].upper() + broken[1:])}**", ""] if broken else []),
-        f"## {_plain(round.campaign)}: {EXITS[code]}{running}",
+        f"## {_plain(round.campaign)}: {EXITS[code]}{known}{running}",
         "",
         f"{plural(len(tests), 'test')}: {', '.join(counted)}. {data}",
         "",
@@ -57,7 +58,8 @@ def _head(round: Round, tests: Sequence[TestOutcome]) -> list[str]:
 def _notes(round: Round, tests: Sequence[TestOutcome]) -> list[str]:
     cut_off = [f"{directory}: was cut off, and its test performed again" for directory in round.cut_off]
     again = [f"{test.test.name}: {sentence}" for test in tests for sentence in test.performed_again]
-    notes = [*round.notes, *cut_off, *again]
+    known = [f"{test.test.name}: known findings: {sentence}" for test in tests for sentence in test.acknowledged]
+    notes = [*round.notes, *cut_off, *again, *known]
     return [*notes[:MOST_IN_FULL], *([f"and {len(notes) - MOST_IN_FULL} more notes"] if len(notes) > MOST_IN_FULL else [])]
 
 

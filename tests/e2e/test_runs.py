@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from support.fencepost_command import SMALL, answers, fencepost, finish, processes_of, start, until, verdict
@@ -151,6 +152,20 @@ def test_a_wrong_setting_is_caught(campaign):
     assert code == 1
     assert answers(document)["aborted-read"] == "violated"
     assert document["findings"][0]["operations"]
+
+
+def test_the_round_of_the_campaign_names_what_was_found_and_the_report_that_shows_it(campaign):
+    runs, _, _ = campaign
+    [folder] = (runs["wrong"].parent / "rounds").iterdir()
+    plan = json.loads((runs["wrong"] / "plan.json").read_text())
+    cases = {case.get("name"): case for case in ElementTree.parse(folder / "junit.xml").getroot().iter("testcase")}
+    failure = cases["wrong"].find("failure")
+    assert folder.name == plan["round"]
+    assert cases["correct"].find("failure") is None
+    assert "aborted-read" in failure.get("type")
+    assert verdict(runs["wrong"])["findings"][0]["sentence"][:40] in failure.text
+    assert f"report: {runs['wrong'] / 'report.html'}" in failure.text
+    assert "### wrong: against expectation" in (folder / "summary.md").read_text()
 
 
 def test_a_harness_killed_in_the_middle_leaves_nothing_behind_and_its_run_can_be_judged(here, tmp_path):

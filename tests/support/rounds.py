@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fencepost.harness.rounds.record import RoundRecord, read_round
+from fencepost.harness.rounds.folders import RoundRecord, read_round
 
 TABLES = 'cluster = {kind = "attic"}\nworkload = {kind = "letters"}\nclient = {kind = "pigeon"}\n'
 

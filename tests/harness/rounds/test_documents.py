@@ -128,3 +128,14 @@ def test_junit_is_written_where_a_ci_system_looks_for_it(fencepost):
     code, _, err = fencepost("campaign", night("lost"), "--junit", "nowhere/j.xml")
     assert (code, len(rounds_of())) == (254, 1)
     assert "--junit nowhere/j.xml: there is no folder nowhere" in err
+
+
+def test_known_findings_are_named_wherever_a_round_is_shown(fencepost, monkeypatch):
+    monkeypatch.setattr(fencepost.engine, "known", "KAFKA-17754 (9c1e6a0b7f42), until 2027-01-31")
+    _, out, _ = fencepost("campaign", night(("torn", "torn-letter")))
+    [record] = rounds_of()
+    summary = (record.directory / "summary.md").read_text()
+    assert summary.startswith("## night: all as expected, with known findings")
+    assert "* torn: known findings: KAFKA-17754 (9c1e6a0b7f42), until 2027-01-31" in summary
+    assert cases(record)["torn"].findtext("system-out").endswith("\nknown findings: KAFKA-17754 (9c1e6a0b7f42), until 2027-01-31")
+    assert "known findings: KAFKA-17754 (9c1e6a0b7f42), until 2027-01-31" in out.splitlines()

@@ -16,7 +16,7 @@ import pytest
 from support.rounds import night, performed, rounds_of
 
 from fencepost.harness.rounds import beginning
-from fencepost.harness.rounds.record import RoundRecord, read_round
+from fencepost.harness.rounds.folders import RoundRecord, read_round
 from fencepost.harness.system import liveness
 
 FAKE = [sys.executable, str(Path(__file__).parents[2] / "support" / "fake_engine.py")]
@@ -190,7 +190,7 @@ def test_a_round_that_cannot_be_read_is_a_sentence(fencepost):
 
 
 def test_a_round_is_performed_by_one_process_alone(fencepost, monkeypatch):
-    monkeypatch.setattr("fencepost.harness.rounds.record.ENDING_S", 0.2)
+    monkeypatch.setattr("fencepost.harness.rounds.folders.ENDING_S", 0.2)
     file = night("valid")
     fencepost("campaign", file)
     [record] = rounds_of()

@@ -9,7 +9,7 @@ from support.rounds import night, performed, rounds_of
 
 from fencepost.harness.history import results_folder
 from fencepost.harness.history.run_directory import read_plan
-from fencepost.harness.rounds.record import find_round, new_round
+from fencepost.harness.rounds.folders import find_round, new_round
 
 TESTS = ("valid", ("torn", "torn-letter"), "lost", "unknown", "broken", "absent")
 
@@ -94,12 +94,12 @@ def test_an_unknown_order_is_a_mistake(fencepost):
 
 def test_a_round_that_cannot_be_written_goes_on(fencepost, monkeypatch):
     from fencepost.harness.api.errors import UnwritableFile
-    from fencepost.harness.rounds import record
+    from fencepost.harness.rounds import folders
 
     def full(directory, file, text, synced):
         raise UnwritableFile([f"{directory / file}: cannot be written (No space left on device)"])
 
-    monkeypatch.setattr(record, "write_text", full)
+    monkeypatch.setattr(folders, "write_text", full)
     code, out, _ = fencepost("campaign", night("valid"))
     assert code == 0
     assert "the round is not recorded: " in out

@@ -155,6 +155,14 @@ def test_the_same_round_given_twice_counts_once_and_that_is_said(fencepost):
     assert len(record.round.runs) == 2
 
 
+def test_shards_of_different_versions_are_merged_and_that_is_said(fencepost):
+    [*shards(fencepost, night("valid", ("torn", "torn-letter")), 2)]
+    [record] = rounds_of(results="m2/results")
+    record.change(replace(record.round, fencepost="0.0.9"))
+    _, (_, _, err) = merged(fencepost, "m1", "m2", code=0)
+    assert "by different versions of fencepost: 0.0.9, " in err
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
