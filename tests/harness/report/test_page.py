@@ -188,18 +188,21 @@ def test_no_report_of_an_example_is_large(tmp_path, name):
 
 def test_what_does_not_fit_is_left_out_and_named_the_folded_first(tmp_path, monkeypatch):
     shown = page(read(open_run(example.large(tmp_path, operations=2_000, between=20))))
-    whole = len(html(shown).encode())
-    monkeypatch.setattr(limits, "MOST_BYTES", whole - 1)
+    whole = html(shown)
+    monkeypatch.setattr(limits, "MOST_BYTES", len(whole.encode()) - 1)
     smaller = html(shown)
+    assert parts(smaller) == parts(whole)
     assert "Too large for one page:" in smaller
     assert "are permitted findings, the receipts of faults in full." in smaller
-    assert 'id="timeline-data"' in smaller
     monkeypatch.setattr(limits, "MOST_BYTES", len(smaller.encode()) - 1)
-    without_timeline = html(shown)
-    assert "are permitted findings, the receipts of faults in full, timeline." in without_timeline
-    assert 'id="timeline-data"' not in without_timeline
-    assert 'href="#timeline">Timeline' not in without_timeline
-    assert 'id="findings"' in without_timeline
+    smallest = html(shown)
+    (largest,) = set(parts(smaller)) - set(parts(smallest))
+    assert f"are permitted findings, the receipts of faults in full, {largest}." in smallest
+    assert f'href="#{largest}">' not in smallest[smallest.index("<nav") : smallest.index("</nav>")]
+    monkeypatch.setattr(limits, "MOST_BYTES", 1)
+    assert parts(html(shown)) == []
+    assert 'id="timeline-data"' not in html(shown)
+    assert 'id="verdict"' in html(shown)
 
 
 @pytest.mark.parametrize(
