@@ -22,6 +22,7 @@ from typing import Any, BinaryIO
 
 from fencepost.harness.api.beneath import names, reading
 from fencepost.harness.api.run import Run, RunFile
+from fencepost.harness.secrets import mask
 
 LOG = "server.log"
 MOST_BYTES, AROUND_BYTES = 32 << 20, 4 << 20  # of a log that is read whole; of a longer one around a moment
@@ -53,6 +54,7 @@ class BrokerLine:
     level: WARN, ERROR or FATAL.
     exception: the first line that follows and names an exception; empty: none.
     more: how many other lines follow (of a stack trace).
+    ahead_ms: how far a fault had set the broker's clock ahead (behind: negative).
     """
 
     node: str
@@ -62,6 +64,7 @@ class BrokerLine:
     message: str
     exception: str = ""
     more: int = 0
+    ahead_ms: int = 0
 
     @property
     def text(self) -> str:
@@ -313,7 +316,7 @@ class _Reader:
     def _entry(self, text: str, ms: int) -> None:
         level, logger, message = _level_logger_message(text)
         if level in _LEVELS:
-            self._open = BrokerLine(node=self._node, ms=ms, level=level, logger=logger, message=message[:_MESSAGE])
+            self._open = BrokerLine(node=self._node, ms=ms, level=level, logger=logger, message=mask(message)[:_MESSAGE])
         self._placements += _placements(message, self._node, ms)
 
     def _continue(self, raw: bytes) -> None:
@@ -322,7 +325,7 @@ class _Reader:
             return
         text = raw.decode("utf-8", errors="replace").rstrip("\r")
         if not self._open.exception and _EXCEPTION.match(text):
-            self._open = replace(self._open, exception=text[:_MESSAGE])
+            self._open = replace(self._open, exception=mask(text)[:_MESSAGE])
         else:
             self._open = replace(self._open, more=self._open.more + 1)
 

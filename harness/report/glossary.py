@@ -120,7 +120,7 @@ TERMS = (
         name="final read",
         words=r"final reads?",
         meaning="fencepost's own reading of every partition from its start to its end, at both isolation levels, after "
-        "everything was healed. What it does not return is gone.",
+        "everything was healed. A record that it does not return is missing.",
     ),
     Term(
         id="torn",
@@ -183,9 +183,12 @@ def kip_address(number: int) -> str:
     return f"{_WIKI}KIP-{number}{_KIPS[number]}" if number in _KIPS else f"{_WIKI}Kafka+Improvement+Proposals"
 
 
-def explained(text: str) -> Markup:
-    """Text in which proposals and the first mention of each term are links. What backticks enclose is code; all is escaped."""
-    seen: set[str] = set()
+def explained(text: str, without: str = "") -> Markup:
+    """Text in which proposals and the first mention of each term are links. What backticks enclose is code; all is escaped.
+
+    without: the id of a term that is no link.
+    """
+    seen = {without}
     parts = _CODE.split(visible(text))
     made = [Markup("<code>{}</code>").format(part[1:-1]) if at % 2 else _linked(part, seen) for at, part in enumerate(parts)]
     return Markup("").join(made)

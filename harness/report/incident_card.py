@@ -274,8 +274,9 @@ def _brokers_words(made: Material, incident: Incident) -> str:
     return "; ".join([*words, *(f"{node} was the transaction coordinator" for node in dict.fromkeys(who))])
 
 
-def _line_moment(made: Material, ms: int) -> str:
-    return f"{date_of(ms)[11:]}, {at(_ns(made, ms), made.data.origin_ns)}"
+def _line_moment(made: Material, ms: int, ahead_ms: int = 0) -> str:
+    """The date of a broker's line, by its own clock, and the moment of the run."""
+    return f"{date_of(ms)[11:]}, {at(_ns(made, ms - ahead_ms), made.data.origin_ns)}"
 
 
 def _line_words(made: Material, incident: Incident, lines: Lines) -> str:
@@ -287,7 +288,9 @@ def _line_words(made: Material, incident: Incident, lines: Lines) -> str:
     if said is None:
         return ""
     line = said.line
-    return f"{line.node} at {_line_moment(made, line.ms)}: {line.level} {line.text} (names {', '.join(said.names)})"
+    return (
+        f"{line.node} at {_line_moment(made, line.ms, line.ahead_ms)}: {line.level} {line.text} (names {', '.join(said.names)})"
+    )
 
 
 def _ns(made: Material, ms: int) -> int:
@@ -376,7 +379,7 @@ def _offset(value: Any) -> str:
 def _line(made: Material, line: BrokerLine, names: tuple[str, ...]) -> LineRow:
     return LineRow(
         utc=date_of(line.ms)[11:],
-        since=at(_ns(made, line.ms), made.data.origin_ns),
+        since=at(_ns(made, line.ms - line.ahead_ms), made.data.origin_ns),
         node=line.node,
         level=line.level,
         logger=line.logger.rpartition(".")[2],

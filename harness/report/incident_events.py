@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
+from fencepost.harness.api.clocks_ahead import MOST_S
 from fencepost.harness.api.words import plural
 from fencepost.harness.report.broker_lines import BrokerLine, Placement
 from fencepost.harness.report.documents import Doc
@@ -265,7 +266,8 @@ def _reads(made: Material, incident: Incident) -> Iterator[Event]:
         places = ", ".join(place(read.partition, read.offset) for read, _ in some)
         later = sum(more for _, more in some)
         level = f" at {row['isolation']}" if row.get("isolation") else ""
-        text = f"{row.get('f')} {row.get('op')} of process {row.get('process')} returns {places}{level}: first read"
+        which = "first read" if made.reads.whole else "a read that was brought"
+        text = f"{row.get('f')} {row.get('op')} of process {row.get('process')} returns {places}{level}: {which}"
         text += f", {plural(later, 'later read')} of the same" if later else ""
         time = max((read.time for read, _ in some if read.time), default=row.get("end") or row["time"])
         source = _lane(made, some[0][0].partition, time)
@@ -408,7 +410,7 @@ def _spoken(made: Material, lines: Lines) -> Iterator[Event]:
         if made.clock is not None and any(not name.startswith("partition ") for name in said.names):
             text = shortened(f"{said.line.level} {said.line.text}", _TEXT)
             yield Event(
-                time=made.clock.ns(said.line.ms),
+                time=made.clock.ns(said.line.ms - said.line.ahead_ms),
                 kind="broker",
                 where=said.line.node,
                 text=text,
@@ -427,7 +429,7 @@ def broker_lines(made: Material, incident: Incident) -> Lines:
     if not stretches:
         return Lines()
     nodes = concerned(made, incident) or made.logs.nodes
-    met = {line: None for start, stop in stretches for line in made.logs.between(start, stop, nodes)}
+    met = {line: None for node in nodes for start, stop in stretches for line in _lines_of(made, node, start, stop)}
     named = _names(made, incident)
     said = [NamingLine(line=line, names=tuple(text for text, words in named.items() if _has(line.text, words))) for line in met]
     chosen = sorted(said, key=lambda each: (-_weight(each), each.line.ms))[:MOST_LINES]
@@ -438,6 +440,25 @@ def broker_lines(made: Material, incident: Incident) -> Lines:
         nodes=tuple(nodes),
         silent=tuple(silent),
     )
+
+
+def _lines_of(made: Material, node: str, start_ms: int, stop_ms: int) -> list[BrokerLine]:
+    """The entries of a broker in a stretch of time, by its own clock where a fault had set that."""
+    ahead_ms = _ahead_ms(made, node, (start_ms + stop_ms) // 2)
+    lines = made.logs.between(start_ms + ahead_ms, stop_ms + ahead_ms, [node])
+    return [replace(line, ahead_ms=ahead_ms) for line in lines]
+
+
+def _ahead_ms(made: Material, node: str, ms: int) -> int:
+    """How far faults had set a broker's clock ahead at a moment, by their receipts."""
+    time = 0 if made.clock is None else made.clock.ns(ms)
+    ahead = 0
+    for fault in made.data.faults or ():
+        evidence, begun = fault.get("evidence"), fault.get("injected_ns") or 0
+        by_s = evidence.get("by_s") if isinstance(evidence, Mapping) and node in (fault.get("targets") or ()) else None
+        if isinstance(by_s, (int, float)) and abs(by_s) < MOST_S and begun and begun <= time <= (fault.get("healed_ns") or time):
+            ahead = round(by_s * 1000)
+    return ahead
 
 
 def telling(lines: Lines) -> NamingLine | None:

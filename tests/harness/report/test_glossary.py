@@ -26,6 +26,10 @@ def test_other_words_are_no_terms(text):
     assert explained(text) == text
 
 
+def test_a_term_is_no_link_to_itself():
+    assert explained("the LSO, and the high watermark", "lso").count("<a ") == 1
+
+
 def test_markup_stays_text_and_backticks_are_code():
     assert explained("<b> `marker <i>` \u202e") == "&lt;b&gt; <code>marker &lt;i&gt;</code> \\u202e"
 

@@ -207,6 +207,19 @@ def test_brokers_lines_within_two_seconds_are_shown_with_what_they_name(card):
     assert card.silent == ()
 
 
+def test_lines_of_a_broker_whose_clock_a_fault_had_set_are_looked_for_by_that_clock(tmp_path):
+    """The line has the broker's date, and stands where it belongs."""
+    logs = {**LOG, "n2": LOG["n2"] + dated(BEGAN_MS + 30_000 + 850, "WARN", "k.T", "fp-8 by a clock 30 s ahead")}
+    run = a_run(tmp_path, logs=logs)
+    skew = example.fault(3, "clock-skew", 7.5, 10.0, targets=["n2"], evidence={"before": {"n2": 0}, "by_s": 30}, healing={})
+    texts = [{**skew, "evidence": json.dumps(skew["evidence"]), "healing": "{}"}]
+    pq.write_table(pa.Table.from_pylist(texts, pq.read_schema(tmp_path / "faults.parquet")), tmp_path / "faults.parquet")
+    card = card_of(read(open_run(run.directory)), 1)
+    (line,) = [line for line in card.lines if line.node == "n2"]
+    assert (line.text, line.since) == ("fp-8 by a clock 30 s ahead", "8.750 s")
+    assert "8.750 s" in [event.since for event in card.events if event.kind == "broker"]
+
+
 def test_markers_are_those_of_the_transaction_s_producer_while_it_was_open(card):
     """And the last one before, which ended the transaction before."""
     assert [event.text for event in card.events if event.kind == "marker"] == [
