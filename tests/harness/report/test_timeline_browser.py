@@ -24,8 +24,8 @@ TOOLS = """
     by("filter").dispatchEvent(new Event("input"));
     await wait(250);
   };
-  const shown = (all) => [...all].filter((card) => !card.hidden).map((card) => card.id);
-  const cards = () => shown(document.querySelectorAll("article[id^=finding-]"));
+  const findings = [...document.querySelectorAll("[id^=finding-]")].filter((each) => /^finding-\\d+$/.test(each.id));
+  const cards = () => findings.filter((each) => !each.closest("article").hidden).map((each) => each.id);
   const data = fencepostTimeline.read(JSON.parse(by("timeline-data").textContent));
 """
 
@@ -302,7 +302,7 @@ def test_a_record_of_a_card_shows_its_life_too(play):
     seen = play(
         "torn",
         """
-        const buttons = document.querySelectorAll("#finding-2 .lives button");
+        const buttons = by("finding-2").closest("article").querySelectorAll(".lives button");
         seen.push(buttons.length);
         buttons[0].click();
         seen.push(by("pinned").querySelector("h3").textContent.startsWith("The life of process"), document.activeElement.id);
