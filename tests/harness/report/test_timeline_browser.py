@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.browser import Dom, acted, assert_sound
+from support.browser import Dom
+from support.report_page import acted, assert_sound
 
 pytestmark = pytest.mark.browser
 
@@ -23,8 +24,8 @@ TOOLS = """
     by("filter").dispatchEvent(new Event("input"));
     await wait(250);
   };
-  const anchors = () => [...document.querySelectorAll("#findings [id^=finding-]")];
-  const cards = () => anchors().filter((at) => !at.closest("article").hidden).map((at) => at.id);
+  const findings = [...document.querySelectorAll("[id^=finding-]")].filter((each) => /^finding-\\d+$/.test(each.id));
+  const cards = () => findings.filter((each) => !each.closest("article").hidden).map((each) => each.id);
   const data = fencepostTimeline.read(JSON.parse(by("timeline-data").textContent));
 """
 

@@ -162,7 +162,7 @@
         for (const fault of data.faults)
           if (broker.faults.includes(fault.id))
             box(x(fault.start), top + BROKER - 5, Math.max(2, x(fault.end) - x(fault.start)), 3, colour.fault);
-        for (const [at, role] of broker.sought) flag(x(at), middle, role);
+        flags(broker, middle);
       });
     }
     function segment(from, to, top, words) {
@@ -170,10 +170,19 @@
         right = Math.min(to, place.right);
       if (right <= left) return;
       box(from, top + 1, Math.max(1, to - from - 1), BROKER - 7, colour.muted, 0.14);
-      const fitting = fitted(words, right - left - 6);
-      if (right - left > 24) text(fitting, left + 3, top + 7, colour.ink);
+      box(from, top + 1, 1, BROKER - 7, colour.muted);
+      if (right - left > 24) text(fitted(words, right - left - 6), left + 3, top + 7, colour.ink);
     }
-    function flag(at, middle, role) {
+    // A flag's role is written before the next flag; where a log names the roles, it is in the tip alone.
+    function flags(broker, middle) {
+      broker.sought.forEach(([time, role], n) => {
+        const at = x(time),
+          after = n + 1 < broker.sought.length ? x(broker.sought[n + 1][0]) : place.right;
+        flag(at, middle);
+        if (!broker.held.length) text(fitted(role, after - at - 12), at + 9, middle - 2, colour.ink);
+      });
+    }
+    function flag(at, middle) {
       ctx.beginPath();
       ctx.moveTo(at, middle + 6);
       ctx.lineTo(at, middle - 7);
@@ -182,9 +191,6 @@
       ctx.fillStyle = ctx.strokeStyle = colour.ink;
       ctx.fill();
       ctx.stroke();
-      const wide = ctx.measureText(role).width;
-      if ((state.view.to - state.view.from) / data.end < 0.6 || wide * 4 < place.right - place.left)
-        text(fitted(role, 80), at + 9, middle - 2, colour.ink);
     }
 
     // ------------------------------------------------------------------------------- operations

@@ -1,5 +1,5 @@
 "use strict";
-// The timeline on the page: its state, and what is drawn of it. Whatever comes from the run is drawn or set as text, never markup.
+// The timeline on the page: its state, and what is drawn of it. Whatever comes from the run is drawn or set as text.
 (function (timeline) {
   const source = document.getElementById("timeline-data");
   if (!source) return;
