@@ -17,7 +17,7 @@ import sqlite3
 import time
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from urllib.parse import quote
@@ -232,8 +232,9 @@ def _write(root: Path, entries: Mapping[str, _Entry]) -> str:
 def _remove_parts(root: Path) -> None:
     """Remove what processes that were killed while they wrote an index have left beside it."""
     for name in names(root, "."):
-        if _PART.fullmatch(name) and (root / name).lstat().st_mtime < time.time() - _PART_S:
-            remove(root, name)
+        with suppress(OSError):  # another process has removed it
+            if _PART.fullmatch(name) and (root / name).lstat().st_mtime < time.time() - _PART_S:
+                remove(root, name)
 
 
 def _fill(path: Path, entries: Mapping[str, _Entry]) -> None:
