@@ -87,7 +87,7 @@ def list_runs(
 
     root = results_root(results)
     wanted = Wanted(red, tuple(test or ()), tuple(campaign or ()), since_time(since), tuple(anomaly or ()))
-    held = index.indexed(root)
+    held = index.indexed(root, lambda sentence: err().print(sentence, soft_wrap=True))
     rows = [row for row in held.rows if not row.damaged]
     shown = [row for row in rows if wanted.takes(row)]
     unlisted = [sentence for row in shown if (sentence := _unlisted(root / row.place))]

@@ -16,8 +16,8 @@ import shutil
 import sqlite3
 import time
 import zlib
-from collections.abc import Iterable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from urllib.parse import quote
@@ -35,6 +35,7 @@ from fencepost.harness.system import liveness
 NAME = ".index.sqlite"
 CONTENT = 4  # to be raised when a row says something else of the same run: rows of before are read again
 MOST_BYTES = 512 << 20  # of the file: ten thousand runs take a few percent
+MANY = 500  # runs that take seconds to be read
 MOST_ROW = 256 << 10  # bytes of a row that is kept
 _APPLICATION = 0x66656E63
 _TABLES = (
@@ -83,16 +84,21 @@ def rows(root: Path) -> tuple[RunRow, ...]:
     return indexed(root).rows
 
 
-def indexed(root: Path) -> Indexed:
+def indexed(root: Path, announce: Callable[[str], None] = lambda _: None) -> Indexed:
     """All runs below `root`: those that have not changed from the index, the others from their directories.
 
+    announce: takes a sentence before that takes long.
     Raises CampaignError when the folder cannot be read. That the index cannot be read or written is no error.
     """
     former, wrong = _read(root)
     entries: dict[str, _Entry] = {}
     listed: list[RunRow] = []
+    directories = list(run_directories(root))
+    unknown = sum(_place(directory) not in former for directory in directories)
+    if unknown > MANY:
+        announce(f"reading {unknown:,} runs that {root / NAME} does not have: once")
     try:
-        for directory in run_directories(root):
+        for directory in directories:
             row, entry = _row(root, directory, former)
             listed.append(row)
             if entry:
@@ -114,12 +120,17 @@ def age(row: RunRow) -> tuple[str, str]:
 # --------------------------------------------------------------------------------------------------
 def _row(root: Path, directory: Path, former: Mapping[str, _Entry]) -> tuple[RunRow, _Entry | None]:
     """The row of a run, and its entry; none for a run that is read every time, since something about it cannot be read."""
-    state, place = _state(directory), f"{directory.parent.name}/{directory.name}"
+    state, place = _state(directory), _place(directory)
     entry = former.get(place)
     if entry and entry.state == state and (known := _decoded(entry, place)):
         return known, entry
     row = row_of(open_run(directory), root)
     return row, None if row.problems else _encoded(state, row)
+
+
+def _place(directory: Path) -> str:
+    """The directory of a run, relative to the results folder (`RunRow.place`)."""
+    return f"{directory.parent.name}/{directory.name}"
 
 
 def _state(directory: Path) -> str:
@@ -221,8 +232,9 @@ def _write(root: Path, entries: Mapping[str, _Entry]) -> str:
 def _remove_parts(root: Path) -> None:
     """Remove what processes that were killed while they wrote an index have left beside it."""
     for name in names(root, "."):
-        if _PART.fullmatch(name) and (root / name).lstat().st_mtime < time.time() - _PART_S:
-            remove(root, name)
+        with suppress(OSError):  # another process has removed it
+            if _PART.fullmatch(name) and (root / name).lstat().st_mtime < time.time() - _PART_S:
+                remove(root, name)
 
 
 def _fill(path: Path, entries: Mapping[str, _Entry]) -> None:

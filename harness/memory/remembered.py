@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from pathlib import Path
+from typing import Any
 
 from fencepost.harness.api import CampaignError
 from fencepost.harness.api.run import Run
@@ -48,7 +49,20 @@ def remembered_of(run: Run, results: Path, known: Known) -> tuple[Remembered, ..
     with suppress(CampaignError, OSError):
         if run.directory.resolve().parent.parent == results.resolve():
             others = rows(results)
-    return remembered(findings, others, known, today())
+    noted = Known(known.path, {**acknowledged_in(run.verdict), **known.entries})
+    return remembered(findings, others, noted, today())
+
+
+def acknowledged_in(verdict: Mapping[str, Any]) -> dict[str, Acknowledgement]:
+    """The acknowledgements that a verdict notes, as where the campaign's `known.toml` is not at hand."""
+    noted = {}
+    for entry in verdict.get("acknowledged") or ():
+        with suppress(ValueError):
+            fingerprint, reason, link, expires = (str(entry.get(key, "")) for key in ("fingerprint", "reason", "link", "expires"))
+            noted[fingerprint] = Acknowledgement(
+                fingerprint=fingerprint, reason=reason, link=link, expires=date.fromisoformat(expires)
+            )
+    return noted
 
 
 def remembered(findings: Iterable[FindingRow], others: Iterable[RunRow], known: Known, day: date) -> tuple[Remembered, ...]:

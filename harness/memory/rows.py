@@ -12,7 +12,7 @@ from fencepost.harness.api.history import STORED
 from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.api.values import Verdict
 from fencepost.harness.history.transaction_protocol import producers
-from fencepost.harness.memory.fingerprints import fingerprint
+from fencepost.harness.memory.fingerprints import digest, finding_parts, run_parts
 
 LONGEST_SENTENCE = 2_000  # characters of a text in a row
 
@@ -193,9 +193,10 @@ def _finite(value: float | None) -> float | None:
 def finding_rows(run: Run) -> tuple[FindingRow, ...]:
     """The forbidden findings of a run, the first of each fingerprint."""
     first: dict[str, dict[str, Any]] = {}
+    parts = run_parts(run.plan)
     for finding in run.verdict.get("findings") or ():
         if finding.get("forbidden", True):
-            known = first.setdefault(fingerprint(finding, run), {**finding, "count": 0})
+            known = first.setdefault(digest(*finding_parts(finding), *parts), {**finding, "count": 0})
             known["count"] += 1
     return tuple(
         FindingRow(

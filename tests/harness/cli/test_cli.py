@@ -652,7 +652,7 @@ def test_with_json_what_is_wrong_is_json_too(fencepost, arguments):
 
 
 def test_with_json_what_breaks_is_json_too(fencepost, monkeypatch):
-    monkeypatch.setattr(index, "indexed", lambda root: 1 / 0)
+    monkeypatch.setattr(index, "indexed", lambda *_: 1 / 0)
     code, out, _ = fencepost("list", "--json")
     assert (code, json.loads(out)["exit"]) == (255, 255)
     assert "ZeroDivisionError" in json.loads(out)["errors"][0]
@@ -773,7 +773,7 @@ def test_a_history_that_cannot_be_read_is_said_once_and_leaves_nothing(fencepost
     ],
 )
 def test_what_cannot_be_used_is_254_and_what_is_our_bug_is_255(fencepost, monkeypatch, error, code, words):
-    def fail(root):
+    def fail(*_):
         raise error
 
     monkeypatch.setattr(index, "indexed", fail)

@@ -219,3 +219,28 @@ class Context:
 )
 def test_names_of_the_runs_are_completed(runs, column, begun, words):
     assert completions.of_runs(column)(Context(), begun) == words  # type: ignore[arg-type]
+
+
+# --------------------------------------------------------------------------------------------------
+# Nights
+# --------------------------------------------------------------------------------------------------
+def found(*anomalies: str) -> dict[str, object]:
+    findings = [{**LOST, "id": number, "anomaly": name, "sentence": f"{name}!"} for number, name in enumerate(anomalies, 1)]
+    return {**RED, "findings": findings, "unexpected": [{"name": name, "count": 1} for name in anomalies]}
+
+
+def test_over_five_nights_a_new_bug_an_old_one_and_one_that_is_gone_are_told_apart(call):
+    nights = [found("duplicate", "phantom"), found("duplicate"), GREEN, found("duplicate"), found("duplicate", "lost-write")]
+    for number, verdict in enumerate(nights, 1):
+        a_run(number, "steady", verdict, day=19 + number)
+    assert [line.partition(", fingerprint ")[0] for line in call("--red", "--since", "2026-11-24")[1].splitlines()[2:]] == [
+        "run05: duplicate",
+        "run05: lost-write",
+    ]
+    runs = {run["id"]: run for run in json.loads(call("--json")[1])}
+    standings = {finding["anomaly"]: finding["standing"] for run in runs.values() for finding in run["findings"]}
+    assert standings == {"duplicate": "known", "phantom": "gone", "lost-write": "new"}
+    duplicate = runs["run05"]["findings"][0]
+    assert (duplicate["seen"], duplicate["rounds"], duplicate["since"]) == (4, 5, "2026-11-20")
+    assert "known (on 4 of 5 rounds, since 2026-11-20): duplicate!" in call("--red")[1]
+    assert "gone (on 1 of 5 rounds, since 2026-11-20; last seen 2026-11-20): phantom!" in call("--red")[1]

@@ -152,6 +152,14 @@ def test_other_tools_can_ask_it(root):
         ]
 
 
+def test_what_takes_long_is_announced(root, monkeypatch):
+    monkeypatch.setattr(index, "MANY", 2)
+    said: list[str] = []
+    index.indexed(root, said.append)
+    index.indexed(root, said.append)
+    assert said == [f"reading 3 runs that {root / index.NAME} does not have: once"]
+
+
 # --------------------------------------------------------------------------------------------------
 # What may lie in its place
 # --------------------------------------------------------------------------------------------------

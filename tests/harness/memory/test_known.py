@@ -230,6 +230,18 @@ def test_a_report_says_how_often_and_since_when_and_who_has_acknowledged_it(tmp_
     assert "acknowledgement expired on 2999-01-31: KAFKA-17754" in str(expired)
 
 
+def test_a_report_written_where_there_is_no_such_file_shows_what_the_verdict_notes(tmp_path):
+    run = open_run(example.RUNS["torn"](tmp_path / "results" / "first" / "20261121T010000Z-run1"))
+    mark = finding_rows(run)[0].fingerprint
+    noted = {"fingerprint": mark, "reason": "KIP-98", "link": "", "expires": "2999-01-31"}
+    [shown] = remembered_of(run.judged({**run.verdict, "acknowledged": [noted]}), tmp_path, NOTHING_KNOWN)
+    assert str(shown).endswith("acknowledged until 2999-01-31: KIP-98")
+    [shown] = remembered_of(
+        run.judged({**run.verdict, "acknowledged": [{**noted, "expires": "soon"}, {}]}), tmp_path, NOTHING_KNOWN
+    )
+    assert shown.entry is None
+
+
 def test_a_reason_is_no_markup(tmp_path):
     directory = example.RUNS["torn"](tmp_path / "results" / "first" / "20261121T010000Z-run1")
     run = open_run(directory)
