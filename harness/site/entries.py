@@ -11,9 +11,11 @@ from fencepost.harness.api.run import RunFile
 from fencepost.harness.api.values import Verdict
 from fencepost.harness.memory.known import KnownFindings
 from fencepost.harness.memory.rows import FindingRow, RunRow
+from fencepost.harness.report.text import shortened
 from fencepost.harness.site.round_memory import NOTHING, RoundMemory
 
 TONES = ("bad", "unsure", "none", "shown", "good")  # the gravest first
+LONGEST_OUTCOME = 90
 _STAMP = "%Y%m%dT%H%M%SZ"
 
 
@@ -102,12 +104,9 @@ def tone(row: RunRow, acknowledged: bool) -> str:
 
 def outcome(row: RunRow, acknowledged: bool) -> str:
     """Verdict and expectation in a few words."""
-    if not row.verdict:
-        return "not judged"
-    if acknowledged:
-        return f"{row.verdict}, acknowledged"
-    words = {True: "as expected", False: "against expectation", None: "not known whether as expected"}
-    return f"{row.verdict}, {words[row.met]}"
+    if acknowledged and not row.known_alone:
+        return f"{row.verdict}, as expected but for known findings"
+    return shortened(row.outcome, LONGEST_OUTCOME)
 
 
 def worst_finding(row: RunRow, beside: KnownFindings) -> FindingRow | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import floor, log10
 
 from fencepost.harness.api.words import plural
+from fencepost.harness.memory.trends import METRICS, Metric, Trend
 from fencepost.harness.site.entries import Entry
 
 MOST_RUNS = 200  # that the page shows, the newest
@@ -52,21 +53,19 @@ class TestHistory:
     charts: tuple[Chart, ...]
 
 
-MEASURES = (  # title, unit, field of the row
-    ("Rate", "operations per second", "rate"),
-    ("Longest stall", "seconds without a success", "gap_s"),
-    ("Recovery", "seconds from the last heal to a success", "recovery_s"),
-)
+_UNITS = {  # of a metric, in words, by its column
+    "rate": "operations per second",
+    "gap_s": "seconds without a success",
+    "recovery_s": "seconds from the last heal to a success",
+}
 
 
-def history_of(campaign: str, test: str, entries: Iterable[Entry], trends: Sequence[str] = ()) -> TestHistory:
-    """The history of a test from its runs, in any order. trends: sentences on what has changed, by measure."""
+def history_of(campaign: str, test: str, entries: Iterable[Entry], trends: Iterable[Trend] = ()) -> TestHistory:
+    """The history of a test from its runs, in any order. trends: of its measures that have changed."""
     newest = sorted(entries, key=lambda entry: (entry.row.created, entry.row.place), reverse=True)
     shown = newest[:MOST_RUNS]
-    charts = [
-        _chart(title, unit, name, shown[::-1], trend)
-        for (title, unit, name), trend in zip(MEASURES, [*trends, *[""] * len(MEASURES)], strict=False)
-    ]
+    changed = {trend.metric.column: str(trend) for trend in trends}
+    charts = [_chart(metric, shown[::-1], changed.get(metric.column, "")) for metric in METRICS]
     return TestHistory(
         campaign=campaign,
         test=test,
@@ -86,8 +85,8 @@ def _sentence(newest: Sequence[Entry]) -> str:
     return f"As expected in {met} of {plural(len(ended), 'run')}, in {plural(rounds, 'round')}.{last}"
 
 
-def _chart(title: str, unit: str, name: str, oldest: Sequence[Entry], trend: str) -> Chart:
-    known = [(entry, float(value)) for entry in oldest if (value := getattr(entry.row, name)) is not None]
+def _chart(metric: Metric, oldest: Sequence[Entry], trend: str) -> Chart:
+    known = [(entry, float(value)) for entry in oldest if (value := getattr(entry.row, metric.column)) is not None]
     most = _ceiling(max((value for _, value in known), default=0.0))
     step = (WIDTH - LEFT - 8) / max(1, len(known) - 1)
     points = tuple(
@@ -100,8 +99,8 @@ def _chart(title: str, unit: str, name: str, oldest: Sequence[Entry], trend: str
         for at, (entry, value) in enumerate(known)
     )
     return Chart(
-        title=title,
-        unit=unit,
+        title=metric.name.capitalize(),
+        unit=_UNITS[metric.column],
         most=most,
         points=points,
         newest=shown_number(known[-1][1]) if known else "",

@@ -61,6 +61,7 @@ class LiveSite:
             entries=self._source.entries,
             written=self.written,
             memory=self._source.memory,
+            trends=self._source.trends,
             notes=self._source.notes,
             live=f"{self._begin}-{self._number}",
         )

@@ -17,6 +17,7 @@ from markupsafe import Markup
 
 import fencepost.harness.report
 from fencepost.harness.api.words import plural
+from fencepost.harness.memory.trends import Trend
 from fencepost.harness.report.policy import page_policy
 from fencepost.harness.report.text import NOTHING, for_html
 from fencepost.harness.site import addresses
@@ -31,6 +32,7 @@ from fencepost.harness.site.settings import Settings, profiles
 
 MOST_RED = 6  # tests of a round that the first page names
 MOST_CALM = 8  # rounds without a red run that it names
+MOST_CHANGES = 6  # of measures that it names
 MOST_TESTS = 6  # of a group of findings
 _ASSETS = Path(__file__).parent / "assets"
 _OF_REPORT = Path(fencepost.harness.report.__file__).parent / "assets"
@@ -48,14 +50,14 @@ class Site:
     """What the pages are made of.
 
     entries: the runs, the oldest first. written: a line on where they come from, and when.
-    memory: of earlier rounds. trends: of tests, a sentence or nothing for each measure.
+    memory: of earlier rounds. trends: of the measures of tests that have changed in the newest rounds.
     notes: sentences on what could not be read. live: a version of what is served; empty for files.
     """
 
     entries: Sequence[Entry]
     written: str = ""
     memory: RoundMemory = field(default_factory=RoundMemory)
-    trends: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
+    trends: Sequence[Trend] = ()
     notes: Sequence[str] = ()
     live: str = ""
 
@@ -76,6 +78,8 @@ def index_page(site: Site) -> str:
         notes=site.notes,
         rounds=[_round_fields(of) for of in shown],
         calm=len(latest) - len(shown),
+        changes=[{"words": str(trend), "page": page_of_test(trend.campaign, trend.test)} for trend in site.trends[:MOST_CHANGES]],
+        more_changes=len(site.trends[MOST_CHANGES:]),
         performing=[entry for entry in entries if entry.phase],
         most_red=MOST_RED,
         runs=run_rows(gravest_first(entries)),
@@ -139,7 +143,7 @@ def by_test(site: Site) -> dict[tuple[str, str], list[Entry]]:
 
 def history_page(site: Site, test: tuple[str, str], entries: Sequence[Entry]) -> str:
     """The page of a test, from its runs."""
-    history = history_of(*test, entries, site.trends.get(test, ()))
+    history = history_of(*test, entries, [trend for trend in site.trends if (trend.campaign, trend.test) == test])
     campaign, name = test
     chart = {"width": WIDTH, "height": HEIGHT, "left": LEFT, "top": TOP}
     return _page(

@@ -14,6 +14,7 @@ from fencepost.harness.memory.known import NOTHING_KNOWN, Known
 from fencepost.harness.memory.remembered import today
 from fencepost.harness.memory.rows import RunRow
 from fencepost.harness.memory.standing import histories
+from fencepost.harness.memory.trends import Trend, changes
 from fencepost.harness.site.entries import Entry, entry_of, report_place
 from fencepost.harness.site.phases import phase
 from fencepost.harness.site.round_memory import RoundMemory
@@ -23,11 +24,14 @@ Lack = Callable[[Path, RunRow], str]
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """The runs of a results folder. entries: the oldest first. notes: sentences on what could not be read."""
+    """The runs of a results folder. entries: the oldest first. notes: sentences on what could not be read.
+    trends: of the measures that have changed in the newest rounds.
+    """
 
     entries: tuple[Entry, ...]
     notes: tuple[str, ...] = ()
     memory: RoundMemory = field(default_factory=RoundMemory)
+    trends: tuple[Trend, ...] = ()
 
 
 def source(root: Path, lack: Lack, known: Known = NOTHING_KNOWN) -> Source:
@@ -35,7 +39,8 @@ def source(root: Path, lack: Lack, known: Known = NOTHING_KNOWN) -> Source:
     index = indexed(root)
     memory = RoundMemory(histories=histories(index.rows), known=known, today=today())
     entries = tuple(_entry(root, row, lack, memory) for row in index.rows)
-    return Source(entries=entries, notes=tuple(filter(None, [index.note, *unreadable(root)])), memory=memory)
+    notes = tuple(filter(None, [index.note, *unreadable(root)]))
+    return Source(entries=entries, notes=notes, memory=memory, trends=tuple(changes(index.rows)))
 
 
 def _entry(root: Path, row: RunRow, lack: Lack, memory: RoundMemory) -> Entry:

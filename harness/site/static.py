@@ -71,6 +71,7 @@ def write_site(root: Path, directory: Path, most_mib: int = MOST_MIB, known: Kno
         written=f"written {moment}",
         notes=found.notes,
         memory=found.memory,
+        trends=found.trends,
     )
     written = sum(_write_if_other(directory, name, text) for name, text in site_pages(root, site))
     _end(directory, copies.states, former)

@@ -49,6 +49,7 @@ def _row(number: int, rng: Random, tests: int, red: float) -> RunRow:
         created=created.isoformat(),
         verdict="invalid" if expects_bug or is_red else "valid",
         met=not is_red,
+        outcome=f"{'invalid' if expects_bug or is_red else 'valid'}, {'against expectation' if is_red else 'as expected'}",
         expect=(anomaly,) if expects_bug and not is_red else ("valid",),
         anomalies=(anomaly,) if expects_bug or is_red else (),
         findings=(finding,) if expects_bug or is_red else (),

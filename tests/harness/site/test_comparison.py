@@ -8,7 +8,18 @@ from fencepost.harness.site.comparison import compared
 
 
 def run(**fields):
-    return RunRow(**{"place": "c/r", "run": "r", "verdict": "valid", "met": True, "rate": 100.0, "kafka": "4.3.0", **fields})
+    return RunRow(
+        **{
+            "place": "c/r",
+            "run": "r",
+            "verdict": "valid",
+            "met": True,
+            "outcome": "valid, as expected",
+            "rate": 100.0,
+            "kafka": "4.3.0",
+            **fields,
+        }
+    )
 
 
 def differing(a, b, settings_a=(), settings_b=()):
@@ -21,7 +32,15 @@ def test_two_runs_that_are_alike_differ_in_nothing():
 
 def test_what_differs_is_named_part_by_part():
     lost = FindingRow(id=1, anomaly="lost-write", fingerprint="ab12", sentence="Lost.", count=3)
-    red = run(verdict="invalid", met=False, kafka="4.4.0", rate=50.0, anomalies=("lost-write",), findings=(lost,))
+    red = run(
+        verdict="invalid",
+        met=False,
+        outcome="invalid, against expectation",
+        kafka="4.4.0",
+        rate=50.0,
+        anomalies=("lost-write",),
+        findings=(lost,),
+    )
     assert differing(run(), red, [("acks", "all"), ("linger", "5")], [("acks", "1")]) == {
         ("outcome", "verdict"): ("valid, as expected", "invalid, against expectation"),
         ("outcome", "anomalies"): (NOTHING, "lost-write"),

@@ -8,6 +8,7 @@ from support.many_runs import entries, run_rows
 
 from fencepost.harness.memory.rows import FindingRow, RunRow
 from fencepost.harness.memory.standing import histories
+from fencepost.harness.memory.trends import changes
 from fencepost.harness.site.entries import entry_of
 from fencepost.harness.site.findings import finding_groups
 from fencepost.harness.site.grid import MOST_ROUNDS, grids, latest_rounds
@@ -26,6 +27,7 @@ def run(number, night, test="t", met=True, findings=(), **fields):
         round=f"202611{night:02}T010000Z",
         created=created,
         verdict=verdict,
+        outcome=f"{verdict}, {'as expected' if met else 'against expectation'}",
         met=met,
         findings=tuple(FindingRow(id=1, anomaly="lost-write", fingerprint=mark, sentence=mark) for mark in findings),
         **fields,
@@ -112,6 +114,12 @@ def test_the_history_of_a_test_has_a_chart_for_each_measure_that_is_known():
     xs, ys = [point.x for point in chart.points], [point.y for point in chart.points]
     assert xs == sorted(xs)
     assert ys == sorted(ys, reverse=True)
+
+
+def test_a_measure_that_has_changed_is_told_beside_its_chart():
+    made = [run(1, night, rate=100.0 + night % 2) for night in range(1, 10)] + [run(1, 10, rate=40.0)]
+    charts = history_of("c", "t", made, changes([entry.row for entry in made])).charts
+    assert "60 % below the median" in charts[0].trend
 
 
 def test_a_single_run_a_rate_of_nothing_and_many_runs_have_charts():
