@@ -133,16 +133,16 @@ def _demand_same(shards: Sequence[ShardRound]) -> None:
         raise CampaignError(mistakes)
 
 
-def _differences(one: Round, other: Round) -> list[str]:
-    if one.campaign != other.campaign:
-        return [f'its campaign is "{other.campaign}", not "{one.campaign}"']
-    if one.shards != other.shards:
-        return [f"it is one of {plural(other.shards, 'shard')}, not of {one.shards}"]
-    sentences = [f"its seed is {other.seed}, not {one.seed}"] if one.seed != other.seed else []
-    tests = [{test.name: test.content for test in round.tests if not test.is_control} for round in (one, other)]
+def _differences(first: Round, other: Round) -> list[str]:
+    if first.campaign != other.campaign:
+        return [f'its campaign is "{other.campaign}", not "{first.campaign}"']
+    if first.shards != other.shards:
+        return [f"it is one of {plural(other.shards, 'shard')}, not of {first.shards}"]
+    sentences = [f"its seed is {other.seed}, not {first.seed}"] if first.seed != other.seed else []
+    tests = [{test.name: test.content for test in round.tests if not test.is_control} for round in (first, other)]
     changed = [name for name in {**tests[0], **tests[1]} if tests[0].get(name) != tests[1].get(name)]
     sentences += [f'the test "{name}" is another' for name in changed[:5]]
-    planned = [sorted((run.number, run.test, run.seed, run.shard) for run in round.runs if run.shard) for round in (one, other)]
+    planned = [sorted((run.number, run.test, run.seed, run.shard) for run in round.runs if run.shard) for round in (first, other)]
     return sentences or ([] if planned[0] == planned[1] else ["its runs are others"])
 
 
