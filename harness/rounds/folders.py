@@ -45,6 +45,14 @@ def iso(time: datetime) -> str:
     return time.isoformat(timespec="seconds")
 
 
+def start_of(stamp: str) -> datetime | None:
+    """The time of start that a round is named by; None where it is none."""
+    try:
+        return datetime.strptime(stamp, _FORMAT).replace(tzinfo=timezone.utc)
+    except ValueError:
+        return None
+
+
 def new_round(root: Path, campaign: Campaign, stamp: str = "", **fields: Any) -> RoundRecord:
     """A new round of a campaign; its time of start is that of no other round there. Its folder is not made yet.
 

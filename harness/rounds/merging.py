@@ -10,26 +10,29 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 
 from fencepost.harness.api import CampaignError
 from fencepost.harness.api.words import enumeration, plural
 from fencepost.harness.rounds.documents import write_documents
-from fencepost.harness.rounds.folders import RECORD, RoundRecord, is_plain_name, iso, now, read_round, relative
+from fencepost.harness.rounds.folders import RECORD, RoundRecord, is_plain_name, iso, now, read_round, relative, start_of
 from fencepost.harness.rounds.outcome import round_exit
 from fencepost.harness.rounds.record import Attempt, Round, RoundRun, RoundTest
 from fencepost.harness.runs import store
 
 DEEPEST = 6  # folders of a path in which rounds are looked for
 MOST_FOLDERS = 100_000
+LONGEST = timedelta(hours=24)  # between the starts of parts of a round
 
 
 @dataclass(frozen=True)
 class ShardRound:
-    """The round of a shard, and its folder."""
+    """The round of a shard, and its folder. named: the command line names this very folder."""
 
     directory: Path
     round: Round
+    named: bool = False
 
     @property
     def name(self) -> str:
@@ -49,9 +52,10 @@ def merged(root: Path, paths: Sequence[Path]) -> RoundRecord:
     """The rounds below some paths as one, which is to be written to the results `root`.
 
     paths: folders of rounds, results folders, or folders into which such were copied. Of several rounds of a shard below a path
-    the latest counts. Raises CampaignError: there is none, two rounds of a shard, or rounds that do not belong together.
+    the latest counts, unless it began a day before the others. Raises CampaignError: there is none, two rounds of a shard, or
+    rounds that do not belong together.
     """
-    shards, notes = _shards([shard for path in paths for shard in _latest(path)])
+    shards, notes = _shards(_of_a_day([shard for path in paths for shard in _latest(path)]))
     _demand_same(shards)
     first = max((shard.round for shard in shards), key=lambda round: round.round)  # `latest` is the merged one
     folder = store.campaign_folder(root, first.campaign)
@@ -83,7 +87,7 @@ def _latest(path: Path) -> list[ShardRound]:
     """The latest round of each shard below a path. Raises CampaignError: there is none, or one cannot be read."""
     latest: dict[tuple[str, int, int], ShardRound] = {}
     for directory in _rounds_below(path):
-        shard = ShardRound(directory, read_round(directory))
+        shard = ShardRound(directory, read_round(directory), named=directory == path)
         if not shard.round.shard:  # a merged one
             continue
         key = (shard.round.campaign, shard.round.shard, shard.round.shards)
@@ -92,6 +96,16 @@ def _latest(path: Path) -> list[ShardRound]:
     if not latest:
         raise CampaignError([f"{path}: there is no round of a campaign ({RECORD})"])
     return list(latest.values())
+
+
+def _of_a_day(shards: Sequence[ShardRound]) -> list[ShardRound]:
+    """The shards without those that began long before the latest, as that of an earlier night does where tonight's is missing.
+
+    A round that the command line names counts whenever it began.
+    """
+    times = [time for shard in shards if (time := start_of(shard.round.round))]
+    oldest = max(times) - LONGEST if times else None
+    return [shard for shard in shards if shard.named or not oldest or (start_of(shard.round.round) or oldest) >= oldest]
 
 
 def _rounds_below(path: Path) -> Iterator[Path]:
@@ -133,16 +147,16 @@ def _demand_same(shards: Sequence[ShardRound]) -> None:
         raise CampaignError(mistakes)
 
 
-def _differences(one: Round, other: Round) -> list[str]:
-    if one.campaign != other.campaign:
-        return [f'its campaign is "{other.campaign}", not "{one.campaign}"']
-    if one.shards != other.shards:
-        return [f"it is one of {plural(other.shards, 'shard')}, not of {one.shards}"]
-    sentences = [f"its seed is {other.seed}, not {one.seed}"] if one.seed != other.seed else []
-    tests = [{test.name: test.content for test in round.tests if not test.is_control} for round in (one, other)]
+def _differences(first: Round, other: Round) -> list[str]:
+    if first.campaign != other.campaign:
+        return [f'its campaign is "{other.campaign}", not "{first.campaign}"']
+    if first.shards != other.shards:
+        return [f"it is one of {plural(other.shards, 'shard')}, not of {first.shards}"]
+    sentences = [f"its seed is {other.seed}, not {first.seed}"] if first.seed != other.seed else []
+    tests = [{test.name: test.content for test in round.tests if not test.is_control} for round in (first, other)]
     changed = [name for name in {**tests[0], **tests[1]} if tests[0].get(name) != tests[1].get(name)]
     sentences += [f'the test "{name}" is another' for name in changed[:5]]
-    planned = [sorted((run.number, run.test, run.seed, run.shard) for run in round.runs if run.shard) for round in (one, other)]
+    planned = [sorted((run.number, run.test, run.seed, run.shard) for run in round.runs if run.shard) for round in (first, other)]
     return sentences or ([] if planned[0] == planned[1] else ["its runs are others"])
 
 

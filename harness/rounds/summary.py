@@ -50,7 +50,7 @@ def _head(round: Round, tests: Sequence[TestOutcome]) -> list[str]:
         "",
         f"{plural(len(tests), 'test')}: {', '.join(counted)}. {data}",
         "",
-        *(f"* {_plain(note)}" for note in _notes(round, tests)),
+        *(f"* {_plain(shortened(note, LONGEST))}" for note in _notes(round, tests)),
         "",
     ]
 

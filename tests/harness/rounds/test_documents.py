@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from support.rounds import night, rounds_of
+
+from fencepost.harness.rounds.summary import summary
 
 SCHEMA = {  # what the schemas of Jenkins, GitLab and Ant have in common: attributes, those that must be there, children in order
     "testsuites": ({"name", "tests", "failures", "errors", "time"}, set(), ("testsuite",)),
@@ -81,28 +84,31 @@ def test_what_xml_forbids_is_replaced_wherever_it_comes_from(fencepost, monkeypa
     message = cases(record)["lost"].find("failure").get("message")
     assert letter not in message
     assert message.endswith("b <script> & \"'")
-    summary = (record.directory / "summary.md").read_text()
-    assert letter not in summary or letter in "\ufffe\uffff"
-    assert "<script>" not in summary
+    page = (record.directory / "summary.md").read_text()
+    assert letter not in page or letter in "\ufffe\uffff"
+    assert "<script>" not in page
 
 
 def test_the_summary_has_red_in_full_and_green_in_a_line_each(fencepost):
     fencepost("campaign", night("valid", ("torn", "torn-letter"), "lost", "broken"))
     [record] = rounds_of()
-    summary = (record.directory / "summary.md").read_text()
-    assert summary.startswith("## night: not everything could be performed\n\n4 tests: 1 against expectation, 1 no verdict, 2 as")
-    assert "### lost: against expectation" in summary
-    assert "lost-letter: letter 7 lies in two parts" in summary
-    assert "```\nfencepost campaign night.toml --only lost --seed 7\n```" in summary
-    assert "* valid: valid, as expected\n* torn: invalid, as expected: torn-letter\n" in summary
-    assert summary.index("### lost") < summary.index("* valid")
+    page = (record.directory / "summary.md").read_text()
+    assert page.startswith("## night: not everything could be performed\n\n4 tests: 1 against expectation, 1 no verdict, 2 as")
+    assert "### lost: against expectation" in page
+    assert "lost-letter: letter 7 lies in two parts" in page
+    assert "```\nfencepost campaign night.toml --only lost --seed 7\n```" in page
+    assert "* valid: valid, as expected\n* torn: invalid, as expected: torn-letter\n" in page
+    assert page.index("### lost") < page.index("* valid")
 
 
 @pytest.mark.parametrize("fate", ["valid", "lost", "broken"])
 def test_a_summary_is_a_screenful_or_two_however_many_tests_there_are(fencepost, fate):
-    fencepost("campaign", night(*(f"{fate}[{number}]" for number in range(60))))
+    fencepost("campaign", night(fate))
     [record] = rounds_of()
-    assert len((record.directory / "summary.md").read_text().splitlines()) < 200
+    [test], [run] = record.round.tests, record.round.runs
+    tests = tuple(replace(test, name=f"{fate}[{number}]") for number in range(60))
+    runs = tuple(replace(run, number=number, test=test.name) for number, test in enumerate(tests))
+    assert len(summary(replace(record.round, tests=tests, runs=runs), record.folder).splitlines()) < 200
 
 
 def test_both_are_there_after_every_run(fencepost, monkeypatch):
@@ -134,8 +140,8 @@ def test_known_findings_are_named_wherever_a_round_is_shown(fencepost, monkeypat
     monkeypatch.setattr(fencepost.engine, "known", "KAFKA-17754 (9c1e6a0b7f42), until 2027-01-31")
     _, out, _ = fencepost("campaign", night(("torn", "torn-letter")))
     [record] = rounds_of()
-    summary = (record.directory / "summary.md").read_text()
-    assert summary.startswith("## night: all as expected, with known findings")
-    assert "* torn: known findings: KAFKA-17754 (9c1e6a0b7f42), until 2027-01-31" in summary
+    page = (record.directory / "summary.md").read_text()
+    assert page.startswith("## night: all as expected, with known findings")
+    assert "* torn: known findings: KAFKA-17754 (9c1e6a0b7f42), until 2027-01-31" in page
     assert cases(record)["torn"].findtext("system-out").endswith("\nknown findings: KAFKA-17754 (9c1e6a0b7f42), until 2027-01-31")
     assert "known findings: KAFKA-17754 (9c1e6a0b7f42), until 2027-01-31" in out.splitlines()

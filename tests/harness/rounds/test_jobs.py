@@ -33,18 +33,17 @@ def test_two_at_once_come_to_one_round(fencepost):
     names = [record.name[16:] for record in rounds_of()]
     merged = rounds_of()[-1]
     assert (code, sorted(names)) == (1, ["-1of2", "-2of2", "-merged"])
-    assert len({record.round.round for record in rounds_of()}) == 1
+    assert {(record.round.round, record.round.seed) for record in rounds_of()} == {(merged.round.round, 7)}
     assert len(merged.round.runs) == 5
     assert all(run.done for run in merged.round.runs)
     assert {line[:3] for line in err.splitlines()} == {"1: ", "2: "}
     assert "lost: results/night/" in out
 
 
-@pytest.mark.parametrize("head", ["", "seed = 7\n"])
-def test_all_parts_draw_the_same_seed(fencepost, head):
-    assert fencepost("campaign", night(*TESTS, head=head), "--jobs", "2")[0] == 0
+def test_all_parts_draw_the_same_seed_and_json_is_one_document(fencepost):
+    code, out, _ = fencepost("campaign", night(*TESTS, head=""), "--jobs", "2", "--json")
+    assert (code, len(json.loads(out)["runs"])) == (0, 4)
     assert len({record.round.seed for record in rounds_of()}) == 1
-    assert all(record.round.seed == 7 for record in rounds_of()) == bool(head)
 
 
 def test_seeds_that_no_option_leaves_alone_are_refused(fencepost):
@@ -81,11 +80,6 @@ def test_a_mistake_is_named_and_no_round_is_made(fencepost):
     assert code == 254
     assert "1: --spark-conf nonsense: must be key=value" in err
     assert rounds_of() == [] if Path("results/night").exists() else True
-
-
-def test_json_is_one_document(fencepost):
-    code, out, _ = fencepost("campaign", night(*TESTS), "--jobs", "2", "--json")
-    assert (code, len(json.loads(out)["runs"])) == (0, 4)
 
 
 @pytest.mark.parametrize(

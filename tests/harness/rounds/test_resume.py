@@ -260,7 +260,7 @@ def test_a_round_that_was_killed_before_its_record_was_written_is_none(fencepost
     assert len(read_round(record.directory).sittings) == 2
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(1, 20))])
 def test_a_campaign_killed_at_random_moments_comes_to_its_end_and_does_nothing_twice(stranger, seed):
     draw = random.Random(seed)
     file = night(*(f"valid[{number}]" for number in range(4)))

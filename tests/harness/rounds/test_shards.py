@@ -113,6 +113,16 @@ def test_a_results_folder_stands_for_its_latest_round_of_each_shard(fencepost):
     assert record.round.round == latest[1].round.round
 
 
+def test_a_part_of_an_earlier_night_does_not_stand_for_a_missing_one_unless_it_is_named(fencepost):
+    """The seed is fixed, so that nothing else tells the nights apart."""
+    file = night("valid", ("torn", "torn-letter"))
+    [*shards(fencepost, file, 2, "--round", "20261124T190000Z")]
+    [*shards(fencepost, file, 2, "--round", "20261125T200000Z", only=[1])]
+    _, (_, _, err) = merged(fencepost, "m1", "m2", code=2)
+    assert "shard 2 of 2 is missing" in err
+    merged(fencepost, "m1", "m2/results/night/rounds/20261124T190000Z-2of2", code=0)
+
+
 def test_a_merged_round_is_looked_over_when_others_are_merged_and_can_say_what_was_red(fencepost):
     file = night(*TESTS)
     [*shards(fencepost, file, 2)]
