@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.browser import Dom
-from support.report_page import acted, assert_sound
+from support.browser import Dom, acted, assert_sound
 
 pytestmark = pytest.mark.browser
 
