@@ -34,7 +34,7 @@ class FakeEngine:
 
     blind: tuple[str, ...] = ()
     sentence = "letter 7 lies in two parts"
-    known = ""  # what is said of findings that are acknowledged
+    acknowledged = ""  # the sentence of a verdict on findings that are known
 
     def __init__(self, *, results, on_event, master="local[2]", spark_conf=None, known=None):
         self.known = known or NOTHING_KNOWN
@@ -99,7 +99,7 @@ class FakeEngine:
                 for name in ANOMALIES.values()
             ],
             "findings": [{"id": 1, "anomaly": anomaly, "sentence": self.sentence}] if anomaly else [],
-            **({"known": self.known} if self.known else {}),
+            **({"known": self.acknowledged} if self.acknowledged else {}),
             "counts": {"operations": 250},
         }
         if anomaly and not document["expectation_met"]:

@@ -13,7 +13,7 @@ def fencepost(stranger, monkeypatch, capsys):
     """Runs `fencepost` with arguments; returns its exit code, standard output and standard error."""
     engines = []
 
-    def engine(results, master, on_event, spark_conf):
+    def engine(results, master, on_event, spark_conf, *further):
         engines.append(call.engine(results=results, master=master, on_event=on_event, spark_conf=spark_conf))
         return engines[-1]
 

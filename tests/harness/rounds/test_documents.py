@@ -137,7 +137,7 @@ def test_junit_is_written_where_a_ci_system_looks_for_it(fencepost):
 
 
 def test_known_findings_are_named_wherever_a_round_is_shown(fencepost, monkeypatch):
-    monkeypatch.setattr(fencepost.engine, "known", "KAFKA-17754 (9c1e6a0b7f42), until 2027-01-31")
+    monkeypatch.setattr(fencepost.engine, "acknowledged", "KAFKA-17754 (9c1e6a0b7f42), until 2027-01-31")
     _, out, _ = fencepost("campaign", night(("torn", "torn-letter")))
     [record] = rounds_of()
     page = (record.directory / "summary.md").read_text()
