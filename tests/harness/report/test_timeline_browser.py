@@ -297,6 +297,21 @@ def test_a_send_of_a_finding_shows_the_life_of_its_record(play):
     assert seen[3] is True
 
 
+def test_the_focus_stays_where_a_button_was_pressed(play):
+    """The panel's buttons are replaced by what they show."""
+    seen = play(
+        "torn",
+        """
+        key("n");
+        const button = by("pinned").querySelector(".records-of button");
+        button.focus();
+        button.click();
+        seen.push(document.activeElement.id, by("pinned").querySelector(".life") !== null);
+        """,
+    )
+    assert seen == ["pinned", True]
+
+
 def test_a_record_of_a_card_shows_its_life_too(play):
     seen = play(
         "torn",

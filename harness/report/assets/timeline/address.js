@@ -22,9 +22,9 @@
         history.replaceState(null, "", text ? "#" + text : location.pathname + location.search);
       } catch (refused) {} // a page without an address of its own cannot keep it
     }
-    function restore(loading) {
+    function restore(hash, loading) {
       clearTimeout(saving); // a plain anchor stays as it was followed
-      const asked = timeline.decoded(location.hash),
+      const asked = timeline.decoded(hash),
         op = /^op-(\d+)$/.exec(asked.anchor || "");
       state.anchor = asked.anchor || "";
       if (asked.filter !== undefined) {
@@ -49,7 +49,8 @@
       for (let fold = target.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
       target.scrollIntoView();
     }
-    window.addEventListener("hashchange", () => restore(false));
+    // By the event: the address itself may have been saved over since.
+    window.addEventListener("hashchange", (event) => restore(new URL(event.newURL).hash, false));
     return { saveSoon, restore };
   };
 })((globalThis.fencepostTimeline ??= {}));

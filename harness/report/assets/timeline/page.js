@@ -108,7 +108,7 @@
 
   timeline.pointer(page, moves);
   timeline.addLives(data, moves.showLife);
-  address.restore(true);
+  address.restore(location.hash, true);
   settled = true;
   draw();
 })((globalThis.fencepostTimeline ??= {}));

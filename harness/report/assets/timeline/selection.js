@@ -20,8 +20,10 @@
   // `choose` selects an operation by its position; `live` shows a record's life.
   timeline.panel = function (data, index, panel, status, { choose, live }) {
     function show(parts, words) {
+      const focused = panel.contains(document.activeElement); // on a button that goes away
       panel.replaceChildren(...parts);
       panel.hidden = !parts.length;
+      if (focused) panel.focus({ preventScroll: true });
       status.textContent = words;
     }
     function operation(i, life) {

@@ -1,7 +1,8 @@
 "use strict";
 // What is under the pointer, or selected, in words.
 (function (timeline) {
-  const SHOWN = 6;
+  const SHOWN = 6,
+    NAMED = 12;
   const { seconds, duration } = timeline;
 
   timeline.operationText = function (data, guilty, i) {
@@ -37,14 +38,12 @@
   timeline.faultText = (fault) =>
     fault.label + "\nfrom " + seconds(fault.start) + " to " + seconds(fault.end) + (fault.remark ? "\n" + fault.remark : "");
   timeline.findingText = (finding) => finding.anomaly + " at " + seconds(finding.time) + "\n" + finding.sentence;
-  timeline.rowText = (row) =>
-    [
-      row.label,
-      row.role,
-      row.processes.length > 1 ? "processes " + row.processes.join(", ") + (row.more ? " and " + row.more + " more" : "") : "",
-    ]
-      .filter(Boolean)
-      .join("\n");
+  timeline.rowText = function (row) {
+    const named = row.processes.slice(0, NAMED),
+      more = row.processes.length - named.length + row.more;
+    const processes = "processes " + named.join(", ") + (more ? " and " + more + " more" : "");
+    return [row.label, row.role, row.processes.length > 1 ? processes : ""].filter(Boolean).join("\n");
+  };
 
   // What a broker is known to have been at a time.
   timeline.brokerText = function (data, broker, time, slack) {

@@ -33,4 +33,6 @@ test("faults, findings and rows in words", () => {
   assert.equal(timeline.faultText(data.faults[1]), "kill n2\nfrom 0.00045 s to 0.0008 s\nno effect");
   assert.equal(timeline.findingText(data.findings[0]), "torn-transaction at 0.0002 s\nTorn.");
   assert.equal(timeline.rowText(data.rows[0]), "c0 p0…5\nwriter\nprocesses 0, 5");
+  const many = { label: "p0…99", role: "writer", processes: Array.from({ length: 60 }, (_, n) => n), more: 40 };
+  assert.ok(timeline.rowText(many).endsWith("processes 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 88 more"));
 });
