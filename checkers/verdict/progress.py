@@ -39,6 +39,7 @@ def progress(overview: Overview, receipts: Sequence[Mapping[str, Any]]) -> dict[
     """The `progress` of a verdict, in seconds. A gap lies between two successes, or before the first or after the last one.
 
     `recovery_s` is null when nothing was healed or nothing succeeded after it.
+    At the top it is of the fault healed last, which need not be the one of the longest gap.
     """
     begun = overview.time[overview.writer]
     if not len(begun):
