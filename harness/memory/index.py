@@ -51,6 +51,7 @@ _DOCUMENTS = (
     RunFile.LEFT_BEHIND,
     RunFile.LINES,
     RunFile.JUDGEMENTS,
+    RunFile.STORED,
 )
 _PART, _PART_S = (
     re.compile(rf"\.{re.escape(NAME)}\.[0-9a-f]+\.part"),
