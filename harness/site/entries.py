@@ -17,6 +17,7 @@ from fencepost.harness.site.round_memory import NOTHING, RoundMemory
 TONES = ("bad", "unsure", "none", "shown", "good")  # the gravest first
 LONGEST_OUTCOME = 90
 _STAMP = "%Y%m%dT%H%M%SZ"
+_LENGTH = 16  # of a time in that form
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,8 +132,8 @@ def cause(row: RunRow, worst: FindingRow | None) -> str:
 
 
 def round_label(text: str) -> str:
-    """A round as people write it: `2026-11-25 19:00`; any other text stays."""
+    """A round as people write it: `2026-11-25 19:00`, also with what stands behind the time; any other text stays."""
     try:
-        return datetime.strptime(text, _STAMP).strftime("%Y-%m-%d %H:%M")
+        return datetime.strptime(text[:_LENGTH], _STAMP).strftime("%Y-%m-%d %H:%M") + text[_LENGTH:].replace("-", " ", 1)
     except ValueError:
         return text

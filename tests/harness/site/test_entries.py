@@ -73,6 +73,7 @@ def test_the_gravest_are_first_and_of_them_the_newest():
 
 def test_a_round_is_written_as_people_write_it():
     assert round_label("20261125T190000Z") == "2026-11-25 19:00"
+    assert round_label("20261125T190000Z-2of5") == "2026-11-25 19:00 2of5"
     assert round_label("2026-11-25") == "2026-11-25"
     assert round_label("</script>") == "</script>"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import quote, unquote
 
@@ -18,6 +19,7 @@ from fencepost.harness.site.server import SiteServer
 from fencepost.harness.site.static import write_site
 
 pytestmark = pytest.mark.browser
+AXE = (Path(__file__).parents[2] / "support" / "data" / "axe" / "axe.min.js").read_text("utf-8")
 PAGES = ("index.html", "grid.html", "findings.html", "compare.html")
 COUNT = "document.getElementById('count').textContent"
 DRAWN = "[...document.querySelectorAll('#runs tbody tr:not(.spacer)')]"
@@ -66,6 +68,20 @@ def test_each_page_is_sound_and_no_wider_than_its_window(page, width, browse, sm
         dom = browse(folder / page, {"prefers-color-scheme": "dark"}, play="document.documentElement.scrollWidth", width=width)
         assert_sound(dom)
         assert dom.answer <= width
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1440, "dark"), (1440, "light")])
+def test_no_page_keeps_anybody_out(browse, small, width, scheme):
+    """axe has no finding on any page, on a telephone and on a desk."""
+    judged = """
+      const { violations } = await axe.run(document, { resultTypes: ["violations"] });
+      return violations.map((rule) => [rule.id, ...rule.nodes.slice(0, 5).map((node) => node.html)]);
+    """
+    for page in [*PAGES, *(f"tests/{path.name}" for path in (small / "tests").iterdir())]:
+        fragment = "#a=night3&b=night1" if page == "compare.html" else ""
+        play = f"{AXE};{played(judged)}"
+        dom = browse(small / page, {"prefers-color-scheme": scheme}, width=width, play=play, fragment=fragment)
+        assert dom.answer == [], page
 
 
 def test_the_page_of_each_test_is_sound(browse, small):
