@@ -21,7 +21,7 @@ from fencepost.harness.report.records import READ, SENT, Records
 from fencepost.harness.report.text import place, record_name, shortened
 from fencepost.harness.visible_text import visible
 
-MOST_LIVES, PER_FINDING = 2_000, 24
+MOST_LIVES, PER_FINDING = 600, 24
 _READS, _NAME, _MOST_STORED = 12, 60, 5_000_000
 _MARKERS = ("COMMIT", "ABORT")
 

@@ -27,6 +27,7 @@ from fencepost.harness.visible_text import visible
 MOST_OPS, MOST_RECORDS = 30_000, 150_000
 _DETAILED = 300_000  # operations: in a longer history only those of findings show their records
 _NAMES_OF, _ERRORS, _NAMED, _VALUE, _PROCESSES, _SPANS = 6, 3, 200, 40, 60, 8
+_ERROR_TEXT, _MOST_ERRORS = 300, 1_000
 _SECOND = 1e9
 _PROCESS_BITS, _PROCESS_MASK = 32, (1 << 32) - 1
 _ROLES = ("writer", "member", "instance", "reader", "final", "harness")
@@ -86,8 +87,27 @@ def compact(made: Mapping[str, Any]) -> dict[str, Any]:
             "offset": packed(differences_within(np.array(inside["offset"], dtype=np.int64), where)),
         },
         "charts": [chart.drawn() for chart in made["charts"]],
+        **_different_errors(made["errors"]),
     }
     return {**{key: value for key, value in made.items() if key != "sampled"}, **small}
+
+
+def _different_errors(errors: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, Any]:
+    """Each different error once, and the numbers of each operation's: errors of a stall are alike.
+
+    Of more than `_MOST_ERRORS` different ones the further ones lose their texts, and at last their names.
+    """
+    numbers: dict[tuple[str, ...], int] = {}
+
+    def number_of(error: Sequence[str]) -> int:
+        room = len(numbers) // _MOST_ERRORS
+        key = tuple(error) if not room or tuple(error) in numbers else (*error[:2], "")
+        if room > 1 and key not in numbers:
+            key = ("", "an error of another kind", "")
+        return numbers.setdefault(key, len(numbers))
+
+    by_place = {place: [number_of(error) for error in some] for place, some in errors.items()}
+    return {"errors": by_place, "errorTexts": [list(error) for error in numbers]}
 
 
 # --------------------------------------------------------------------------------------------------
@@ -277,7 +297,10 @@ def _errors(ops: Ops, drawn: Ints, inside: Any) -> dict[str, list[list[str]]]:
     by_place = {}
     for at in np.flatnonzero(pc.list_value_length(column).fill_null(0).to_numpy()).tolist():
         errors = column[at].as_py()
-        shown_errors = [[visible(str(error[key] or "")) for key in ("call", "name", "text")] for error in errors[:_ERRORS]]
+        shown_errors = [
+            [visible(shortened(str(error[key] or ""), _ERROR_TEXT)) for key in ("call", "name", "text")]
+            for error in errors[:_ERRORS]
+        ]
         more = len(errors) - _ERRORS
         by_place[str(places[at])] = [*shown_errors, ["", f"and {more} more", ""]] if more > 0 else shown_errors
     return by_place

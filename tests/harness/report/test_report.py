@@ -189,6 +189,31 @@ def test_processes_of_one_worker_share_a_row(tmp_path):
     assert drawn["ops"]["row"] == [0, 1, 0]
 
 
+def test_a_page_holds_each_error_once_and_no_endless_ones(tmp_path, monkeypatch):
+    """Errors of a stall are alike; where they are not, texts go before names, and what an operation met is always there."""
+    monkeypatch.setattr(timeline, "_MOST_ERRORS", 3)
+    texts = ["same"] * 5 + [f"{n} " + "x" * 900 for n in range(9)]
+    met = [example.error("commit", f"E{max(0, n - 4)}", n, text, 5) for n, text in enumerate(texts)]
+    rows = example.ordered([example.op(n, 0, n, 5, type="fail", errors=[each]) for n, each in enumerate(met)])
+    example.write(tmp_path, example.plan(), example.verdict(rows, []), rows, [])
+    data = page(read(open_run(tmp_path))).timeline_data
+    assert len(data["errors"]) == 14
+    assert len(data["errorTexts"]) <= 3 * 3
+    assert max(len(text) for _, _, text in data["errorTexts"]) <= 300
+    assert ["", "an error of another kind", ""] in data["errorTexts"]
+    assert data["errors"]["0"] == data["errors"]["1"] == [0]
+
+
+def test_a_page_with_many_failures_stays_small(tmp_path):
+    """As many operations as a page draws, each with three long errors: 2 MB are the rule."""
+    alike = [example.error(call, "_TIMED_OUT", -185, "Local: Timed out: " + "y" * 400, 5) for call in ("send", "flush", "commit")]
+    sent = [{"kind": 0, "partition": "t-0", "v": n, "offset": n, "began": example.START, "ended": None} for n in range(4)]
+    rows = [example.op(n % 20, n // 20, n / 2, 4, type="fail", errors=alike, mops=sent) for n in range(20_000)]
+    rows = example.ordered(rows)
+    example.write(tmp_path, example.plan(), example.verdict(rows, []), rows, [])
+    assert render(open_run(tmp_path)).stat().st_size < 2_000_000
+
+
 def test_an_aborted_transaction_is_no_progress(tmp_path):
     """A wanted abort that went well does not end a stall."""
     rows = example.ordered([example.op(0, 0, 0, 10), example.op(0, 1, 500, 10, intent="abort"), example.op(0, 2, 990, 10)])

@@ -47,6 +47,7 @@ def material(tmp_path_factory) -> str:
     assert made
     values = [0, -1, 1, 63, -64, 64, 300, -(2**40), 2**53 - 1]
     page = {"compact": timeline.compact(made), "ops": made["ops"], "count": made["records"]["count"]}
+    page["errors"] = made["errors"]
     constants = {
         "packedInPython": {"text": packed(np.array(values)), "values": values},
         "pageInPython": page | {"offset": made["records"]["offset"].tolist()},

@@ -57,6 +57,8 @@
       return begin;
     });
     const where = unpacked(data.records.where);
-    return Object.assign({}, data, { ops, records: { where, offset: summedWithin(unpacked(data.records.offset), where) } });
+    const records = { where, offset: summedWithin(unpacked(data.records.offset), where) };
+    const errors = Object.entries(data.errors).map(([i, numbers]) => [i, numbers.map((number) => data.errorTexts[number])]);
+    return Object.assign({}, data, { ops, records, errors: Object.fromEntries(errors) });
   };
 })((globalThis.fencepostTimeline ??= {}));

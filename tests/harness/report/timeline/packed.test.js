@@ -17,6 +17,8 @@ test("a page's data becomes columns", () => {
   const kinds = data.ops.f.map((f, i) => (f * data.ops.intents.length + data.ops.intent[i]) * 3 + data.ops.outcome[i]);
   assert.deepEqual(kinds, pageInPython.ops.kind);
   assert.deepEqual(data.ops.count, pageInPython.count);
+  assert.deepEqual(data.errors, pageInPython.errors);
+  assert.ok(Object.keys(data.errors).length > 0);
   assert.deepEqual(data.records.offset, pageInPython.offset);
   assert.equal(
     data.ops.first[data.ops.first.length - 1] + Math.max(0, data.ops.count[data.ops.count.length - 1]),
