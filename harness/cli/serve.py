@@ -34,7 +34,8 @@ def serve(
         print_line(f"{server.url} shows the runs below {root}; Ctrl-C ends it")
         if not _is_loopback(host):
             err().print(f"everybody who reaches {host} can read all of them: --host 127.0.0.1 for this machine alone")
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends it as Ctrl-C does
+        for number in (signal.SIGINT, signal.SIGTERM):  # both end it, also where a shell in the background ignores the first
+            signal.signal(number, signal.default_int_handler)
         try:
             server.serve_forever()
         except KeyboardInterrupt:  # the way to end it

@@ -57,6 +57,11 @@ class Entry:
         return not self.met and not self.phase
 
     @property
+    def anomalies(self) -> tuple[str, ...]:
+        """The forbidden anomalies that were found, those that the test does not expect first."""
+        return tuple(dict.fromkeys((*self.row.unexpected, *self.row.anomalies)))
+
+    @property
     def test(self) -> tuple[str, str]:
         """Campaign and test."""
         return self.row.campaign, self.row.test

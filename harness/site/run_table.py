@@ -37,7 +37,7 @@ def run_row(entry: Entry) -> dict[str, Any]:
         "red": int(entry.red),
         "verdict": row.verdict,
         "outcome": entry.outcome,
-        "anomalies": ", ".join(row.anomalies),
+        "anomalies": ", ".join(entry.anomalies),
         "cause": shortened(entry.cause, LONGEST_CAUSE),
         "finding": finding.id if finding else None,
         "fingerprints": " ".join(of.fingerprint for of in row.findings),

@@ -44,6 +44,8 @@ def test_the_finding_that_nobody_expects_is_named_first():
     both = (found("lost-write", "As expected."), found("duplicate", "Not expected.", 7))
     entry = entry_of(row(verdict="invalid", met=False, expect=("lost-write anywhere",), findings=both))
     assert (entry.cause, entry.finding and entry.finding.id) == ("Not expected.", 7)
+    named = row(verdict="invalid", met=False, anomalies=("lost-write", "duplicate"), unexpected=("duplicate",))
+    assert entry_of(named).anomalies == ("duplicate", "lost-write")
 
 
 def test_a_control_that_caught_nothing_says_so():
