@@ -1,7 +1,7 @@
 """The graph of a history, or of the surroundings of some operations, as columns: for those who want to look at it themselves.
 
 The search for cycles (`checkers.graph.run_search`) lists neither edges of time nor lso edges. Here they are listed: lso edges as
-docs/graphs.md defines them, edges of time without those that follow from others (a transitive reduction).
+docs/graphs.md defines them, and edges of time. Of both, those that follow from others are left out (a transitive reduction).
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from fencepost.harness.api.services import GraphColumns
 from fencepost.harness.api.words import plural
 
 GATHERER = gather
-CHUNK = 1 << 22  # pairs of a reader and a transaction that are compared at once
+BLOCK = 128  # transactions of a partition that are looked at together
 _TYPES = {"kind": pa.int32(), "place": pa.int32()}
 _COUNTED = pa.schema([(name, _TYPES.get(name, pa.int64())) for name in (*COLUMNS, "records")])
+_NONE = np.empty(0, dtype=np.int64)
 _SAME = ("source", "target", "kind", "place")
 _EDGES = pa.schema(
     [
@@ -134,26 +135,69 @@ def _job(times: _Times, ops: Ints | None, chosen: Chosen) -> Job:
 
 
 def _lso_edges(part: Any, times: _Times, ops: Ints | None, chosen: Chosen) -> Iterator[dict[str, Any]]:
-    """The lso edges of the lists of one message (`checkers.graph.passed_records`), some readers at a time."""
+    """The lso edges of the lists of one message (`checkers.graph.passed_records`), partition by partition.
+
+    Those that follow from another one and a realtime edge are left out: a transaction of which nobody knows when it was over
+    would have one to every later reader.
+    """
     for place in np.unique(part["place"]):
         of_place = part["place"] == place
-        wrote = of_place & (part["target"] == NONE)
-        read = of_place & ~wrote
-        writer, low, reader, high = part["source"][wrote], part["low"][wrote], part["target"][read], part["high"][read]
-        if not len(writer):
+        wrote, read = of_place & (part["target"] == NONE), of_place & (part["target"] != NONE)
+        reader, high = part["target"][read], part["high"][read]
+        if ops is not None and chosen is _both:
+            inside = among(reader, ops)
+            reader, high = reader[inside], high[inside]
+        if not wrote.any() or not len(reader):
             continue
-        over, begin = times.over[times.at(writer)], times.begin[times.at(reader)]
-        size = max(1, CHUNK // len(writer))
-        for first in range(0, len(reader), size):
-            some = slice(first, first + size)
-            passed = (low < high[some, None]) & (over >= begin[some, None]) & (writer != reader[some, None])
-            which, below = np.nonzero(passed)
-            rows = {"source": writer[below], "target": reader[some][which], "low": low[below], "high": high[some][which]}
-            if ops is not None:
-                taken = np.flatnonzero(chosen(rows["source"], rows["target"], ops))
-                rows = {name: values[taken] for name, values in rows.items()}
-            count = len(rows["source"])
-            yield {**rows, "kind": np.full(count, LSO), "place": np.full(count, place)}
+        writer, low = part["source"][wrote], part["low"][wrote]
+        known = _known_from(low, high, times.over[times.at(reader)])
+        writers = _Writers(writer, low, np.minimum(times.over[times.at(writer)], known))
+        passed = writers.passed(high, times.begin[times.at(reader)])
+        which, below = np.repeat(np.arange(len(reader)), [len(some) for some in passed]), np.concatenate([_NONE, *passed])
+        rows = {"source": writers.op[below], "target": reader[which], "low": writers.low[below], "high": high[which]}
+        taken = rows["source"] != rows["target"]
+        if ops is not None:
+            taken &= chosen(rows["source"], rows["target"], ops)
+        yield {name: values[taken] for name, values in rows.items()} | {
+            "kind": np.full(int(taken.sum()), LSO),
+            "place": np.full(int(taken.sum()), place),
+        }
+
+
+def _known_from(low: Ints, high: Ints, over: Ints) -> Ints:
+    """The time at which the first reader that passed each transaction was over. high: rising, of readers that were over then."""
+    first = np.append(np.minimum.accumulate(over[::-1])[::-1], FOREVER)
+    return np.asarray(first[np.searchsorted(high, low, side="right")])
+
+
+@dataclass(frozen=True)
+class _Writers:
+    """The transactions of a partition in the order of their lowest records.
+
+    over: the time after which edges to those that begin follow from others.
+    """
+
+    op: Ints
+    low: Ints
+    over: Ints
+
+    def passed(self, high: Ints, begin: Ints) -> list[Ints]:
+        """For each reader that got a record at `high`, and when it began: the transactions below that were not over by then.
+
+        Those that are over some time are looked through in blocks, since most blocks were over long before a reader began.
+        """
+        never = np.flatnonzero(self.over == FOREVER)
+        sometime = np.flatnonzero(self.over != FOREVER)
+        over, starts = self.over[sometime], np.arange(0, len(sometime), BLOCK)
+        latest = np.maximum.reduceat(over, starts) if len(over) else over
+        below = [np.searchsorted(self.low[some], high, side="left").tolist() for some in (sometime, never)]
+        passed = []
+        for time, count, count_never in zip(begin.tolist(), *below, strict=True):
+            blocks = np.flatnonzero(latest[: -(-count // BLOCK)] >= time)
+            near = (starts[blocks, None] + np.arange(BLOCK)).ravel()
+            near = near[near < count]
+            passed.append(np.concatenate([sometime[near[over[near] >= time]], never[:count_never]]))
+        return passed
 
 
 def _counted(rows: dict[str, Any]) -> pa.RecordBatch:

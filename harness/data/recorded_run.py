@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from fencepost.harness.data.spark_tables import SparkTables
 
-MOST_OPERATIONS = 20_000  # of a graph, unless more are asked for: each takes about 10 kB, with its edges
+MOST_OPERATIONS = 20_000  # of a graph, unless more are asked for: each takes about 15 kB, with its edges
 
 
 class RecordedRun:

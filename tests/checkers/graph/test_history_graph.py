@@ -8,7 +8,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from support import graph_reference
-from support.histories import write_history
+from support.histories import History, write_history
 from support.judging import no_session
 from support.overlapping_history import overlapping_history
 from support.random_pipelines import pipeline_history
@@ -56,8 +56,13 @@ def test_the_edges_are_those_of_the_definitions(tmp_path, seed):
     operations, edges = graph_of(tmp_path, ops)
     assert operations == list(range(len(ops)))
     wanted, got = graph_reference.edges(ops), kinds(edges)
-    data = [{pair: found - TIME for pair, found in some.items() if found - TIME} for some in (wanted, got)]
+    data = [{pair: found - TIME - {"lso"} for pair, found in some.items() if found - TIME - {"lso"}} for some in (wanted, got)]
     assert data[0] == data[1]
+    wanted_lso, got_lso = ({pair for pair, found in some.items() if "lso" in found} for some in (wanted, got))
+    assert got_lso <= wanted_lso
+    for writer, reader in wanted_lso - got_lso:
+        between = {other for source, other in got_lso if source == writer}
+        assert any("realtime" in wanted.get((other, reader), ()) for other in between), (writer, reader)
     for allowed in ({"process"}, TIME):
         listed = [{pair for pair, found in some.items() if found & allowed} for some in (wanted, got)]
         assert listed[1] <= listed[0]
@@ -114,8 +119,9 @@ def test_the_neighbourhood_is_what_lies_so_many_edges_away_with_all_edges_betwee
     for radius in range(3):
         operations, edges = graph_of(tmp_path, ops, start=[0], radius=radius)
         assert set(operations) == set(nx.ego_graph(steps, 0, radius))
-        data = [edge for edge in whole if edge["kind"] not in TIME and {edge["source"], edge["target"]} <= set(operations)]
-        assert [edge for edge in edges if edge["kind"] not in TIME] == data
+        some = [edge for edge in whole if edge["kind"] not in TIME and {edge["source"], edge["target"]} <= set(operations)]
+        assert [edge for edge in some if edge not in edges] == []
+        assert {edge["kind"] for edge in edges if edge not in whole} <= {"lso", *TIME}
 
 
 def test_in_a_neighbourhood_time_passes_over_what_is_left_out(tmp_path):
@@ -127,6 +133,16 @@ def test_in_a_neighbourhood_time_passes_over_what_is_left_out(tmp_path):
     ]
     _, edges = graph_of(tmp_path, ops, start=[0, 2], radius=0)
     assert [(edge["source"], edge["target"], edge["kind"]) for edge in edges] == [(0, 2, "process")]
+
+
+def test_a_transaction_that_was_never_over_has_edges_to_the_first_that_passed_it_and_not_to_all_that_came_later(tmp_path):
+    history = History()
+    history.txn(0, {"t-0": 0}, "info", time=10, end=None)
+    history.txn(1, {"t-0": 2}, time=20)
+    for number in range(5):
+        history.poll(2, {"t-0": [(2, history.v("t-0", 2))] if number else [(0, history.v("t-0", 0)), (2, history.v("t-0", 2))]})
+    _, edges = graph_of(tmp_path, history.ops)
+    assert [(edge["source"], edge["target"]) for edge in edges if edge["kind"] == "lso" and edge["source"] == 0] == [(0, 2)]
 
 
 def test_too_large_a_neighbourhood_and_unknown_operations_are_sentences(tmp_path):
