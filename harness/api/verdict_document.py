@@ -102,7 +102,15 @@ class UnexpectedDocument(TypedDict, total=False):
 
 
 class AcknowledgedDocument(TypedDict, total=False):
-    """An unexpected finding that `known.toml` acknowledges, or did until it expired."""
+    """An unexpected finding that `known.toml` acknowledges, or did until it expired.
+
+    fingerprint: of the finding.
+    anomaly: its anomaly.
+    reason: the reason why it is acceptable for now.
+    link: the address of what is known of it; may be empty.
+    expires: the last day on which it counts (ISO 8601).
+    expired: whether that day was over when the run was judged.
+    """
 
     fingerprint: str
     anomaly: str
@@ -154,6 +162,7 @@ class FindingDocument(TypedDict, total=False):
     faults: ids of the faults that were active around it.
     cycle: of cycles.
     includes: anomalies of which the same records would be findings if this cause were not known.
+    errors: names of the definite errors of its only operation, up to 20: part of its fingerprint, and decide nothing.
     stored: the brokers' log segments around it; shown, and decides nothing.
     """
 
@@ -236,6 +245,10 @@ class VerdictDocument(TypedDict, total=False):
     expectation_met: whether that came; null: not known.
     expectation: why it did not come, or what came along.
     unexpected: forbidden anomalies that the test neither expects nor tolerates.
+    met_without_unexpected: whether the expectation would have come without those; null: not known.
+    unexpected_known: whether each of those is acknowledged in `known.toml`; absent: none is.
+    known: what is acknowledged, and what was until it expired, in words.
+    acknowledged: the same as a list.
     judged_by: of another judgement than the run's own: its options.
     shortfalls: what was planned and not performed, a sentence each.
     weakened: what makes `valid` weaker than it looks, a sentence each.

@@ -57,8 +57,7 @@ def test_a_client_that_fails_for_ever_after_healing_is_accused(tmp_path):
 def test_its_card_has_the_last_operation_and_no_record(tmp_path):
     document = judged(tmp_path, story(), run="r")
     (tmp_path / "verdict.json").write_text(json.dumps(document))
-    (group,) = page(read(open_run(tmp_path))).groups
-    (card,) = group.open
+    (card,) = page(read(open_run(tmp_path))).cards
     assert (card.records, card.stored, card.more_records, len(card.operations)) == ((), None, 0, 1)
 
 

@@ -23,7 +23,10 @@ from fencepost.harness.planning.plan import make_plan
 from fencepost.harness.system.package_files import campaigns
 
 SEEDS = {False: (3, 4), True: range(20)}  # whether it is the nightly
-SAME_BUG = {frozenset({"first: torn", "nightly: torn"})}  # KAFKA-17754, by the same test in two campaigns
+SAME_BUG = {  # by the same test in two campaigns
+    frozenset({"first: torn", "nightly: torn"}),  # KAFKA-17754
+    frozenset({"canary: canary", "controls: P5 read_uncommitted"}),
+}
 
 
 def fingerprints(run: RecordedRun) -> dict[str, set[str]]:
