@@ -232,7 +232,7 @@ def test_a_damaged_history_is_a_sentence(tmp_path):
 
 
 def test_memory_does_not_grow_with_the_trace(tmp_path):
-    """Python's own objects: ten times the operations take less than twice as much."""
+    """Python's own objects: ten times the operations take less than four times as much."""
     peaks = []
     for operations in (2_000, 20_000):
         folder = report_example.large(tmp_path / str(operations), operations)
