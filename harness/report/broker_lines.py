@@ -133,9 +133,9 @@ class BrokerLogs:
                 chosen += log.lines[bisect_left(dates, start_ms) : bisect_right(dates, stop_ms)]
         return sorted(chosen, key=lambda line: (line.ms, line.node))
 
-    def silent(self, start_ms: int, stop_ms: int) -> list[str]:
+    def gaps(self, start_ms: int, stop_ms: int) -> list[str]:
         """Sentences about the logs that cannot tell what happened in this time."""
-        return [sentence for log in self.logs if (sentence := _silence(log, start_ms, stop_ms))]
+        return [sentence for log in self.logs if (sentence := _gap(log, start_ms, stop_ms))]
 
     def leader(self, partition: str, ms: int) -> Placement | None:
         """The last broker that said it led a partition, before a moment."""
@@ -148,10 +148,10 @@ class BrokerLogs:
         return replace(last, node=elected.node) if last and elected and elected.ms > last.ms else last
 
     def _last(self, what: str, name: str, ms: int) -> Placement | None:
-        said = [
+        placements = [
             place for log in self.logs for place in log.placements if (place.what, place.name) == (what, name) and place.ms <= ms
         ]
-        return max(said, default=None, key=lambda place: (place.ms, place.epoch))
+        return max(placements, default=None, key=lambda place: (place.ms, place.epoch))
 
 
 def broker_logs(run: Run, stretches: Sequence[tuple[int, int]], known: Iterable[str] = ()) -> BrokerLogs:
@@ -375,7 +375,7 @@ def _ms(date: str) -> int | None:
     return int(moment.timestamp()) * 1000 + int(date[-3:])
 
 
-def _silence(log: NodeLog, start_ms: int, stop_ms: int) -> str:
+def _gap(log: NodeLog, start_ms: int, stop_ms: int) -> str:
     """Why a log cannot tell what happened in this time; empty: it can."""
     if log.problem:
         return log.problem

@@ -20,7 +20,7 @@ def lines(card: Card) -> list[Line]:
     return [
         *_head(card),
         *_happened(card),
-        *_spoken(card),
+        *_broker_lines(card),
         *_records(card),
         *_stored(card.stored),
         *_positions(card),
@@ -92,10 +92,10 @@ def _words(event: Event) -> str:
     return f"{event.text} (operation {event.operation})"
 
 
-def _spoken(card: Card) -> Iterator[Line]:
-    if not (card.lines or card.silent or card.listened):
+def _broker_lines(card: Card) -> Iterator[Line]:
+    if not (card.lines or card.log_gaps or card.brokers):
         return
-    whose = f" of {', '.join(card.listened)}" if card.listened else ""
+    whose = f" of {', '.join(card.brokers)}" if card.brokers else ""
     yield from _title(f"WARN and ERROR lines{whose} within two seconds{'' if card.lines else ': none'}")
     nodes = max((len(line.node) for line in card.lines), default=0)
     for line in card.lines:
@@ -106,7 +106,7 @@ def _spoken(card: Card) -> Iterator[Line]:
             yield "      ", line.exception + (f" and {plural(line.more, 'more line')}" if line.more else "")
     if card.more_lines:
         yield "  ", f"and {plural(card.more_lines, 'more line')}"
-    yield from (("  ", sentence) for sentence in card.silent)
+    yield from (("  ", sentence) for sentence in card.log_gaps)
 
 
 def _records(card: Card) -> Iterator[Line]:

@@ -171,7 +171,7 @@ TERMS = (
     ),
 )
 _BY_ID = {term.id: term for term in TERMS}
-_ONE = re.compile(
+_NAMED = re.compile(
     r"(?P<kip>KIP-\d{1,4})|"
     + "|".join(f"(?P<{term.id.replace('-', '_')}>(?<![\\w.-])(?:{term.words})(?![\\w-]))" for term in TERMS)
 )
@@ -196,7 +196,7 @@ def explained(text: str, without: str = "") -> Markup:
 
 def _linked(text: str, seen: set[str]) -> Markup:
     made, start = Markup(), 0
-    for match in _ONE.finditer(text):
+    for match in _NAMED.finditer(text):
         made += escape(text[start : match.start()]) + _link(match, seen)
         start = match.end()
     return made + escape(text[start:])
@@ -216,7 +216,7 @@ def used(texts: Iterable[str]) -> tuple[Term, ...]:
     """The terms that some texts use, and those that their meanings use, by name."""
     wanted, looked = list(texts), dict[str, Term]()
     while wanted:
-        for match in _ONE.finditer(_CODE.sub(" ", wanted.pop())):
+        for match in _NAMED.finditer(_CODE.sub(" ", wanted.pop())):
             term = _BY_ID.get((match.lastgroup or "").replace("_", "-"))
             if term and term.id not in looked:
                 looked[term.id] = term

@@ -15,12 +15,12 @@ from fencepost.harness.report.incident_events import (
     Event,
     Lines,
     broker_lines,
+    closest_line,
     coordinator,
     events,
     leader,
     markers_of,
     partitions,
-    telling,
     title,
     truncations,
 )
@@ -115,8 +115,8 @@ class Card:
     more_events: int = 0
     lines: tuple[LineRow, ...] = ()
     more_lines: int = 0
-    listened: tuple[str, ...] = ()
-    silent: tuple[str, ...] = ()
+    brokers: tuple[str, ...] = ()
+    log_gaps: tuple[str, ...] = ()
     records: tuple[Record, ...] = ()
     more_records: int = 0
     operations: tuple[OperationRow, ...] = ()
@@ -150,8 +150,8 @@ def full_card(made: Material, incident: Incident, anchors: set[int]) -> Card:
         more_events=more,
         lines=tuple(_line(made, each.line, each.names) for each in lines.lines),
         more_lines=lines.more,
-        listened=lines.nodes,
-        silent=lines.silent,
+        brokers=lines.nodes,
+        log_gaps=lines.log_gaps,
         stored=stored_table(incident, (marker for group in markers_of(made, incident) for marker in group)),
         positions=_positions(made, incident),
         clock="" if made.clock is None else made.clock.words,
@@ -284,12 +284,12 @@ def _line_words(made: Material, incident: Incident, lines: Lines) -> str:
     for cut in truncations(made, incident)[:1]:
         words = f"truncates {cut.name} to offset {cut.offset}; the missing records lay there and behind it"
         return f"{cut.node} at {_line_moment(made, cut.ms)}: {words}"
-    said = telling(lines)
-    if said is None:
+    naming = closest_line(lines)
+    if naming is None:
         return ""
-    line = said.line
+    line = naming.line
     return (
-        f"{line.node} at {_line_moment(made, line.ms, line.ahead_ms)}: {line.level} {line.text} (names {', '.join(said.names)})"
+        f"{line.node} at {_line_moment(made, line.ms, line.ahead_ms)}: {line.level} {line.text} (names {', '.join(naming.names)})"
     )
 
 
@@ -318,7 +318,7 @@ def _roles(made: Material, incident: Incident) -> dict[str, str]:
 def _unknown(made: Material, incident: Incident) -> tuple[str, ...]:
     """What nobody knows, a sentence each."""
     run, placed = made.data, any(record.get("partition") for record in incident.records)
-    said = [
+    gaps = [
         (run.ops is None, "The history could not be read: its operations and reads are not known."),
         (
             run.ops is not None and not made.reads.whole,
@@ -329,7 +329,7 @@ def _unknown(made: Material, incident: Incident) -> tuple[str, ...]:
         (run.faults is None, "Which faults were active is not known: no receipts could be read."),
         (placed and not stored_rows(incident), "What the brokers' log segments hold here was not recorded."),
     ]
-    return tuple(sentence for holds, sentence in said if holds)
+    return tuple(sentence for holds, sentence in gaps if holds)
 
 
 def _no_clock(run: ReportData) -> str:

@@ -60,12 +60,12 @@ class NamingLine:
 
 @dataclass(frozen=True)
 class Lines:
-    """Brokers' lines around an incident. more: how many of them are not here. silent: sentences about logs that say nothing."""
+    """Brokers' lines around an incident. more: how many of them are not here. log_gaps: sentences about logs that cannot tell."""
 
     lines: tuple[NamingLine, ...] = ()
     more: int = 0
     nodes: tuple[str, ...] = ()
-    silent: tuple[str, ...] = ()
+    log_gaps: tuple[str, ...] = ()
 
 
 def events(made: Material, incident: Incident, lines: Lines) -> tuple[tuple[Event, ...], int]:
@@ -81,7 +81,7 @@ def events(made: Material, incident: Incident, lines: Lines) -> tuple[tuple[Even
         _settled(made, incident),
         _leaders(made, incident),
         _faults(made, incident),
-        _spoken(made, lines),
+        _naming_lines(made, lines),
     )
     ordered = sorted((event for event in chain.from_iterable(sources) if event.time), key=lambda event: event.time)
     return tuple(_dated(made, event) for event in ordered[:MOST_EVENTS]), max(0, len(ordered) - MOST_EVENTS)
@@ -97,15 +97,15 @@ def _dated(made: Material, event: Event) -> Event:
 # --------------------------------------------------------------------------------------------------
 def leader(made: Material, partition: str, time: int) -> str:
     """The node that led a partition; empty: no log says it."""
-    said = made.logs.leader(partition, made.clock.ms(time)) if made.clock is not None and time else None
-    return said.node if said else ""
+    placed = made.logs.leader(partition, made.clock.ms(time)) if made.clock is not None and time else None
+    return placed.node if placed else ""
 
 
 def coordinator(made: Material, row: Doc) -> str:
     """The coordinator of an operation's transactional id when it began; empty: no log says it."""
     name = row.get("transactional_id")
-    said = made.logs.coordinator(name, made.clock.ms(row["time"])) if made.clock is not None and name else None
-    return said.node if said else ""
+    placed = made.logs.coordinator(name, made.clock.ms(row["time"])) if made.clock is not None and name else None
+    return placed.node if placed else ""
 
 
 def partitions(incident: Incident) -> list[str]:
@@ -357,8 +357,8 @@ def truncations(made: Material, incident: Incident) -> list[Placement]:
         return []
     last = {record["partition"]: record["offset"] for record in sorted(missing, key=lambda record: record["offset"])}
     begun = clock.ms(incident.time)
-    said = [each for log in made.logs.logs for each in log.placements if each.what == "truncated" and each.ms >= begun]
-    return sorted(each for each in said if each.offset <= last.get(each.name, -1))[:_TRUNCATIONS]
+    placements = [each for log in made.logs.logs for each in log.placements if each.what == "truncated" and each.ms >= begun]
+    return sorted(each for each in placements if each.offset <= last.get(each.name, -1))[:_TRUNCATIONS]
 
 
 def _leaders(made: Material, incident: Incident) -> Iterator[Event]:
@@ -369,8 +369,8 @@ def _leaders(made: Material, incident: Incident) -> Iterator[Event]:
     cut = truncations(made, incident)
     start = min(low for low, _ in stretches)
     stop = max([high for _, high in stretches] + [each.ms for each in cut])
-    said = [each for log in made.logs.logs for each in log.placements if each.what == "leader" and start <= each.ms <= stop]
-    for each in [each for each in sorted(said) if each.name in touched][:_LEADERS]:
+    placements = [each for log in made.logs.logs for each in log.placements if each.what == "leader" and start <= each.ms <= stop]
+    for each in [each for each in sorted(placements) if each.name in touched][:_LEADERS]:
         text = f"becomes the leader of {each.name}, leader epoch {each.epoch}"
         yield Event(time=clock.ns(each.ms), kind="leader", where=each.node, text=text, label=f"leads {each.name}")
     for each in cut:
@@ -404,17 +404,17 @@ def _faults(made: Material, incident: Incident) -> Iterator[Event]:
             )
 
 
-def _spoken(made: Material, lines: Lines) -> Iterator[Event]:
+def _naming_lines(made: Material, lines: Lines) -> Iterator[Event]:
     """The brokers' lines that name a transactional id or a producer of the incident."""
-    for said in lines.lines:
-        if made.clock is not None and any(not name.startswith("partition ") for name in said.names):
-            text = shortened(f"{said.line.level} {said.line.text}", _TEXT)
+    for naming in lines.lines:
+        if made.clock is not None and any(not name.startswith("partition ") for name in naming.names):
+            text = shortened(f"{naming.line.level} {naming.line.text}", _TEXT)
             yield Event(
-                time=made.clock.ns(said.line.ms - said.line.ahead_ms),
+                time=made.clock.ns(naming.line.ms - naming.line.ahead_ms),
                 kind="broker",
-                where=said.line.node,
+                where=naming.line.node,
                 text=text,
-                label=f"{said.line.level} {said.line.logger.rpartition('.')[2]}",
+                label=f"{naming.line.level} {naming.line.logger.rpartition('.')[2]}",
             )
 
 
@@ -431,14 +431,14 @@ def broker_lines(made: Material, incident: Incident) -> Lines:
     nodes = concerned(made, incident) or made.logs.nodes
     met = {line: None for node in nodes for start, stop in stretches for line in _lines_of(made, node, start, stop)}
     named = _names(made, incident)
-    said = [NamingLine(line=line, names=tuple(text for text, words in named.items() if _has(line.text, words))) for line in met]
-    chosen = sorted(said, key=lambda each: (-_weight(each), each.line.ms))[:MOST_LINES]
-    silent = made.logs.silent(min(start for start, _ in stretches), max(stop for _, stop in stretches))
+    naming = [NamingLine(line=line, names=tuple(text for text, words in named.items() if _has(line.text, words))) for line in met]
+    chosen = sorted(naming, key=lambda each: (-_weight(each), each.line.ms))[:MOST_LINES]
+    log_gaps = made.logs.gaps(min(start for start, _ in stretches), max(stop for _, stop in stretches))
     return Lines(
         lines=tuple(sorted(chosen, key=lambda each: (each.line.ms, each.line.node))),
-        more=len(said) - len(chosen),
+        more=len(naming) - len(chosen),
         nodes=tuple(nodes),
-        silent=tuple(silent),
+        log_gaps=tuple(log_gaps),
     )
 
 
@@ -461,15 +461,15 @@ def _ahead_ms(made: Material, node: str, ms: int) -> int:
     return ahead
 
 
-def telling(lines: Lines) -> NamingLine | None:
+def closest_line(lines: Lines) -> NamingLine | None:
     """The line that says most about an incident: one that names its transaction, else its producer, else its partition."""
     named = [each for each in lines.lines if each.names]
     return max(named, key=lambda each: (_weight(each), -each.line.ms), default=None)
 
 
-def _weight(said: NamingLine) -> int:
+def _weight(naming: NamingLine) -> int:
     weights = {"transactional": 4, "producer": 2, "partition": 1}
-    return sum(weights[name.partition(" ")[0]] for name in said.names)
+    return sum(weights[name.partition(" ")[0]] for name in naming.names)
 
 
 def _names(made: Material, incident: Incident) -> Mapping[str, tuple[str, ...]]:

@@ -83,8 +83,8 @@ def incidents(findings: Sequence[Doc], writes: Mapping[int, Written] | None) -> 
     leads_to = list(range(len(findings)))
     for position, finding in enumerate(findings):
         for key in _accused(finding, writes):
-            mine, its = _root(leads_to, position), _root(leads_to, first.setdefault(key, position))
-            leads_to[max(mine, its)] = min(mine, its)
+            own, earlier = _root(leads_to, position), _root(leads_to, first.setdefault(key, position))
+            leads_to[max(own, earlier)] = min(own, earlier)
     groups: dict[int, list[Doc]] = {}
     for position, finding in enumerate(findings):
         groups.setdefault(_root(leads_to, position), []).append(finding)

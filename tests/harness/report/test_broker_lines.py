@@ -22,19 +22,19 @@ EXCEPTION = "org.apache.kafka.common.errors.OutOfOrderSequenceException: Out of 
 APPENDING = "[ReplicaManager broker=1] Error processing append on t-1"
 
 
-def said(time, level, logger, message, thread="handler-3"):
+def line_of(time, level, logger, message, thread="handler-3"):
     """A line as slf4j's simple logger writes it."""
     return f"2026-11-25T14:{time}Z [{thread}] [{level}] {logger} - {message}\n"
 
 
 SIMPLE = "".join(
     [
-        said("31:50.255", "INFO", "state.change.logger", LEADER.format(0)),
-        said("31:54.383", "INFO", "kafka.coordinator.transaction.TransactionCoordinator", INITIALISED),
-        said("32:08.114", "ERROR", "kafka.server.ReplicaManager", APPENDING) + EXCEPTION + TRACE,
-        said("32:08.200", "INFO", "kafka.server.KafkaServer", "nothing to see"),
-        said("32:09.000", "WARN", "kafka.network.Processor", "slow", thread="a thread [of two] names"),
-        said("32:20.000", "INFO", "o.a.k.UnifiedLog", "[UnifiedLog partition=t-1, dir=/x/data/n2] Truncating to offset 10663"),
+        line_of("31:50.255", "INFO", "state.change.logger", LEADER.format(0)),
+        line_of("31:54.383", "INFO", "kafka.coordinator.transaction.TransactionCoordinator", INITIALISED),
+        line_of("32:08.114", "ERROR", "kafka.server.ReplicaManager", APPENDING) + EXCEPTION + TRACE,
+        line_of("32:08.200", "INFO", "kafka.server.KafkaServer", "nothing to see"),
+        line_of("32:09.000", "WARN", "kafka.network.Processor", "slow", thread="a thread [of two] names"),
+        line_of("32:20.000", "INFO", "o.a.k.UnifiedLog", "[UnifiedLog partition=t-1, dir=/x/data/n2] Truncating to offset 10663"),
     ]
 )
 LOG4J = (
@@ -85,10 +85,10 @@ def test_lines_of_several_brokers_are_in_order_and_can_be_chosen(tmp_path):
 
 def test_leaders_coordinators_and_truncations_are_what_brokers_say_of_themselves(tmp_path):
     """At a moment the last one that said so; a coordinator that was elected since counts."""
-    elected = said(
+    elected = line_of(
         "32:10.000", "INFO", "k.T", "[TransactionCoordinator id=2] Elected as the txn coordinator for partition 4 at epoch 1"
     )
-    leads = said("32:05.000", "INFO", "s", LEADER.format(7))
+    leads = line_of("32:05.000", "INFO", "s", LEADER.format(7))
     logs = logs_of(a_run(tmp_path, n1=SIMPLE, n2=leads + elected))
     assert [logs.leader("t-1", AT + ms).node for ms in (-10_000, 0)] == ["n1", "n2"]
     assert logs.leader("t-1", AT).epoch == 7
@@ -101,11 +101,11 @@ def test_leaders_coordinators_and_truncations_are_what_brokers_say_of_themselves
 
 def test_a_log_says_why_it_is_silent(tmp_path):
     """Missing, too short, too late, without a date."""
-    late = said("33:00.000", "INFO", "k", "up")
-    early = said("30:00.000", "INFO", "k", "up")
+    late = line_of("33:00.000", "INFO", "k", "up")
+    early = line_of("30:00.000", "INFO", "k", "up")
     planned = {"cluster": {"kind": "local", "options": {"brokers": 5}}}
     logs = logs_of(a_run(tmp_path, planned, n1=None, n2=early, n3=late, n4=b"\x00\x01 no date\n", n5=SIMPLE))
-    assert logs.silent(AT - 2_000, AT + 2_000) == [
+    assert logs.gaps(AT - 2_000, AT + 2_000) == [
         "there is no logs/n1/server.log",
         "logs/n2/server.log ends before that",
         "logs/n3/server.log begins after that",
@@ -127,7 +127,7 @@ def test_a_link_is_not_followed(tmp_path):
     (tmp_path / "elsewhere").write_text(SIMPLE)
     run = a_run(tmp_path / "run", n1=None)
     (run.directory / "logs" / "n1" / "server.log").symlink_to(tmp_path / "elsewhere")
-    (problem,) = logs_of(run).silent(AT, AT)
+    (problem,) = logs_of(run).gaps(AT, AT)
     assert "links in this directory are not followed" in problem
     assert logs_of(run).between(0, 1 << 50) == []
 
@@ -143,7 +143,7 @@ def test_a_folder_that_is_a_link_is_not_entered(tmp_path):
 def test_a_pipe_is_not_waited_for(tmp_path):
     run = a_run(tmp_path, n1=None)
     os.mkfifo(run.directory / "logs" / "n1" / "server.log")
-    assert "it is a pipe" in logs_of(run).silent(AT, AT)[0]
+    assert "it is a pipe" in logs_of(run).gaps(AT, AT)[0]
 
 
 def test_a_log_of_a_gigabyte_of_nothing_is_not_read(tmp_path):
@@ -151,19 +151,19 @@ def test_a_log_of_a_gigabyte_of_nothing_is_not_read(tmp_path):
     run = a_run(tmp_path, n1=SIMPLE)
     os.truncate(run.directory / "logs" / "n1" / "server.log", 1 << 30)
     logs = logs_of(run, (AT + 600_000, AT + 601_000))
-    assert "no dated lines were met" in logs.silent(AT + 600_000, AT + 601_000)[0]
+    assert "no dated lines were met" in logs.gaps(AT + 600_000, AT + 601_000)[0]
 
 
 def test_a_long_log_is_read_around_the_moment(tmp_path, monkeypatch):
     """By bisection; its beginning is read too, where the first leaders are."""
     monkeypatch.setattr(broker_lines, "MOST_BYTES", 10_000)
     monkeypatch.setattr(broker_lines, "AROUND_BYTES", 4_000)
-    head = said("00:00.000", "INFO", "s", LEADER.format(0))
-    lines = [said(f"{m:02}:{s:02}.000", "WARN", "k.Log", f"line {m}:{s}") for m in range(1, 60) for s in range(60)]
+    head = line_of("00:00.000", "INFO", "s", LEADER.format(0))
+    lines = [line_of(f"{m:02}:{s:02}.000", "WARN", "k.Log", f"line {m}:{s}") for m in range(1, 60) for s in range(60)]
     logs = logs_of(a_run(tmp_path, n1=head + "".join(lines)))
     assert [line.message for line in logs.between(AT - 2_000, AT + 2_000)] == [f"line 32:{s}" for s in range(6, 11)]
     assert logs.leader("t-1", AT).node == "n1"
-    assert logs.silent(AT - 2_000, AT + 2_000) == []
+    assert logs.gaps(AT - 2_000, AT + 2_000) == []
 
 
 @pytest.mark.parametrize(

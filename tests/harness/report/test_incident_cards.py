@@ -141,8 +141,8 @@ def card(tmp_path_factory):
 
 # ---------------------------------------------------------------------------------------- what is known
 def test_the_events_are_in_order_of_time_with_utc_beside_it(card):
-    told = [(event.kind, event.where, event.to) for event in card.events]
-    assert told == [
+    happened = [(event.kind, event.where, event.to) for event in card.events]
+    assert happened == [
         ("fault", "n1", ""),
         ("context", "c8", ""),
         ("marker", "n2", "n1"),
@@ -178,9 +178,9 @@ def test_reading_operations_are_shown_with_the_first_read_and_the_later_ones(car
 def test_an_offset_that_a_member_was_told_is_an_event(tmp_path):
     """A read of no record: when the answer came decides, against the call of commit."""
     made = rows()
-    told = next(row["index"] for row in made if (row["process"], row["op"]) == (9, 0))
-    record = {"partition": "in-0", "offset": 21, "v": -1, "operation": told, "role": "read"}
-    odd = {**finding(made), "anomaly": "dirty-offset", "records": [record], "operations": [told]}
+    answered = next(row["index"] for row in made if (row["process"], row["op"]) == (9, 0))
+    record = {"partition": "in-0", "offset": 21, "v": -1, "operation": answered, "role": "read"}
+    odd = {**finding(made), "anomaly": "dirty-offset", "records": [record], "operations": [answered]}
     card = card_of(read(a_run(tmp_path, findings=[odd])), 1)
     assert "poll 0 of process 9 is answered in-0@21" in [event.text for event in card.events]
 
@@ -204,7 +204,7 @@ def test_brokers_lines_within_two_seconds_are_shown_with_what_they_name(card):
     ]
     assert card.lines[0].exception.startswith("org.apache.kafka.common.errors.OutOfOrderSequenceException")
     assert "TransactionalId: fp-8's state" in dict(card.facts)["Broker's line"]
-    assert card.silent == ()
+    assert card.log_gaps == ()
 
 
 def test_lines_of_a_broker_whose_clock_a_fault_had_set_are_looked_for_by_that_clock(tmp_path):
@@ -270,7 +270,7 @@ def test_without_logs_nobody_knows_who_led(tmp_path):
     assert "Brokers" not in dict(card.facts)
     assert card.lines == ()
     assert {lane.name for lane in card.drawing.lanes} >= {"leader of t-0", "leader of t-1", "coordinator"}
-    assert any("no logs/n1/server.log" in sentence for sentence in card.silent)
+    assert any("no logs/n1/server.log" in sentence for sentence in card.log_gaps)
 
 
 def test_without_the_history_s_files_no_line_can_be_placed(tmp_path):
@@ -365,15 +365,15 @@ def test_hostile_lines_of_a_log_stay_text(tmp_path):
 
 # ---------------------------------------------------------------------------------------------- the page
 def test_findings_of_one_cause_are_one_card_and_keep_their_anchors(tmp_path):
-    one = finding(rows())
+    torn = finding(rows())
     aborted = {
-        **one,
+        **torn,
         "id": 2,
         "anomaly": "aborted-read",
         "sentence": "Read.",
-        "records": [{**r, "role": "sent"} for r in one["records"]],
+        "records": [{**r, "role": "sent"} for r in torn["records"]],
     }
-    run = a_run(tmp_path, findings=[one, aborted])
+    run = a_run(tmp_path, findings=[torn, aborted])
     shown = page(read(run))
     (card,) = shown.cards
     assert card.anomalies == (("torn-transaction", 1), ("aborted-read", 1))

@@ -63,8 +63,8 @@ def test_a_date_leads_back_to_its_moment(ns):
 
 
 def test_without_the_files_the_looks_at_open_transactions_say_it(tmp_path):
-    asked = {"asked_ms": (example.START + AHEAD) // MS + 20}
-    look = example.op(-1, 0, 20, 5, f="list-transactions", role="harness", detail=json.dumps(asked))
+    answer = {"asked_ms": (example.START + AHEAD) // MS + 20}
+    look = example.op(-1, 0, 20, 5, f="list-transactions", role="harness", detail=json.dumps(answer))
     clock = clock_of(a_run(tmp_path, rows=[look]))
     assert clock.ms(example.START) == (example.START + AHEAD) // MS
     assert "looks at open transactions" in clock.words
