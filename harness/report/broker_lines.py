@@ -43,7 +43,14 @@ _COORDINATOR = re.compile(
 )
 _ELECTED = re.compile(r"\[TransactionCoordinator id=\d+\] Elected as the txn coordinator for partition (\d+) at epoch (\d+)")
 _TRUNCATED = re.compile(r"Log partition=([^,\s]+)[^\]]*\] Truncating to offset (\d+)")
-_TELLING = ("Truncating to offset", "starts at leader epoch", "Initialized transactionalId", "Elected as the txn coordinator")
+_CONTROLLER = re.compile(r"\[RaftManager id=\d+\] Completed transition to Leader\w*\(.*?epoch=(\d+)")
+_TELLING = (
+    "Completed transition to Leader",
+    "Truncating to offset",
+    "starts at leader epoch",
+    "Initialized transactionalId",
+    "Elected as the txn coordinator",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -356,6 +363,8 @@ def _placements(message: str, node: str, ms: int) -> Iterator[Placement]:
             producer_id=_number(match[2]),
             where=match[4],
         )
+    elif match := _CONTROLLER.search(message):
+        yield Placement(ms=ms, what="controller", name="", node=node, epoch=_number(match[1]))
     elif match := _ELECTED.search(message):
         yield Placement(ms=ms, what="elected", name=f"__transaction_state-{match[1]}", node=node, epoch=_number(match[2]))
     elif match := _TRUNCATED.search(message):

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.harness.report import brokers, unseen
+from fencepost.harness.report.broker_lines import broker_logs
 from fencepost.harness.report.documents import NEVER, Doc, Ints, Ops, ReportData
 from fencepost.harness.report.lanes import partitioned
 from fencepost.harness.report.lives import lives
@@ -22,6 +23,7 @@ from fencepost.harness.report.records import Records, records
 from fencepost.harness.report.sampling import MOST_WINDOWS, Sample, sample
 from fencepost.harness.report.series import OUTCOMES, charts, longest_gap
 from fencepost.harness.report.text import number, shortened
+from fencepost.harness.report.wall_clock import wall_clock
 from fencepost.harness.visible_text import visible
 
 MOST_OPS, MOST_RECORDS = 30_000, 150_000
@@ -29,6 +31,7 @@ _DETAILED = 300_000  # operations: in a longer history only those of findings sh
 _NAMES_OF, _ERRORS, _NAMED, _VALUE, _PROCESSES, _SPANS = 6, 3, 200, 40, 60, 8
 _ERROR_TEXT, _MOST_ERRORS = 300, 1_000
 _SECOND = 1e9
+_LOGGED_ROLES = {"leader": "leader", "elected": "coordinator", "controller": "controller"}
 _PROCESS_BITS, _PROCESS_MASK = 32, (1 << 32) - 1
 _ROLES = ("writer", "member", "instance", "reader", "final", "harness")
 
@@ -65,7 +68,7 @@ def timeline(run: ReportData) -> dict[str, Any] | None:
         **_insides(run, ops, drawn.positions, table, named),
         "faults": _faults(run),
         "findings": [_finding(finding, run) for finding in run.findings],
-        "brokers": brokers.rows(run, set(ops.node.names.tolist())),
+        "brokers": brokers.rows(run, set(ops.node.names.tolist()), _placements(run)),
         "charts": charts(run, ops, table, row_of),
         "gap": _relative(longest_gap(ops), run.origin_ns),
         "finalAt": _us(int(ops.time[ops.final].min()), run.origin_ns) if ops.final.any() else None,
@@ -353,6 +356,19 @@ def _finding(finding: Doc, run: ReportData) -> dict[str, Any]:
         "operations": list(finding.get("operations", ()))[:_NAMED],
         "faults": list(finding.get("faults", ())),
     }
+
+
+def _placements(run: ReportData) -> list[brokers.Placement]:
+    """The roles that brokers took on by their own logs; none without a clock that places these in the history."""
+    clock = None if run.run is None else wall_clock(run.run, run.ops)
+    if run.run is None or clock is None:
+        return []
+    return [
+        brokers.Placement(at=clock.ns(each.ms), role=_LOGGED_ROLES[each.what], name=each.name, node=each.node)
+        for log in broker_logs(run.run, ()).logs
+        for each in log.placements
+        if each.what in _LOGGED_ROLES and not (each.what == "leader" and each.name.startswith("__"))
+    ]
 
 
 def _relative(span: tuple[int, int] | None, origin_ns: int) -> list[int] | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from support import report_example as example
 
@@ -96,3 +98,34 @@ def test_placements_become_rows(tmp_path):
     made = rows(run, {"c0", "c1"}, [placement])
     assert made == [{"node": "n1", "faults": [], "sought": [], "held": [[2_000_000, 20_000_000, "leads t-0", "leads t-0"]]}]
     assert known(made).startswith("Roles of brokers are from their own logs")
+
+
+def test_roles_come_from_the_brokers_logs_where_a_clock_places_them(tmp_path):
+    """Dates in UTC, history in its own time; internal topics are coordinated and not led."""
+    wall = 1_795_617_112_000_000_000  # 2026-11-25T14:31:52Z, when the history began
+    run_with(tmp_path, [])
+    (tmp_path / "history").mkdir()
+    header = {"format": "fencepost-history", "version": 1, "time": example.START, "wall": wall}
+    (tmp_path / "history" / "c0-0.jsonl").write_text(json.dumps(header) + "\n", "utf-8")
+    leads = "[a] [INFO] state.change.logger - [Broker id=1] Leader {} with topic id Some(x) starts at leader epoch 0"
+    lines = [
+        f"2026-11-25T14:31:53.000Z {leads.format('t-0')}",
+        f"2026-11-25T14:31:53.000Z {leads.format('__consumer_offsets-1')}",
+        "2026-11-25T14:31:55.500Z [a] [INFO] x - [TransactionCoordinator id=1] Elected as the txn coordinator for partition 4 at "
+        "epoch 0",
+        "2026-11-25T14:31:57.000Z [a] [INFO] x - [RaftManager id=1] Completed transition to Leader(localVoterNode=V, epoch=2)",
+    ]
+    (tmp_path / "logs" / "n1").mkdir(parents=True)
+    (tmp_path / "logs" / "n1" / "server.log").write_text("\n".join(lines) + "\n", "utf-8")
+    made = page(read(open_run(tmp_path))).timeline["brokers"]
+    leads_t, coordinates = "leads t-0", "coordinates 4"
+    assert [row["held"] for row in made if row["node"] == "n1"] == [
+        [
+            [1_000_000, 3_500_000, leads_t, leads_t],
+            [3_500_000, 5_000_000, f"{leads_t}, {coordinates}", f"{leads_t}; {coordinates} of __transaction_state"],
+            [
+                *(5_000_000, 20_000_000, f"controller, {leads_t}, {coordinates}"),
+                f"controller; {leads_t}; {coordinates} of __transaction_state",
+            ],
+        ]
+    ]
