@@ -9,7 +9,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -147,13 +147,27 @@ def _without_secret(option: str, text: str) -> str:
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table on standard output. In a pipe each row is a line, however long, without blanks at its end."""
-    console, made = out(), table(head, rows)
+    console = out()
+    cells = [[visible(mask(cell)) for cell in row] for row in (head, *rows)]
+    if not console.is_terminal and not any("\n" in cell for row in cells for cell in row):
+        print_line("\n".join(_aligned(cells)))  # thousands of rows at once
+        return
+    made = table(head, rows)
     if console.is_terminal:
         console.print(made)
         return
     width = max(console.measure(made, options=console.options.update(max_width=_LINE)).maximum, 1)
     for line in console.render_lines(made, console.options.update(width=min(width, _LINE)), pad=False):
         print_line("".join(segment.text for segment in line).rstrip())
+
+
+def _aligned(cells: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Rows of cells without line ends, as `table` aligns them."""
+    from rich.cells import cell_len
+
+    widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        yield "  ".join(cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
