@@ -17,7 +17,8 @@ from fencepost.harness.interop.micro_operations import micro_operations
 
 Batches = Callable[[Sequence[str]], Iterator[pa.RecordBatch]]  # of some columns of a history
 HARNESS = "harness"
-ROWS = 4_096  # operations that are read at a time
+ROWS = 256  # operations that are read at a time: a final reader's may hold a thousand records each
+BUFFER = 1 << 20  # bytes of each column that are read at a time
 _NEEDED = ("index", "process", "f", "type", "intent", "time", "end", "mops", "errors")
 _OPTIONAL = ("op", "slot", "node", "role", "isolation", "transactional_id", "final")
 _LACKING = dict.fromkeys(_OPTIONAL)
@@ -26,7 +27,7 @@ COLUMNS = [replace(column, optional=column.name in _OPTIONAL) for column in OPER
 
 def batches(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Some columns of a history, few operations at a time; those that are not there are left out."""
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(path, buffer_size=BUFFER, pre_buffer=False) as file:
         yield from file.iter_batches(ROWS, columns=[name for name in columns if name in file.schema_arrow.names])
 
 
