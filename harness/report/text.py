@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from math import isfinite
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -77,7 +78,9 @@ def at(ns: int | None, origin_ns: int) -> str:
 
 
 def duration(ns: float) -> str:
-    """A length of time (nanoseconds) in the unit that suits it."""
+    """A length of time (nanoseconds) in the unit that suits it; a dash for one that no number holds."""
+    if not isfinite(ns):
+        return NOTHING
     if ns < 1_000_000:
         return f"{ns / 1e3:.0f} µs"
     if ns < 1_000_000_000:

@@ -21,7 +21,7 @@ from fencepost.harness.campaign.campaign import CONTROLS, PlannedRun
 from fencepost.harness.runs.sequence import RunResult
 
 SCHEMA = 1
-SENTENCES, LONGEST_SENTENCE = 3, 600  # of a run's findings, and letters of each
+SENTENCES, LONGEST_SENTENCE = 3, 600  # of a run's anomalies, and letters of each
 _SCALARS = (str, int, float, bool, type(None))
 
 
@@ -239,10 +239,13 @@ def attempt_of(result: RunResult, began: str) -> Attempt:
 
 
 def excerpt(verdict: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a verdict document of which outcomes are made: its plain values, and the first of what was found."""
+    """The part of a verdict document of which outcomes are made: its plain values, and the first finding of each anomaly."""
     if not verdict:
         return {}
-    findings = [finding for finding in verdict.get("findings") or () if finding.get("forbidden", True)][:SENTENCES]
+    first: dict[str, Mapping[str, Any]] = {}
+    for finding in verdict.get("findings") or ():
+        if finding.get("forbidden", True):
+            first.setdefault(str(finding.get("anomaly", "?")), finding)
     return {
         **{key: value for key, value in verdict.items() if isinstance(value, _SCALARS)},
         "properties": [
@@ -253,8 +256,8 @@ def excerpt(verdict: Mapping[str, Any]) -> dict[str, Any]:
         **({"unexpected": [{"name": row["name"]} for row in verdict["unexpected"]]} if "unexpected" in verdict else {}),
         "counts": {"operations": (verdict.get("counts") or {}).get("operations", 0)},
         "findings": [
-            {"anomaly": str(finding.get("anomaly", "?")), "sentence": str(finding.get("sentence", ""))[:LONGEST_SENTENCE]}
-            for finding in findings
+            {"anomaly": anomaly, "sentence": str(finding.get("sentence", ""))[:LONGEST_SENTENCE]}
+            for anomaly, finding in [*first.items()][:SENTENCES]
         ],
     }
 

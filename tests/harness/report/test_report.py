@@ -20,7 +20,7 @@ from fencepost.harness.report.model import page
 from fencepost.harness.report.operation_rows import stored_table
 from fencepost.harness.report.panels import timeline
 from fencepost.harness.report.panels.findings import shares
-from fencepost.harness.report.text import coded, shortened
+from fencepost.harness.report.text import coded, duration, shortened
 from fencepost.harness.visible_text import visible
 
 
@@ -309,6 +309,12 @@ def test_words_in_backticks_are_code_and_nothing_else_is_markup(text, html):
 def test_hidden_characters_become_visible():
     """Right-to-left override, zero width space, bell and line separator are shown; umlauts and newlines stay."""
     assert visible("ä\n\u202e\u200b\x07\u2028") == "ä\n\\u202e\\u200b\\u0007\\u2028"
+
+
+@pytest.mark.parametrize("ns", [float("inf"), float("-inf"), float("nan"), 1e300 * 1e9])
+def test_a_length_of_time_that_no_number_holds_is_a_dash(ns):
+    """A verdict from elsewhere may have a gap of 1e300 seconds."""
+    assert duration(ns) == "\N{EN DASH}"
 
 
 def test_a_long_text_is_cut_and_says_so():
