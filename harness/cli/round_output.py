@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -68,9 +69,20 @@ def perform_round(
     with performing(plan, results, master, spark_conf, to_stderr=as_json, known=known) as made:
         record.make()
         with record.alone():
-            performance = RoundPerformance(record, made.sequence, begun.planned, made.show, made.show_result)
+            remember = partial(_remembered, made.root, known)
+            performance = RoundPerformance(record, made.sequence, begun.planned, made.show, made.show_result, remember=remember)
             performance.perform(begun.unfinished)
     leave(record, as_json, on_red, junit)
+
+
+def _remembered(results: Path, known: Known, round: Round) -> list[str]:
+    """What is new, gone or changed since other rounds of the campaign."""
+    from fencepost.harness.memory.round_notes import round_notes
+
+    try:
+        return round_notes(results, round.campaign, round.round, known)
+    except CampaignError as error:
+        return [str(error)]
 
 
 def estimate_of(begun: BegunRound) -> str:
@@ -157,6 +169,8 @@ def print_round(record: RoundRecord) -> None:
     out().print(display.results_table(results))
     for line in display.report_lines(results):
         print_line(line)
+    for sentence in round.remembered:
+        print_line(sentence)
     for sentence in dict.fromkeys(text for test in outcomes(round, record.folder) for text in test.acknowledged):
         print_line(f"known findings: {sentence}")
     if len(round.own) == 1:

@@ -72,6 +72,7 @@ def merged(root: Path, paths: Sequence[Path]) -> RoundRecord:
         tests=(*(test for shard in shards for test in _controls(shard)), *(test for test in first.tests if not test.is_control)),
         runs=tuple(sorted(runs, key=lambda run: (run.number, run.shard))),
         notes=tuple(dict.fromkeys([*notes, *(note for shard in shards for note in shard.round.notes)])),
+        remembered=tuple(dict.fromkeys(note for shard in shards for note in shard.round.remembered)),
         cut_off=tuple(name for shard in shards for name in shard.round.cut_off),
         sittings=tuple(sorted(time for shard in shards for time in shard.round.sittings)),
         ended=iso(now()),

@@ -8,7 +8,7 @@ budget is left out, and shorter ones behind it are performed.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,6 +30,7 @@ class RoundPerformance:
 
     planned: the runs by their numbers.
     each: takes the result of each attempt.
+    remember: of a round that has ended, what is new, gone or changed since other rounds, a sentence each.
     """
 
     def __init__(
@@ -40,9 +41,10 @@ class RoundPerformance:
         emit: Callable[[RunEvent], None],
         each: Callable[[RunResult], None],
         clock: Callable[[], float] = time.monotonic,
+        remember: Callable[[Round], Sequence[str]] = lambda _: (),
     ) -> None:
         self._record, self._sequence, self._planned = record, sequence, planned
-        self._emit, self._each, self._clock = emit, each, clock
+        self._emit, self._each, self._clock, self._remember = emit, each, clock, remember
 
     def perform(self, unfinished: Mapping[int, Path] | None = None) -> Round:
         """Every run that is not done; after Ctrl-C none that had not begun.
@@ -59,7 +61,8 @@ class RoundPerformance:
                     self._perform(run, position, len(own), (unfinished or {}).get(run.number))
         stopped = self._sequence.stopping
         ended = self._record.round if stopped else replace(self._record.round, ended=iso(now()))
-        self._write(replace(ended, exit=int(round_exit(ended))))
+        remembered = () if stopped else tuple(self._remember(ended))
+        self._write(replace(ended, exit=int(round_exit(ended)), remembered=remembered))
         return self._record.round
 
     def _perform(self, run: RoundRun, position: int, of: int, run_dir: Path | None) -> None:

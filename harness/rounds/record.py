@@ -161,6 +161,7 @@ class Round:
     sittings: the times at which it was begun or resumed. ended: the time at which it ended; empty: it has not.
     cut_off: directories of runs that were cut off, and whose tests were performed again.
     notes: what else was noticed, a sentence each.
+    remembered: what is new, gone or changed since other rounds, a sentence each.
     exit: the exit code; None: it has not ended.
     """
 
@@ -179,6 +180,7 @@ class Round:
     ended: str = ""
     cut_off: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    remembered: tuple[str, ...] = ()
     exit: int | None = None
     fencepost: str = ""
     schema: int = SCHEMA

@@ -59,7 +59,7 @@ def _notes(round: Round, tests: Sequence[TestOutcome]) -> list[str]:
     cut_off = [f"{directory}: was cut off, and its test performed again" for directory in round.cut_off]
     again = [f"{test.test.name}: {sentence}" for test in tests for sentence in test.performed_again]
     known = [f"{test.test.name}: known findings: {sentence}" for test in tests for sentence in test.acknowledged]
-    notes = [*round.notes, *cut_off, *again, *known]
+    notes = [*round.notes, *cut_off, *again, *round.remembered, *known]
     return [*notes[:MOST_IN_FULL], *([f"and {len(notes) - MOST_IN_FULL} more notes"] if len(notes) > MOST_IN_FULL else [])]
 
 

@@ -29,10 +29,11 @@ class FakeEngine:
 
     A name with several, `torn+valid`, comes to each in turn. `canary`: invalid, aborted-read.
 
-    blind: fates whose anomalies are not seen. sentence: of every finding.
+    blind: fates whose anomalies are not seen. sentence: of every finding. created: when each run was planned.
     """
 
     blind: tuple[str, ...] = ()
+    created = "2026-11-21T12:00:00Z"
     sentence = "letter 7 lies in two parts"
     acknowledged = ""  # the sentence of a verdict on findings that are known
 
@@ -49,7 +50,7 @@ class FakeEngine:
         directory = store.new_run_dir(self.results, test, run_id)
         turn = self._turn[test.name] = self._turn.get(test.name, -1) + 1
         kinds = test.name.partition("[")[0].split("+")
-        plan = {"run": run_id, "campaign": test.campaign, "test": test.name, "seed": seed, "created": "2026-11-21T12:00:00Z"}
+        plan = {"run": run_id, "campaign": test.campaign, "test": test.name, "seed": seed, "created": self.created}
         plan |= {"round": round} if round else {}
         fate = kinds[turn % len(kinds)]
         write_plan(directory, {**plan, "expect": list(test.expect), "command": command, "fate": fate})

@@ -8,6 +8,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from support.fake_engine import FakeEngine
 from support.rounds import night, rounds_of
 
 from fencepost.harness.rounds.summary import summary
@@ -145,3 +146,17 @@ def test_known_findings_are_named_wherever_a_round_is_shown(fencepost, monkeypat
     assert "* torn: known findings: KAFKA-17754 (9c1e6a0b7f42), until 2027-01-31" in page
     assert cases(record)["torn"].findtext("system-out").endswith("\nknown findings: KAFKA-17754 (9c1e6a0b7f42), until 2027-01-31")
     assert "known findings: KAFKA-17754 (9c1e6a0b7f42), until 2027-01-31" in out.splitlines()
+
+
+def test_a_round_says_what_is_new_and_what_is_gone(fencepost, monkeypatch):
+    """Beside the last lines of earlier rounds: a bug that is not seen at first, then seen, then gone."""
+    said = []
+    for day, blind in enumerate([("torn",), (), ("torn",)], start=21):
+        monkeypatch.setattr(FakeEngine, "created", f"2026-11-{day}T02:00:00Z")
+        monkeypatch.setattr(FakeEngine, "blind", blind)
+        _, out, _ = fencepost("campaign", night("torn"))
+        said.append([line.partition(":")[0] for line in out.splitlines() if line.startswith(("new: torn: ", "gone: torn: "))])
+    assert said == [[], ["new"], ["gone"]]
+    seen, gone = [summary(record.round, record.folder) for record in rounds_of()[1:]]
+    assert re.search(r"^\* new: torn: torn-letter, fingerprint [0-9a-f]{12}: letter 7 lies in two parts$", seen, re.M)
+    assert re.search(r"^\* gone: torn: torn-letter, fingerprint [0-9a-f]{12}: on 1 of 3 rounds, since ", gone, re.M)
