@@ -11,6 +11,8 @@ from fencepost.harness.cli.console import Json, Results, RunArgument, print_json
 
 EXAMPLES = "\b\nExamples:\n  fencepost compare latest k3f9x2"
 
+LONGEST = 60  # characters of a value in the table; `--json` has all of it
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
@@ -26,6 +28,7 @@ def compare(
 ) -> None:
     """What differs between two runs: outcome, versions, findings, rates and settings."""
     from fencepost.harness.memory.rows import row_of
+    from fencepost.harness.report.text import shortened
     from fencepost.harness.runs.store import find, results_root
     from fencepost.harness.site.comparison import compared
     from fencepost.harness.site.settings import settings_of
@@ -40,6 +43,7 @@ def compare(
         named = [{"part": line.part, "name": line.name, "a": line.a, "b": line.b, "differs": line.differs} for line in shown]
         print_json({"a": runs[0].directory, "b": runs[1].directory, "alike": alike, "lines": named})
         return
-    print_table(("", "", f"A: {runs[0].id}", f"B: {runs[1].id}"), [(line.part, line.name, line.a, line.b) for line in shown])
+    cells = [(line.part, line.name, shortened(line.a, LONGEST), shortened(line.b, LONGEST)) for line in shown]
+    print_table(("", "", f"A: {runs[0].id}", f"B: {runs[1].id}"), cells)
     if not all_:
         print_line(f"{plural(alike, 'thing is', 'things are')} alike (--all)")
