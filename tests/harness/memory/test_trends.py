@@ -62,10 +62,8 @@ def flagged(
     ],
     ids=["5 %", "15 %", "30 %", "lognormal 0.3", "lognormal 0.6", "heavy-tailed"],
 )
-def test_what_has_not_changed_is_seldom_flagged(noise, most, rounds, capsys):
+def test_what_has_not_changed_is_seldom_flagged(noise, most, rounds):
     share = flagged(RATE, noise, rounds, 20.0)
-    with capsys.disabled():
-        print(f" {share:.2%} beside {rounds} rounds ", end="")
     assert share <= most
 
 
