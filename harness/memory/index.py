@@ -53,10 +53,8 @@ _DOCUMENTS = (
     RunFile.JUDGEMENTS,
     RunFile.STORED,
 )
-_PART, _PART_S = (
-    re.compile(rf"\.{re.escape(NAME)}\.[0-9a-f]+\.part"),
-    3600.0,
-)  # a file beside it, and its age when nobody writes it
+_PART = re.compile(rf"\.{re.escape(NAME)}\.[0-9a-f]+\.part")  # a file beside it, while it is written
+_PART_S = 3600.0  # the age of such a file that nobody writes any more
 _DECODER = msgspec.json.Decoder(RunRow)
 
 
