@@ -270,9 +270,14 @@ def remote_run(history, directory):
     return Run(directory=directory, plan={"history": history})
 
 
+def operation(wanted):
+    """The choice of one operation by its index."""
+    return lambda light: np.flatnonzero(light["index"].to_numpy() == wanted)
+
+
 def test_a_report_gets_all_operations_and_the_records_of_those_it_shows(spark, runs, story, tmp_path):
     there = {row["index"]: row for row in pq.read_table(runs / "story" / "history.parquet").to_pylist()}
-    bring(spark, remote_run(f"{FAR}/story/history.parquet", tmp_path), LIGHT, lambda index: np.flatnonzero(index == 1), [])
+    bring(spark, remote_run(f"{FAR}/story/history.parquet", tmp_path), LIGHT, operation(1), [])
     brought = pq.read_table(tmp_path / "operations.parquet").to_pylist()
     assert [row["index"] for row in brought] == sorted(there)
     assert brought[1] == there[1]
@@ -287,7 +292,7 @@ def test_a_report_gets_the_original_values_of_shown_records_and_findings(spark, 
         spark,
         remote_run(f"{FAR}/story/history.parquet", tmp_path),
         LIGHT,
-        lambda index: np.flatnonzero(index == 2),
+        operation(2),
         [story.v("t-1", 3)],
     )
     values = pq.read_table(tmp_path / "values.parquet")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from support import report_example as example
+from support.build_tools import path_with_build_tools
 from support.recorded_findings import RecordedRun, extract, recorded
 
 from fencepost.harness.api.expectations import anomaly_and_word
@@ -19,6 +22,7 @@ from fencepost.harness.campaign.campaign import read
 from fencepost.harness.history.run_directory import open_run
 from fencepost.harness.memory.fingerprints import DIGITS, digest, finding_parts, fingerprint, run_parts
 from fencepost.harness.memory.rows import row_of
+from fencepost.harness.planning import clients
 from fencepost.harness.planning.plan import make_plan
 from fencepost.harness.system.package_files import campaigns
 
@@ -62,6 +66,14 @@ def test_no_two_recorded_bugs_share_a_fingerprint():
 # --------------------------------------------------------------------------------------------------
 # Plans of all seeds
 # --------------------------------------------------------------------------------------------------
+@pytest.fixture(autouse=True)
+def plans_alone(tmp_path_factory, monkeypatch):
+    """Plans for which no driver is built, no release of Kafka fetched, and no tool of Go or Node.js has to be there."""
+    monkeypatch.setenv("PATH", path_with_build_tools(tmp_path_factory.mktemp("tools"), os.environ["PATH"]))
+    monkeypatch.setattr(clients, "_named", lambda kind: {"kind": kind, "version": "", "driver": None})
+    monkeypatch.setattr("fencepost.clusters.local.provider.fetch", lambda version: SimpleNamespace(jars={}))
+
+
 @cache
 def planned(nightly: bool) -> dict[str, tuple[Test, list[tuple[str, ...]]]]:
     """Every test that comes along and expects an anomaly, with what its plans of several seeds add to a fingerprint."""

@@ -128,7 +128,9 @@ JUDGED = """
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1440, "dark")])
-@pytest.mark.parametrize("name", sorted(example.RUNS))
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.nightly if name == "large" else ()) for name in sorted(example.RUNS)]
+)
 def test_a_page_fits_its_window_and_keeps_nobody_out(browse, report_of, name, width, scheme):
     """On a telephone and on a desk, with everything unfolded; what is wider scrolls in a frame of its own. axe has no finding.
 

@@ -210,7 +210,7 @@ def test_what_does_not_fit_is_left_out_and_named_the_folded_first(tmp_path, monk
     [
         {"weakened": ["x" * 300] * 40_000},
         {"reason": "x" * 12_000_000},
-        {"findings": [{"id": n, "anomaly": f"a{n}", "sentence": "<" * 3_000, "time": 1} for n in range(4_000)]},
+        {"findings": [{"id": n, "anomaly": f"a{n}", "sentence": "<" * 3_000, "time": 1} for n in range(2_000)]},
     ],
     ids=["many weaknesses", "a long reason", "many findings"],
 )

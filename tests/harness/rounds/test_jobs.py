@@ -129,7 +129,7 @@ def test_ctrl_c_stops_all_and_judges_what_there_is(stranger):
     assert "not performed" in output
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.nightly), signal.SIGKILL])
 def test_no_part_outlives_the_command(stranger, number):
     process = start_endless(2)
     process.send_signal(number)

@@ -269,7 +269,7 @@ def test_a_campaign_killed_at_random_moments_comes_to_its_end_and_does_nothing_t
         words = [*FAKE, "campaign", file, *(["--resume"] if [*Path("results").glob("night/rounds/*/round.json")] else [])]
         process = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         try:
-            output, _ = process.communicate(timeout=None if sitting > 8 else draw.uniform(0.8, 2.5))
+            output, _ = process.communicate(timeout=None if sitting > 4 else draw.uniform(0.8, 2.5))
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
             process.communicate()

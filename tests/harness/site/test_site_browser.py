@@ -70,7 +70,9 @@ def test_each_page_is_sound_and_no_wider_than_its_window(page, width, browse, sm
         assert dom.answer <= width
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1440, "dark"), (1440, "light")])
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(390, "light"), (1440, "dark"), pytest.param(1440, "light", marks=pytest.mark.nightly)]
+)
 def test_no_page_keeps_anybody_out(browse, small, width, scheme):
     """axe has no finding on any page, on a telephone and on a desk."""
     judged = """
