@@ -152,7 +152,10 @@ def _whole(directory: Path) -> Run:
 def _is_performed(directory: Path) -> bool:
     """Return whether a process performs this run still: it is in use, and its history is neither concluded nor merged.
 
-    Adopted histories and runs whose manifest is lost are merged without one, and several may judge them at once.
+    The manifest is there from the start, and is complete at the end. Adopted histories and runs whose manifest is lost are merged
+    without one, and several may judge them at once.
     """
-    ended = any(os.path.lexists(directory / name) for name in (RunFile.MANIFEST, RunFile.HISTORY))
-    return not ended and bool(liveness.lock_reference(directory))
+    if os.path.lexists(directory / RunFile.HISTORY) or not liveness.lock_reference(directory):
+        return False
+    manifest = open_run(directory).manifest
+    return manifest is None or not manifest.complete

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 
 from fencepost.harness.api import CampaignError
+from fencepost.harness.api.evidence import Manifest
 from fencepost.harness.api.plans import Test
+from fencepost.harness.history.run_directory import write_manifest
 from fencepost.harness.runs import store
 from fencepost.harness.system import liveness
 
@@ -86,10 +89,15 @@ def test_a_run_that_is_still_performed_is_not_the_latest_and_is_refused_by_its_i
         for text in ("m22222", str(going_on)):
             with pytest.raises(CampaignError, match='run "m22222" is still being performed'):
                 store.find(tmp_path, text)
-        for concluded in (going_on / "manifest.json", going_on / "history.parquet"):  # an adopted history has the second alone
-            concluded.touch()
-            assert store.find(tmp_path, "latest").directory == going_on
-            concluded.unlink()
+        manifest = Manifest(run="m22222", slots=1, complete=False, files=())
+        write_manifest(going_on, manifest)  # as from the start of a run
+        assert store.find(tmp_path, "latest").directory == ended
+        write_manifest(going_on, replace(manifest, complete=True))
+        assert store.find(tmp_path, "latest").directory == going_on
+        (going_on / "manifest.json").unlink()
+        (going_on / "history.parquet").touch()  # an adopted history has this alone
+        assert store.find(tmp_path, "latest").directory == going_on
+        (going_on / "history.parquet").unlink()
     assert store.find(tmp_path, "latest").directory == going_on  # killed: nobody performs it
 
 
