@@ -379,7 +379,7 @@ def test_findings_of_one_cause_are_one_card_and_keep_their_anchors(tmp_path):
     assert card.anomalies == (("torn-transaction", 1), ("aborted-read", 1))
     text = render(run).read_text("utf-8")
     assert ('id="finding-1"' in text, 'id="finding-2"' in text, text.count("<article")) == (True, True, 1)
-    assert "2 findings of 1 incident" in text
+    assert "2 findings in 1 incident" in text
 
 
 def test_a_page_of_many_incidents_is_small(tmp_path):
