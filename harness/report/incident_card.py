@@ -252,7 +252,8 @@ def _when_words(made: Material, time: int | None) -> str:
 
 def _who_words(made: Material, incident: Incident, row: Doc) -> str:
     intent = f", to be {'aborted' if row['intent'] == 'abort' else 'committed'}" if row.get("intent") else ""
-    words = f"{title(row)} on {row.get('node')}{intent}: {row.get('type') or 'info'}"
+    node = f" on {row['node']}" if row.get("node") else ""  # a history from elsewhere may not name it
+    words = f"{title(row)}{node}{intent}: {row.get('type') or 'info'}"
     if row.get("transactional_id"):
         words += f"; transactional id {row['transactional_id']}"
     known = sorted(producers(incident))
