@@ -11,19 +11,9 @@ from fencepost.harness.api.words import and_more, plural
 from fencepost.harness.report import cycle, sequence
 from fencepost.harness.report.broker_lines import BrokerLine
 from fencepost.harness.report.documents import Doc, ReportData
-from fencepost.harness.report.incident_events import (
-    Event,
-    Lines,
-    broker_lines,
-    closest_line,
-    coordinator,
-    events,
-    leader,
-    markers_of,
-    partitions,
-    title,
-    truncations,
-)
+from fencepost.harness.report.incident_brokers import coordinator, leader, partitions, truncations
+from fencepost.harness.report.incident_events import Event, events, markers_of, title
+from fencepost.harness.report.incident_lines import Lines, broker_lines, closest_line
 from fencepost.harness.report.incident_material import ACCUSED, OPERATIONS, RECORDS, Material, first_reads, producers
 from fencepost.harness.report.incidents import Incident
 from fencepost.harness.report.operation_rows import (
