@@ -55,7 +55,7 @@ def test_there_is_one_rival_for_a_suffix_with_a_process_and_operations_of_its_ow
         threads.add(threading.current_thread())
         return Outcome.OK
 
-    rivals = SlotRivals(lambda suffix: FakeClient(), begin, perform)
+    rivals = SlotRivals(lambda suffix, settings: FakeClient(), begin, perform)
     for suffix in ("", "", "-other"):
         rivals(suffix).perform(INITIALISE)
     assert (begun, performed) == (["", "-other"], [(5, 0), (5, 1), (9, 0)])
