@@ -30,9 +30,10 @@ OF_TIMEOUT = "-timeout"  # appended to the transactional id
 class Misuse(Transactions):
     """Transactional producers that make a call out of order between their transactions, each of them in turn.
 
-    `begin twice`: begin with a transaction open. `commit outside`, `abort outside`, `offsets outside`, `send outside`: these calls
-    with none open; the record goes to a topic that nobody reads. `timeout`: another producer with a transaction timeout that no
-    broker allows. The errors are compared with KIP-98's table; a transaction of the same producer follows, and is judged as any.
+    `begin twice`: begin with a transaction open. `commit outside`, `abort outside`, `offsets outside`, `send outside`: these
+    calls with none open; the record goes to a topic that nobody reads. `timeout`: another producer, whose transaction timeout
+    no broker allows. The errors are compared with KIP-98's table; a transaction of the same producer follows, and is judged as
+    any other.
 
     writers: processes that write (each with a consumer of its own)
     readers: read_committed processes that only poll
@@ -66,7 +67,8 @@ class Misuse(Transactions):
 
     def roles(self) -> tuple[Role, ...]:
         return tuple(
-            replace(role, polls=True, rivals=True, operator=True) if isinstance(role, Writer) else role for role in super().roles()
+            replace(role, polls=True, rivals=True, operator=True) if isinstance(role, Writer) else role
+            for role in super().roles()
         )
 
     def operations(self, role: Role, partitions: Sequence[str], rng: Random) -> Iterator[PlannedOperation]:

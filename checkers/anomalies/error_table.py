@@ -1,7 +1,7 @@
 """KIP-98's table of errors, as far as applications see it: in which situation which class of error is demanded of a client.
 
-A violation of a row without a `doubt` is forbidden by default. Sources beside KIP-98 ("Error Handling"): KIP-360 and KIP-588 (errors of a Produce request may be abortable), KIP-890,
-KAFKA-18019.
+A violation of a row without a `doubt` is forbidden by default. Sources beside KIP-98 ("Error Handling"): KIP-360 and KIP-588
+(errors of a Produce request may be abortable), KIP-890, KAFKA-18019.
 """
 
 from __future__ import annotations

@@ -33,7 +33,8 @@ class Rule:
     when: conditions on the contract; none: always.
     essential: every run under this rule must have exercised it, or the run's verdict is unknown.
     unless: evidence that the setting leaves intact (READS, FINAL_READS, DELETIONS, SENTENCE): findings that it shows by itself
-        (`Check.shown_by`, `Check.undoubted`) are not allowed by this row, and the next row without such a condition decides about them.
+        (`Check.shown_by`, `Check.undoubted`) are not allowed by this row, and the next row without such a condition decides
+        about them.
     """
 
     judged: str

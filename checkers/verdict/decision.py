@@ -69,7 +69,10 @@ def judge_property(
     if error:
         verdict, reason = Property.UNKNOWN, error
     else:
-        held = Property.HELD, rows_compared(described.get("table", ())) or sensitivity(str(described.get("promise", "")), compared)
+        held = (
+            Property.HELD,
+            rows_compared(described.get("table", ())) or sensitivity(str(described.get("promise", "")), compared),
+        )
         verdict, reason = held if compared else (Property.NOT_EXERCISED, lacking)
     return JudgedProperty(name, rule, verdict, compared, reason, **described)
 

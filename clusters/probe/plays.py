@@ -73,6 +73,7 @@ def while_ending(commit: bool, send: Callable[[Producer], str]) -> Play:
 
 def expired(send: Callable[[Producer], str]) -> Play:
     """A request of a producer whose transaction the coordinator has aborted for its age."""
+
     def play(stage: Stage) -> str:
         producer = stage.stranger().ready(EXPIRED_MS).begun()
         producer.await_state("CompleteAbort", "Empty")
@@ -107,7 +108,7 @@ def late_record(stage: Stage) -> str:
 
 def late_offsets(stage: Stage) -> str:
     """TxnOffsetCommit of the old epoch, after the new one has aborted a transaction with offsets of the group."""
-    old = stage.producer()
+    old = stage.producer().begun()
     if (name := old.add_offsets()) != OK or (name := old.commit_offsets()) != OK:
         raise Unreached(f"offsets before it were answered {name}")
     old.ready()

@@ -37,7 +37,9 @@ class Producer:
     def initialise(self, timeout_ms: int = TIMEOUT_MS, **fields: Any) -> tuple[str, Producer]:
         """InitProducerId, again while the transaction before is being ended; the error, and the producer afterwards."""
         answer = self._patient(
-            "InitProducerId", dict(transactionalId=self.name, transactionTimeoutMs=timeout_ms, **fields), lambda row: row["errorCode"]
+            "InitProducerId",
+            dict(transactionalId=self.name, transactionTimeoutMs=timeout_ms, **fields),
+            lambda row: row["errorCode"],
         )
         return answer[0], replace(self, producer_id=answer[1]["producerId"], epoch=answer[1]["producerEpoch"])
 

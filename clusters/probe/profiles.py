@@ -37,5 +37,8 @@ def fitted(profile: str, ranges: Mapping[str, tuple[int, int]]) -> tuple[dict[st
             return {}, f"the brokers take {name} from version {low} on, not {version}"
         chosen[name] = min(version, high)
     if profile == TV2 and chosen["EndTxn"] < PROFILES[TV2]["EndTxn"]:
-        return {}, f"the brokers take EndTxn up to version {chosen['EndTxn']}: transaction.version 2 needs {PROFILES[TV2]['EndTxn']}"
+        return (
+            {},
+            f"the brokers take EndTxn up to version {chosen['EndTxn']}: transaction.version 2 needs {PROFILES[TV2]['EndTxn']}",
+        )
     return chosen, ""

@@ -64,7 +64,9 @@ KIP_588 = Difference(FENCED, "KIP-588: a producer of an old epoch learns that it
 ENDING = Difference(BUSY, "Kafka 0.11.0 and later: retriable, the same request is answered by its rule a moment later")
 OFFSETS_FIRST = Difference(OK, "Kafka 0.11.0 and later: a transaction may begin with offsets, as with a partition")
 KIP_890_ABORT = Difference(OK, "KIP-890: an abort of what the coordinator does not know of succeeds", (TV2,))
-FIRST_OFFSET = Difference(f"{OK}, the same offset", "Kafka 1.0 and later (KAFKA-5494): one of the last five batches is acknowledged")
+FIRST_OFFSET = Difference(
+    f"{OK}, the same offset", "Kafka 1.0 and later (KAFKA-5494): one of the last five batches is acknowledged"
+)
 
 
 def step(number: str, situation: str, demanded: str | tuple[str, ...], play: Play, *differences: Difference) -> Row:
@@ -102,7 +104,9 @@ def _committing(send: Callable[[Producer], str]) -> Play:
 
 
 INITIALISE_ROWS = (
-    step(f"{INIT} 1", "a broker is asked that does not coordinate the id", "NOT_COORDINATOR", lambda s: s.elsewhere(s.producer())),
+    step(
+        f"{INIT} 1", "a broker is asked that does not coordinate the id", "NOT_COORDINATOR", lambda s: s.elsewhere(s.producer())
+    ),
     step(f"{INIT} 2", "the id has a transaction open", (f"{OK}, CompleteAbort", f"{OK}, Empty"), plays.rolled_back),
     step(f"{INIT} 3", "the coordinator knows the id", f"{OK}, epoch + 1", plays.next_epoch),
     step(f"{INIT} 3 (2)", "the coordinator does not know the id", f"{OK}, epoch 0", plays.first_epoch),
@@ -205,7 +209,7 @@ FURTHER_ROWS = (
         number="zombie record",
         situation="Produce of an old epoch, after a newer one has aborted its transaction",
         demanded=(EPOCH,),
-        source="KIP-98, Coordinator-side Transaction Expiration, step 1a: brokers fence zombie writers by the epoch of the marker",
+        source="KIP-98, Coordinator-side Transaction Expiration, step 1a: brokers fence zombies by the epoch of the marker",
         play=plays.late_record,
     ),
     Row(

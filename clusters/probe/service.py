@@ -17,13 +17,13 @@ from fencepost.clusters.probe.stage import Stage
 from fencepost.clusters.probe.wire import FEATURE, Wire
 from fencepost.harness.api import ClusterError
 from fencepost.harness.api.beneath import log_file
-from fencepost.harness.api.services import ProbeResult, ProbeRow
+from fencepost.harness.api.services import Prober, ProbeResult, ProbeRow
 
 NEWEST, OLDEST = "4.4.0", (3, 5)  # the oldest release whose definitions name the fields as all later ones do
 LOG = "logs/messages.log"
 
 
-class ProtocolProber:
+class ProtocolProber(Prober):
     """Speaks Kafka's protocol by the schemas of a release of Kafka."""
 
     def profiles(self) -> Mapping[str, str]:
@@ -81,5 +81,3 @@ def _unreached(row: Row, profile: str, reason: str) -> ProbeRow:
 def _row(row: Row, profile: str, answer: str, result: ProbeResult, reason: str) -> ProbeRow:
     demanded = " or ".join(row.demanded)
     return ProbeRow(row.number, profile, row.situation, demanded, row.source, answer, result, reason)
-
-

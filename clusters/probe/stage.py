@@ -65,7 +65,7 @@ class Stage:
                 after.end(False)  # where the request came too late, it may have begun another transaction
 
     def elsewhere(self, producer: Producer) -> str:
-        """The answer to InitProducerId of a broker that is not the coordinator. Raises Unreached when there is only one broker."""
+        """The answer to InitProducerId of a broker that is not the coordinator. Raises Unreached if there is one broker."""
         own = self.wire.coordinator(TRANSACTION, producer.name)
         others = [place for place in self.wire.brokers().values() if (place.host, place.port) != (own.host, own.port)]
         if not others:
@@ -82,5 +82,3 @@ def caught(answers: Iterator[str]) -> str:
             return answer
         seen.add(answer)
     raise Unreached(f"every transaction of {ATTEMPTS} was over before the next request came (answered {', '.join(sorted(seen))})")
-
-

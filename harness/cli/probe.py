@@ -22,8 +22,8 @@ Examples:
   fencepost probe --cluster-set kafka=3.9.1 --profile tv1
   fencepost probe --cluster external --cluster-set bootstrap=broker:9092 --file answers.md
   fencepost probe --cluster-set 'features={"transaction.version" = 1}' --json"""
-CODES = """Exit codes: 0 no answer violates its row; 1 one does; 2 no situation was reached; 254 a cluster or a profile that cannot
-be used; 255 fencepost itself broke."""
+CODES = """Exit codes: 0 no answer violates its row; 1 one does; 2 no situation was reached; 254 a cluster or a profile
+that cannot be used; 255 fencepost itself broke."""
 
 
 def register(app: typer.Typer) -> None:
@@ -85,11 +85,20 @@ def _progress(event: Mapping[str, Any]) -> None:
 def _show(version: str, rows: Sequence[ProbeRow]) -> None:
     for profile in dict.fromkeys(row.profile for row in rows):
         own = [row for row in rows if row.profile == profile]
+        if reason := unsent(own):
+            print_line(f"Kafka {version}, {profile}: not sent, for {reason}\n")
+            continue
         print_line(f"Kafka {version}, {profile}")
         shown = [(row.result.value, row.number, row.situation, row.demanded, row.answer or "-", row.reason) for row in own]
         print_table(("", "answer", "situation", "demanded", "answered", "why"), shown)
         counts = Counter(row.result.value for row in own)
         print_line(", ".join(f"{count} {word}" for word, count in counts.items()) + "\n")
+
+
+def unsent(rows: Sequence[ProbeRow]) -> str:
+    """The reason why no request of a profile could be sent; empty when any could."""
+    reasons = {row.reason if row.result.value == "not reached" else "" for row in rows}
+    return reasons.pop() if len(reasons) == 1 else ""
 
 
 def _document(cluster: str, version: str, rows: Sequence[ProbeRow], code: int) -> dict[str, Any]:

@@ -1,8 +1,14 @@
-"""The answers of brokers as a page in Markdown."""
+"""The answers of brokers as a table in Markdown: `python -m fencepost.harness.conformance.probe_page FILE...`.
+
+Each file is one that `fencepost probe --file FILE.json` has written.
+"""
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from fencepost.harness.api.services import ProbeResult, ProbeRow
 
@@ -31,8 +37,22 @@ def markdown(answers: Mapping[str, Sequence[ProbeRow]]) -> str:
 def _cell(row: ProbeRow | None) -> str:
     if row is None:
         return ""
-    return f"{WORDS[row.result]}: {row.answer}" if row.result in (ProbeResult.DIFFERS, ProbeResult.VIOLATED) else WORDS[row.result]
+    return (
+        f"{WORDS[row.result]}: {row.answer}" if row.result in (ProbeResult.DIFFERS, ProbeResult.VIOLATED) else WORDS[row.result]
+    )
 
 
 def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
+
+
+def read(file: Path) -> tuple[str, list[ProbeRow]]:
+    """The name of a cluster, and its answers, from a file."""
+    document = json.loads(file.read_text())
+    rows = [ProbeRow(**{**row, "result": ProbeResult(row["result"])}) for row in document["rows"]]
+    reached = {row.profile for row in rows if row.result is not ProbeResult.UNREACHED}
+    return f"Kafka {document['kafka']}", [row for row in rows if row.profile in reached]
+
+
+if __name__ == "__main__":
+    sys.stdout.write(markdown(dict(read(Path(name)) for name in sys.argv[1:])))
