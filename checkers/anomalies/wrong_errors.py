@@ -42,7 +42,7 @@ def answers(run: RunView) -> list[Answer]:
     all_instances = run.shared(instances)
     errors, known = pc.list_value_length(ds.field("errors")) > 0, ds.field("process").isin(all_instances.process)
     kind = ds.field("f").isin(["txn", "initialise", MISUSE]) & ds.field("transactional_id").is_valid()
-    table = run.history.select((*COLUMNS, "transactional_id"), kind & (errors | known))
+    table = run.history.select((*COLUMNS, "transactional_id"), kind & (errors | known | (ds.field("f") == MISUSE)))
     rows = table.sort_by("index").to_pylist()
     at = all_instances.at(*(np.array([row[name] for row in rows], dtype=np.int64) for name in ("process", "index")))
     made, broken = [], set[tuple[int, int]]()  # broken: instances (process, position) with a fatal error
