@@ -91,7 +91,7 @@ def _misuse_of(row: Mapping[str, Any]) -> str:
         detail = json.loads(row["detail"] or "{}")
     except ValueError:
         return ""
-    name = detail.get("misuse") if isinstance(detail, dict) and detail.get("reached") else ""
+    name = str(detail.get("misuse")) if isinstance(detail, dict) and detail.get("reached") else ""
     return name if name in MISUSES else ""
 
 

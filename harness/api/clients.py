@@ -25,6 +25,7 @@ CAPABILITIES: Mapping[str, str] = {
     "initialise": "another producer under the same transactional id",
     "leave": "an orderly end",
     "isolation": "both isolation levels",
+    "threads": "sending from several threads at once",
 }
 """Capabilities of a client, each with what it offers (docs/client-drivers.md)."""
 CALLS: Mapping[str, tuple[str, ...]] = {
