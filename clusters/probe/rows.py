@@ -61,8 +61,10 @@ class Row:
 
 
 KIP_588 = Difference(FENCED, "KIP-588: a producer of an old epoch learns that it was fenced", NEWER)
-ENDING = Difference(BUSY, "Kafka 0.11.0 and later: retriable, the same request is answered by its rule a moment later")
-OFFSETS_FIRST = Difference(OK, "Kafka 0.11.0 and later: a transaction may begin with offsets, as with a partition")
+ENDING = Difference(
+    BUSY, "no KIP: Kafka's error 51 is retriable, and the same request is answered by its rule a moment later (3.9.1, 4.4.0)"
+)
+OFFSETS_FIRST = Difference(OK, "no KIP: in Kafka a transaction may begin with offsets, as with a partition (3.9.1, 4.4.0)")
 KIP_890_ABORT = Difference(OK, "KIP-890: an abort of what the coordinator does not know of succeeds", (TV2,))
 FIRST_OFFSET = Difference(
     f"{OK}, the same offset", "Kafka 1.0 and later (KAFKA-5494): one of the last five batches is acknowledged"

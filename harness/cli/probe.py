@@ -61,7 +61,7 @@ def probe(
     options = cluster_of(None, cluster_set or ())
     version, rows = probe_kit.probe(Choice(kind=cluster, options=options), profile or (), _progress)
     code = probe_kit.exit_code(rows)
-    document = _document(cluster, version, rows, int(code))
+    document = {**_document(cluster, version, rows, int(code)), "features": options.get("features", {})}
     if json_:
         print_json(document)
     else:

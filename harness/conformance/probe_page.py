@@ -51,7 +51,9 @@ def read(file: Path) -> tuple[str, list[ProbeRow]]:
     document = json.loads(file.read_text())
     rows = [ProbeRow(**{**row, "result": ProbeResult(row["result"])}) for row in document["rows"]]
     reached = {row.profile for row in rows if row.result is not ProbeResult.UNREACHED}
-    return f"Kafka {document['kafka']}", [row for row in rows if row.profile in reached]
+    features = ", ".join(f"{name} {level}" for name, level in document["features"].items())
+    name = f"Kafka {document['kafka']}" + (f" at {features}" if features else "")
+    return name, [row for row in rows if row.profile in reached]
 
 
 if __name__ == "__main__":
