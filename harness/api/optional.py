@@ -140,7 +140,10 @@ class LimitsToClients(Protocol):
 
 @runtime_checkable
 class ChoosesNemesis(Protocol):
-    """A provider's class with the faults of `fencepost run` when none is named."""
+    """A provider's or a workload's class with the faults of `fencepost run` when none is named, as `kind,key=value...`.
+
+    A provider's go before a workload's.
+    """
 
     @property
     def default_nemesis(self) -> Sequence[str]: ...
@@ -235,7 +238,7 @@ class NeedsServers(Protocol):
 
 
 OPTIONAL: Mapping[str, tuple[type, ...]] = {
-    "workload": (BoundsSettling, RaisesEpochs, ReadsBack, ConfiguresMembers, DemandsLeast),
+    "workload": (BoundsSettling, RaisesEpochs, ReadsBack, ConfiguresMembers, DemandsLeast, ChoosesNemesis),
     "cluster": (
         *(PrefixesNames, CountsBrokers, CountsControllers, CountsSecondBrokers, ListsVersions, ReportsSettings, Connects),
         *(RunsImages, LimitsToClients, ChoosesNemesis, Leases, JudgesSettings, Obtains),
