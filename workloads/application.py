@@ -40,6 +40,7 @@ from fencepost.harness.api.bounds import demand_bounds
 from fencepost.harness.api.roles import changelog_of
 from fencepost.harness.system.command_words import placeholders_in, resolved
 from fencepost.workloads.support import record_format
+from fencepost.workloads.support.default_faults import OF_MEMBERS
 from fencepost.workloads.support.inputs_and_outputs import (
     HEADER,
     NAME,
@@ -96,12 +97,7 @@ class Application:
         regex PATTERN, value; empty: nowhere, so that no content is judged
     """
 
-    default_nemesis: ClassVar[Sequence[str]] = (
-        "kill,target=instance,every_s=[2,4],lasts_s=[0.5,1]",
-        "pause,target=instance,lane=frozen,every_s=[6,10],lasts_s=[7,9]",
-        "pause,target=coordinator,lane=brokers,every_s=[4,8],lasts_s=[2,4]",
-        "kill,target=coordinator,lane=brokers,every_s=[4,8],lasts_s=[1,3]",
-    )
+    default_nemesis: ClassVar[Sequence[str]] = OF_MEMBERS
 
     command: str | tuple[str, ...] = ""
     image: str = ""

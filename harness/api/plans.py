@@ -238,9 +238,7 @@ class Test:
             choices=LEAST,
             least=0,
             most=MOST_EXACT,
-            option=RunOption(
-                "--at-least", text="The least to be performed (faults, transactions, ..., occasions)."
-            ),
+            option=RunOption("--at-least", text="The least to be performed (faults, transactions, ..., occasions)."),
         ),
     ] = field(default_factory=dict)
     time_s: Annotated[

@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypedDict
 from msgspec import Meta
 
 from fencepost.harness.api.evidence import Gap
+from fencepost.harness.api.values import Property
 
 Int64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
@@ -301,6 +302,13 @@ def judgement_terms(verdict: Mapping[str, Any]) -> str:
     """The options of another judgement than the run's own, in words: `acks=1, my_checks:Gap`; empty for the run's own."""
     by = verdict.get("judged_by") or {}
     return ", ".join([*(f"{key}={value}" for key, value in by.get("contract", {}).items()), *by.get("checkers", ())])
+
+
+def without_occasion(verdict: Mapping[str, Any]) -> str:
+    """How many of the properties that held had no occasion, in words: `3 of 28 held without occasion`; empty for none."""
+    words = [answer.get("verdict") for answer in verdict.get("properties") or ()]
+    idle, kept = words.count(Property.WITHOUT_OCCASION.value), words.count(Property.HELD.value)
+    return f"{idle} of {idle + kept} held without occasion" if idle else ""
 
 
 class Reach(TypedDict, total=False):
