@@ -59,7 +59,8 @@ class ConfiguresMembers(Protocol):
 
 @runtime_checkable
 class DemandsLeast(Protocol):
-    """A workload that demands a least performance: `faults`, `transactions`, `operations`, `records`; under the test's own."""
+    """A workload that demands a least performance: `faults`, `transactions`, `operations`, `records`, or occasions
+    (`harness.api.occasions`); under the test's own."""
 
     @property
     def at_least(self) -> Mapping[str, int]: ...

@@ -59,6 +59,9 @@ of `connect-promise`) are counted in a table of its own, with how often each was
 Each property that the contract of a workload's defaults judges, with the occasions of which it needs one. *Whatever is
 compared*: no event is needed, as each comparison could fail. `fencepost plugins --rules` says the same of checks of your own,
 which declare them (`occasions`, [plugin-checks.md](plugin-checks.md)).
+
+A workload without faults of its own has `kill`, `pause`, `isolate`, `cut-clients` when none is named, on clusters whose provider
+has none either: they strike brokers, and links between clients and brokers.
 """
 
 
