@@ -204,7 +204,6 @@ def fencing_skipped(log: ConnectLog, before: TaskCount, count: TaskCount) -> boo
 
 @run_check(
     "zombie-task",
-    occasions=STRUCK,
     promise=CONNECTOR,
     rules=(
         UNLESS_CONNECTOR,
@@ -308,7 +307,6 @@ def _explain_unfenced(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "unfenced-start",
-    occasions=STRUCK,
     promise=CONNECTOR,
     rules=(
         UNLESS_CONNECTOR,
