@@ -150,13 +150,16 @@ def _kept(properties: list[Doc]) -> tuple[str, str]:
     """(tone, title) of a valid run: how much of what held had an occasion to be broken."""
     kept = [p for p in properties if p.get("verdict") == Property.HELD.value]
     idle = sum(p.get("verdict") == Property.WITHOUT_OCCASION.value for p in properties)
-    if not idle:
+    counts = [tuple(p["occasions"].values()) for p in kept if p.get("occasions")]
+    unknown = sum(not any(some) for some in counts)
+    of = f"of {plural(idle + len(kept), 'property', 'properties')}"
+    parts = [f"{idle} {of} held without occasion"] if idle else []
+    parts += [f"of {unknown} nobody knows whether there was an occasion"] if unknown else []
+    if not parts:
         return "good", "Valid: every promise that was tested held"
-    happened = any(count for p in kept for count in (p.get("occasions") or {}).values())
-    known = f"{plural(idle, 'property', 'properties')} of {idle + len(kept)} held without occasion"
-    if happened:
-        return "good", f"Valid: what was tested held, and {known}"
-    return "unsure", f"Valid, but nothing occurred that breaks promises: {known}"
+    if any(map(any, counts)):
+        return "good", f"Valid: what was tested held; {', '.join(parts)}"
+    return "unsure", f"Valid, but nothing is known to have occurred that breaks promises: {', '.join(parts)}"
 
 
 def _broken(properties: list[Doc]) -> str:
