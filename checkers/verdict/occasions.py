@@ -159,14 +159,16 @@ class _Counting:
         return [fault for fault in self.receipts if fault["injected_ns"] and fault["effective"] is not False]
 
     def struck_nodes(self, clients: bool) -> int | None:
-        """How many faults took hold of a client, or of anything else."""
+        """How many faults took hold of a client, or of anything else: those that name no node, of topics and settings."""
         if self.struck is None:
             return None
         hurt = [
             {*(fault["targets"] or ()), *(node for pair in fault["pairs"] or () for node in pair.split(">"))}
             for fault in self.struck
         ]
-        return sum(any(bool(_CLIENT.fullmatch(str(node))) is clients for node in nodes) for nodes in hurt)
+        return sum(
+            any(bool(_CLIENT.fullmatch(str(node))) is clients for node in nodes) or not (nodes or clients) for nodes in hurt
+        )
 
 
 def _client_died(counting: _Counting) -> int | None:

@@ -84,7 +84,7 @@ class Occasion(str, Enum):
     )
     SERVER_STRUCK = (
         "server-struck",
-        "A fault took hold of a broker or a controller, or of their links, disks, clocks or settings.",
+        "A fault took hold of a broker or a controller, of their links, disks, clocks or settings, or of topics.",
         "receipts of faults",
     )
     CLIENT_STRUCK = (

@@ -39,7 +39,7 @@ def test_a_program_that_leaves_inputs_out_is_caught_and_nothing_else_is_violated
     (drain,) = [line["value"] for line in lines if line.get("f") == "drain" and line["type"] == "ok"]
     assert drain["drained"]
     answers = {row["name"]: row for row in verdict(directory)["properties"]}
-    assert answers["reprocessed"]["verdict"] == "held"
+    assert answers["reprocessed"]["verdict"] in ("held", "held without occasion")
     assert answers["reprocessed"]["compared"] >= 50
     assert (directory / "logs" / "c2" / "application.log").exists()
 
