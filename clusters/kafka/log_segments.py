@@ -32,9 +32,9 @@ _CONTROL_KEY = struct.Struct(">hh")  # version, kind
 _MARKER = struct.Struct(">hi")  # version, coordinator epoch
 LOG, EMPTY_BATCH = "log", "empty batch"  # kinds of rows that are no record
 
-# partition, offset, leader epoch, producer id, producer epoch, sequence, timestamp (ms), kind, value; then of its batch: first and
-# last offset, first sequence, checksum, whether it belongs to a transaction; then the coordinator epoch of a marker, and a
-# transaction's state (`transaction_state.State`)
+# partition, offset, leader epoch, producer id, producer epoch, sequence, timestamp (ms), kind, value; of its batch first and last
+# offset, first sequence, checksum, whether it belongs to a transaction; the coordinator epoch of a marker; a transaction's state
+# (`transaction_state.State`)
 Row = list[Any]
 
 
@@ -43,8 +43,8 @@ def stored_records(data: Path) -> tuple[list[Row], str]:
 
     The kind is `record`, `COMMIT`, `ABORT`, `control`, or `gzip batch` and the like, which stands for all records of the batch;
     `empty batch`: one of which compaction left the head. The value is the beginning of the record's, a byte a character; None for
-    null. Of `__transaction_state` the kind is the state. Before the rows of a log comes one of the kind `log`: its offset is where
-    the log begins, its last offset the node's high watermark by its last checkpoint (-1: none). Raises OSError.
+    null. Of `__transaction_state` the kind is the state. Before the rows of a log comes one of the kind `log`: its offset is
+    where the log begins, its last offset the node's high watermark by its last checkpoint (-1: none). Raises OSError.
     """
     logs = sorted(path for path in data.iterdir() if path.is_dir() and _PARTITION.fullmatch(path.name))
     states = sorted(path for path in data.iterdir() if path.is_dir() and _STATES.fullmatch(path.name))

@@ -65,9 +65,13 @@ def _state(name: str, value: bytes) -> tuple[str, State | None]:
     updated, started = _TIMES.unpack_from(value, reader.at)
     reader.at += _TIMES.size
     tags = reader.tags()
-    previous, following = (int.from_bytes(tags[tag], "big", signed=True) if tag in tags else _NONE for tag in (_PREVIOUS_ID, _NEXT_ID))
-    client = int.from_bytes(tags.get(_CLIENT_VERSION, b""), "big", signed=True)
+    previous, following = (_signed(tags.get(tag), _NONE) for tag in (_PREVIOUS_ID, _NEXT_ID))
+    client = _signed(tags.get(_CLIENT_VERSION), 0)
     return STATES[state], [name, producer, epoch, previous, following, timeout, started, updated, client, partitions]
+
+
+def _signed(content: bytes | None, absent: int) -> int:
+    return absent if content is None else int.from_bytes(content, "big", signed=True)
 
 
 class _Reader:

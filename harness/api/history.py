@@ -231,8 +231,8 @@ STORED = (
     Column(
         "kind",
         "string",
-        "`record`, `COMMIT`, `ABORT`, `control`; `gzip batch` and the like: all records of a compressed batch; `empty batch`: the "
-        "head that compaction left of one; `log`: the log itself; in `__transaction_state` the state, or `removed`",
+        "`record`, `COMMIT`, `ABORT`, `control`; `gzip batch` and the like: all records of a compressed batch; `empty batch`: "
+        "the head that compaction left of one; `log`: the log itself; in `__transaction_state` the state, or `removed`",
     ),
     Column("v", "int64", "identity of the record; null: not one of this run, or not to be seen"),
     Column("first_offset", "int64", "the first offset of its batch", optional=True),
@@ -245,7 +245,7 @@ STORED = (
     Column("first_sequence", "int32", "the first sequence number of its batch; -1: none", optional=True),
     Column("checksum", "int64", "the checksum of its batch (CRC-32C)", optional=True),
     Column("transactional", "bool", "its batch belongs to a transaction", optional=True),
-    Column("coordinator_epoch", "int32", "of a marker, the epoch of the coordinator that wrote it; -1: not a marker", optional=True),
+    Column("coordinator_epoch", "int32", "epoch of the coordinator that wrote the marker; -1: no marker", optional=True),
     Column("state", "state", "in `__transaction_state`, what the record says of its transactional id; else null", optional=True),
 )
 LOGS_SINCE = "first_offset"  # of the columns of `STORED` that older tables lack, the first

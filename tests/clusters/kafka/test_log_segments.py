@@ -52,7 +52,8 @@ def test_a_batch_that_is_cut_off_ends_the_reading():
 
 
 def test_the_segments_of_every_partition_are_read_but_of_kafkas_own_only_the_coordinators(tmp_path):
-    for name, offset in (("t-0", 0), ("t-1", 0), ("t-1", 5), ("__transaction_state-0", 0), ("__consumer_offsets-0", 0), ("t.old", 0)):
+    own = (("__transaction_state-0", 0), ("__consumer_offsets-0", 0))
+    for name, offset in (("t-0", 0), ("t-1", 0), ("t-1", 5), *own, ("t.old", 0)):
         (tmp_path / name).mkdir(exist_ok=True)
         (tmp_path / name / f"{offset:020}.log").write_bytes(batch(offset, [name.encode()]))
     (tmp_path / "replication-offset-checkpoint").write_text("0\n2\nt 0 1\nt 1 6\n")

@@ -1,4 +1,4 @@
-"""Records of `__transaction_state`, laid out as the protocol says: with fixed lengths (version 0) and compact ones (version 1)."""
+"""Records of `__transaction_state`, as the protocol lays them out: fixed lengths (version 0) and compact ones (version 1)."""
 
 import struct
 

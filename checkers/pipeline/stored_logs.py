@@ -1,0 +1,257 @@
+"""The logs of all replicas as arrays (`stored.parquet`): what was appended, by whom, and which marker ended it (KIP-98).
+
+Replicas of a partition that hold the same rows are one log, so that nothing is compared three times.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from fencepost.checkers.model.arrays import Bools, Ints
+from fencepost.checkers.model.values import NONE
+from fencepost.checkers.views.run_view import RunView
+from fencepost.harness.api import record_ids
+from fencepost.harness.api.history import LOGS_SINCE, STORED
+from fencepost.harness.api.run import table_problem
+
+NO_LOGS = "what the brokers' logs hold was not kept (no stored.parquet)"
+NO_BATCHES = "stored.parquet has no columns of batches: it is of an older version"
+STATES = (
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "Dead",
+    "PrepareEpochFence",
+    "removed",
+)
+EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT, DEAD, FENCE, REMOVED = range(len(STATES))
+DATA, COMMIT, ABORT, CONTROL, STATE, LOG = range(6)  # kinds of rows
+STATE_TOPIC = "__transaction_state-"
+SEQUENCES = 1 << 31  # numbers before they begin anew
+_KINDS = {"COMMIT": COMMIT, "ABORT": ABORT, "control": CONTROL, "log": LOG, **dict.fromkeys(STATES, STATE)}
+_NUMBERS = (
+    "offset",
+    "leader_epoch",
+    "producer_id",
+    "producer_epoch",
+    "sequence",
+    "timestamp",
+    "v",
+    "first_offset",
+    "last_offset",
+    "first_sequence",
+    "checksum",
+    "coordinator_epoch",
+)
+_SAME = ("kind", *_NUMBERS)  # what replicas agree on
+
+
+@dataclass(frozen=True)
+class StoredRows:
+    """Rows as columns of one length, in the order of (partition, node, offset).
+
+    partition: number of the partition among `StoredLogs.partitions`.
+    node: number of the node among `StoredLogs.nodes`.
+    kind: DATA, COMMIT, ABORT, CONTROL or STATE.
+    row: position in the table.
+
+    The others: `harness.api.history.STORED`, NONE where there is none.
+    """
+
+    partition: Ints
+    node: Ints
+    kind: Any
+    offset: Ints
+    leader_epoch: Ints
+    producer_id: Ints
+    producer_epoch: Ints
+    sequence: Ints
+    timestamp: Ints
+    v: Ints
+    first_offset: Ints
+    last_offset: Ints
+    first_sequence: Ints
+    checksum: Ints
+    coordinator_epoch: Ints
+    transactional: Bools
+    row: Ints
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    def take(self, which: Any) -> StoredRows:
+        """Some rows: a mask, positions or a slice."""
+        return StoredRows(**{name: values[which] for name, values in vars(self).items()})
+
+
+def joined(parts: Sequence[StoredRows]) -> StoredRows:
+    """Rows one after the other; of one part at least."""
+    return StoredRows(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in vars(parts[0])})
+
+
+@dataclass(frozen=True)
+class Log:
+    """The log of one replica: where it begins, the high watermark of its last checkpoint (NONE: not known), and its rows.
+
+    distinct: no replica before it, by name of the node, holds the same rows.
+    """
+
+    partition: int
+    node: int
+    start: int
+    watermark: int
+    rows: slice
+    distinct: bool
+
+
+class StoredLogs:
+    """All logs of a run.
+
+    partitions, nodes: their names.
+    logs: of each partition those of its replicas, in the order of nodes.
+    rows: the rows of all logs.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+        partition, self.partitions = _codes(table["partition"])
+        node, self.nodes = _codes(table["node"])
+        kinds, names = _codes(table["kind"])
+        kind = np.array([_KINDS.get(name, DATA) for name in names] or [DATA], dtype=np.int8)[kinds]
+        columns = {name: _numbers(table[name]) for name in _NUMBERS}
+        columns["transactional"] = pc.fill_null(table["transactional"], False).to_numpy().astype(np.bool_)
+        columns |= {"partition": partition, "node": node, "kind": kind, "row": np.arange(len(table))}
+        order = np.lexsort((columns["offset"], kind != LOG, node, partition))
+        whole = StoredRows(**{name: values[order] for name, values in columns.items()})
+        heads = whole.kind == LOG
+        self.rows = whole.take(~heads)
+        self.logs = _logs(self.rows, whole.take(heads))
+
+    @cached_property
+    def distinct(self) -> StoredRows:
+        """The rows of all logs that are distinct; those of the coordinators' topic are left out."""
+        return self._of([log for log in self.logs if log.distinct and not self.coordinators(log)])
+
+    @cached_property
+    def longest(self) -> dict[int, Log]:
+        """Of each partition, by its number, the log that ends last."""
+        longest: dict[int, Log] = {}
+        for log in self.logs:
+            other = longest.get(log.partition)
+            if other is None or self._end(log) > self._end(other):
+                longest[log.partition] = log
+        return longest
+
+    @cached_property
+    def of_longest(self) -> StoredRows:
+        """The rows of the logs that end last; those of the coordinators' topic are left out."""
+        return self._of([log for log in self.longest.values() if not self.coordinators(log)])
+
+    def coordinators(self, log: Log) -> bool:
+        """True if a log is one of `__transaction_state`."""
+        return self.partitions[log.partition].startswith(STATE_TOPIC)
+
+    @cached_property
+    def starts(self) -> Ints:
+        """Where each partition begins, by its number: the latest of its replicas' beginnings, or of their first rows."""
+        starts = np.zeros(len(self.partitions), dtype=np.int64)
+        for log in self.logs:
+            first = self.rows.first_offset[log.rows.start] if log.rows.start < log.rows.stop else 0
+            starts[log.partition] = max(starts[log.partition], log.start, first)
+        return starts
+
+    def nodes_with(self, partition: str, offset: int) -> list[str]:
+        """The nodes whose logs of a partition reach over an offset."""
+        return [
+            self.nodes[log.node]
+            for log in self.logs
+            if self.partitions[log.partition] == partition and log.start <= offset <= self._end(log)
+        ]
+
+    def _end(self, log: Log) -> int:
+        return int(self.rows.last_offset[log.rows.stop - 1]) if log.rows.start < log.rows.stop else NONE
+
+    def _of(self, logs: list[Log]) -> StoredRows:
+        positions = [np.arange(log.rows.start, log.rows.stop) for log in logs]
+        return self.rows.take(np.concatenate([np.empty(0, dtype=np.int64), *positions]))
+
+
+def _codes(column: pa.ChunkedArray) -> tuple[Ints, list[str]]:
+    """Numbers for the texts of a column, in the order of the texts, and these."""
+    encoded = column.combine_chunks().dictionary_encode()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks()
+    names = encoded.dictionary.to_pylist()
+    places = np.argsort(np.array(names, dtype=object), kind="stable") if names else np.empty(0, dtype=np.int64)
+    rank = np.empty(len(names), dtype=np.int64)
+    rank[places] = np.arange(len(names))
+    return rank[encoded.indices.to_numpy()], [names[place] for place in places]
+
+
+def _numbers(column: pa.ChunkedArray) -> Ints:
+    return np.asarray(pc.fill_null(column.cast(pa.int64()), NONE).to_numpy())
+
+
+def _logs(rows: StoredRows, heads: StoredRows) -> list[Log]:
+    """The logs of some rows and `log` rows; a log without such a row begins at its first row."""
+    width = int(max(rows.node.max(initial=0), heads.node.max(initial=0))) + 1
+    keys, of_heads = rows.partition * width + rows.node, heads.partition * width + heads.node
+    known = {
+        int(key): (int(start), int(mark)) for key, start, mark in zip(of_heads, heads.offset, heads.last_offset, strict=True)
+    }
+    made: list[Log] = []
+    for key in np.unique(np.concatenate([keys, of_heads])).tolist():
+        place = slice(int(np.searchsorted(keys, key)), int(np.searchsorted(keys, key, side="right")))
+        first = int(rows.first_offset[place.start]) if place.start < place.stop else 0
+        start, watermark = known.get(key, (first, NONE))
+        others = [log.rows for log in made if log.partition == key // width]
+        distinct = not any(_same(rows, place, other) for other in others)
+        made.append(Log(key // width, key % width, start, watermark, place, distinct))
+    return made
+
+
+def _same(rows: StoredRows, one: slice, other: slice) -> bool:
+    return one.stop - one.start == other.stop - other.start and all(
+        np.array_equal(getattr(rows, name)[one], getattr(rows, name)[other]) for name in _SAME
+    )
+
+
+def stored_logs(run: RunView) -> StoredLogs | str:
+    """The logs of a run, once for all checks; why there are none, in words.
+
+    Raises OSError and ArrowException for a damaged table.
+    """
+    if run.stored is None or not os.path.lexists(run.stored):
+        return NO_LOGS
+    if problem := table_problem(run.stored, STORED, run.stored_checksum):
+        raise OSError(problem.reason)
+    if LOGS_SINCE not in pq.read_schema(run.stored).names:
+        return NO_BATCHES
+    return StoredLogs(pq.read_table(run.stored))
+
+
+def operations_of(run: RunView, v: Ints) -> Ints:
+    """The history indices of the operations that sent some records (NONE: of nobody in this run)."""
+    overview = run.overview
+    writers = np.flatnonzero(overview.txn | overview.send)
+    keys = record_ids.operation_key(
+        overview.process[writers].astype(np.int64), overview.op[writers].astype(np.int64) & record_ids.MAX_OP
+    )
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    wanted = record_ids.operation_key_of(v)
+    at = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
+    known = (v >= 0) & (keys[at] == wanted) if len(keys) else np.zeros(len(v), dtype=np.bool_)
+    return np.where(known, overview.index[writers[order]][at] if len(keys) else NONE, NONE).astype(np.int64)
