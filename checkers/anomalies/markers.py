@@ -82,7 +82,7 @@ def wrong_markers(run: RunView) -> Found:
             rows.append(some.rows.take(slice(at, at + 1)))
             sentences.append(f"{_marker(logs, some.rows, at)}, and no coordinator logged a decision for it")
     for at in aligned.repeated:
-        if run.faults == () and _alike(some.rows, at):
+        if run.faults is not None and not run.faults and _alike(some.rows, at):
             rows.append(some.rows.take(slice(at, at + 1)))
             sentences.append(f"{_marker(logs, some.rows, at)}, which repeats the one before although nothing failed")
     for transaction, partition in aligned.missing:

@@ -38,8 +38,7 @@ def shared_ids(run: RunView) -> Found:
     wrong = owners[owners["producer_id"].isin(counts.index[counts > 1])].sort_values(["producer_id", "owner"])
     several = wrong.groupby("producer_id")["owner"].agg(lambda names: " and ".join(sorted(set(names))))
     rows = places.take(wrong["at"].to_numpy(dtype=np.int64))
-    sentences = [f"producer id {producer} belongs to {several[producer]}" for producer in wrong["producer_id"]]
-    sentences = [sentence[0].upper() + sentence[1:] for sentence in sentences]
+    sentences = [f"Producer id {producer} belongs to {several[producer]}" for producer in wrong["producer_id"].astype(np.int64)]
     return Found(len(counts), rows, sentences, lacking=NO_PRODUCERS)
 
 

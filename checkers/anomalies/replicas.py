@@ -23,6 +23,7 @@ from fencepost.harness.api.promises import ONE_LOG
 NO_REPLICAS = "no partition has two replicas whose logs and high watermarks were kept"
 _CONTENT = (
     "kind",
+    "content",
     "leader_epoch",
     "producer_id",
     "producer_epoch",
@@ -140,7 +141,7 @@ def replica_divergence(run: RunView) -> CheckResult:
     """Below the high watermarks of two replicas of a partition, their logs hold different batches, or one lacks what the other
     has.
 
-    Compared are offsets, epochs of leader, producer and coordinator, sequence numbers, timestamps, kinds, identities and
+    Compared are offsets, epochs of leader, producer and coordinator, sequence numbers, timestamps, kinds, states, identities and
     checksums, in Kafka's transaction log too. The high watermark is that of the node's last checkpoint, which it writes every
     five seconds. Above the later beginning of the two logs nothing may be missing, except what compaction takes; checksums of
     batches of which it has taken different records are not compared.

@@ -118,18 +118,25 @@ def _align_key(
     """Align the markers and decisions of one key, in the order of their logs. gone: markers may be missing before the others."""
     decided = [int(transactions.kind[transaction]) for transaction in decisions]
     first = _first(decided, [int(kinds[at]) for at in found]) if gone else 0
-    following = first
+    following, last = first, []  # the markers that repeat the latest decision
     for at in found:
         kind = int(kinds[at])
-        if following < len(decided) and decided[following] == kind:
+        while following + 1 < len(decided) and decided[following] != kind and not transactions.complete[decisions[following]]:
             following += 1
+        if following < len(decided) and decided[following] == kind:
+            aligned.repeated += last
+            following, last = following + 1, []
         elif following > 0 and decided[following - 1] == kind:
-            aligned.repeated.append(at)
+            last.append(at)
         elif following < len(decided):
             aligned.other.append((at, decisions[following]))
             following += 1
         else:
             aligned.surplus.append(at)
+    while last and following < len(decided) and transactions.complete[decisions[following]]:
+        aligned.other.append((last.pop(0), decisions[following]))
+        following += 1
+    aligned.repeated += last
     if gone > 1:
         return
     aligned.missing += [

@@ -55,7 +55,8 @@ _NUMBERS = (
     "checksum",
     "coordinator_epoch",
 )
-_SAME = ("kind", *_NUMBERS)  # what replicas agree on
+_MIX = np.uint64(6364136223846793005)
+_SAME = ("kind", "content", *_NUMBERS)  # what replicas agree on
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ class StoredRows:
     partition: number of the partition among `StoredLogs.partitions`.
     node: number of the node among `StoredLogs.nodes`.
     kind: DATA, COMMIT, ABORT, CONTROL or STATE.
+    content: a number for the kind's name and for what the record says of a transactional id: alike for alike ones.
     row: position in the table.
 
     The others: `harness.api.history.STORED`, NONE where there is none.
@@ -86,6 +88,7 @@ class StoredRows:
     checksum: Ints
     coordinator_epoch: Ints
     transactional: Bools
+    content: Any
     row: Ints
 
     def __len__(self) -> int:
@@ -132,6 +135,7 @@ class StoredLogs:
         kind = np.array([_KINDS.get(name, DATA) for name in names] or [DATA], dtype=np.int8)[kinds]
         columns = {name: _numbers(table[name]) for name in _NUMBERS}
         columns["transactional"] = pc.fill_null(table["transactional"], False).to_numpy().astype(np.bool_)
+        columns["content"] = kinds.astype(np.uint64) + _state_content(table["state"])
         columns |= {"partition": partition, "node": node, "kind": kind, "row": np.arange(len(table))}
         order = np.lexsort((columns["offset"], kind != LOG, node, partition))
         whole = StoredRows(**{name: values[order] for name, values in columns.items()})
@@ -198,6 +202,26 @@ def _codes(column: pa.ChunkedArray) -> tuple[Ints, list[str]]:
     rank = np.empty(len(names), dtype=np.int64)
     rank[places] = np.arange(len(names))
     return rank[encoded.indices.to_numpy()], [names[place] for place in places]
+
+
+def _state_content(column: pa.ChunkedArray) -> Any:
+    """A number for each state, alike for alike ones, the partitions in any order; 0 where there is none."""
+    structs = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    content = np.zeros(len(structs), dtype=np.uint64)
+    known = np.flatnonzero(structs.is_valid().to_numpy(zero_copy_only=False))
+    structs = structs.take(pa.array(known))
+    mixed = np.zeros(len(structs), dtype=np.uint64)
+    for name in (field.name for field in structs.type if field.name != "partitions"):
+        values = structs.field(name)
+        values = values.dictionary_encode().indices if pa.types.is_string(values.type) else values
+        numbers = pc.fill_null(values.cast(pa.int64()), NONE).to_numpy(zero_copy_only=False)
+        mixed = mixed * _MIX + numbers.astype(np.uint64)
+    lists = structs.field("partitions")
+    owner = pc.list_parent_indices(lists).to_numpy(zero_copy_only=False)
+    names = lists.flatten().dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.uint64)
+    np.add.at(mixed, owner, (names + np.uint64(1)) * _MIX * _MIX)
+    content[known] = mixed
+    return content
 
 
 def _numbers(column: pa.ChunkedArray) -> Ints:

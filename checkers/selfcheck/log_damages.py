@@ -221,9 +221,10 @@ def delay(logs: pd.DataFrame, rng: Random, rows: HistoryRows) -> Changed | None:
         for (_, before), (_, after) in zip(markers.iterrows(), markers.iloc[1:].iterrows(), strict=False):
             between = log[(log["offset"] > before["offset"]) & (log["offset"] <= after["offset"])]
             alone = not set(between["producer_id"].iloc[:-1]) & {before["producer_id"], after["producer_id"]}
+            alone &= before["producer_id"] != after["producer_id"]
             same = homes[before["producer_id"]] == homes[after["producer_id"]]
             epochs = ["leader_epoch", "coordinator_epoch"]
-            if same and (before[epochs] == after[epochs]).all() and alone and before["producer_id"] != after["producer_id"]:
+            if same and (before[epochs] == after[epochs]).all() and alone and before["timestamp"] + 1 < after["timestamp"]:
                 places.append((before, after))
     rng.shuffle(places)
     for before, after in places[:20]:
