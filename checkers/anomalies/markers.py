@@ -100,11 +100,14 @@ def _marker(logs: StoredLogs, rows: StoredRows, at: int) -> str:
 
 
 def _alike(rows: StoredRows, at: int) -> bool:
-    """True if a marker and the one before it come from the same epochs of coordinator and leader: neither had to begin anew."""
-    return all(
-        getattr(rows, name)[at] == getattr(rows, name)[at - 1]
-        for name in ("partition", "producer_id", "producer_epoch", "coordinator_epoch", "leader_epoch")
-    )
+    """True if all markers of one kind around this one, of one producer id and epoch in a partition, come from the same epochs of
+    coordinator and leader: neither had to begin anew.
+    """
+    names = ("partition", "producer_id", "producer_epoch", "kind")
+    differs = np.flatnonzero(sum((np.diff(getattr(rows, name)) != 0 for name in names), np.zeros(len(rows) - 1, dtype=np.bool_)))
+    first = int(differs[differs < at].max(initial=-1)) + 1
+    last = int(differs[differs >= at].min(initial=len(rows) - 1)) + 1
+    return all(len(np.unique(getattr(rows, name)[first:last])) == 1 for name in ("coordinator_epoch", "leader_epoch"))
 
 
 def _place(coordinators: CoordinatorLog, transaction: int, partition: int) -> StoredRows:

@@ -132,7 +132,8 @@ def _nodes(logs: StoredLogs, row: StoredRows) -> list[str]:
     same = (rows.partition == row.partition[0]) & (rows.first_offset == row.first_offset[0])
     for name in ("first_sequence", "producer_id", "producer_epoch"):
         same &= getattr(rows, name) == getattr(row, name)[0]
-    return [logs.nodes[node] for node in np.unique(rows.node[same])]
+    holding = [log for log in logs.logs if log.partition == row.partition[0] and same[log.rows].any()]
+    return [logs.nodes[log.node] for log in holding]
 
 
 @run_check(

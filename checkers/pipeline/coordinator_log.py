@@ -108,7 +108,7 @@ class CoordinatorLog:
         structs = structs.take(pa.array(rows.row))
         names = structs.field("transactional_id").dictionary_encode()
         ident = names.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        kinds = logs.table["kind"].combine_chunks().take(pa.array(rows.row))
+        kinds = logs.table["kind"].cast(pa.string()).combine_chunks().take(pa.array(rows.row))
         state = pc.index_in(kinds, pa.array(STATES)).to_numpy(zero_copy_only=False).astype(np.int64)
         columns = {
             name: pc.fill_null(structs.field(name).cast(pa.int64()), NONE).to_numpy(zero_copy_only=False) for name in _FIELDS

@@ -9,6 +9,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,6 @@ _NUMBERS = (
     "coordinator_epoch",
 )
 _MIX = np.uint64(6364136223846793005)
-_SAME = ("kind", "content", *_NUMBERS)  # what replicas agree on
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,7 @@ def joined(parts: Sequence[StoredRows]) -> StoredRows:
 class Log:
     """The log of one replica: where it begins, the high watermark of its last checkpoint (NONE: not known), and its rows.
 
+    rows: its rows among those of all distinct logs.
     distinct: no replica before it, by name of the node, holds the same rows.
     """
 
@@ -124,24 +125,18 @@ class StoredLogs:
 
     partitions, nodes: their names.
     logs: of each partition those of its replicas, in the order of nodes.
-    rows: the rows of all logs.
+    rows: the rows of all logs that are distinct, in the order of (partition, node, offset).
+    table: the same rows.
     """
 
     def __init__(self, table: pa.Table) -> None:
-        self.table = table
-        partition, self.partitions = _codes(table["partition"])
-        node, self.nodes = _codes(table["node"])
-        kinds, names = _codes(table["kind"])
-        kind = np.array([_KINDS.get(name, DATA) for name in names] or [DATA], dtype=np.int8)[kinds]
-        columns = {name: _numbers(table[name]) for name in _NUMBERS}
-        columns["transactional"] = pc.fill_null(table["transactional"], False).to_numpy().astype(np.bool_)
-        columns["content"] = kinds.astype(np.uint64) + _state_content(table["state"])
-        columns |= {"partition": partition, "node": node, "kind": kind, "row": np.arange(len(table))}
-        order = np.lexsort((columns["offset"], kind != LOG, node, partition))
-        whole = StoredRows(**{name: values[order] for name, values in columns.items()})
-        heads = whole.kind == LOG
-        self.rows = whole.take(~heads)
-        self.logs = _logs(self.rows, whole.take(heads))
+        heads = table.filter(pc.equal(table["kind"], "log"))
+        parts = _by_node(table.filter(pc.not_equal(table["kind"], "log")))
+        names = {name for part in parts.values() for name in part} | set(heads["partition"].to_pylist())
+        self.partitions, self.nodes = sorted(names), sorted({*parts, *heads["node"].to_pylist()})
+        self.logs, distinct = _logs(self.partitions, self.nodes, parts, heads)
+        self.table = pa.concat_tables([part for _, part in distinct] or [table.slice(0, 0)]).combine_chunks()
+        self.rows = _rows(self.table, self.logs)
 
     @cached_property
     def distinct(self) -> StoredRows:
@@ -176,37 +171,93 @@ class StoredLogs:
             starts[log.partition] = max(starts[log.partition], log.start, first)
         return starts
 
-    def nodes_with(self, partition: str, offset: int) -> list[str]:
-        """The nodes whose logs of a partition reach over an offset."""
-        return [
-            self.nodes[log.node]
-            for log in self.logs
-            if self.partitions[log.partition] == partition and log.start <= offset <= self._end(log)
-        ]
-
     def _end(self, log: Log) -> int:
         return int(self.rows.last_offset[log.rows.stop - 1]) if log.rows.start < log.rows.stop else NONE
 
     def _of(self, logs: list[Log]) -> StoredRows:
-        positions = [np.arange(log.rows.start, log.rows.stop) for log in logs]
-        return self.rows.take(np.concatenate([np.empty(0, dtype=np.int64), *positions]))
+        """The rows of some logs; without a copy where they lie side by side."""
+        places = sorted({(log.rows.start, log.rows.stop) for log in logs if log.rows.start < log.rows.stop})
+        if all(one[1] == other[0] for one, other in pairwise(places)):
+            return self.rows.take(slice(places[0][0], places[-1][1]) if places else slice(0, 0))
+        return self.rows.take(np.concatenate([np.arange(*place) for place in places]))
 
 
-def _codes(column: pa.ChunkedArray) -> tuple[Ints, list[str]]:
-    """Numbers for the texts of a column, in the order of the texts, and these."""
-    encoded = column.combine_chunks().dictionary_encode()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.combine_chunks()
-    names = encoded.dictionary.to_pylist()
-    places = np.argsort(np.array(names, dtype=object), kind="stable") if names else np.empty(0, dtype=np.int64)
-    rank = np.empty(len(names), dtype=np.int64)
-    rank[places] = np.arange(len(names))
-    return rank[encoded.indices.to_numpy()], [names[place] for place in places]
+def _by_node(table: pa.Table) -> dict[str, dict[str, pa.Table]]:
+    """Node -> partition -> its rows in the order of offsets."""
+    parts: dict[str, dict[str, pa.Table]] = {}
+    for node in table["node"].unique().to_pylist():
+        own = table.filter(pc.equal(table["node"], node)).combine_chunks()
+        codes = _whole(own["partition"]).dictionary_encode()
+        numbers, names = codes.indices.to_numpy(), codes.dictionary.to_pylist()
+        offsets = own["offset"].to_numpy()
+        if ((np.diff(numbers) < 0) | ((np.diff(numbers) == 0) & (np.diff(offsets) < 0))).any():
+            order = np.lexsort((offsets, numbers))
+            own, numbers = own.take(pa.array(order)), numbers[order]
+        bounds = np.searchsorted(numbers, np.arange(len(names) + 1)).tolist()
+        places = [(name, *place) for name, place in zip(names, pairwise(bounds), strict=True) if place[0] < place[1]]
+        parts[node] = {name: own.slice(start, stop - start) for name, start, stop in places}
+    return parts
 
 
-def _state_content(column: pa.ChunkedArray) -> Any:
+def _logs(
+    partitions: list[str], nodes: list[str], parts: dict[str, dict[str, pa.Table]], heads: pa.Table
+) -> tuple[list[Log], list[tuple[int, pa.Table]]]:
+    """All logs, and the rows of those that are distinct, each with the number of its node."""
+    known = {(row["partition"], row["node"]): (row["offset"], row["last_offset"]) for row in heads.to_pylist()}
+    logs: list[Log] = []
+    distinct: list[tuple[int, pa.Table]] = []
+    end = 0
+    for number, partition in enumerate(partitions):
+        earlier: list[tuple[slice, pa.Table]] = []
+        for node, name in enumerate(nodes):
+            rows = parts.get(name, {}).get(partition)
+            if rows is None and (partition, name) not in known:
+                continue
+            rows = heads.slice(0, 0) if rows is None else rows
+            first = int(rows["first_offset"][0].as_py()) if len(rows) else 0
+            start, watermark = known.get((partition, name), (first, NONE))
+            place = next((place for place, other in earlier if _alike(rows, other)), None)
+            new = place is None
+            if place is None:
+                place = slice(end, end + len(rows))
+                end += len(rows)
+                earlier.append((place, rows))
+                distinct.append((node, rows))
+            logs.append(Log(number, node, start, watermark, place, new))
+    return logs, distinct
+
+
+def _alike(one: pa.Table, other: pa.Table) -> bool:
+    return len(one) == len(other) and all(one[name].equals(other[name]) for name in one.column_names if name != "node")
+
+
+def _rows(table: pa.Table, logs: list[Log]) -> StoredRows:
+    """The rows of a table that holds distinct logs one after the other."""
+    partition, node = (np.empty(len(table), dtype=np.int64) for _ in range(2))
+    for log in logs:
+        if log.distinct:
+            partition[log.rows], node[log.rows] = log.partition, log.node
+    encoded = _whole(table["kind"]).dictionary_encode()
+    numbers = encoded.indices.to_numpy()
+    kinds = np.array([_KINDS.get(name, DATA) for name in encoded.dictionary.to_pylist()] or [DATA], dtype=np.int8)
+    return StoredRows(
+        partition=partition,
+        node=node,
+        kind=kinds[numbers] if len(table) else np.empty(0, dtype=np.int8),
+        transactional=pc.fill_null(table["transactional"], False).to_numpy().astype(np.bool_),
+        content=numbers.astype(np.uint64) + _state_content(_whole(table["state"])),
+        row=np.arange(len(table)),
+        **{name: _numbers(table[name]) for name in _NUMBERS},
+    )
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    """A column as one array."""
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+def _state_content(structs: pa.Array) -> Any:
     """A number for each state, alike for alike ones, the partitions in any order; 0 where there is none."""
-    structs = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
     content = np.zeros(len(structs), dtype=np.uint64)
     known = np.flatnonzero(structs.is_valid().to_numpy(zero_copy_only=False))
     structs = structs.take(pa.array(known))
@@ -228,30 +279,6 @@ def _numbers(column: pa.ChunkedArray) -> Ints:
     return np.asarray(pc.fill_null(column.cast(pa.int64()), NONE).to_numpy())
 
 
-def _logs(rows: StoredRows, heads: StoredRows) -> list[Log]:
-    """The logs of some rows and `log` rows; a log without such a row begins at its first row."""
-    width = int(max(rows.node.max(initial=0), heads.node.max(initial=0))) + 1
-    keys, of_heads = rows.partition * width + rows.node, heads.partition * width + heads.node
-    known = {
-        int(key): (int(start), int(mark)) for key, start, mark in zip(of_heads, heads.offset, heads.last_offset, strict=True)
-    }
-    made: list[Log] = []
-    for key in np.unique(np.concatenate([keys, of_heads])).tolist():
-        place = slice(int(np.searchsorted(keys, key)), int(np.searchsorted(keys, key, side="right")))
-        first = int(rows.first_offset[place.start]) if place.start < place.stop else 0
-        start, watermark = known.get(key, (first, NONE))
-        others = [log.rows for log in made if log.partition == key // width]
-        distinct = not any(_same(rows, place, other) for other in others)
-        made.append(Log(key // width, key % width, start, watermark, place, distinct))
-    return made
-
-
-def _same(rows: StoredRows, one: slice, other: slice) -> bool:
-    return one.stop - one.start == other.stop - other.start and all(
-        np.array_equal(getattr(rows, name)[one], getattr(rows, name)[other]) for name in _SAME
-    )
-
-
 def stored_logs(run: RunView) -> StoredLogs | str:
     """The logs of a run, once for all checks; why there are none, in words.
 
@@ -263,7 +290,7 @@ def stored_logs(run: RunView) -> StoredLogs | str:
         raise OSError(problem.reason)
     if LOGS_SINCE not in pq.read_schema(run.stored).names:
         return NO_BATCHES
-    return StoredLogs(pq.read_table(run.stored))
+    return StoredLogs(pq.read_table(run.stored, read_dictionary=["node", "partition", "kind"]).unify_dictionaries())
 
 
 def operations_of(run: RunView, v: Ints) -> Ints:
