@@ -52,7 +52,13 @@ def derive(
         "retention": _retention(topic, broker),
     }
     automatic = {"offset_commits": "unrecorded"} if _flag((member or {}).get("enable.auto.commit")) else {}
-    return {name: contract.get(name, key.default) for name, key in CONTRACT_KEYS.items() if key.planned} | automatic
+    planned = {name: contract.get(name, key.default) for name, key in CONTRACT_KEYS.items() if key.planned}
+    return planned | automatic | _positions([role.connect.positions for role in roles if role.connect])
+
+
+def _positions(kinds: Sequence[str]) -> dict[str, str]:
+    """The kind of the positions of a connector's sources, where it is not the default."""
+    return {"positions": kinds[0]} if kinds and kinds[0] != CONTRACT_KEYS["positions"].default else {}
 
 
 def _support(levels: Sequence[str]) -> str:
