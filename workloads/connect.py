@@ -41,6 +41,7 @@ from fencepost.harness.api.logs import of_second
 from fencepost.workloads.support import connect_records
 from fencepost.workloads.support.connect_records import SourceRecords
 from fencepost.workloads.support.connect_refusals import NO_CLASS, FirstRecords, refused_keys, without_definitions
+from fencepost.workloads.support.connect_services import with_services
 from fencepost.workloads.support.polling import failed_poll, note, poll_records, reader_operations
 
 NAME, GROUP = "source", "connect"  # of the connector; of the workers
@@ -86,7 +87,8 @@ class Connect:
     plugins: where the connector is: the directory with its jars, one that holds such directories, or a jar; none for the
         numbered source
     config: of the connector, laid over ours. In its values `{topic}` is the topic, `{bootstrap}` the address of its cluster,
-        `{workers}` that of the workers', `{second}` that of the second one, `{file}` the path of the file that `lines` makes
+        `{workers}` that of the workers', `{second}` that of the second one, `{file}` the path of the file that `lines` makes;
+        `{service.NAME}`, `{service.NAME.host}` and `{service.NAME.port}` the address of an outside service of the cluster's
     tasks: `tasks.max` of the connector
     boundary: `transaction.boundary` of the connector
     own_offsets: the connector has an offsets topic of its own (`offsets.storage.topic`)
@@ -331,6 +333,11 @@ class Connect:
         for name, value in self._values:
             if name in str(op.value.get("body")):
                 op.value["body"] = {key: text.replace(name, value(client)) for key, text in op.value["body"].items()}
+        try:
+            op.value |= with_services(op.value, client)
+        except LookupError as error:
+            op.broken = f"`config` of the workload: {error}"
+            return Outcome.FAIL
         try:
             answer = client.ask(op.value["method"], op.value["path"], op.value.get("body"))
         except CallError as error:

@@ -98,11 +98,13 @@ class ConnectClient(Protocol):
     directory: a directory of the conductor's own, which workers on this machine can read.
     bootstrap: bootstrap servers of the cluster that is judged.
     second: bootstrap servers of the second Kafka cluster; empty: there is none.
+    services: the address (`host:port`) of each outside service that the test declares.
     """
 
     directory: Path
     bootstrap: str
     second: str
+    services: Mapping[str, str]
 
     def ask(self, method: str, path: str, body: Any = None) -> ConnectAnswer:
         """One request to the next of the workers that are known. Raises CallError when it is not answered."""

@@ -526,3 +526,35 @@ def test_a_conductor_of_a_workload_that_is_over_restarts_and_changes_nothing():
 def test_of_a_validation_only_what_is_wrong_is_recorded():
     assert without_definitions(INVALID)["configs"] == [{"value": {"name": "host", "errors": ["nobody there"]}}]
     assert without_definitions("an error page") == "an error page"
+
+
+@pytest.mark.parametrize(
+    ("text", "filled"),
+    [
+        ("{service.postgres.host}", "10.73.100.1"),
+        (
+            "jdbc:postgresql://{service.postgres}/shop?port={service.postgres.port}",
+            "jdbc:postgresql://10.73.100.1:5432/shop?port=5432",
+        ),
+        ("${file:{service.x", "${file:{service.x"),
+    ],
+)
+def test_a_configuration_names_the_addresses_of_declared_services(text, filled):
+    workload = Connect(config={"where": text, "fast": True})
+    op = Operation.of(3, 0, replace(next(workload.operations(CONDUCTOR, PARTITIONS, Random(1))), think_s=0.0))
+    rest = Rest(ConnectAnswer(201, {}, "c0"))
+    rest.services = {"postgres": "10.73.100.1:5432"}
+    assert workload.perform(op, rest, "r") is Outcome.OK
+    assert rest.bodies[0]["where"] == op.value["body"]["where"] == filled
+
+
+def test_a_service_that_nobody_declared_ends_the_run():
+    workload = Connect(config={"where": "{service.postgre.host}"})
+    op = Operation.of(3, 0, replace(next(workload.operations(CONDUCTOR, PARTITIONS, Random(1))), think_s=0.0))
+    rest = Rest(ConnectAnswer(201, {}, "c0"))
+    rest.services = {"postgres": "10.73.100.1:5432"}
+    assert workload.perform(op, rest, "r") is Outcome.FAIL
+    assert op.broken.startswith('`config` of the workload: unknown service "postgre"; did you mean "postgres"?')
+    rest.services = {}
+    workload.perform(op, rest, "r")
+    assert "none is declared" in op.broken
