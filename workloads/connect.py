@@ -38,6 +38,7 @@ from fencepost.harness.api import Conductor as ConductorRole
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.harness.api.connect import MOST_SHOWN
 from fencepost.harness.api.logs import of_second
+from fencepost.harness.fetching import archives
 from fencepost.workloads.support import connect_records
 from fencepost.workloads.support.connect_records import SourceRecords
 from fencepost.workloads.support.connect_refusals import NO_CLASS, FirstRecords, refused_keys, without_definitions
@@ -84,8 +85,8 @@ class Connect:
     support: their `exactly.once.source.support`: of all, or of each one
     worker_settings: of the workers, laid over ours
     connector: the class of the connector; the default, the numbered source, comes along
-    plugins: where the connector is: the directory with its jars, one that holds such directories, or a jar; none for the
-        numbered source
+    plugins: where the connector is: the directory with its jars, one that holds such directories, a jar, or Maven's coordinates
+        of its archive, fetched by `fencepost connect plugin`; none for the numbered source
     config: of the connector, laid over ours. In its values `{topic}` is the topic, `{bootstrap}` the address of its cluster,
         `{workers}` that of the workers', `{second}` that of the second one, `{file}` the path of the file that `lines` makes;
         `{service.NAME}`, `{service.NAME.host}` and `{service.NAME.port}` the address of an outside service of the cluster's
@@ -261,7 +262,7 @@ class Connect:
             version=self.version,
             support=level,
             ours=not self.plugins,
-            plugins=tuple(str(Path(path).resolve()) for path in self.plugins) or (str(JAR),),
+            plugins=tuple(map(_plugin, self.plugins)) or (str(JAR),),
             settings=tuple((key, _text(value)) for key, value in self.worker_settings.items()),
             connectors=(NAME,),
             transaction_timeout_s=self.transaction_timeout_s,
@@ -576,6 +577,11 @@ class Conductor:
     def _planned(self, method: str, path: str, body: Any = None, think_s: float = 0.0, **more: Any) -> PlannedOperation:
         request = {"method": method, "path": f"/connectors/{self.name}{path}", **({} if body is None else {"body": body}), **more}
         return PlannedOperation(f="rest", mops=(), request=request, think_s=think_s)
+
+
+def _plugin(path: str) -> str:
+    """The path of a directory or jar, or of an archive in the cache."""
+    return str(archives.directory_of(path) if archives.is_coordinates(path) else Path(path).resolve())
 
 
 def release(version: str) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from fencepost.harness.api import ConnectWorker
 from fencepost.harness.api.words import and_more
+from fencepost.harness.fetching import archives
 
 FOLDER = "plugins"  # in a worker's directory: links to connectors' own directories
 _SERVICES = ("source.SourceConnector", "sink.SinkConnector")
@@ -48,7 +49,7 @@ def lost_plugins(workers: Iterable[ConnectWorker]) -> list[str]:
 
 def _mistakes(plugins: Sequence[str], classes: Sequence[str]) -> Iterator[str]:
     if gone := [path for path in plugins if not Path(path).exists()]:
-        yield from (f"workload.plugins: {path} is not there" for path in gone)
+        yield from (f"workload.plugins: {path} is not there{_remedy(path)}" for path in gone)
         return
     jars = [jar for path in plugins for jar in _jars(Path(path))]
     places = ", ".join(plugins)
@@ -61,6 +62,13 @@ def _mistakes(plugins: Sequence[str], classes: Sequence[str]) -> Iterator[str]:
     for name in classes:
         if "." in name and not any(_holds(jar, name) for jar in jars):
             yield f"workload.connector: no jar in {places} has the class {name}; {_offered(jars)}"
+
+
+def _remedy(path: str) -> str:
+    """How to fetch what is not there, where it is an archive of the cache."""
+    place = Path(path)
+    fetched = place.parent == archives.directory_of("a:b:1").parent
+    return f"; fetch it once: fencepost connect plugin {place.name.replace('_', ':')}" if fetched else ""
 
 
 def _jars(path: Path) -> list[Path]:

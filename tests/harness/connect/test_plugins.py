@@ -6,6 +6,7 @@ import pytest
 
 from fencepost.harness.api import ConnectWorker
 from fencepost.harness.connect.plugins import lost_plugins, plugin_path
+from fencepost.harness.fetching import archives
 
 NAME = "my.Source"
 
@@ -51,3 +52,9 @@ def test_mistakes_are_named_before_anything_is_started(own, tmp_path):
     (text,) = lost_plugins([worker(own, name="my.Sink")])
     assert text == f"workload.connector: no jar in {own} has the class my.Sink; they have my.Source"
     assert lost_plugins([ConnectWorker(version="4.3.0", plugins=("ours.jar",))]) == []
+
+
+def test_an_archive_that_was_not_fetched_is_named_with_the_command(monkeypatch, tmp_path):
+    monkeypatch.setenv("FENCEPOST_CACHE", str(tmp_path))
+    (text,) = lost_plugins([worker(archives.directory_of("io.debezium:mine:3.2.0:tar.gz:plugin"))])
+    assert text.endswith("is not there; fetch it once: fencepost connect plugin io.debezium:mine:3.2.0:tar.gz:plugin")
