@@ -58,7 +58,18 @@ CLIENTS = ("producer", "consumer", "admin")  # of a connector: what `.override.`
 STATUS_S = 1.0  # between two looks at the connector's state
 SUPPORT = ("disabled", "preparing", "enabled")
 Change = Literal[
-    "tasks", "restart", "restart-task", "pause", "stop", "delete", "own-offsets", "alter-offsets", "reset-offsets", "preflight"
+    "tasks",
+    "restart",
+    "restart-task",
+    "pause",
+    "stop",
+    "delete",
+    "own-offsets",
+    "alter-offsets",
+    "reset-offsets",
+    "preflight",
+    "overrides",
+    "unsigned",
 ]
 Asking = Generator[PlannedOperation, Operation | None, None]  # is sent each operation when it has ended
 CHANGES: tuple[Change, ...] = get_args(Change)
@@ -69,6 +80,13 @@ UNKEEPABLE = (  # what the numbered source answers, so that a configuration whic
     {"transaction.boundary": "connector", "answer.boundaries": "unsupported"},
     {"transaction.boundary": "connector", "answer.boundaries": "null"},
 )
+OVERRIDES = {  # of the connector's clients, which KIP-618 has ignored
+    "producer.override.transactional.id": connect_records.OVERRIDDEN,
+    "consumer.override.isolation.level": "read_uncommitted",
+}
+INTERNAL = (("PUT", "/fence", None), ("POST", "/tasks", []))  # requests of one worker to another, which are signed (KIP-507)
+JUDGED_SETTINGS = ("connect.protocol", "transactional.id", "producer.transactional.id", "consumer.isolation.level")  # of workers
+UNSIGNED_PROTOCOLS = ("eager", "compatible")
 ALTER_TRIES = 8  # of a request that is refused until all tasks have stopped
 ALTERED_BY = 40  # at most so many positions to and fro
 OFFSETS_SINCE, UNASKABLE = (3, 5), (404, 405, 500)  # the first release that shows stored offsets (KIP-875); it does not
@@ -122,7 +140,9 @@ class Connect:
     lines: makes a file with so many lines, each its own number in 11 digits; 0: none
     changes: what the conductor does meanwhile, one at random every `change_every_s` (own-offsets: it sets
         `offsets.storage.topic`; alter-offsets, reset-offsets: it stops the connector, sets stored offsets to and fro, or removes
-        them all, and lets it go on; preflight: it asks for another numbered source that says it cannot keep its configuration)
+        them all, and lets it go on; preflight: it asks for another numbered source that says it cannot keep its configuration;
+        overrides: it sets a transactional id and isolation.level of the connector's clients, which have to be ignored;
+        unsigned: it makes a request that only workers may make)
     change_every_s: how long the conductor waits between two changes
     most_changes: after so many changes the conductor makes none any more; 0: no limit
     restart_failed: the conductor restarts tasks that have failed, as an operator does
@@ -180,6 +200,9 @@ class Connect:
                 raise ValueError(f'changes: "{change}" is none of {", ".join(CHANGES)}')
             if release(self.version) < SINCE.get(change, ()):
                 raise ValueError(f"changes: {change} needs Kafka Connect {'.'.join(map(str, SINCE[change]))}, not {self.version}")
+        protocol = self.worker_settings.get("connect.protocol")
+        if "unsigned" in self.changes and protocol in UNSIGNED_PROTOCOLS:
+            raise ValueError(f"changes: unsigned needs workers that sign requests; with connect.protocol={protocol} none does")
         if self.connector != NUMBERED and not (self.plugins or self.rest or self.connector.startswith(KAFKAS)):
             raise ValueError("plugins: the directory or jar that holds the class of `connector`")
         if "preflight" in self.changes and (self.connector != NUMBERED or "enabled" not in self._levels):
@@ -411,7 +434,7 @@ class Connect:
             return entry if entry is None else _of_cluster(entry, suffix)
         if meaning == "configuration":
             return connect_records.configuration(record)
-        return connect_records.transaction(record, (f"{prefix}{GROUP}", f"connect-cluster-{prefix}"))
+        return connect_records.transaction(record, (f"{prefix}{GROUP}", f"connect-cluster-{prefix}", connect_records.OVERRIDDEN))
 
     @cached_property
     def _meanings(self) -> dict[str, tuple[str, str]]:
@@ -433,6 +456,7 @@ class Conductor:
     topic: str
     rng: Random
     own: bool = False  # the connector has an offsets topic of its own by now
+    overriding: bool = False  # its configuration has OVERRIDES by now
     tasks: int = 0  # how many the last request has set
     asks_offsets: bool = field(init=False)  # whether stored offsets tell their positions is not known yet
 
@@ -523,6 +547,12 @@ class Conductor:
             yield from self._until_ok(lambda: self._planned("PUT", "/resume", think_s=pause))
         elif change == "preflight":
             yield from self._preflight()
+        elif change == "overrides":
+            self.overriding = True
+            yield self._configured(self.workload.tasks)
+        elif change == "unsigned":
+            method, path, body = self.rng.choice(INTERNAL)
+            yield self._planned(method, path, body)
         elif change in ("pause", "stop"):
             yield self._planned("PUT", f"/{change}")
             yield from self._until_ok(lambda: self._planned("PUT", "/resume", think_s=pause))
@@ -572,7 +602,9 @@ class Conductor:
 
     def _configured(self, tasks: int, think_s: float = 0.0) -> PlannedOperation:
         self.tasks = tasks
-        return self._planned("PUT", "/config", self.workload.configuration(self.topic, tasks, self.own), think_s)
+        config = self.workload.configuration(self.topic, tasks, self.own) | (OVERRIDES if self.overriding else {})
+        workers = {key: _text(value) for key, value in self.workload.worker_settings.items() if key in JUDGED_SETTINGS}
+        return self._planned("PUT", "/config", config, think_s, **({"workers": workers} if workers else {}))
 
     def _planned(self, method: str, path: str, body: Any = None, think_s: float = 0.0, **more: Any) -> PlannedOperation:
         request = {"method": method, "path": f"/connectors/{self.name}{path}", **({} if body is None else {"body": body}), **more}

@@ -14,6 +14,7 @@ import pytest
 from fencepost.harness.api import CallError, ConnectAnswer, LogEntry, LogRecord, Operation, Outcome, Polled
 from fencepost.harness.perform.worker import workers_of
 from fencepost.workloads.connect import Connect, own_offsets
+from fencepost.workloads.support.connect_records import OVERRIDDEN
 from fencepost.workloads.support.connect_refusals import FirstRecords, without_definitions
 
 PARTITIONS = ["records-0", "records-1"]
@@ -308,12 +309,32 @@ def test_tasks_that_have_failed_are_restarted_unless_that_is_not_wanted():
         ("tasks", ["PUT /config"]),
         ("own-offsets", ["PUT /config"]),
         ("preflight", ["PUT -refused/config", "DELETE -refused"]),
+        ("overrides", ["PUT /config"]),
+        ("unsigned", ["PUT /fence"]),
     ],
 )
 def test_a_change_is_made_every_so_often_and_undone(change, requests):
     made = requests_of(Connect(changes=(change,), change_every_s=2), [], 4 + len(requests))
     assert [f"{method} {path}" for method, path, _ in made[3:-1]] == requests
     assert made[-1][:2] == ("GET", "/status")
+
+
+def test_what_is_overridden_stays_so_and_the_workers_settings_are_recorded():
+    workload = Connect(changes=("overrides",), change_every_s=1, worker_settings={"connect.protocol": "eager", "x": 1})
+    plans = workload.operations(CONDUCTOR, PARTITIONS, Random(1))
+    planned, configured = next(plans), []
+    for _ in range(8):
+        configured += [planned.request] if planned.request["path"].endswith("/config") else []
+        op = Operation.of(3, 0, planned)
+        op.outcome, op.value["answer"] = Outcome.OK, None
+        planned = plans.send(op)
+    overridden = [request["body"].get("producer.override.transactional.id") for request in configured[:3]]
+    assert overridden == [None, OVERRIDDEN, OVERRIDDEN]
+    assert {str(request["workers"]) for request in configured} == {"{'connect.protocol': 'eager'}"}
+    with pytest.raises(ValueError, match="unsigned needs workers that sign"):
+        Connect(changes=("unsigned",), worker_settings={"connect.protocol": "eager"})
+    entry = workload.entry(log_record(STATES, *state(OVERRIDDEN, 0)), "fp-")
+    assert (entry.kind, entry.name) == ("initialised", OVERRIDDEN)
 
 
 def test_no_more_changes_are_made_than_are_wanted():

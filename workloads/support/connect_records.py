@@ -18,6 +18,7 @@ from fencepost.workloads.support.inputs_and_outputs import counting, json_of, na
 
 STRANGE = "strange"
 UNCOMPARED = "stored"  # the kind of a stored offset that is not asked for its position
+OVERRIDDEN = "fencepost-overridden"  # a transactional id that nobody may have
 MOST_RECORDS = 1_000_000  # of a position
 TRANSACTIONS = "__transaction_state"
 EMPTY = 0  # of the states of a transaction
