@@ -15,6 +15,7 @@ from typing import Any
 from fencepost.clusters.kafka import node_plan, storage
 from fencepost.clusters.kafka.client_process import ClientProcess
 from fencepost.clusters.kafka.distribution import Distribution
+from fencepost.clusters.local import services
 from fencepost.clusters.local.environment import LocalEnvironment
 from fencepost.clusters.local.init import NETWORK
 from fencepost.clusters.local.network import Network
@@ -43,8 +44,24 @@ class LocalCluster(LocalEnvironment):
         if self._network:
             for node in self._planned.values():
                 self._network.add(node.name, node.address[0])
+        self._start_relays()
         self._prepare_environment()
         self.bring_up(topics, storage.local_tool(self._distributions[self.kafka_version]))
+
+    @property
+    def services(self) -> tuple[str, ...]:
+        """The nodes of declared services; none where there is no network of their own."""
+        return tuple(self._options.services) if self._network else ()
+
+    def _start_relays(self) -> None:
+        """Start the relay of each declared service at a node of its own."""
+        addresses = self._options.service_addresses()
+        for name in self.services:
+            host, port = services.address_of(addresses[name])
+            assert self._network is not None
+            self._network.add(name, host)
+            with self._network.inside(name):
+                self._processes.add(name, services.start_inside(name, host, port))
 
     def end(self) -> None:
         """Kill every process, keep the log segments if asked, remove the data."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from fencepost.clusters.fault_tools import faketime
 from fencepost.clusters.fault_tools.disk_throttle import throttles
 from fencepost.clusters.fault_tools.network_capabilities import NETWORK_CAPABILITIES
+from fencepost.clusters.kafka.node_plan import service_address
 from fencepost.clusters.kafka.options import NO_THROTTLE, TwoClusterOptions
-from fencepost.clusters.local import sandbox
-from fencepost.harness.api import Fillable, Skewable, Throttleable
+from fencepost.clusters.local import sandbox, services
+from fencepost.harness.api import Fillable, Partitionable, Skewable, Throttleable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,12 +20,21 @@ class LocalOptions(TwoClusterOptions):
 
     loopback: bool = False  # no namespaces even where they are allowed
     slow_disks: bool = False  # lets a fault make the brokers' disks slow
+    services: Mapping[str, str] = field(default_factory=dict)  # outside services for clients: { postgres = "127.0.0.1:5432" }
 
     def mistakes(self) -> list[str]:
         wrong = super().mistakes()
         if (self.disk_mb or self.skewable) and self.loopback:
             wrong.append("disk_mb and skewable need a namespace to mount in, and loopback = true has none")
-        return wrong
+        return wrong + services.mistakes(self.services)
+
+    def service_addresses(self) -> dict[str, str]:
+        """The address (`host:port`) of each declared service, as clients reach it; without namespaces its own."""
+        if Partitionable in self.missing():
+            return dict(self.services)
+        ports = (services.address_of(target)[1] for target in self.services.values())
+        named = zip(self.services, ports, strict=True)
+        return {name: f"{service_address(number)}:{port}" for number, (name, port) in enumerate(named, 1)}
 
     def missing(self) -> dict[type, str]:
         reasons = {**super().missing(), **self._missing_in_sandbox()}

@@ -163,6 +163,7 @@ class WorkerLoop:
                 self._plan["bootstraps"][""],
                 self._plan["bootstraps"][SECOND],
                 note=self._note if elsewhere else None,
+                services=self._plan["cluster"].get("description", {}).get("services"),
             )
         return client_factory(self._client_plan)
 
