@@ -35,6 +35,7 @@ from fencepost.checkers.selfcheck.application_damages import COUNT_MORE, INVENT_
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api.promises import PROGRAM
+from fencepost.harness.api.roles import STORE_OFFSETS
 from fencepost.harness.api.words import form
 
 NO_PROGRAM = "no output of a program of somebody's own was read"
@@ -59,12 +60,12 @@ def too_many(program: Application) -> CheckResult:
 
 def explain_too_many(finding: Finding, text: FindingText) -> str:
     inputs, outputs = finding.records("sent"), finding.records("read")
-    most = Application(text.run).most
+    program = text.run.shared(Application)
     what, verb = ("Input record", " has") if len(inputs) == 1 else (f"{len(inputs)} input records,", ", have")
     each = "" if len(inputs) == 1 else " each"
     return (
-        f"{what} {text.places(inputs)}{verb} more outputs than the {most} that the program declares{each}: the complete "
-        f"read_committed final read has {len(outputs)}, {text.places(outputs)}."
+        f"{what} {text.places(inputs)}{verb} more outputs than the {program.most} that the program declares{each}: "
+        f"{program.there} has {len(outputs)}, {text.places(outputs)}."
     )
 
 
@@ -81,14 +82,15 @@ def too_few(program: Application) -> CheckResult:
 
 def explain_too_few(finding: Finding, text: FindingText) -> str:
     inputs, outputs = finding.records("missing"), finding.records("read")
-    program = Application(text.run)
+    program = text.run.shared(Application)
     group = program.outputs.declared["group"]
     what, verb = ("Input record", " lies") if len(inputs) == 1 else (f"{len(inputs)} input records,", ", lie")
     where = f"{what} {text.places(inputs)}"
-    where += f"{verb} below the offset that the group {group} committed" if group else ""
+    whose = group if program.store and group == STORE_OFFSETS else f"the group {group}"
+    where += f"{verb} below the offset that {whose} committed" if group else ""
     amount = f"only {len(outputs)} of {program.fewest * len(inputs)} outputs" if outputs else "no output"
     link = ", but" if group else ": the program had caught up, but"
-    return f"{where}{link} the complete read_committed final read has {amount} of {form(len(inputs), 'it', 'them')}."
+    return f"{where}{link} {program.there} has {amount} of {form(len(inputs), 'it', 'them')}."
 
 
 def _rows(program: Application, which: Bools, role: str) -> dict[str, Any]:

@@ -117,6 +117,12 @@ class Application:
         self.ordered = bool(self.outputs.declared["ordered"])
         self.counts = bool(self.outputs.declared.get("counts"))  # not declared in histories of before
         self.written = frozenset(self.outputs.declared["output_partitions"])
+        self.store = bool(self.outputs.declared.get("store"))  # likewise
+
+    @property
+    def there(self) -> str:
+        """Words for what shows the outputs at the end."""
+        return "the listing of the sink's store" if self.store else "the complete read_committed final read"
 
     @cached_property
     def inputs(self) -> pd.DataFrame:

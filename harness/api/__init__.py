@@ -85,6 +85,7 @@ from fencepost.harness.api.roles import (
     ProgramInstance,
     Reader,
     Role,
+    Store,
     Writer,
     own_group,
 )
@@ -182,6 +183,7 @@ __all__ = [
     "SecondCluster",
     "SharedState",
     "Spawned",
+    "Store",
     "StoredRow",
     "Storing",
     "Targeted",

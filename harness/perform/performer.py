@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -409,18 +410,25 @@ class Performance:
 
     def _group_offsets(self, writer: HistoryWriter) -> None:
         """Record what the groups of the workload have committed, once every transaction is decided."""
-        groups = {group_of(self._plan, role): topics_of(self._plan, role) for role in self._roles if role.group}
+        groups = {
+            group_of(self._plan, role): partial(self._committed, group_of(self._plan, role), topics_of(self._plan, role))
+            for role in self._roles
+            if role.group
+        }
         if self._program and (own := self._program.group):
-            groups[own] = [self._program.input]
-        for group, topics in groups.items():
+            groups[own] = self._program.committed
+        for group, committed in groups.items():
             number = next(self._numbers)
             writer.invoke(-1, number, "group-offsets", {})
             try:
-                offsets, outcome = self._cluster.admin().group_offsets(group, partitions_of(self._plan, topics)), Outcome.OK
+                offsets, outcome = committed(), Outcome.OK
             except ClusterError as error:
                 offsets, outcome = {}, Outcome.INFO
                 self._emit(note_event(f"the offsets of group {group} are not known: {error}"))
             writer.complete(outcome, -1, number, "group-offsets", {"group": group, "offsets": offsets}, errors=[])
+
+    def _committed(self, group: str, topics: Sequence[str]) -> Mapping[str, int | None]:
+        return self._cluster.admin().group_offsets(group, partitions_of(self._plan, topics))
 
     def _transaction_timeout_s(self) -> float:
         ours = float(self._producer.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)) / 1000
