@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from random import Random
 from typing import Annotated, Any
@@ -18,8 +18,10 @@ from fencepost.harness.api import (
     HOUR_S,
     OWN_GROUP,
     Between,
-    Client,
+    ConnectInstance,
     Isolation,
+    LogEntry,
+    LogRecord,
     Operation,
     Outcome,
     PlannedOperation,
@@ -34,8 +36,11 @@ from fencepost.harness.api import (
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.harness.system.command_words import resolved
 from fencepost.workloads.application import Application
+from fencepost.workloads.connect import NAME as CONNECTOR_NAME
+from fencepost.workloads.connect import Connect
 from fencepost.workloads.support.inputs_and_outputs import HOWS
 
+TEXT = "org.apache.kafka.connect.storage.StringConverter"
 STORE = "store"  # in histories, as the topic of what is stored
 BUILT_IN = "{python} {examples}/sinks/sqlite_sink.py"
 BUILT_IN_LISTING = "SELECT input FROM items ORDER BY rowid"
@@ -52,6 +57,12 @@ class Sink:
     command: what runs an instance, as of `application`; the default is a sink to SQLite that comes along
     database: where `listing` and `positions` are queries: `sqlite:FILE`, in FENCEPOST_STORE unless it is absolute, or
         `postgresql://...`, asked by psql; empty: they are commands
+    connector: the class of a sink connector of Kafka Connect, in the place of `command`; its workers are the instances
+    version: of Kafka Connect
+    plugins: directories and jars with the connector; none for Kafka's own
+    config: of the connector; in its values `{store}` is FENCEPOST_STORE. Its consumers read at read_uncommitted unless
+        `consumer.override.isolation.level` says otherwise
+    tasks: `tasks.max` of the connector
     listing: what lists the store at the end, an item a line: a command, as `command`, or a query, whose rows are lines with tabs
     positions: where the store has its own offsets, what lists them, the next ones to be read, `TOPIC PARTITION OFFSET` a line:
         likewise; empty: it has none
@@ -61,7 +72,7 @@ class Sink:
     keys: how many keys the inputs of one writer in one partition share, with ordered_by_key
     value: the value of an input record, {input} stands for its name; empty: text of ours
     group: the sink's consumer group, whose offsets count where there are no `positions`; FENCEPOST_GROUP: the one that its
-        environment names; empty: unknown
+        environment names, of a connector its own; empty: unknown
     image: on clusters in Docker: the image in which it runs
     instances: how many run
     spares: how many more the fault `scale` may start
@@ -80,6 +91,11 @@ class Sink:
 
     command: str | tuple[str, ...] = BUILT_IN
     database: str = ""
+    connector: str = ""
+    version: str = "4.3.0"
+    plugins: tuple[str, ...] = ()
+    config: Mapping[str, Any] = field(default_factory=dict)
+    tasks: Annotated[int, Between(1, 500)] = 1
     listing: str | tuple[str, ...] = ""
     positions: str | tuple[str, ...] = ""
     names_input_by: str = "value"
@@ -105,7 +121,7 @@ class Sink:
 
     def __post_init__(self) -> None:
         demand_bounds(self)
-        if self.command == BUILT_IN and not self.listing and not self.database:
+        if self.command == BUILT_IN and not (self.listing or self.database or self.connector):
             self._set(database="sqlite:store.db", listing=BUILT_IN_LISTING, positions=self.positions or BUILT_IN_POSITIONS)
         if not self.listing:
             raise ValueError("listing: a command, or with `database` a query, that lists what is stored, an item a line")
@@ -118,7 +134,11 @@ class Sink:
         low, high = self.items_per_input
         if low > high or not high:
             raise ValueError(f"items_per_input: (fewest, most) with fewest <= most and 1 <= most, not ({low}, {high})")
-        _ = self._store, self._outside
+        if self.connector and self.command != BUILT_IN:
+            raise ValueError("connector: in the place of a command, so only one of the two is given")
+        if self.connector and (self.spares or self.image):
+            raise ValueError("connector: its workers are processes, as many as `instances`: without `spares` and `image`")
+        _ = self._store, self._outside, self._connect
 
     def _set(self, **values: Any) -> None:
         for name, value in values.items():
@@ -164,15 +184,37 @@ class Sink:
         )
 
     @cached_property
+    def _connect(self) -> Connect | None:
+        """The workers of Connect and their conductor; None: the sink is a program."""
+        if not self.connector:
+            return None
+        ours = {"topics": self.input_topic, "key.converter": TEXT, "value.converter": TEXT, "errors.tolerance": "none"}
+        return Connect(
+            version=self.version,
+            workers=self.instances,
+            support="disabled",
+            connector=self.connector,
+            plugins=self.plugins,
+            config={**ours, **self.config},
+            tasks=self.tasks,
+            topic=self.input_topic,
+            readers=0,
+        )
+
+    @property
+    def _group(self) -> str:
+        return f"connect-{CONNECTOR_NAME}" if self.connector and self.group == OWN_GROUP else self.group
+
+    @cached_property
     def program(self) -> Program:
         """The sink, as a program whose output is its store."""
-        words = self._outside.command
+        words = self.connector or self._outside.command
         return Program(
             command=tuple(shlex.split(words) if isinstance(words, str) else words),
             input=self.input_topic,
             output=STORE,
             image=self.image,
-            group=self.group,
+            group=self._group,
             outputs=self.items_per_input,
             ordered=self.ordered_by_key,
             keys=self.keys,
@@ -186,19 +228,32 @@ class Sink:
         return {self.input_topic: TopicSpec(partitions=self.input_partitions)}
 
     def roles(self) -> tuple[Role, ...]:
+        program = self.program
+        workers = self._connect.roles() if self._connect else ()
         return (
             *[Writer(transactional=True, polls=False)] * self.writers,
-            *[ProgramInstance(program=self.program)] * self.instances,
+            *([] if workers else [ProgramInstance(program=program)] * self.instances),
+            *(replace(role, program=program) if isinstance(role, ConnectInstance) else role for role in workers),
             *[Reader(isolation=Isolation.COMMITTED)] * self.readers,
-            *[ProgramInstance(program=self.program, spare=True)] * self.spares,
+            *[ProgramInstance(program=program, spare=True)] * self.spares,
         )
 
     def producer_settings(self) -> Mapping[str, Any]:
         return self._outside.producer_settings()
 
     def operations(self, role: Role, partitions: Sequence[str], rng: Random) -> Iterator[PlannedOperation]:
-        return self._outside.operations(role, partitions, rng)
+        part = self._connect if self._connect and role.conducts else self._outside
+        return part.operations(role, partitions, rng)
 
-    def perform(self, op: Operation, client: Client, run: str) -> Outcome:
-        """An operation of a writer or a reader, or a poll of the items of the store."""
-        return self._outside.perform(op, client, run)
+    def perform(self, op: Operation, client: Any, run: str) -> Outcome:
+        """An operation of a writer, a reader or a conductor, or a poll of the items of the store."""
+        part = self._connect if self._connect and op.planned.f == "rest" else self._outside
+        return part.perform(op, client, run)
+
+    def logs(self, prefix: str) -> tuple[str, ...]:
+        """Topics that are read at the end as the brokers have them: none, since a sink's state is its store."""
+        return ()
+
+    def entry(self, record: LogRecord, prefix: str) -> LogEntry | None:
+        """The entry of a record of these topics."""
+        return None

@@ -6,7 +6,7 @@ input; the checks below are of programs only. The docstring is the definition of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,15 @@ from fencepost.checkers.model.arrays import Bools
 from fencepost.checkers.model.findings import Finding, FindingRecord
 from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import COMMITTED, INFO, NONE
-from fencepost.checkers.pipeline.applications import Application, has_application, input_places, stretches
+from fencepost.checkers.pipeline.applications import (
+    Application,
+    has_application,
+    input_places,
+    outputs_of,
+    stage_that_reads,
+    stages_of,
+    stretches,
+)
 from fencepost.checkers.pipeline.chains import rows_of
 from fencepost.checkers.selfcheck.application_damages import COUNT_MORE, INVENT_OUTPUT, SHOW_OUTPUT, SWAP_OUTPUTS
 from fencepost.checkers.views.run_view import RunView
@@ -50,17 +58,30 @@ UNORDERED = "the program does not promise the order of inputs with one key (`ord
 # --------------------------------------------------------------------------------------------------
 # How many outputs an input has: for `reprocessed` and `unprocessed`
 # --------------------------------------------------------------------------------------------------
+def of_all_stages(run: RunView, check: Callable[[Application], CheckResult]) -> CheckResult:
+    """What a check says of each program in a row."""
+    results = [check(stage) for stage in stages_of(run)]
+    rows = [result.rows for result in results if len(result.rows)]
+    lacking = next((result.lacking for result in results if result.lacking), "")
+    return CheckResult(sum(result.compared for result in results), join_rows(*rows) if rows else {}, lacking=lacking)
+
+
+def _times(inputs: pd.DataFrame) -> Any:
+    """How often each input is there: more than once only where the program before has repeated it."""
+    return inputs["v"].map(inputs["v"].value_counts()).to_numpy()
+
+
 def too_many(program: Application) -> CheckResult:
     """Inputs with more outputs than declared, and these outputs."""
     count = program.final.loc[program.final["v"] != NONE, "v"].value_counts()
     compared = int(program.inputs["v"].isin(count.index).sum())
-    over = program.inputs["v"].map(count).fillna(0).to_numpy() > program.most
+    over = program.inputs["v"].map(count).fillna(0).to_numpy() > program.most * _times(program.inputs)
     return CheckResult(compared, _rows(program, over, "sent"))
 
 
 def explain_too_many(finding: Finding, text: FindingText) -> str:
     inputs, outputs = finding.records("sent"), finding.records("read")
-    program = text.run.shared(Application)
+    program = stage_that_reads(text.run, inputs[0].partition)
     what, verb = ("Input record", " has") if len(inputs) == 1 else (f"{len(inputs)} input records,", ", have")
     each = "" if len(inputs) == 1 else " each"
     return (
@@ -76,13 +97,14 @@ def too_few(program: Application) -> CheckResult:
     if lacking or claimed.empty:
         return CheckResult(0, lacking=lacking or NOT_DONE)
     count = program.final["v"].value_counts()
-    few = program.inputs["v"].map(count).fillna(0).to_numpy() < program.fewest
-    return CheckResult(len(claimed), _rows(program, few & program.inputs["v"].isin(claimed["v"]).to_numpy(), "missing"))
+    inputs, times = program.inputs, claimed["v"].value_counts()
+    few = inputs["v"].map(count).fillna(0) < program.fewest * inputs["v"].map(times).fillna(0)
+    return CheckResult(len(claimed), _rows(program, (few & inputs.index.isin(claimed.index)).to_numpy(), "missing"))
 
 
 def explain_too_few(finding: Finding, text: FindingText) -> str:
     inputs, outputs = finding.records("missing"), finding.records("read")
-    program = text.run.shared(Application)
+    program = stage_that_reads(text.run, inputs[0].partition)
     group = program.outputs.declared["group"]
     what, verb = ("Input record", " lies") if len(inputs) == 1 else (f"{len(inputs)} input records,", ", lie")
     where = f"{what} {text.places(inputs)}"
@@ -99,7 +121,9 @@ def _rows(program: Application, which: Bools, role: str) -> dict[str, Any]:
         return {}
     drain, when = program.outputs.drain
     inputs = program.inputs[which]
-    inputs = inputs.assign(cause=-2 - stretches(which, program.inputs["partition"]), op=drain, time=when)
+    stages = max(1, len(outputs_of(program.run).stages))
+    cause = -2 - (stages * stretches(which, program.inputs["partition"]) + program.stage)
+    inputs = inputs.assign(cause=cause, op=drain, time=when)
     if role == "sent":
         writers = program.senders(inputs["v"].to_numpy()).drop_duplicates("v").set_index("v")["op"]
         inputs = inputs.assign(op=writers.reindex(inputs["v"]).fillna(drain).astype(np.int64).to_numpy())
@@ -109,7 +133,7 @@ def _rows(program: Application, which: Bools, role: str) -> dict[str, Any]:
 def _outputs_of(program: Application, inputs: pd.DataFrame) -> dict[str, Any]:
     """The outputs of some inputs in the final reads, with the causes of these."""
     outputs = program.final[program.final["v"].isin(inputs["v"])]
-    causes = inputs.set_index("v")["cause"].reindex(outputs["v"]).to_numpy()
+    causes = inputs.drop_duplicates("v").set_index("v")["cause"].reindex(outputs["v"]).to_numpy()
     return rows_of(outputs.assign(cause=causes, time=outputs["ended"]), "read")
 
 
@@ -256,19 +280,24 @@ def output_order(run: RunView) -> CheckResult:
     program = run.shared(Application)
     if not program.ordered:
         return CheckResult(0, lacking=UNORDERED)
-    table = _keyed(program)
     compared, inverted = 0, []
-    for _, some in table.groupby(["partition", "key"], sort=True):
-        compared += len(some) - 1
-        inverted += list(_inverted(some))
+    for stage in stages_of(run):
+        for _, some in _keyed(stage).groupby(["partition", "key", "of"], sort=True):
+            compared += len(some) - 1
+            inverted += list(_inverted(some))
     rows = [rows_of(outputs.assign(cause=-2 - number), "read") for number, outputs in enumerate(inverted)]
     return CheckResult(compared, join_rows(*rows) if rows else {})
 
 
 def _keyed(program: Application) -> pd.DataFrame:
-    """The first output of each input in each partition, with the number of its `key` and its `input` offset."""
-    inputs = program.inputs
-    known = pd.DataFrame({"v": inputs["v"], "input": inputs["offset"], "key": program.keys(inputs)})
+    """The first output of each input in each partition, with the number of its `key`.
+
+    `input` and `of` are the offset and the partition at which the program read the input first.
+    """
+    inputs, first = program.inputs, program.run.shared(Application)
+    keys = pd.Series(first.keys(first.inputs).to_numpy(), index=first.inputs["v"].to_numpy())
+    known = pd.DataFrame({"v": inputs["v"], "input": inputs["offset"], "of": inputs["partition"]}).drop_duplicates("v")
+    known = known[known["v"].isin(keys.index)].assign(key=lambda some: keys.reindex(some["v"]).to_numpy())
     return program.final.drop_duplicates(["partition", "v"]).merge(known, on="v").sort_values(["partition", "offset"])
 
 

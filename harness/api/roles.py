@@ -49,6 +49,7 @@ class Program:
     quiet_s: seconds without an output after which it is taken for done, where its group does not say.
     drain_s: seconds that it may take to process the rest of its input.
     store: the store of a sink, which takes the place of the output topic; None: it writes to a topic.
+    fed: writers of the run fill its input; else that is the output of another program of the run.
     """
 
     command: tuple[str, ...]
@@ -65,6 +66,7 @@ class Program:
     quiet_s: float = 60.0
     drain_s: float = 180.0
     store: Store | None = None
+    fed: bool = True
 
 
 def own_group(prefix: str) -> str:

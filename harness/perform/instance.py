@@ -93,7 +93,7 @@ def environment(plan: Mapping[str, Any], program: Program, slot: int, directory:
         "FENCEPOST_CONNECTION": json.dumps(connection),
         "FENCEPOST_INPUT": topic_of(plan, program.input),
         output: str(store_of(directory.parents[1])) if program.store else topic_of(plan, program.output),
-        "FENCEPOST_GROUP": own_group(plan["prefix"]),
+        "FENCEPOST_GROUP": group_of(plan, program) or own_group(plan["prefix"]),
         "FENCEPOST_INSTANCE": str(slot),
         "FENCEPOST_DIRECTORY": str(directory),
         "FENCEPOST_TRANSACTIONAL_ID": f"{plan['prefix']}{slot}",

@@ -56,6 +56,10 @@ class ProgramPart:
         """The store of a sink; None: the program writes to a topic."""
         return of_plan(self.plan, self.program, self.run_dir) if self.program.store else None
 
+    def prepare(self) -> None:
+        """Make the directory of a sink's store, before an instance looks for it."""
+        _ = self.store
+
     @cached_property
     def offsets(self) -> Callable[[], Offsets]:
         """The answers about its progress."""
@@ -85,9 +89,9 @@ class ProgramPart:
         last = {name: offset for name, offset in last_inputs(history).items() if name in own}
         number = self.number()
         writer.invoke(-1, number, "drain", {})
-        done, value = Draining(
-            program, self.group, last, self.outputs, self.offsets, tend, lambda: task_stands_still(history)
-        ).wait()
+        group = self.group if program.fed else ""  # where another program's output ends nobody has recorded
+        done, value = Draining(program, group, last, self.outputs, self.offsets, tend, lambda: task_stands_still(history)).wait()
+        value |= {"group": self.group, "inputs": sorted(own), "fed": program.fed}
         writer.complete(Outcome.OK if done else Outcome.INFO, -1, number, "drain", value, errors=[])
         if not done:
             self.emit(note_event(f"the application had not caught up with its input after {program.drain_s:g} s"))

@@ -580,7 +580,7 @@ def launch_of(plan: Mapping[str, Any], role: Role, slot: int, run_dir: Path) -> 
     if role.worker:
         support = os.environ.get("FENCEPOST_SUPPORT") or role.worker.support
         return Launch.of_connect(plan, replace(role.worker, support=support), slot, directory)
-    return Launch.of_program(plan, role.program, slot, directory) if role.program else None
+    return Launch.of_program(plan, role.program, slot, directory) if role.program and role.runs else None
 
 
 def roles_of(workload: Any) -> tuple[Role, ...]:

@@ -1,12 +1,13 @@
 """The workload `sink`: the writers of `application`, instances whose output is a store, and a reader of that store."""
 
 from itertools import islice
+from pathlib import Path
 from random import Random
 
 import pytest
 
-from fencepost.harness.api import Isolation
-from fencepost.harness.perform.worker import roles_of
+from fencepost.harness.api import ConnectAnswer, Isolation, Operation, Outcome
+from fencepost.harness.perform.worker import launch_of, roles_of
 from fencepost.workloads.sink import Sink
 
 LISTED = {"command": "true", "listing": "cat items"}
@@ -61,3 +62,56 @@ def test_writers_fill_the_input():
     workload = Sink(**LISTED)
     planned = islice(workload.operations(workload.roles()[0], ["in-0", "in-1"], Random(1)), 20)
     assert {mop[1] for operation in planned for mop in operation.mops if mop[0] == "send"} == {"in-0", "in-1"}
+
+
+def test_the_reader_of_the_store_is_no_instance(tmp_path):
+    workload = Sink(**LISTED)
+    plan = {"topics": {"in": {}}, "prefix": "", "bootstrap": "h:1"}
+    *_, last = roles_of(workload)
+    assert launch_of(plan, instance(workload), 2, tmp_path).environment["FENCEPOST_STORE"] == str(tmp_path / "data" / "store")
+    assert launch_of(plan, last, 9, tmp_path) is None
+
+
+FILE_SINK = {
+    "connector": "org.apache.kafka.connect.file.FileStreamSinkConnector",
+    "listing": "cat x",
+    "config": {"file": "{store}/x"},
+    "instances": 2,
+}
+
+
+def test_a_sink_connector_is_judged_as_a_program_of_its_own_group():
+    workers = [role for role in Sink(**FILE_SINK).roles() if role.name == "instance"]
+    assert [role.runs is role.connect for role in workers] == [True, True]
+    assert workers[0].program.group == "connect-source"
+    assert [role.name for role in Sink(**FILE_SINK).roles()] == [
+        "writer",
+        "writer",
+        "instance",
+        "instance",
+        "conductor",
+        "reader",
+    ]
+
+
+class Rest:
+    directory, bootstrap, second, config = Path("/run/data/c4"), "h:1", "h:2", {}
+
+    def ask(self, method, path, body=None):
+        self.config.update(body)
+        return ConnectAnswer(201, {}, "c3")
+
+
+def test_a_connector_finds_the_store_and_the_input():
+    workload, client = Sink(**FILE_SINK), Rest()
+    conductor = next(role for role in workload.roles() if role.name == "conductor")
+    planned = next(workload.operations(conductor, ["in-0"], Random(1)))
+    assert workload.perform(Operation.of(4, 0, planned), client, "r") is Outcome.OK
+    assert (client.config["topics"], client.config["file"], client.config["tasks.max"]) == ("in", "/run/data/store/x", "1")
+    assert "exactly.once.support" not in client.config
+
+
+@pytest.mark.parametrize("options", [{"command": "true"}, {"spares": 1}, {"image": "x"}])
+def test_a_connector_is_in_the_place_of_a_command(options):
+    with pytest.raises(ValueError, match="connector: "):
+        Sink(**{**FILE_SINK, **options})
