@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ from urllib.parse import unquote, urlparse
 
 import pyspark
 
-SOURCE = ("org.apache.spark", "spark-sql-kafka-0-10_2.13", pyspark.__version__)
+SOURCE = ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0")  # of Spark 4.3.0 none is published; with it this one works
 MEMORY = "512m"
 TRIGGER = "1 second"
 LOG = "_spark_metadata"
@@ -46,8 +47,12 @@ def jars() -> list[str]:
     """The jars, as paths; those that Spark itself has are left out."""
     if _store().present(SOURCE[2]) is None:
         sys.exit("Spark's source of Kafka is not there yet: fencepost example spark_stream fetch")
-    own = {path.name for path in (Path(pyspark.__file__).parent / "jars").glob("*.jar")}
-    return [str(path) for path in sorted((_store().directory / SOURCE[2]).glob("*.jar")) if path.name not in own]
+    own = {_library(path) for path in (Path(pyspark.__file__).parent / "jars").glob("*.jar")}
+    return [str(path) for path in sorted((_store().directory / SOURCE[2]).glob("*.jar")) if _library(path) not in own]
+
+
+def _library(jar: Path) -> str:
+    return re.sub(r"-\d.*", "", jar.name)
 
 
 def run(to_files: bool) -> None:
