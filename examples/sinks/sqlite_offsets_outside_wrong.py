@@ -19,7 +19,7 @@ import sqlite_sink as right
 from confluent_kafka import Message
 
 EVERY_S = 1.0
-waiting: dict[int, int] = {}  # next offsets by partition
+waiting: dict[int, int] = {}  # next offsets by partition, not stored yet
 
 
 def stored(database: sqlite3.Connection, batch: Sequence[Message]) -> bool:
@@ -48,6 +48,9 @@ def store_positions(database: sqlite3.Connection) -> None:
     database.execute("BEGIN IMMEDIATE")
     database.executemany("INSERT OR REPLACE INTO positions VALUES (?, ?, ?)", rows)
     database.execute("COMMIT")
+    for _, part, offset in rows:
+        if waiting.get(part) == offset:
+            del waiting[part]
 
 
 if __name__ == "__main__":
