@@ -123,3 +123,24 @@ def test_a_checkpoint_is_there_as_a_whole(load):
     assert sink.read_checkpoint() == {}
     sink.write_checkpoint({"offsets": {0: 7}, "prepared": {"producer_id": 5, "epoch": 3}})
     assert sink.read_checkpoint() == {"offsets": {"0": 7}, "prepared": {"producer_id": 5, "epoch": 3}}
+
+
+class Decided(Message):
+    """A committed record, or with an error the end of a partition."""
+
+    def error(self):
+        return None
+
+
+def test_what_was_not_committed_is_retracted_and_not_guessed_again(load):
+    sink = load("sqlite_speculative")
+    sink.sink.TABLES = sink.TABLES
+    database = sink.sink.opened()
+    sink.guess(database, batch(0, 1, 2, 3))
+    sink.decide(database, Decided(2))
+    assert [row[0] for row in database.execute("SELECT place FROM items ORDER BY place")] == [2, 3]
+    assert sink.sink.position(database, 0) == 3
+    sink.guess(database, batch(1))
+    assert count(database) == 2
+    sink.decide(database, Decided(1))
+    assert (count(database), sink.sink.position(database, 0)) == (2, 3)
