@@ -49,8 +49,9 @@ from fencepost.workloads.support.polling import failed_poll, note, poll_records,
 NAME, GROUP = "source", "connect"  # of the connector; of the workers
 NUMBERED, KAFKAS = "fencepost.NumberedSource", "org.apache.kafka."  # the connectors that come along
 JAR = Path(__file__).with_name("connectors") / "numbered.jar"
-FILE, BOOTSTRAP, WORKERS, SECOND_ADDRESS = (
+FILE, STORE, BOOTSTRAP, WORKERS, SECOND_ADDRESS = (
     "{file}",
+    "{store}",
     "{bootstrap}",
     "{workers}",
     "{second}",
@@ -377,7 +378,7 @@ class Connect:
     def _values(self) -> tuple[tuple[str, Callable[[ConnectClient], str]], ...]:
         """The replacement of each name in a value of the connector's configuration."""
         addresses = ((BOOTSTRAP, lambda client: client.bootstrap), (SECOND_ADDRESS, lambda client: client.second))
-        return ((FILE, self._file), (WORKERS, self._workers_address), *addresses)
+        return ((FILE, self._file), (STORE, _store), (WORKERS, self._workers_address), *addresses)
 
     def _workers_address(self, client: ConnectClient) -> str:
         return client.second if self._elsewhere else client.bootstrap
@@ -449,6 +450,11 @@ class Connect:
             meanings |= {topic: ("record", suffix), configs: ("configuration", suffix)}
             meanings |= dict.fromkeys((offsets, own_offsets(topic)), ("offset", suffix))
         return meanings
+
+
+def _store(client: ConnectClient) -> str:
+    """The directory for the store of a sink."""
+    return str(client.directory.parent / "store")
 
 
 @dataclass

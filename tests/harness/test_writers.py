@@ -90,6 +90,7 @@ EXCEPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "harness/connect/java_settings.py": ("write_properties",),
         "harness/connect/worker.py": ("prepare",),
         "harness/perform/instance.py": ("Instance.run",),
+        "harness/perform/sink_store.py": ("of_plan",),
         "harness/system/logs.py": ("Bound.shorten", "BoundedLogs._shorten"),
         "clusters/docker/cluster.py": ("DockerCluster.begin",),
         "clusters/docker/disks.py": ("DiskVolumes.add",),
