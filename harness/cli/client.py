@@ -15,8 +15,8 @@ from fencepost.harness.cli.console import Json, Results, err, print_json, print_
 NAMES = "\b\nExamples:\n  fencepost client fetch java@4.4.0\n  fencepost client fetch librdkafka@2.0.2 librdkafka@1.4.2"
 CHECK_EXAMPLES = "\b\nExamples:\n  fencepost client check ./my-driver\n  fencepost client check java@4.4.0 --story commit"
 TABLE_EXAMPLE = "\b\nExample:\n  fencepost campaign clients\n  fencepost client table --only clients"
-CHECK_CODES = """Exit codes: 0 every story passed that the driver's capabilities allow; 1 one failed; 254 a driver, a
-story or a cluster that cannot be used; 255 fencepost broke."""
+CHECK_CODES = """Exit codes: 0 every story passed that the driver's capabilities allow; 1 one failed; 2 none failed, and one
+had too few operations for an answer; 254 a driver, a story or a cluster that cannot be used; 255 fencepost broke."""
 
 client_app = typer.Typer(
     help="Client libraries by version: fetched once, kept for all runs; drivers of your own.",
@@ -77,13 +77,13 @@ def check(
     json_: Json = False,
 ) -> None:
     from fencepost.harness.conformance import client_kit
-    from fencepost.harness.conformance.results import FAILED, NOT_PLAYED, PASSED, counted, exit_code
+    from fencepost.harness.conformance.results import FAILED, NOT_OBSERVABLE, NOT_PLAYED, PASSED, counted, exit_code
 
     results, place = client_kit.check(driver, story or (), kafka, _progress)
     if json_:
         print_json({"driver": driver, "stories": [{**vars(result), "outcome": result.outcome} for result in results]})
     else:
-        words = {PASSED: "ok", FAILED: "FAILED", NOT_PLAYED: "-"}
+        words = {PASSED: "ok", FAILED: "FAILED", NOT_OBSERVABLE: "too few", NOT_PLAYED: "-"}
         rows = [
             (
                 words[result.outcome],
@@ -94,7 +94,8 @@ def check(
         ]
         print_table(("", "story", "what was seen, and what to change"), rows)
         print_line(counted(results) + (f"; logs: {place}" if place.exists() else ""))
-    raise typer.Exit(Exit.INVALID if exit_code(results) == Exit.INVALID else Exit.VALID)
+    too_few = any(result.outcome == NOT_OBSERVABLE for result in results)
+    raise typer.Exit(Exit.INVALID if exit_code(results) == Exit.INVALID else Exit.UNKNOWN if too_few else Exit.VALID)
 
 
 @client_app.command("table", epilog=TABLE_EXAMPLE)
