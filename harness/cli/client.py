@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -102,9 +103,21 @@ def check(
 def table_(
     results: Results = None,
     only: Annotated[str, typer.Option("--only", metavar="CAMPAIGN", help="Only the runs of this campaign.")] = "",
+    record: Annotated[
+        Path | None, typer.Option("--record", metavar="FILE", help="Add the runs to this record (CSV), and print its table.")
+    ] = None,
+    recorded: Annotated[
+        Path | None, typer.Option("--recorded", metavar="FILE", help="Print the table of this record, and read no runs.")
+    ] = None,
     json_: Json = False,
 ) -> None:
-    """Who keeps which promise: all runs in the results, by client and faults; also as clients.html beside them."""
+    """Who keeps which promise: all runs in the results, by client and faults; also as clients.html beside them.
+
+    With --record or --recorded: k of n runs by client and test, from a file that outlives the runs.
+    """
+    if recorded is not None:
+        _print_league(recorded, json_)
+        return
     from fencepost.harness.plugins import services
     from fencepost.harness.report import render_clients
     from fencepost.harness.report.client_table import markdown
@@ -116,6 +129,13 @@ def table_(
     if not runs:
         raise CampaignError([f"no runs{f' of the campaign {only}' if only else ''} below {root}"])
     promises = services.judge().promises()
+    if record is not None:
+        from fencepost.harness.report import league
+
+        new, count = league.record(record.absolute(), runs)
+        err().print(f"{new} runs are new in {record}, which has {count}")
+        _print_league(record, json_)
+        return
     rows = rows_of(runs, root, promises)
     if json_:
         print_json([asdict(row) for row in rows])
@@ -123,6 +143,16 @@ def table_(
         print_line(markdown(rows, promises))
     render_clients(rows, root / "clients.html", promises)
     err().print(f"{root / 'clients.html'}")
+
+
+def _print_league(record: Path, json_: bool) -> None:
+    from fencepost.harness.report import league
+
+    rows = league.read(record.absolute())
+    if json_:
+        print_json([asdict(row) for row in rows])
+    else:
+        print_line(league.markdown(rows))
 
 
 def _progress(event: Mapping[str, Any]) -> None:
