@@ -142,6 +142,7 @@ class RepeatedStories(ClientFixture):
         own = [record for record in self._at_least(100) if record.partition == PARTITIONS[0]]
         with self._reader() as client:
             self._call(client, "assign", {PARTITIONS[0]: "start"})
+            self._next(client)  # not all clients seek before they have fetched
             done = 0
             for _ in self._while_time(range(self.many.seeks)):
                 wanted = rng.choice(own)
@@ -163,7 +164,9 @@ class RepeatedStories(ClientFixture):
     def story_many_offsets(self) -> str:
         rng, name, partition = Random(0), self._name(), f"{GROUP_TOPIC}-0"
         settings = self._settings(TRANSACTIONAL, Isolation.COMMITTED, name=name, transactional_id=name)
-        own = self._observer(replace(self._settings(None, Isolation.COMMITTED), shared_group=settings.group))
+        isolation = {"isolation.level": Isolation.COMMITTED.value}
+        unjoined = replace(settings, producer=None, transactional_id=None, consumer=isolation, shared_group=settings.group)
+        own = self._observer(unjoined)
         own.open(CALL_S)
         expected, done = None, 0
         with self._client(settings) as client:
