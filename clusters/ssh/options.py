@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from fencepost.clusters.fault_tools.network_capabilities import NETWORK_CAPABILITIES
-from fencepost.clusters.kafka.options import EnvironmentOptions
+from fencepost.clusters.kafka.options import EnvironmentOptions, KafkaOptions
 from fencepost.harness.api import Between, ClusterError, Fillable
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ PORTS = 5  # of a node: for clients, brokers and controllers, and two for probes
 
 
 @dataclass(frozen=True, kw_only=True)
-class SshOptions(EnvironmentOptions):
+class SshOptions(KafkaOptions, EnvironmentOptions):
     """The options of `[test.cluster]` with `kind = "ssh"`."""
 
     hosts: tuple[str, ...] = ()  # one per broker and controller: host, user@host or user@host:port
