@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ from fencepost.clusters.fault_tools.disk_throttle.capability import ThrottledDis
 from fencepost.clusters.fault_tools.disk_throttle.throttles import Throttles
 from fencepost.clusters.fault_tools.environment import BrokerEnvironment
 from fencepost.clusters.fault_tools.network_capabilities import NETWORK_CAPABILITIES
+from fencepost.clusters.kafka.client_process import ClientProcess
 from fencepost.clusters.local import clocks, disks
 from fencepost.clusters.local.network import Network
 from fencepost.clusters.local.options import SandboxOptions
@@ -56,9 +56,9 @@ class LocalEnvironment(BrokerEnvironment, ThrottledDisks):
         """
         own = {**env, **(self._clocks.environment(node) if self._clocks else {})}
         if self._throttles is None:
-            return subprocess.Popen(argv, env={**environment_without_secrets(), **own}, **popen)
+            return ClientProcess(argv, env={**environment_without_secrets(), **own}, **popen)
         program = ["env", *(f"{name}={value}" for name, value in own.items()), *argv]
-        return self._throttles.start(node, program, env=environment_without_secrets(), **popen)
+        return self._throttles.start(node, program, env=environment_without_secrets(), start_new_session=True, **popen)
 
     def _heal_environment(self) -> None:
         """End every fault on links, disks and clocks."""

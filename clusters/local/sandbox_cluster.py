@@ -101,7 +101,7 @@ class SandboxCluster(LocalEnvironment):
         place = {"env": self.own_environment(node), "cwd": self.working_directory(node)}
         with log_file(self._run_dir, self._place(node, "server.log")) as log, self._at(node):
             quiet = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
-            return self._start_in_environment(node, self.command_line(node), **place, **quiet, start_new_session=True)
+            return self._start_in_environment(node, self.command_line(node), **place, **quiet)
 
     def _at(self, node: str) -> Any:
         return self._network.inside(node) if self._network else nullcontext()

@@ -4,7 +4,8 @@ import pytest
 
 from fencepost.clusters.docker import engine
 from fencepost.clusters.kafka import node_plan, protocol
-from fencepost.clusters.redpanda.cluster import RedpandaRoles, _accepted
+from fencepost.clusters.kafka.other_broker import AnsweredRoles
+from fencepost.clusters.redpanda.cluster import _accepted
 from fencepost.clusters.redpanda.provider import Redpanda
 from fencepost.clusters.redpanda.settings import bootstrap_file, command, properties
 from fencepost.harness.api import CampaignError, ClusterError, TopicSpec
@@ -54,7 +55,7 @@ def roles(monkeypatch):
     addresses = {"n1": ("a", 1), "n2": ("a", 2), "n3": ("a", 3)}
     monkeypatch.setattr(protocol, "metadata", lambda address, _: protocol.Metadata((1, 2, 3), (), 3 if address[1] == 3 else 2))
     monkeypatch.setattr(protocol, "find_coordinator", lambda address, kind, key, _: 2 if address[1] == 3 else 1 + 2 * kind)
-    return RedpandaRoles({1: "n1", 2: "n2", 3: "n3"}, addresses, {})
+    return AnsweredRoles({1: "n1", 2: "n2", 3: "n3"}, addresses, {})
 
 
 def test_roles_are_those_that_most_brokers_name(roles):
