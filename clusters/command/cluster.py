@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from fencepost.clusters.kafka.other_broker import OtherBrokerCluster
 from fencepost.clusters.kafka.protocol import Address
 from fencepost.clusters.kafka.roles import ask_all
 from fencepost.clusters.local.sandbox_cluster import SandboxCluster
-from fencepost.harness.api import ClusterError, StoredRow, TopicSpec, TransactionListing
+from fencepost.harness.api import ClusterError, TopicSpec, TransactionListing
 from fencepost.harness.api.beneath import make_folder, write_text
 from fencepost.harness.secrets import environment_without_secrets
 from fencepost.harness.system import programs
@@ -45,6 +45,7 @@ class CommandCluster(OtherBrokerCluster, SandboxCluster):
     """`Cluster` with every capability that needs no knowledge of the broker's own. Safe to use from several threads."""
 
     _options: CommandOptions
+    stored_records = None  # type: ignore[assignment]  # its files are the broker's own (`KafkaFilesCluster`)
 
     def __init__(self, options: CommandOptions, run_dir: Path) -> None:
         super().__init__(options, run_dir.resolve())
@@ -169,15 +170,16 @@ class CommandCluster(OtherBrokerCluster, SandboxCluster):
 
     # ---- what Kafka's files and requests would show
 
-    def stored_records(self, node: str) -> tuple[Sequence[StoredRow], str]:
-        if not self._options.kafka_files:
-            return [], f"the files of {self.kafka_version} are not read here"
-        return super().stored_records(node)
-
     def transaction_listing(self, partitions: Iterable[str]) -> TransactionListing:
         if lacking := self._lacking(OF_LISTING):
             raise ClusterError(f"{self.kafka_version} does not answer {lacking}")
         return super().transaction_listing(partitions)
+
+
+class KafkaFilesCluster(CommandCluster):
+    """A `CommandCluster` whose brokers lay out their files as Kafka does: `Storing` and `Powered` too."""
+
+    stored_records = SandboxCluster.stored_records  # type: ignore[assignment]
 
 
 def _address(address: Address) -> str:

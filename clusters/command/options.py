@@ -10,12 +10,12 @@ from typing import Annotated, Any
 
 from fencepost.clusters.command import template
 from fencepost.clusters.local.options import SandboxOptions
-from fencepost.harness.api import Authorizing, Between, Powered, Upgradable, Wipeable
+from fencepost.harness.api import Authorizing, Between, Corruptible, Powered, Upgradable, Wipeable
 from fencepost.harness.system.programs import no_program
 
 ONE_VERSION = "`command` starts one program: its version does not change in the middle of a run"
 NO_RIGHTS = "how this broker gives rights to clients is not known here"
-NOT_KAFKAS_FILES = "what this broker has synced is not known here; if its files are laid out as Kafka's: kafka_files = true"
+NOT_KAFKAS_FILES = "the layout of this broker's files is not known here; if it is Kafka's: kafka_files = true"
 NO_WIPE = "whether this broker may forget what it holds is not known here"
 
 
@@ -101,7 +101,7 @@ class CommandOptions(SandboxOptions):
         return {name: _text(value) for name, value in self.settings.items()}
 
     def missing_by_choice(self) -> dict[type, str]:
-        unknown = {} if self.kafka_files else {Powered: NOT_KAFKAS_FILES}
+        unknown: dict[type, str] = {} if self.kafka_files else dict.fromkeys((Powered, Corruptible), NOT_KAFKAS_FILES)
         return {**super().missing_by_choice(), Upgradable: ONE_VERSION, Authorizing: NO_RIGHTS, Wipeable: NO_WIPE, **unknown}
 
 
