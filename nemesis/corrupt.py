@@ -10,7 +10,7 @@ from fencepost.harness.api import Between, Corruptible, DamagedPart, HarnessErro
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.nemesis.kill import Kill
 from fencepost.nemesis.support import targets
-from fencepost.nemesis.support.attempts import answer_or
+from fencepost.nemesis.support.attempts import answer_or, undo_on_error
 from fencepost.nemesis.support.cluster_types import CorruptibleCluster
 from fencepost.nemesis.support.no_effect import catch_no_effect, no_target_on_error
 from fencepost.nemesis.support.waiting import poll_until
@@ -51,16 +51,21 @@ class Corrupt:
         with no_target_on_error(self.target):
             partition = _partition(self.target, cluster, rng)
             node = self._holder(cluster, partition, rng)
-        receipt = Kill(target=f"broker:{node}", answer_within_s=self.answer_within_s).inject(cluster, rng)
+        receipt = replace(Kill(target=f"broker:{node}").inject(cluster, rng), role=self.target)
+        with undo_on_error(lambda: cluster.start(node)):
+            return self._damaged(cluster, receipt, node, partition, rng)
+
+    def _damaged(self, cluster: CorruptibleCluster, receipt: Receipt, node: str, partition: str, rng: Random) -> Receipt:
+        """The receipt of the kill, with that of the damage; nothing is damaged while the broker lives."""
         where = {**receipt.evidence, "partition": partition}
-        if cluster.pid(node) is not None or not receipt.targets:
-            return replace(receipt, role=self.target, evidence=where, effective=False)
+        if not receipt.targets or cluster.pid(node) is not None:
+            return replace(receipt, evidence=where, effective=False)
         try:
             damage = asdict(cluster.corrupt(node, partition, self.part, rng.random(), self.older))
         except (HarnessError, OSError) as error:
             note = "; ".join(filter(None, [receipt.note, f"nothing was damaged, so this was a mere kill: {error}"]))
-            return replace(receipt, role=self.target, evidence=where, effective=False, note=note)
-        return replace(receipt, role=self.target, evidence={**where, "damage": damage}, effective=True)
+            return replace(receipt, evidence=where, effective=False, note=note)
+        return replace(receipt, evidence={**where, "damage": damage}, effective=True)
 
     def _holder(self, cluster: CorruptibleCluster, partition: str, rng: Random) -> str:
         topic, _, number = partition.rpartition("-")

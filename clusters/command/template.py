@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
 from fencepost.clusters.kafka.broker_config import BROKER, CLIENT, CONTROLLER, PlannedNode
+from fencepost.harness.system import command_words
 
 _PLACEHOLDER = re.compile(r"(?<!\$)\{(\{?)([a-z_]+)\}(\}?)")  # `${name}` is a shell's
 OF_A_PEER = ("node", "id", "host", "port", "internal_port", "controller_port")
@@ -30,6 +30,7 @@ PLACEHOLDERS: Mapping[str, str] = {
     "cluster_id": "an id that all nodes share: 22 letters and digits",
     "settings": "`settings`, a line `name=value` each",
     "python": "the Python that runs fencepost",
+    "examples": "the folder of examples that comes with fencepost",
 }
 
 
@@ -80,7 +81,7 @@ def values(
         "others": separator.join(text for name, text in described.items() if name != node.name),
         "cluster_id": cluster_id,
         "settings": "\n".join(f"{name}={value}" for name, value in settings.items()),
-        "python": sys.executable,
+        **command_words.PLACEHOLDERS,
     }
 
 

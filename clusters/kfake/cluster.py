@@ -7,7 +7,7 @@ from pathlib import Path
 from fencepost.clusters.command.cluster import CommandCluster
 from fencepost.clusters.command.options import CommandOptions
 from fencepost.clusters.kfake import program
-from fencepost.clusters.kfake.provider import OF_CLIENTS, ONE_PROCESS, Kfake
+from fencepost.clusters.kfake.options import OF_CLIENTS, ONE_PROCESS, KfakeOptions
 from fencepost.harness.api import ClusterError
 
 
@@ -16,7 +16,7 @@ class KfakeCluster(CommandCluster):
 
     only_clients = ONE_PROCESS
 
-    def __init__(self, options: Kfake, run_dir: Path) -> None:
+    def __init__(self, options: KfakeOptions, run_dir: Path) -> None:
         settings = [f"{name}={value}" for name, value in options.effective_settings().items()]
         command = [str(program.ensure()), "{ports}", *settings]
         super().__init__(
