@@ -12,6 +12,7 @@ from fencepost.clusters.docker.images import Image
 from fencepost.clusters.docker.run_resources import RunResources, mount
 from fencepost.clusters.kafka.node_plan import fitted
 from fencepost.clusters.kafka.other_broker import READY_S, OtherBrokerCluster
+from fencepost.clusters.redpanda.admin import PORT, RedpandaAdmin
 from fencepost.clusters.redpanda.options import RedpandaOptions
 from fencepost.clusters.redpanda.settings import CONFIG, DATA, bootstrap_file, command, topic_settings
 from fencepost.harness.api import TopicSpec
@@ -28,6 +29,8 @@ class RedpandaCluster(OtherBrokerCluster, DockerCluster):
         super().__init__(cast(Any, options), run_dir, resources, images)
         self._own_mb = options.own_mb
         self._take_roles(self._roles.names)
+        places = {node: f"http://{planned.address[0]}:{PORT}" for node, planned in self._planned.items()}
+        self._admin = RedpandaAdmin(self.bootstrap(), self._roles, places)
 
     def begin(self, topics: Mapping[str, TopicSpec]) -> None:
         """Bring Redpanda up, in a network that has been probed. Raises ClusterError."""
