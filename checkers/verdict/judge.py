@@ -30,7 +30,7 @@ from fencepost.checkers.pipeline.listed_transactions import questions_ended
 from fencepost.checkers.verdict import expectation
 from fencepost.checkers.verdict.decision import JudgedProperty, decide, judge_property, weaknesses
 from fencepost.checkers.verdict.evidence import shown
-from fencepost.checkers.verdict.finding_errors import add_errors
+from fencepost.checkers.verdict.finding_errors import MOST_READ, add_errors, listed_findings
 from fencepost.checkers.verdict.present_topics import PresentTopics, present_topics
 from fencepost.checkers.verdict.progress import count_operations, progress
 from fencepost.checkers.verdict.run_checks import run_checks
@@ -89,7 +89,7 @@ def judge(
     view.release()
     judged += [judge_property(unusable.name, rule_for((), full), 0, [], error=unusable.reason) for unusable in broken]
     judged = [present.judged(weaken(prop, run.gaps, full)) for prop in judged]
-    add_errors(view.history, [finding for prop in judged for finding in prop.findings[:SHOWN_PER_ANOMALY]])
+    add_errors(view.history, [finding for prop in judged for finding in prop.findings[:MOST_READ]])
     unread = _unread(run.plan, overview, view.gathered.partitions) if full["final_read"] == "true" else []
     tail = _unread_promises(job) if full["final_read"] != "true" else 0
     document = _document(run, overview, job.counts, judged, unread, tail, job.written_late)
@@ -365,7 +365,7 @@ def _document(
     short = shortfalls(run, counted, None if _receipts_lost(run) else receipts)
     expected = expectation.compare(expect, plan.get("tolerate") or (), judged, lambda some: decide(some, unread, tail))
     expected = expectation.of_short_run(expected, expect, decisive(short))
-    listed = sorted((f for prop in judged for f in prop.findings[:SHOWN_PER_ANOMALY]), key=lambda f: f.id)
+    listed = sorted((f for prop in judged for f in listed_findings(prop.findings, SHOWN_PER_ANOMALY)), key=lambda f: f.id)
     unread_logs = add_stored_evidence(run, listed)
     cut_off = int(((overview.end == NONE) & (overview.process >= 0)).sum())
     return {
