@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from fencepost.clusters.kafka.other_broker import OtherBrokerCluster
 from fencepost.clusters.kafka.protocol import Address
 from fencepost.clusters.kafka.roles import ask_all
 from fencepost.clusters.local.sandbox_cluster import SandboxCluster
-from fencepost.harness.api import ClusterError, TopicSpec, TransactionListing
+from fencepost.harness.api import ClusterError, TopicSpec
 from fencepost.harness.api.beneath import make_folder, write_text
 from fencepost.harness.secrets import environment_without_secrets
 from fencepost.harness.system import programs
@@ -36,7 +36,6 @@ NEEDED: Mapping[int, str] = {
     19: "CreateTopics",
 }
 OF_TRANSACTIONS: Mapping[int, str] = {22: "InitProducerId", 24: "AddPartitionsToTxn", 26: "EndTxn", 28: "TxnOffsetCommit"}
-OF_LISTING: Mapping[int, str] = {61: "DescribeProducers", 65: "DescribeTransactions", 66: "ListTransactions"}
 
 log = structlog.get_logger()
 
@@ -45,7 +44,8 @@ class CommandCluster(OtherBrokerCluster, SandboxCluster):
     """`Cluster` with every capability that needs no knowledge of the broker's own. Safe to use from several threads."""
 
     _options: CommandOptions
-    stored_records = None  # type: ignore[assignment]  # its files are the broker's own (`KafkaFilesCluster`)
+    stored_records = None  # type: ignore[assignment]  # its files are the broker's own (`KafkaBuildCluster`)
+    transaction_listing = None  # type: ignore[assignment]  # its answers to KIP-664's requests have not been compared with Kafka's
 
     def __init__(self, options: CommandOptions, run_dir: Path) -> None:
         super().__init__(options, run_dir.resolve())
@@ -168,18 +168,12 @@ class CommandCluster(OtherBrokerCluster, SandboxCluster):
         )
         return template.filled(text, values)
 
-    # ---- what Kafka's files and requests would show
 
-    def transaction_listing(self, partitions: Iterable[str]) -> TransactionListing:
-        if lacking := self._lacking(OF_LISTING):
-            raise ClusterError(f"{self.kafka_version} does not answer {lacking}")
-        return super().transaction_listing(partitions)
-
-
-class KafkaFilesCluster(CommandCluster):
-    """A `CommandCluster` whose brokers lay out their files as Kafka does: `Storing` and `Powered` too."""
+class KafkaBuildCluster(CommandCluster):
+    """A `CommandCluster` whose brokers are a build of Kafka: `Storing` and `ListingTransactions` too."""
 
     stored_records = SandboxCluster.stored_records  # type: ignore[assignment]
+    transaction_listing = SandboxCluster.transaction_listing  # type: ignore[assignment]
 
 
 def _address(address: Address) -> str:

@@ -15,7 +15,7 @@ from fencepost.harness.system.programs import no_program
 
 ONE_VERSION = "`command` starts one program: its version does not change in the middle of a run"
 NO_RIGHTS = "how this broker gives rights to clients is not known here"
-NOT_KAFKAS_FILES = "the layout of this broker's files is not known here; if it is Kafka's: kafka_files = true"
+NOT_KAFKAS_FILES = "the layout of this broker's files is not known here; of a build of Kafka it is: is_kafka = true"
 NO_WIPE = "whether this broker may forget what it holds is not known here"
 
 
@@ -35,7 +35,7 @@ class CommandOptions(SandboxOptions):
     without: names of topic settings that this broker does not have; topics are made without them
     title: name and version of the broker, for the report
     ready_s: how long its start may take
-    kafka_files: its data directory holds segments and checkpoints as Kafka's does
+    is_kafka: it is a build of Kafka, or a fork of it: {data} holds Kafka's files, and it answers what is asked about transactions
     """
 
     command: str | Sequence[str]
@@ -49,7 +49,7 @@ class CommandOptions(SandboxOptions):
     without: tuple[str, ...] = ()
     title: str = ""
     ready_s: Annotated[float, Between(1, 3600)] = 90.0
-    kafka_files: bool = False
+    is_kafka: bool = False
 
     def mistakes(self) -> list[str]:
         return [*super().mistakes(), *self._template_mistakes(), *self._program_mistakes()]
@@ -101,7 +101,7 @@ class CommandOptions(SandboxOptions):
         return {name: _text(value) for name, value in self.settings.items()}
 
     def missing_by_choice(self) -> dict[type, str]:
-        unknown: dict[type, str] = {} if self.kafka_files else dict.fromkeys((Powered, Corruptible), NOT_KAFKAS_FILES)
+        unknown: dict[type, str] = {} if self.is_kafka else dict.fromkeys((Powered, Corruptible), NOT_KAFKAS_FILES)
         return {**super().missing_by_choice(), Upgradable: ONE_VERSION, Authorizing: NO_RIGHTS, Wipeable: NO_WIPE, **unknown}
 
 

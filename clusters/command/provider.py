@@ -39,9 +39,9 @@ class Command(CommandOptions):
 
         Raises ClusterError, with the end of the log, when a program ends or does not answer within `ready_s`.
         """
-        from fencepost.clusters.command.cluster import CommandCluster, KafkaFilesCluster
+        from fencepost.clusters.command.cluster import CommandCluster, KafkaBuildCluster
 
-        cluster = (KafkaFilesCluster if self.kafka_files else CommandCluster)(self, run_dir)
+        cluster = (KafkaBuildCluster if self.is_kafka else CommandCluster)(self, run_dir)
         try:
             cluster.begin(topics)
             yield cluster

@@ -27,5 +27,6 @@ class DockerOptions(TwoClusterOptions):
         return wrong + (small if self.memory_mb < self.heap_mb + 128 else [])
 
     def missing(self) -> dict[type, str]:
-        inside = {Corruptible: "with disk_mb the brokers' files are where only containers see them"} if self.disk_mb else {}
+        hidden = "with disk_mb the brokers' files are where only containers see them"
+        inside: dict[type, str] = {Corruptible: hidden} if self.disk_mb else {}
         return {**super().missing(), **inside}

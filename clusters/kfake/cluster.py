@@ -8,6 +8,7 @@ from fencepost.clusters.command.cluster import CommandCluster
 from fencepost.clusters.command.options import CommandOptions
 from fencepost.clusters.kfake import program
 from fencepost.clusters.kfake.options import OF_CLIENTS, ONE_PROCESS, KfakeOptions
+from fencepost.clusters.local.sandbox_cluster import SandboxCluster
 from fencepost.harness.api import ClusterError
 
 
@@ -15,6 +16,7 @@ class KfakeCluster(CommandCluster):
     """`Cluster`; `Killable`, `Pausable` and `Scalable` for clients only."""
 
     only_clients = ONE_PROCESS
+    transaction_listing = SandboxCluster.transaction_listing  # type: ignore[assignment]
 
     def __init__(self, options: KfakeOptions, run_dir: Path) -> None:
         settings = [f"{name}={value}" for name, value in options.effective_settings().items()]

@@ -98,10 +98,10 @@ class SandboxCluster(LocalEnvironment):
                 self._processes.add(node, self._launch(node))
 
     def _launch(self, node: str) -> NodeProcess:
-        place = {"env": self.own_environment(node), "cwd": self.working_directory(node)}
+        argv, env = self.command_line(node), self.own_environment(node)
         with log_file(self._run_dir, self._place(node, "server.log")) as log, self._at(node):
-            quiet = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
-            return self._start_in_environment(node, self.command_line(node), **place, **quiet)
+            quiet: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+            return self._start_in_environment(node, argv, env, cwd=self.working_directory(node), **quiet)
 
     def _at(self, node: str) -> Any:
         return self._network.inside(node) if self._network else nullcontext()

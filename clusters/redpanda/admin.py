@@ -53,7 +53,7 @@ class RedpandaAdmin(KafkaAdmin):
     def elect(self, partitions: Iterable[str]) -> None:
         """Transfer each partition's leadership to its first replica. Raises ClusterError."""
         ids = {node: number for number, node in self._roles.names.items()}
-        problems = []
+        problems: list[str] = []
         for name, placement in self.placements(partitions).items():
             preferred = placement.replicas[0]
             if placement.leader != preferred:

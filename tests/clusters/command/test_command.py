@@ -87,9 +87,9 @@ def test_a_command_line_that_cannot_be_meant_is_refused(command, why):
 def test_what_needs_knowledge_of_the_broker_is_unavailable_with_the_reason():
     missing = Command(command=DOUBLE, loopback=True).missing()
     assert {Upgradable, Wipeable, Powered, Corruptible, Fillable, Partitionable} <= set(missing)
-    assert "kafka_files = true" in missing[Powered]
+    assert "is_kafka = true" in missing[Powered]
     assert Killable not in missing
-    assert not {Powered, Corruptible} & set(Command(command=DOUBLE, kafka_files=True, loopback=True).missing())
+    assert not {Powered, Corruptible} & set(Command(command=DOUBLE, is_kafka=True, loopback=True).missing())
 
 
 def test_the_provider_is_one():
@@ -123,10 +123,14 @@ def test_brokers_are_found_by_their_addresses_whatever_their_ids(tmp_path):
         cluster.heal()
         assert all(cluster.answers(node) for node in cluster.brokers)
         assert not isinstance(cluster, Storing)
-        with pytest.raises(ClusterError, match=r"double 1\.0 does not answer DescribeProducers"):
-            cluster.transaction_listing([])
-        assert isinstance(cluster, ListingTransactions)
+        assert not isinstance(cluster, ListingTransactions)
     assert not (tmp_path / "data").exists()
+
+
+def test_a_build_of_kafka_shows_its_files_and_transactions(tmp_path):
+    with Command(**OPTIONS, command=DOUBLE, is_kafka=True).up(tmp_path, {}) as cluster:
+        assert isinstance(cluster, Storing)
+        assert isinstance(cluster, ListingTransactions)
 
 
 @pytest.mark.parametrize(
