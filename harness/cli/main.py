@@ -30,6 +30,7 @@ INTERRUPTED = 130
 YOUNG_OBJECTS = 50_000  # between two garbage collections: with 700, as Python has it, they take a tenth of a short check
 USAGE_ERROR: Any = typer.BadParameter.__bases__[0]  # click's own, or the one inside newer typers
 
+
 def command_line(words: Sequence[str] = ()) -> Any:
     """The program with the command that these words call, or with all commands where the first word names none.
 

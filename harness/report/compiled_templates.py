@@ -1,7 +1,7 @@
 """Compiled templates in the cache directory: to compile them takes a tenth of the check of a short history.
 
-They are used for what they were made from only: a template's text (its checksum, which Jinja compares), the versions of Python and
-Jinja, and the functions whose answers compilation puts in.
+They are used for what they were made from only: a template's text (its checksum, which Jinja compares), the versions of Python
+and Jinja, and the functions whose answers compilation puts in.
 """
 
 from __future__ import annotations
