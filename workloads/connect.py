@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from random import Random
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from fencepost.harness.api import (
     SECOND,
@@ -38,6 +38,7 @@ from fencepost.harness.api.bounds import demand_bounds
 from fencepost.harness.api.logs import of_second
 from fencepost.workloads.support import connect_records
 from fencepost.workloads.support.connect_records import SourceRecords
+from fencepost.workloads.support.default_faults import OF_CONNECT
 from fencepost.workloads.support.polling import failed_poll, note, poll_records, reader_operations
 
 NAME, GROUP = "source", "connect"  # of the connector; of the workers
@@ -115,6 +116,8 @@ class Connect:
     internal_topics: their configuration and their offsets topic, in this order, if what the connector stores is to be judged
     transaction_timeout_s: of the tasks' producers
     """
+
+    default_nemesis: ClassVar[Sequence[str]] = OF_CONNECT
 
     version: str = "4.3.0"
     workers: Annotated[int, Between(1, 50)] = 3

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from fencepost.checkers.api import run_check
+from fencepost.checkers.contract.common_occasions import WORK
 from fencepost.checkers.contract.common_rules import (
     ABORTED_IN_PART,
     COMPACTED,
@@ -34,6 +35,7 @@ from fencepost.checkers.pipeline.chains import rows_of
 from fencepost.checkers.selfcheck.application_damages import COUNT_MORE, INVENT_OUTPUT, SHOW_OUTPUT, SWAP_OUTPUTS
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.occasions import Occasion
 from fencepost.harness.api.promises import PROGRAM
 from fencepost.harness.api.words import form
 
@@ -139,6 +141,7 @@ def _how_read(inputs: Sequence[FindingRecord], text: FindingText) -> str:
 
 @run_check(
     "phantom-output",
+    occasions=(Occasion.TRANSACTION_ABORTED,),
     promise=PROGRAM,
     rules=(
         UNLESS_PRODUCER,
@@ -215,6 +218,7 @@ def _explain_order(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "output-order",
+    occasions=WORK,
     promise=PROGRAM,
     rules=(
         UNLESS_PRODUCER,
@@ -290,6 +294,7 @@ def _explain_vanished(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "vanished-output",
+    occasions=(Occasion.WORK_ABORTED, Occasion.LEADER_MOVED, Occasion.SERVER_STRUCK),
     promise=PROGRAM,
     rules=(
         UNLESS_PRODUCER,
@@ -358,6 +363,7 @@ def _explain_state(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "torn-state",
+    occasions=WORK,
     promise=PROGRAM,
     rules=(
         UNLESS_PRODUCER,

@@ -13,6 +13,7 @@ import pandas as pd
 
 from fencepost.checkers.api import partition_check
 from fencepost.checkers.contract.attribution import Attribution
+from fencepost.checkers.contract.common_occasions import LEADERS
 from fencepost.checkers.contract.common_rules import ACKED_ALONE, UNLESS_PRODUCER, cut_off
 from fencepost.checkers.contract.needs import ALL_READS, ANYBODY, FINAL_COMMITTED, LOST_PLACE, OUTCOMES, SENDS, Needs
 from fencepost.checkers.contract.rules import FINAL_READS, FORBIDDEN, Rule
@@ -77,6 +78,7 @@ def _proven(ops: Any, run: RunView) -> set[int]:
 
 @partition_check(
     "inconsistent-offset",
+    occasions=LEADERS,
     promise=ONE_LOG,
     attribution=Attribution.EACH_OFFSET,
     rules=(

@@ -12,6 +12,7 @@ import pandas as pd
 
 from fencepost.checkers.api import partition_check
 from fencepost.checkers.contract.attribution import Attribution
+from fencepost.checkers.contract.common_occasions import SENDING
 from fencepost.checkers.contract.common_rules import ACKED_ALONE, UNLESS_PRODUCER, cut_off
 from fencepost.checkers.contract.needs import ORDER
 from fencepost.checkers.contract.rules import ALLOWED, FINAL_READS, FORBIDDEN, Rule
@@ -56,6 +57,7 @@ def _explain_inversion(finding: Finding, text: FindingText) -> str:
 
 @partition_check(
     "order-inversion",
+    occasions=SENDING,
     promise=ORDERED,
     attribution=Attribution.PAIR,
     rules=(
@@ -219,6 +221,7 @@ def _explain_descent(finding: Finding, text: FindingText) -> str:
 
 @partition_check(
     "nonmonotonic-send",
+    occasions=SENDING,
     promise=ORDERED,
     rules=(
         UNLESS_PRODUCER,
@@ -254,6 +257,7 @@ def nonmonotonic_send(log: PartitionLog) -> CheckResult:
 
 @partition_check(
     "int-nonmonotonic-send",
+    occasions=SENDING,
     promise=ORDERED,
     rules=(
         UNLESS_PRODUCER,
@@ -302,6 +306,7 @@ def _explain_send_skip(finding: Finding, text: FindingText) -> str:
 
 @partition_check(
     "int-send-skip",
+    occasions=SENDING,
     promise=ORDERED,
     rules=(
         UNLESS_PRODUCER,

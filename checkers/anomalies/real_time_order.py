@@ -12,6 +12,7 @@ import numpy as np
 
 from fencepost.checkers.api import partition_check
 from fencepost.checkers.contract.attribution import Attribution
+from fencepost.checkers.contract.common_occasions import SENDING
 from fencepost.checkers.contract.common_rules import TRUNCATED, UNLESS_PRODUCER
 from fencepost.checkers.contract.needs import ORDER
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
@@ -38,6 +39,7 @@ def _explain_inversion(finding: Finding, text: FindingText) -> str:
 
 @partition_check(
     "real-time-inversion",
+    occasions=SENDING,
     promise=ORDERED,
     attribution=Attribution.PAIR,
     rules=(

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from fencepost.checkers.api import run_check
+from fencepost.checkers.contract.common_occasions import STRUCK
 from fencepost.checkers.contract.common_rules import (
     COMPACTED,
     OFFSETS_DELETED,
@@ -39,6 +40,7 @@ from fencepost.checkers.pipeline.source_log import COMMITTED, OUTSIDE, PLAIN, So
 from fencepost.checkers.selfcheck.source_damages import DROP_POSITION, LOWER_OFFSET, REPEAT_POSITION, TEAR_OFFSET
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.occasions import Occasion
 from fencepost.harness.api.promises import CONNECTOR
 from fencepost.harness.api.words import and_more
 
@@ -64,6 +66,7 @@ def _explain_duplicate(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "source-duplicate",
+    occasions=STRUCK,
     promise=CONNECTOR,
     rules=(
         UNLESS_CONNECTOR,
@@ -130,6 +133,7 @@ def _explain_loss(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "source-loss",
+    occasions=STRUCK,
     promise=CONNECTOR,
     rules=(
         UNLESS_CONNECTOR,
@@ -213,6 +217,7 @@ def _explain_torn(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "source-offset-torn",
+    occasions=(Occasion.TRANSACTION_ABORTED, Occasion.CLIENT_STRUCK, Occasion.SERVER_STRUCK),
     promise=CONNECTOR,
     rules=(
         UNLESS_CONNECTOR,
@@ -331,6 +336,7 @@ def _explain_regression(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "source-offset-regression",
+    occasions=STRUCK,
     promise=CONNECTOR,
     rules=(
         UNLESS_CONNECTOR,

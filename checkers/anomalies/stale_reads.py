@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from fencepost.checkers.api import partition_check
+from fencepost.checkers.contract.common_occasions import LEADERS
 from fencepost.checkers.contract.common_rules import COMPACTED, RETAINED, TRUNCATED, UNLESS_PRODUCER
 from fencepost.checkers.contract.needs import FINAL_COMMITTED, LEVELS, POLLS, SENDS, Needs
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
@@ -35,6 +36,7 @@ def _explain_stale(finding: Finding, text: FindingText) -> str:
 
 @partition_check(
     "stale-read",
+    occasions=LEADERS,
     promise=COMPLETE,
     rules=(
         UNLESS_PRODUCER,
