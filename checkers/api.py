@@ -91,6 +91,7 @@ Gather = Callable[..., PartitionMessages]
 Brief = Callable[[RunView], Any]
 Detail = Callable[[Finding, FindingText], dict[str, Any]]
 Shows = Callable[[Finding, pd.DataFrame], bool]
+Undoubted = Callable[[Finding, RunView], bool]
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,7 @@ class Check(Generic[Where]):
         where a check does not say.
     shown_by: whether the places where readers got a finding's records (partition, offset, v) show it by themselves, for rules
         that permit it unless they do (`Rule.unless`).
+    undoubted: whether the source of what a finding violates leaves no doubt, for rules that permit it unless it does.
     promise: the promise that it breaks (`harness.api.promises`, or words of your own).
     consequences: anomalies that follow from this one, about the same records: a test that expects this one expects them too.
     attribution: by which of its records a finding is bound to its cause.
@@ -143,6 +145,7 @@ class Check(Generic[Where]):
     occasions: tuple[Occasion, ...] = ()
     evidence: Needs = UNDECLARED
     shown_by: Shows | None = None
+    undoubted: Undoubted | None = None
     promise: str = ""
     consequences: tuple[str, ...] = ()
     attribution: Attribution = Attribution.RECORDS

@@ -175,6 +175,7 @@ def initialised(op: Operation, client: Client) -> Outcome:
         client.initialise(INITIALISE_S)
     except CallError as error:
         note(op, error)
+        op.errors[-1]["call"] = op.planned.f  # a rival's first one opens its client
         op.renew = True
         return outcomes.judge("initialise", error, "no transaction").outcome
     return Outcome.OK

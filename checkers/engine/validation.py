@@ -10,18 +10,19 @@ from typing import Any
 
 from fencepost.checkers.api import Check
 from fencepost.checkers.contract.needs import Needs
-from fencepost.checkers.contract.rules import ALLOWED, DELETIONS, FINAL_READS, FORBIDDEN, INAPPLICABLE, READS, Rule
+from fencepost.checkers.contract.rules import ALLOWED, DELETIONS, FINAL_READS, FORBIDDEN, INAPPLICABLE, READS, SENTENCE, Rule
 from fencepost.checkers.model.planted import PlantedDamage
 from fencepost.harness.api.contract import CONTRACT_KEYS
 from fencepost.harness.api.contract_layers import allowed_values, canonical
 from fencepost.harness.api.evidence import Evidence
 from fencepost.harness.api.occasions import OCCASIONS, Occasion
 
-JUDGED, UNLESS = (FORBIDDEN, ALLOWED, INAPPLICABLE), (READS, FINAL_READS, DELETIONS)
+JUDGED, UNLESS = (FORBIDDEN, ALLOWED, INAPPLICABLE), (READS, FINAL_READS, DELETIONS, SENTENCE)
 SCOPES = {"partition": "log", "run": "run"}
 STEPS = {
     "resolve": "(rows, run)",
     "shown_by": "(finding, reads)",
+    "undoubted": "(finding, run)",
     "explain": "(finding, text)",
     "detail": "(finding, text)",
     "brief": "(run)",
@@ -96,6 +97,8 @@ def _of_rule(rule: Rule, check: Check[Any]) -> Iterator[str]:
         yield f'unless="{rule.unless}" is none of {", ".join(UNLESS)}'
     if rule.unless in (READS, FINAL_READS) and check.shown_by is None:
         yield f'unless="{rule.unless}" asks shown_by, which the check lacks'
+    if rule.unless == SENTENCE and check.undoubted is None:
+        yield f'unless="{rule.unless}" asks undoubted, which the check lacks'
     for key, value in rule.when.items():
         bare = value.removeprefix("!").removeprefix("has:")
         if key not in CONTRACT_KEYS:

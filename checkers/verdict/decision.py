@@ -76,9 +76,18 @@ def judge_property(
     if error:
         verdict, reason = Property.UNKNOWN, error
     else:
-        held = Property.HELD, sensitivity(str(described.get("promise", "")), compared)
+        held = (
+            Property.HELD,
+            rows_compared(described.get("table", ())) or sensitivity(str(described.get("promise", "")), compared),
+        )
         verdict, reason = held if compared else (Property.NOT_EXERCISED, lacking)
     return JudgedProperty(name, rule, verdict, compared, reason, **described)
+
+
+def rows_compared(table: Sequence[Mapping[str, Any]]) -> str:
+    """How many rows of a check's table were compared, in words; empty where it has no table."""
+    compared = sum(1 for row in table if row["met"] or row["violated"])
+    return f"{compared} of {len(table)} rows of its table were compared" if table else ""
 
 
 def sensitivity(promise: str, compared: int) -> str:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fencepost.checkers.api import Check
-from fencepost.checkers.contract.rules import DELETIONS, FORBIDDEN, rule_for, rule_on_evidence
+from fencepost.checkers.contract.rules import DELETIONS, FORBIDDEN, SENTENCE, rule_for, rule_on_evidence
 from fencepost.checkers.engine.job import CombinedResult, Counts, JobResult
 from fencepost.checkers.engine.placement import fits_here
 from fencepost.checkers.engine.registry import installed_checks, with_more
@@ -265,7 +265,7 @@ def _judged(check: Check[Any], result: CombinedResult, run: RunView, receipts: R
     """A check's result as a property: its findings, with a sentence and the faults around each, under the rule that decides.
 
     Two properties where the rule allows some findings, and evidence that it leaves intact shows others; or could show them, of
-    what lies around a deletion.
+    what lies around a deletion, or is not beyond doubt.
     """
     rule, strict = rule_for(check.rules, run.contract), rule_on_evidence(check.rules, run.contract)
     findings = group(check.name, result.rows, run.original_values, check.across)
@@ -287,7 +287,7 @@ def _judged(check: Check[Any], result: CombinedResult, run: RunView, receipts: R
     binding, others = (
         [each for each, is_certain in zip(findings, certain, strict=True) if is_certain is kind] for kind in (True, False)
     )
-    apart = bool(binding) or rule.unless == DELETIONS
+    apart = bool(binding) or rule.unless in (DELETIONS, SENTENCE)
     parts = [(strict, binding)] * apart + [(rule, others)] * bool(others or not apart)
     return [
         judge_property(

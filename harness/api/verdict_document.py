@@ -24,6 +24,7 @@ class TableRowDocument(TypedDict, total=False):
     calls: the calls that are made in it.
     demanded: the error that is demanded.
     source: the source of the demand.
+    doubt: the reason why another error is not forbidden by default; empty: none.
     met: number of times that the situation occurred.
     violated: number of times that another error came.
     """
@@ -32,6 +33,7 @@ class TableRowDocument(TypedDict, total=False):
     calls: str
     demanded: str
     source: str
+    doubt: str
     met: Count
     violated: Count
 
