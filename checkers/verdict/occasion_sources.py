@@ -68,8 +68,8 @@ class OccasionSources:
 
     @cached_property
     def program(self) -> pd.DataFrame | None:
-        """The transactions with outputs of a program."""
-        if self.stored is None:
+        """The transactions with outputs of a program; None: not known, as where its outputs lie elsewhere than in a topic."""
+        if self.stored is None or self.outputs.isdisjoint(self.stored.first_records):
             return None
         outputs, table = self.outputs, self.stored.transactions
         return table[[not outputs.isdisjoint(some) for some in table["partitions"]]]

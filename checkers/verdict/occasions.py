@@ -133,7 +133,7 @@ def _group_rebalanced(sources: OccasionSources) -> int | None:
         first = min((ms for name, ms in sources.stored.first_records.items() if name in sources.outputs), default=None)
         group = outputs_of(view).declared["group"]
         rebalances = sources.events.rebalances
-        return sum(first is not None and ms > first and name == (group or name) for ms, name in rebalances)
+        return None if first is None else sum(ms > first and name == (group or name) for ms, name in rebalances)
     if view.contract["consumption"] == "assigned":
         return 0
     rows = view.history.of_kind(("f", "process", "detail"), "txn", "poll", "committed", "subscribe", "seek").to_pylist()
