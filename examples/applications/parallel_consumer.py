@@ -18,7 +18,7 @@ from fencepost.harness.fetching.java import java
 from fencepost.harness.fetching.store import Store, cache_dir
 
 VERSION = "0.5.3.3"
-LOGGING = ("org.slf4j", "slf4j-simple", "1.7.36")
+LOGGING = ("org.slf4j", "slf4j-simple", "2.0.13")
 STORE = Store(cache_dir() / "parallel-consumer", "parallel-consumer", "fencepost example parallel_consumer fetch")
 SOURCE = Path(__file__).with_name("ParallelConsumer.java")
 MEMORY = ("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
