@@ -1,7 +1,8 @@
-"""Runs ParallelConsumer.java with Confluent's parallel-consumer, which is fetched once, from Maven's central repository.
+r"""Runs ParallelConsumer.java with Confluent's parallel-consumer, which is fetched once, from Maven's central repository.
 
 fencepost example parallel_consumer fetch
-fencepost run -w application --set 'command={python} {examples}/applications/parallel_consumer.py' --set 'outputs_per_input=[5,5]' -n none
+fencepost run -w application --set 'command={python} {examples}/applications/parallel_consumer.py' \
+  --set 'outputs_per_input=[5,5]' -n none
 
 A version is another release than 0.5.3.3. TOO_LARGE=100 in the environment has one output in a hundred inputs refused by the
 producer at first. A run may have no network but its own, so fetch first. A JDK of 17 or newer compiles the program as it starts.
