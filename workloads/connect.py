@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from random import Random
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 from urllib.parse import quote
 
 from fencepost.harness.api import (
@@ -43,13 +43,15 @@ from fencepost.workloads.support import connect_records
 from fencepost.workloads.support.connect_records import SourceRecords
 from fencepost.workloads.support.connect_refusals import NO_CLASS, FirstRecords, refused_keys, without_definitions
 from fencepost.workloads.support.connect_services import with_services
+from fencepost.workloads.support.default_faults import OF_CONNECT
 from fencepost.workloads.support.polling import failed_poll, note, poll_records, reader_operations
 
 NAME, GROUP = "source", "connect"  # of the connector; of the workers
 NUMBERED, KAFKAS = "fencepost.NumberedSource", "org.apache.kafka."  # the connectors that come along
 JAR = Path(__file__).with_name("connectors") / "numbered.jar"
-FILE, BOOTSTRAP, WORKERS, SECOND_ADDRESS = (
+FILE, STORE, BOOTSTRAP, WORKERS, SECOND_ADDRESS = (
     "{file}",
+    "{store}",
     "{bootstrap}",
     "{workers}",
     "{second}",
@@ -154,6 +156,8 @@ class Connect:
     internal_topics: their configuration and their offsets topic, in this order, if what the connector stores is to be judged
     transaction_timeout_s: of the tasks' producers
     """
+
+    default_nemesis: ClassVar[Sequence[str]] = OF_CONNECT
 
     version: str = "4.3.0"
     workers: Annotated[int, Between(1, 50)] = 3
@@ -377,7 +381,7 @@ class Connect:
     def _values(self) -> tuple[tuple[str, Callable[[ConnectClient], str]], ...]:
         """The replacement of each name in a value of the connector's configuration."""
         addresses = ((BOOTSTRAP, lambda client: client.bootstrap), (SECOND_ADDRESS, lambda client: client.second))
-        return ((FILE, self._file), (WORKERS, self._workers_address), *addresses)
+        return ((FILE, self._file), (STORE, _store), (WORKERS, self._workers_address), *addresses)
 
     def _workers_address(self, client: ConnectClient) -> str:
         return client.second if self._elsewhere else client.bootstrap
@@ -449,6 +453,11 @@ class Connect:
             meanings |= {topic: ("record", suffix), configs: ("configuration", suffix)}
             meanings |= dict.fromkeys((offsets, own_offsets(topic)), ("offset", suffix))
         return meanings
+
+
+def _store(client: ConnectClient) -> str:
+    """The directory for the store of a sink."""
+    return str(client.directory.parent / "store")
 
 
 @dataclass

@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from fencepost.checkers.api import run_check
+from fencepost.checkers.contract.common_occasions import STRUCK
 from fencepost.checkers.contract.common_rules import (
     COMPACTED,
     OFFSETS_DELETED,
@@ -50,6 +51,7 @@ from fencepost.checkers.pipeline.source_mapping import ORDERED, SPARSE, UNSTATED
 from fencepost.checkers.selfcheck.source_damages import DROP_POSITION, LOWER_OFFSET, REPEAT_POSITION, TEAR_OFFSET
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.occasions import Occasion
 from fencepost.harness.api.promises import CONNECTOR
 from fencepost.harness.api.words import and_more
 
@@ -80,6 +82,7 @@ def _explain_duplicate(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "source-duplicate",
+    occasions=STRUCK,
     promise=CONNECTOR,
     rules=(
         UNLESS_CONNECTOR,
@@ -161,6 +164,7 @@ def _explain_loss(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "source-loss",
+    occasions=STRUCK,
     promise=CONNECTOR,
     rules=(
         UNLESS_CONNECTOR,
@@ -288,6 +292,7 @@ def _explain_torn(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "source-offset-torn",
+    occasions=(Occasion.TRANSACTION_ABORTED, Occasion.CLIENT_STRUCK, Occasion.SERVER_STRUCK),
     promise=CONNECTOR,
     rules=(
         UNLESS_CONNECTOR,
@@ -424,6 +429,7 @@ def _explain_regression(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "source-offset-regression",
+    occasions=STRUCK,
     promise=CONNECTOR,
     rules=(
         UNLESS_CONNECTOR,

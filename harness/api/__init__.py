@@ -86,6 +86,7 @@ from fencepost.harness.api.roles import (
     ProgramInstance,
     Reader,
     Role,
+    Store,
     Writer,
     own_group,
 )
@@ -184,6 +185,7 @@ __all__ = [
     "SecondCluster",
     "SharedState",
     "Spawned",
+    "Store",
     "StoredRow",
     "Storing",
     "Targeted",

@@ -384,7 +384,10 @@ class Obtains(Protocol):
 
 
 StoredRow = Sequence[Any]
-"""A stored record: partition, offset, leader epoch, producer id, producer epoch, sequence, timestamp, kind, value's head."""
+"""A stored record: partition, offset, leader epoch, producer id, producer epoch, sequence, timestamp, kind, value's head.
+
+After them may come the optional columns of `harness.api.history.STORED`, in their order; a state as the list of its fields.
+"""
 
 
 @runtime_checkable

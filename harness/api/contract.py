@@ -208,6 +208,14 @@ _TABLE = (
         meaning="After how long, or beyond how much, old records are deleted (`retention.ms`, `retention.bytes`).",
     ),
     ContractKey(
+        name="producer_expiry",
+        values=("none", "MILLISECONDS"),
+        default="none",
+        meaning="After how long leaders forget an idle producer, where that is less than Kafka's own day "
+        "(`producer.id.expiration.ms`).",
+        planned=False,
+    ),
+    ContractKey(
         name="cycles",
         values=_PERMITTED_CYCLES,
         listed=True,

@@ -59,7 +59,8 @@ class ConfiguresMembers(Protocol):
 
 @runtime_checkable
 class DemandsLeast(Protocol):
-    """A workload that demands a least performance: `faults`, `transactions`, `operations`, `records`; under the test's own."""
+    """A workload that demands a least performance: `faults`, `transactions`, `operations`, `records`, or occasions
+    (`harness.api.occasions`); under the test's own."""
 
     @property
     def at_least(self) -> Mapping[str, int]: ...
@@ -148,7 +149,10 @@ class LimitsToClients(Protocol):
 
 @runtime_checkable
 class ChoosesNemesis(Protocol):
-    """A provider's class with the faults of `fencepost run` when none is named."""
+    """A provider's or a workload's class with the faults of `fencepost run` when none is named, as `kind,key=value...`.
+
+    A provider's go before a workload's.
+    """
 
     @property
     def default_nemesis(self) -> Sequence[str]: ...
@@ -243,7 +247,7 @@ class NeedsServers(Protocol):
 
 
 OPTIONAL: Mapping[str, tuple[type, ...]] = {
-    "workload": (BoundsSettling, RaisesEpochs, ReadsBack, ConfiguresMembers, DemandsLeast),
+    "workload": (BoundsSettling, RaisesEpochs, ReadsBack, ConfiguresMembers, DemandsLeast, ChoosesNemesis),
     "cluster": (
         *(PrefixesNames, CountsBrokers, CountsControllers, CountsSecondBrokers, DeclaresServices, ListsVersions),
         *(ReportsSettings, Connects, RunsImages, LimitsToClients, ChoosesNemesis, Leases, JudgesSettings, Obtains),

@@ -123,7 +123,7 @@ def _second(cluster: Cluster) -> SecondCluster:
 def choose_name(role: str, names: Sequence[str], what: str, rng: Random) -> str:
     """The id or group that `coordinator:ID` names, else one of `names`. Raises NoEffect when there is none."""
     with no_target_on_error(role):
-        return role.partition(":")[2] or _choose(names, what, rng)
+        return role.partition(":")[2] or choose(names, what, rng)
 
 
 def _running(cluster: Cluster) -> list[str]:
@@ -151,13 +151,13 @@ def _workers_with(duty: Callable[[ConnectDuties], bool], cluster: Cluster) -> li
 
 def _connect_leader(_name: str, cluster: Cluster, _rng: Random) -> str:
     leaders = _workers_with(lambda duties: duties.leads, cluster)
-    return _choose(leaders, "leader of Kafka Connect's workers", _rng)
+    return choose(leaders, "leader of Kafka Connect's workers", _rng)
 
 
 def _connect_task(name: str, cluster: Cluster, rng: Random) -> str:
     """A worker that has a task (of this number)."""
     wanted = _workers_with(lambda duties: any(not name or task == int(name) for _, task in duties.tasks), cluster)
-    return _choose(wanted, f"worker of Kafka Connect with task {name}" if name else "worker with a task", rng)
+    return choose(wanted, f"worker of Kafka Connect with task {name}" if name else "worker with a task", rng)
 
 
 def _sample(nodes: Sequence[str], count: int, what: str, rng: Random) -> tuple[str, ...]:
@@ -173,19 +173,20 @@ def _require_known(name: str, nodes: Sequence[str], what: str) -> str:
 
 
 def _leader(name: str, cluster: AnyCluster, rng: Random) -> str:
-    topic, _, partition = (name or _choose(cluster.topics, "partition of the workload", rng)).rpartition("-")
+    topic, _, partition = (name or choose(cluster.topics, "partition of the workload", rng)).rpartition("-")
     return cluster.roles().leader(topic, int(partition))
 
 
 def _coordinator(name: str, cluster: AnyCluster, rng: Random) -> str:
-    return cluster.roles().transaction_coordinator(name or _choose(cluster.transactional_ids, "transactional id", rng))
+    return cluster.roles().transaction_coordinator(name or choose(cluster.transactional_ids, "transactional id", rng))
 
 
 def _group_coordinator(name: str, cluster: AnyCluster, rng: Random) -> str:
-    return cluster.roles().group_coordinator(name or _choose(cluster.groups, "consumer group", rng))
+    return cluster.roles().group_coordinator(name or choose(cluster.groups, "consumer group", rng))
 
 
-def _choose(names: Sequence[str], what: str, rng: Random) -> str:
+def choose(names: Sequence[str], what: str, rng: Random) -> str:
+    """One of some names. Raises ClusterError when there is none."""
     if not names:
         raise ClusterError(f"no {what} is known")
     return rng.choice(list(names))
