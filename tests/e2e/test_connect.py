@@ -83,6 +83,9 @@ def test_settings_that_nobody_may_change_are_ignored_and_unsigned_requests_refus
     assert violated == set()
     for row in ("a transactional id is set", "somebody else than a worker"):
         assert promised(answers, row)[0] > 0, row
+    logged = "".join(path.read_text() for path in tmp_path.glob("*/*/logs/c*/application.log"))
+    for name in ("transactional.id", "isolation.level"):
+        assert f"for the '{name}' property will be ignored" in logged, "KIP-618: a message is logged"
 
 
 def test_tasks_are_fenced_with_the_eager_protocol_too(tmp_path):
