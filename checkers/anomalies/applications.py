@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from fencepost.checkers.api import run_check
+from fencepost.checkers.contract.common_occasions import WORK
 from fencepost.checkers.contract.common_rules import (
     ABORTED_IN_PART,
     COMPACTED,
@@ -42,6 +43,7 @@ from fencepost.checkers.pipeline.chains import rows_of
 from fencepost.checkers.selfcheck.application_damages import COUNT_MORE, INVENT_OUTPUT, SHOW_OUTPUT, SWAP_OUTPUTS
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.occasions import Occasion
 from fencepost.harness.api.promises import PROGRAM
 from fencepost.harness.api.roles import STORE_OFFSETS
 from fencepost.harness.api.words import form
@@ -165,6 +167,7 @@ def _how_read(inputs: Sequence[FindingRecord], text: FindingText) -> str:
 
 @run_check(
     "phantom-output",
+    occasions=(Occasion.TRANSACTION_ABORTED,),
     promise=PROGRAM,
     rules=(
         UNLESS_PRODUCER,
@@ -241,6 +244,7 @@ def _explain_order(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "output-order",
+    occasions=WORK,
     promise=PROGRAM,
     rules=(
         UNLESS_PRODUCER,
@@ -321,6 +325,7 @@ def _explain_vanished(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "vanished-output",
+    occasions=(Occasion.WORK_ABORTED, Occasion.LEADER_MOVED, Occasion.SERVER_STRUCK),
     promise=PROGRAM,
     rules=(
         UNLESS_PRODUCER,
@@ -389,6 +394,7 @@ def _explain_state(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "torn-state",
+    occasions=WORK,
     promise=PROGRAM,
     rules=(
         UNLESS_PRODUCER,

@@ -14,6 +14,7 @@ import pandas as pd
 
 from fencepost.checkers.anomalies.applications import explain_too_few, explain_too_many, of_all_stages, too_few, too_many
 from fencepost.checkers.api import run_check
+from fencepost.checkers.contract.common_occasions import WORK
 from fencepost.checkers.contract.common_rules import ABORTED_IN_PART, COMPACTED, RETAINED, UNLESS_GROUP, UNLESS_PRODUCER, cut_off
 from fencepost.checkers.contract.needs import ALL_READS, ANYBODY, FINAL_COMMITTED, OUTCOMES, SENDS, SETTLING, Needs
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
@@ -50,6 +51,7 @@ def _explain_reprocessed(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "reprocessed",
+    occasions=WORK,
     promise=PROCESSED_ONCE,
     rules=(
         UNLESS_PRODUCER,
@@ -128,6 +130,7 @@ def _explain_unprocessed(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "unprocessed",
+    occasions=WORK,
     promise=PROCESSED_ONCE,
     rules=(
         UNLESS_PRODUCER,
