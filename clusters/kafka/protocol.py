@@ -294,6 +294,10 @@ class Reply:
         self._at += length
         return taken
 
+    def rest(self) -> bytes:
+        """All that is still to be read."""
+        return self.take(len(self._data) - self._at)
+
     def numbers(self, layout: str) -> tuple[int, ...]:
         return struct.unpack(layout, self.take(struct.calcsize(layout)))
 

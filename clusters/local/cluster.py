@@ -8,6 +8,7 @@ from pathlib import Path
 from fencepost.clusters.kafka import node_plan, storage
 from fencepost.clusters.kafka.broker_config import PlannedNode
 from fencepost.clusters.kafka.distribution import Distribution
+from fencepost.clusters.local import services
 from fencepost.clusters.local.options import LocalOptions
 from fencepost.clusters.local.sandbox_cluster import SandboxCluster
 from fencepost.harness.api import TopicSpec
@@ -28,7 +29,23 @@ class LocalCluster(SandboxCluster):
     def begin(self, topics: Mapping[str, TopicSpec]) -> None:
         """Bring Kafka up, in a network of its own where there is one."""
         self.prepare()
+        self._start_relays()
         self.bring_up(topics, storage.local_tool(self._distributions[self.kafka_version]))
+
+    @property
+    def services(self) -> tuple[str, ...]:
+        """The nodes of declared services; none where there is no network of their own."""
+        return tuple(self._options.services) if self._network else ()
+
+    def _start_relays(self) -> None:
+        """Start the relay of each declared service at a node of its own."""
+        addresses = self._options.service_addresses()
+        for name in self.services:
+            host, port = services.address_of(addresses[name])
+            assert self._network is not None
+            self._network.add(name, host)
+            with self._network.inside(name):
+                self._processes.add(name, services.start_inside(name, host, port))
 
     def command_line(self, node: str) -> list[str]:
         distribution = self._distributions[self.version(node)]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from fencepost.clusters.fault_tools import faketime
 from fencepost.clusters.fault_tools.disk_throttle import throttles
 from fencepost.clusters.fault_tools.network_capabilities import NETWORK_CAPABILITIES
+from fencepost.clusters.kafka.node_plan import service_address
 from fencepost.clusters.kafka.options import NO_THROTTLE, EnvironmentOptions, TwoClusterOptions
-from fencepost.clusters.local import sandbox
-from fencepost.harness.api import Fillable, Skewable, Throttleable
+from fencepost.clusters.local import sandbox, services
+from fencepost.harness.api import Fillable, Partitionable, Skewable, Throttleable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,3 +58,16 @@ class SandboxOptions(EnvironmentOptions):
 @dataclass(frozen=True, kw_only=True)
 class LocalOptions(SandboxOptions, TwoClusterOptions):
     """The options of `[test.cluster]` with `kind = "local"`."""
+
+    services: Mapping[str, str] = field(default_factory=dict)  # outside services for clients: { postgres = "127.0.0.1:5432" }
+
+    def mistakes(self) -> list[str]:
+        return [*super().mistakes(), *services.mistakes(self.services)]
+
+    def service_addresses(self) -> dict[str, str]:
+        """The address (`host:port`) of each declared service, as clients reach it; without namespaces its own."""
+        if Partitionable in self.missing():
+            return dict(self.services)
+        ports = (services.address_of(target)[1] for target in self.services.values())
+        named = zip(self.services, ports, strict=True)
+        return {name: f"{service_address(number)}:{port}" for number, (name, port) in enumerate(named, 1)}

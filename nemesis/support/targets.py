@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 from fencepost.harness.api import SECOND, Cluster, ClusterError, ConnectDuties, RunningConnect, Scalable, SecondCluster
-from fencepost.harness.api.clusters import second_of
+from fencepost.harness.api.clusters import second_of, services_of
 from fencepost.harness.api.words import did_you_mean, form, plural
 from fencepost.nemesis.support.no_effect import no_target_on_error
 from fencepost.nemesis.support.waiting import poll_until
@@ -25,11 +25,13 @@ SPELLINGS = {
     "instance": "instance",
     "connect-leader": "connect-leader",
     "connect-task": "connect-task[:NUMBER]",
+    "service": "service[:NAME]",
 }
 ONE_BROKER = ("random", "leader", "controller", "coordinator", "group-coordinator", "broker", "second")
 BROKERS = (*ONE_BROKER, "all")
 ONE_CLIENT = ("client", "instance", "connect-leader", "connect-task")
 ANY = (*BROKERS, *ONE_CLIENT)
+WITH_LINKS = (*ANY, "service")  # whose links can be hurt
 SEVERAL = ("random", "client", "instance")  # with a count
 REBALANCED_S = 3.0  # in so much time most rebalances of Connect's workers are over
 
@@ -86,6 +88,8 @@ def _find(role: str, cluster: Cluster, rng: Random, count: int) -> tuple[str, ..
         return _sample(_running(cluster), count, "client", rng)
     if role == "instance":
         return _sample(_running_instances(cluster), count, "instance", rng)
+    if head == "service":
+        return (_service(name, cluster, rng),)
     if head in _CLIENT_FINDERS:
         return (_CLIENT_FINDERS[head](name, cluster, rng),)
     return _brokers(role, cluster, rng, count)
@@ -99,6 +103,14 @@ def _brokers(role: str, cluster: AnyCluster, rng: Random, count: int) -> tuple[s
     if head == "random":
         return _sample(cluster.brokers, count, "broker", rng)
     return (_FINDERS[head](name, cluster, rng),)
+
+
+def _service(name: str, cluster: Cluster, rng: Random) -> str:
+    """The node of a declared outside service."""
+    services = services_of(cluster)
+    if not services:
+        raise ClusterError('this test declares no outside service: services = { NAME = "127.0.0.1:PORT" } in [test.cluster]')
+    return _require_known(name, services, "service") if name else _choose(services, "service", rng)
 
 
 def _second(cluster: Cluster) -> SecondCluster:

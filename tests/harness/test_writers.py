@@ -59,6 +59,7 @@ EXCEPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     TEMPORARY: {
         "harness/conformance/kit.py": ("log_directory",),
+        "harness/fetching/built_jars.py": ("BuiltJar.rebuild", "BuiltJar._classes"),
         "harness/interop/adopt.py": ("_adopt_jepsen",),
         "harness/interop/jepsen/operation_rows.py": ("write",),
         "harness/system/liveness.py": ("runtime_directory", "TemporaryPlace.__init__", "TemporaryPlace.remove"),
@@ -76,7 +77,6 @@ EXCEPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "clusters/docker/images.py": ("_bootstrap",),
         "clusters/fault_tools/disk_throttle/throttles.py": ("_try",),
         "clusters/local/disks.py": ("trouble",),
-        "workloads/connectors/build.py": ("_classes", "main"),
     },
     FRESH: {"harness/runs/store.py": ("new_run_dir",), "checkers/engine/remote.py": ("_Files.copy",)},
     NAMED: {
@@ -91,6 +91,7 @@ EXCEPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "harness/connect/java_settings.py": ("write_properties",),
         "harness/connect/worker.py": ("prepare",),
         "harness/perform/instance.py": ("Instance.run",),
+        "harness/perform/sink_store.py": ("of_plan",),
         "harness/system/logs.py": ("Bound.shorten", "BoundedLogs._shorten"),
         "clusters/command/cluster.py": ("CommandCluster._write_files",),
         "clusters/docker/cluster.py": ("DockerCluster.begin",),
