@@ -110,7 +110,7 @@ def _service(name: str, cluster: Cluster, rng: Random) -> str:
     services = services_of(cluster)
     if not services:
         raise ClusterError('this test declares no outside service: services = { NAME = "127.0.0.1:PORT" } in [test.cluster]')
-    return _require_known(name, services, "service") if name else _choose(services, "service", rng)
+    return _require_known(name, services, "service") if name else choose(services, "service", rng)
 
 
 def _second(cluster: Cluster) -> SecondCluster:
