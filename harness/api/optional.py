@@ -102,6 +102,14 @@ class CountsSecondBrokers(Protocol):
 
 
 @runtime_checkable
+class DeclaresServices(Protocol):
+    """A provider whose clients can reach outside services: the address of each on this machine, `host:port`, by its name."""
+
+    @property
+    def services(self) -> Mapping[str, str]: ...
+
+
+@runtime_checkable
 class ListsVersions(Protocol):
     """A provider that knows which versions of Kafka its nodes may have, those of upgrades included."""
 
@@ -241,8 +249,8 @@ class NeedsServers(Protocol):
 OPTIONAL: Mapping[str, tuple[type, ...]] = {
     "workload": (BoundsSettling, RaisesEpochs, ReadsBack, ConfiguresMembers, DemandsLeast, ChoosesNemesis),
     "cluster": (
-        *(PrefixesNames, CountsBrokers, CountsControllers, CountsSecondBrokers, ListsVersions, ReportsSettings, Connects),
-        *(RunsImages, LimitsToClients, ChoosesNemesis, Leases, JudgesSettings, Obtains),
+        *(PrefixesNames, CountsBrokers, CountsControllers, CountsSecondBrokers, DeclaresServices, ListsVersions),
+        *(ReportsSettings, Connects, RunsImages, LimitsToClients, ChoosesNemesis, Leases, JudgesSettings, Obtains),
     ),
     "nemesis": (
         *(Targeted, Counted, CountsOtherThanBrokers, ChoosesClient, ResizesInstances, ChoosesVersion, OfTransactions),

@@ -2,7 +2,7 @@
 
 A promise is several anomalies. In a run it is violated when one of them is; held when one was looked for, had an occasion, and
 none was found; held without occasion when none had one; and else not exercised. The interval is Wilson's, at 95 %: with 0 of 3
-runs the true rate may well be a half.
+runs the true rate may well be a half. Cells of few runs have a mark.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.api.values import Property, Verdict
 
 Promises = Mapping[str, Sequence[str]]  # a promise in words -> the anomalies that break it (`Judge.promises`)
+ENOUGH = 5  # runs of a cell
+MARK = "†"
 _Z = 1.96
 
 
@@ -50,8 +52,8 @@ class Cell:
             return f"held {self.without_occasion} without occasion" if self.without_occasion else "not exercised"
         low, high = wilson(self.violated, self.count)
         if not self.violated:
-            return f"held {self.held} of {self.count} (violated in at most {high:.0%})"
-        return f"violated {self.violated} of {self.count} ({low:.0%} to {high:.0%})"
+            return f"held {self.held} of {self.count}{few(self.count)} (violated in at most {high:.0%})"
+        return f"violated {self.violated} of {self.count}{few(self.count)} ({low:.0%} to {high:.0%})"
 
     @property
     def tone(self) -> str:
@@ -77,6 +79,11 @@ class Row:
     runs: int = 0
     unjudged: int = 0
     cells: dict[str, Cell] = field(default_factory=dict)
+
+
+def few(count: int) -> str:
+    """The mark of a cell with fewer than `ENOUGH` runs, which says little."""
+    return f" {MARK}" if count < ENOUGH else ""
 
 
 def wilson(successes: int, count: int) -> tuple[float, float]:

@@ -69,6 +69,19 @@ def counting(text: str) -> CountOf:
     return lambda record: number_of(name(record))
 
 
+def telling(text: str) -> Callable[[Polled], Any]:
+    """The way in which records say a part of a position, a number or a text: `header NAME`, `json POINTER`, `regex PATTERN`.
+
+    The function that it returns raises as that of `counting` does. Raises ValueError.
+    """
+    counting(text)
+    how, _, rest = text.partition(" ")
+    if how == "json":
+        steps = _steps(rest)
+        return lambda record: _at(json_of(record.value), steps)
+    return naming(text)
+
+
 def json_of(content: bytes) -> Any:
     """The document in a record of somebody else's. Raises ValueError."""
     try:
@@ -154,7 +167,8 @@ def pointed(value: Any, pointer: str) -> Any:
 def _at(value: Any, steps: list[str]) -> Any:
     try:
         for step in steps:
-            value = value[int(step)] if isinstance(value, list) else value[step]
+            document = json.loads(value) if isinstance(value, str) else value  # a text that is a document itself
+            value = document[int(step)] if isinstance(document, list) else document[step]
     except (LookupError, TypeError, ValueError) as error:
         raise LookupError(f"there is no /{'/'.join(steps)}") from error
     return value
