@@ -119,7 +119,7 @@ def _markdown() -> Environment:
 
 def _environment(name: str, **options: Any) -> Environment:
     """An environment for one kind of document."""
-    filters = {"number": number, "plural": plural, "fenced": fenced, "coded": coded, "explained": explained}
+    filters = dict[str, Callable[..., Any]](number=number, plural=plural, fenced=fenced, coded=coded, explained=explained)
     functions: list[Callable[..., Any]] = [visible, for_html, *filters.values()]
     compiled = CompiledTemplates(name, {Path(_source(function)) for function in functions})
     templates = ChoiceLoader([PackageLoader("fencepost.harness.report"), PackageLoader("fencepost.harness.report", "panels")])
