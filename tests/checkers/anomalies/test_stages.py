@@ -42,7 +42,8 @@ def test_what_the_first_stage_repeats_the_second_may_have_twice(judged):
     document = judged(stages(twice, twice), CONTRACT)
     assert violated(document) == ["reprocessed"]
     sentence = finding(document, "reprocessed")["sentence"]
-    assert sentence.startswith("Input record") and "in-0@5" in sentence
+    assert sentence.startswith("Input record")
+    assert "in-0@5" in sentence
     assert "has 2, mid-0@0 and mid-0@3" in sentence
 
 
