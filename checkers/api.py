@@ -47,6 +47,7 @@ from fencepost.checkers.views.result_rows import read_rows, reads_with_writers, 
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api.evidence import Evidence
+from fencepost.harness.api.occasions import Occasion
 
 __all__ = [
     "ABORTED_IN_PART",
@@ -67,6 +68,7 @@ __all__ = [
     "FindingText",
     "HistoryRows",
     "Needs",
+    "Occasion",
     "PartitionLog",
     "PartitionMessages",
     "PlantedDamage",
@@ -109,6 +111,8 @@ class Check(Generic[Where]):
     needs: what has to be there before anything can be compared, in words.
     rules: when the anomaly is forbidden, allowed, or cannot be judged: the first one whose conditions hold. Forbidden where
         none does.
+    occasions: kinds of events of which one has to occur, or the anomaly cannot, or hardly: a property that held and had none is
+        *held without occasion*. None where whatever is compared is an occasion in itself.
     evidence: kinds of evidence without which `held` is unknown, and those without which a finding proves nothing. All kinds
         where a check does not say.
     shown_by: whether the places where readers got a finding's records (partition, offset, v) show it by themselves, for rules
@@ -138,6 +142,7 @@ class Check(Generic[Where]):
     damages: tuple[PlantedDamage, ...] = ()
     undamaged: str = "its check brings none (`damages`)"
     rules: tuple[Rule, ...] = ()
+    occasions: tuple[Occasion, ...] = ()
     evidence: Needs = UNDECLARED
     shown_by: Shows | None = None
     undoubted: Undoubted | None = None

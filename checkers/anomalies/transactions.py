@@ -44,6 +44,7 @@ from fencepost.checkers.views.result_rows import reads_with_writers, send_rows
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.undecided import passed_in_time, tried, undecided_rows
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.occasions import Occasion
 from fencepost.harness.api.promises import ATOMIC, ISOLATED
 
 _ATOMIC = "a transaction's records become visible together or not at all (KIP-98: atomicity)"
@@ -65,6 +66,7 @@ def _explain_aborted(finding: Finding, text: FindingText) -> str:
 
 @partition_check(
     "aborted-read",
+    occasions=(Occasion.TRANSACTION_ABORTED,),
     promise=ISOLATED,
     consequences=READ_CYCLES,
     rules=(
@@ -262,6 +264,13 @@ def _may_be_torn(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
 
 @partition_check(
     "torn-transaction",
+    occasions=(
+        Occasion.CLIENT_DIED,
+        Occasion.COMMIT_UNANSWERED,
+        Occasion.COORDINATOR_MOVED,
+        Occasion.LEADER_MOVED,
+        Occasion.SERVER_STRUCK,
+    ),
     promise=ATOMIC,
     consequences=("lost-write", "false-ack", "aborted-read", "dirty-read", "stale-read", *READ_CYCLES),
     rules=(

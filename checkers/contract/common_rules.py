@@ -10,6 +10,9 @@ RETAINED = Rule(INAPPLICABLE, "the topic deletes old records: an absent record p
 """Rule: not judged on topics with retention."""
 UNLESS_TRANSACTIONAL = Rule(INAPPLICABLE, "the workload uses no transactions", {"transactional": "!true"})
 """Rule: not judged where the workload uses no transactions."""
+UNLESS_IDEMPOTENT = Rule(
+    INAPPLICABLE, "no producer is idempotent", {"idempotence": "false", "transactional": "false", "connect": "none"}
+)
 UNLESS_GROUP = Rule(INAPPLICABLE, "no consumer is a member of a group", {"consumption": "assigned", "application": "none"})
 UNLESS_MEMBER = Rule(INAPPLICABLE, "no consumer of ours is a member of a group", {"consumption": "assigned"})
 UNLESS_PROGRAM = Rule(INAPPLICABLE, "no program of somebody's own was judged", {"application": "none"})

@@ -15,6 +15,7 @@ from fencepost.checkers.model.planted import PlantedDamage
 from fencepost.harness.api.contract import CONTRACT_KEYS
 from fencepost.harness.api.contract_layers import allowed_values, canonical
 from fencepost.harness.api.evidence import Evidence
+from fencepost.harness.api.occasions import OCCASIONS, Occasion
 
 JUDGED, UNLESS = (FORBIDDEN, ALLOWED, INAPPLICABLE), (READS, FINAL_READS, DELETIONS, SENTENCE)
 SCOPES = {"partition": "log", "run": "run"}
@@ -72,6 +73,8 @@ def _declared(check: Check[Any]) -> Iterator[str]:
     elif odd := [kind for kind in _kinds(check.evidence) if not isinstance(kind, Evidence)]:
         kinds = ", ".join(str(kind) for kind in Evidence)
         yield f"{check.name}: evidence {odd[0]!r} is no kind of evidence; there are {kinds}"
+    if not isinstance(check.occasions, tuple) or not all(isinstance(kind, Occasion) for kind in check.occasions):
+        yield f"{check.name}: occasions must be a tuple of Occasion, not {check.occasions!r}; there are {', '.join(OCCASIONS)}"
     if not isinstance(check.rules, tuple) or not all(isinstance(rule, Rule) for rule in check.rules):
         yield f"{check.name}: rules must be a tuple of Rule(FORBIDDEN, why, conditions)"
         return

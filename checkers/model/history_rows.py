@@ -32,11 +32,13 @@ class HistoryRows:
     table: its columns as they were read, without `mops`.
     ops: a row per operation (`OPS`), in the order of the history.
     mops: op (position in `ops`), at (where in the operation; inserted ones lie between), kind, partition and `NUMBERS`.
+    logs: what the brokers' logs hold (`harness.api.history.STORED`); None: not known.
     """
 
     table: pa.Table
     ops: pd.DataFrame
     mops: pd.DataFrame
+    logs: pa.Table | None = None
 
     @cached_property
     def whole(self) -> pa.Table:

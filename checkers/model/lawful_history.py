@@ -202,7 +202,7 @@ def _history(batches: list[tuple[dict[str, Any], Mops]], partitions: int) -> pa.
         "slot": pa.array(process, pa.int32()),
         "op": pa.array(column("op", 0, np.int64)[order]),
         "node": pa.repeat(pa.scalar("c0"), total),
-        "transactional_id": pa.nulls(total, pa.string()),
+        "transactional_id": _transactional_ids(process, role),
         "final": pa.array(role == "final"),
         "time": pa.array(time[order]),
         "end": pa.array(column("end", 0, np.int64)[order]),
@@ -214,6 +214,11 @@ def _history(batches: list[tuple[dict[str, Any], Mops]], partitions: int) -> pa.
         name: pa.array(column(name)[order], pa.string()) for name in ("role", "isolation", "f", "type", "intent", "detail")
     }
     return pa.table(columns)
+
+
+def _transactional_ids(process: Ints, role: Any) -> pa.Array:
+    """Each writer has an id of its own."""
+    return pa.array([f"id-{number}" if of == "writer" else None for number, of in zip(process, role, strict=True)], pa.string())
 
 
 def _nested(parts: list[Mops], counts: list[int], rank: Ints, partitions: int) -> pa.Array:

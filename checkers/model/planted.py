@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
+import pyarrow as pa
+
 from fencepost.checkers.model.history_rows import HistoryRows
 
 COMMITTED_TXN = "needs a committed transaction, all of it read back at read_committed"
@@ -19,6 +21,7 @@ class DamagedHistory:
     records: the records it was done to (identities).
     partitions: the partitions it was done to.
     own_partitions: `partitions` and their processes are new, so that whatever is found in them comes from the damage.
+    logs: the brokers' logs, where the damage was done to them; None: it was not, and the history is judged without logs.
     """
 
     rows: HistoryRows
@@ -26,6 +29,7 @@ class DamagedHistory:
     records: frozenset[int] = frozenset()
     partitions: frozenset[str] = frozenset()
     own_partitions: bool = False
+    logs: pa.Table | None = None
 
 
 Plant = Callable[[HistoryRows, Random], DamagedHistory | None]

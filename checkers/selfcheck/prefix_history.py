@@ -7,6 +7,7 @@ to the first: each anomaly, and each cycle, lies in one of them and not in both.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ import pyarrow.compute as pc
 from fencepost.checkers.model.history_rows import HistoryRows, read_rows, rows_of
 from fencepost.checkers.model.lawful_history import write_lawful
 from fencepost.checkers.model.values import NONE
+from fencepost.checkers.selfcheck.lawful_logs import lawful_logs
 from fencepost.harness.system import liveness
 
 GAP = 10_000_000  # ns between the two
@@ -88,7 +90,8 @@ def small_lawful(beside: HistoryRows) -> HistoryRows:
     for name, column in columns.items():
         table = table.set_column(table.column_names.index(name), name, column)
     partitions = topic + made.mops["partition"].str.slice(1)
-    return rows_of(table, made.mops.assign(v=made.mops["v"] + (process << _PROCESS), partition=partitions))
+    small = rows_of(table, made.mops.assign(v=made.mops["v"] + (process << _PROCESS), partition=partitions))
+    return replace(small, logs=lawful_logs(small))
 
 
 def _renamed(detail: str, topic: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fencepost.checkers.api import Check
@@ -18,9 +19,10 @@ from fencepost.checkers.engine.registry import installed_checks
 from fencepost.checkers.model.history_rows import HistoryRows, read_rows, write_rows
 from fencepost.checkers.model.lawful_history import write_lawful
 from fencepost.checkers.model.planted import DamagedHistory, PlantedDamage
+from fencepost.checkers.selfcheck.lawful_logs import lawful_logs
 from fencepost.checkers.selfcheck.prefix_history import prepend, small_lawful
 from fencepost.checkers.verdict.judge import judge
-from fencepost.harness.api.history import OPERATIONS
+from fencepost.harness.api.history import OPERATIONS, STORED
 from fencepost.harness.api.promises import PROCESSED_ONCE, PROGRAM
 from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.api.services import SelfcheckRow
@@ -87,10 +89,15 @@ class Checker:
         """Anomalies of an input's chain: what becomes of an output becomes of its input's chain."""
         return {check.name for check in self.looked_for if check.promise in (PROCESSED_ONCE, PROGRAM)}
 
-    def judge_rows(self, rows: HistoryRows | None = None, cycle: str = "") -> Judgement:
-        """Judge the history that is there, or another one; `cycle` is a class to be forbidden besides."""
+    def judge_rows(self, rows: HistoryRows | None = None, cycle: str = "", logs: pa.Table | None = None) -> Judgement:
+        """Judge the history that is there, or another one; `cycle` is a class to be forbidden besides. logs: the brokers'."""
         if rows is not None:
             write_rows(rows, Path(self.run.history))
+        stored = self.run.directory / RunFile.STORED
+        if logs is None:
+            stored.unlink(missing_ok=True)
+        else:
+            pq.write_table(logs, stored)
         forbidden = ",".join(filter(None, (self.full["cycles"], cycle)))
         contract = {**self.contract, "cycles": forbidden}
         document = judge(self.run, spark=self.spark, here=callable(self.spark), contract=contract, checks=self.checks)
@@ -123,7 +130,8 @@ def selfcheck(
     with liveness.temporary_directory("selfcheck") as temporary:
         copy = _copy(run, temporary / "clean", seed)
         checker = Checker(copy, spark, contract or {}, checks)
-        return list(_rows(checker, seed, damages_of(checker.looked_for) if damages is None else damages))
+        planted = damages_of(checker.looked_for) if damages is None else damages
+        return list(_rows(checker, seed, planted, _logs(run), run is None))
 
 
 def damages_of(checks: Iterable[Check[Any]]) -> list[PlantedDamage]:
@@ -140,6 +148,13 @@ def _copy(run: Run | None, folder: Path, seed: int) -> Run:
     folder.mkdir()
     shutil.copyfile(run.history, copy.history)
     return copy
+
+
+def _logs(run: Run | None) -> pa.Table | None:
+    """What the brokers' logs hold of a run, as far as it was kept whole."""
+    if run is None or run.logs is None or not run.logs.is_file() or run.table_problem(RunFile.STORED, STORED):
+        return None
+    return pq.read_table(run.logs)
 
 
 @dataclass(frozen=True)
@@ -160,10 +175,15 @@ class CleanHistory:
         )
 
 
-def _rows(checker: Checker, seed: int, damages: Sequence[PlantedDamage]) -> Iterator[SelfcheckRow]:
+def _rows(
+    checker: Checker, seed: int, damages: Sequence[PlantedDamage], logs: pa.Table | None, generated: bool
+) -> Iterator[SelfcheckRow]:
+    """A row for each damage. logs: the brokers', of a run that has them; generated: the history is one of ours."""
     clean = checker.judge_rows()
     yield _undamaged(clean.document)
-    rows = read_rows(Path(checker.run.history))
+    rows = replace(read_rows(Path(checker.run.history)), logs=logs)
+    if logs is None and generated:
+        rows = replace(rows, logs=lawful_logs(rows))
 
     @cache
     def small() -> CleanHistory:
@@ -210,7 +230,7 @@ def _compared(
     checker: Checker, damage: PlantedDamage, expected: tuple[str, ...], damaged: DamagedHistory, clean: Judgement
 ) -> SelfcheckRow:
     """The demanded findings beside those that came. ok is None when what was missed was not compared at all."""
-    after = checker.judge_rows(damaged.rows, damage.cycle)
+    after = checker.judge_rows(damaged.rows, damage.cycle, damaged.logs)
     touched = after.touching(damaged)
     notes = [damaged.what]
     missed = [name for name in expected if name not in touched]

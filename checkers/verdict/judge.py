@@ -31,6 +31,8 @@ from fencepost.checkers.verdict import expectation
 from fencepost.checkers.verdict.decision import JudgedProperty, decide, judge_property, weaknesses
 from fencepost.checkers.verdict.evidence import shown
 from fencepost.checkers.verdict.finding_errors import MOST_READ, add_errors, listed_findings
+from fencepost.checkers.verdict.occasions import Counts as OccasionCounts
+from fencepost.checkers.verdict.occasions import beside, count_occasions
 from fencepost.checkers.verdict.present_topics import PresentTopics, present_topics
 from fencepost.checkers.verdict.progress import count_operations, progress
 from fencepost.checkers.verdict.run_checks import run_checks
@@ -89,10 +91,13 @@ def judge(
     view.release()
     judged += [judge_property(unusable.name, rule_for((), full), 0, [], error=unusable.reason) for unusable in broken]
     judged = [present.judged(weaken(prop, run.gaps, full)) for prop in judged]
+    occasions = count_occasions(run, view, receipts if _knows_faults(run) else None)
+    wanted = {check.name: check.occasions for check in installed}
+    judged = [beside(prop, wanted.get(prop.name, ()), occasions) for prop in judged]
     add_errors(view.history, [finding for prop in judged for finding in prop.findings[:MOST_READ]])
     unread = _unread(run.plan, overview, view.gathered.partitions) if full["final_read"] == "true" else []
     tail = _unread_promises(job) if full["final_read"] != "true" else 0
-    document = _document(run, overview, job.counts, judged, unread, tail, job.written_late)
+    document = _document(run, overview, job.counts, judged, unread, tail, job.written_late, occasions)
     document["weakened"] += filter(None, [questions_ended(view), present.note])
     document["unseen"] = job.unseen
     document["timing"] = {"merge_s": 0.0, "check_s": round(time.monotonic() - begun, 3)}
@@ -129,7 +134,7 @@ def view_of(
     overview = _overview(run, history, full["isolation"])
     receipts = run.known_receipts()
     deletions = _deletions(run, receipts)
-    clocks_known = not _faults_unknown(run) and _tells_faults(run)
+    clocks_known = _knows_faults(run)
     present = _present(run, history, overview, full, deletions)
     view = RunView(
         present.history,
@@ -202,6 +207,10 @@ def _tells_faults(run: Run) -> bool:
     """True unless the history is somebody else's, without receipts in our format: what faults did to clocks is not known then."""
     source = run.plan.get("source")
     return source is None or bool(source.get("receipts", run.known_receipts()))
+
+
+def _knows_faults(run: Run) -> bool:
+    return not _faults_unknown(run) and _tells_faults(run)
 
 
 def _deletions(run: Run, receipts: Receipts) -> list[Deletion] | None:
@@ -354,6 +363,7 @@ def _document(
     unread: Sequence[str],
     tail: int,
     written_late: Sequence[str],
+    occasions: OccasionCounts,
 ) -> dict[str, Any]:
     plan, receipts = run.plan, run.known_receipts()
     verdict, reason = decide(judged, unread, tail)
@@ -362,7 +372,7 @@ def _document(
     for number, finding in enumerate(sorted((f for prop in judged for f in prop.findings), key=_forbidden_first), 1):
         finding.id = number
     counted = count_operations(overview, counts, None if _receipts_lost(run) else receipts)
-    short = shortfalls(run, counted, None if _receipts_lost(run) else receipts)
+    short = shortfalls(run, counted, None if _receipts_lost(run) else receipts, occasions)
     expected = expectation.compare(expect, plan.get("tolerate") or (), judged, lambda some: decide(some, unread, tail))
     expected = expectation.of_short_run(expected, expect, decisive(short))
     listed = sorted((f for prop in judged for f in listed_findings(prop.findings, SHOWN_PER_ANOMALY)), key=lambda f: f.id)
@@ -390,6 +400,7 @@ def _document(
         "allowed": [prop.document() for prop in judged if prop.allowed],
         "findings": [finding.document(SHOWN_PER_FINDING) for finding in listed],
         "counts": counted,
+        "occasions": {occasion.value: count for occasion, count in occasions.items()},
         "progress": progress(overview, receipts),
     }
 

@@ -16,7 +16,8 @@ from fencepost.harness.api.run import Run, RunFile
 
 AROUND = 2  # offsets on each side of a record's
 MOST_PLACES, MOST_ROWS = 6, 60  # of a finding
-_SAME_IN = [column.name for column in STORED if column.name != "node"]
+_SHOWN = [column.name for column in STORED if not column.optional]
+_SAME_IN = [name for name in _SHOWN if name != "node"]
 
 
 class StoredRecords:
@@ -84,7 +85,9 @@ def add_stored_evidence(run: Run, findings: Sequence[Finding]) -> str:
     if problem := run.table_problem(RunFile.STORED, STORED):
         return f"{problem}: no finding shows what the brokers' logs hold"
     try:
-        stored = StoredRecords(pq.read_table(path, filters=[("partition", "in", partitions)]))
+        stored = StoredRecords(
+            pq.read_table(path, columns=_SHOWN, filters=[("partition", "in", partitions), ("kind", "!=", "log")])
+        )
     except (OSError, pa.ArrowException) as error:
         return f"{RunFile.STORED} could not be read ({error}): no finding shows what the brokers' logs hold"
     for finding in wanted:

@@ -15,8 +15,26 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Number = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Counted = tuple[Count, Count]  # packets that were seen, and dropped
 Probe = tuple[Count, Count, float, str, Count]  # `probes.ReceivedProbe`
-# as `log_segments.Row`
-StoredRecord = tuple[str, Number, Number, Number, Number, Number, Number, str, str | None]
+# as `transaction_state.State` and `log_segments.Row`
+State = tuple[str, Number, Number, Number, Number, Number, Number, Number, Number, list[str]]
+StoredRecord = tuple[
+    str,
+    Number,
+    Number,
+    Number,
+    Number,
+    Number,
+    Number,
+    str,
+    str | None,
+    Number,
+    Number,
+    Number,
+    Number,
+    bool,
+    Number,
+    State | None,
+]
 
 
 class Nothing(msgspec.Struct):

@@ -1,4 +1,4 @@
-"""The content of a node's log segments, record by record: the witness of what was appended, and with which sequence number.
+"""The content of a node's log segments, record by record: the witness of what was appended, by whom, and how it was decided.
 
 Reads record batches of version 2 (KIP-98), as every broker since 0.11 writes them. Of a compressed batch only its head is read;
 `batch_records` unpacks gzip.
@@ -14,38 +14,102 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-MOST_BYTES = 64 << 20  # of a node's segments: a few seconds of one core
+from fencepost.clusters.kafka.transaction_state import TOPIC, state_record
+
+MOST_BYTES = 64 << 20  # of a node's segments: a few seconds of one core; of the coordinators' own topic, so many again
 HEAD_BYTES = 64  # of a record's value: its identity is among them
 _PARTITION = re.compile(r"(?!__).+-\d+")  # Kafka's own topics begin with two underscores
-_BATCH = struct.Struct(">qiiBiHiqqqhii")  # a batch's head, to the number of its records
+_STATES = re.compile(rf"{TOPIC}-\d+")
+_WATERMARKS, _STARTS = "replication-offset-checkpoint", "log-start-offset-checkpoint"  # files of a node
+_ATTEMPTS = 3  # to read a partition whose segments a broker that lives removes meanwhile
+_BATCH = struct.Struct(">qiiBIHiqqqhii")  # a batch's head, to the number of its records
 _MAGIC, _MAGIC_BYTE, _LENGTH_BYTES = 2, 16, 12
 _COMPRESSION, _CONTROL = 0b111, 0b100000  # bits of a batch's attributes
 _GZIP, _TRANSACTIONAL = 1, 0b10000
 _CODECS = ("", "gzip", "snappy", "lz4", "zstd")
 _MARKERS = {0: "ABORT", 1: "COMMIT"}
 _CONTROL_KEY = struct.Struct(">hh")  # version, kind
+_MARKER = struct.Struct(">hi")  # version, coordinator epoch
+LOG, EMPTY_BATCH = "log", "empty batch"  # kinds of rows that are no record
 
-Row = list[Any]  # partition, offset, leader epoch, producer id, producer epoch, sequence, timestamp (ms), kind, value
+# partition, offset, leader epoch, producer id, producer epoch, sequence, timestamp (ms), kind, value; of its batch first and last
+# offset, first sequence, checksum, whether it belongs to a transaction; the coordinator epoch of a marker; a transaction's state
+# (`transaction_state.State`)
+Row = list[Any]
 
 
 def stored_records(data: Path) -> tuple[list[Row], str]:
     """Every record of every partition in a node's directory, in the order of the log; and why there are none, if so.
 
-    The kind is `record`, `COMMIT`, `ABORT`, `control`, or `gzip batch` and the like, which stands for all records of the batch.
-    The value is the beginning of the record's, a byte a character; None for null. Raises OSError.
+    The kind is `record`, `COMMIT`, `ABORT`, `control`, or `gzip batch` and the like, which stands for all records of the batch;
+    `empty batch`: one of which compaction left the head. The value is the beginning of the record's, a byte a character; None for
+    null. Of `__transaction_state` the kind is the state. Before the rows of a log comes one of the kind `log`: its offset is
+    where the log begins, its last offset the node's high watermark by its last checkpoint (-1: none). Raises OSError.
     """
-    partitions = sorted(path for path in data.iterdir() if path.is_dir() and _PARTITION.fullmatch(path.name))
-    segments = [(path.name, segment) for path in partitions for segment in sorted(path.glob("*.log"))]
-    size = sum(segment.stat().st_size for _, segment in segments)
+    logs = sorted(path for path in data.iterdir() if path.is_dir() and _PARTITION.fullmatch(path.name))
+    states = sorted(path for path in data.iterdir() if path.is_dir() and _STATES.fullmatch(path.name))
+    size = _size(logs)
     if size > MOST_BYTES:
         return [], f"its log segments have {size >> 20} MB, more than {MOST_BYTES >> 20} MB"
-    return [[partition, *row] for partition, segment in segments for row in segment_rows(segment.read_bytes())], ""
+    starts, watermarks = (_checkpoint(data / name) for name in (_STARTS, _WATERMARKS))
+    rows: list[Row] = []
+    for log in (states if _size(states) <= MOST_BYTES else []) + logs:  # a decision that is read has its markers in what follows
+        own = _log_rows(log)
+        start = max(starts.get(log.name, 0), own[0])
+        rows.append([log.name, start, -1, -1, -1, -1, -1, LOG, None, start, watermarks.get(log.name, -1), -1, 0, False, -1, None])
+        rows += ([log.name, *row] for row in own[1])
+    return rows, ""
 
 
-def segment_rows(segment: bytes) -> Iterator[Row]:
-    """The rows of one segment without the partition."""
+def _size(logs: list[Path]) -> int:
+    return sum(segment.stat().st_size for log in logs for segment in log.glob("*.log"))
+
+
+def _log_rows(log: Path) -> tuple[int, list[Row]]:
+    """The first offset of a log, and its rows without the partition."""
+    for attempt in range(_ATTEMPTS):
+        segments = sorted(log.glob("*.log"))
+        try:
+            states = _STATES.fullmatch(log.name) is not None
+            rows = [row for segment in segments for row in segment_rows(segment.read_bytes(), states)]
+        except FileNotFoundError:
+            if attempt == _ATTEMPTS - 1:
+                raise
+        else:
+            return (int(segments[0].stem) if segments else 0), rows
+    raise AssertionError("unreachable")
+
+
+def _checkpoint(path: Path) -> dict[str, int]:
+    """Partition -> offset of one of a node's checkpoints; empty where it has none yet."""
+    try:
+        lines = path.read_text().splitlines()[2:]  # after a version and a count
+    except FileNotFoundError:
+        return {}
+    entries = (line.rsplit(" ", 2) for line in lines)
+    return {f"{entry[0]}-{entry[1]}": int(entry[2]) for entry in entries if len(entry) == 3 and entry[2].isdecimal()}
+
+
+def segment_rows(segment: bytes, states: bool = False) -> Iterator[Row]:
+    """The rows of one segment without the partition. states: it is one of `__transaction_state`."""
     for batch in batches(segment):
-        yield from ([*row[:7], _text(row[8])] for row in batch_records(batch))
+        head = _BATCH.unpack_from(batch)
+        of_batch = [head[0], head[0] + head[6], head[11], head[4], bool(head[5] & _TRANSACTIONAL)]
+        control = bool(head[5] & _CONTROL)
+        rows = list(batch_records(batch))
+        for row in rows:
+            if states and row[6] == "record":
+                kind, state = state_record(row[7], row[8])
+                yield [*row[:6], kind, None, *of_batch, -1, state]
+            else:
+                yield [*row[:7], _text(row[8]), *of_batch, _coordinator_epoch(row[8]) if control else -1, None]
+        if not rows:
+            yield [head[0], head[2], head[9], head[10], head[11], head[7], EMPTY_BATCH, None, *of_batch, -1, None]
+
+
+def _coordinator_epoch(value: bytes | None) -> int:
+    """The epoch of the coordinator that a marker's value names; -1 where it names none."""
+    return int(_MARKER.unpack_from(value)[1]) if value is not None and len(value) >= _MARKER.size else -1
 
 
 def batches(content: bytes) -> Iterator[bytes]:

@@ -40,6 +40,7 @@ _ROOT = Path(fencepost.__file__).parents[1]
 _SHARED_MODULES = (
     "clusters/kafka/log_segments",
     "clusters/kafka/node_directory",
+    "clusters/kafka/transaction_state",
     "clusters/fault_tools/delay_process",
     "clusters/fault_tools/delay_program",
     "clusters/fault_tools/disks",

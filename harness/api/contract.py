@@ -131,6 +131,15 @@ _TABLE = (
         meaning="The weakest `exactly.once.source.support` of Connect's workers ([connect.md](connect.md)); `none`: no workers.",
     ),
     ContractKey(
+        name="positions",
+        values=("dense", "sparse", "ordered", "unstated"),
+        default="dense",
+        meaning="What positions of a connector's source are ([connect.md](connect.md#what-a-position-is)): `dense` rise by one, "
+        "`sparse` ones rise, and are each record's own, `ordered` ones never go back. `unstated`: nobody has said, so what they "
+        "cannot be is unknown.",
+        planned=False,
+    ),
+    ContractKey(
         name="max_in_flight",
         values=("NUMBER",),
         default="5",
@@ -197,6 +206,14 @@ _TABLE = (
         default="none",
         elsewhere="none",
         meaning="After how long, or beyond how much, old records are deleted (`retention.ms`, `retention.bytes`).",
+    ),
+    ContractKey(
+        name="producer_expiry",
+        values=("none", "MILLISECONDS"),
+        default="none",
+        meaning="After how long leaders forget an idle producer, where that is less than Kafka's own day "
+        "(`producer.id.expiration.ms`).",
+        planned=False,
     ),
     ContractKey(
         name="cycles",

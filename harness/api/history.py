@@ -159,6 +159,18 @@ STRUCTS = {
         Column("operation", "int64", "history index of the operation that sent or read it"),
         Column("role", "string", "its part in the finding: `sent`, `read`, `missing`, ..."),
     ),
+    "state": (
+        Column("transactional_id", "string", "the id"),
+        Column("producer_id", "int64", "its producer id; -1 of a record that removes the id"),
+        Column("producer_epoch", "int16", "its epoch"),
+        Column("previous_producer_id", "int64", "the producer id before the epochs were exhausted; -1: none"),
+        Column("next_producer_id", "int64", "the producer id after that; -1: none"),
+        Column("timeout_ms", "int32", "the transaction timeout"),
+        Column("started", "int64", "when the transaction began (ms); -1: none has"),
+        Column("updated", "int64", "when the coordinator changed the state (ms)"),
+        Column("protocol", "int16", "the version of transactions that the producer spoke (KIP-890: 2); 0: not recorded"),
+        Column("partitions", "list of string", "the partitions of the transaction"),
+    ),
     "reach": tuple(
         Column(name, "list of string", meaning)
         for name, meaning in (
@@ -210,17 +222,33 @@ VALUES = (
 STORED = (
     Column("node", "string", "the node whose log holds it"),
     Column("partition", "string", "`topic-number`"),
-    Column("offset", "int64", "offset; of a compressed batch the first one"),
+    Column("offset", "int64", "offset; of a compressed or empty batch the first one; of a `log` where it begins"),
     Column("leader_epoch", "int32", "epoch of the leader that appended it"),
     Column("producer_id", "int64", "the producer's id; -1 without idempotence"),
     Column("producer_epoch", "int16", "the producer's epoch"),
     Column("sequence", "int32", "its sequence number; -1: none"),
     Column("timestamp", "int64", "its timestamp (ms)"),
     Column(
-        "kind", "string", "`record`, `COMMIT`, `ABORT`, `control`; `gzip batch` and the like: all records of a compressed batch"
+        "kind",
+        "string",
+        "`record`, `COMMIT`, `ABORT`, `control`; `gzip batch` and the like: all records of a compressed batch; `empty batch`: "
+        "the head that compaction left of one; `log`: the log itself; in `__transaction_state` the state, or `removed`",
     ),
     Column("v", "int64", "identity of the record; null: not one of this run, or not to be seen"),
+    Column("first_offset", "int64", "the first offset of its batch", optional=True),
+    Column(
+        "last_offset",
+        "int64",
+        "the last offset of its batch; of a `log` the node's high watermark by its last checkpoint, -1: none",
+        optional=True,
+    ),
+    Column("first_sequence", "int32", "the first sequence number of its batch; -1: none", optional=True),
+    Column("checksum", "int64", "the checksum of its batch (CRC-32C)", optional=True),
+    Column("transactional", "bool", "its batch belongs to a transaction", optional=True),
+    Column("coordinator_epoch", "int32", "epoch of the coordinator that wrote the marker; -1: no marker", optional=True),
+    Column("state", "state", "in `__transaction_state`, what the record says of its transactional id; else null", optional=True),
 )
+LOGS_SINCE = "first_offset"  # of the columns of `STORED` that older tables lack, the first
 
 
 def schema(columns: Sequence[Column]) -> pa.Schema:

@@ -47,6 +47,7 @@ class AnomalyRules:
     absence: kinds of evidence without which `held` is unknown.
     presence: kinds of evidence without which a finding proves nothing.
     damages: the damages that a selfcheck plants for it.
+    occasions: kinds of events of which one has to occur; none: whatever is compared is an occasion.
     """
 
     anomaly: str
@@ -56,6 +57,7 @@ class AnomalyRules:
     absence: tuple[str, ...]
     presence: tuple[str, ...]
     damages: tuple[str, ...]
+    occasions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,9 @@ class Judge(Protocol):
 
     def rules(self, checks: Sequence[Any] | None = None) -> Sequence[AnomalyRules]:
         """The rules, the needs and the damages of some checks, or of all that are installed; by promise."""
+
+    def judged_under(self, contract: Mapping[str, str]) -> Sequence[str]:
+        """Names of the anomalies that are judged under a full contract, forbidden or allowed: those that are applicable."""
 
     def fetch(self, session: Any, url: str, run_dir: Path, schema: Any) -> str:
         """Copy the small files of the run at `url` into `run_dir`; the address of its history, which has this schema.

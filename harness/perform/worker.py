@@ -50,6 +50,7 @@ from fencepost.harness.perform.instance import group_of as group_of_program
 from fencepost.harness.perform.operators import RemoteOperator
 from fencepost.harness.perform.recovery_wait import answered
 from fencepost.harness.perform.rivals import SlotRivals
+from fencepost.harness.perform.sink_store import StoreReader, of_plan
 from fencepost.harness.plugins import registry
 
 OPEN_S = 15.0
@@ -163,6 +164,7 @@ class WorkerLoop:
                 self._plan["bootstraps"][""],
                 self._plan["bootstraps"][SECOND],
                 note=self._note if elsewhere else None,
+                services=self._plan["cluster"].get("description", {}).get("services"),
             )
         return client_factory(self._client_plan)
 
@@ -580,7 +582,10 @@ def work(plan: dict[str, Any], place: tuple[Path, int, int, int], report: Report
         end_group()
         os._exit(0)
     loop = WorkerLoop(plan, workload, roles[index], Slot(index, len(roles), process), writer, control, report)
-    if roles[index].name == "final":
+    if sink := roles[index].program:
+        control.go.wait()
+        StoreReader(of_plan(plan, sink, run_dir), writer, process).run(workload, plan["run"], report)
+    elif roles[index].name == "final":
         FinalReader(loop, workload, writer, control, process).run(report, plan["run"])
     else:
         loop.run()
@@ -605,14 +610,19 @@ def launch_of(plan: Mapping[str, Any], role: Role, slot: int, run_dir: Path) -> 
     if role.worker:
         support = os.environ.get("FENCEPOST_SUPPORT") or role.worker.support
         return Launch.of_connect(plan, replace(role.worker, support=support), slot, directory)
-    return Launch.of_program(plan, role.program, slot, directory) if role.program else None
+    return Launch.of_program(plan, role.program, slot, directory) if role.program and role.runs else None
 
 
 def roles_of(workload: Any) -> tuple[Role, ...]:
-    """The workload's roles, and after them the readers of the final phase: two for each Kafka cluster that has topics."""
+    """The workload's roles, and after them the readers of the final phase.
+
+    These are two for each Kafka cluster that has topics, and one for the store of a sink.
+    """
     clusters = sorted({"", *(spec.cluster for spec in workload.topics().values())})
     levels = (Isolation.COMMITTED, Isolation.UNCOMMITTED)
-    return (*workload.roles(), *(kinds.FinalReader(isolation=level, cluster=cluster) for cluster in clusters for level in levels))
+    finals = [kinds.FinalReader(isolation=level, cluster=cluster) for cluster in clusters for level in levels]
+    sinks = [role.program for role in workload.roles() if role.program and role.program.store]
+    return (*workload.roles(), *finals, *(kinds.FinalReader(program=program) for program in sinks[:1]))
 
 
 if __name__ == "__main__":

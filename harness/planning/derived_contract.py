@@ -14,6 +14,7 @@ from fencepost.harness.api.contract import CONTRACT_KEYS
 _ACKS = ("acks", "request.required.acks")
 _IN_FLIGHT = ("max.in.flight", "max.in.flight.requests.per.connection")
 OF_TOPICS = ("min.insync.replicas", "unclean.leader.election.enable", "cleanup.policy", "retention.ms", "retention.bytes")
+_DAY_MS = 86_400_000
 _IN_FLIGHT_IDEMPOTENT = "5"  # librdkafka and the Java client lower it so far by themselves (KIP-98)
 
 
@@ -51,8 +52,17 @@ def derive(
         "compaction": _text("compact" in str(topic.get("cleanup.policy", broker.get("log.cleanup.policy", "delete")))),
         "retention": _retention(topic, broker),
     }
-    automatic = {"offset_commits": "unrecorded"} if _flag((member or {}).get("enable.auto.commit")) else {}
-    return {name: contract.get(name, key.default) for name, key in CONTRACT_KEYS.items() if key.planned} | automatic
+    if _flag((member or {}).get("enable.auto.commit")):
+        contract["offset_commits"] = "unrecorded"
+    if 0 <= (expiry := _number(broker.get("producer.id.expiration.ms", -1))) < _DAY_MS:
+        contract["producer_expiry"] = str(expiry)
+    planned = {name: key.default for name, key in CONTRACT_KEYS.items() if key.planned} | contract
+    return planned | _positions([role.connect.positions for role in roles if role.connect])
+
+
+def _positions(kinds: Sequence[str]) -> dict[str, str]:
+    """The kind of the positions of a connector's sources, where it is not the default."""
+    return {"positions": kinds[0]} if kinds and kinds[0] != CONTRACT_KEYS["positions"].default else {}
 
 
 def _support(levels: Sequence[str]) -> str:

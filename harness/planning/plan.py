@@ -33,6 +33,7 @@ from fencepost.harness.api.plans import Test, declared
 from fencepost.harness.api.run import ConnectPlan, InjectionPlan, Plan, TopicPlan
 from fencepost.harness.api.values import PLAN_SCHEMA
 from fencepost.harness.connect import jars
+from fencepost.harness.connect.plugins import lost_plugins
 from fencepost.harness.connect.worker import fencing_s
 from fencepost.harness.planning import derived_contract, schedule
 from fencepost.harness.planning.clients import client_plan, member_settings, unsuited
@@ -147,7 +148,8 @@ def obtain(tests: Iterable[Test], on_progress: Callable[[str], None]) -> None:
         workload = _instance("workload", test.workload.kind, test.workload.options)
         for wanted in connect_versions(workload.roles()):
             jars.fetch(wanted, on_progress)
-        wrong += [f"{test.name}: {text}" for text in (*_lost_programs(workload.roles()), *unsuited(test, workload, on_progress))]
+        lost = [*_lost_programs(workload.roles()), *lost_plugins(role.worker for role in workload.roles() if role.worker)]
+        wrong += [f"{test.name}: {text}" for text in (*lost, *unsuited(test, workload, on_progress))]
         if isinstance(provider, JudgesSettings):
             for table, name, text in provider.judged_settings(test.topic)[0]:
                 wrong.append(f"{test.name}: {'cluster.' if table != 'topic' else ''}{table}.{name}: {text}")
@@ -158,11 +160,14 @@ def obtain(tests: Iterable[Test], on_progress: Callable[[str], None]) -> None:
         raise CampaignError(list(dict.fromkeys(wrong)))
 
 
-def _lost_programs(roles: Iterable[Role]) -> list[str]:
-    """The programs of instances that this machine does not have; what an image holds is not known here."""
+def _lost_programs(roles: Sequence[Role]) -> list[str]:
+    """The programs of instances, and those that list stores, that this machine does not have; what an image holds is not known."""
     programs = [role.program for role in roles if role.program and role.runs is role.program and not role.program.image]
-    names = dict.fromkeys(program.command[0] for program in programs)
-    return [f"workload.command: {no_program(name)}" for name in names if not shutil.which(name)]
+    stores = [role.program.store for role in roles if role.program and role.program.store]
+    names = dict.fromkeys(("command", program.command[0]) for program in programs)
+    names |= dict.fromkeys(("listing", store.items[0]) for store in stores)
+    names |= dict.fromkeys(("positions", store.positions[0]) for store in stores if store.positions)
+    return [f"workload.{option}: {no_program(name)}" for option, name in names if not shutil.which(name)]
 
 
 def unjudged_settings(tests: Iterable[Test]) -> list[str]:

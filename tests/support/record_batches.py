@@ -20,14 +20,18 @@ def record(number, value, key=b"k", headers=()):
     return zigzag(len(body)) + body
 
 
-def batch(offset, values, producer=7, epoch=2, sequence=0, attributes=0, keys=None, payload=None):
+def batch(offset, values, producer=7, epoch=2, sequence=0, attributes=0, keys=None, payload=None, count=None):
     keys = keys or [b"k"] * len(values)
     records = b"".join(record(number, value, key) for number, (value, key) in enumerate(zip(values, keys, strict=True)))
-    body = struct.pack(">hiqqqhii", attributes, len(values) - 1, 1000, 1000, producer, epoch, sequence, len(values))
+    body = struct.pack(
+        ">hiqqqhii", attributes, len(values) - 1, 1000, 1000, producer, epoch, sequence, len(values) if count is None else count
+    )
     body += records if payload is None else payload
     head = struct.pack(">ibI", 5, 2, 0)
     return struct.pack(">qi", offset, len(head) + len(body)) + head + body
 
 
-def marker(offset, kind):
-    return batch(offset, [b"\x00\x00\x00\x00\x00\x00"], sequence=-1, attributes=0b110000, keys=[struct.pack(">hh", 0, kind)])
+def marker(offset, kind, coordinator=0):
+    return batch(
+        offset, [struct.pack(">hi", 0, coordinator)], sequence=-1, attributes=0b110000, keys=[struct.pack(">hh", 0, kind)]
+    )

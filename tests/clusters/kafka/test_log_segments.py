@@ -17,7 +17,16 @@ from fencepost.clusters.kafka.log_segments import (
 
 def test_each_record_has_its_offset_producer_sequence_time_and_value():
     rows = list(segment_rows(batch(10, [b"a", None], sequence=40)))
-    assert rows == [[10, 5, 7, 2, 40, 1000, "record", "a"], [11, 5, 7, 2, 41, 1003, "record", None]]
+    of_batch = [10, 11, 40, 0, False, -1, None]
+    assert rows == [[10, 5, 7, 2, 40, 1000, "record", "a", *of_batch], [11, 5, 7, 2, 41, 1003, "record", None, *of_batch]]
+
+
+def test_a_marker_names_its_coordinators_epoch_and_a_batch_that_compaction_emptied_is_a_row():
+    content = marker(4, 1, coordinator=3) + batch(5, [b"a", b"b"], sequence=8, attributes=0b10000, payload=b"", count=0)
+    assert [(row[0], row[6], *row[8:14]) for row in segment_rows(content)] == [
+        (4, "COMMIT", 4, 4, -1, 0, True, 3),
+        (5, "empty batch", 5, 6, 8, 0, True, -1),
+    ]
 
 
 def test_sequence_numbers_begin_anew_after_the_highest():
@@ -42,12 +51,25 @@ def test_a_batch_that_is_cut_off_ends_the_reading():
     assert list(segment_rows(whole[:16] + b"\x01" + whole[17:])) == [], "a batch of version 1"
 
 
-def test_the_segments_of_every_partition_are_read_but_not_kafkas_own(tmp_path):
-    for name, offset in (("t-0", 0), ("t-1", 0), ("t-1", 5), ("__transaction_state-0", 0), ("t.old", 0)):
+def test_the_segments_of_every_partition_are_read_but_of_kafkas_own_only_the_coordinators(tmp_path):
+    own = (("__transaction_state-0", 0), ("__consumer_offsets-0", 0))
+    for name, offset in (("t-0", 0), ("t-1", 0), ("t-1", 5), *own, ("t.old", 0)):
         (tmp_path / name).mkdir(exist_ok=True)
         (tmp_path / name / f"{offset:020}.log").write_bytes(batch(offset, [name.encode()]))
+    (tmp_path / "replication-offset-checkpoint").write_text("0\n2\nt 0 1\nt 1 6\n")
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 1 2\n")
     rows, reason = stored_records(tmp_path)
-    assert ([row[:2] for row in rows], reason) == ([["t-0", 0], ["t-1", 0], ["t-1", 5]], "")
+    assert [(row[0], row[1], row[7]) for row in rows] == [
+        ("__transaction_state-0", 0, "log"),
+        ("__transaction_state-0", 0, "control"),
+        ("t-0", 0, "log"),
+        ("t-0", 0, "record"),
+        ("t-1", 2, "log"),
+        ("t-1", 0, "record"),
+        ("t-1", 5, "record"),
+    ]
+    assert [row[10] for row in rows if row[7] == "log"] == [-1, 1, 6]
+    assert reason == ""
 
 
 def test_more_than_can_be_read_in_a_moment_is_left_and_reported(tmp_path, monkeypatch):

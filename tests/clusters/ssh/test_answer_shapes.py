@@ -113,7 +113,7 @@ def test_a_function_on_data_returns_its_shape(serving, function, tmp_path):
 
 
 def test_a_stored_record_has_its_shape():
-    row = ["t-0", 5, 0, 12, 0, -1, 1700000000000, "record", None]
+    row = ["t-0", 5, 0, 12, 0, -1, 1700000000000, "record", None, 5, 5, -1, 7, False, -1, None]
     assert msgspec.convert([[row], ""], OF_FUNCTIONS[watcher.log_segments.stored_records])[0][0][-1] is None
 
 

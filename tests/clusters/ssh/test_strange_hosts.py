@@ -42,7 +42,7 @@ OF_WATCHERS = {
 }
 OF_FUNCTIONS = {
     node_directory.stored_bytes: ["many", -1, None, [1]],
-    log_segments.stored_records: [7, [[], 7], [[["t-0", 1]], ""], [[["t-0", *["x"] * 8]], ""], [{}, ""]],
+    log_segments.stored_records: [7, [[], 7], [[["t-0", 1]], ""], [[["t-0", *["x"] * 15]], ""], [{}, ""]],
     unsynced_data.lose_unsynced: [7, {"t-0": 7}, {"t-0": [1]}, {"t-0": ["a", "b"]}],
     disks.free: ["much", -1, None],
     node_directory.wipe: [7],

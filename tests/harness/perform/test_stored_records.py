@@ -37,6 +37,20 @@ def test_every_brokers_records_are_in_the_table_with_their_identities(tmp_path):
     ]
 
 
+def test_what_a_cluster_says_of_batches_and_states_is_in_the_table_too(tmp_path):
+    of_batch = [5, 6, 3, 77, True, -1, None]
+    state = ["id", 7, 0, -1, -1, 60000, 1000, 1100, 2, ["t-0"]]
+    log = ["__transaction_state-0", 0, -1, -1, -1, -1, -1, "log", None, 0, 9, -1, 0, False, -1, None]
+    coordinator = ["__transaction_state-0", 0, 1, -1, -1, -1, 1100, "Ongoing", None, 0, 0, -1, 78, False, -1, state]
+    assert list(write_stored(Logs(n1=[log, coordinator, [*row(5, None), *of_batch]], n2=[row(5, None)]), "r", tmp_path)) == []
+    rows = pq.read_table(tmp_path / RunFile.STORED).to_pylist()
+    assert [stored["kind"] for stored in rows] == ["log", "Ongoing", "record", "record"]
+    assert [stored["last_offset"] for stored in rows] == [9, 0, 6, None]
+    assert rows[1]["state"]["partitions"] == ["t-0"]
+    assert (rows[1]["state"]["transactional_id"], rows[1]["state"]["protocol"]) == ("id", 2)
+    assert (rows[2]["checksum"], rows[2]["transactional"], rows[2]["state"]) == (77, True, None)
+
+
 def test_a_log_that_cannot_be_read_is_noted_and_the_others_are_evidence(tmp_path):
     notes = list(write_stored(Logs(n1=[row(5, "r|3|4|0|t-0|commit|")]), "r", tmp_path))
     assert notes == ["what n2 stored is not kept as evidence: the log segments of n2 could not be read: gone"]

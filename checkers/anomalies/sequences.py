@@ -1,0 +1,240 @@
+"""Sequence numbers of idempotent producers in the log of every replica (KIP-98, KIP-360).
+
+Each docstring is the definition of its anomaly. A broker appends a batch only if its first sequence number follows the last one
+that it has of the producer id and epoch in the partition, and keeps both numbers in the head of the batch, whatever its codec.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from fencepost.checkers.api import run_check
+from fencepost.checkers.contract.common_rules import COMPACTED, UNLESS_IDEMPOTENT, cut_off
+from fencepost.checkers.contract.needs import LOGS, Needs
+from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
+from fencepost.checkers.model.arrays import Bools, Ints
+from fencepost.checkers.model.findings import Finding
+from fencepost.checkers.model.results import CheckResult
+from fencepost.checkers.model.values import NONE
+from fencepost.checkers.pipeline.stored_findings import finding_rows, judged_by_logs
+from fencepost.checkers.pipeline.stored_logs import DATA, SEQUENCES, StoredLogs, StoredRows, stored_logs
+from fencepost.checkers.selfcheck.log_damages import GAP, REPEAT, START
+from fencepost.checkers.views.run_view import RunView
+from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.promises import ONCE, ONE_LOG
+
+NO_BATCH = "no log has two batches of one producer id and epoch"
+NO_START = "no log has the first batch of a producer id and epoch"
+EXPIRING = Rule(
+    ALLOWED,
+    "leaders forget producers that have been idle (producer.id.expiration.ms), and then take any sequence number",
+    {"producer_expiry": "!none"},
+)
+DELETED = Rule(
+    ALLOWED,
+    "a topic that was created again knows no producer, and takes any first sequence number",
+    {"topic_deletions": "has:records"},
+)
+EVIDENCE = Needs({LOGS}, "what is missing of the logs may have shown it")
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Batches of idempotent producers in the order of (log, producer id, epoch, offset).
+
+    first: the row of the first record of each.
+    expected: the sequence number that follows the one before (NONE: none is before).
+    known: an earlier row of the log has the same producer id.
+    """
+
+    first: StoredRows
+    expected: Ints
+    known: Bools
+
+    @property
+    def surplus(self) -> Ints:
+        """How far each batch is above the expected number, negative below; numbers begin anew at 2^31."""
+        distance = (self.first.first_sequence - self.expected) % SEQUENCES
+        return np.where(distance < SEQUENCES // 2, distance, distance - SEQUENCES)
+
+
+def batches(run: RunView) -> Batches:
+    """The batches of all distinct logs of a run that has logs."""
+    logs = run.shared(stored_logs)
+    assert isinstance(logs, StoredLogs)
+    return batches_of(logs.distinct)
+
+
+def batches_of(rows: StoredRows) -> Batches:
+    """The batches of some logs, given by their rows in the order of (partition, node, offset)."""
+    known = _known_before(rows)
+    starts = np.ones(len(rows), dtype=np.bool_)
+    same = (np.diff(rows.first_offset) == 0) & (np.diff(rows.partition) == 0) & (np.diff(rows.node) == 0)
+    starts[1:] = ~same
+    which = np.flatnonzero(starts & (rows.kind == DATA) & (rows.producer_id >= 0) & (rows.first_sequence >= 0))
+    first, known = rows.take(which), known[which]
+    order = np.lexsort((first.first_offset, first.producer_epoch, first.producer_id, first.node, first.partition))
+    first, known = first.take(order), known[order]
+    expected = np.full(len(first), NONE, dtype=np.int64)
+    follows = _same_key(first, ("partition", "node", "producer_id", "producer_epoch"))
+    last = (first.first_sequence + first.last_offset - first.first_offset) % SEQUENCES
+    expected[1:][follows] = (last[:-1][follows] + 1) % SEQUENCES
+    return Batches(first, expected, known)
+
+
+def _same_key(rows: StoredRows, names: tuple[str, ...]) -> Bools:
+    """True for each row but the first that has the same values as the one before it."""
+    same = np.ones(max(0, len(rows) - 1), dtype=np.bool_)
+    for name in names:
+        same &= np.diff(getattr(rows, name)) == 0
+    return same
+
+
+def _known_before(rows: StoredRows) -> Bools:
+    """True for each row that another of its producer id comes before in its log, in another epoch too."""
+    order = np.lexsort((rows.offset, rows.producer_id, rows.node, rows.partition))
+    known = np.zeros(len(rows), dtype=np.bool_)
+    known[order[1:]] = _same_key(rows.take(order), ("partition", "node", "producer_id"))
+    return known
+
+
+def _result(run: RunView, some: Batches, compared: Bools, wrong: Bools, lacking: str) -> CheckResult:
+    logs = run.shared(stored_logs)
+    assert isinstance(logs, StoredLogs)
+    first = some.first.take(wrong)
+    return CheckResult(int(compared.sum()), finding_rows(run, logs, first, first.producer_id), lacking)
+
+
+def _explain(found: Callable[[int, int, int], str]) -> Callable[[Finding, FindingText], str]:
+    """Words for the first place of a finding. found: what is wrong, by the expected number, the one that is there and the
+    epoch."""
+
+    def explain(finding: Finding, text: FindingText) -> str:
+        logs, some, row = text.run.shared(stored_logs), text.run.shared(batches), finding.rows[0]
+        assert isinstance(logs, StoredLogs)
+        own = (some.first.offset == row.offset) & (some.first.partition == logs.partitions.index(row.partition))
+        at = int(np.flatnonzero(own)[0])
+        first = some.first.take(slice(at, at + 1))
+        where = f"In the log of {row.partition} on {', '.join(_nodes(logs, first))} the batch at offset {row.offset}"
+        of = f"producer id {first.producer_id[0]} in epoch {first.producer_epoch[0]}"
+        what = found(int(some.expected[at]), int(first.first_sequence[0]), int(some.surplus[at]))
+        return f"{where}{text.first_of(finding.rows, 'batches')}, of {of}, {what}."
+
+    return explain
+
+
+def _nodes(logs: StoredLogs, row: StoredRows) -> list[str]:
+    """The nodes whose logs have a row's batch with the same first sequence number, producer id and epoch."""
+    rows = logs.rows
+    same = (rows.partition == row.partition[0]) & (rows.first_offset == row.first_offset[0])
+    for name in ("first_sequence", "producer_id", "producer_epoch"):
+        same &= getattr(rows, name) == getattr(row, name)[0]
+    holding = [log for log in logs.logs if log.partition == row.partition[0] and same[log.rows].any()]
+    return [logs.nodes[log.node] for log in holding]
+
+
+@run_check(
+    "sequence-gap",
+    promise=ONE_LOG,
+    rules=(
+        UNLESS_IDEMPOTENT,
+        COMPACTED,
+        EXPIRING,
+        Rule(FORBIDDEN, "a leader refuses a batch that does not follow the last one of its producer id and epoch (KIP-98)"),
+    ),
+    evidence=EVIDENCE,
+    damages=(GAP,),
+    explain=_explain(
+        lambda expected, there, by: f"begins with sequence number {there}, and {expected} had to follow: {by} are missing"
+    ),
+    needs=NO_BATCH,
+)
+def sequence_gap(run: RunView) -> CheckResult:
+    """In the log of a replica, a batch begins with a higher sequence number than the one that follows the batch before it, of
+    the same producer id and epoch.
+
+    The numbers of a batch are in its head: the first one, and as many as it has offsets. They begin anew at 2^31. Replicas whose
+    logs agree are one log.
+
+    compared: batches that follow another one of their producer id and epoch in a log. One cause: the producer id.
+    """
+
+    def judge(run: RunView, logs: StoredLogs) -> CheckResult:
+        some = run.shared(batches)
+        follows = some.expected != NONE
+        return _result(run, some, follows, follows & (some.surplus > 0), NO_BATCH)
+
+    return judged_by_logs(run, judge)
+
+
+@run_check(
+    "sequence-repetition",
+    promise=ONCE,
+    rules=(
+        UNLESS_IDEMPOTENT,
+        EXPIRING,
+        Rule(FORBIDDEN, "a leader answers a batch that it has, and does not append it again (KIP-98)"),
+    ),
+    evidence=EVIDENCE,
+    damages=(REPEAT,),
+    explain=_explain(
+        lambda expected, there, by: (
+            f"begins with sequence number {there}, although {expected} had to follow: it was there already"
+        )
+    ),
+    needs=NO_BATCH,
+)
+def sequence_repetition(run: RunView) -> CheckResult:
+    """In the log of a replica, a batch begins with a sequence number that an earlier batch of the same producer id and epoch had
+    reached or passed.
+
+    Heads of batches stay when compaction removes their records, so that compacted topics are judged too.
+
+    compared: batches that follow another one of their producer id and epoch in a log. One cause: the producer id.
+    """
+
+    def judge(run: RunView, logs: StoredLogs) -> CheckResult:
+        some = run.shared(batches)
+        follows = some.expected != NONE
+        return _result(run, some, follows, follows & (some.surplus < 0), NO_BATCH)
+
+    return judged_by_logs(run, judge)
+
+
+@run_check(
+    "sequence-start",
+    promise=ONE_LOG,
+    rules=(
+        UNLESS_IDEMPOTENT,
+        COMPACTED,
+        EXPIRING,
+        DELETED,
+        *cut_off("the next leader may not know the producer, and then takes any sequence number (KIP-360)"),
+        Rule(FORBIDDEN, "the sequence numbers of a producer id and epoch begin with 0 in each partition (KIP-98, KIP-360)"),
+    ),
+    evidence=EVIDENCE,
+    damages=(START,),
+    explain=_explain(
+        lambda expected, there, by: f"is the first one of these, and begins with sequence number {there} and not with 0"
+    ),
+    needs=NO_START,
+)
+def sequence_start(run: RunView) -> CheckResult:
+    """In the log of a replica, the first batch of a producer id and epoch does not begin with sequence number 0.
+
+    Judged where the log shows that the batch is the first one: it begins at offset 0, or has an earlier row of the producer id,
+    whose last state leaders keep when they delete old records.
+
+    compared: first batches of a producer id and epoch in a log. One cause: the producer id.
+    """
+
+    def judge(run: RunView, logs: StoredLogs) -> CheckResult:
+        some = run.shared(batches)
+        whole = logs.starts[some.first.partition] == 0
+        begins = (some.expected == NONE) & (whole | some.known)
+        return _result(run, some, begins, begins & (some.first.first_sequence != 0), NO_START)
+
+    return judged_by_logs(run, judge)

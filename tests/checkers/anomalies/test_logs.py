@@ -1,0 +1,444 @@
+"""Sequence numbers, markers, producer ids and states in the brokers' logs: lawful runs, damaged ones, and the slow twins."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support import logs_reference as twin
+from support.histories import answer, finding
+from support.judging import judge_here
+from support.log_model import CHECKS, STATE_LOG, LogModel, random_model
+
+from fencepost.checkers.contract.rules import full_contract, rule_for
+from fencepost.harness.api.history import STORED, schema
+from fencepost.harness.api.run import RunFile
+
+NAMES = [check.name for check in CHECKS]
+
+
+def violated(document):
+    return {row["name"]: row for row in (*document["properties"], *document["allowed"]) if row["verdict"] == "violated"}
+
+
+def places(folder, name):
+    """Places of all findings of an anomaly."""
+    rows = pq.read_table(folder / "anomalies.parquet").to_pylist()
+    return {(record["partition"], record["offset"]) for row in rows if row["anomaly"] == name for record in row["records"]}
+
+
+def said(document, name):
+    """The sentences of all findings of an anomaly."""
+    return " ".join(row["sentence"] for row in document["findings"] if row["anomaly"] == name)
+
+
+def two_producers(protocol=1, start=0):
+    """Two producers with three transactions each over two partitions; the last one of each aborts."""
+    m = LogModel(protocol, start=start)
+    for process in (0, 1):
+        m.initialise(process, f"id-{process}")
+    for number in range(3):
+        for process in (0, 1):
+            m.transaction(process, {"t-0": 2, "t-1": 1}, commit=number < 2)
+    return m
+
+
+# --------------------------------------------------------------------------------------------------
+# Lawful logs, and what was compared in them
+# --------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("protocol", [1, 2])
+def test_lawful_logs_hold_and_say_how_much_was_compared(tmp_path, protocol):
+    document = two_producers(protocol).judged(tmp_path)
+    assert not violated(document)
+    compared = {name: answer(document, name)["compared"] for name in NAMES}
+    assert compared["sequence-gap"] == {1: 14, 2: 6}[protocol], (
+        "18 records, of which the first of each producer and epoch has none before"
+    )
+    assert compared["sequence-start"] == {1: 4, 2: 12}[protocol]
+    assert compared["producer-id-reuse"] == 2
+    assert compared["wrong-marker"] == compared["record-after-marker"] == 12
+    assert compared["unlawful-state"] == 24
+    assert compared["unlogged-answer"] == 6 + 2
+    assert compared["replica-divergence"] == 2 * (18 + 12 + 26)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_lawful_logs_hold(tmp_path, seed):
+    m = random_model(seed)
+    document = m.judged(tmp_path)
+    assert not violated(document), [row["sentence"] for row in document["findings"]]
+    rows = m.replicas()
+    assert not any(twin.sequences(rows).values())
+    assert not (twin.wrong_markers(rows) | twin.late_records(rows) | twin.unlawful_states(rows) | twin.divergences(rows))
+    assert not (twin.shared_ids(rows, m.h.ops) | twin.unlogged(rows, m.h.ops))
+
+
+def test_numbers_begin_anew_after_the_highest(tmp_path):
+    m = two_producers(start=(1 << 31) - 3)
+    assert set(violated(m.judged(tmp_path))) == {"sequence-start"}
+    m.of("record", "t-0")[5]["first_sequence"] = 7  # after 2^31 - 1 comes 0
+    assert "sequence-gap" in violated(m.judged(tmp_path))
+
+
+def test_a_batch_counts_as_many_numbers_as_it_has_offsets_whatever_became_of_its_records(tmp_path):
+    m = two_producers()
+    first, second = m.at("t-0", 0), m.at("t-0", 1)
+    second |= {"first_offset": 0, "first_sequence": 0}
+    first["last_offset"] = 1
+    rows = m.replicas()
+    assert not {name for name in violated(m.judged(tmp_path, rows)) if name.startswith("sequence")}
+    batch = {"kind": "zstd batch", "last_offset": 1}
+    there = [row for row in rows if row["kind"] != "log" and (row["partition"], row["offset"]) != ("t-0", 1)]
+    compressed = [{**row, **batch} if (row["partition"], row["offset"]) == ("t-0", 0) else row for row in there]
+    assert not {name for name in violated(m.judged(tmp_path, compressed)) if name.startswith("sequence")}
+
+
+# --------------------------------------------------------------------------------------------------
+# Three damages with corrected checksums, and what else can be wrong
+# --------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("by", [1, 3, 17, 70_000])
+def test_a_gap_is_found(tmp_path, by):
+    m = two_producers()
+    for row in m.of("record", "t-0")[4:]:
+        if row["producer_id"] == 0:
+            row["first_sequence"] = row["sequence"] = row["first_sequence"] + by
+            row["checksum"] += 1
+    document = m.judged(tmp_path)
+    assert set(violated(document)) == {"sequence-gap"}
+    assert f": {by} are missing" in finding(document, "sequence-gap")["sentence"]
+
+
+@pytest.mark.parametrize("by", [1, 2])
+def test_a_number_that_is_there_twice_is_found(tmp_path, by):
+    m = two_producers()
+    for row in m.of("record", "t-0")[4:]:
+        if row["producer_id"] == 1:
+            row["first_sequence"] = row["sequence"] = row["first_sequence"] - by
+            row["checksum"] += 1
+    document = m.judged(tmp_path)
+    assert set(violated(document)) == {"sequence-repetition"}
+    assert "it was there already" in finding(document, "sequence-repetition")["sentence"]
+
+
+@pytest.mark.parametrize("protocol", [1, 2])
+def test_two_producer_ids_merged_into_one_are_found(tmp_path, protocol):
+    m = two_producers(protocol)
+    for row in m.rows:
+        if row["producer_id"] == 1:
+            row["producer_id"] = 0
+    document = m.judged(tmp_path)
+    assert "producer-id-reuse" in violated(document)
+    assert (
+        "roducer id 0 belongs to transactional id id-0 and transactional id id-1"
+        in finding(document, "producer-id-reuse")["sentence"]
+    )
+
+
+def test_a_producer_id_of_two_idempotent_producers_is_found(tmp_path):
+    m = LogModel()
+    for process in (0, 1):
+        row = m.record("t-0", 5, 0, sent=False)
+        m.h.send(process, {"t-0": [row["offset"]]})
+        row["v"] = m.h.v("t-0", row["offset"])
+    document = m.judged(tmp_path, contract={"transactional": "false"})
+    assert "process 0 and process 1" in finding(document, "producer-id-reuse")["sentence"]
+
+
+def test_copies_of_records_in_other_topics_say_nothing_of_their_writers(tmp_path):
+    m = two_producers()
+    for row in m.of("record", "t-0"):
+        copy = m.record("mirror-0", 77, 0, sent=False)
+        copy["v"] = row["v"]
+    assert not violated(m.judged(tmp_path))
+
+
+def test_a_marker_of_the_other_kind_names_the_decision(tmp_path):
+    m = two_producers()
+    m.of("ABORT", "t-1")[1]["kind"] = "COMMIT"
+    sentence = finding(m.judged(tmp_path), "wrong-marker")["sentence"]
+    assert "is COMMIT for producer id 1" in sentence
+    assert f"the transaction of id-1 that its coordinator decided to abort at {STATE_LOG}@" in sentence
+
+
+def test_a_marker_that_nobody_decided_and_one_that_is_missing_are_found(tmp_path):
+    m = two_producers(protocol=2)
+    marker = m.of("COMMIT", "t-1")[0]
+    marker["producer_epoch"] = 30
+    document = m.judged(tmp_path)
+    sentences = " ".join(row["sentence"] for row in document["findings"])
+    assert "and no coordinator logged a decision for it" in sentences or "there is no marker" in sentences
+    assert places(tmp_path, "wrong-marker") == {("t-1", marker["offset"]), ("t-1", None)}
+    rows = [row for row in m.replicas() if row["offset"] != marker["offset"] or row["partition"] != "t-1" or row["kind"] == "log"]
+    assert "there is no marker for the transaction of id-0" in finding(m.judged(tmp_path, rows), "wrong-marker")["sentence"]
+
+
+def test_a_marker_may_be_written_again_unless_nothing_failed(tmp_path):
+    m = LogModel()
+    m.initialise(0, "id")
+    m.transaction(0, {"t-0": 1, "t-1": 1}, repeat=["t-0"])
+    m.transaction(0, {"t-0": 1})
+    for marker in m.of("COMMIT", "t-0"):
+        marker["coordinator_epoch"] = 0
+    assert "repeats the one before although nothing failed" in finding(m.judged(tmp_path), "wrong-marker")["sentence"]
+    m.of("COMMIT", "t-0")[1]["coordinator_epoch"] = 1
+    assert not violated(m.judged(tmp_path)), "its coordinator failed over"
+
+
+def test_what_retention_took_is_not_missing_and_compaction_takes_anything(tmp_path):
+    m = two_producers()
+    late = [row for row in m.replicas() if row["partition"] != "t-0" or row["offset"] >= 7 or row["kind"] == "log"]
+    for row in late:
+        if row["kind"] == "log" and row["partition"] == "t-0":
+            row["offset"] = row["first_offset"] = 7
+    assert not violated(m.judged(tmp_path, late))
+    compacted = [
+        row for row in m.replicas() if row["offset"] not in (2, 3, 6) or row["partition"] != "t-0" or row["kind"] == "log"
+    ]
+    assert {"sequence-gap", "wrong-marker"} & set(violated(m.judged(tmp_path, compacted)))
+    assert not violated(m.judged(tmp_path, compacted, {"compaction": "true"}))
+
+
+def test_a_record_behind_the_marker_of_its_transaction_is_found(tmp_path):
+    m = LogModel()
+    m.initialise(0, "id")
+    m.transaction(0, {"t-0": 2})
+    record, marker = m.at("t-0", 1), m.at("t-0", 2)
+    for row, offset in ((record, 2), (marker, 1)):
+        row |= {"offset": offset, "first_offset": offset, "last_offset": offset}
+    document = m.judged(tmp_path)
+    assert places(tmp_path, "record-after-marker") == {("t-0", 2)}
+    assert "behind the marker of its transaction" in finding(document, "record-after-marker")["sentence"]
+
+
+def test_a_record_of_no_transaction_behind_the_last_marker_is_found_without_its_identity(tmp_path):
+    m = two_producers()
+    m.record("t-0", 0, 0)
+    m.judged(tmp_path)
+    assert places(tmp_path, "record-after-marker") == {("t-0", m.ends["t-0"] - 1)}
+
+
+def fenced(late):
+    """Instance 1 takes the id of instance 0 over, then process 2 writes. late: after that comes the marker that ended 0's."""
+    m = LogModel()
+    m.initialise(2, "other")
+    m.initialise(0, "id")
+    m.transaction(0, {"t-0": 1, "t-1": 1}, answer="info", end=False)
+    m.initialise(1, "id")
+    m.transaction(2, {"t-0": 1})
+    m.transaction(1, {"t-1": 1})
+    if late:
+        marker, record = m.of("ABORT", "t-0")[0], m.of("record", "t-0")[1]
+        marker["offset"], record["offset"] = record["offset"], marker["offset"]
+        for row in (marker, record):
+            row["first_offset"] = row["last_offset"] = row["offset"]
+    return m
+
+
+def test_a_marker_of_an_older_transaction_after_initialise_had_returned_is_found(tmp_path):
+    document = fenced(late=False).judged(tmp_path)
+    assert not violated(document)
+    assert answer(document, "late-marker")["compared"] == 2
+    document = fenced(late=True).judged(tmp_path)
+    assert "after a later instance of its transactional id had initialised" in finding(document, "late-marker")["sentence"]
+
+
+def delayed(by_ms):
+    """Two transactions of one coordinator; a marker of the first waits, and comes to t-0 behind one of the second."""
+    m = LogModel()
+    for process in (0, 1):
+        m.initialise(process, f"id-{process}")
+    m.transaction(0, {"t-0": 1, "t-1": 1})
+    m.transaction(1, {"t-0": 1})
+    first, record, second = m.of("COMMIT", "t-0")[0], m.of("record", "t-0")[1], m.of("COMMIT", "t-0")[1]
+    for row, offset in ((record, 1), (second, 2), (first, 3)):
+        row |= {"offset": offset, "first_offset": offset, "last_offset": offset}
+    first["timestamp"] += by_ms
+    m.of("COMMIT", "t-1")[0]["timestamp"] += by_ms
+    return m
+
+
+def test_a_partition_that_waits_for_another_one_is_found(tmp_path):
+    assert answer(delayed(9_000).judged(tmp_path), "delayed-marker")["verdict"] == "held"
+    document = delayed(11_000).judged(tmp_path)
+    assert places(tmp_path, "delayed-marker") == {("t-0", 3)}
+    assert "another partition of the transaction was waited for" in finding(document, "delayed-marker")["sentence"]
+    m = delayed(11_000)
+    m.of("COMMIT", "t-0")[0]["leader_epoch"] = 1
+    assert answer(m.judged(tmp_path), "delayed-marker")["verdict"] == "held", "the partition itself had another leader by then"
+
+
+def test_replicas_that_differ_are_found_below_the_watermarks_of_both_only(tmp_path):
+    m = two_producers()
+    rows = m.replicas()
+    for row in rows:
+        if (row["node"], row["partition"], row["offset"]) == ("n2", "t-1", 3) and row["kind"] != "log":
+            row["checksum"] += 1
+    m.judged(tmp_path, rows)
+    assert places(tmp_path, "replica-divergence") == {("t-1", 3)}
+    for row in rows:
+        if (row["node"], row["partition"], row["kind"]) == ("n2", "t-1", "log"):
+            row["last_offset"] = 3
+    assert not violated(m.judged(tmp_path, rows))
+    lost = [
+        row for row in m.replicas() if (row["node"], row["partition"], row["offset"], row["kind"]) != ("n3", "t-0", 4, "record")
+    ]
+    document = m.judged(tmp_path, lost)
+    assert "offset 4 is in the log of n1 and not in that of n3" in finding(document, "replica-divergence")["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda m: m.of("PrepareCommit")[0].update(kind="CompleteCommit"), "it must not follow Ongoing"),
+        (lambda m: m.of("PrepareCommit")[0].update(kind="removed"), "the id was forgotten while a transaction was open"),
+        (lambda m: m.of("CompleteAbort")[0]["state"].update(producer_epoch=-1), "has a lower epoch"),
+        (lambda m: m.of("PrepareAbort")[0]["state"].update(producer_id=9), "changes the producer id 0"),
+        (lambda m: m.of("PrepareCommit")[0]["state"].update(partitions=["t-1"]), "lacks partitions"),
+        (lambda m: m.of("PrepareCommit")[0]["state"].update(partitions=["t-0", "t-1", "x-0"]), "not in the transaction"),
+        (lambda m: m.of("Empty")[0].update(kind="Ongoing"), "is the first record"),
+    ],
+)
+def test_states_in_another_order_are_found(tmp_path, change, words):
+    m = two_producers()
+    change(m)
+    assert words in said(m.judged(tmp_path), "unlawful-state")
+
+
+def test_states_that_may_follow_each_other(tmp_path):
+    """Exhausted epochs, a record that was repeated, a forgotten id, and the abort of nothing (KIP-890)."""
+    m = LogModel(protocol=2)
+    m.initialise(0, "id")
+    m.ids["id"]["epoch"] = 32766
+    m.state("id", "Empty")
+    m.transaction(0, {"t-0": 1})
+    m.of("PrepareCommit")[0]["state"]["next_producer_id"] = 40
+    own = m.ids["id"]
+    own["pid"], own["epoch"] = 40, 0
+    m.of("CompleteCommit")[0]["state"].update(producer_id=40, producer_epoch=0)
+    m.transaction(0, {"t-0": 1})
+    m.state("id", "CompleteCommit")
+    m._decide("id", "Abort")
+    m.state("id", "removed", producer_id=-1, producer_epoch=-1)
+    document = m.judged(tmp_path)
+    assert not violated(document), [row["sentence"] for row in document["findings"]]
+
+
+def test_a_producer_id_that_an_id_had_left_does_not_come_back(tmp_path):
+    m = LogModel()
+    m.initialise(0, "id")
+    for pid in (8, 0):
+        m.ids["id"]["pid"] = pid
+        m.state("id", "Empty")
+    assert "returns to a producer id" in finding(m.judged(tmp_path), "unlawful-state")["sentence"]
+
+
+def test_answers_ahead_of_the_log_are_found(tmp_path):
+    m = two_producers()
+    for row in m.rows:
+        if row["state"] and row["state"]["transactional_id"] == "id-1" and row["kind"].endswith("Commit"):
+            row["kind"] = row["kind"].replace("Commit", "Abort")
+    document = m.judged(tmp_path)
+    assert "was acknowledged as committed, and its coordinator logged no such decision" in said(document, "unlogged-answer")
+    m = two_producers()
+    m.h.add(5, "initialise", transactional_id="id-1")
+    assert "2 calls of initialise returned for transactional id id-1" in said(m.judged(tmp_path), "unlogged-answer")
+
+
+# --------------------------------------------------------------------------------------------------
+# Damages at random places, and the slow twins
+# --------------------------------------------------------------------------------------------------
+def damaged(m, rng):
+    """A model with one number, kind or place changed, on all replicas or on one."""
+    rows = m.replicas()
+    row = rng.choice([row for row in m.rows if not row["partition"].startswith(STATE_LOG)])
+    state = rng.choice([row for row in m.rows if row["partition"] == STATE_LOG])
+    one = rng.random() < 0.2
+    nodes = [rng.choice(("n1", "n2", "n3"))] if one else ["n1", "n2", "n3"]
+    target, change = rng.choice(
+        [
+            (
+                row,
+                {"first_sequence": max(0, row["first_sequence"] + rng.choice((-2, -1, 1, 3, 9)))}
+                if row["kind"] == "record"
+                else {},
+            ),
+            (row, {"producer_id": rng.randrange(3)}),
+            (row, {"producer_epoch": rng.randrange(4)}),
+            (row, {"kind": {"COMMIT": "ABORT", "ABORT": "COMMIT"}.get(row["kind"], "record")}),
+            (row, None),
+            (row, {"checksum": 99}),
+            (state, {"kind": rng.choice(("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "removed"))}),
+            (state, {"state": {**state["state"], "producer_epoch": rng.randrange(4)}}),
+            (state, {"state": {**state["state"], "partitions": [f"t-{rng.randrange(3)}"]}}),
+        ]
+    )
+    place = (target["partition"], target["offset"])
+    hit = [it["node"] in nodes and (it["partition"], it["offset"]) == place and it["kind"] != "log" for it in rows]
+    return [{**it, **(change or {})} if yes else it for it, yes in zip(rows, hit, strict=True) if change is not None or not yes]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_slow_twins_find_the_same(tmp_path, seed):
+    m, rng = random_model(seed), Random(seed)
+    rows = damaged(m, rng)
+    document = m.judged(tmp_path, rows)
+    found = {name: places(tmp_path, name) for name in NAMES}
+    for name, expected in twin.sequences(rows).items():
+        assert found[name] == expected, name
+    assert found["replica-divergence"] == twin.divergences(rows)
+    whole = [row["offset"] for row in rows if row["partition"] == STATE_LOG and row["node"] == "n1" and row["kind"] != "log"]
+    if sorted(whole) != list(range(len(whole))):
+        return  # the coordinator's log is not whole any more
+    assert found["unlawful-state"] == twin.unlawful_states(rows)
+    assert bool(found["unlogged-answer"]) == bool(twin.unlogged(rows, m.h.ops))
+    assert {partition for partition, _ in found["record-after-marker"]} == {partition for partition, _ in twin.late_records(rows)}
+    assert bool(violated(document).get("producer-id-reuse")) == bool(twin.shared_ids(rows, m.h.ops))
+    if not found["unlawful-state"]:  # else the coordinator's log itself leaves open what was decided
+        assert {partition for partition, _ in found["wrong-marker"]} == {partition for partition, _ in twin.wrong_markers(rows)}
+
+
+# --------------------------------------------------------------------------------------------------
+# Missing evidence
+# --------------------------------------------------------------------------------------------------
+def test_tables_of_older_versions_and_logs_that_are_not_whole_are_not_exercised(tmp_path):
+    m = two_producers()
+    m.judged(tmp_path)
+    table = pq.read_table(tmp_path / RunFile.STORED)
+    old = [column.name for column in STORED if not column.optional]
+    document = m.judged(tmp_path, [row for row in m.replicas() if row["partition"] != STATE_LOG or row["offset"] != 4])
+    assert "have lost records, by compaction" in answer(document, "wrong-marker")["reason"]
+    pq.write_table(table.select(old), tmp_path / RunFile.STORED)
+    document = judge_here(tmp_path, m.h.ops, None, CHECKS)
+    assert {answer(document, name)["verdict"] for name in NAMES} == {"not exercised"}
+    assert "of an older version" in answer(document, "sequence-gap")["reason"]
+
+
+def test_a_damaged_table_is_unknown(tmp_path):
+    m = two_producers()
+    m.judged(tmp_path)
+    (tmp_path / RunFile.STORED).write_text("no table")
+    document = judge_here(tmp_path, m.h.ops, None, CHECKS)
+    assert {answer(document, name)["verdict"] for name in NAMES} == {"unknown"}
+
+
+def test_settings_that_permit_it():
+    by_name = {check.name: check for check in CHECKS}
+
+    def judged(name, **contract):
+        return rule_for(by_name[name].rules, full_contract({"transactional": "true"}, contract)).judged
+
+    assert judged("sequence-gap", producer_expiry="5000") == "allowed"
+    assert judged("sequence-gap", compaction="true") == "inapplicable"
+    assert judged("sequence-gap", unclean_leader_election="true") == "forbidden", "no log takes a number that does not follow"
+    assert judged("sequence-start", unclean_leader_election="true") == "allowed"
+    assert judged("sequence-start", topic_deletions="records") == "allowed"
+    assert judged("wrong-marker", operator_aborts="open") == "allowed"
+    assert judged("replica-divergence", power_failures="all replicas") == "allowed"
+    assert judged("unlawful-state", unclean_coordinator="true") == "allowed"
+    assert judged("producer-id-reuse", unclean_leader_election="true") == "forbidden"
+
+
+def test_every_row_of_the_model_fits_the_table():
+    assert pa.Table.from_pylist(random_model(3).replicas(), schema=schema(STORED)).num_rows
