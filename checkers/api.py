@@ -47,6 +47,7 @@ from fencepost.checkers.views.result_rows import read_rows, reads_with_writers, 
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api.evidence import Evidence
+from fencepost.harness.api.occasions import Occasion
 
 __all__ = [
     "ABORTED_IN_PART",
@@ -67,6 +68,7 @@ __all__ = [
     "FindingText",
     "HistoryRows",
     "Needs",
+    "Occasion",
     "PartitionLog",
     "PartitionMessages",
     "PlantedDamage",
@@ -89,6 +91,7 @@ Gather = Callable[..., PartitionMessages]
 Brief = Callable[[RunView], Any]
 Detail = Callable[[Finding, FindingText], dict[str, Any]]
 Shows = Callable[[Finding, pd.DataFrame], bool]
+Undoubted = Callable[[Finding, RunView], bool]
 
 
 @dataclass(frozen=True)
@@ -108,10 +111,13 @@ class Check(Generic[Where]):
     needs: what has to be there before anything can be compared, in words.
     rules: when the anomaly is forbidden, allowed, or cannot be judged: the first one whose conditions hold. Forbidden where
         none does.
+    occasions: kinds of events of which one has to occur, or the anomaly cannot, or hardly: a property that held and had none is
+        *held without occasion*. None where whatever is compared is an occasion in itself.
     evidence: kinds of evidence without which `held` is unknown, and those without which a finding proves nothing. All kinds
         where a check does not say.
     shown_by: whether the places where readers got a finding's records (partition, offset, v) show it by themselves, for rules
         that permit it unless they do (`Rule.unless`).
+    undoubted: whether the source of what a finding violates leaves no doubt, for rules that permit it unless it does.
     promise: the promise that it breaks (`harness.api.promises`, or words of your own).
     consequences: anomalies that follow from this one, about the same records: a test that expects this one expects them too.
     attribution: by which of its records a finding is bound to its cause.
@@ -136,8 +142,10 @@ class Check(Generic[Where]):
     damages: tuple[PlantedDamage, ...] = ()
     undamaged: str = "its check brings none (`damages`)"
     rules: tuple[Rule, ...] = ()
+    occasions: tuple[Occasion, ...] = ()
     evidence: Needs = UNDECLARED
     shown_by: Shows | None = None
+    undoubted: Undoubted | None = None
     promise: str = ""
     consequences: tuple[str, ...] = ()
     attribution: Attribution = Attribution.RECORDS

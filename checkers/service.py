@@ -88,6 +88,12 @@ class SparkJudge(Judge):
 
         return rules_table(checks)
 
+    def judged_under(self, contract: Mapping[str, str]) -> Sequence[str]:
+        from fencepost.checkers.contract.rules import INAPPLICABLE, rule_for
+        from fencepost.checkers.engine.registry import installed_checks
+
+        return [check.name for check in installed_checks()[0] if rule_for(check.rules, contract).judged != INAPPLICABLE]
+
     def fetch(self, session: Any, url: str, run_dir: Path, schema: Any) -> str:
         from fencepost.checkers.engine.remote import fetch
 

@@ -37,7 +37,7 @@ class Bandwidth:
     kbit_s: Annotated[float, Between(64, 50_000)] = 512.0  # of each link, in each direction
 
     def __post_init__(self) -> None:
-        targets.check(self.target, targets.ANY)
+        targets.check(self.target, targets.WITH_LINKS)
         demand_bounds(self)
 
     @catch_no_effect

@@ -17,15 +17,16 @@ from fencepost.nemesis.support.no_effect import catch_no_effect, no_target_on_er
 class CutClient(network_partition.PartitionFault):
     """Drops the packets of one client towards one broker (or back, or both ways). Targets: the broker, then the client.
 
-    With a client as target too two clients are cut from each other: `target = "connect-leader"`, `client = "connect-task"`.
+    With a client as target too two clients are cut from each other: `target = "connect-leader"`, `client = "connect-task"`;
+    with `target = "service:postgres"` a client loses an outside service that the test declares.
     """
 
-    target: str = "random"  # the role of the broker, or of another client
+    target: str = "random"  # the role of the broker, of another client, or of an outside service
     client: str = "random"  # a client's node (c3), random, instance, connect-leader or connect-task[:NUMBER]
     direction: Direction = "to-broker"  # to-broker, from-broker or both
 
     def __post_init__(self) -> None:
-        targets.check(self.target)
+        targets.check(self.target, targets.WITH_LINKS)
         targets.check(self._client_role(), targets.ONE_CLIENT)
         demand_bounds(self)
 

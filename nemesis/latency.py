@@ -37,7 +37,7 @@ class Latency:
     jitter_ms: Annotated[float, Between(0, MOST_MS)] = 20.0  # so much more or less, at random
 
     def __post_init__(self) -> None:
-        targets.check(self.target, targets.ANY)
+        targets.check(self.target, targets.WITH_LINKS)
         demand_bounds(self)
         if self.jitter_ms > self.delay_ms / 2:
             raise ValueError(f"jitter_ms = {self.jitter_ms:g}: must be between 0 and half of delay_ms")

@@ -30,7 +30,7 @@ class LinkFlap(network_partition.PartitionFault):
     up_s: Wait = 0.5  # how long they are up in between
 
     def __post_init__(self) -> None:
-        targets.check(self.target, targets.BROKERS)
+        targets.check(self.target, (*targets.BROKERS, "service"))
         demand_bounds(self)
 
     @catch_no_effect

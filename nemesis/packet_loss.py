@@ -37,7 +37,7 @@ class PacketLoss:
     share: Annotated[float, Between(0.0001, 0.95)] = 0.1  # of the packets, in each direction; for all there is isolate
 
     def __post_init__(self) -> None:
-        targets.check(self.target, targets.ANY)
+        targets.check(self.target, targets.WITH_LINKS)
         demand_bounds(self)
 
     @catch_no_effect

@@ -9,8 +9,9 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from random import Random
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from fencepost.harness.api import (
     HOUR_S,
@@ -33,12 +34,26 @@ from fencepost.harness.api import (
     Writer,
     own_group,
     record_ids,
+    split_record_id,
 )
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.harness.api.roles import changelog_of
 from fencepost.harness.system.command_words import placeholders_in, resolved
 from fencepost.workloads.support import record_format
-from fencepost.workloads.support.inputs_and_outputs import HEADER, NAME, counting, counts_of, name_of, named, naming, templated
+from fencepost.workloads.support.default_faults import OF_MEMBERS
+from fencepost.workloads.support.inputs_and_outputs import (
+    HEADER,
+    NAME,
+    NO_INPUT,
+    containing,
+    counting,
+    counts_of,
+    differs,
+    name_of,
+    named,
+    naming,
+    templated,
+)
 from fencepost.workloads.support.polling import failed_poll, mop_of, poll_records, reader_operations
 from fencepost.workloads.support.sending import Content
 from fencepost.workloads.support.stored_values import stored_values
@@ -78,7 +93,11 @@ class Application:
     quiet_s: for how long the output must not grow until the program is taken for done, where its group is unknown
     drain_s: how long the program may take to catch up at the end
     record_bytes: about the size of an input record's value
+    content: where an output has the content of its input, unchanged or as its SHA-256 in hex: header NAME, json POINTER,
+        regex PATTERN, value; empty: nowhere, so that no content is judged
     """
+
+    default_nemesis: ClassVar[Sequence[str]] = OF_MEMBERS
 
     command: str | tuple[str, ...] = ""
     image: str = ""
@@ -106,6 +125,7 @@ class Application:
     quiet_s: Annotated[float, Between(0, HOUR_S)] = 60.0
     drain_s: Annotated[float, Between(0, HOUR_S)] = 180.0
     record_bytes: Annotated[int, Between(0, 10_000_000)] = 100
+    content: str = ""
 
     def __post_init__(self) -> None:
         demand_bounds(self)
@@ -126,6 +146,8 @@ class Application:
         naming(self.names_input_by)
         if self.counts:
             counting(self.counts)
+        if self.content:
+            containing(self.content)
         self._demand_stores()
 
     def _resolve_command(self) -> None:
@@ -226,13 +248,36 @@ class Application:
         outputs = [record for record in records if self._is_output(record.partition)]
         op.value[0] = mop_of("poll", inputs, lambda record: self._input(record, run))
         if outputs:
-            op.value.append(mop_of("output", outputs, lambda record: named(record, self._naming, run)))
+            op.value.append(mop_of("output", outputs, lambda record: self._output(record, run)))
         if outputs and self.counts:
             op.value.append(["count", counts_of(outputs, self._counting)])
         return Outcome.OK
 
     def _input(self, record: Polled, run: str) -> tuple[int, str | None]:
         return templated(record, self.value, run) if self.value else record_format.decode(record, run)
+
+    def _output(self, record: Polled, run: str) -> tuple[int, str | None]:
+        """The identity of the input that an output names, if it has its content, too; or why not."""
+        v, why = named(record, self._naming, run)
+        if why is not None or not self.content:
+            return v, why
+        why = differs(record, self._containing, self._contents(record, v, run))
+        return (v, None) if why is None else (NO_INPUT, why)
+
+    def _contents(self, record: Polled, v: int, run: str) -> Iterator[bytes]:
+        """What the input with an identity may have as its value: in each partition, to be committed or aborted."""
+        if self.value:
+            yield self._feed.own_value(run, v)
+            return
+        prefix = record.partition.rpartition("-")[0].removesuffix(self.output_topic)
+        process, op, seq = split_record_id(v)
+        for number, intent in product(range(self.input_partitions), ("commit", "abort")):
+            partition = f"{prefix}{self.input_topic}-{number}"
+            yield record_format.encode(run, process, op, seq, partition, intent, self.record_bytes)
+
+    @cached_property
+    def _containing(self) -> Any:
+        return containing(self.content)
 
     @cached_property
     def _naming(self) -> Any:
@@ -270,8 +315,11 @@ class Feed(Transactions):
 
     def content(self, op: Operation, seq: int, run: str) -> Content:
         partition, v = op.value[seq][1:3]
-        name = name_of(run, v)
-        own = self.template.replace(NAME, name).encode()
+        name, own = name_of(run, v), self.own_value(run, v)
         value = own or record_format.encode(run, op.process, op.number, seq, partition, op.planned.intent, self.record_bytes)
         key = f"{partition}/{op.process}/{record_ids.key_number_of(v, self.keys)}" if self.keys else name
         return Content(key.encode(), value, ((HEADER, name.encode()),))
+
+    def own_value(self, run: str, v: int) -> bytes:
+        """The value of an input by the template; empty without one."""
+        return self.template.replace(NAME, name_of(run, v)).encode()

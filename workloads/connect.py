@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from random import Random
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
+from urllib.parse import quote
 
 from fencepost.harness.api import (
     SECOND,
@@ -35,16 +36,22 @@ from fencepost.harness.api import (
 )
 from fencepost.harness.api import Conductor as ConductorRole
 from fencepost.harness.api.bounds import demand_bounds
+from fencepost.harness.api.connect import MOST_SHOWN
 from fencepost.harness.api.logs import of_second
+from fencepost.harness.fetching import archives
 from fencepost.workloads.support import connect_records
 from fencepost.workloads.support.connect_records import SourceRecords
+from fencepost.workloads.support.connect_refusals import NO_CLASS, FirstRecords, refused_keys, without_definitions
+from fencepost.workloads.support.connect_services import with_services
+from fencepost.workloads.support.default_faults import OF_CONNECT
 from fencepost.workloads.support.polling import failed_poll, note, poll_records, reader_operations
 
 NAME, GROUP = "source", "connect"  # of the connector; of the workers
 NUMBERED, KAFKAS = "fencepost.NumberedSource", "org.apache.kafka."  # the connectors that come along
 JAR = Path(__file__).with_name("connectors") / "numbered.jar"
-FILE, BOOTSTRAP, WORKERS, SECOND_ADDRESS = (
+FILE, STORE, BOOTSTRAP, WORKERS, SECOND_ADDRESS = (
     "{file}",
+    "{store}",
     "{bootstrap}",
     "{workers}",
     "{second}",
@@ -53,7 +60,18 @@ CLIENTS = ("producer", "consumer", "admin")  # of a connector: what `.override.`
 STATUS_S = 1.0  # between two looks at the connector's state
 SUPPORT = ("disabled", "preparing", "enabled")
 Change = Literal[
-    "tasks", "restart", "restart-task", "pause", "stop", "delete", "own-offsets", "alter-offsets", "reset-offsets", "preflight"
+    "tasks",
+    "restart",
+    "restart-task",
+    "pause",
+    "stop",
+    "delete",
+    "own-offsets",
+    "alter-offsets",
+    "reset-offsets",
+    "preflight",
+    "overrides",
+    "unsigned",
 ]
 Asking = Generator[PlannedOperation, Operation | None, None]  # is sent each operation when it has ended
 CHANGES: tuple[Change, ...] = get_args(Change)
@@ -64,8 +82,20 @@ UNKEEPABLE = (  # what the numbered source answers, so that a configuration whic
     {"transaction.boundary": "connector", "answer.boundaries": "unsupported"},
     {"transaction.boundary": "connector", "answer.boundaries": "null"},
 )
+OVERRIDES = {  # of the connector's clients, which KIP-618 has ignored
+    "producer.override.transactional.id": connect_records.OVERRIDDEN,
+    "consumer.override.isolation.level": "read_uncommitted",
+}
+INTERNAL: tuple[tuple[str, str, Any], ...] = (  # requests of one worker to another, which are signed (KIP-507)
+    ("PUT", "/fence", None),
+    ("POST", "/tasks", []),
+)
+JUDGED_SETTINGS = ("connect.protocol", "transactional.id", "producer.transactional.id", "consumer.isolation.level")  # of workers
+UNSIGNED_PROTOCOLS = ("eager", "compatible")
 ALTER_TRIES = 8  # of a request that is refused until all tasks have stopped
 ALTERED_BY = 40  # at most so many positions to and fro
+OFFSETS_SINCE, UNASKABLE = (3, 5), (404, 405, 500)  # the first release that shows stored offsets (KIP-875); it does not
+REFUSED, MOST_VALIDATIONS = "Connect refuses the configuration of the connector (`config` of the workload): ", 5
 BAD_REQUEST, MOST_REFUSALS = 400, 5  # a connector's own check may fail once or twice for something that is not there yet
 
 
@@ -78,9 +108,11 @@ class Connect:
     support: their `exactly.once.source.support`: of all, or of each one
     worker_settings: of the workers, laid over ours
     connector: the class of the connector; the default, the numbered source, comes along
-    plugins: directories and jars with the connector; none for the numbered source
+    plugins: where the connector is: the directory with its jars, one that holds such directories, a jar, or Maven's coordinates
+        of its archive, fetched by `fencepost connect plugin`; none for the numbered source
     config: of the connector, laid over ours. In its values `{topic}` is the topic, `{bootstrap}` the address of its cluster,
-        `{workers}` that of the workers', `{second}` that of the second one, `{file}` the path of the file that `lines` makes
+        `{workers}` that of the workers', `{second}` that of the second one, `{file}` the path of the file that `lines` makes;
+        `{service.NAME}`, `{service.NAME.host}` and `{service.NAME.port}` the address of an outside service of the cluster's
     tasks: `tasks.max` of the connector
     boundary: `transaction.boundary` of the connector
     own_offsets: the connector has an offsets topic of its own (`offsets.storage.topic`)
@@ -95,18 +127,27 @@ class Connect:
     records_per_s: about how many records the numbered source makes in a second, in all
     source_by: how a record names its source partition: header NAME, key, json POINTER, regex PATTERN, value; empty: there is one
         without a name
-    position_by: how a record tells its position there: header NAME, json POINTER, regex PATTERN. Positions rise by one
+    position_by: how a record tells its position there: header NAME, json POINTER, regex PATTERN; a list: the parts of its
+        position, the first one first, like ["json /file", "json /offset"]
+    positions: what positions are: dense (they rise by one), sparse (they rise with gaps, and each record has its own, also when
+        it is read again), ordered (they never go back); empty: dense for connectors of Kafka and fencepost, and for others what
+        their records show, with what cannot be shown unknown
+    sequence_by: how a record tells its number among all records of its source, rising by one, where its position is no such
+        number; empty: it does not
     place_by: where a position gives several records, an ordered list: how a record tells its place in it, from 0: header NAME,
         json POINTER, regex PATTERN; empty: a position gives one record
     count_by: how it tells how many records its position gives: the same, or a number
     offset_source: JSON pointer to the source partition in the key of a stored offset
-    offset_position: JSON pointer to the position in the value of a stored offset
+    offset_position: JSON pointer to the position in the value of a stored offset; a list: to its parts; empty: a stored offset
+        has no position that could be compared with a record's
     next_offset: the stored position is that of the next record
     offset_unit: how much a stored position grows by a position
     lines: makes a file with so many lines, each its own number in 11 digits; 0: none
     changes: what the conductor does meanwhile, one at random every `change_every_s` (own-offsets: it sets
         `offsets.storage.topic`; alter-offsets, reset-offsets: it stops the connector, sets stored offsets to and fro, or removes
-        them all, and lets it go on; preflight: it asks for another numbered source that says it cannot keep its configuration)
+        them all, and lets it go on; preflight: it asks for another numbered source that says it cannot keep its configuration;
+        overrides: it sets a transactional id and isolation.level of the connector's clients, which have to be ignored;
+        unsigned: it makes a request that only workers may make)
     change_every_s: how long the conductor waits between two changes
     most_changes: after so many changes the conductor makes none any more; 0: no limit
     restart_failed: the conductor restarts tasks that have failed, as an operator does
@@ -115,6 +156,8 @@ class Connect:
     internal_topics: their configuration and their offsets topic, in this order, if what the connector stores is to be judged
     transaction_timeout_s: of the tasks' producers
     """
+
+    default_nemesis: ClassVar[Sequence[str]] = OF_CONNECT
 
     version: str = "4.3.0"
     workers: Annotated[int, Between(1, 50)] = 3
@@ -133,11 +176,13 @@ class Connect:
     sources: Annotated[int, Between(1, 5000)] = 6
     records_per_s: Annotated[float, Between(1, 1_000_000)] = 300.0
     source_by: str = "json /source"
-    position_by: str = "json /number"
+    position_by: str | tuple[str, ...] = "json /number"
+    positions: Literal["", "dense", "sparse", "ordered"] = ""
+    sequence_by: str = ""
     place_by: str = ""
     count_by: str = ""
     offset_source: str = "/source"
-    offset_position: str = "/number"
+    offset_position: str | tuple[str, ...] = "/number"
     next_offset: bool = False
     offset_unit: Annotated[int, Between(1, 1_000_000)] = 1
     lines: Annotated[int, Between(0, 10_000_000)] = 0
@@ -162,6 +207,9 @@ class Connect:
                 raise ValueError(f'changes: "{change}" is none of {", ".join(CHANGES)}')
             if release(self.version) < SINCE.get(change, ()):
                 raise ValueError(f"changes: {change} needs Kafka Connect {'.'.join(map(str, SINCE[change]))}, not {self.version}")
+        protocol = self.worker_settings.get("connect.protocol")
+        if "unsigned" in self.changes and protocol in UNSIGNED_PROTOCOLS:
+            raise ValueError(f"changes: unsigned needs workers that sign requests; with connect.protocol={protocol} none does")
         if self.connector != NUMBERED and not (self.plugins or self.rest or self.connector.startswith(KAFKAS)):
             raise ValueError("plugins: the directory or jar that holds the class of `connector`")
         if "preflight" in self.changes and (self.connector != NUMBERED or "enabled" not in self._levels):
@@ -178,6 +226,24 @@ class Connect:
             if not url.startswith("http://"):
                 raise ValueError(f'rest: "{url}" is no address like http://worker-1:8083')
         _ = self._records
+        self._demand_dense()
+
+    def _demand_dense(self) -> None:
+        """Raise ValueError where what is asked for needs positions that rise by one."""
+        if self.positions == "dense" and not isinstance(self.position_by, str):
+            raise ValueError("positions: what has several parts does not rise by one: sparse, or ordered where some repeat")
+        if "alter-offsets" in self.changes and self._positions not in ("dense", "unstated"):
+            raise ValueError("changes: alter-offsets needs dense positions: a source has no others where a task could read on")
+
+    @property
+    def _positions(self) -> str:
+        """The kind of positions, as a contract has it."""
+        aborts = self.boundary == "connector"  # what a task aborts by itself need not come again
+        if self.positions:
+            return "ordered" if self.positions == "sparse" and aborts else self.positions
+        parted = not isinstance(self.position_by, str) or bool(self.sequence_by)
+        known = self.connector == NUMBERED or self.connector.startswith(KAFKAS)
+        return "dense" if known and not parted else "unstated"
 
     @property
     def _levels(self) -> tuple[str, ...]:
@@ -199,6 +265,7 @@ class Connect:
             self.offset_unit,
             self.place_by,
             self.count_by,
+            self.sequence_by,
         )
 
     def topics(self) -> dict[str, TopicSpec]:
@@ -225,11 +292,13 @@ class Connect:
             version=self.version,
             support=level,
             ours=not self.plugins,
-            plugins=tuple(str(Path(path).resolve()) for path in self.plugins) or (str(JAR),),
+            plugins=tuple(map(_plugin, self.plugins)) or (str(JAR),),
             settings=tuple((key, _text(value)) for key, value in self.worker_settings.items()),
             connectors=(NAME,),
             transaction_timeout_s=self.transaction_timeout_s,
             group=f"{GROUP}{suffix}",
+            positions=self._positions,
+            classes=(self.connector,),
         )
 
     def producer_settings(self) -> Mapping[str, Any]:
@@ -262,6 +331,15 @@ class Connect:
         entry = _of_cluster(entry, self._suffix_of(topic))
         return {"partition": stored["partition"], "offset": offset}, [entry.name, entry.number]
 
+    def unplaced(self, stored: Mapping[str, Any]) -> str:
+        """The reason why a stored offset of an answer tells no position; empty when it tells one."""
+        try:
+            self._records.stored(stored["partition"], stored["offset"])
+        except connect_records.NOTHING as error:
+            shown = f"{stored['partition']} {stored['offset']}"[:MOST_SHOWN]
+            return f"A stored offset of the connector tells no position (`offset_source`, `offset_position`): {error}: {shown}"
+        return ""
+
     def _suffix_of(self, topic: str) -> str:
         """The suffix of the Connect cluster whose connector writes to a topic."""
         return next((suffix for suffix in reversed(self._suffixes) if topic.endswith(f"{self.topic}{suffix}")), "")
@@ -287,18 +365,23 @@ class Connect:
             if name in str(op.value.get("body")):
                 op.value["body"] = {key: text.replace(name, value(client)) for key, text in op.value["body"].items()}
         try:
+            op.value |= with_services(op.value, client)
+        except LookupError as error:
+            op.broken = f"`config` of the workload: {error}"
+            return Outcome.FAIL
+        try:
             answer = client.ask(op.value["method"], op.value["path"], op.value.get("body"))
         except CallError as error:
             note(op, error)
             return Outcome.FAIL if error.retriable else Outcome.INFO
-        op.value = {**op.value, "status": answer.status, "worker": answer.worker, "answer": answer.document}
+        op.value = {**op.value, "status": answer.status, "worker": answer.worker, "answer": without_definitions(answer.document)}
         return Outcome.OK if answer.status < 300 else Outcome.FAIL if answer.status < 500 else Outcome.INFO
 
     @property
     def _values(self) -> tuple[tuple[str, Callable[[ConnectClient], str]], ...]:
         """The replacement of each name in a value of the connector's configuration."""
         addresses = ((BOOTSTRAP, lambda client: client.bootstrap), (SECOND_ADDRESS, lambda client: client.second))
-        return ((FILE, self._file), (WORKERS, self._workers_address), *addresses)
+        return ((FILE, self._file), (STORE, _store), (WORKERS, self._workers_address), *addresses)
 
     def _workers_address(self, client: ConnectClient) -> str:
         return client.second if self._elsewhere else client.bootstrap
@@ -317,8 +400,14 @@ class Connect:
             records = poll_records(client, op.planned.limit)
         except CallError as error:
             return failed_poll(op, error)
-        op.value = [["entries", partition, rows] for partition, rows in self._rows(records).items()]
+        rows = self._rows(records)
+        op.value = [["entries", partition, entries] for partition, entries in rows.items()]
+        op.broken = self._first.unreadable([(row[5], row[6]) for entries in rows.values() for row in entries])
         return Outcome.OK
+
+    @cached_property
+    def _first(self) -> FirstRecords:
+        return FirstRecords()
 
     def _rows(self, records: Sequence[Polled]) -> dict[str, list[list[Any]]]:
         rows: dict[str, list[list[Any]]] = {}
@@ -352,7 +441,7 @@ class Connect:
             return entry if entry is None else _of_cluster(entry, suffix)
         if meaning == "configuration":
             return connect_records.configuration(record)
-        return connect_records.transaction(record, (f"{prefix}{GROUP}", f"connect-cluster-{prefix}"))
+        return connect_records.transaction(record, (f"{prefix}{GROUP}", f"connect-cluster-{prefix}", connect_records.OVERRIDDEN))
 
     @cached_property
     def _meanings(self) -> dict[str, tuple[str, str]]:
@@ -366,6 +455,11 @@ class Connect:
         return meanings
 
 
+def _store(client: ConnectClient) -> str:
+    """The directory for the store of a sink."""
+    return str(client.directory.parent / "store")
+
+
 @dataclass
 class Conductor:
     """The requests of one conductor to Connect, one after the other."""
@@ -374,7 +468,13 @@ class Conductor:
     topic: str
     rng: Random
     own: bool = False  # the connector has an offsets topic of its own by now
+    overriding: bool = False  # its configuration has OVERRIDES by now
     tasks: int = 0  # how many the last request has set
+    asks_offsets: bool = field(init=False)  # whether stored offsets tell their positions is not known yet
+
+    def __post_init__(self) -> None:
+        theirs = self.workload.connector != NUMBERED and bool(self.workload.offset_position)
+        self.asks_offsets = theirs and release(self.workload.version) >= OFFSETS_SINCE
 
     @property
     def name(self) -> str:
@@ -383,9 +483,12 @@ class Conductor:
 
     def operations(self) -> Asking:
         """Create the connector; then look at it again and again, restart what has failed, and change it now and then."""
+        yield from self._validated()
         yield from self._created()
         for look in itertools.count(1):
             seen = yield self._planned("GET", "/status", think_s=STATUS_S)
+            if self.asks_offsets:
+                yield from self._offsets_read()
             if self.workload.restart_failed and seen and failed(seen.value.get("answer")):
                 yield self._planned("POST", "/restart?includeTasks=true&onlyFailed=true")
             over = seen is not None and seen.closing
@@ -398,6 +501,35 @@ class Conductor:
         allowed = not self.workload.most_changes or number <= self.workload.most_changes
         return bool(self.workload.changes) and not rest and allowed
 
+    def _validated(self) -> Asking:
+        """The configuration, judged by the connector itself; what is refused twice for the same reasons ends the run with them.
+
+        A numbered source is not asked: its configuration is ours.
+        """
+        before: list[str] = []
+        for _ in range(0 if self.workload.connector == NUMBERED else MOST_VALIDATIONS):
+            ended = yield self._validation()
+            wrong = refused_keys(ended.value.get("answer")) if ended else []
+            if ended is None or (not wrong and "status" in ended.value):
+                return  # it has nothing against it, or cannot say
+            if wrong and (wrong == before or NO_CLASS in wrong[0]):
+                ended.broken = f"{REFUSED}{'; '.join(wrong)}"
+            before = wrong
+
+    def _validation(self) -> PlannedOperation:
+        config = {"name": self.name, **self.workload.configuration(self.topic, self.workload.tasks)}
+        path = f"/connector-plugins/{quote(self.workload.connector)}/config/validate"
+        return PlannedOperation(f="rest", mops=(), request={"method": "PUT", "path": path, "body": config}, think_s=STATUS_S)
+
+    def _offsets_read(self) -> Asking:
+        """The connector's stored offsets, until there are any; if none of them tells its position, that ends the run."""
+        ended = yield self._planned("GET", "/offsets")
+        stored = offsets_in(ended.value.get("answer")) if ended else []
+        self.asks_offsets = not stored and ended is not None and ended.value.get("status") not in UNASKABLE
+        reasons = [self.workload.unplaced(offset) for offset in stored]
+        if ended is not None and reasons and all(reasons):
+            ended.broken = reasons[0]
+
     def _created(self) -> Asking:
         """The connector. One that is refused for its configuration, again and again, ends the run with the reason."""
         refused = 0
@@ -407,7 +539,7 @@ class Conductor:
                 answer = ended.value.get("answer")
                 reason = answer.get("message") if isinstance(answer, dict) else answer
                 reason = reason or "no reason is given"
-                ended.broken = f"Connect refuses the configuration of the connector (`config` of the workload): {reason}"
+                ended.broken = f"{REFUSED}{reason}"
 
     def _change(self, change: Change) -> Asking:
         pause = self.rng.uniform(0.5, 3.0)
@@ -427,6 +559,12 @@ class Conductor:
             yield from self._until_ok(lambda: self._planned("PUT", "/resume", think_s=pause))
         elif change == "preflight":
             yield from self._preflight()
+        elif change == "overrides":
+            self.overriding = True
+            yield self._configured(self.workload.tasks)
+        elif change == "unsigned":
+            method, path, body = self.rng.choice(INTERNAL)
+            yield self._planned(method, path, body)
         elif change in ("pause", "stop"):
             yield self._planned("PUT", f"/{change}")
             yield from self._until_ok(lambda: self._planned("PUT", "/resume", think_s=pause))
@@ -476,11 +614,18 @@ class Conductor:
 
     def _configured(self, tasks: int, think_s: float = 0.0) -> PlannedOperation:
         self.tasks = tasks
-        return self._planned("PUT", "/config", self.workload.configuration(self.topic, tasks, self.own), think_s)
+        config = self.workload.configuration(self.topic, tasks, self.own) | (OVERRIDES if self.overriding else {})
+        workers = {key: _text(value) for key, value in self.workload.worker_settings.items() if key in JUDGED_SETTINGS}
+        return self._planned("PUT", "/config", config, think_s, **({"workers": workers} if workers else {}))
 
     def _planned(self, method: str, path: str, body: Any = None, think_s: float = 0.0, **more: Any) -> PlannedOperation:
         request = {"method": method, "path": f"/connectors/{self.name}{path}", **({} if body is None else {"body": body}), **more}
         return PlannedOperation(f="rest", mops=(), request=request, think_s=think_s)
+
+
+def _plugin(path: str) -> str:
+    """The path of a directory or jar, or of an archive in the cache."""
+    return str(archives.directory_of(path) if archives.is_coordinates(path) else Path(path).resolve())
 
 
 def release(version: str) -> tuple[int, ...]:

@@ -14,12 +14,13 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from fencepost.harness.api import HOUR_S, Between, CallError, Client, Operation, Outcome, Outgoing, PlannedOperation, Role, Writer
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.workloads.support import outcomes
 from fencepost.workloads.support.deciding import CALL_S
+from fencepost.workloads.support.default_faults import OF_TRANSACTIONAL_IDS
 from fencepost.workloads.support.polling import note, reader_operations
 from fencepost.workloads.transactions import Transactions
 
@@ -70,6 +71,8 @@ class Fencing(Transactions):
     first_epoch: before the run the epochs of all transactional ids are raised so far; 32766 is the last one of a producer id
     record_bytes: about the size of a record's value
     """
+
+    default_nemesis: ClassVar[Sequence[str]] = OF_TRANSACTIONAL_IDS
 
     writers: Annotated[int, Between(1, 500)] = 3
     readers: Annotated[int, Between(0, 500)] = 1
@@ -172,6 +175,7 @@ def initialised(op: Operation, client: Client) -> Outcome:
         client.initialise(INITIALISE_S)
     except CallError as error:
         note(op, error)
+        op.errors[-1]["call"] = op.planned.f  # a rival's first one opens its client
         op.renew = True
         return outcomes.judge("initialise", error, "no transaction").outcome
     return Outcome.OK

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from random import Random
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from fencepost.harness.api import (
     SECOND,
@@ -30,6 +30,7 @@ from fencepost.harness.api import (
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.workloads.application import Application
 from fencepost.workloads.connect import SECOND_ADDRESS, Change, Connect
+from fencepost.workloads.support.default_faults import OF_CONNECT
 
 INPUT, ALIAS = "in", "mirror"
 CONNECTOR = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
@@ -59,6 +60,8 @@ class Mirror:
     quiet_s: for how long the copy must not grow until the connector is taken for done
     drain_s: how long the connector may take to catch up at the end
     """
+
+    default_nemesis: ClassVar[Sequence[str]] = OF_CONNECT
 
     version: str = "4.3.0"
     workers: Annotated[int, Between(1, 50)] = 2

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from random import Random
 from typing import Annotated, Any, ClassVar
@@ -51,6 +52,8 @@ class Transactions:
         AddPartitionsToTxn and ends fatally: librdkafka 4849)
     transaction_timeout_s: the producers' transaction.timeout.ms
     record_bytes: about the size of a record's value
+    threads: threads of a writer that hand over the records of a transaction, each those of other partitions; the client has to
+        permit it (capability `threads`)
     rerun_unknown: wrong on purpose: a commit whose first call (one second) does not return ok is taken for not done, and the same
         records are sent and committed once more, by a new instance
     new_ids: wrong on purpose: each process of a writer has a transactional id of its own, so that none ends what it left
@@ -70,6 +73,7 @@ class Transactions:
     flush_before_abort: bool = True
     transaction_timeout_s: Annotated[float, Between(0, HOUR_S)] = 15.0
     record_bytes: Annotated[int, Between(0, 10_000_000)] = 100
+    threads: Annotated[int, Between(1, 64)] = 1
     rerun_unknown: bool = False
     new_ids: bool = False
     settle_s: Annotated[float, Between(0, HOUR_S)] = 0.0
@@ -85,7 +89,15 @@ class Transactions:
 
     def roles(self) -> tuple[Role, ...]:
         return (
-            *[Writer(transactional=True, polls=self.poll_share > 0, new_ids=self.new_ids)] * self.writers,
+            *[
+                Writer(
+                    transactional=True,
+                    polls=self.poll_share > 0,
+                    new_ids=self.new_ids,
+                    needs=("threads",) if self.threads > 1 else (),
+                )
+            ]
+            * self.writers,
             *[Reader()] * self.readers,
             *[Reader(isolation=Isolation.UNCOMMITTED)] * self.uncommitted_readers,
         )
@@ -158,12 +170,30 @@ class Transactions:
         return content_of(op, seq, run, self.record_bytes)
 
     def _body(self, op: Operation, client: Client, run: str) -> None:
-        for seq, mop in enumerate(op.planned.mops):
-            think(op)
-            if mop[0] == "send":
-                hand_over(op, seq, client, self.content(op, seq, run))
-            else:
-                op.value[seq] = polled(client, run, POLL_S)
+        if self.threads > 1:
+            self._by_threads(op, client, run)
+        else:
+            self._make(op, client, run, range(len(op.planned.mops)))
         think(op)
         if op.planned.intent == "abort" and self.flush_before_abort:
             client.flush(CALL_S)
+
+    def _make(self, op: Operation, client: Client, run: str, which: Sequence[int]) -> None:
+        """Some of the operation's micro-operations, in order. Raises CallError."""
+        for seq in which:
+            think(op)
+            if op.planned.mops[seq][0] == "send":
+                hand_over(op, seq, client, self.content(op, seq, run))
+            else:
+                op.value[seq] = polled(client, run, POLL_S)
+
+    def _by_threads(self, op: Operation, client: Client, run: str) -> None:
+        """The polls by this thread, and the sends by several: those to one partition by one, in order. Raises CallError."""
+        sends = [(seq, mop[1]) for seq, mop in enumerate(op.planned.mops) if mop[0] == "send"]
+        thread_of = {name: place % self.threads for place, name in enumerate(dict.fromkeys(name for _, name in sends))}
+        parts = [[seq for seq, name in sends if thread_of[name] == thread] for thread in range(self.threads)]
+        with ThreadPoolExecutor(self.threads) as pool:
+            sending = [pool.submit(self._make, op, client, run, part) for part in parts if part]
+            self._make(op, client, run, [seq for seq, mop in enumerate(op.planned.mops) if mop[0] != "send"])
+        for sent in sending:
+            sent.result()

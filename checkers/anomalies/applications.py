@@ -6,13 +6,14 @@ input; the checks below are of programs only. The docstring is the definition of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fencepost.checkers.api import run_check
+from fencepost.checkers.contract.common_occasions import WORK
 from fencepost.checkers.contract.common_rules import (
     ABORTED_IN_PART,
     COMPACTED,
@@ -29,12 +30,22 @@ from fencepost.checkers.model.arrays import Bools
 from fencepost.checkers.model.findings import Finding, FindingRecord
 from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import COMMITTED, INFO, NONE
-from fencepost.checkers.pipeline.applications import Application, has_application, input_places, stretches
+from fencepost.checkers.pipeline.applications import (
+    Application,
+    has_application,
+    input_places,
+    outputs_of,
+    stage_that_reads,
+    stages_of,
+    stretches,
+)
 from fencepost.checkers.pipeline.chains import rows_of
 from fencepost.checkers.selfcheck.application_damages import COUNT_MORE, INVENT_OUTPUT, SHOW_OUTPUT, SWAP_OUTPUTS
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.occasions import Occasion
 from fencepost.harness.api.promises import PROGRAM
+from fencepost.harness.api.roles import STORE_OFFSETS
 from fencepost.harness.api.words import form
 
 NO_PROGRAM = "no output of a program of somebody's own was read"
@@ -49,22 +60,35 @@ UNORDERED = "the program does not promise the order of inputs with one key (`ord
 # --------------------------------------------------------------------------------------------------
 # How many outputs an input has: for `reprocessed` and `unprocessed`
 # --------------------------------------------------------------------------------------------------
+def of_all_stages(run: RunView, check: Callable[[Application], CheckResult]) -> CheckResult:
+    """What a check says of each program in a row."""
+    results = [check(stage) for stage in stages_of(run)]
+    rows = [result.rows for result in results if len(result.rows)]
+    lacking = next((result.lacking for result in results if result.lacking), "")
+    return CheckResult(sum(result.compared for result in results), join_rows(*rows) if rows else {}, lacking=lacking)
+
+
+def _times(inputs: pd.DataFrame) -> Any:
+    """How often each input is there: more than once only where the program before has repeated it."""
+    return inputs["v"].map(inputs["v"].value_counts()).to_numpy()
+
+
 def too_many(program: Application) -> CheckResult:
     """Inputs with more outputs than declared, and these outputs."""
     count = program.final.loc[program.final["v"] != NONE, "v"].value_counts()
     compared = int(program.inputs["v"].isin(count.index).sum())
-    over = program.inputs["v"].map(count).fillna(0).to_numpy() > program.most
+    over = program.inputs["v"].map(count).fillna(0).to_numpy() > program.most * _times(program.inputs)
     return CheckResult(compared, _rows(program, over, "sent"))
 
 
 def explain_too_many(finding: Finding, text: FindingText) -> str:
     inputs, outputs = finding.records("sent"), finding.records("read")
-    most = Application(text.run).most
+    program = stage_that_reads(text.run, inputs[0].partition)
     what, verb = ("Input record", " has") if len(inputs) == 1 else (f"{len(inputs)} input records,", ", have")
     each = "" if len(inputs) == 1 else " each"
     return (
-        f"{what} {text.places(inputs)}{verb} more outputs than the {most} that the program declares{each}: the complete "
-        f"read_committed final read has {len(outputs)}, {text.places(outputs)}."
+        f"{what} {text.places(inputs)}{verb} more outputs than the {program.most} that the program declares{each}: "
+        f"{program.there} has {len(outputs)}, {text.places(outputs)}."
     )
 
 
@@ -75,20 +99,22 @@ def too_few(program: Application) -> CheckResult:
     if lacking or claimed.empty:
         return CheckResult(0, lacking=lacking or NOT_DONE)
     count = program.final["v"].value_counts()
-    few = program.inputs["v"].map(count).fillna(0).to_numpy() < program.fewest
-    return CheckResult(len(claimed), _rows(program, few & program.inputs["v"].isin(claimed["v"]).to_numpy(), "missing"))
+    inputs = program.inputs
+    few = inputs["v"].map(count).fillna(0).to_numpy() < program.fewest  # a program may drop what the one before has repeated
+    return CheckResult(len(claimed), _rows(program, few & inputs.index.isin(claimed.index), "missing"))
 
 
 def explain_too_few(finding: Finding, text: FindingText) -> str:
     inputs, outputs = finding.records("missing"), finding.records("read")
-    program = Application(text.run)
+    program = stage_that_reads(text.run, inputs[0].partition)
     group = program.outputs.declared["group"]
     what, verb = ("Input record", " lies") if len(inputs) == 1 else (f"{len(inputs)} input records,", ", lie")
     where = f"{what} {text.places(inputs)}"
-    where += f"{verb} below the offset that the group {group} committed" if group else ""
+    whose = group if program.store and group == STORE_OFFSETS else f"the group {group}"
+    where += f"{verb} below the offset that {whose} committed" if group else ""
     amount = f"only {len(outputs)} of {program.fewest * len(inputs)} outputs" if outputs else "no output"
     link = ", but" if group else ": the program had caught up, but"
-    return f"{where}{link} the complete read_committed final read has {amount} of {form(len(inputs), 'it', 'them')}."
+    return f"{where}{link} {program.there} has {amount} of {form(len(inputs), 'it', 'them')}."
 
 
 def _rows(program: Application, which: Bools, role: str) -> dict[str, Any]:
@@ -97,7 +123,9 @@ def _rows(program: Application, which: Bools, role: str) -> dict[str, Any]:
         return {}
     drain, when = program.outputs.drain
     inputs = program.inputs[which]
-    inputs = inputs.assign(cause=-2 - stretches(which, program.inputs["partition"]), op=drain, time=when)
+    stages = max(1, len(outputs_of(program.run).stages))
+    cause = -2 - (stages * stretches(which, program.inputs["partition"]) + program.stage)
+    inputs = inputs.assign(cause=cause, op=drain, time=when)
     if role == "sent":
         writers = program.senders(inputs["v"].to_numpy()).drop_duplicates("v").set_index("v")["op"]
         inputs = inputs.assign(op=writers.reindex(inputs["v"]).fillna(drain).astype(np.int64).to_numpy())
@@ -107,7 +135,7 @@ def _rows(program: Application, which: Bools, role: str) -> dict[str, Any]:
 def _outputs_of(program: Application, inputs: pd.DataFrame) -> dict[str, Any]:
     """The outputs of some inputs in the final reads, with the causes of these."""
     outputs = program.final[program.final["v"].isin(inputs["v"])]
-    causes = inputs.set_index("v")["cause"].reindex(outputs["v"]).to_numpy()
+    causes = inputs.drop_duplicates("v").set_index("v")["cause"].reindex(outputs["v"]).to_numpy()
     return rows_of(outputs.assign(cause=causes, time=outputs["ended"]), "read")
 
 
@@ -139,6 +167,7 @@ def _how_read(inputs: Sequence[FindingRecord], text: FindingText) -> str:
 
 @run_check(
     "phantom-output",
+    occasions=(Occasion.TRANSACTION_ABORTED,),
     promise=PROGRAM,
     rules=(
         UNLESS_PRODUCER,
@@ -215,6 +244,7 @@ def _explain_order(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "output-order",
+    occasions=WORK,
     promise=PROGRAM,
     rules=(
         UNLESS_PRODUCER,
@@ -254,19 +284,24 @@ def output_order(run: RunView) -> CheckResult:
     program = run.shared(Application)
     if not program.ordered:
         return CheckResult(0, lacking=UNORDERED)
-    table = _keyed(program)
     compared, inverted = 0, []
-    for _, some in table.groupby(["partition", "key"], sort=True):
-        compared += len(some) - 1
-        inverted += list(_inverted(some))
+    for stage in stages_of(run):
+        for _, some in _keyed(stage).groupby(["partition", "key", "of"], sort=True):
+            compared += len(some) - 1
+            inverted += list(_inverted(some))
     rows = [rows_of(outputs.assign(cause=-2 - number), "read") for number, outputs in enumerate(inverted)]
     return CheckResult(compared, join_rows(*rows) if rows else {})
 
 
 def _keyed(program: Application) -> pd.DataFrame:
-    """The first output of each input in each partition, with the number of its `key` and its `input` offset."""
-    inputs = program.inputs
-    known = pd.DataFrame({"v": inputs["v"], "input": inputs["offset"], "key": program.keys(inputs)})
+    """The first output of each input in each partition, with the number of its `key`.
+
+    `input` and `of` are the offset and the partition at which the program read the input first.
+    """
+    inputs, first = program.inputs, program.run.shared(Application)
+    keys = pd.Series(first.keys(first.inputs).to_numpy(), index=first.inputs["v"].to_numpy())
+    known = pd.DataFrame({"v": inputs["v"], "input": inputs["offset"], "of": inputs["partition"]}).drop_duplicates("v")
+    known = known[known["v"].isin(keys.index)].assign(key=lambda some: keys.reindex(some["v"]).to_numpy())
     return program.final.drop_duplicates(["partition", "v"]).merge(known, on="v").sort_values(["partition", "offset"])
 
 
@@ -290,6 +325,7 @@ def _explain_vanished(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "vanished-output",
+    occasions=(Occasion.WORK_ABORTED, Occasion.LEADER_MOVED, Occasion.SERVER_STRUCK),
     promise=PROGRAM,
     rules=(
         UNLESS_PRODUCER,
@@ -358,6 +394,7 @@ def _explain_state(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "torn-state",
+    occasions=WORK,
     promise=PROGRAM,
     rules=(
         UNLESS_PRODUCER,

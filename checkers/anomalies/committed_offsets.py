@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from fencepost.checkers.api import run_check
+from fencepost.checkers.contract.common_occasions import WORK
 from fencepost.checkers.contract.common_rules import (
     ABORTED_IN_PART,
     COORDINATOR_CUT_OFF,
@@ -38,6 +39,7 @@ from fencepost.checkers.pipeline.chains import NO_OFFSETS, NO_PIPELINE, Pipeline
 from fencepost.checkers.selfcheck.pipeline_damages import LOSE_OFFSET, MOVE_BACK, TELL_EARLY, TELL_NOBODYS, TELL_OLD
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.occasions import Occasion
 from fencepost.harness.api.promises import PROCESSED_ONCE
 
 UNRECORDED = "is the group's offset, and the history has no operation that was to commit it; who commits is not wholly recorded"
@@ -60,6 +62,7 @@ def _explain_torn(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "torn-offset",
+    occasions=(Occasion.INSTANCE_DIED, Occasion.WORK_ABORTED, Occasion.WORK_UNANSWERED),
     promise=PROCESSED_ONCE,
     rules=(
         UNLESS_PRODUCER,
@@ -166,6 +169,7 @@ def _explain_regression(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "offset-regression",
+    occasions=WORK,
     promise=PROCESSED_ONCE,
     rules=(
         UNLESS_PRODUCER,
@@ -216,6 +220,7 @@ def _explain_stale(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "stale-offset",
+    occasions=WORK,
     promise=PROCESSED_ONCE,
     rules=(
         UNLESS_PRODUCER,
@@ -301,6 +306,7 @@ def _explain_dirty(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "dirty-offset",
+    occasions=WORK,
     promise=PROCESSED_ONCE,
     rules=(
         UNLESS_PRODUCER,
@@ -374,6 +380,7 @@ def _explain_phantom(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "phantom-offset",
+    occasions=WORK,
     promise=PROCESSED_ONCE,
     rules=(
         UNLESS_PRODUCER,

@@ -13,10 +13,11 @@ import pandas as pd
 
 from fencepost.checkers.api import partition_check
 from fencepost.checkers.contract.attribution import Attribution
+from fencepost.checkers.contract.common_occasions import LEADERS
 from fencepost.checkers.contract.common_rules import ACKED_ALONE, UNLESS_PRODUCER, cut_off
 from fencepost.checkers.contract.needs import ALL_READS, ANYBODY, FINAL_COMMITTED, LOST_PLACE, OUTCOMES, SENDS, Needs
 from fencepost.checkers.contract.rules import FINAL_READS, FORBIDDEN, Rule
-from fencepost.checkers.model.arrays import Ints, distinct
+from fencepost.checkers.model.arrays import Ints, distinct, true_positions
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import COMMITTED, INFO, NONE
@@ -77,6 +78,7 @@ def _proven(ops: Any, run: RunView) -> set[int]:
 
 @partition_check(
     "inconsistent-offset",
+    occasions=LEADERS,
     promise=ONE_LOG,
     attribution=Attribution.EACH_OFFSET,
     rules=(
@@ -148,7 +150,7 @@ def _disputed(log: PartitionLog, believed: Ints) -> Ints:
     disputed = []
     for part in slices(len(reads) - 1):
         before, after = slice(part.start, part.stop), slice(part.start + 1, part.stop + 1)
-        same = np.flatnonzero((reads.offset[before] == reads.offset[after]) & (reads.offset[before] != NONE))
+        same = true_positions((reads.offset[before] == reads.offset[after]) & (reads.offset[before] != NONE))
         differ = reads.identities(part.start + same) != reads.identities(part.start + same + 1)
         disputed.append(reads.offset[before][same[differ]])
     for part in slices(len(believed) if len(reads) else 0):

@@ -20,7 +20,7 @@ REFUSED = (404, 409, 500)
 # Of a worker that could not forward a request; of a leader that writes nothing any more (docs/discoveries.md).
 BROKEN = re.compile("IO Error|without claiming write privileges|fencable send")
 EMPTY = re.compile("from state READY to state ABORTING_TRANSACTION")  # of a producer that has no transaction
-FENCING, DENIED = re.compile("zombie fencing|fenceZombie"), "AuthorizationException"
+FENCING = re.compile("zombie fencing|fenceZombie")
 
 
 @dataclass
@@ -160,7 +160,7 @@ def apart(run: RunView, log: ConnectLog) -> Occasions:
 # --------------------------------------------------------------------------------------------------
 # Answers of the REST interface
 # --------------------------------------------------------------------------------------------------
-def _failed_tasks(log: ConnectLog) -> Iterator[tuple[Mapping[str, Any], str, str]]:
+def failed_tasks(log: ConnectLog) -> Iterator[tuple[Mapping[str, Any], str, str]]:
     """Tasks that an answer says have failed: the request, the task, and the reason; each state once."""
     seen = set()
     for request in log.requests:
@@ -175,26 +175,22 @@ def _failed_tasks(log: ConnectLog) -> Iterator[tuple[Mapping[str, Any], str, str
 
 def clear(run: RunView, log: ConnectLog) -> Occasions:
     """Tasks that have failed, each with a reason: those whose fencing was given up, and those without any reason."""
-    failed = list(_failed_tasks(log))
+    failed = list(failed_tasks(log))
     return Occasions(
         sum(bool(FENCING.search(trace)) for *_, trace in failed), requests=[request for request, _, trace in failed if not trace]
     )
 
 
-def denied(run: RunView, log: ConnectLog) -> Occasions:
-    return Occasions(sum(DENIED in trace for *_, trace in _failed_tasks(log)))
-
-
 def empty_aborted(run: RunView, log: ConnectLog) -> Occasions:
     """Producers of tasks that have asked to abort a transaction without a record, and gone on; tasks that have failed for it."""
-    most = max((_before_empty(_configured(request)) for request in log.requests), default=0)
+    most = max((_before_empty(configured(request)) for request in log.requests), default=0)
     if not most or log.compacted:
         return Occasions()
     table = log.stored[(log.stored["kind"] == "record") & (log.stored["ended"] == COMMITTED)]
     sessions = log.sessions_of(table)
     written = np.bincount(sessions[sessions != NONE])
     return Occasions(
-        int((written > most).sum()), requests=[request for request, _, trace in _failed_tasks(log) if EMPTY.search(trace)]
+        int((written > most).sum()), requests=[request for request, _, trace in failed_tasks(log) if EMPTY.search(trace)]
     )
 
 
@@ -226,7 +222,7 @@ def preflight(key: str, value: str, claim: str) -> Callable[[RunView, ConnectLog
     def occasions(run: RunView, log: ConnectLog) -> Occasions:
         answer = Occasions()
         for request in log.requests:
-            config = _configured(request)
+            config = configured(request)
             if config.get(key, "").lower() != value or config.get("connector.class") != NUMBERED:
                 continue
             if config.get(claim, "supported") != "supported":
@@ -237,7 +233,7 @@ def preflight(key: str, value: str, claim: str) -> Callable[[RunView, ConnectLog
     return occasions
 
 
-def _configured(request: Mapping[str, Any]) -> Mapping[str, str]:
+def configured(request: Mapping[str, Any]) -> Mapping[str, str]:
     """The configuration of a connector that a request creates or changes; empty: it does not."""
     body, path = request.get("body"), str(request.get("path", ""))
     if not isinstance(body, dict) or request.get("method") not in ("PUT", "POST"):

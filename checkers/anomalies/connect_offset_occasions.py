@@ -13,13 +13,14 @@ from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.connect_log import ConnectLog, Entry, entries_in
 from fencepost.checkers.pipeline.deletions import RECORDS, TopicDeletions
 from fencepost.checkers.pipeline.source_log import ABORTED, COMMITTED, PLAIN, SourceLog, in_second, of_workers
+from fencepost.checkers.pipeline.source_mapping import SourceMapping
 from fencepost.checkers.views.run_view import RunView
 
 
 def read_committed(run: RunView, log: ConnectLog) -> Occasions:
     """After an aborted offset the next producer of a source reads on from the last committed one."""
     answer, deletions = Occasions(), run.shared(TopicDeletions)
-    if deletions.unclear(RECORDS):
+    if deletions.unclear(RECORDS) or not run.shared(SourceMapping).dense:
         return answer
     stored = log.stored[(log.stored["kind"] == "offset") & log.stored["transactional"]]
     stored = stored.assign(session=log.sessions_of(stored))
@@ -73,7 +74,8 @@ def stored_there(run: RunView, log: ConnectLog) -> Occasions:
 def migrated(run: RunView, log: ConnectLog) -> Occasions:
     """The first task that stores offsets in the connector's own topic reads on from the last one in the workers' topic."""
     answer = Occasions()
-    if run.shared(SourceLog).altered or log.slack_ms is None or run.shared(TopicDeletions).there_are:
+    dense = run.shared(SourceMapping).dense  # else nobody knows which position is the next one
+    if not dense or run.shared(SourceLog).altered or log.slack_ms is None or run.shared(TopicDeletions).there_are:
         return answer
     stored = log.stored[(log.stored["kind"] == "offset") & (log.stored["ended"] == COMMITTED)]
     shared = of_workers(log.stored["partition"])[stored.index]
@@ -94,7 +96,7 @@ def altered(run: RunView, log: ConnectLog) -> Occasions:
     Not judged: requests without an answer, as they may be carried out when the connector goes on.
     """
     source, answer = run.shared(SourceLog), Occasions()
-    if not source.altered or source.unordered or run.shared(TopicDeletions).there_are:
+    if not run.shared(SourceMapping).dense or not source.altered or source.unordered or run.shared(TopicDeletions).there_are:
         return answer
     certain = source.alterations["certain"]
     stored = log.stored[(log.stored["kind"] == "offset") & (log.stored["ended"] == COMMITTED)]

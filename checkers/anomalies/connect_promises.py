@@ -13,6 +13,7 @@ import numpy as np
 
 from fencepost.checkers.anomalies import connect_occasions as seen
 from fencepost.checkers.anomalies import connect_offset_occasions as offsets
+from fencepost.checkers.anomalies import connect_setting_occasions as settings
 from fencepost.checkers.anomalies.connect_fencing_time import given_up_in_time
 from fencepost.checkers.anomalies.connect_occasions import Occasions
 from fencepost.checkers.api import run_check
@@ -28,6 +29,7 @@ from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api.promises import CONNECTOR
 
+BY_ANSWERS = ("status", "restart", "configure", "request")  # `calls` of promises that answers alone show
 NO_OCCASION = "no promise of KIP-618 had an occasion"
 
 
@@ -182,11 +184,46 @@ PROMISES = (
         seen.empty_aborted,
     ),
     Promise(
-        "a permission is missing",
+        "the permission for a task's transactional id is missing",
         "status",
         "FAILED, with the error as its reason",
         "Connector principal permissions",
-        seen.denied,
+        settings.denied("TransactionalIdAuthorizationException"),
+    ),
+    Promise(
+        "the permission for a topic, of records or of offsets, is missing",
+        "status",
+        "FAILED, with the error as its reason",
+        "Connector principal permissions",
+        settings.denied("TopicAuthorizationException"),
+    ),
+    Promise(
+        "a transactional id is set for producers of the connector, or of the leader",
+        "configure, coordinators' log",
+        "it is ignored: they write by their own ids",
+        "Offset (and record) writes; Leader access to config topic",
+        settings.overridden_ids,
+    ),
+    Promise(
+        "isolation.level=read_uncommitted is set for the connector's consumers",
+        "configure, offsets topics, records",
+        "it is ignored: after an aborted offset a task reads on from the last committed one",
+        "Offset reads",
+        settings.overridden_isolation,
+    ),
+    Promise(
+        "workers rebalance eagerly (connect.protocol=eager), and a task writes records",
+        _LOGS,
+        "a task-count record lies after the configurations that were there (else `unfenced-start`)",
+        "Interoperability with rebalancing protocols",
+        settings.eager,
+    ),
+    Promise(
+        "somebody else than a worker asks to fence a connector's tasks, or to set their configurations",
+        "request",
+        "400 or 403: the request has no signature",
+        "KIP-507: Internal Connect REST endpoints",
+        settings.unsigned,
     ),
 )
 
@@ -195,11 +232,7 @@ def judged(run: RunView) -> list[tuple[Promise, Occasions]]:
     """Every row with its occasions."""
     log = run.shared(ConnectLog)
     blind = bool(log.unknown or log.lacking)
-    by_answers = {seen.clear, seen.denied, seen.restart_refused}
-    return [
-        (row, Occasions() if blind and row.occasions not in by_answers and row.calls != "configure" else row.occasions(run, log))
-        for row in PROMISES
-    ]
+    return [(row, Occasions() if blind and row.calls not in BY_ANSWERS else row.occasions(run, log)) for row in PROMISES]
 
 
 def _row(promise: Promise, occasions: Occasions) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from fencepost.checkers.api import run_check
+from fencepost.checkers.contract.common_occasions import STRUCK
 from fencepost.checkers.contract.common_rules import UNFENCED_SOURCES, UNLESS_CONNECTOR, cut_off
 from fencepost.checkers.contract.needs import SETTLING, Needs
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
@@ -381,6 +382,7 @@ def _explain_writer(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "config-topic-writer",
+    occasions=STRUCK,
     promise=CONNECTOR,
     rules=(
         UNLESS_CONNECTOR,

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from fencepost.checkers.history.positions import Positions
-from fencepost.checkers.model.arrays import Bools, Ints
+from fencepost.checkers.model.arrays import Bools, Ints, true_positions, with_false
 from fencepost.checkers.model.values import COMMITTED, NONE
 from fencepost.checkers.views.log import SLICE, PartitionLog, slices
 from fencepost.checkers.views.versions import aborted, due, fixed, lost
@@ -121,7 +121,7 @@ def _pairs(log: PartitionLog) -> Iterator[ReadPairs]:
     * At the beginning of a process it is known only if the contract says that processes begin at the log's start.
     """
     reads = log.reads
-    truncated = np.append(log.shared(lost), False)  # `send` is NONE for records of nobody, and so looks up the last entry
+    truncated = with_false(log.shared(lost))  # `send` is NONE for records of nobody, and so looks up the last entry
     any_lost = bool(truncated.any())
     for order in _in_order_of_return(log):
         process = reads.process[order]
@@ -134,7 +134,7 @@ def _pairs(log: PartitionLog) -> Iterator[ReadPairs]:
         for part in slices(len(order)):
             last, after, crossing = before[part], order[part], new_operation[part]
             known = (last != NONE) | log.settings.from_start
-            at = np.flatnonzero(crossing)  # the pairs across operations; the next five arrays have an entry for each of them
+            at = true_positions(crossing)  # the pairs across operations; the next five arrays have an entry for each of them
             last_op = np.where(last[at] != NONE, reads.op[last[at]], NONE).astype(np.int64)
             who, op = process[part][at].astype(np.int64), reads.op[after[at]].astype(np.int64)
             at_start = _sought_to_start(log, who, last_op, op)
@@ -159,7 +159,7 @@ def _unknown_between_polls(log: PartitionLog, before: Any, after: Any, same_oper
     """Pairs inside an operation, from one poll to the next, between which nobody knows where the consumer stood."""
     if not isinstance(log.resets, Positions) or not (log.resets.any_group or len(log.resets.unheard)):
         return np.empty(0, dtype=np.int64)
-    at, reads = np.flatnonzero(same_operation), log.reads
+    at, reads = true_positions(same_operation), log.reads
     first, second = before[at], after[at]
     who, op = (values[second].astype(np.int64) for values in (reads.process, reads.op))
     return at[log.resets.unknown_inside(log.partition, who, op, reads.ended[first] != reads.ended[second])]
@@ -173,7 +173,7 @@ def _in_order_of_return(log: PartitionLog) -> Iterator[Any]:
     """
     process = log.arrays.stored(_as_16_bits(log.reads.process))
     by_process = log.arrays.stored(_by_process(process, log.reads.arrival.dtype))
-    starts = np.flatnonzero(_changes(process[by_process])).tolist()
+    starts = true_positions(_changes(process[by_process])).tolist()
     group = 0  # where the small processes begin that were not yielded yet
     for start, stop in pairwise([*starts, len(by_process)]):
         if stop - group > SLICE or stop == len(by_process):
@@ -194,7 +194,7 @@ def _by_process(process: Any, kind: Any) -> Any:
     next_place = np.cumsum(sum(counts, np.zeros(1 << 16, dtype=np.int64)))
     next_place = np.r_[0, next_place[:-1]]  # of each process
     for part, count in zip(slices(len(process)), counts, strict=True):
-        some = np.flatnonzero(count)
+        some = true_positions(count)
         within = np.argsort(process[part], kind="stable")
         order[_ranges(next_place[some], (next_place + count)[some])] = part.start + within
         next_place += count
@@ -242,7 +242,7 @@ def _last_read_of_ok_operation(log: PartitionLog, order: Any, new_operation: Boo
     a running maximum over the numbers of the ok ones tells the last ok one so far, and is NONE or too low where that belongs to
     another process.
     """
-    starts = np.flatnonzero(new_operation)
+    starts = true_positions(new_operation)
     ends = np.r_[starts[1:], len(order)] - 1
     number = np.arange(len(starts))
     ok = log.reads.status[order[starts]] == COMMITTED
@@ -270,10 +270,10 @@ class _RequiredRecords:
 
     def __init__(self, log: PartitionLog, ranks: Any, committed: bool) -> None:
         self._rank = ranks
-        required = np.append(due(log, committed), False)  # `send` is NONE for records of nobody, and so looks up the last entry
+        required = with_false(due(log, committed))  # `send` is NONE for records of nobody, and so looks up the last entry
         send_at = np.full(int(self._rank[-1]) + 1, NONE, dtype=log.reads.send.dtype)
         for part in slices(len(log.reads)):
-            which = part.start + np.flatnonzero(required[log.reads.send[part]] & (log.reads.offset[part] != NONE))
+            which = part.start + true_positions(required[log.reads.send[part]] & (log.reads.offset[part] != NONE))
             send_at[self._rank[which]] = log.reads.send[which]
         self._required = send_at != NONE
         self._sends = log.arrays.stored(send_at[self._required])
@@ -284,7 +284,7 @@ class _RequiredRecords:
         start = np.where(pairs.before != NONE, self._count[self._rank[pairs.before]], 0)
         rank = self._rank[pairs.after]
         stop = self._count[rank] - self._required[rank]
-        over = np.flatnonzero(stop > start)
+        over = true_positions(stop > start)
         start, stop = start[over].astype(np.int64), np.minimum(stop[over], start[over] + MOST_MISSING).astype(np.int64)
         return Skips(pairs.pick(over), self._sends[_ranges(start, stop)], stop - start)
 

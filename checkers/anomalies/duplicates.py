@@ -20,6 +20,7 @@ from fencepost.checkers.selfcheck.record_damages import REPEAT
 from fencepost.checkers.views.log import PartitionLog, slices
 from fencepost.checkers.views.result_rows import first_of_each, read_rows, send_rows
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.occasions import Occasion
 from fencepost.harness.api.promises import ONCE
 
 
@@ -48,6 +49,7 @@ def _explain_duplicate(finding: Finding, text: FindingText) -> str:
 
 @partition_check(
     "duplicate",
+    occasions=(Occasion.LEADER_MOVED, Occasion.SERVER_STRUCK, Occasion.CLIENT_STRUCK, Occasion.COMMIT_UNANSWERED),
     promise=ONCE,
     rules=(
         UNLESS_PRODUCER,

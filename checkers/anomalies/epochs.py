@@ -25,6 +25,7 @@ from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api import record_ids
 from fencepost.harness.api.history import STORED
+from fencepost.harness.api.occasions import Occasion
 from fencepost.harness.api.promises import FENCED
 from fencepost.harness.api.run import table_problem
 
@@ -113,6 +114,7 @@ def _explain(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "epoch-regression",
+    occasions=(Occasion.PRODUCER_FENCED, Occasion.COORDINATOR_MOVED),
     promise=FENCED,
     rules=(
         *cut_off("the coordinator may forget epochs that it gave", transactional="true"),

@@ -1,12 +1,12 @@
 """KIP-98's table of errors, as far as applications see it: in which situation which class of error is demanded of a client.
 
-Sources beside KIP-98 ("Error Handling"): KIP-360 and KIP-588 (errors of a Produce request may be abortable), KIP-890,
-KAFKA-18019.
+A violation of a row without a `doubt` is forbidden by default. Sources beside KIP-98 ("Error Handling"): KIP-360 and KIP-588
+(errors of a Produce request may be abortable), KIP-890, KAFKA-18019.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 COORDINATOR = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "CONCURRENT_TRANSACTIONS")
@@ -26,6 +26,9 @@ class Answer:
     undisturbed: nothing known can have fenced it.
     timed_out: its transaction was older than transaction.timeout.ms.
     after_fatal: an earlier call of the same instance had a fatal error.
+    calm: no fault was on since its operation began, or shortly before.
+    denied: an earlier call of its operation was refused for lack of a right.
+    misuse: the call that a `misuse` operation makes out of order (`MISUSES`); empty: none.
     """
 
     op: int
@@ -40,6 +43,9 @@ class Answer:
     undisturbed: bool = False
     timed_out: bool = False
     after_fatal: bool = False
+    calm: bool = False
+    denied: bool = False
+    misuse: str = ""
 
     @property
     def ok(self) -> bool:
@@ -73,7 +79,11 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class Demand:
-    """One row: in a situation (`applies`), which class of error is demanded (`met`), and who says so."""
+    """One row: in a situation (`applies`), which class of error is demanded (`met`), and who says so.
+
+    doubt: why a violation is not forbidden by default; empty: KIP-98 leaves no doubt.
+    calm_only: while a fault is on, or shortly after, a violation is not forbidden either.
+    """
 
     situation: str
     calls: str
@@ -81,10 +91,40 @@ class Demand:
     source: str
     applies: Callable[[Answer], bool]
     met: Callable[[Answer], bool]
+    doubt: str = ""
+    calm_only: bool = False
+
+    def undoubted(self, answer: Answer) -> bool:
+        """True if a violation by this answer is forbidden by default."""
+        return not self.doubt and (answer.calm or not self.calm_only)
 
 
 def _quiet(answer: Answer) -> bool:
-    return answer.undisturbed and not answer.timed_out and not answer.after_fatal
+    return answer.undisturbed and not answer.timed_out and not answer.after_fatal and not answer.misuse
+
+
+BEGIN_TWICE, COMMIT_OUTSIDE, ABORT_OUTSIDE = "begin twice", "commit outside", "abort outside"
+OFFSETS_OUTSIDE, SEND_OUTSIDE = "offsets outside", "send outside"
+MISUSES: Mapping[str, str] = {  # of the workload `misuse`: the call that is made out of order
+    BEGIN_TWICE: "begin",
+    COMMIT_OUTSIDE: "commit",
+    ABORT_OUTSIDE: "abort",
+    OFFSETS_OUTSIDE: "send_offsets",
+    SEND_OUTSIDE: "send",
+}
+
+
+def _misused(misuse: str, situation: str, source: str, doubt: str = "") -> Demand:
+    """The row of a call that is made out of order."""
+    return Demand(
+        situation=situation,
+        calls=MISUSES[misuse],
+        demanded="an error",
+        source=source,
+        applies=lambda answer: answer.misuse == misuse and not answer.after_fatal,
+        met=lambda answer: not answer.ok,
+        doubt=doubt,
+    )
 
 
 TABLE: Sequence[Demand] = (
@@ -103,6 +143,7 @@ TABLE: Sequence[Demand] = (
         source="KIP-98: fatal; KIP-588: abortable, the coordinator then says whether it is fatal",
         applies=lambda answer: answer.fenced and answer.call in SENDING and answer.fencing,
         met=lambda answer: not answer.retriable and (answer.final or answer.abortable),
+        doubt="KIP-588 lets a client ask the coordinator first whether it was fenced",
     ),
     Demand(
         situation="an earlier call of the same instance had a fatal error",
@@ -111,6 +152,7 @@ TABLE: Sequence[Demand] = (
         source="KIP-98: stop this producer and throw",
         applies=lambda answer: answer.after_fatal and answer.call != "initialise",
         met=lambda answer: answer.final or not (answer.ok or answer.retriable or answer.abortable),
+        doubt="KIP-98 does not say what further calls of a stopped producer answer",
     ),
     Demand(
         situation="nobody has initialised since, and the transaction is younger than its timeout",
@@ -119,6 +161,7 @@ TABLE: Sequence[Demand] = (
         source="KIP-98: InvalidProducerEpoch means that another instance is running",
         applies=lambda answer: _quiet(answer) and (answer.ok or answer.call != "initialise"),
         met=lambda answer: not answer.fencing,
+        doubt="an epoch also ends when the coordinator's clock jumps, or the client bumps it itself (KIP-360)",
     ),
     Demand(
         situation="the transaction is older than its timeout, and the coordinator has aborted it",
@@ -127,14 +170,16 @@ TABLE: Sequence[Demand] = (
         source="KIP-98: the coordinator bumps the epoch and aborts; KIP-588",
         applies=lambda answer: answer.undisturbed and answer.timed_out and (answer.fencing or answer.named("INVALID_TXN_STATE")),
         met=lambda answer: not answer.retriable and (answer.final or answer.abortable),
+        doubt="KIP-98 has no error of its own for a transaction that the coordinator aborted",
     ),
     Demand(
         situation="nobody has initialised since, and the calls were made in order",
         calls="commit, abort",
         demanded="no InvalidTxnState",
         source="KIP-98: InvalidTxnRequest does not happen with a correct client",
-        applies=lambda answer: _quiet(answer) and answer.call in ("commit", "abort"),
+        applies=lambda answer: _quiet(answer) and answer.call in ("commit", "abort") and not answer.denied,
         met=lambda answer: not answer.named("INVALID_TXN_STATE"),
+        calm_only=True,
     ),
     Demand(
         situation="the coordinator has moved, is loading, or is busy with the transaction before",
@@ -143,6 +188,7 @@ TABLE: Sequence[Demand] = (
         source="KIP-98: NotCoordinatorForTransactionalId, CoordinatorNotAvailable",
         applies=lambda answer: answer.named(*COORDINATOR) and not answer.after_fatal,
         met=lambda answer: not answer.final,
+        doubt="a client may give up when its own time or number of retries is used up",
     ),
     Demand(
         situation="the coordinator has forgotten the transactional id, or given it another producer id (its epochs had run out)",
@@ -151,6 +197,7 @@ TABLE: Sequence[Demand] = (
         source="KAFKA-18019; by KIP-98 (InvalidPidMapping) the producer takes another id itself, which lets a zombie go on",
         applies=lambda answer: answer.named("INVALID_PRODUCER_ID_MAPPING"),
         met=lambda answer: answer.final,
+        doubt="by KIP-98 the producer takes another id, and goes on",
     ),
     Demand(
         situation="a sequence number is too high: the log may have been cut off",
@@ -159,6 +206,7 @@ TABLE: Sequence[Demand] = (
         source="KIP-98: InvalidSequenceNumber is fatal; KIP-360: abortable",
         applies=lambda answer: answer.named("OUT_OF_ORDER_SEQUENCE_NUMBER", "OUT_OF_ORDER_SEQUENCE"),
         met=lambda answer: not answer.retriable and (answer.final or answer.abortable),
+        doubt="KIP-98 and KIP-360 disagree",
     ),
     Demand(
         situation="a sequence number was seen before: the record is there",
@@ -183,6 +231,7 @@ TABLE: Sequence[Demand] = (
         source="KIP-98; KafkaProducer's documentation: AuthorizationException is fatal",
         applies=lambda answer: answer.named(*FORBIDDEN_ID) and not answer.after_fatal,
         met=lambda answer: answer.final,
+        doubt="rights are no part of KIP-98's table",
     ),
     Demand(
         situation="clients may not write to the topic, or not read as members of the group",
@@ -191,6 +240,7 @@ TABLE: Sequence[Demand] = (
         source="KIP-98: the transaction can be aborted; KafkaProducer's documentation: an AuthorizationException is fatal",
         applies=lambda answer: answer.call in (*SENDING, *DECIDING) and answer.named(*FORBIDDEN) and not answer.after_fatal,
         met=lambda answer: not answer.retriable,
+        doubt="rights are no part of KIP-98's table",
     ),
     Demand(
         situation="no answer within the call's time",
@@ -201,5 +251,16 @@ TABLE: Sequence[Demand] = (
             answer.call in TIMED and answer.named("TIMED_OUT", "TIMEOUT", "KAFKA_TIMEOUT") and not answer.after_fatal
         ),
         met=lambda answer: not answer.final,
+        doubt="KIP-98 says it of the coordinator's answers, not of a client's own timeouts",
+    ),
+    _misused(BEGIN_TWICE, "a transaction is open already", "KIP-98: a second beginTransaction is an error"),
+    _misused(COMMIT_OUTSIDE, "no transaction is open: commit", "KIP-98, commitTransaction, step 1: throw an exception"),
+    _misused(ABORT_OUTSIDE, "no transaction is open: abort", "KIP-98, abortTransaction, step 1: throw an exception"),
+    _misused(OFFSETS_OUTSIDE, "no transaction is open: offsets", "KIP-98, sendOffsetsToTransaction, step 1: throw an exception"),
+    _misused(
+        SEND_OUTSIDE,
+        "no transaction is open: a record",
+        "KafkaProducer's documentation: all records of a transactional producer are part of a transaction",
+        doubt="KIP-98 does not say it of send",
     ),
 )

@@ -36,6 +36,7 @@ from fencepost.checkers.views.log import PartitionLog
 from fencepost.checkers.views.result_rows import send_rows
 from fencepost.checkers.views.run_view import RunView, no_sends
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.occasions import Occasion
 from fencepost.harness.api.promises import ACKNOWLEDGED, FENCED
 
 _OF_FENCED = (
@@ -132,6 +133,7 @@ def _explain_commit(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "zombie-commit",
+    occasions=(Occasion.PRODUCER_FENCED,),
     promise=FENCED,
     rules=_OF_FENCED,
     evidence=_FENCINGS,
@@ -190,6 +192,7 @@ def _included(finding: Finding, text: FindingText) -> dict[str, Any]:
 
 @run_check(
     "zombie-write",
+    occasions=(Occasion.PRODUCER_FENCED,),
     promise=FENCED,
     rules=_OF_FENCED,
     evidence=_FENCINGS,
@@ -248,6 +251,7 @@ def _resolve_false(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
 
 @partition_check(
     "false-ack",
+    occasions=(Occasion.LEADER_MOVED, Occasion.COORDINATOR_MOVED, Occasion.PRODUCER_FENCED, Occasion.SERVER_STRUCK),
     promise=ACKNOWLEDGED,
     rules=(
         UNLESS_PRODUCER,

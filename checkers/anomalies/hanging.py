@@ -16,6 +16,7 @@ import pyarrow.dataset as ds
 
 from fencepost.checkers.api import run_check
 from fencepost.checkers.contract.attribution import Attribution
+from fencepost.checkers.contract.common_occasions import LEFT_OPEN
 from fencepost.checkers.contract.common_rules import ABORTED_IN_PART, COORDINATOR_CUT_OFF, UNLESS_TRANSACTIONAL, cut_off
 from fencepost.checkers.contract.needs import ALL_READS, OUTCOMES, SENDS, SETTLING, Needs
 from fencepost.checkers.contract.rules import FORBIDDEN, INAPPLICABLE, Rule
@@ -159,6 +160,7 @@ def _explain_hanging(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "hanging-transaction",
+    occasions=LEFT_OPEN,
     promise=LIVE,
     attribution=Attribution.PARTITION,
     rules=(
@@ -356,6 +358,7 @@ def _when_it_began(transaction: CoordinatedTransaction, seen: Sighting, committe
 
 @run_check(
     "misreported-transaction",
+    occasions=LEFT_OPEN,
     promise=LIVE,
     rules=(
         ABORTED_IN_PART,

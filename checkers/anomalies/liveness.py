@@ -6,6 +6,7 @@ import numpy as np
 
 from fencepost.checkers.api import run_check
 from fencepost.checkers.contract.attribution import Attribution
+from fencepost.checkers.contract.common_occasions import LEFT_OPEN
 from fencepost.checkers.contract.common_rules import cut_off
 from fencepost.checkers.contract.needs import SETTLING, Needs
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
@@ -51,6 +52,7 @@ def _explain_stall(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "lso-stall",
+    occasions=LEFT_OPEN,
     promise=LIVE,
     attribution=Attribution.PARTITION,
     rules=(

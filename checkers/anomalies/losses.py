@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from fencepost.checkers.api import partition_check
+from fencepost.checkers.contract.common_occasions import LEADERS
 from fencepost.checkers.contract.common_rules import ABORTED_IN_PART, COMPACTED, RETAINED, UNLESS_PRODUCER, cut_off
 from fencepost.checkers.contract.needs import FINAL, LEVELS, OUTCOMES, SENDS, Needs
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, READS, Rule
@@ -75,6 +76,7 @@ def _resolve_lost(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
 
 @partition_check(
     "lost-write",
+    occasions=LEADERS,
     promise=ACKNOWLEDGED,
     consequences=("inconsistent-offset", "stale-read"),  # a truncated record's offset is given away again
     rules=(

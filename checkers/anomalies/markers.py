@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -115,7 +116,8 @@ def _place(coordinators: CoordinatorLog, transaction: int, partition: int) -> St
     row = coordinators.states.rows.take(slice(0, 1))
     producer, epoch = coordinators.transactions.producer_id[transaction], coordinators.transactions.epoch[transaction]
     columns = {"partition": partition, "offset": NONE, "producer_id": producer, "producer_epoch": epoch, "v": NONE}
-    return replace(row, **{name: np.array([value], dtype=np.int64) for name, value in columns.items()})
+    one: dict[str, Any] = {name: np.array([value], dtype=np.int64) for name, value in columns.items()}
+    return replace(row, **one)
 
 
 @run_check(
@@ -205,7 +207,7 @@ def _split(run: RunView, rows: StoredRows) -> Ints:
     order = np.lexsort((rows.offset[data], *key[::-1]))
     same = (np.diff(key[:, order], axis=1) == 0).all(axis=0) & (op[order][1:] != NONE)
     behind = same & (np.diff(passed[order]) > 0)
-    return data[order[1:][behind]]
+    return np.asarray(data[order[1:][behind]])
 
 
 @run_check(

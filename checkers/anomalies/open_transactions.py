@@ -32,7 +32,7 @@ from fencepost.checkers.contract.needs import (
 )
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.graph.layers import READ_CYCLES
-from fencepost.checkers.model.arrays import Bools, Ints
+from fencepost.checkers.model.arrays import Bools, Ints, true_positions
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import COMMITTED, NONE
@@ -128,7 +128,7 @@ def _sound_reads(log: PartitionLog, part: slice) -> Ints:
     checks have the others.
     """
     sends, ended = log.sends, log.reads.ended
-    reads = part.start + np.flatnonzero(log.reads.judged[part] & log.shared(placed_reads)[part] & (ended[part] != NONE))
+    reads = part.start + true_positions(log.reads.judged[part] & log.shared(placed_reads)[part] & (ended[part] != NONE))
     own = log.reads.send[reads]
     decided = np.maximum(np.where(sends.txn[own], sends.decided[own], NONE), sends.began[own]) <= ended[reads]
     return np.asarray(reads[decided & (sends.op[own] != log.reads.op[reads])])
@@ -144,9 +144,9 @@ def _surely_open_until(log: PartitionLog) -> tuple[Bools, Ints]:
     if not undone.any():
         return undone, until
     undone &= log.shared(fixed) & ~log.shared(lost) & (log.seen_witness if log.final.uncommitted else True)
-    at = np.flatnonzero(undone)
+    at = true_positions(undone)
     if len(at):
-        first = np.flatnonzero(np.r_[True, sends.op[at][1:] != sends.op[at][:-1]])  # sends of one operation lie together
+        first = true_positions(np.r_[True, sends.op[at][1:] != sends.op[at][:-1]])  # sends of one operation lie together
         last = np.maximum.reduceat(sends.began[at], first)
         until[at] = np.repeat(last, np.diff(first, append=len(at)))
         undone &= sends.began < until  # not the last one itself
@@ -179,7 +179,7 @@ class _Opened:
             whole = _mask(len(log.sends), sends)
             sends = log.in_place_order(undone | whole)
             until = np.where(whole[sends], log.sends.decided[sends], open_until[sends])
-            committed = np.flatnonzero(whole[sends])
+            committed = true_positions(whole[sends])
         number = np.arange(len(sends), dtype=position_type(len(sends)))
         number[1:][until[1:] <= np.maximum.accumulate(until)[:-1]] = 0
         latest = np.maximum.accumulate(number, out=number)

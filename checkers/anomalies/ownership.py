@@ -27,6 +27,7 @@ from fencepost.checkers.pipeline.chains import NO_PIPELINE, Pipeline, rows_of
 from fencepost.checkers.selfcheck.pipeline_damages import SHARE
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.occasions import Occasion
 from fencepost.harness.api.promises import PROCESSED_ONCE
 
 
@@ -41,6 +42,7 @@ def _explain_ownership(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "double-ownership",
+    occasions=(Occasion.GROUP_REBALANCED,),
     promise=PROCESSED_ONCE,
     rules=(
         UNLESS_PRODUCER,

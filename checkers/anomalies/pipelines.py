@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fencepost.checkers.anomalies.applications import explain_too_few, explain_too_many, too_few, too_many
+from fencepost.checkers.anomalies.applications import explain_too_few, explain_too_many, of_all_stages, too_few, too_many
 from fencepost.checkers.api import run_check
+from fencepost.checkers.contract.common_occasions import WORK
 from fencepost.checkers.contract.common_rules import ABORTED_IN_PART, COMPACTED, RETAINED, UNLESS_GROUP, UNLESS_PRODUCER, cut_off
 from fencepost.checkers.contract.needs import ALL_READS, ANYBODY, FINAL_COMMITTED, OUTCOMES, SENDS, SETTLING, Needs
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
@@ -21,7 +22,7 @@ from fencepost.checkers.model.arrays import Ints
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import COMMITTED, INFO, NONE
-from fencepost.checkers.pipeline.applications import Application, has_application
+from fencepost.checkers.pipeline.applications import has_application
 from fencepost.checkers.pipeline.chains import NO_OFFSETS, NO_PIPELINE, Pipeline, has_chains, places_of_records, rows_of
 from fencepost.checkers.selfcheck.application_damages import DROP_OUTPUT, REPEAT_OUTPUT
 from fencepost.checkers.selfcheck.pipeline_damages import LEAVE_OUT, PROCESS_TWICE
@@ -50,6 +51,7 @@ def _explain_reprocessed(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "reprocessed",
+    occasions=WORK,
     promise=PROCESSED_ONCE,
     rules=(
         UNLESS_PRODUCER,
@@ -98,7 +100,7 @@ def reprocessed(run: RunView) -> CheckResult:
     Slow twin: `reprocessed` in tests/support/pipeline_reference.py.
     """
     if has_application(run):
-        return too_many(run.shared(Application))
+        return of_all_stages(run, too_many)
     pipeline = run.shared(Pipeline)
     if pipeline.chains.records.empty:
         return CheckResult(0)
@@ -128,6 +130,7 @@ def _explain_unprocessed(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "unprocessed",
+    occasions=WORK,
     promise=PROCESSED_ONCE,
     rules=(
         UNLESS_PRODUCER,
@@ -136,6 +139,12 @@ def _explain_unprocessed(finding: Finding, text: FindingText) -> str:
         RETAINED,
         *cut_off("outputs may be gone, and the offset that was committed with them not"),
         ABORTED_IN_PART,
+        Rule(
+            FORBIDDEN,
+            "at least once: a program processes every record below the offset that its group commits (KIP-98)",
+            {"application": "at-least-once"},
+            essential=True,
+        ),
         Rule(
             FORBIDDEN,
             "a program processes every record below the offset that its group commits (KIP-98)",
@@ -188,7 +197,7 @@ def unprocessed(run: RunView) -> CheckResult:
     Slow twin: `unprocessed` in tests/support/pipeline_reference.py.
     """
     if has_application(run):
-        return too_few(run.shared(Application))
+        return of_all_stages(run, too_few)
     pipeline = run.shared(Pipeline)
     if not (pipeline.chains.committed and pipeline.all_read_back):
         why = NO_OFFSETS if not pipeline.chains.committed else NOT_READ_BACK

@@ -14,6 +14,7 @@ import numpy as np
 from fencepost.checkers.anomalies.consecutive_reads import MOST_MISSING, ConsecutiveReads, ReadPairs, Skips, consecutive_reads
 from fencepost.checkers.api import partition_check
 from fencepost.checkers.contract.attribution import Attribution
+from fencepost.checkers.contract.common_occasions import READING, READING_PAST_ABORTS
 from fencepost.checkers.contract.common_rules import ABORTED_IN_PART, COMPACTED, RETAINED, TRUNCATED, UNLESS_PRODUCER
 from fencepost.checkers.contract.needs import ACROSS, INSIDE
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
@@ -110,6 +111,7 @@ def _two(text: FindingText, first: int, last: int) -> str:
 
 @partition_check(
     "poll-skip",
+    occasions=READING_PAST_ABORTS,
     promise=COMPLETE,
     rules=(UNLESS_PRODUCER, COMPACTED, RETAINED, *TRUNCATED, ABORTED_IN_PART, _SUBSCRIBED, Rule(FORBIDDEN, _IN_ORDER)),
     evidence=ACROSS,
@@ -149,6 +151,7 @@ def poll_skip(log: PartitionLog) -> CheckResult:
 
 @partition_check(
     "int-poll-skip",
+    occasions=READING_PAST_ABORTS,
     promise=COMPLETE,
     rules=(UNLESS_PRODUCER, COMPACTED, RETAINED, *TRUNCATED, ABORTED_IN_PART, _SUBSCRIBED, Rule(FORBIDDEN, _IN_ORDER)),
     evidence=INSIDE,
@@ -192,6 +195,7 @@ def _explain_return(finding: Finding, text: FindingText) -> str:
 
 @partition_check(
     "nonmonotonic-poll",
+    occasions=READING,
     promise=COMPLETE,
     attribution=Attribution.PAIR,
     rules=(UNLESS_PRODUCER, *TRUNCATED, _SUBSCRIBED, Rule(FORBIDDEN, _IN_ORDER)),
@@ -226,6 +230,7 @@ def nonmonotonic_poll(log: PartitionLog) -> CheckResult:
 
 @partition_check(
     "int-nonmonotonic-poll",
+    occasions=READING,
     promise=COMPLETE,
     attribution=Attribution.PAIR,
     rules=(UNLESS_PRODUCER, *TRUNCATED, _SUBSCRIBED, Rule(FORBIDDEN, _IN_ORDER)),

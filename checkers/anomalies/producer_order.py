@@ -12,10 +12,11 @@ import pandas as pd
 
 from fencepost.checkers.api import partition_check
 from fencepost.checkers.contract.attribution import Attribution
+from fencepost.checkers.contract.common_occasions import SENDING
 from fencepost.checkers.contract.common_rules import ACKED_ALONE, UNLESS_PRODUCER, cut_off
 from fencepost.checkers.contract.needs import ORDER
 from fencepost.checkers.contract.rules import ALLOWED, FINAL_READS, FORBIDDEN, Rule
-from fencepost.checkers.model.arrays import Ints, distinct
+from fencepost.checkers.model.arrays import Ints, distinct, true_positions
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.values import NONE
@@ -56,6 +57,7 @@ def _explain_inversion(finding: Finding, text: FindingText) -> str:
 
 @partition_check(
     "order-inversion",
+    occasions=SENDING,
     promise=ORDERED,
     attribution=Attribution.PAIR,
     rules=(
@@ -105,7 +107,7 @@ def order_inversion(log: PartitionLog) -> CheckResult:
     Slow twin: `order_inversions` in tests/support/reference.py.
     """
     judged, returned, _ = final_witness(log)
-    known = np.flatnonzero((log.place != NONE) & ~(log.promised & judged & ~returned)).astype(position_type(len(log.sends)))
+    known = true_positions((log.place != NONE) & ~(log.promised & judged & ~returned)).astype(position_type(len(log.sends)))
     inversions = [_inverted(log, some) for some in _whole_processes(log, known)]
     compared = sum(count for _, _, count in inversions)
     low, high = (np.concatenate([known[:0], *(inversion[side] for inversion in inversions)]) for side in (0, 1))
@@ -137,7 +139,7 @@ def _inverted(log: PartitionLog, sends: Ints) -> tuple[Ints, Ints, int]:
     else:
         order, ends = _acknowledged_before(log, sends, process)
     number, firsts = _numbered(process)
-    candidates = np.flatnonzero(ends > np.searchsorted(order, firsts)[number])
+    candidates = true_positions(ends > np.searchsorted(order, firsts)[number])
     highest = order[_running_highest(place[order], number[order])[ends[candidates] - 1]]
     inverted = place[highest] > place[candidates]
     return sends[candidates[inverted]], sends[highest[inverted]], len(candidates)
@@ -151,7 +153,7 @@ def _acknowledged_before(log: PartitionLog, sends: Ints, process: Ints) -> tuple
     of one moment the call comes first.
     """
     began, ended = log.sends.began[sends], log.sends.ended[sends]
-    acked = np.flatnonzero(log.acked[sends])
+    acked = true_positions(log.acked[sends])
     is_ack = np.arange(len(sends) + len(acked)) >= len(sends)
     together = np.lexsort((is_ack, np.r_[began, ended[acked]], np.r_[process, process[acked]]))
     ends = np.empty(len(together), dtype=np.int64)
@@ -163,7 +165,7 @@ def _numbered(groups: Ints) -> tuple[Ints, Ints]:
     """Groups (rising) numbered from 0, and where each begins."""
     begins = np.ones(len(groups), dtype=np.bool_)
     np.not_equal(groups[1:], groups[:-1], out=begins[1:])
-    return np.cumsum(begins) - 1, np.flatnonzero(begins)
+    return np.cumsum(begins) - 1, true_positions(begins)
 
 
 def _running_highest(values: Ints, number: Ints) -> Ints:
@@ -191,7 +193,7 @@ def _neighbours(log: PartitionLog) -> tuple[Any, Any, Any]:
 
     Sends are sorted by process, operation and sequence, so each is compared with the next one in the array.
     """
-    sent = np.flatnonzero(log.shared(visible)).astype(position_type(len(log.sends)))
+    sent = true_positions(log.shared(visible)).astype(position_type(len(log.sends)))
     before, after = sent[:-1], sent[1:]
     v = log.sends.v
     same = record_ids.process_of(v[before]) == record_ids.process_of(v[after])
@@ -219,6 +221,7 @@ def _explain_descent(finding: Finding, text: FindingText) -> str:
 
 @partition_check(
     "nonmonotonic-send",
+    occasions=SENDING,
     promise=ORDERED,
     rules=(
         UNLESS_PRODUCER,
@@ -254,6 +257,7 @@ def nonmonotonic_send(log: PartitionLog) -> CheckResult:
 
 @partition_check(
     "int-nonmonotonic-send",
+    occasions=SENDING,
     promise=ORDERED,
     rules=(
         UNLESS_PRODUCER,
@@ -302,6 +306,7 @@ def _explain_send_skip(finding: Finding, text: FindingText) -> str:
 
 @partition_check(
     "int-send-skip",
+    occasions=SENDING,
     promise=ORDERED,
     rules=(
         UNLESS_PRODUCER,
@@ -335,7 +340,7 @@ def int_send_skip(log: PartitionLog) -> CheckResult:
     before, after, same_operation = log.shared(_neighbours)
     before, after = before[same_operation], after[same_operation]
     number = _numbered_places(log)
-    skips = np.flatnonzero(number[after] - number[before] > 1)  # some visible record lies between the two
+    skips = true_positions(number[after] - number[before] > 1)  # some visible record lies between the two
     examples = skips[:EXAMPLES]
     low, high = before[examples], after[examples]
     rows = pair_rows(log, np.r_[low, high], np.r_[high, high]) if len(examples) else {}

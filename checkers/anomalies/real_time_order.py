@@ -12,10 +12,11 @@ import numpy as np
 
 from fencepost.checkers.api import partition_check
 from fencepost.checkers.contract.attribution import Attribution
+from fencepost.checkers.contract.common_occasions import SENDING
 from fencepost.checkers.contract.common_rules import TRUNCATED, UNLESS_PRODUCER
 from fencepost.checkers.contract.needs import ORDER
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
-from fencepost.checkers.model.arrays import Ints, distinct
+from fencepost.checkers.model.arrays import Ints, distinct, true_positions
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.values import FOREVER, NONE
@@ -38,6 +39,7 @@ def _explain_inversion(finding: Finding, text: FindingText) -> str:
 
 @partition_check(
     "real-time-inversion",
+    occasions=SENDING,
     promise=ORDERED,
     attribution=Attribution.PAIR,
     rules=(
@@ -95,7 +97,7 @@ def _inverted(began: Ints, ended: Ints, process: Ints) -> tuple[Ints, Ints]:
     one above it that was acknowledged first: if that one was not acknowledged before the send began, none was.
     """
     first = _first_acknowledged_above(ended)
-    late = np.flatnonzero(began > np.append(ended, FOREVER)[first])
+    late = true_positions(began > np.append(ended, FOREVER)[first])
     own = process[first[late]] == process[late]
     low, high = [late[~own]], [first[late[~own]]]
     # Where the first one is of the same producer it hides the others: look again with that producer's sends left out.
@@ -117,7 +119,7 @@ def _first_acknowledged_above(ended: Ints) -> Any:
     count = len(ended)
     suffix_minimum = np.minimum.accumulate(ended[::-1])[::-1]
     above = np.full(count + 1, count, dtype=position_type(count + 1))  # at first, of each its own suffix's, and `count` for none
-    nearest = np.flatnonzero(ended == suffix_minimum)
+    nearest = true_positions(ended == suffix_minimum)
     above[nearest] = nearest
     above = np.minimum.accumulate(above[::-1])[::-1][1:]
     above[:-1][suffix_minimum[1:] == FOREVER] = count

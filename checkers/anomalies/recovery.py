@@ -25,6 +25,7 @@ from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.values import FOREVER, NONE
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.occasions import Occasion
 from fencepost.harness.api.promises import RECOVERING
 from fencepost.harness.api.recovery import WITHOUT_ANSWER
 from fencepost.harness.api.words import plural
@@ -168,6 +169,7 @@ def _explain(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "no-recovery",
+    occasions=(Occasion.SERVER_STRUCK, Occasion.CLIENT_STRUCK),
     promise=RECOVERING,
     attribution=Attribution.PARTITION,
     rules=(

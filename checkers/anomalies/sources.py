@@ -1,6 +1,7 @@
 """A source connector: each position of its source is in the topic once, and its stored offset moves with the records (KIP-618).
 
-Positions of a source partition rise by one (`position_by` of the workload `connect`). A position may give several records, an
+Positions of a source partition rise by one (`position_by` of the workload `connect`), or are of another kind: the contract's
+`positions`, and what they cannot be is unknown (`pipeline/source_mapping.py`). A position may give several records, an
 ordered list (`place_by`, `count_by`): then each of these is compared, in the order of all (`pipeline/source_positions.py`).
 Where a stored offset was altered or reset on request (KIP-875), positions begin anew: what came before and what came after are
 judged as two sources (`part`).
@@ -18,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from fencepost.checkers.api import run_check
+from fencepost.checkers.contract.common_occasions import STRUCK
 from fencepost.checkers.contract.common_rules import (
     COMPACTED,
     OFFSETS_DELETED,
@@ -35,16 +37,32 @@ from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.chains import rows_of
 from fencepost.checkers.pipeline.deletions import OFFSETS, RECORDS, TopicDeletions
-from fencepost.checkers.pipeline.source_log import COMMITTED, OUTSIDE, PLAIN, SourceLog, has_connector, unread_logs
+from fencepost.checkers.pipeline.source_log import (
+    ABORTED,
+    COMMITTED,
+    OUTSIDE,
+    PLAIN,
+    Known,
+    SourceLog,
+    has_connector,
+    unread_logs,
+)
+from fencepost.checkers.pipeline.source_mapping import ORDERED, SPARSE, UNSTATED, SourceMapping
 from fencepost.checkers.selfcheck.source_damages import DROP_POSITION, LOWER_OFFSET, REPEAT_POSITION, TEAR_OFFSET
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.occasions import Occasion
 from fencepost.harness.api.promises import CONNECTOR
 from fencepost.harness.api.words import and_more
 
 NO_CONNECTOR = "no records of a connector were read back"
 NOT_READ_BACK = "not every partition of the topic was read back by a complete read_committed final read"
-NOT_STORED = "no stored offset was read from the leaders' logs"
+NOT_STORED = "no stored offset that tells a position was read from the leaders' logs"
+ONLY_ORDERED = "positions are in order, and several records may have one: {}; `sequence_by` would tell"
+NONE_ABORTED = (
+    "positions are sparse: one that is missing is known only where a task wrote it in a transaction that was aborted, and between"
+    " committed ones none was; `sequence_by` would tell"
+)
 MAY_HAVE_ALTERED = "a request that is missing may have altered the stored offset"
 ALTERED = "the connector's offsets were altered or reset on request, and it is not known which records came before"
 
@@ -64,6 +82,7 @@ def _explain_duplicate(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "source-duplicate",
+    occasions=STRUCK,
     promise=CONNECTOR,
     rules=(
         UNLESS_CONNECTOR,
@@ -87,6 +106,9 @@ def _explain_duplicate(finding: Finding, text: FindingText) -> str:
 def source_duplicate(run: RunView) -> CheckResult:
     """A position of a source is in the target topic more than once.
 
+    Where records tell their number in a sequence (`sequence_by`), that is meant. Positions that are only ordered are not
+    compared; nor, unless somebody has said what they are, positions that records of one transaction share.
+
     Where a topic with stored offsets was deleted, tasks may begin again: a position may be there once for each incarnation of it.
 
     compared: records that the complete read_committed final read has. One cause: a stretch of positions of a source.
@@ -106,8 +128,13 @@ def source_duplicate(run: RunView) -> CheckResult:
     deletions = run.shared(TopicDeletions)
     if unclear := deletions.unclear(OFFSETS):
         return CheckResult(0, unknown=unclear)
+    mapping = run.shared(SourceMapping)
+    if mapping.kind == ORDERED and not mapping.sequenced:
+        return CheckResult(0, lacking=ONLY_ORDERED.format("whether one is there twice cannot be told"))
+    if mapping.kind == UNSTATED and not mapping.sequenced and mapping.repeating:
+        return CheckResult(0, unknown=mapping.repeating)
     compared = len(_in_parts(log, log.visible))
-    repeated = _in_parts(log, deletions.repeated).sort_values(["part", "number", "partition", "offset"])
+    repeated = _in_parts(log, deletions.repeated).sort_values(["part", "sequence", "partition", "offset"])
     if repeated.empty:
         return CheckResult(compared)
     repeated = repeated.assign(cause=_runs(repeated), v=NONE, time=repeated["end"])
@@ -116,12 +143,19 @@ def source_duplicate(run: RunView) -> CheckResult:
 
 def _explain_loss(finding: Finding, text: FindingText) -> str:
     log = text.run.shared(SourceLog)
-    known = sorted((log.at(row) for row in finding.rows), key=lambda entry: entry.number)
+    known = sorted((log.at(row) for row in finding.rows), key=lambda entry: entry.sequence)
     below, above = known[0], known[-1]
-    first, last = below.number + (below.kind == "record"), above.number - (above.kind == "record")
+    if aborted := finding.records("sent"):
+        return (
+            f"Record {below.words} of source {above.name} is not there: a task wrote it at {text.places(aborted)}, in a "
+            f"transaction that was aborted, and the complete read_committed final read has {above.words} at {above.place}, and "
+            f"not {below.words}."
+        )
+    first, last = below.sequence + (below.kind == "record"), above.sequence - (above.kind == "record")
     what = _records(log, above.name, first, last)
     read, stored = (
-        [f"{entry.words} at {entry.place}" for entry in (below, above) if entry.kind == kind] for kind in ("record", "offset")
+        [f"{_identity(log, entry)} at {entry.place}" for entry in (below, above) if entry.kind == kind]
+        for kind in ("record", "offset")
     )
     seen = [f"the complete read_committed final read has {' and '.join(read)}"] * bool(read)
     seen += [f"the stored offset{'s' * (len(stored) > 1)} {' and '.join(stored)}"] * bool(stored)
@@ -130,6 +164,7 @@ def _explain_loss(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "source-loss",
+    occasions=STRUCK,
     promise=CONNECTOR,
     rules=(
         UNLESS_CONNECTOR,
@@ -156,6 +191,10 @@ def source_loss(run: RunView) -> CheckResult:
     Positions below the first one that was read are not judged. Where the target topic was deleted during the run, the first
     stored offset of a source is known, too: what lay in the deleted topic is found, and permitted.
 
+    Where records tell their number in a sequence (`sequence_by`), the numbers of records alone are compared. A sparse position is
+    missing where the leaders' logs have a record of it in a transaction that was aborted, and none that is committed, though a
+    later one is. Of positions that are only ordered none is known to be missing.
+
     compared: positions from the first one read to the last one known, of each source. One cause: a stretch of positions.
 
     Example::
@@ -173,11 +212,22 @@ def source_loss(run: RunView) -> CheckResult:
     deletions = run.shared(TopicDeletions)
     if log.strange or (unclear := deletions.unclear(RECORDS)):
         return CheckResult(0, lacking=log.strange, unknown="" if log.strange else unclear)
-    columns = ["part", "name", "number", "partition", "offset", "op", "end"]
+    mapping, columns = run.shared(SourceMapping), ["part", "name", "number", "partition", "offset", "op", "end"]
+    if mapping.sequenced:
+        counted = _in_parts(log, log.visible).assign(number=lambda rows: rows["sequence"])
+        unknown = "topics were deleted: which numbers of the sequence lay there is not known" if deletions.there_are else ""
+        return CheckResult(0, unknown=unknown) if unknown else _missing(counted[columns], counted[columns].iloc[:0], deletions)
+    if not mapping.dense:
+        return _not_counted(log, mapping)
     records, stored = (_in_parts(log, table)[columns] for table in (log.visible, log.offsets))
+    return _missing(records, stored, deletions)
+
+
+def _missing(records: pd.DataFrame, stored: pd.DataFrame, deletions: TopicDeletions) -> CheckResult:
+    """Numbers that are missing between those of records, and up to stored ones."""
     last = stored.sort_values("number").drop_duplicates("part", keep="last")
     beyond = last[last["number"] > last["part"].map(records.groupby("part")["number"].max())]
-    marks = deletions.marks[columns] if deletions.floors else beyond.iloc[:0]
+    marks = deletions.marks[records.columns] if deletions.floors else beyond.iloc[:0]
     known = pd.concat([records.assign(stored=False), marks.assign(stored=True), beyond.assign(stored=True)])
     known = known.drop_duplicates(["part", "number"]).sort_values(["part", "number"], ignore_index=True)
     step = known.groupby("part")["number"].diff().fillna(1).to_numpy(dtype=np.int64)
@@ -189,6 +239,35 @@ def source_loss(run: RunView) -> CheckResult:
     pairs = known.iloc[np.column_stack([above - 1, above]).ravel()]
     pairs = pairs.assign(cause=-2 - np.repeat(np.arange(len(above)), 2), v=NONE, time=pairs["end"])
     return CheckResult(compared, rows_of(pairs, "read"))
+
+
+def _not_counted(log: SourceLog, mapping: SourceMapping) -> CheckResult:
+    """The answer where positions do not rise by one."""
+    if mapping.kind == ORDERED:
+        return CheckResult(0, lacking=ONLY_ORDERED.format("whether one is missing cannot be told"))
+    if mapping.kind != SPARSE:
+        return CheckResult(0, unknown=mapping.no_count or mapping.repeating)
+    if unknown := mapping.doubt or unread_logs(log.run):
+        return CheckResult(0, unknown=unknown)
+    written = log.records[log.records["ended"] == ABORTED].drop_duplicates(["part", "number"])
+    there = log.visible.groupby("part")["number"].agg(["min", "max"])
+    between = written["number"].between(written["part"].map(there["min"]), written["part"].map(there["max"]))
+    written, keys = written[between], ["part", "number"]
+    gone = written[~pd.MultiIndex.from_frame(written[keys]).isin(pd.MultiIndex.from_frame(log.visible[keys]))]
+    if gone.empty:
+        return CheckResult(len(written), lacking="" if len(written) else NONE_ABORTED)
+    causes = -2 - np.arange(len(gone))
+    above = pd.concat([_next_committed(log, part, number) for part, number in gone[keys].itertuples(index=False)])
+    rows = [
+        rows_of(table.assign(cause=causes, v=NONE, time=table["end"]), role) for table, role in ((gone, "sent"), (above, "read"))
+    ]
+    return CheckResult(len(written), join_rows(*rows))
+
+
+def _next_committed(log: SourceLog, part: str, number: int) -> pd.DataFrame:
+    """The visible record of a source with the lowest position above one, as a row."""
+    later = log.visible[(log.visible["part"] == part) & (log.visible["number"] > number)]
+    return later.sort_values("number").iloc[:1]
 
 
 # --------------------------------------------------------------------------------------------------
@@ -213,6 +292,7 @@ def _explain_torn(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "source-offset-torn",
+    occasions=(Occasion.TRANSACTION_ABORTED, Occasion.CLIENT_STRUCK, Occasion.SERVER_STRUCK),
     promise=CONNECTOR,
     rules=(
         UNLESS_CONNECTOR,
@@ -242,6 +322,8 @@ def source_offset_torn(run: RunView) -> CheckResult:
        stored several times, as after an abort, than each of them has;
     3. its transaction also has records that belong to a later stored offset of the source.
 
+    Where positions are only ordered, it is torn if no stored offset of its own producer and epoch reaches so far.
+
     Where the stored offset goes back (`source-offset-regression`), a record is torn only if it is torn by the offsets before that
     step and by those after it. Where the topic with the offsets was deleted, only records are judged whose transaction surely
     began when it was there again.
@@ -266,10 +348,11 @@ def source_offset_torn(run: RunView) -> CheckResult:
     stored = log.offsets[log.offsets["number"] >= 0]
     records = log.records[log.records["ended"].isin((PLAIN, COMMITTED)) & deletions.judged_offsets]
     torn, compared = [], 0
+    apart = _beyond if run.shared(SourceMapping).shared_positions else _torn
     for (name, part), some in records.groupby(["name", "part"], sort=True):
         compared += len(some)
         unknown = log.altered and not part  # it has no stored offset of its own
-        torn += list(_torn(some, stored[stored["name"] == name] if unknown else stored[stored["part"] == part]))
+        torn += list(apart(some, stored[stored["name"] == name] if unknown else stored[stored["part"] == part]))
     return CheckResult(compared, join_rows(*_numbered(torn)) if torn else {})
 
 
@@ -285,6 +368,21 @@ def _torn(records: pd.DataFrame, stored: pd.DataFrame) -> Iterable[tuple[pd.Data
     for _, some in _stretches_of(stored) if bad.any() else ():
         bad &= _apart(records, some)[0]
     ends = _ends(stored)
+    for at in np.unique(place[bad]):
+        yield records[bad & (place == at)], ends.iloc[at : at + 1]
+
+
+def _beyond(records: pd.DataFrame, stored: pd.DataFrame) -> Iterable[tuple[pd.DataFrame, pd.DataFrame]]:
+    """The same where several records may have one position, which the offset of a later transaction may reach, too.
+
+    Records are torn that lie beyond every stored offset of their own producer and epoch.
+    """
+    producer = ["producer_id", "producer_epoch"]
+    reached = stored.groupby(producer)["number"].max().rename("reached")
+    own = records[producer].join(reached, on=producer)["reached"].fillna(NONE).to_numpy()
+    bad = (own < records["number"].to_numpy()) | (records["ended"] != COMMITTED).to_numpy()
+    ends = _ends(stored)
+    place = np.searchsorted(ends["number"].to_numpy(), records["number"].to_numpy())
     for at in np.unique(place[bad]):
         yield records[bad & (place == at)], ends.iloc[at : at + 1]
 
@@ -331,6 +429,7 @@ def _explain_regression(finding: Finding, text: FindingText) -> str:
 
 @run_check(
     "source-offset-regression",
+    occasions=STRUCK,
     promise=CONNECTOR,
     rules=(
         UNLESS_CONNECTOR,
@@ -399,7 +498,7 @@ def _stored(run: RunView) -> tuple[SourceLog | None, CheckResult]:
     log, answer = _judged(run)
     if log is None:
         return None, answer
-    unknown = unread_logs(run)
+    unknown = unread_logs(run) or run.shared(SourceMapping).doubt
     lacking = log.opaque or ("" if (log.offsets["number"] >= 0).any() else NOT_STORED)
     return (None if unknown or lacking else log), CheckResult(0, lacking="" if unknown else lacking, unknown=unknown)
 
@@ -412,7 +511,7 @@ def _in_parts(log: SourceLog, rows: pd.DataFrame) -> pd.DataFrame:
 def _runs(rows: pd.DataFrame) -> Ints:
     """A cause for each row, the same for neighbouring positions of one source that a deletion explains, or does not; rows are in
     their order."""
-    new = (rows["part"] != rows["part"].shift()) | ~rows["number"].diff().isin((0, 1))
+    new = (rows["part"] != rows["part"].shift()) | ~rows["sequence"].diff().isin((0, 1))
     new |= rows["certain"] != rows["certain"].shift()
     return np.asarray(-2 - new.cumsum(), dtype=np.int64)
 
@@ -420,17 +519,23 @@ def _runs(rows: pd.DataFrame) -> Ints:
 def _span(log: SourceLog, rows: Iterable[FindingRecord]) -> tuple[str, int, int]:
     """The source of some records, and their first and last position."""
     known = [log.at(row) for row in rows]
-    numbers = [entry.number for entry in known]
+    numbers = [entry.sequence for entry in known]
     return known[0].name, min(numbers), max(numbers)
 
 
 def _records(log: SourceLog, name: str, first: int, last: int) -> str:
     """`Record 3`, or `Records 3 to 5`."""
-    return f"Record {log.words(name, first)}" if first == last else f"Records {log.words(name, first)} to {log.words(name, last)}"
+    begin, end = (str(at) if log.entries.parted.sequenced else log.words(name, at) for at in (first, last))
+    return f"Record {begin}" if first == last else f"Records {begin} to {end}"
+
+
+def _identity(log: SourceLog, entry: Known) -> str:
+    """What tells a record from all others of its source, in words: its number in a sequence, or its position."""
+    return str(entry.sequence) if log.entries.parted.sequenced and entry.kind == "record" else entry.words
 
 
 def _listed(log: SourceLog, rows: Iterable[FindingRecord]) -> str:
     """`3 at t-0@5 and 3 at t-1@9`, at most six of them."""
-    known = sorted((log.at(row) for row in rows), key=lambda entry: (entry.number, entry.place))
-    words = [f"{entry.words} at {entry.place}" for entry in known[:6]]
+    known = sorted((log.at(row) for row in rows), key=lambda entry: (entry.sequence, entry.place))
+    words = [f"{_identity(log, entry)} at {entry.place}" for entry in known[:6]]
     return (" and ".join(words) if len(words) < 3 else ", ".join(words)) + and_more(len(known) - len(words), ", and ")

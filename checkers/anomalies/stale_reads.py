@@ -8,9 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from fencepost.checkers.api import partition_check
+from fencepost.checkers.contract.common_occasions import LEADERS
 from fencepost.checkers.contract.common_rules import COMPACTED, RETAINED, TRUNCATED, UNLESS_PRODUCER
 from fencepost.checkers.contract.needs import FINAL_COMMITTED, LEVELS, POLLS, SENDS, Needs
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
+from fencepost.checkers.model.arrays import true_positions
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import NONE
@@ -34,6 +36,7 @@ def _explain_stale(finding: Finding, text: FindingText) -> str:
 
 @partition_check(
     "stale-read",
+    occasions=LEADERS,
     promise=COMPLETE,
     rules=(
         UNLESS_PRODUCER,
@@ -94,11 +97,11 @@ def _stale(log: PartitionLog, process: int, final: int, began: int) -> CheckResu
     earlier = reads_before(log, process, began)
     known = got_by(log, earlier)
     compared = int(known.sum())
-    missing = np.flatnonzero(known & ~log.seen_by(reads.process == process))
+    missing = true_positions(known & ~log.seen_by(reads.process == process))
     if not len(missing):
         return CheckResult(compared)
     # Of every missing record one earlier read: the first one in the order of `earlier`.
-    earlier_reads = np.flatnonzero(earlier)
+    earlier_reads = true_positions(earlier)
     read_sends, first = np.unique(reads.send[earlier_reads], return_index=True)
     witness = earlier_reads[first[np.isin(read_sends, missing)]]
     # A row for the final read itself, which returned nothing of this; then the witnesses; then the missing records.

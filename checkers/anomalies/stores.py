@@ -14,6 +14,7 @@ import pandas as pd
 
 from fencepost.checkers.anomalies.applications import NO_PROGRAM, NOT_DONE
 from fencepost.checkers.api import run_check
+from fencepost.checkers.contract.common_occasions import WORK
 from fencepost.checkers.contract.common_rules import (
     ABORTED_IN_PART,
     COMPACTED,
@@ -35,6 +36,7 @@ from fencepost.checkers.selfcheck.application_damages import ALTER_STORE, COUNT_
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api import record_ids
+from fencepost.harness.api.occasions import Occasion
 from fencepost.harness.api.promises import PROGRAM
 from fencepost.harness.api.words import plural
 
@@ -76,6 +78,7 @@ def _worded(kind: str, number: float) -> str:
 
 @run_check(
     "store-divergence",
+    occasions=(Occasion.INSTANCE_DIED, Occasion.WORK_ABORTED, Occasion.GROUP_REBALANCED),
     promise=PROGRAM,
     rules=(
         UNLESS_PRODUCER,
@@ -173,6 +176,7 @@ def _inputs_worded(row: pd.Series, place: str) -> str:
 
 @run_check(
     "wrong-state",
+    occasions=WORK,
     promise=PROGRAM,
     rules=(
         UNLESS_PRODUCER,

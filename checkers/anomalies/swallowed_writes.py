@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from fencepost.checkers.api import partition_check
+from fencepost.checkers.contract.common_occasions import SENDING
 from fencepost.checkers.contract.common_rules import UNLESS_PRODUCER, cut_off
 from fencepost.checkers.contract.needs import ALL_READS, ANYBODY, OUTCOMES, SENDS, Needs
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
@@ -67,6 +68,7 @@ def _resolve_swallowed(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
 
 @partition_check(
     "swallowed-write",
+    occasions=SENDING,
     promise=ACKNOWLEDGED,
     rules=(
         UNLESS_PRODUCER,

@@ -44,8 +44,10 @@ from fencepost.checkers.views.result_rows import reads_with_writers, send_rows
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.undecided import passed_in_time, tried, undecided_rows
 from fencepost.checkers.views.wording import FindingText
+from fencepost.harness.api.occasions import Occasion
 from fencepost.harness.api.promises import ATOMIC, ISOLATED
 
+OF_MARKERS = ("record-after-marker", "wrong-marker")  # what a torn transaction leaves in the logs
 _ATOMIC = "a transaction's records become visible together or not at all (KIP-98: atomicity)"
 
 SWALLOWED = "swallowed"  # role of rows between the two steps of `torn-transaction`
@@ -65,6 +67,7 @@ def _explain_aborted(finding: Finding, text: FindingText) -> str:
 
 @partition_check(
     "aborted-read",
+    occasions=(Occasion.TRANSACTION_ABORTED,),
     promise=ISOLATED,
     consequences=READ_CYCLES,
     rules=(
@@ -262,8 +265,15 @@ def _may_be_torn(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
 
 @partition_check(
     "torn-transaction",
+    occasions=(
+        Occasion.CLIENT_DIED,
+        Occasion.COMMIT_UNANSWERED,
+        Occasion.COORDINATOR_MOVED,
+        Occasion.LEADER_MOVED,
+        Occasion.SERVER_STRUCK,
+    ),
     promise=ATOMIC,
-    consequences=("lost-write", "false-ack", "aborted-read", "dirty-read", "stale-read", *READ_CYCLES),
+    consequences=("lost-write", "false-ack", "aborted-read", "dirty-read", "stale-read", *OF_MARKERS, *READ_CYCLES),
     rules=(
         UNLESS_PRODUCER,
         UNLESS_TRANSACTIONAL,

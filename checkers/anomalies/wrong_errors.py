@@ -5,6 +5,7 @@ The docstring is the definition of the anomaly.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -15,21 +16,24 @@ import pandas as pd
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from fencepost.checkers.anomalies.error_table import TABLE, Answer
+from fencepost.checkers.anomalies.error_table import MISUSES, TABLE, Answer
 from fencepost.checkers.api import run_check
 from fencepost.checkers.contract.common_rules import UNLESS_PRODUCER, UNLESS_TRANSACTIONAL
 from fencepost.checkers.contract.needs import OUTCOMES, SENDS, Needs
-from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
+from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, SENTENCE, Rule
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult
-from fencepost.checkers.model.values import NONE
+from fencepost.checkers.model.values import FOREVER, NONE
 from fencepost.checkers.pipeline.instances import Instances, instances
 from fencepost.checkers.selfcheck.schedules import scheduled
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api.promises import FENCED
 
-COLUMNS = ("index", "process", "f", "type", "time", "end", "errors")
+COLUMNS = ("index", "process", "f", "type", "time", "end", "errors", "detail")
+MISUSE = "misuse"
+CALM_NS = 15_000_000_000  # after a fault a client may still be at retries of it
+DOUBTS = 2  # causes of a row: with doubt, and without
 CLASSED = ("initialise", "begin", "send", "flush", "send_offsets", "commit", "abort")
 
 
@@ -37,23 +41,25 @@ def answers(run: RunView) -> list[Answer]:
     """The ends of calls of transactional producers: all errors, and the transactions of known instances that ended ok."""
     all_instances = run.shared(instances)
     errors, known = pc.list_value_length(ds.field("errors")) > 0, ds.field("process").isin(all_instances.process)
-    kind = ds.field("f").isin(["txn", "initialise"]) & ds.field("transactional_id").is_valid()
-    table = run.history.select((*COLUMNS, "transactional_id"), kind & (errors | known))
+    kind = ds.field("f").isin(["txn", "initialise", MISUSE]) & ds.field("transactional_id").is_valid()
+    table = run.history.select((*COLUMNS, "transactional_id"), kind & (errors | known | (ds.field("f") == MISUSE)))
     rows = table.sort_by("index").to_pylist()
     at = all_instances.at(*(np.array([row[name] for row in rows], dtype=np.int64) for name in ("process", "index")))
     made, broken = [], set[tuple[int, int]]()  # broken: instances (process, position) with a fatal error
     for row, own in zip(rows, at.tolist(), strict=True):
         instance = (row["process"], own)
+        calm = _calm(row, run)
         for answer in _answers_of(row, run.transaction_timeout_s):
-            placed = _placed(answer, all_instances, own, instance in broken)
+            placed = replace(_placed(answer, all_instances, own, instance in broken), calm=calm)
             made.append(placed)
-            if placed.final and own != NONE:
+            if (placed.fatal if placed.misuse else placed.final) and own != NONE:  # a refused misuse is no end
                 broken.add(instance)
     return made
 
 
 def _answers_of(row: Mapping[str, Any], timeout_s: float) -> Iterator[Answer]:
     """The errors of an operation in order, and its success."""
+    misuse, denied = _misuse_of(row), False
     for error in row["errors"] or ():
         if error["call"] in CLASSED and error["name"]:
             flags = {name: bool(error[name]) for name in ("fatal", "retriable", "abortable")}
@@ -66,10 +72,35 @@ def _answers_of(row: Mapping[str, Any], timeout_s: float) -> Iterator[Answer]:
                 name=error["name"],
                 code=error["code"] or 0,
                 timed_out=late,
+                denied=denied,
+                misuse=misuse if error["call"] == MISUSES.get(misuse) else "",
                 **flags,
             )
+        denied = denied or "AUTHORIZATION" in (error["name"] or "").upper()
     if row["f"] == "txn" and row["type"] == "ok":
         yield Answer(op=row["index"], call="commit", time=row["end"] or row["time"])
+    if misuse and row["type"] == "ok":  # the call out of order returned
+        yield Answer(op=row["index"], call=MISUSES[misuse], time=row["end"] or row["time"], misuse=misuse)
+
+
+def _misuse_of(row: Mapping[str, Any]) -> str:
+    """The situation of a `misuse` operation; empty for others, and where it was not reached."""
+    if row["f"] != MISUSE:
+        return ""
+    try:
+        detail = json.loads(row["detail"] or "{}")
+    except ValueError:
+        return ""
+    name = str(detail.get("misuse")) if isinstance(detail, dict) and detail.get("reached") else ""
+    return name if name in MISUSES else ""
+
+
+def _calm(row: Mapping[str, Any], run: RunView) -> bool:
+    """True if no fault was on from shortly before an operation to its end."""
+    end = FOREVER if row["end"] is None else row["end"]
+    return run.faults is not None and not any(
+        began <= end and (FOREVER if ended is None else ended) >= row["time"] - CALM_NS for began, ended in run.faults
+    )
 
 
 def _placed(answer: Answer, all_instances: Instances, own: int, broken: bool) -> Answer:
@@ -95,6 +126,7 @@ def _table(pairs: Sequence[tuple[int, Answer, bool]]) -> tuple[dict[str, Any], .
             "calls": demand.calls,
             "demanded": demand.demanded,
             "source": demand.source,
+            "doubt": demand.doubt,
             "met": counts[number, True],
             "violated": counts[number, False],
         }
@@ -102,21 +134,39 @@ def _table(pairs: Sequence[tuple[int, Answer, bool]]) -> tuple[dict[str, Any], .
     )
 
 
+def undoubted(finding: Finding, run: RunView) -> bool:
+    """True if the answers of a finding violate a row about which KIP-98 leaves no doubt."""
+    row, answer = _violation(finding, run)
+    return TABLE[row].undoubted(answer)
+
+
+def _violation(finding: Finding, run: RunView) -> tuple[int, Answer]:
+    """The row that a finding violates, and the first of its answers."""
+    by_cause = run.shared(_violations)
+    own = {(row.op, row.time) for row in finding.rows}
+    return next(pairs[0] for pairs in by_cause.values() if {(answer.op, answer.time) for _, answer in pairs} == own)
+
+
+def _violations(run: RunView) -> dict[int, list[tuple[int, Answer]]]:
+    """The answers that violate a row, by their cause: the row, and whether that is undoubted; the first of each operation."""
+    by_cause: dict[int, dict[int, tuple[int, Answer]]] = {}
+    for row, answer, met in run.shared(compared):
+        if not met:
+            cause = DOUBTS * row + TABLE[row].undoubted(answer)
+            by_cause.setdefault(cause, {}).setdefault(answer.op, (row, answer))
+    return {cause: list(answers.values()) for cause, answers in by_cause.items()}
+
+
 def _explain(finding: Finding, text: FindingText) -> str:
-    of_row = [(row, case) for row, case, met in text.run.shared(compared) if not met and case.op in finding.operations]
-    row, first = next((row, case) for row, case in of_row if _cause_holds(row, of_row, finding))
+    row, first = _violation(finding, text.run)
     demand = TABLE[row]
     answer = "returned ok" if first.ok else f"raised {first.name} ({first.flag})"
     more = text.first_of(finding.rows, "answers")
+    doubt = f" Not forbidden: {demand.doubt}." if demand.doubt else ""
     return (
         f"{first.call} of {text.name(first.op, capital=False)} {answer}{more}, where {demand.demanded} is demanded: "
-        f"{demand.situation} ({demand.source})."
+        f"{demand.situation} ({demand.source}).{doubt}"
     )
-
-
-def _cause_holds(row: int, of_row: Sequence[tuple[int, Answer]], finding: Finding) -> bool:
-    """True if all operations of a finding violate one row."""
-    return set(finding.operations) <= {answer.op for number, answer in of_row if number == row}
 
 
 @run_check(
@@ -126,7 +176,12 @@ def _cause_holds(row: int, of_row: Sequence[tuple[int, Answer]], finding: Findin
         UNLESS_PRODUCER,
         UNLESS_TRANSACTIONAL,
         Rule(FORBIDDEN, "the class of each error is KIP-98's; the test's own contract demands it", {"strict_errors": "true"}),
-        Rule(ALLOWED, "the class of an error harms no record: it is reported with its row of KIP-98's table"),
+        Rule(
+            ALLOWED,
+            "the class of an error harms no record, and the sentence leaves doubt: it is reported with its row of KIP-98's table",
+            unless=SENTENCE,
+        ),
+        Rule(FORBIDDEN, "KIP-98's sentence about the class of the error leaves no doubt"),
     ),
     evidence=Needs(
         {SENDS, OUTCOMES},
@@ -136,6 +191,7 @@ def _cause_holds(row: int, of_row: Sequence[tuple[int, Answer]], finding: Findin
     ),
     damages=(scheduled("wrong-error"),),
     explain=_explain,
+    undoubted=undoubted,
     across=True,
     needs="no call of a transactional producer was in a situation of the table",
 )
@@ -149,7 +205,7 @@ def wrong_error(run: RunView) -> CheckResult:
     2. that its transaction had timed out, by the transaction's age;
     3. that its instance was fenced, or cannot have been, by the `initialise` operations of its transactional id.
 
-    compared: answers of calls in a situation of the table. One cause: the row of the table.
+    compared: answers of calls in a situation of the table. One cause: the row of the table, and whether a doubt is left.
 
     Example::
 
@@ -165,11 +221,11 @@ def wrong_error(run: RunView) -> CheckResult:
 
     Slow twin: `wrong_errors` in tests/support/fencing_reference.py.
     """
-    pairs = run.shared(compared)
-    wrong = [(row, answer.op, answer.time) for row, answer, met in pairs if not met]
-    if not wrong:
+    pairs, by_cause = run.shared(compared), run.shared(_violations)
+    if not by_cause:
         return CheckResult(len(pairs), table=_table(pairs))
-    violations = pd.DataFrame(wrong, columns=["cause", "op", "time"], dtype=np.int64).drop_duplicates(["cause", "op"])
+    wrong = [(cause, answer.op, answer.time) for cause, answers in by_cause.items() for _, answer in answers]
+    violations = pd.DataFrame(wrong, columns=["cause", "op", "time"], dtype=np.int64)
     sends = run.sends_of(violations["op"].unique()).drop_duplicates("op")[["op", "partition", "v", "offset"]]
     rows = violations.merge(sends, on="op", how="left")
     rows = rows.assign(

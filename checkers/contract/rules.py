@@ -21,6 +21,7 @@ INAPPLICABLE = "inapplicable"
 """Judgement of a rule: nothing is judged under such a contract."""
 READS, FINAL_READS = "reads", "final reads"  # evidence that a setting leaves intact (`Rule.unless`)
 DELETIONS = "deletions"  # findings that no deletion of a topic explains
+SENTENCE = "sentences of its source"  # findings about which these leave no doubt (`Check.undoubted`)
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,9 @@ class Rule:
     reason: why, in words, with the KIP.
     when: conditions on the contract; none: always.
     essential: every run under this rule must have exercised it, or the run's verdict is unknown.
-    unless: evidence that the setting leaves intact (READS, FINAL_READS, DELETIONS): findings that it shows by itself
-        (`Check.shown_by`) are not allowed by this row, and the next row without such a condition decides about them.
+    unless: evidence that the setting leaves intact (READS, FINAL_READS, DELETIONS, SENTENCE): findings that it shows by itself
+        (`Check.shown_by`, `Check.undoubted`) are not allowed by this row, and the next row without such a condition decides
+        about them.
     """
 
     judged: str

@@ -453,12 +453,16 @@ def _packed_rows(result: CheckResult) -> Mapping[str, Any] | bytes:
     count = result.count
     if not count:
         return b""
-    columns = {name: np.broadcast_to(result.rows[name], count) for name in (*ROW_NUMBERS, "role")}
+    columns = {name: _column(result.rows[name], count) for name in (*ROW_NUMBERS, "role")}
     if count < FEW_ROWS:
         numbers = {name: np.array(columns[name], dtype=np.int64) for name in ROW_NUMBERS}
         return {**numbers, "role": np.array(columns["role"], dtype=object)}
     arrays = {name: pa.array(columns[name], pa.int64()) for name in ROW_NUMBERS}
     return message(pa.RecordBatch.from_pydict({**arrays, "role": pa.array(columns["role"], pa.string()).dictionary_encode()}))
+
+
+def _column(values: Any, count: int) -> Any:
+    return values if np.shape(values) else np.broadcast_to(values, count)
 
 
 def _counted(log: PartitionLog) -> Counts:

@@ -28,6 +28,7 @@ def _row(check: Check[Any]) -> AnomalyRules:
         absence=_kinds(check.evidence.absence),
         presence=_kinds(check.evidence.presence),
         damages=tuple(damage.name for damage in check.damages),
+        occasions=tuple(occasion.value for occasion in check.occasions),
     )
 
 

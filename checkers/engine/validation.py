@@ -10,17 +10,19 @@ from typing import Any
 
 from fencepost.checkers.api import Check
 from fencepost.checkers.contract.needs import Needs
-from fencepost.checkers.contract.rules import ALLOWED, DELETIONS, FINAL_READS, FORBIDDEN, INAPPLICABLE, READS, Rule
+from fencepost.checkers.contract.rules import ALLOWED, DELETIONS, FINAL_READS, FORBIDDEN, INAPPLICABLE, READS, SENTENCE, Rule
 from fencepost.checkers.model.planted import PlantedDamage
 from fencepost.harness.api.contract import CONTRACT_KEYS
 from fencepost.harness.api.contract_layers import allowed_values, canonical
 from fencepost.harness.api.evidence import Evidence
+from fencepost.harness.api.occasions import OCCASIONS, Occasion
 
-JUDGED, UNLESS = (FORBIDDEN, ALLOWED, INAPPLICABLE), (READS, FINAL_READS, DELETIONS)
+JUDGED, UNLESS = (FORBIDDEN, ALLOWED, INAPPLICABLE), (READS, FINAL_READS, DELETIONS, SENTENCE)
 SCOPES = {"partition": "log", "run": "run"}
 STEPS = {
     "resolve": "(rows, run)",
     "shown_by": "(finding, reads)",
+    "undoubted": "(finding, run)",
     "explain": "(finding, text)",
     "detail": "(finding, text)",
     "brief": "(run)",
@@ -71,6 +73,8 @@ def _declared(check: Check[Any]) -> Iterator[str]:
     elif odd := [kind for kind in _kinds(check.evidence) if not isinstance(kind, Evidence)]:
         kinds = ", ".join(str(kind) for kind in Evidence)
         yield f"{check.name}: evidence {odd[0]!r} is no kind of evidence; there are {kinds}"
+    if not isinstance(check.occasions, tuple) or not all(isinstance(kind, Occasion) for kind in check.occasions):
+        yield f"{check.name}: occasions must be a tuple of Occasion, not {check.occasions!r}; there are {', '.join(OCCASIONS)}"
     if not isinstance(check.rules, tuple) or not all(isinstance(rule, Rule) for rule in check.rules):
         yield f"{check.name}: rules must be a tuple of Rule(FORBIDDEN, why, conditions)"
         return
@@ -93,6 +97,8 @@ def _of_rule(rule: Rule, check: Check[Any]) -> Iterator[str]:
         yield f'unless="{rule.unless}" is none of {", ".join(UNLESS)}'
     if rule.unless in (READS, FINAL_READS) and check.shown_by is None:
         yield f'unless="{rule.unless}" asks shown_by, which the check lacks'
+    if rule.unless == SENTENCE and check.undoubted is None:
+        yield f'unless="{rule.unless}" asks undoubted, which the check lacks'
     for key, value in rule.when.items():
         bare = value.removeprefix("!").removeprefix("has:")
         if key not in CONTRACT_KEYS:

@@ -24,7 +24,7 @@ from fencepost.checkers.graph.edge_filter import EdgeFilter
 from fencepost.checkers.graph.layers import DIRTY_WR, RW, WR, WW
 from fencepost.checkers.graph.passed_records import SPARSE, first_passed, last_reads, passed_records, span
 from fencepost.checkers.history.packing import packed, unpacked
-from fencepost.checkers.model.arrays import Ints, among
+from fencepost.checkers.model.arrays import Ints, among, true_positions
 from fencepost.checkers.model.values import ABORTED, COMMITTED, FOREVER, NONE
 from fencepost.checkers.views.gathering import PartitionMessages
 from fencepost.checkers.views.log import PartitionLog, slices
@@ -105,7 +105,7 @@ def versions(log: PartitionLog) -> tuple[Ints, Ints]:
 
 def _ww(offset: Ints, writer: Any) -> Edges:
     """Edges between some neighbouring versions: from each to the next one, where another operation wrote it."""
-    lower = np.flatnonzero(writer[:-1] != writer[1:])
+    lower = true_positions(writer[:-1] != writer[1:])
     return _edges(writer[lower], writer[lower + 1], WW, offset[lower], offset[lower + 1])
 
 
@@ -116,7 +116,7 @@ def _wr(log: PartitionLog, part: slice, edge_filter: EdgeFilter | None) -> Edges
     somebody began to write later), or lies in a stretch in which cycles with rw edges are looked for.
     """
     reads, sends = log.reads, log.sends
-    sent = part.start + np.flatnonzero(reads.send[part] >= 0)  # positions of reads whose send is known
+    sent = part.start + true_positions(reads.send[part] >= 0)  # positions of reads whose send is known
     writer, reader = sends.op[reads.send[sent]], reads.op[sent]
     keep = writer != reader
     if edge_filter is not None:
@@ -151,8 +151,10 @@ def _rw(log: PartitionLog, offset: Ints, writer: Any, edge_filter: EdgeFilter | 
         return _edges(readers, readers, RW, offset[:0], offset[:0])
     position = log.reads.offset[last]
     above = np.searchsorted(offset, position, side="right")
-    placeless = np.unique(log.reads.op[: np.searchsorted(log.reads.offset, 0)])
-    sure = (above < len(offset)) & ~np.isin(readers, placeless)
+    sure = above < len(offset)
+    placeless = log.reads.op[: np.searchsorted(log.reads.offset, 0)]
+    if len(placeless):
+        sure &= ~np.isin(readers, placeless)
     readers, position, above = readers[sure], position[sure], above[sure]
     keep = writer[above] != readers
     if edge_filter is not None:
@@ -171,7 +173,7 @@ def _first_returned(log: PartitionLog) -> Ints:
     """The time at which each send was first returned to anybody, FOREVER for never."""
     first = np.full(len(log.sends), FOREVER)
     for part in slices(len(log.reads)):
-        known = part.start + np.flatnonzero((log.reads.send[part] >= 0) & (log.reads.ended[part] != NONE))
+        known = part.start + true_positions((log.reads.send[part] >= 0) & (log.reads.ended[part] != NONE))
         np.minimum.at(first, log.reads.send[known], log.reads.ended[known])
     return first
 
@@ -179,6 +181,8 @@ def _first_returned(log: PartitionLog) -> Ints:
 def _firsts(log: PartitionLog, first: Ints) -> dict[str, Any]:
     """Only those that say more than the operation's own end does."""
     early = np.concatenate([np.empty(0, dtype=np.int64), *(_early(log, first, part) for part in slices(len(first)))])
+    if not len(early):
+        return {"op": log.sends.op[early], "time": first[early]}
     ops, of_op = np.unique(log.sends.op[early], return_inverse=True)
     earliest = np.full(len(ops), FOREVER)
     np.minimum.at(earliest, of_op, first[early])
@@ -187,7 +191,7 @@ def _firsts(log: PartitionLog, first: Ints) -> dict[str, Any]:
 
 def _early(log: PartitionLog, first: Ints, part: slice) -> Any:
     """Sends of a part that were returned when their operations were not surely over."""
-    returned = part.start + np.flatnonzero(first[part] != FOREVER)
+    returned = part.start + true_positions(first[part] != FOREVER)
     return returned[first[returned] <= _over(log, returned)]
 
 
@@ -207,14 +211,14 @@ def _latest(log: PartitionLog, first: Ints, edge_filter: EdgeFilter | None) -> d
     for part in slices(len(log.reads)):
         readers, time = _commits(log, part, first, edge_filter)
         np.maximum.at(latest, readers - lowest, time)
-    ops = np.flatnonzero(latest != NONE)
+    ops = true_positions(latest != NONE)
     return {"op": ops + lowest, "time": latest[ops]}
 
 
 def _commits(log: PartitionLog, part: slice, first: Ints, edge_filter: EdgeFilter | None) -> tuple[Any, Ints]:
     """The readers of some reads, and when the transaction of the record that each got was committed."""
     reads, sends = log.reads, log.sends
-    known = part.start + np.flatnonzero((reads.send[part] >= 0) & (reads.ended[part] != NONE))
+    known = part.start + true_positions((reads.send[part] >= 0) & (reads.ended[part] != NONE))
     if edge_filter is not None:
         known = known[edge_filter.stretches.of(reads.op[known]) != NONE]
     send = reads.send[known]

@@ -20,7 +20,7 @@ import numpy as np
 
 from fencepost.checkers.graph.edge_filter import EdgeFilter
 from fencepost.checkers.graph.layers import LSO
-from fencepost.checkers.model.arrays import Bools, Ints, among
+from fencepost.checkers.model.arrays import Bools, Ints, among, true_positions
 from fencepost.checkers.model.values import FOREVER, NONE
 from fencepost.checkers.views.log import PartitionLog, position_type, slices
 from fencepost.checkers.views.versions import committed_records, placed_reads
@@ -61,8 +61,8 @@ def first_passed(log: PartitionLog, records: Ints) -> Ints:
     passed, lowest, stop = np.full(len(records), FOREVER), FOREVER, len(records)
     for part in reversed(list(slices(len(reads)))):
         start = int(np.searchsorted(place, reads.offset[part.start - 1], side="left")) if part.start else 0
-        which = part.start + np.flatnonzero(reads.judged[part] & log.shared(placed_reads)[part] & (reads.ended[part] != NONE))
-        first = np.minimum.accumulate(np.r_[lowest, reads.ended[which][::-1]])[::-1]
+        which = part.start + true_positions(reads.judged[part] & log.shared(placed_reads)[part] & (reads.ended[part] != NONE))
+        first = np.minimum.accumulate(np.concatenate(((lowest,), reads.ended[which][::-1])))[::-1]
         passed[start:stop] = first[np.searchsorted(reads.offset[which], place[start:stop], side="right")]
         lowest, stop = int(first[0]), start
     return passed
@@ -100,7 +100,7 @@ def first_of_each(values: Any) -> Any:
     first = np.empty(size, dtype=position_type(len(values)))
     at = np.arange(len(values), dtype=first.dtype)
     first[values[::-1] - low] = at[::-1]  # the last assignment stays
-    return np.flatnonzero(first[values - low] == at)
+    return true_positions(first[values - low] == at)
 
 
 def last_reads(log: PartitionLog, which: Bools) -> tuple[Ints, Any]:
@@ -108,14 +108,14 @@ def last_reads(log: PartitionLog, which: Bools) -> tuple[Ints, Any]:
     op = log.reads.op
     low, size = span(op)
     if size > SPARSE * len(op):
-        few = np.flatnonzero(which)[::-1]
+        few = true_positions(which)[::-1]
         readers, at = np.unique(op[few], return_index=True)
         return readers.astype(np.int64), few[at]
     last = np.full(size, NONE, dtype=log.reads.arrival.dtype)
     for part in slices(len(op)):
-        some = part.start + np.flatnonzero(which[part])
+        some = part.start + true_positions(which[part])
         last[op[some] - low] = some  # reads are sorted by offset, and the last assignment stays
-    readers = np.flatnonzero(last != NONE)
+    readers = true_positions(last != NONE)
     return readers + low, last[readers]
 
 

@@ -26,6 +26,7 @@ LOWER = (1 << BITS) - 1
 ALIGNED = 8  # bytes
 _COUNTS = Struct("=2q")  # rows, columns
 TYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32}
+WIDTHS = [0] + [1] * 8 + [2] * 8 + [4] * 16  # bytes for numbers of so many bits
 Run = tuple[int, int, bytes]  # the least value, bytes of a value, all values
 NOTHING = (0, 0, b"")
 
@@ -68,14 +69,14 @@ def lower_bound(content: bytes | memoryview, column: int) -> int:
 
 
 def _runs(values: Any) -> tuple[Run, Run]:
-    least, greatest = (int(values.min()), int(values.max())) if len(values) else (0, 0)
+    least, greatest = (int(np.minimum.reduce(values)), int(np.maximum.reduce(values))) if len(values) else (0, 0)
     if greatest - least <= LOWER:
         return _run(values, least, greatest), NOTHING
     return _run(values & LOWER, 0, LOWER), _run(values >> BITS, least >> BITS, greatest >> BITS)
 
 
 def _run(values: Any, least: int, greatest: int) -> Run:
-    width = next(width for width in (0, 1, 2, 4) if greatest - least < 1 << 8 * width)
+    width = WIDTHS[(greatest - least).bit_length()]
     return least, width, (values - least).astype(TYPES[width]).tobytes() if width else b""
 
 

@@ -11,6 +11,17 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 MOST_IN_TABLE = 1 << 16
+_FALSE = np.zeros(1, dtype=np.bool_)
+
+
+def true_positions(which: Any) -> Any:
+    """The positions of what is true in an array, as `np.flatnonzero` says, which takes six times as long for a few."""
+    return which.nonzero()[0]
+
+
+def with_false(which: Bools) -> Bools:
+    """A mask and one more entry, False: the last entry is what NONE as a position looks up."""
+    return np.concatenate((which, _FALSE))
 
 
 def among(values: Any, few: Any) -> Bools:

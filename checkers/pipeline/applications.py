@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -37,11 +37,13 @@ class Outputs:
         (NONE: none), `ended`, and whether the operation is one of a `final` reader.
     declared: the value of the `drain` operation.
     drain: that operation (history index, NONE: there is none), and when it ended (ns).
+    stages: of several programs in a row each by itself; then `declared` is that of the first, with the outputs of all.
     """
 
     records: pd.DataFrame
     declared: Mapping[str, Any]
     drain: tuple[int, int] = (NONE, NONE)
+    stages: tuple[Outputs, ...] = ()
 
 
 def has_application(run: RunView) -> bool:
@@ -55,17 +57,24 @@ def outputs_of(run: RunView) -> Outputs:
 
 
 def _read(run: RunView) -> Outputs:
-    declared, drain = _declared(run)
-    if drain[0] == NONE:
-        return Outputs(_no_records(), declared, drain)
+    drains = _declared(run)
+    if not drains:
+        return Outputs(_no_records(), {})
     columns = ("index", "isolation", "final", "outputs")
-    return Outputs(pd.concat([_flat(batch, run) for batch in run.history.batches(columns)[1]]), declared, drain)
+    records = pd.concat([_flat(batch, run) for batch in run.history.batches(columns)[1]])
+    stages = tuple(Outputs(records, *drain) for drain in drains)
+    if len(stages) == 1:
+        return stages[0]
+    written = [name for stage in stages for name in stage.declared["output_partitions"]]
+    return replace(stages[0], declared={**stages[0].declared, "output_partitions": written}, stages=stages)
 
 
-def _declared(run: RunView) -> tuple[dict[str, Any], tuple[int, int]]:
+def _declared(run: RunView) -> list[tuple[dict[str, Any], tuple[int, int]]]:
+    """The declaration of each program, in the order of their stages, with the operation that has it."""
     rows = run.history.of_kind(("index", "f", "end", "detail"), "drain").sort_by("index").to_pylist()
-    known = [row for row in rows if row["detail"] and "outputs" in json.loads(row["detail"])]
-    return (json.loads(known[-1]["detail"]), (known[-1]["index"], known[-1]["end"])) if known else ({}, (NONE, NONE))
+    known = [(json.loads(row["detail"]), (row["index"], row["end"])) for row in rows if row["detail"]]
+    known = [(declared, drain) for declared, drain in known if "outputs" in declared]
+    return known if all("fed" in declared for declared, _ in known) else known[-1:]  # histories of before have one program
 
 
 @cache
@@ -108,19 +117,35 @@ def _gathered(run: RunView) -> pd.DataFrame:
 
 
 class Application:
-    """Inputs and outputs of a program. Made once for all checks of a run (`RunView.shared`)."""
+    """Inputs and outputs of a program. Made once for all checks of a run (`RunView.shared`).
 
-    def __init__(self, run: RunView) -> None:
-        self.run = run
-        self.outputs = outputs_of(run)
+    outputs: of one program among several in a row; None: of all of them.
+    stage: its number among them, from 0.
+    """
+
+    def __init__(self, run: RunView, outputs: Outputs | None = None, stage: int = 0) -> None:
+        self.run, self.stage = run, stage
+        self.outputs = outputs or outputs_of(run)
         self.fewest, self.most = self.outputs.declared["outputs"]
         self.ordered = bool(self.outputs.declared["ordered"])
         self.counts = bool(self.outputs.declared.get("counts"))  # not declared in histories of before
         self.written = frozenset(self.outputs.declared["output_partitions"])
+        self.store = bool(self.outputs.declared.get("store"))  # likewise
+
+    @property
+    def there(self) -> str:
+        """Words for what shows the outputs at the end."""
+        return "the listing of the sink's store" if self.store else "the complete read_committed final read"
 
     @cached_property
     def inputs(self) -> pd.DataFrame:
-        """Visible input records by partition and offset: `v`, `partition`, `offset`."""
+        """Visible input records by partition and offset: `v`, `partition`, `offset`.
+
+        What another program of the run has written has the `v` of the input that it names.
+        """
+        if not self.outputs.declared.get("fed", True):
+            read = self._read_finally(self.outputs.declared["inputs"])
+            return read.loc[read["v"] != NONE, ["v", "partition", "offset"]].reset_index(drop=True)
         places = _gathered(self.run)
         return places[~places["partition"].isin(self.written)].sort_values(["partition", "offset"], ignore_index=True)
 
@@ -132,8 +157,11 @@ class Application:
     @cached_property
     def final(self) -> pd.DataFrame:
         """The outputs in the complete read_committed final reads, each once, by partition and offset."""
+        return self._read_finally(self.written)
+
+    def _read_finally(self, partitions: Iterable[str]) -> pd.DataFrame:
         records = self.outputs.records
-        whole = self.read_back(self.written)
+        whole = self.read_back(partitions)
         rows = records[records["final"] & records["partition"].isin(whole)]
         return rows.drop_duplicates(["partition", "offset"]).sort_values(["partition", "offset"], ignore_index=True)
 
@@ -176,6 +204,22 @@ class Application:
         """Identities among some that an operation of this run sent: `v`, `partition`, `op`."""
         rows = self.run.senders(v[v >= 0])
         return pd.DataFrame(list(rows), columns=["v", "partition", "op"]).astype({"v": np.int64, "op": np.int64})
+
+
+def stages_of(run: RunView) -> list[Application]:
+    """Each of the programs in a row; of one program that one."""
+    return run.shared(_stages)
+
+
+def _stages(run: RunView) -> list[Application]:
+    stages = outputs_of(run).stages
+    return [Application(run, outputs, number) for number, outputs in enumerate(stages)] or [run.shared(Application)]
+
+
+def stage_that_reads(run: RunView, partition: str) -> Application:
+    """The program whose input a partition is."""
+    stages = stages_of(run)
+    return next((stage for stage in stages if partition in stage.outputs.declared.get("inputs", ())), stages[0])
 
 
 def stretches(chosen: Bools, partitions: Any) -> Ints:

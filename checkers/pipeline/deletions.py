@@ -171,14 +171,14 @@ class TopicDeletions:
         the topic; two in one incarnation, or more than there were incarnations, are not explained.
         """
         visible, places = self._log.visible, ["partition", "offset"]
-        copies = visible[visible.duplicated(["part", "number"], keep=False)]
+        copies = visible[visible.duplicated(["part", "sequence"], keep=False)]
         if not self.of_offsets or copies.empty:
             return copies.assign(certain=True)
         records = self._log.records
         known = records[places].assign(incarnation=self.incarnations(records))
         copies = copies.merge(known, on=places, how="left").fillna({"incarnation": NONE})
-        same = copies.duplicated(["part", "number", "incarnation"], keep=False) & (copies["incarnation"] != NONE)
-        groups = [copies["part"], copies["number"]]
+        same = copies.duplicated(["part", "sequence", "incarnation"], keep=False) & (copies["incarnation"] != NONE)
+        groups = [copies["part"], copies["sequence"]]
         many = copies.groupby(groups)["offset"].transform("size") > 1 + self._restarts(copies["name"])
         return copies.assign(certain=same.groupby(groups).transform("any") | many)
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from fencepost.checkers.model.findings import FindingRecord
 from fencepost.checkers.model.values import NONE
+from fencepost.checkers.pipeline.source_parts import PartedPositions, numbered_parts
 from fencepost.checkers.pipeline.source_positions import Positions, positions_of
 from fencepost.checkers.views.run_view import RunView
 from fencepost.harness.api import SECOND, Isolation
@@ -45,11 +46,14 @@ class Entries:
         partition; NONE outside), `ended` (PLAIN, OPEN, ABORTED, COMMITTED), and when (ms, NONE: never) the marker of the
         transaction was written there, `ended_ms`, and that of the producer's transaction before, `before_ms`.
     positions: the numbering of the records of sources whose positions give several. `number` in both tables is after it.
+    parted: the positions that have several parts. `number` is their place in the order of the source; `sequence` is the record's
+        number in a sequence, and where there is none the same as `number`.
     """
 
     read: pd.DataFrame
     stored: pd.DataFrame
     positions: Positions
+    parted: PartedPositions
 
 
 def has_connector(run: RunView) -> bool:
@@ -67,10 +71,10 @@ def _read(run: RunView) -> Entries:
     flat = [_flat(batch, run) for batch in run.history.batches(columns)[1]]
     entries = pd.concat(flat, ignore_index=True) if flat else _flat_of({})
     positions = positions_of(entries)
-    entries = positions.numbered(entries, STRANGE)
+    entries, parted = numbered_parts(positions.numbered(entries, STRANGE), STRANGE)
     stored = entries[entries["f"] == "read-log"].drop_duplicates(["partition", "offset"])
     stored = stored.sort_values(["partition", "offset"], ignore_index=True)
-    return Entries(entries[entries["f"] != "read-log"].reset_index(drop=True), _with_transactions(stored), positions)
+    return Entries(entries[entries["f"] != "read-log"].reset_index(drop=True), _with_transactions(stored), positions, parted)
 
 
 def _flat(batch: pa.RecordBatch, run: RunView) -> pd.DataFrame:
@@ -153,6 +157,7 @@ class Known:
     number: the position, or where positions give several records its number among all records of its source.
     place: `t-0@17`.
     words: the position of an offset; of a record also which one of several it is: `5 (2 of 3)`.
+    sequence: the record's number in a sequence; where there is none, `number`.
     """
 
     kind: str
@@ -160,6 +165,7 @@ class Known:
     number: int
     place: str
     words: str
+    sequence: int
 
 
 def _strange_one(entries: pd.DataFrame) -> str:
@@ -303,17 +309,17 @@ class SourceLog:
 
     @cached_property
     def _places(self) -> dict[tuple[str, int], Known]:
-        both = pd.concat([self.stored, self.visible])[["partition", "offset", "kind", "name", "number"]]
+        both = pd.concat([self.stored, self.visible])[["partition", "offset", "kind", "name", "number", "sequence"]]
         return {row[:2]: self._known(*row) for row in both.itertuples(index=False, name=None)}
 
-    def _known(self, partition: str, offset: int, kind: str, name: str, number: int) -> Known:
-        position = kind == "offset" and number >= 0
+    def _known(self, partition: str, offset: int, kind: str, name: str, number: int, sequence: int) -> Known:
+        position = kind == "offset" and number >= 0 and not self.entries.parted.known
         words = str(self.entries.positions.position(name, int(number))) if position else self.words(name, int(number))
-        return Known(kind, name, int(number), f"{partition}@{offset}", words)
+        return Known(kind, name, int(number), f"{partition}@{offset}", words, int(sequence))
 
     def words(self, name: str, number: int) -> str:
         """A record of a source by its number, in words: its position, and which one of several it is."""
-        return self.entries.positions.words(name, number)
+        return self.entries.parted.words(name, number) or self.entries.positions.words(name, number)
 
     def at(self, row: FindingRecord) -> Known:
         """The entry of a finding's record, in words."""

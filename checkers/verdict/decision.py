@@ -13,7 +13,7 @@ from fencepost.checkers.model.findings import Finding
 from fencepost.harness.api.evidence import Gap
 from fencepost.harness.api.promises import LIVE, PROCESSED_ONCE, PROGRAM, RECOVERING
 from fencepost.harness.api.values import Property, Verdict
-from fencepost.harness.api.words import and_more, plural
+from fencepost.harness.api.words import and_more, form, plural
 
 NAMED = 4  # properties that a reason names
 RARE, SURE = 1 / 1000, 0.95  # the error whose chance to show is told, and the chance above which nothing is told
@@ -36,6 +36,7 @@ class JudgedProperty:
     promise: str = ""  # that the anomaly breaks
     consequences: Sequence[str] = ()  # anomalies that follow from it
     attribution: Attribution = Attribution.RECORDS
+    occasions: Mapping[str, int | None] = field(default_factory=dict)  # of those of which it needs one; None: not known
     gaps: Sequence[Gap] = ()  # what of the history is missing, where the answer is unknown for it
 
     @property
@@ -43,8 +44,14 @@ class JudgedProperty:
         return self.rule.judged == ALLOWED
 
     def document(self) -> dict[str, Any]:
-        document = {"name": self.name, "verdict": self.verdict.value, "count": len(self.findings), "compared": self.compared}
+        document: dict[str, Any] = {
+            "name": self.name,
+            "verdict": self.verdict.value,
+            "count": len(self.findings),
+            "compared": self.compared,
+        }
         document |= {"reason": self.reason, "contract": self.rule.reason, "definition": self.definition, "promise": self.promise}
+        document |= {"occasions": dict(self.occasions)} if self.occasions else {}
         return {**document, "table": list(self.table)} if self.table else document
 
 
@@ -69,9 +76,18 @@ def judge_property(
     if error:
         verdict, reason = Property.UNKNOWN, error
     else:
-        held = Property.HELD, sensitivity(str(described.get("promise", "")), compared)
+        held = (
+            Property.HELD,
+            rows_compared(described.get("table", ())) or sensitivity(str(described.get("promise", "")), compared),
+        )
         verdict, reason = held if compared else (Property.NOT_EXERCISED, lacking)
     return JudgedProperty(name, rule, verdict, compared, reason, **described)
+
+
+def rows_compared(table: Sequence[Mapping[str, Any]]) -> str:
+    """How many rows of a check's table were compared, in words; empty where it has no table."""
+    compared = sum(1 for row in table if row["met"] or row["violated"])
+    return f"{compared} of {len(table)} rows of its table were compared" if table else ""
 
 
 def sensitivity(promise: str, compared: int) -> str:
@@ -102,16 +118,19 @@ def decide(judged: Iterable[JudgedProperty], unread: Sequence[str] = (), unseen:
         return Verdict.UNKNOWN, "; ".join(_unjudged(unknown))
     if not any(prop.compared for prop in forbidden if prop.promise not in (LIVE, RECOVERING)):
         return Verdict.UNKNOWN, "nothing was compared: the history shows nothing that could be right or wrong"
-    idle = [prop for prop in forbidden if prop.rule.essential and prop.verdict is Property.NOT_EXERCISED]
-    lacking = [f"{prop.name} was not exercised: {prop.reason}" for prop in idle]
+    unexercised = [prop for prop in forbidden if prop.rule.essential and prop.verdict is Property.NOT_EXERCISED]
+    lacking = [f"{prop.name} was not exercised: {prop.reason}" for prop in unexercised]
     if unread:
         lacking.append(f"nothing is known of losses in {', '.join(unread)}: no complete read_committed final read")
     if lacking:
         return Verdict.UNKNOWN, "; ".join(lacking)
     if unseen:
         return Verdict.UNKNOWN, f"{plural(unseen, 'promised record was', 'promised records were')} {UNSEEN}"
-    held = sum(prop.verdict is Property.HELD for prop in forbidden)
-    return Verdict.VALID, f"{held} properties held, none was violated"
+    held, idle = (sum(prop.verdict is word for prop in forbidden) for word in (Property.HELD, Property.WITHOUT_OCCASION))
+    without = (
+        f", {idle} held without occasion: nothing occurred that could have broken {form(idle, 'it', 'them')}" if idle else ""
+    )
+    return Verdict.VALID, f"{plural(held, 'property', 'properties')} held, none was violated{without}"
 
 
 def _unjudged(unknown: Sequence[JudgedProperty]) -> Iterator[str]:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.checkers.api import Check
-from fencepost.checkers.contract.rules import DELETIONS, FINAL_READS
+from fencepost.checkers.contract.rules import DELETIONS, FINAL_READS, SENTENCE
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.deletions import TopicDeletions
@@ -34,6 +34,8 @@ def shown(check: Check[Any], findings: Sequence[Finding], evidence: str, run: Ru
     if evidence == DELETIONS:
         deletions = run.shared(TopicDeletions)
         return [not deletions.explains(check.name, finding.rows) for finding in findings]
+    if evidence == SENTENCE and check.undoubted is not None:
+        return [check.undoubted(finding, run) for finding in findings]
     if not findings or check.shown_by is None:
         return [False] * len(findings)
     reads = _reads_of(findings, evidence, run)

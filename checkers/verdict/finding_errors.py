@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from fencepost.checkers.history.source import Source, read_errors
 from fencepost.checkers.model.findings import Finding
 
 MOST, LONGEST = 20, 100  # errors of a finding; characters of a name
+MOST_READ = 20_000  # findings of an anomaly whose errors are looked up
 
 
 def add_errors(history: Source, findings: Iterable[Finding]) -> None:
@@ -25,6 +26,20 @@ def add_errors(history: Source, findings: Iterable[Finding]) -> None:
     for finding, operation in culprits:
         if errors := names.get(operation):
             finding.detail["errors"] = errors
+
+
+def listed_findings(findings: Sequence[Finding], most: int) -> list[Finding]:
+    """At most so many findings of an anomaly, in their order: the first of each class of errors, and the first of all.
+
+    So each fingerprint of a run is in its verdict, however many findings it has: an acknowledged bug hides no other one.
+    """
+    if len(findings) <= most:
+        return list(findings)
+    first: dict[tuple[str, ...], int] = {}
+    for place, finding in enumerate(findings):
+        first.setdefault(tuple(finding.detail.get("errors", ())), place)
+    chosen = dict.fromkeys([*first.values(), *range(len(findings))])
+    return [findings[place] for place in sorted(list(chosen)[:most])]
 
 
 def _culprit(finding: Finding) -> int | None:

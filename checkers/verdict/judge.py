@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fencepost.checkers.api import Check
-from fencepost.checkers.contract.rules import DELETIONS, FORBIDDEN, rule_for, rule_on_evidence
+from fencepost.checkers.contract.rules import DELETIONS, FORBIDDEN, SENTENCE, rule_for, rule_on_evidence
 from fencepost.checkers.engine.job import CombinedResult, Counts, JobResult
 from fencepost.checkers.engine.placement import fits_here
 from fencepost.checkers.engine.registry import installed_checks, with_more
@@ -30,7 +30,9 @@ from fencepost.checkers.pipeline.listed_transactions import questions_ended
 from fencepost.checkers.verdict import expectation
 from fencepost.checkers.verdict.decision import JudgedProperty, decide, judge_property, weaknesses
 from fencepost.checkers.verdict.evidence import shown
-from fencepost.checkers.verdict.finding_errors import add_errors
+from fencepost.checkers.verdict.finding_errors import MOST_READ, add_errors, listed_findings
+from fencepost.checkers.verdict.occasions import Counts as OccasionCounts
+from fencepost.checkers.verdict.occasions import beside, count_occasions
 from fencepost.checkers.verdict.present_topics import PresentTopics, present_topics
 from fencepost.checkers.verdict.progress import count_operations, progress
 from fencepost.checkers.verdict.run_checks import run_checks
@@ -89,10 +91,13 @@ def judge(
     view.release()
     judged += [judge_property(unusable.name, rule_for((), full), 0, [], error=unusable.reason) for unusable in broken]
     judged = [present.judged(weaken(prop, run.gaps, full)) for prop in judged]
-    add_errors(view.history, [finding for prop in judged for finding in prop.findings[:SHOWN_PER_ANOMALY]])
+    occasions = count_occasions(run, view, receipts if _knows_faults(run) else None)
+    wanted = {check.name: check.occasions for check in installed}
+    judged = [beside(prop, wanted.get(prop.name, ()), occasions) for prop in judged]
+    add_errors(view.history, [finding for prop in judged for finding in prop.findings[:MOST_READ]])
     unread = _unread(run.plan, overview, view.gathered.partitions) if full["final_read"] == "true" else []
     tail = _unread_promises(job) if full["final_read"] != "true" else 0
-    document = _document(run, overview, job.counts, judged, unread, tail, job.written_late)
+    document = _document(run, overview, job.counts, judged, unread, tail, job.written_late, occasions)
     document["weakened"] += filter(None, [questions_ended(view), present.note])
     document["unseen"] = job.unseen
     document["timing"] = {"merge_s": 0.0, "check_s": round(time.monotonic() - begun, 3)}
@@ -129,7 +134,7 @@ def view_of(
     overview = _overview(run, history, full["isolation"])
     receipts = run.known_receipts()
     deletions = _deletions(run, receipts)
-    clocks_known = not _faults_unknown(run) and _tells_faults(run)
+    clocks_known = _knows_faults(run)
     present = _present(run, history, overview, full, deletions)
     view = RunView(
         present.history,
@@ -204,6 +209,10 @@ def _tells_faults(run: Run) -> bool:
     return source is None or bool(source.get("receipts", run.known_receipts()))
 
 
+def _knows_faults(run: Run) -> bool:
+    return not _faults_unknown(run) and _tells_faults(run)
+
+
 def _deletions(run: Run, receipts: Receipts) -> list[Deletion] | None:
     """The deletions of topics; None: not known."""
     if _faults_unknown(run):
@@ -256,7 +265,7 @@ def _judged(check: Check[Any], result: CombinedResult, run: RunView, receipts: R
     """A check's result as a property: its findings, with a sentence and the faults around each, under the rule that decides.
 
     Two properties where the rule allows some findings, and evidence that it leaves intact shows others; or could show them, of
-    what lies around a deletion.
+    what lies around a deletion, or is not beyond doubt.
     """
     rule, strict = rule_for(check.rules, run.contract), rule_on_evidence(check.rules, run.contract)
     findings = group(check.name, result.rows, run.original_values, check.across)
@@ -278,7 +287,7 @@ def _judged(check: Check[Any], result: CombinedResult, run: RunView, receipts: R
     binding, others = (
         [each for each, is_certain in zip(findings, certain, strict=True) if is_certain is kind] for kind in (True, False)
     )
-    apart = bool(binding) or rule.unless == DELETIONS
+    apart = bool(binding) or rule.unless in (DELETIONS, SENTENCE)
     parts = [(strict, binding)] * apart + [(rule, others)] * bool(others or not apart)
     return [
         judge_property(
@@ -354,6 +363,7 @@ def _document(
     unread: Sequence[str],
     tail: int,
     written_late: Sequence[str],
+    occasions: OccasionCounts,
 ) -> dict[str, Any]:
     plan, receipts = run.plan, run.known_receipts()
     verdict, reason = decide(judged, unread, tail)
@@ -362,10 +372,10 @@ def _document(
     for number, finding in enumerate(sorted((f for prop in judged for f in prop.findings), key=_forbidden_first), 1):
         finding.id = number
     counted = count_operations(overview, counts, None if _receipts_lost(run) else receipts)
-    short = shortfalls(run, counted, None if _receipts_lost(run) else receipts)
+    short = shortfalls(run, counted, None if _receipts_lost(run) else receipts, occasions)
     expected = expectation.compare(expect, plan.get("tolerate") or (), judged, lambda some: decide(some, unread, tail))
     expected = expectation.of_short_run(expected, expect, decisive(short))
-    listed = sorted((f for prop in judged for f in prop.findings[:SHOWN_PER_ANOMALY]), key=lambda f: f.id)
+    listed = sorted((f for prop in judged for f in listed_findings(prop.findings, SHOWN_PER_ANOMALY)), key=lambda f: f.id)
     unread_logs = add_stored_evidence(run, listed)
     cut_off = int(((overview.end == NONE) & (overview.process >= 0)).sum())
     return {
@@ -390,6 +400,7 @@ def _document(
         "allowed": [prop.document() for prop in judged if prop.allowed],
         "findings": [finding.document(SHOWN_PER_FINDING) for finding in listed],
         "counts": counted,
+        "occasions": {occasion.value: count for occasion, count in occasions.items()},
         "progress": progress(overview, receipts),
     }
 

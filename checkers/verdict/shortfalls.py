@@ -12,7 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fencepost.harness.api.occasions import Occasion
 from fencepost.harness.api.run import Plan, Receipts, Run
+from fencepost.harness.api.words import plural
 
 SHORT = 0.9  # of the planned time: less is a shortfall, since the last operations may take their time
 
@@ -29,13 +31,20 @@ class Shortfall:
     decisive: bool = False
 
 
-def shortfalls(run: Run, counts: Mapping[str, int | None], receipts: Receipts | None) -> list[Shortfall]:
+def shortfalls(
+    run: Run,
+    counts: Mapping[str, int | None],
+    receipts: Receipts | None,
+    occasions: Mapping[Occasion, int | None] | None = None,
+) -> list[Shortfall]:
     """The shortfalls of a run. counts: those of its verdict. receipts: None where some may be missing."""
     struck = (
         None if receipts is None else [fault for fault in receipts if fault["injected_ns"] and fault["effective"] is not False]
     )
     made = [*_time(run), *_faults(run.plan, receipts), *_partitions(run.plan, counts)]
-    return [*made, *_demands(run.plan.get("at_least") or {}, counts, None if struck is None else len(struck))]
+    demanded = run.plan.get("at_least") or {}
+    made += _demands(demanded, counts, None if struck is None else len(struck))
+    return [*made, *_demanded_occasions(demanded, occasions or {})]
 
 
 def _time(run: Run) -> Iterator[Shortfall]:
@@ -83,6 +92,16 @@ def _demands(at_least: Mapping[str, Any], counts: Mapping[str, int | None], stru
         count = had.get(name)
         if count is not None and count < int(least):
             yield Shortfall(f"{count:,} {words.get(name, 'records sent')}, and the test demands {int(least):,}", decisive=True)
+
+
+def _demanded_occasions(at_least: Mapping[str, Any], occasions: Mapping[Occasion, int | None]) -> Iterator[Shortfall]:
+    """Demands for occasions that were not met, or of which nobody knows."""
+    for occasion in Occasion:
+        least, count = int(at_least.get(occasion.value, 0)), occasions.get(occasion)
+        if least and count is None:
+            yield Shortfall(f"how often {occasion} occurred is not known, and the test demands {least:,}", decisive=True)
+        elif count is not None and count < least:
+            yield Shortfall(f"{occasion} occurred {plural(count, 'time')}, and the test demands {least:,}", decisive=True)
 
 
 def decisive(short: Sequence[Shortfall]) -> str:

@@ -22,7 +22,7 @@ from fencepost.checkers.history.scan import (
     Unpacked,
 )
 from fencepost.checkers.model.array_files import Arrays
-from fencepost.checkers.model.arrays import Ints, positions_in
+from fencepost.checkers.model.arrays import Ints, positions_in, true_positions
 from fencepost.checkers.model.threads import results
 from fencepost.checkers.model.values import NONE, FinalRead, Resets, Settings
 from fencepost.checkers.views.log import IN_MEMORY, PartitionLog, Reads, Sends, position_type, slices
@@ -91,7 +91,7 @@ def sorted_log(
     ]
     (sends, lookup), v, committed, last, status = results(tasks, threads)
     send = stored(_sends_of_reads(sends, lookup, v, arrival, back["offset"], threads))
-    unsent = np.flatnonzero(send < 0)
+    unsent = true_positions(send < 0)
     reads = Reads(
         **back,
         committed=committed,
@@ -148,12 +148,12 @@ def _with_places(sent: Columns, read: Columns) -> Any:
     None where all are known.
     """
     offset = read["offset"]
-    unknown = np.flatnonzero(offset < 0)
+    unknown = true_positions(offset < 0)
     if not len(unknown):
         return None
     v, offset = read["v"], np.maximum(offset, NONE)
     for values, places in ((sent["v"], np.maximum(sent["offset"], NONE)), (v, offset.copy())):
-        known = np.flatnonzero(places != NONE)
+        known = true_positions(places != NONE)
         known = known[np.argsort(values[known], kind="stable")]
         still = unknown[offset[unknown] == NONE]
         if len(known) and len(still):
@@ -178,7 +178,7 @@ def _sends_of_reads(sends: Sends, lookup: tuple[int, Any], v: Ints, order: Any, 
 
     def find(part: slice) -> None:
         at, wanted = there[np.clip(offset[part], low, low + len(there) - 1) - low], v[order[part]]
-        elsewhere = np.flatnonzero(sends.v[at] != wanted)
+        elsewhere = true_positions(sends.v[at] != wanted)
         at[elsewhere] = positions_in(sends.v, wanted[elsewhere])
         positions[part] = at
 
@@ -193,7 +193,7 @@ def _by_offset(sends: Sends) -> tuple[int, Any]:
     """
     first = np.ones(len(sends), dtype=np.bool_)
     first[1:] = sends.v[1:] != sends.v[:-1]
-    known = np.flatnonzero(first & (sends.offset != NONE))
+    known = true_positions(first & (sends.offset != NONE))
     offset = sends.offset[known]
     low = int(offset.min(initial=np.iinfo(np.int64).max))
     size = int(offset.max(initial=NONE)) - low + 1

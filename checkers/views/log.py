@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fencepost.checkers.model.array_files import Arrays
-from fencepost.checkers.model.arrays import Bools, Ints, among
+from fencepost.checkers.model.arrays import Bools, Ints, among, true_positions
 from fencepost.checkers.model.values import COMMITTED, INFO, NONE, FinalRead, Resets, Settings
 from fencepost.checkers.views.swallowed import NO_READ, holding_reads
 
@@ -33,6 +33,8 @@ def position_type(count: int) -> Any:
 
 def slices(count: int) -> Iterator[slice]:
     """So many positions, `SLICE` at a time."""
+    if count <= SLICE:
+        return iter((slice(0, count),) if count > 0 else ())
     return (slice(start, min(start + SLICE, count)) for start in range(0, count, SLICE))
 
 
@@ -109,7 +111,7 @@ class Reads:
         send = self.send[which]
         v = self.sent_v[send] if len(self.sent_v) else np.full(len(send), NONE, dtype=np.int64)
         if len(self.unsent):
-            unsent = np.flatnonzero(send < 0)
+            unsent = true_positions(send < 0)
             positions = np.arange(len(self))[which][unsent]
             v[unsent] = self.unsent_v[np.searchsorted(self.unsent, positions)]
         return v
@@ -121,7 +123,10 @@ def _once(values: Ints, others: Ints) -> Ints:
 
 
 class shared_property(Generic[Made]):
-    """A property of a log that is computed on first use, once for all threads, and then kept."""
+    """A property of a log that is computed on first use, once for all threads, and then kept.
+
+    It is also put into the log's own attributes, which Python looks up before it asks here again.
+    """
 
     def __init__(self, make: Callable[[PartitionLog], Made]) -> None:
         self._make, self.__doc__ = make, make.__doc__
@@ -131,7 +136,10 @@ class shared_property(Generic[Made]):
     @overload
     def __get__(self, log: PartitionLog, owner: type) -> Made: ...
     def __get__(self, log: PartitionLog | None, owner: type) -> Any:
-        return self if log is None else log.shared(self._make)
+        if log is None:
+            return self
+        made = vars(log)[self._make.__name__] = log.shared(self._make)
+        return made
 
 
 @dataclass(frozen=True)
@@ -240,7 +248,7 @@ class PartitionLog:
         each the read (position) that returned the older one there.
         """
         sends, reads = self.sends, self.reads
-        unread = np.flatnonzero((sends.offset != NONE) & ~self.seen)
+        unread = true_positions((sends.offset != NONE) & ~self.seen)
         read = holding_reads(sends.offset[unread], sends.v[unread], reads.offset, reads.identities, reads.send)
         return unread[read != NO_READ], read[read != NO_READ]
 

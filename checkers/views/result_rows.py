@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fencepost.checkers.model.arrays import Bools, Ints
+from fencepost.checkers.model.arrays import Bools, Ints, true_positions
 from fencepost.checkers.model.results import ROW_NUMBERS, CheckResult, join_rows
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.views.log import PartitionLog
@@ -16,7 +16,7 @@ _NO_ROWS = {name: np.empty(0, dtype=np.int64) for name in ROW_NUMBERS} | {"role"
 
 def send_rows(log: PartitionLog, which: Bools, cause: Ints, role: str, time: Ints | None = None) -> dict[str, Any]:
     """Rows for some sends; `cause` has one entry per send of the log, and so has `time`, if it is not when they ended."""
-    at, sends = np.flatnonzero(which), log.sends
+    at, sends = true_positions(which), log.sends
     if not len(at):
         return dict(_NO_ROWS)
     time = sends.ended if time is None else time
@@ -28,7 +28,7 @@ def send_rows(log: PartitionLog, which: Bools, cause: Ints, role: str, time: Int
 def read_rows(log: PartitionLog, which: Bools, cause: Ints) -> dict[str, Any]:
     """Rows for some reads; `cause` has one entry per read of the log."""
     reads = log.reads
-    at = np.flatnonzero(which)
+    at = true_positions(which)
     rows = {
         "cause": cause[at],
         "op": reads.op[at],

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fencepost.checkers.model.arrays import Bools, Ints
+from fencepost.checkers.model.arrays import Bools, Ints, true_positions
 from fencepost.checkers.model.values import COMMITTED, FOREVER, NONE
 from fencepost.checkers.views.final_witness import last_sent
 from fencepost.checkers.views.log import PartitionLog, slices
@@ -54,7 +54,7 @@ def _first_read(log: PartitionLog, which: Bools) -> Ints:
     """The time at which each of some sends was first returned at read_committed (others: FOREVER)."""
     reads, first = log.reads, np.full(len(log.sends), FOREVER)
     for part in slices(len(reads) if which.any() else 0):
-        known = part.start + np.flatnonzero(reads.committed[part] & (reads.send[part] >= 0) & (reads.ended[part] != NONE))
+        known = part.start + true_positions(reads.committed[part] & (reads.send[part] >= 0) & (reads.ended[part] != NONE))
         known = known[which[reads.send[known]]]
         np.minimum.at(first, reads.send[known], reads.ended[known])
     return first

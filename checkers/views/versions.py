@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fencepost.checkers.model.arrays import Bools, Ints
+from fencepost.checkers.model.arrays import Bools, Ints, with_false
 from fencepost.checkers.model.values import ABORTED, NONE
 from fencepost.checkers.views.final_witness import final_witness
 from fencepost.checkers.views.log import PartitionLog
@@ -45,7 +45,7 @@ def reads_before(log: PartitionLog, process: int, began: int) -> Bools:
     outside transactions at any level, for both read up to the high watermark.
     """
     earlier = ~log.unsent_reads & (log.reads.process != process) & (log.reads.ended != NONE) & (log.reads.ended < began)
-    plain = np.append(~log.sends.txn & log.covered, False)  # the last: records of nobody
+    plain = with_false(~log.sends.txn & log.covered)  # the last: records of nobody
     return np.asarray(earlier & (log.reads.committed | plain[log.reads.send]))
 
 
@@ -74,7 +74,7 @@ def committed_records(log: PartitionLog) -> Any:
 
 def placed_reads(log: PartitionLog) -> Bools:
     """Reads of records that surely lie where they were read: at that place only, and neither lost nor aborted."""
-    settled = np.append(log.shared(fixed) & ~log.shared(aborted) & ~log.shared(lost), False)  # the last: records of nobody
+    settled = with_false(log.shared(fixed) & ~log.shared(aborted) & ~log.shared(lost))  # the last: records of nobody
     return np.asarray(settled[log.reads.send])
 
 

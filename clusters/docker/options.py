@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from fencepost.clusters.kafka.options import MOST_MB, TwoClusterOptions
-from fencepost.harness.api import Between
+from fencepost.harness.api import Between, Corruptible
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,3 +25,8 @@ class DockerOptions(TwoClusterOptions):
         small = [f"memory_mb = {self.memory_mb}: a heap of {self.heap_mb} MB needs {self.heap_mb + 128} or more"]
         wrong = super().mistakes() + (unclear if one_for_all and len(self.all_versions()) > 1 else [])
         return wrong + (small if self.memory_mb < self.heap_mb + 128 else [])
+
+    def missing(self) -> dict[type, str]:
+        hidden = "with disk_mb the brokers' files are where only containers see them"
+        inside: dict[type, str] = {Corruptible: hidden} if self.disk_mb else {}
+        return {**super().missing(), **inside}

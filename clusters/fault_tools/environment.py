@@ -7,22 +7,23 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fencepost.clusters.fault_tools import clocks, disks
+from fencepost.clusters.fault_tools.corruption import CorruptibleFiles
 from fencepost.clusters.fault_tools.network_capabilities import NetworkCapabilities
 from fencepost.clusters.fault_tools.power_failure import PowerFailure
 from fencepost.clusters.kafka import broker_config
-from fencepost.clusters.kafka.options import NO_SETTABLE_CLOCK, NO_SMALL_DISK, KafkaOptions
+from fencepost.clusters.kafka.options import NO_SETTABLE_CLOCK, NO_SMALL_DISK, NodeOptions
 from fencepost.harness.api import ClusterError
 
 _TAIL = 1 << 16  # bytes at the end of a log that hold its newest lines
 
 
-class BrokerEnvironment(NetworkCapabilities, PowerFailure):
-    """`NetworkCapabilities`, `Powered`, `Fillable` (where there are `_disks`), `Skewable` (where there are `_clocks`)."""
+class BrokerEnvironment(NetworkCapabilities, PowerFailure, CorruptibleFiles):
+    """`NetworkCapabilities`, `Powered`, `Corruptible`, `Fillable` (with `_disks`), `Skewable` (with `_clocks`)."""
 
     _disks: disks.NodeDisks | None = None
     _clocks: clocks.Clocks | None = None
 
-    def __init__(self, nodes: Sequence[broker_config.PlannedNode], run_dir: Path, options: KafkaOptions) -> None:
+    def __init__(self, nodes: Sequence[broker_config.PlannedNode], run_dir: Path, options: NodeOptions) -> None:
         super().__init__(nodes, run_dir, options)
         self._log_offsets: dict[str, int] = {}  # node -> the length of its log when the present fault began
 

@@ -62,7 +62,7 @@ def _truncate(partition: Path, synced: int) -> tuple[int, int]:
     last = segments[-1]
     begin = int(last.stem)
     synced_bytes, synced_end, end = 0, begin, begin
-    for position, offset, next_offset in _batches(last):
+    for position, offset, next_offset in batches(last):
         end = next_offset
         if offset < synced:
             synced_bytes, synced_end = position, next_offset
@@ -77,7 +77,7 @@ def _truncate(partition: Path, synced: int) -> tuple[int, int]:
     return synced_end, end
 
 
-def _batches(segment: Path) -> Iterator[tuple[int, int, int]]:
+def batches(segment: Path) -> Iterator[tuple[int, int, int]]:
     """The end in the file, the first offset and the offset after the last, of each whole batch."""
     with segment.open("rb") as file:
         data = file.read()

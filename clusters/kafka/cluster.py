@@ -19,7 +19,7 @@ from fencepost.clusters.kafka.admin import KafkaAdmin
 from fencepost.clusters.kafka.client_rights import CONNECTION, ClientRights
 from fencepost.clusters.kafka.connect_group import duties
 from fencepost.clusters.kafka.instances import RunningInstances
-from fencepost.clusters.kafka.options import COMBINED_CONTROLLER, KafkaOptions, TwoClusterOptions
+from fencepost.clusters.kafka.options import COMBINED_CONTROLLER, NodeOptions, TwoClusterOptions
 from fencepost.clusters.kafka.roles import GROUP_LOG, TRANSACTION_LOG, WireRoles, ask_all
 from fencepost.clusters.kafka.transaction_listing import transaction_listing
 from fencepost.harness.api import SECOND, ClusterError, ConnectDuties, LogRecord, Right, StoredRow, TopicSpec, TransactionListing
@@ -44,7 +44,7 @@ class KafkaCluster(RunningInstances, ABC):
     The run directory gets `logs/<node>/server.properties`, `logs/<node>/server.log` and, while the cluster lives, `data/<node>`.
     """
 
-    def __init__(self, nodes: Sequence[broker_config.PlannedNode], run_dir: Path, options: KafkaOptions) -> None:
+    def __init__(self, nodes: Sequence[broker_config.PlannedNode], run_dir: Path, options: NodeOptions) -> None:
         RunningInstances.__init__(self)
         self._planned = {node.name: node for node in nodes}
         self._run_dir, self._data = run_dir, run_dir / "data"

@@ -13,7 +13,8 @@ from fencepost.harness.api import SECOND, TopicSpec
 
 _NETWORK = IPv4Address("10.73.0.0")
 HUB = str(_NETWORK + 1)
-_BROKERS, _CONTROLLERS, _CLIENTS, _SECOND = 1, 2, 3, 200  # third byte of the address; clients may need more than one
+# Third byte of the address; clients may need more than one.
+_BROKERS, _CONTROLLERS, _CLIENTS, _SERVICES, _SECOND = 1, 2, 3, 100, 200
 _FIRST_CONTROLLER, _FIRST_OF_SECOND = 101, 201
 _PORTS = {CLIENT: 9092, BROKER: 9093, CONTROLLER: 9094}
 
@@ -52,6 +53,11 @@ def nodes(brokers: int, controllers: int, listen: Listen, second_brokers: int = 
 def client_address(number: int) -> str:
     """The address of the client spawned as the `number`-th (1, 2, ...)."""
     return _address(_CLIENTS, number)
+
+
+def service_address(number: int) -> str:
+    """The address of the `number`-th (1, 2, ...) declared service."""
+    return _address(_SERVICES, number)
 
 
 def fitted(spec: TopicSpec, brokers: int) -> TopicSpec:

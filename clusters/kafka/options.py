@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
@@ -25,10 +26,64 @@ NO_SETTABLE_CLOCK = "brokers read their machine's clock; let theirs be set: skew
 
 
 @dataclass(frozen=True, kw_only=True)
-class KafkaOptions:
-    """The options of a Kafka cluster. Raises CampaignError with every mistake."""
+class NodeOptions(ABC):
+    """The options of every provider that starts brokers of its own. Raises CampaignError with every mistake."""
 
     brokers: Annotated[int, Between(1, MOST_BROKERS)] = 3  # n1, n2, ...
+
+    def __post_init__(self) -> None:
+        if mistakes := self.mistakes():
+            raise CampaignError(mistakes)
+
+    def mistakes(self) -> list[str]:
+        """The mistakes in the options, a sentence each."""
+        return out_of_bounds(self)
+
+    def nodes(self) -> list[str]:
+        """The names of the brokers: n1, n2, ..."""
+        return [f"n{i + 1}" for i in range(self.brokers)]
+
+    def missing(self) -> dict[type, str]:
+        """The capabilities that such a cluster lacks wherever it runs, each with the reason."""
+        return {}
+
+    @abstractmethod
+    def version(self, node: str) -> str:
+        """The version of the broker that a node runs."""
+
+    @abstractmethod
+    def all_versions(self) -> list[str]:
+        """Every version used now or later, oldest first."""
+
+    @abstractmethod
+    def effective_settings(self) -> dict[str, str]:
+        """The settings of every node."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvironmentOptions(NodeOptions):
+    """Options of clusters that can give brokers a disk and a clock of their own."""
+
+    disk_mb: Annotated[int, Between(0, MOST_MB)] = 0  # a disk of this size for each node, in memory, to be filled; 0: none
+    skewable: bool = False  # lets a fault set the brokers' wall clocks; needs libfaketime
+
+    def mistakes(self) -> list[str]:
+        too_small = f"disk_mb = {self.disk_mb}: a broker needs {SMALLEST_DISK_MB} or more"
+        return super().mistakes() + ([too_small] if 0 < self.disk_mb < SMALLEST_DISK_MB else [])
+
+    def missing(self) -> dict[type, str]:
+        reasons = super().missing()
+        if not self.disk_mb:
+            reasons[Fillable] = NO_SMALL_DISK
+        if not self.skewable:
+            reasons[Skewable] = NO_SETTABLE_CLOCK
+        return reasons
+
+
+@dataclass(frozen=True, kw_only=True)
+class KafkaOptions(NodeOptions):
+    """The options of a Kafka cluster."""
+
     kafka: str = "4.4.0"  # any released version, fetched once
     versions: Mapping[str, str] = field(default_factory=dict)  # node -> another version: { n1 = "3.9.1" }
     upgrades: tuple[str, ...] = ()  # versions that nodes may change to during a run (see the fault `rolling-restart`)
@@ -39,22 +94,17 @@ class KafkaOptions:
     heap_mb: Annotated[int, Between(128, MOST_MB)] = 512  # of each JVM
     keep_storage: bool = False  # copy the nodes' log segments into the run's `storage/`
 
-    def __post_init__(self) -> None:
-        if mistakes := self.mistakes():
-            raise CampaignError(mistakes)
-
     def mistakes(self) -> list[str]:
-        """The mistakes in the options, a sentence each."""
         outside = out_of_bounds(self)
         names = [] if outside else sorted(self.nodes())
         lost = [f"versions.{node}: no such node; there are {', '.join(names)}" for node in self.versions if node not in names]
         odd = [f"{key}: {text}" for key, version in self._versions_by_key() if (text := refusal(version))]
         fixed = [f"settings.{name}: is set by fencepost itself" for name in self.settings if name in fixed_settings(self.acls)]
-        return [*outside, *([] if outside else lost), *odd, *fixed]
+        return [*super().mistakes(), *([] if outside else lost), *odd, *fixed]
 
     def nodes(self) -> list[str]:
         """The names of the brokers (n1, n2, ...), then of the separate controllers (k1, ...)."""
-        return [f"n{i + 1}" for i in range(self.brokers)] + [f"k{i + 1}" for i in range(self.controllers)]
+        return super().nodes() + [f"k{i + 1}" for i in range(self.controllers)]
 
     def _versions_by_key(self) -> list[tuple[str, str]]:
         of_nodes = [(f"versions.{node}", version) for node, version in self.versions.items()]
@@ -77,47 +127,24 @@ class KafkaOptions:
         return refusals, ""
 
     def missing(self) -> dict[type, str]:
-        """The capabilities that such a cluster lacks wherever it runs, each with the reason."""
-        reasons: dict[type, str] = {Throttleable: THROTTLE_ONLY_LOCAL}
+        reasons = {**super().missing(), Throttleable: THROTTLE_ONLY_LOCAL}
         if not self.controllers:
             reasons[Wipeable] = COMBINED_CONTROLLER
         return reasons if self.acls else {**reasons, Authorizing: NO_AUTHORIZER}
 
     def version(self, node: str) -> str:
-        """The Kafka version of a node."""
         return self.versions.get(node, self.kafka)
 
     def all_versions(self) -> list[str]:
-        """Every version used now or later, oldest first: the first decides how storage is formatted and which features are on."""
+        """As in `NodeOptions`: the first decides how storage is formatted and which features are on."""
         return sorted({self.kafka, *self.versions.values(), *self.upgrades}, key=numbers)
 
     def effective_settings(self) -> dict[str, str]:
-        """The settings of every broker and controller."""
         return broker_settings(self.brokers, self.settings)
 
 
 @dataclass(frozen=True, kw_only=True)
-class EnvironmentOptions(KafkaOptions):
-    """Options of clusters that can give brokers a disk and a clock of their own."""
-
-    disk_mb: Annotated[int, Between(0, MOST_MB)] = 0  # a disk of this size for each node, in memory, to be filled; 0: none
-    skewable: bool = False  # lets a fault set the brokers' wall clocks; needs libfaketime
-
-    def mistakes(self) -> list[str]:
-        too_small = f"disk_mb = {self.disk_mb}: a broker needs {SMALLEST_DISK_MB} or more"
-        return super().mistakes() + ([too_small] if 0 < self.disk_mb < SMALLEST_DISK_MB else [])
-
-    def missing(self) -> dict[type, str]:
-        reasons = super().missing()
-        if not self.disk_mb:
-            reasons[Fillable] = NO_SMALL_DISK
-        if not self.skewable:
-            reasons[Skewable] = NO_SETTABLE_CLOCK
-        return reasons
-
-
-@dataclass(frozen=True, kw_only=True)
-class TwoClusterOptions(EnvironmentOptions):
+class TwoClusterOptions(KafkaOptions, EnvironmentOptions):
     """Options of clusters that can have a second Kafka cluster beside the one that is judged."""
 
     second_brokers: Annotated[int, Between(0, MOST_BROKERS)] = 0  # a second Kafka cluster: brokers s1... that are controllers too

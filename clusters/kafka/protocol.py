@@ -14,8 +14,8 @@ import socket
 import struct
 import time
 import uuid
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 T = TypeVar("T")
@@ -76,11 +76,13 @@ class Metadata:
     brokers: node ids of the brokers in service.
     partitions: every partition.
     controller: under KRaft any broker. Redpanda names the leader of its controllers; -1 for none.
+    addresses: node id -> the address that the broker gives to clients.
     """
 
     brokers: tuple[int, ...]
     partitions: tuple[Partition, ...]
     controller: int = -1
+    addresses: Mapping[int, Address] = field(default_factory=dict)
 
 
 def answers(address: Place, timeout_s: float = 1.0) -> bool:
@@ -89,6 +91,14 @@ def answers(address: Place, timeout_s: float = 1.0) -> bool:
         return ask(address, _API_VERSIONS, 0, b"", timeout_s).number(">h") == 0
     except OSError:
         return False
+
+
+def requests(address: Place, timeout_s: float = 1.0) -> dict[int, tuple[int, int]]:
+    """The requests that the broker at `address` answers: key -> lowest and highest version. Raises OSError."""
+    reply = ask(address, _API_VERSIONS, 0, b"", timeout_s)
+    if error := reply.number(">h"):
+        raise WireError(f"requests not listed: error {error}")
+    return {key: (lowest, highest) for key, lowest, highest in reply.array(lambda: reply.numbers(">hhh"))}
 
 
 def features(address: Place, timeout_s: float = 1.0) -> dict[str, int]:
@@ -118,11 +128,12 @@ def metadata(address: Place, timeout_s: float = 2.0) -> Metadata:
     """All topics as the broker at `address` knows them. Raises OSError when it does not answer."""
     reply = ask(address, _METADATA, 7, struct.pack(">i?", -1, False), timeout_s)
     reply.number(">i")  # throttle time
-    brokers = reply.array(lambda: (reply.number(">i"), reply.text(), reply.number(">i"), reply.text())[0])
+    brokers = reply.array(lambda: (reply.number(">i"), (reply.text(), reply.number(">i")), reply.text())[:2])
     reply.text()  # cluster id
     controller = reply.number(">i")
     topics = reply.array(lambda: _topic(reply))
-    return Metadata(tuple(brokers), tuple(p for partitions in topics for p in partitions), controller)
+    ids = tuple(number for number, _ in brokers)
+    return Metadata(ids, tuple(p for partitions in topics for p in partitions), controller, dict(brokers))
 
 
 def topic_ids(address: Place, topics: Iterable[str], timeout_s: float = 2.0) -> dict[str, str]:
@@ -282,6 +293,10 @@ class Reply:
             raise WireError("the broker's reply is too short")
         self._at += length
         return taken
+
+    def rest(self) -> bytes:
+        """All that is still to be read."""
+        return self.take(len(self._data) - self._at)
 
     def numbers(self, layout: str) -> tuple[int, ...]:
         return struct.unpack(layout, self.take(struct.calcsize(layout)))

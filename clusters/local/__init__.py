@@ -1,7 +1,8 @@
 """The `local` cluster: brokers as JVMs of this machine, each in a network namespace of its own.
 
 `provider` is the plug-in, `options` its options, `sandbox` and `init` make the namespaces that everything runs in, `network` has
-the nodes' namespaces and packet rules, `class_archive` makes brokers start sooner, `cluster` is the running cluster.
+the nodes' namespaces and packet rules, `class_archive` makes brokers start sooner, `sandbox_cluster` is the base class of
+clusters of processes in a sandbox, `cluster` is the running cluster.
 """
 
 from typing import TYPE_CHECKING, Any

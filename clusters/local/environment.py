@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fencepost.clusters.fault_tools.disk_throttle.capability import ThrottledDisks
 from fencepost.clusters.fault_tools.disk_throttle.throttles import Throttles
 from fencepost.clusters.fault_tools.environment import BrokerEnvironment
 from fencepost.clusters.fault_tools.network_capabilities import NETWORK_CAPABILITIES
-from fencepost.clusters.kafka.options import EnvironmentOptions
+from fencepost.clusters.kafka.client_process import ClientProcess
 from fencepost.clusters.local import clocks, disks
 from fencepost.clusters.local.network import Network
-from fencepost.clusters.local.options import LocalOptions
+from fencepost.clusters.local.options import SandboxOptions
 from fencepost.clusters.local.processes import NodeProcess
 from fencepost.harness.api import ClusterError, Partitionable, Throttleable
 from fencepost.harness.secrets import environment_without_secrets
@@ -22,7 +21,7 @@ from fencepost.harness.secrets import environment_without_secrets
 class LocalEnvironment(BrokerEnvironment, ThrottledDisks):
     """`BrokerEnvironment`, with a network in namespaces only; `Throttleable` (with `slow_disks`)."""
 
-    _options: LocalOptions
+    _options: SandboxOptions
     _network: Network | None
     _mounted: disks.MountedDisks | None = None
 
@@ -34,7 +33,7 @@ class LocalEnvironment(BrokerEnvironment, ThrottledDisks):
         if capability is Throttleable:
             return self._options.throttle_trouble() or None
         in_network = self._missing_in_network(capability) if self._network else None
-        return EnvironmentOptions.missing(self._options).get(capability) or in_network or self._missing_power_failure(capability)
+        return self._options.missing_by_choice().get(capability) or in_network or self._missing_power_failure(capability)
 
     def _usable_network(self) -> Network:
         if self._network is None:
@@ -50,13 +49,16 @@ class LocalEnvironment(BrokerEnvironment, ThrottledDisks):
         if not self._options.throttle_trouble():
             self._throttles = Throttles({node: self._data / node for node in self._planned})
 
-    def _start_in_environment(self, node: str, argv: Sequence[str], **popen: Any) -> NodeProcess:
-        """Start a node's process with its clock, and by its throttle program; `popen` as for `subprocess.Popen`."""
-        own = self._clocks.environment(node) if self._clocks else {}
+    def _start_in_environment(self, node: str, argv: Sequence[str], env: Mapping[str, str], **popen: Any) -> NodeProcess:
+        """Start a node's process with its clock, and by its throttle program; `popen` as for `subprocess.Popen`.
+
+        env: variables beside those of this process.
+        """
+        own = {**env, **(self._clocks.environment(node) if self._clocks else {})}
         if self._throttles is None:
-            return subprocess.Popen(argv, env={**environment_without_secrets(), **own}, **popen)
+            return ClientProcess(argv, env={**environment_without_secrets(), **own}, **popen)
         program = ["env", *(f"{name}={value}" for name, value in own.items()), *argv]
-        return self._throttles.start(node, program, env=environment_without_secrets(), **popen)
+        return self._throttles.start(node, program, env=environment_without_secrets(), start_new_session=True, **popen)
 
     def _heal_environment(self) -> None:
         """End every fault on links, disks and clocks."""

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fencepost.clusters.kafka.distribution import fetch
-from fencepost.clusters.local import class_archive, sandbox
+from fencepost.clusters.local import class_archive, sandbox, services
 from fencepost.clusters.local.options import LocalOptions
-from fencepost.harness.api import Partitionable, TopicSpec
+from fencepost.harness.api import CampaignError, Partitionable, TopicSpec
 
 if TYPE_CHECKING:
     from fencepost.clusters.local.cluster import LocalCluster
@@ -28,10 +28,13 @@ class Local(LocalOptions):
         """
         for version in self.all_versions():
             class_archive.ensure(fetch(version))
-        return sandbox.command(argv, loopback=self.loopback)
+        command = sandbox.command(argv, loopback=self.loopback)
+        return services.outside(self.services, command) if self.services else command
 
     def obtain(self, on_progress: Callable[[str], None]) -> None:
-        """Fetch every version that is used. Raises CampaignError and ClusterError."""
+        """Fetch every version that is used, and see that declared services answer. Raises CampaignError and ClusterError."""
+        if silent := services.unanswered(self.services):
+            raise CampaignError(silent)
         for version in self.all_versions():
             fetch(version, on_progress)
 
@@ -44,6 +47,7 @@ class Local(LocalOptions):
             "broker_settings": self.effective_settings(),
             "controllers": self.controllers or "combined",
             **self.describe_second(),
+            **({"services": self.service_addresses()} if self.services else {}),
             "network": "loopback" if Partitionable in self.missing() else "namespaces",
         }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -11,44 +10,16 @@ from fencepost.clusters.docker.cluster import DockerCluster
 from fencepost.clusters.docker.container import Container, LogFile
 from fencepost.clusters.docker.images import Image
 from fencepost.clusters.docker.run_resources import RunResources, mount
-from fencepost.clusters.kafka import protocol
-from fencepost.clusters.kafka.admin import KafkaAdmin
 from fencepost.clusters.kafka.node_plan import fitted
-from fencepost.clusters.kafka.roles import WireRoles, ask_all
+from fencepost.clusters.kafka.other_broker import READY_S, OtherBrokerCluster
+from fencepost.clusters.redpanda.admin import PORT, RedpandaAdmin
 from fencepost.clusters.redpanda.options import RedpandaOptions
 from fencepost.clusters.redpanda.settings import CONFIG, DATA, bootstrap_file, command, topic_settings
-from fencepost.harness.api import ClusterError, TopicSpec
+from fencepost.harness.api import TopicSpec
 from fencepost.harness.api.beneath import make_folder, write_text
 
-_ASK_S, _READY_S = 1.0, 90.0
 
-
-class RedpandaRoles(WireRoles):
-    """Coordinators as FindCoordinator names them (their logs are no Kafka topics), the controller as Metadata does."""
-
-    def controller(self) -> str:
-        """The controller that most brokers name."""
-        views = ask_all(lambda address: protocol.metadata(address, _ASK_S), self.brokers)
-        claims = Counter(view.controller for view in views.values() if view.controller in self.names)
-        if not claims:
-            raise ClusterError(f"nobody names a controller: {len(views)} of {len(self.brokers)} brokers answered")
-        return self.names[claims.most_common(1)[0][0]]
-
-    def transaction_coordinator(self, transactional_id: str) -> str:
-        return self._named(protocol.TRANSACTION, transactional_id)
-
-    def group_coordinator(self, group: str) -> str:
-        return self._named(protocol.GROUP, group)
-
-    def _named(self, kind: int, key: str) -> str:
-        claims = ask_all(lambda address: protocol.find_coordinator(address, kind, key, _ASK_S), self.brokers)
-        known = Counter(node for node in claims.values() if node in self.names)
-        if not known:
-            raise ClusterError(f"nobody names a coordinator for {key}: {len(claims)} of {len(self.brokers)} brokers answered")
-        return self.names[known.most_common(1)[0][0]]
-
-
-class RedpandaCluster(DockerCluster):
+class RedpandaCluster(OtherBrokerCluster, DockerCluster):
     """`Cluster`, `Killable`, `Pausable`, `Partitionable` and what else containers can do. Safe to use from several threads."""
 
     transaction_listing = None  # type: ignore[assignment]  # its answers to KIP-664's requests have not been compared with Kafka's
@@ -57,8 +28,9 @@ class RedpandaCluster(DockerCluster):
         # DockerCluster uses only those options of `docker` that RedpandaOptions has too
         super().__init__(cast(Any, options), run_dir, resources, images)
         self._own_mb = options.own_mb
-        self._roles = RedpandaRoles(self._roles.names, self._roles.brokers, {})
-        self._admin = KafkaAdmin(self.bootstrap(), self._roles)
+        self._take_roles(self._roles.names)
+        places = {node: f"http://{planned.address[0]}:{PORT}" for node, planned in self._planned.items()}
+        self._admin = RedpandaAdmin(self.bootstrap(), self._roles, places)
 
     def begin(self, topics: Mapping[str, TopicSpec]) -> None:
         """Bring Redpanda up, in a network that has been probed. Raises ClusterError."""
@@ -69,23 +41,8 @@ class RedpandaCluster(DockerCluster):
             write_text(self._run_dir, self._place(node, "etc/.bootstrap.yaml"), bootstrap_file(self._settings))
         for node in self._planned:
             self.start(node)
-        self._wait(_READY_S, "the brokers to join", self._missing_brokers)
+        self._wait(READY_S, "the brokers to join", self._missing_brokers)
         self._make_topics({name: _accepted(spec, len(self.brokers)) for name, spec in topics.items()})
-
-    def _make_topics(self, topics: Mapping[str, TopicSpec]) -> None:
-        self._wait(_READY_S, "the coordinators", self._setup_problem)
-        self._admin.create_topics(topics)
-        self._topics = tuple(f"{name}-{i}" for name, spec in topics.items() for i in range(spec.partitions))
-
-    def _setup_problem(self) -> str:
-        """Asking for a coordinator makes the broker create what it keeps its state in; what was refused, else empty."""
-        first = self._planned[self.brokers[0]].address
-        try:
-            for kind in (protocol.TRANSACTION, protocol.GROUP):
-                protocol.find_coordinator(first, kind, "fencepost")
-        except OSError as error:
-            return str(error)
-        return ""
 
     def _etc(self, node: str) -> Path:
         return self._log(node).parent / "etc"

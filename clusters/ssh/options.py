@@ -8,17 +8,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from fencepost.clusters.fault_tools.network_capabilities import NETWORK_CAPABILITIES
-from fencepost.clusters.kafka.options import EnvironmentOptions
-from fencepost.harness.api import Between, ClusterError, Fillable
+from fencepost.clusters.kafka.options import EnvironmentOptions, KafkaOptions
+from fencepost.harness.api import Between, ClusterError, Corruptible, Fillable
 
 if TYPE_CHECKING:
     from fencepost.clusters.ssh.host import SshHost
 
+ELSEWHERE = "files on other hosts are not damaged: choose the cluster local or docker"
 PORTS = 5  # of a node: for clients, brokers and controllers, and two for probes
 
 
 @dataclass(frozen=True, kw_only=True)
-class SshOptions(EnvironmentOptions):
+class SshOptions(KafkaOptions, EnvironmentOptions):
     """The options of `[test.cluster]` with `kind = "ssh"`."""
 
     hosts: tuple[str, ...] = ()  # one per broker and controller: host, user@host or user@host:port
@@ -46,7 +47,10 @@ class SshOptions(EnvironmentOptions):
 
     def missing(self) -> dict[type, str]:
         """The missing capabilities that are known without asking the hosts; they are asked when the cluster starts."""
-        lacking, plain = super().missing(), sorted({host.user for host in self.hosts_by_node().values()} - {"root"})
+        lacking, plain = (
+            {**super().missing(), Corruptible: ELSEWHERE},
+            sorted({host.user for host in self.hosts_by_node().values()} - {"root"}),
+        )
         if self.sudo or not plain:
             return lacking
         refused = f"need root, and {', '.join(plain)} may not use sudo (`sudo = true`)"

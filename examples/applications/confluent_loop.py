@@ -9,6 +9,7 @@ producer, which fences the one before.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -87,14 +88,24 @@ def committed(consumer: Consumer, producer: Producer, batch: Sequence[Message]) 
 
 
 def produce(producer: Producer, message: Message) -> None:
-    """Produce the output of an input record: the same text in capitals, with the header that names the input."""
-    value = message.value().decode().upper().encode()
+    """Produce the output of an input record: the same text in capitals.
+
+    Its headers name the input (`fencepost-input`, copied), and have the SHA-256 of the content of which it was made.
+    """
+    value = content(message)
+    headers = [*(message.headers() or ()), ("content-sha256", hashlib.sha256(value).hexdigest().encode())]
     while True:
         try:
-            producer.produce(OUTPUT, key=message.key(), value=value, headers=message.headers())
+            producer.produce(OUTPUT, key=message.key(), value=value.decode().upper().encode(), headers=headers)
             return
         except BufferError:
             producer.poll(0.1)
+
+
+def content(message: Message) -> bytes:
+    """The content of an input record."""
+    value: bytes = message.value()
+    return value
 
 
 def commit(producer: Producer) -> None:

@@ -1,6 +1,6 @@
 """The loop of confluent_loop.py, done wrong: outputs are in a transaction, and offsets are committed outside of it.
 
-fencepost run -w application --set 'command={python} {examples}/applications/confluent_loop_wrong.py' -n kill,target=client
+fencepost run -w application --set 'command={python} {examples}/applications/confluent_loop_wrong.py' -n kill,target=instance
 
 The consumer commits once a second what it has handed out. Whoever takes over the partitions of an instance that was killed
 processes again what came after the last of these commits (`reprocessed`), and never gets what was handed out before it and not

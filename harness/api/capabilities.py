@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from fencepost.harness.api.effects import (
     changes,
@@ -36,6 +36,9 @@ from fencepost.harness.api.rights import Right
 
 __all__ = [
     "Authorizing",
+    "Corruptible",
+    "Damage",
+    "DamagedPart",
     "Fillable",
     "HeldBack",
     "Killable",
@@ -124,6 +127,54 @@ class Powered(Killable, Protocol):
 
         Partition -> its end offset now, and before, for those that lost something. Raises ClusterError when it is alive.
         """
+
+
+DamagedPart = Literal["records", "cut", "index", "txnindex", "snapshot"]
+"""A part of a partition's files: a byte of a batch's records, the end of a segment from the middle of a batch on, a byte of the
+newest index of offsets, of the newest index of aborted transactions, or of the newest snapshot of producers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Damage:
+    """Damage of a broker's file.
+
+    file: the file, with the partition's directory: `orders-0/00000000000000000000.log`.
+    position: the first byte that is another one now, or is gone.
+    before: the bytes from there on as they were, as hexadecimal digits; at most eight.
+    after: the same bytes now; empty: they are gone.
+    bytes_before: size of the file as it was.
+    bytes_after: its size now.
+    first_offset: first offset of the batch that was damaged; -1: the file holds no records.
+    last_offset: its last offset, likewise.
+    """
+
+    file: str
+    position: int
+    before: str
+    after: str
+    bytes_before: int
+    bytes_after: int
+    first_offset: int = -1
+    last_offset: int = -1
+
+
+@runtime_checkable
+class Corruptible(Killable, Protocol):
+    """Brokers whose files can be damaged while they are down, as by a disk that returns other bytes than were written."""
+
+    @undone_by("start")
+    @unobservable
+    @hurts_node
+    def corrupt(self, node: str, partition: str, part: DamagedPart, at: float, older: bool = False) -> Damage:
+        """Damage a dead broker's copy of a partition.
+
+        at: 0 to 1: where in the file. older: in a segment before the last. Raises ClusterError when it is alive, or has no such
+        file. Starting the broker ends the fault; the file stays as it is, unless the broker repairs it.
+        """
+
+    @looks
+    def corruption_notice(self, node: str, partition: str) -> str:
+        """The first line since `corrupt` in which the node's log says that the partition is damaged; empty: there is none."""
 
 
 @runtime_checkable

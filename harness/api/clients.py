@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,7 @@ CAPABILITIES: Mapping[str, str] = {
     "initialise": "another producer under the same transactional id",
     "leave": "an orderly end",
     "isolation": "both isolation levels",
+    "threads": "sending from several threads at once",
 }
 """Capabilities of a client, each with what it offers (docs/client-drivers.md)."""
 CALLS: Mapping[str, tuple[str, ...]] = {
@@ -76,6 +78,11 @@ class CallError(Exception):
         super().__init__(f"{call}: {name}: {text}")
         self.call, self.name, self.code, self.text = call, name, code, text
         self.fatal, self.retriable, self.abortable, self.unconfirmed = fatal, retriable, abortable, unconfirmed
+
+    def row(self) -> dict[str, Any]:
+        """The error as a history has it (docs/history.md), raised now."""
+        flags = {"fatal": self.fatal, "retriable": self.retriable, "abortable": self.abortable}
+        return {"call": self.call, "name": self.name, "code": self.code, "text": self.text, **flags, "time": time.monotonic_ns()}
 
 
 @dataclass(frozen=True, kw_only=True)

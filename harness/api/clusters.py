@@ -277,6 +277,12 @@ def second_of(cluster: Any) -> SecondCluster | None:
     return second
 
 
+def services_of(cluster: Any) -> tuple[str, ...]:
+    """The nodes of a cluster's declared outside services, whose links can be hurt; most clusters have none."""
+    services: tuple[str, ...] = getattr(cluster, "services", ())
+    return services
+
+
 class Spawned(Protocol):
     """A client's process, wherever it runs: the part of `subprocess.Popen` that the harness uses."""
 
@@ -298,7 +304,8 @@ class Spawned(Protocol):
 class Cluster(Protocol):
     """A running cluster. What can be done to it beyond this is in `Killable`, `Pausable`, `Partitionable`.
 
-    It may also have `second`, a `SecondCluster` (None: this test has none).
+    It may also have `second`, a `SecondCluster` (None: this test has none), and `services`, the nodes of outside services
+    that the test declares.
 
     brokers: node names, `n1`...
     controllers: node names; the brokers, unless controllers are separate (`k1`...).

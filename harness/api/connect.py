@@ -23,6 +23,8 @@ class ConnectWorker:
     transaction_timeout_s: seconds for which a transaction of a task may stay open after the task's end.
     group: its worker group, after the run's prefix. Workers with one group are a Connect cluster; their internal topics begin
         with it.
+    positions: the kind of the positions of its connectors' sources: `positions` of a contract.
+    classes: the classes of these connectors, which `plugins` have to hold.
     """
 
     version: str
@@ -33,6 +35,8 @@ class ConnectWorker:
     connectors: tuple[str, ...] = ()
     transaction_timeout_s: float = 10.0
     group: str = "connect"
+    positions: str = "dense"
+    classes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -94,11 +98,13 @@ class ConnectClient(Protocol):
     directory: a directory of the conductor's own, which workers on this machine can read.
     bootstrap: bootstrap servers of the cluster that is judged.
     second: bootstrap servers of the second Kafka cluster; empty: there is none.
+    services: the address (`host:port`) of each outside service that the test declares.
     """
 
     directory: Path
     bootstrap: str
     second: str
+    services: Mapping[str, str]
 
     def ask(self, method: str, path: str, body: Any = None) -> ConnectAnswer:
         """One request to the next of the workers that are known. Raises CallError when it is not answered."""

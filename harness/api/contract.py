@@ -131,6 +131,15 @@ _TABLE = (
         meaning="The weakest `exactly.once.source.support` of Connect's workers ([connect.md](connect.md)); `none`: no workers.",
     ),
     ContractKey(
+        name="positions",
+        values=("dense", "sparse", "ordered", "unstated"),
+        default="dense",
+        meaning="What positions of a connector's source are ([connect.md](connect.md#what-a-position-is)): `dense` rise by one, "
+        "`sparse` ones rise, and are each record's own, `ordered` ones never go back. `unstated`: nobody has said, so what they "
+        "cannot be is unknown.",
+        planned=False,
+    ),
+    ContractKey(
         name="max_in_flight",
         values=("NUMBER",),
         default="5",

@@ -59,7 +59,8 @@ class ConfiguresMembers(Protocol):
 
 @runtime_checkable
 class DemandsLeast(Protocol):
-    """A workload that demands a least performance: `faults`, `transactions`, `operations`, `records`; under the test's own."""
+    """A workload that demands a least performance: `faults`, `transactions`, `operations`, `records`, or occasions
+    (`harness.api.occasions`); under the test's own."""
 
     @property
     def at_least(self) -> Mapping[str, int]: ...
@@ -98,6 +99,14 @@ class CountsSecondBrokers(Protocol):
 
     @property
     def second_brokers(self) -> int: ...
+
+
+@runtime_checkable
+class DeclaresServices(Protocol):
+    """A provider whose clients can reach outside services: the address of each on this machine, `host:port`, by its name."""
+
+    @property
+    def services(self) -> Mapping[str, str]: ...
 
 
 @runtime_checkable
@@ -140,7 +149,10 @@ class LimitsToClients(Protocol):
 
 @runtime_checkable
 class ChoosesNemesis(Protocol):
-    """A provider's class with the faults of `fencepost run` when none is named."""
+    """A provider's or a workload's class with the faults of `fencepost run` when none is named, as `kind,key=value...`.
+
+    A provider's go before a workload's.
+    """
 
     @property
     def default_nemesis(self) -> Sequence[str]: ...
@@ -235,10 +247,10 @@ class NeedsServers(Protocol):
 
 
 OPTIONAL: Mapping[str, tuple[type, ...]] = {
-    "workload": (BoundsSettling, RaisesEpochs, ReadsBack, ConfiguresMembers, DemandsLeast),
+    "workload": (BoundsSettling, RaisesEpochs, ReadsBack, ConfiguresMembers, DemandsLeast, ChoosesNemesis),
     "cluster": (
-        *(PrefixesNames, CountsBrokers, CountsControllers, CountsSecondBrokers, ListsVersions, ReportsSettings, Connects),
-        *(RunsImages, LimitsToClients, ChoosesNemesis, Leases, JudgesSettings, Obtains),
+        *(PrefixesNames, CountsBrokers, CountsControllers, CountsSecondBrokers, DeclaresServices, ListsVersions),
+        *(ReportsSettings, Connects, RunsImages, LimitsToClients, ChoosesNemesis, Leases, JudgesSettings, Obtains),
     ),
     "nemesis": (
         *(Targeted, Counted, CountsOtherThanBrokers, ChoosesClient, ResizesInstances, ChoosesVersion, OfTransactions),

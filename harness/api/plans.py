@@ -16,6 +16,7 @@ from typing import Annotated, Any, ClassVar, get_args, get_type_hints
 from fencepost.harness.api.bounds import MOST_EXACT, WEEK_S
 from fencepost.harness.api.clients import RECOVERIES
 from fencepost.harness.api.contract import CONTRACT_KEYS
+from fencepost.harness.api.occasions import OCCASIONS
 
 Span = tuple[float, float]  # lowest and highest, in the unit of the field's name
 Setting = str | int | float | bool  # of Kafka, as TOML writes it
@@ -23,7 +24,7 @@ Tables = tuple[Mapping[str, Any], ...]
 PLAIN_TYPES: tuple[Any, ...] = (str, int, float, bool, tuple[str, ...])
 WHEN = ("transaction-open",)  # some client is inside a transaction
 MOST_REPEATS = 1000
-LEAST = ("faults", "transactions", "operations", "records")
+LEAST = ("faults", "transactions", "operations", "records", *OCCASIONS)
 RANDOM, IN_TURN = ORDERS = ("random", "in turn")
 
 
@@ -232,12 +233,12 @@ class Test:
         Mapping[str, int],
         Key(
             "The least that has to be performed, else it is not known whether the run is as expected: `faults` that struck, "
-            "committed `transactions`, `operations` that succeeded, `records` sent. Default: the workload's; one fault if any is "
-            "planned.",
+            "committed `transactions`, `operations` that succeeded, `records` sent; or how often an occasion has to occur "
+            "(`instance-died`, ...: docs/occasions.md). Default: the workload's; one fault if any is planned.",
             choices=LEAST,
             least=0,
             most=MOST_EXACT,
-            option=RunOption("--at-least", text="The least to be performed (faults, transactions, operations, records)."),
+            option=RunOption("--at-least", text="The least to be performed (faults, transactions, ..., occasions)."),
         ),
     ] = field(default_factory=dict)
     time_s: Annotated[

@@ -12,15 +12,32 @@ ONLY_READ = ("reader", "final", "instance", "conductor")
 """Names of roles without a producer of the harness."""
 OWN_GROUP = "FENCEPOST_GROUP"
 """The `group` of a program that takes its consumer group from the environment variable of this name."""
+STORE_OFFSETS = "the store"
+"""In the place of a group, where a sink's store has the offsets."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Store:
+    """The store of a sink, outside of Kafka. Both commands find it as the sink's instances do, by their environment.
+
+    items: command line that lists what is stored, an item a line, in the order of the store.
+    positions: command line that lists the store's own offsets, the next ones to be read, `TOPIC PARTITION OFFSET` a line; empty:
+        it has none.
+    bound_s: seconds that a listing may take.
+    """
+
+    items: tuple[str, ...]
+    positions: tuple[str, ...] = ()
+    bound_s: float = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """A program of the user between two topics of a workload, whose instances are the processes of a role.
+    """A program of the user between two topics of a workload, or a topic and a store. Its instances are the processes of a role.
 
     command: its command line; may be empty where there is an image.
     input: the input topic, by its name in the workload.
-    output: the output topic, likewise.
+    output: the output topic, likewise; of a sink the name of its store.
     image: of a container in which it runs, on a cluster in Docker.
     group: its consumer group; `OWN_GROUP`: the one that its environment names; empty: not known.
     outputs: number of records that it makes of an input, (fewest, most).
@@ -31,6 +48,8 @@ class Program:
     transaction_timeout_s: seconds for which a transaction of it may stay open after its end.
     quiet_s: seconds without an output after which it is taken for done, where its group does not say.
     drain_s: seconds that it may take to process the rest of its input.
+    store: the store of a sink, which takes the place of the output topic; None: it writes to a topic.
+    fed: writers of the run fill its input; else that is the output of another program of the run.
     """
 
     command: tuple[str, ...]
@@ -46,6 +65,8 @@ class Program:
     transaction_timeout_s: float = 60.0
     quiet_s: float = 60.0
     drain_s: float = 180.0
+    store: Store | None = None
+    fed: bool = True
 
 
 def own_group(prefix: str) -> str:
@@ -80,7 +101,7 @@ class Role:
     static: whether it is a static member of its group (KIP-345).
     needs: further capabilities that its client must have (`CAPABILITIES`).
     spare: whether only the fault `scale` starts it.
-    program: the program that an instance is, or as which it is judged.
+    program: the program that an instance is, or as which it is judged; of a final reader the sink whose store it lists.
     connect: the workers of Connect: the one that an instance is, or those that a conductor asks.
     conducts: whether its client is one of Connect's REST interface (`ConnectClient`), and none of Kafka.
     rest: addresses of workers of Connect that run already.
@@ -168,12 +189,14 @@ class Reader(Role):
 
 @dataclass(frozen=True, kw_only=True)
 class FinalReader(Role):
-    """A reader of the final phase, which the harness adds: it reads every partition of its cluster from its start to its end."""
+    """A reader of the final phase, which the harness adds: it reads every partition of its cluster from its start to its end, or
+    lists the store of a sink."""
 
     name: ClassVar[str] = "final"
     polls = True
     isolation: Isolation = Isolation.COMMITTED
     cluster: str = ""
+    program: Program | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -46,6 +47,7 @@ class AnomalyRules:
     absence: kinds of evidence without which `held` is unknown.
     presence: kinds of evidence without which a finding proves nothing.
     damages: the damages that a selfcheck plants for it.
+    occasions: kinds of events of which one has to occur; none: whatever is compared is an occasion.
     """
 
     anomaly: str
@@ -55,6 +57,7 @@ class AnomalyRules:
     absence: tuple[str, ...]
     presence: tuple[str, ...]
     damages: tuple[str, ...]
+    occasions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,9 @@ class Judge(Protocol):
 
     def rules(self, checks: Sequence[Any] | None = None) -> Sequence[AnomalyRules]:
         """The rules, the needs and the damages of some checks, or of all that are installed; by promise."""
+
+    def judged_under(self, contract: Mapping[str, str]) -> Sequence[str]:
+        """Names of the anomalies that are judged under a full contract, forbidden or allowed: those that are applicable."""
 
     def fetch(self, session: Any, url: str, run_dir: Path, schema: Any) -> str:
         """Copy the small files of the run at `url` into `run_dir`; the address of its history, which has this schema.
@@ -219,3 +225,69 @@ class DockerService(Protocol):
 
     def leftovers(self) -> Sequence[DockerLeftover]:
         """Resources of any run in Docker now; none on a machine without Docker. Raises ClusterError: no answer."""
+
+
+# --------------------------------------------------------------------------------------------------
+# The protocol itself
+# --------------------------------------------------------------------------------------------------
+class ProbeResult(str, Enum):
+    """The result of a row: the demanded answer; another one that a later KIP demands; a wrong one; none."""
+
+    MET = "met"
+    DIFFERS = "differs"
+    VIOLATED = "violated"
+    UNREACHED = "not reached"
+
+
+@dataclass(frozen=True)
+class ProbeRow:
+    """An answer of a broker to a request, beside the one that is demanded (`fencepost probe`).
+
+    number: the request and its step in KIP-98, or a name.
+    profile: the versions of the requests: `first`, `tv1`, `tv2`.
+    situation: when the answer is given.
+    demanded: the answer by its source.
+    source: the place of the sentence.
+    answer: the answer; empty: the situation was not reached.
+    result: what becomes of the comparison.
+    reason: the KIP that changed it, or why it was not reached; may be empty.
+    """
+
+    number: str
+    profile: str
+    situation: str
+    demanded: str
+    source: str
+    answer: str
+    result: ProbeResult
+    reason: str = ""
+
+
+class Prober(Protocol):
+    """Compares the answers of brokers with KIP-98, by requests of its own."""
+
+    def profiles(self) -> Mapping[str, str]:
+        """The versions of requests by their names, each with its meaning."""
+
+    def obtain(self, version: str, on_progress: Progress) -> str:
+        """Fetch the schemas of messages that fit brokers of a version (empty: not known); the release they are of.
+
+        Raises ClusterError.
+        """
+
+    def probe(
+        self,
+        release: str,
+        bootstrap: str,
+        settings: Mapping[str, Any],
+        topic: tuple[str, int],
+        prefix: str,
+        profiles: Sequence[str],
+        directory: Path,
+        on_row: Callable[[ProbeRow], None],
+    ) -> None:
+        """Play every row with each of these profiles.
+
+        release: what `obtain` returned. settings: of clients, secrets resolved. topic: its name and its number of partitions.
+        prefix: of transactional ids, and of the group. directory: for logs. Raises ClusterError when no broker answers.
+        """

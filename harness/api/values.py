@@ -28,10 +28,15 @@ class Isolation(str, Enum):
 
 
 class Property(str, Enum):
-    """The verdict on one anomaly."""
+    """The verdict on one anomaly.
+
+    held without occasion: it was compared and not found, and nothing occurred that could have brought it about
+    (`harness.api.occasions`).
+    """
 
     VIOLATED = "violated"
     HELD = "held"
+    WITHOUT_OCCASION = "held without occasion"
     NOT_EXERCISED = "not exercised"
     UNKNOWN = "unknown"
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypedDict
 from msgspec import Meta
 
 from fencepost.harness.api.evidence import Gap
+from fencepost.harness.api.values import Property
 
 Int64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
@@ -23,6 +24,7 @@ class TableRowDocument(TypedDict, total=False):
     calls: the calls that are made in it.
     demanded: the error that is demanded.
     source: the source of the demand.
+    doubt: the reason why another error is not forbidden by default; empty: none.
     met: number of times that the situation occurred.
     violated: number of times that another error came.
     """
@@ -31,6 +33,7 @@ class TableRowDocument(TypedDict, total=False):
     calls: str
     demanded: str
     source: str
+    doubt: str
     met: Count
     violated: Count
 
@@ -39,14 +42,17 @@ class PropertyDocument(TypedDict, total=False):
     """An anomaly's answer.
 
     name: the anomaly.
-    verdict: the answer.
+    verdict: the answer: `violated`, `held`, `held without occasion` (compared, and nothing occurred that could have broken it),
+        `not exercised` (nothing was compared), `unknown`.
     count: number of findings.
     compared: number of comparisons on which the answer rests.
-    reason: why it is not exercised or unknown, or what else there is to know.
+    reason: why it is not exercised, unknown or held without occasion, or what else there is to know.
     contract: why it is forbidden, or allowed.
     definition: what its check looks for.
     promise: the promise that it breaks.
     table: the table with which its check compares, where it has one (`wrong-error`).
+    occasions: how often each kind of event occurred of which one has to occur before the promise can be broken
+        (docs/occasions.md); null: not known. Absent where its check needs none.
     """
 
     name: str
@@ -58,6 +64,7 @@ class PropertyDocument(TypedDict, total=False):
     definition: str
     promise: str
     table: Sequence[TableRowDocument]
+    occasions: Mapping[str, Count | None]
 
 
 class RecordDocument(TypedDict, total=False):
@@ -257,6 +264,7 @@ class VerdictDocument(TypedDict, total=False):
     allowed: the answer on each anomaly that it permits.
     findings: up to 100 of each anomaly; forbidden ones first, each by time.
     counts: what the verdict rests on.
+    occasions: how often each kind of event occurred that may break a promise (docs/occasions.md); null: not known.
     progress: gaps without a successful operation; null: not known.
     unseen: (ns, how many committed records no reader of the main phase had read yet).
     timing: seconds that merging and checking took.
@@ -285,6 +293,7 @@ class VerdictDocument(TypedDict, total=False):
     allowed: Sequence[PropertyDocument]
     findings: Sequence[FindingDocument]
     counts: CountsDocument
+    occasions: Mapping[str, Count | None]
     progress: ProgressDocument | None
     unseen: Sequence[tuple[Int64, Count]] | None
     timing: Mapping[str, Any]
@@ -295,6 +304,13 @@ def judgement_terms(verdict: Mapping[str, Any]) -> str:
     """The options of another judgement than the run's own, in words: `acks=1, my_checks:Gap`; empty for the run's own."""
     by = verdict.get("judged_by") or {}
     return ", ".join([*(f"{key}={value}" for key, value in by.get("contract", {}).items()), *by.get("checkers", ())])
+
+
+def without_occasion(verdict: Mapping[str, Any]) -> str:
+    """How many of the properties that held had no occasion, in words: `3 of 28 held without occasion`; empty for none."""
+    words = [answer.get("verdict") for answer in verdict.get("properties") or ()]
+    idle, kept = words.count(Property.WITHOUT_OCCASION.value), words.count(Property.HELD.value)
+    return f"{idle} of {idle + kept} held without occasion" if idle else ""
 
 
 class Reach(TypedDict, total=False):

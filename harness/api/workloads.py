@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from fencepost.harness.api.clients import Client
@@ -18,7 +19,7 @@ from fencepost.harness.api.values import Outcome
 class PlannedOperation:
     """An operation that a generator asks for.
 
-    f: its function: `txn`, `send`, `poll`, ... (docs/history.md).
+    f: its function: `txn`, `send`, `poll`, `misuse`, ... (docs/history.md).
     mops: its micro-operations, in order: `("send", partition)`, `("poll",)`, `("input", partition, offset, v)` for a record that
         is processed (the sends up to the next input are made of it), `("offset", partition, next)` for a group offset that is
         committed.
@@ -51,8 +52,11 @@ class Rival(Protocol):
         """Perform an operation by the workload's `perform` with the rival's client; recorded. The first is `initialise`."""
 
 
-Rivals = Callable[[str], Rival]
-"""The rivals of a slot, by the suffix of its transactional id: the same rival for the same suffix."""
+class Rivals(Protocol):
+    """The rivals of a slot, by the suffix of its transactional id: the same rival for the same suffix."""
+
+    def __call__(self, suffix: str, settings: Mapping[str, Any] = MappingProxyType({}), /) -> Rival:
+        """settings: of its producer, laid over the slot's own; those of the first call count."""
 
 
 class Operator(Protocol):

@@ -18,6 +18,7 @@ from fencepost.harness.api import (
     CountsControllers,
     CountsOtherThanBrokers,
     CountsSecondBrokers,
+    DeclaresServices,
     ListsVersions,
     NeedsBrokers,
     NeedsServers,
@@ -44,6 +45,7 @@ class Cast:
     instances: number of instances: of a program, members of a group or workers of Connect.
     workers: number of workers of Connect.
     transactional: whether there are transactional ids.
+    services: names of the outside services that the test declares.
     """
 
     brokers: tuple[str, ...] | None = None
@@ -55,6 +57,7 @@ class Cast:
     instances: int | None = None
     workers: int | None = None
     transactional: bool | None = None
+    services: tuple[str, ...] | None = None
 
     @property
     def partitions(self) -> int | None:
@@ -78,6 +81,7 @@ def cast(provider: Any, workload: Any) -> Cast:
         instances=sum(bool(role.runs or (role.group and role.joins)) for role in roles) if workload else None,
         workers=sum(bool(role.worker or role.rest) for role in roles) if workload else None,
         transactional=any(role.transactional or role.worker for role in roles) if workload else None,
+        services=tuple(provider.services) if isinstance(provider, DeclaresServices) else () if provider else None,
     )
 
 
@@ -154,6 +158,10 @@ def _target(target: str, there: Cast) -> str:
         if not there.second:
             return "this test has no second Kafka cluster: second_brokers = 1 (or more) in [test.cluster]"
         return _target(name, replace(there, brokers=there.second, second=None, topics=None, transactional=None))
+    if head == "service" and there.services is not None:
+        if not there.services:
+            return 'this test declares no outside service: services = { NAME = "127.0.0.1:PORT" } in [test.cluster]'
+        return unknown("service", name, there.services) if name and name not in there.services else ""
     if head == "broker" and there.brokers is not None and name not in there.brokers:
         return unknown("broker", name, there.brokers)
     if head == "client" and name and there.clients is not None:

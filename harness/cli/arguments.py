@@ -37,7 +37,7 @@ def from_options(**given: Any) -> Test:
     for key_option in KEY_OPTIONS:
         value = chosen[key_option.parameter]
         if key_option.form == "faults":
-            value = value or _default_nemesis(chosen["cluster"])
+            value = value or _default_nemesis(chosen["cluster"], chosen["workload"])
         if value not in (None, (), []):
             _put(table, key_option.path, _read(key_option, value, mistakes))
     table.setdefault("name", table["workload"]["kind"].rpartition(":")[2])
@@ -105,13 +105,16 @@ def spark_conf_of(texts: Sequence[str]) -> dict[str, str]:
     return conf
 
 
-def _default_nemesis(cluster: str) -> tuple[str, ...]:
-    """The faults of `fencepost run` when none is named: those that every cluster of ours can suffer, or the provider's own."""
-    try:
-        provider = load("cluster", cluster)
-    except CampaignError:  # reported with the other mistakes
-        return DEFAULT_NEMESIS
-    return tuple(provider.default_nemesis) if isinstance(provider, ChoosesNemesis) else DEFAULT_NEMESIS
+def _default_nemesis(cluster: str, workload: str) -> tuple[str, ...]:
+    """The faults of `fencepost run` when none is named: the provider's own, else the workload's, else those for any cluster."""
+    for group, name in (("cluster", cluster), ("workload", workload)):
+        try:
+            plugin = load(group, name)
+        except CampaignError:  # reported with the other mistakes
+            continue
+        if isinstance(plugin, ChoosesNemesis):
+            return tuple(plugin.default_nemesis)
+    return DEFAULT_NEMESIS
 
 
 def _read(key_option: KeyOption, value: Any, mistakes: list[str]) -> Any:

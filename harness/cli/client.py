@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -15,8 +16,8 @@ from fencepost.harness.cli.console import Json, Results, err, print_json, print_
 NAMES = "\b\nExamples:\n  fencepost client fetch java@4.4.0\n  fencepost client fetch librdkafka@2.0.2 librdkafka@1.4.2"
 CHECK_EXAMPLES = "\b\nExamples:\n  fencepost client check ./my-driver\n  fencepost client check java@4.4.0 --story commit"
 TABLE_EXAMPLE = "\b\nExample:\n  fencepost campaign clients\n  fencepost client table --only clients"
-CHECK_CODES = """Exit codes: 0 every story passed that the driver's capabilities allow; 1 one failed; 254 a driver, a
-story or a cluster that cannot be used; 255 fencepost broke."""
+CHECK_CODES = """Exit codes: 0 every story passed that the driver's capabilities allow; 1 one failed; 2 none failed, and one
+had too few operations for an answer; 254 a driver, a story or a cluster that cannot be used; 255 fencepost broke."""
 
 client_app = typer.Typer(
     help="Client libraries by version: fetched once, kept for all runs; drivers of your own.",
@@ -77,13 +78,13 @@ def check(
     json_: Json = False,
 ) -> None:
     from fencepost.harness.conformance import client_kit
-    from fencepost.harness.conformance.results import FAILED, NOT_PLAYED, PASSED, counted, exit_code
+    from fencepost.harness.conformance.results import FAILED, NOT_OBSERVABLE, NOT_PLAYED, PASSED, counted, exit_code
 
     results, place = client_kit.check(driver, story or (), kafka, _progress)
     if json_:
         print_json({"driver": driver, "stories": [{**vars(result), "outcome": result.outcome} for result in results]})
     else:
-        words = {PASSED: "ok", FAILED: "FAILED", NOT_PLAYED: "-"}
+        words = {PASSED: "ok", FAILED: "FAILED", NOT_OBSERVABLE: "too few", NOT_PLAYED: "-"}
         rows = [
             (
                 words[result.outcome],
@@ -94,16 +95,29 @@ def check(
         ]
         print_table(("", "story", "what was seen, and what to change"), rows)
         print_line(counted(results) + (f"; logs: {place}" if place.exists() else ""))
-    raise typer.Exit(Exit.INVALID if exit_code(results) == Exit.INVALID else Exit.VALID)
+    too_few = any(result.outcome == NOT_OBSERVABLE for result in results)
+    raise typer.Exit(Exit.INVALID if exit_code(results) == Exit.INVALID else Exit.UNKNOWN if too_few else Exit.VALID)
 
 
 @client_app.command("table", epilog=TABLE_EXAMPLE)
 def table_(
     results: Results = None,
     only: Annotated[str, typer.Option("--only", metavar="CAMPAIGN", help="Only the runs of this campaign.")] = "",
+    record: Annotated[
+        Path | None, typer.Option("--record", metavar="FILE", help="Add the runs to this record (CSV), and print its table.")
+    ] = None,
+    recorded: Annotated[
+        Path | None, typer.Option("--recorded", metavar="FILE", help="Print the table of this record, and read no runs.")
+    ] = None,
     json_: Json = False,
 ) -> None:
-    """Who keeps which promise: all runs in the results, by client and faults; also as clients.html beside them."""
+    """Who keeps which promise: all runs in the results, by client and faults; also as clients.html beside them.
+
+    With --record or --recorded: k of n runs by client and test, from a file that outlives the runs.
+    """
+    if recorded is not None:
+        _print_league(recorded, json_)
+        return
     from fencepost.harness.plugins import services
     from fencepost.harness.report import render_clients
     from fencepost.harness.report.client_table import markdown
@@ -115,6 +129,13 @@ def table_(
     if not runs:
         raise CampaignError([f"no runs{f' of the campaign {only}' if only else ''} below {root}"])
     promises = services.judge().promises()
+    if record is not None:
+        from fencepost.harness.report import league
+
+        new, count = league.record(record.absolute(), runs)
+        err().print(f"{new} runs are new in {record}, which has {count}")
+        _print_league(record, json_)
+        return
     rows = rows_of(runs, root, promises)
     if json_:
         print_json([asdict(row) for row in rows])
@@ -122,6 +143,16 @@ def table_(
         print_line(markdown(rows, promises))
     render_clients(rows, root / "clients.html", promises)
     err().print(f"{root / 'clients.html'}")
+
+
+def _print_league(record: Path, json_: bool) -> None:
+    from fencepost.harness.report import league
+
+    rows = league.read(record.absolute())
+    if json_:
+        print_json([asdict(row) for row in rows])
+    else:
+        print_line(league.markdown(rows))
 
 
 def _progress(event: Mapping[str, Any]) -> None:

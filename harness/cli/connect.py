@@ -27,6 +27,19 @@ def connect_fetch(version: Annotated[str, typer.Argument(metavar="VERSION")]) ->
     print_line(f"Kafka Connect {fetched.version}: {len(fetched.jars)} jars in {fetched.directory}")
 
 
+@connect_app.command(
+    "plugin", epilog="\b\nExample:\n  fencepost connect plugin io.debezium:debezium-connector-postgres:3.2.0.Final:tar.gz:plugin"
+)
+def connect_plugin(
+    coordinates: Annotated[str, typer.Argument(metavar="GROUP:ARTIFACT:VERSION[:EXTENSION[:CLASSIFIER]]")],
+) -> None:
+    """Fetch a connector's archive from Maven's central repository, and unpack it; a test's `plugins` takes its coordinates."""
+    from fencepost.harness.fetching import archives
+
+    directory = archives.fetch(coordinates, lambda text: print_line(f"  {text}"))
+    print_line(f"{coordinates}: {sum(1 for _ in directory.rglob('*.jar'))} jars in {directory}")
+
+
 @connect_app.command("list")
 def connect_list(json_: Json = False) -> None:
     """The versions of Kafka Connect that lie in the cache."""

@@ -35,7 +35,7 @@ def example(
     name: Annotated[str, typer.Argument(help="The program's name. Without: list them.", autocompletion=_beginning)] = "",
     arguments: Annotated[list[str] | None, typer.Argument(help="Words for the program.")] = None,
 ) -> None:
-    """Run a program that comes with fencepost: an application to be judged, what fetches its libraries, or a reproducer.
+    """Run a program that comes with fencepost: an application, a broker, what fetches their libraries, or a reproducer.
 
     Exit codes: the program's own; 254 there is no such program.
     """

@@ -23,27 +23,36 @@ from fencepost.harness.system.limits import raise_open_files
 
 COMMANDS = (  # modules of this folder, in the order in which `--help` lists them
     "run", "campaign", "merge", "list", "show", "compare", "check", "selfcheck", "export", "report", "serve",
-    "plugins", "doctor", "clean", "cluster", "client", "connect", "nemesis", "new", "example", "completion",
+    "probe", "plugins", "doctor", "clean", "cluster", "client", "connect", "nemesis", "new", "example", "completion",
 )  # fmt: skip
 START = "\b\nStart with:\n  fencepost doctor\n  fencepost run --time 30\n  fencepost campaign smoke"
 INTERRUPTED = 130
 YOUNG_OBJECTS = 50_000  # between two garbage collections: with 700, as Python has it, they take a tenth of a short check
 USAGE_ERROR: Any = typer.BadParameter.__bases__[0]  # click's own, or the one inside newer typers
 
-app = typer.Typer(
-    name="fencepost",
-    help=f"Runs a real Kafka cluster, hurts it, and lets Spark decide whether exactly-once held.\n\n{START}\n\n{EXIT_CODES}",
-    invoke_without_command=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-)
+
+def command_line(words: Sequence[str] = ()) -> Any:
+    """The program with the command that these words call, or with all commands where the first word names none.
+
+    To import all of them, with their options, takes a tenth of a second.
+    """
+    return _program(words[0]) if words and words[0] in COMMANDS else _program(*COMMANDS)
 
 
 @cache
-def command_line() -> Any:
-    """All commands with their options, made once in a process: a twentieth of a second."""
+def _program(*commands: str) -> Any:
+    app = typer.Typer(
+        name="fencepost",
+        help=f"Runs a real Kafka cluster, hurts it, and lets Spark decide whether exactly-once held.\n\n{START}\n\n{EXIT_CODES}",
+        invoke_without_command=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        add_completion=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    )
+    app.callback()(_root)
+    for command in commands:
+        import_module(f"fencepost.harness.cli.{command}").register(app)
     return typer.main.get_command(app)
 
 
@@ -57,7 +66,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     words = list(sys.argv[1:] if args is None else args)
     as_json = "--json" in words and words[0] != "nemesis"  # there it names a file
     try:
-        code = command_line()(args=args, prog_name="fencepost", standalone_mode=False)
+        code = command_line(words)(args=words, prog_name="fencepost", standalone_mode=False)
     except CampaignError as error:
         _fail(error.mistakes, Exit.UNUSABLE, as_json, kind="errors" if isinstance(error, UnwritableFile) else "mistakes")
     except USAGE_ERROR as error:
@@ -74,7 +83,6 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     raise SystemExit(code if isinstance(code, int) else 0)
 
 
-@app.callback()
 def _root(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
@@ -85,10 +93,6 @@ def _root(
         print_line(f"fencepost {version_of('fencepost')}")
     elif context.invoked_subcommand is None:
         print_line(context.get_help())
-
-
-for _command in COMMANDS:
-    import_module(f"fencepost.harness.cli.{_command}").register(app)
 
 
 def _text(error: Exception) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import shlex
+from functools import cache
 from typing import Any
 
 import typer
@@ -22,11 +23,7 @@ Examples:
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application: its options are those of the test's keys, and those of every command that judges."""
-    context, *others = (
-        parameter for parameter in inspect.signature(run, eval_str=True).parameters.values() if parameter.name != "given"
-    )
-    keys = [key_option.as_parameter() for key_option in KEY_OPTIONS]
-    run.__signature__ = inspect.Signature([context, *keys, *others])  # type: ignore[attr-defined]
+    run.__signature__ = _signature()  # type: ignore[attr-defined]
     app.command(help=f"Perform one test and judge it.\n\n{EXIT_CODES}", epilog=EXAMPLES)(run)
 
 
@@ -52,6 +49,16 @@ def run(
     if json_:
         print_json(performed[0].verdict if performed and performed[0].verdict else summary(performed, plan))
     raise typer.Exit(print_outcome(performed, plan, seed=seed, quiet=json_))
+
+
+@cache
+def _signature() -> inspect.Signature:
+    """That of the function, with the keys of a test instead of `given`."""
+    context, *others = (
+        parameter for parameter in inspect.signature(run, eval_str=True).parameters.values() if parameter.name != "given"
+    )
+    keys = [key_option.as_parameter() for key_option in KEY_OPTIONS]
+    return inspect.Signature([context, *keys, *others])
 
 
 def _repeating(context: typer.Context, seed: int) -> str:

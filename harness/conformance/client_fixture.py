@@ -19,6 +19,7 @@ from fencepost.harness.planning.clients import BENEATH
 TOPIC, PARTITIONS = "t", ("t-0", "t-1")
 GROUP_TOPIC = "g"
 CALL_S = 15.0
+ANSWER_SLACK_S = 5.0
 READ_S = 30.0
 MARKERS_S = 10.0
 TRANSACTIONAL = {"acks": "all", "enable.idempotence": True, "transaction.timeout.ms": 20_000, "delivery.timeout.ms": 15_000}
@@ -30,6 +31,10 @@ class Flaw(Exception):
     def __init__(self, seen: str, change: str) -> None:
         super().__init__(seen)
         self.seen, self.change = seen, change
+
+
+class TooFew(Exception):
+    """Fewer operations than a story needs, none of them wrong; its text says how many."""
 
 
 def demand(true: object, seen: str, change: str) -> None:
@@ -72,14 +77,33 @@ class ClientFixture:
         self._cluster, self._command, self._observer = cluster, list(command), observer
         self._log = log_file(log.parent, log.name)
         self._names = 0
+        self._longest = (0.0, "")  # of the calls in time: seconds, call
+        self._due: tuple[str, float] | None = None  # the call that is under way, and when it must have answered
 
     @contextmanager
     def _process(self) -> Iterator[DriverProcess]:
-        process = DriverProcess(self._command, stderr=self._log)
+        process = DriverProcess(self._command, stderr=self._log, on_wait=self._demand_answer)
         try:
             yield process
         finally:
             process.end()
+
+    @contextmanager
+    def _in_time(self, call: str) -> Iterator[None]:
+        """A call of `CALL_S` on a healthy cluster: raises Flaw when it has not answered `ANSWER_SLACK_S` after that."""
+        began = time.monotonic()
+        self._due = (call, began + CALL_S + ANSWER_SLACK_S)
+        try:
+            yield
+            self._demand_answer()
+        finally:
+            self._due = None
+            self._longest = max(self._longest, (time.monotonic() - began, call))
+
+    def _demand_answer(self) -> None:
+        call, due = self._due or ("", float("inf"))
+        change = "give `timeout_ms` to the client, or bound the call yourself"
+        demand(time.monotonic() < due, f"{call} of {CALL_S:.0f} s has not answered after {CALL_S + ANSWER_SLACK_S:.0f} s", change)
 
     def _name(self) -> str:
         self._names += 1
@@ -151,6 +175,21 @@ class ClientFixture:
             client.send(Outgoing(topic=TOPIC, partition=0, value=value), lambda _: None)
         client.flush(CALL_S)
         client.close()
+
+    def _joined(self, client: Client) -> set[str]:
+        """The partitions that a subscribed client was assigned."""
+        given: set[str] = set()
+
+        def rebalanced(event: Any) -> None:
+            given.difference_update(event.partitions) if event.kind != "assigned" else given.update(event.partitions)
+
+        client.subscribe([GROUP_TOPIC], rebalanced)
+        deadline = time.monotonic() + READ_S
+        while not given and time.monotonic() < deadline:
+            client.poll(0.2)
+        change = "tell each assignment as an event `rebalanced`, before or with the answer to the poll that made it"
+        demand(given == {f"{GROUP_TOPIC}-0"}, f"assigned {sorted(given)} within {READ_S:.0f} s", change)
+        return given
 
     def _missing(self, deliveries: Deliveries, values: Sequence[bytes], seen: Sequence[Polled]) -> None:
         """Raise Flaw unless every record is there once, where it was reported."""

@@ -22,14 +22,15 @@ from fencepost.harness.conformance.client_fixture import (
     READ_S,
     TOPIC,
     TRANSACTIONAL,
-    ClientFixture,
     Deliveries,
     Flaw,
+    TooFew,
     demand,
     fresh_values,
     read_all,
     read_until,
 )
+from fencepost.harness.conformance.client_repetition import IDEMPOTENT, MANY, RepeatedStories
 from fencepost.harness.conformance.results import StoryResult, result_of
 from fencepost.harness.drivers.client import DriverClient
 from fencepost.harness.drivers.process import BROKEN, GONE, Hello
@@ -65,11 +66,12 @@ STORIES: Mapping[str, tuple[str, tuple[str, ...]]] = {  # story: what must be se
     "close": ("close does not wait, leaves a transaction open, and open works again", ("transactions",)),
     "frozen": ("frozen in the middle of a call it goes on", ("transactions",)),
     "killed": ("killed in the middle of a transaction nothing of it is visible", ("transactions",)),
+    **MANY,
     "end of input": ("the driver ends when its standard input does", ()),
 }  # fmt: skip
 
 
-class ClientKit(ClientFixture):
+class ClientKit(RepeatedStories):
     """Plays the stories."""
 
     _hello: Hello | None = None
@@ -93,6 +95,8 @@ class ClientKit(ClientFixture):
             seen = getattr(self, f"story_{name.replace(' ', '_')}")()
         except Flaw as flaw:
             return result_of(name, [(flaw.seen, flaw.change)], "")
+        except TooFew as few:
+            return StoryResult(name, None, str(few), observable=False)
         except CallError as error:
             change = "answer every request as docs/client-drivers.md says; the driver's log is beside this run"
             return result_of(name, [(f"{error.call}: {error.name}: {error.text}", change)], "")
@@ -101,7 +105,7 @@ class ClientKit(ClientFixture):
     def story_protocol(self) -> str:
         with self._process() as process:
             hello = process.start()
-            self._hello = hello
+            self._hello, self.capabilities = hello, hello.capabilities
             unknown = sorted(hello.capabilities - CAPABILITIES.keys())
             demand(not unknown, f"unknown capabilities: {', '.join(unknown)}", f"there are: {', '.join(CAPABILITIES)}")
             demand(hello.client and hello.version, "hello names no client or no version", "name the library and its version")
@@ -151,8 +155,7 @@ class ClientKit(ClientFixture):
 
     def story_idempotent(self) -> str:
         values, deliveries = fresh_values("idempotent", 20), Deliveries()
-        producer = {"acks": "all", "enable.idempotence": True, "delivery.timeout.ms": 15_000}
-        with self._client(self._settings(producer, None)) as client:
+        with self._client(self._settings(IDEMPOTENT, None)) as client:
             for number, value in enumerate(values):
                 client.send(Outgoing(topic=TOPIC, partition=number % 2, value=value), deliveries.of(number))
             client.flush(CALL_S)
@@ -252,21 +255,6 @@ class ClientKit(ClientFixture):
     def story_group(self) -> str:
         with self._reader() as client:
             return f"assigned {', '.join(sorted(self._joined(client)))}"
-
-    def _joined(self, client: Client) -> set[str]:
-        """The partitions that a subscribed client was assigned."""
-        given: set[str] = set()
-
-        def rebalanced(event: Any) -> None:
-            given.difference_update(event.partitions) if event.kind != "assigned" else given.update(event.partitions)
-
-        client.subscribe([GROUP_TOPIC], rebalanced)
-        deadline = time.monotonic() + READ_S
-        while not given and time.monotonic() < deadline:
-            client.poll(0.2)
-        change = "tell each assignment as an event `rebalanced`, before or with the answer to the poll that made it"
-        demand(given == {f"{GROUP_TOPIC}-0"}, f"assigned {sorted(given)} within {READ_S:.0f} s", change)
-        return given
 
     def story_offsets(self) -> str:
         name, partition = self._name(), f"{GROUP_TOPIC}-0"

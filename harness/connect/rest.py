@@ -28,6 +28,7 @@ class RestClient:
     directory: of the conductor.
     bootstrap: of the cluster under test.
     second: bootstrap of the second cluster.
+    services: addresses (`host:port`) of outside services that the test declares.
     note: given where the workers are somebody's own: `close` deletes the connectors that were made through this client, and
     reports here what could not be deleted.
     """
@@ -42,8 +43,10 @@ class RestClient:
         second: str = "",
         timeout_s: float = TIMEOUT_S,
         note: Callable[[str], None] | None = None,
+        services: Mapping[str, str] | None = None,
     ) -> None:
         self.directory, self.bootstrap, self.second, self._note = directory, bootstrap, second, note
+        self.services = services or {}
         self._made: dict[str, None] = {}
         self._workers, self._timeout_s, self._turn = workers, timeout_s, itertools.count()
 

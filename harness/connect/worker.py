@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fencepost.harness.api import ConnectWorker
 from fencepost.harness.api.run import ConnectPlan
 from fencepost.harness.connect.java_settings import java_settings, write_properties
+from fencepost.harness.connect.plugins import plugin_path
 from fencepost.harness.fetching.java import directories
 
 MAIN = "org.apache.kafka.connect.cli.ConnectDistributed"
@@ -120,7 +122,8 @@ def prepare(
     host = own_address(plan["bootstrap"])
     url = f"http://{host}:{FIRST_PORT + slot}"
     path = directory / "worker.properties"
-    write_properties(path, properties(worker, plan, java_settings(connection), url))
+    found = replace(worker, plugins=tuple(plugin_path(worker.plugins, directory)))
+    write_properties(path, properties(found, plan, java_settings(connection), url))
     (directory / ADDRESS).write_text(url)
     kafka_connect = plan["connect"][worker.version]
     class_path = os.pathsep.join(f"{kafka_connect['directory']}/{name}" for name in sorted(kafka_connect["jars"]))

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from fencepost.harness.api import CampaignError
 from fencepost.harness.api.run import Plan, Run, RunFile
+from fencepost.harness.api.values import Property
 from fencepost.harness.api.verdict_document import VerdictDocument
 from fencepost.harness.data.findings import Fault, Finding, faults_of, findings_of
 from fencepost.harness.plugins import services
@@ -74,6 +75,12 @@ class RecordedRun:
         """The verdict's findings, forbidden ones first, each by time: up to 100 of each anomaly (`anomalies` has all)."""
         self._run.demand_readable(RunFile.VERDICT)
         return findings_of(self._run)
+
+    @property
+    def without_occasion(self) -> tuple[str, ...]:
+        """Names of the properties that held, and that nothing could have broken (docs/occasions.md)."""
+        answers = self.verdict.get("properties", ())
+        return tuple(answer["name"] for answer in answers if answer["verdict"] == Property.WITHOUT_OCCASION.value)
 
     @cached_property
     def faults(self) -> tuple[Fault, ...]:

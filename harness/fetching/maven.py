@@ -35,6 +35,25 @@ def fetch(title: str, wanted: Sequence[Coordinates], directory: Path, hint: str 
     shutil.rmtree(work)
 
 
+def fetch_archive(coordinates: str, directory: Path, ivy: Ivy | None = None) -> Path:
+    """Put one artifact, without what it depends on, into a directory; the file.
+
+    coordinates: `GROUP:ARTIFACT:VERSION[:EXTENSION[:CLASSIFIER]]`. Raises as `fetch` does.
+    """
+    group, name, version, *more = coordinates.split(":")
+    extension, classifier = more[0] if more else "jar", more[1] if len(more) > 1 else ""
+    work = directory / "ivy"
+    work.mkdir()
+    recipe = work / "ivy.xml"
+    recipe.write_text(_archive_recipe(group, name, version, extension, classifier))
+    done = (ivy or run_ivy)(recipe, directory, work / "cache")
+    file = directory / f"{name}-{version}{f'-{classifier}' if classifier else ''}.{extension}"
+    if done.returncode != 0 or not file.exists():
+        raise _refused(coordinates, "", done.stdout + done.stderr)
+    shutil.rmtree(work)
+    return file
+
+
 def run_ivy(recipe: Path, destination: Path, cache: Path) -> subprocess.CompletedProcess[str]:
     """Resolve `recipe` (an ivy.xml) and put the jars into `destination`."""
     spec = find_spec("pyspark")
@@ -58,6 +77,24 @@ def _recipe(wanted: Sequence[Coordinates]) -> str:
             '  <configurations><conf name="default"/></configurations>',
             "  <dependencies>",
             *lines,
+            "  </dependencies>",
+            "</ivy-module>",
+            "",
+        ]
+    )
+
+
+def _archive_recipe(group: str, name: str, version: str, extension: str, classifier: str) -> str:
+    marked = f' m:classifier="{classifier}"' if classifier else ""
+    return "\n".join(
+        [
+            '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">',
+            '  <info organisation="fencepost" module="fetched"/>',
+            '  <configurations><conf name="default"/></configurations>',
+            "  <dependencies>",
+            f'    <dependency org="{group}" name="{name}" rev="{version}" conf="default->default" transitive="false">',
+            f'      <artifact name="{name}" type="{extension}" ext="{extension}"{marked}/>',
+            "    </dependency>",
             "  </dependencies>",
             "</ivy-module>",
             "",

@@ -47,6 +47,10 @@ class Acknowledgement:
     def __str__(self) -> str:
         return f"{self.reason}{f' ({self.link})' * bool(self.link)}"
 
+    def on(self, day: date) -> str:
+        """What it is worth on a day: in force, or expired, and why it was made."""
+        return f"{'acknowledged until' if day <= self.expires else 'acknowledgement expired on'} {self.expires}: {self}"
+
 
 @dataclass(frozen=True)
 class Known:

@@ -22,21 +22,18 @@ class Remembered:
     """What is remembered of a finding.
 
     history: its fingerprint over the rounds of its tests; None: the run is none of the results folder.
-    entry: its acknowledgement; None: there is none. expired: that acknowledges nothing any more.
+    entry: its acknowledgement, as it stands on `day`; None: there is none.
     """
 
     finding: FindingRow
     history: History | None = None
     entry: Acknowledgement | None = None
-    expired: bool = False
+    day: date = date.min
 
     def __str__(self) -> str:
         parts = [str(self.history)] if self.history else []
         if self.entry:
-            until = (
-                f"acknowledgement expired on {self.entry.expires}" if self.expired else f"acknowledged until {self.entry.expires}"
-            )
-            parts.append(f"{until}: {self.entry}")
+            parts.append(self.entry.on(self.day))
         return f"{self.finding.anomaly}, fingerprint {self.finding.fingerprint}" + ": " * bool(parts) + "; ".join(parts)
 
 
@@ -70,8 +67,7 @@ def remembered(findings: Iterable[FindingRow], others: Iterable[RunRow], known: 
     of = histories(others)
     made = []
     for finding in findings:
-        entry = known.entries.get(finding.fingerprint)
-        made.append(Remembered(finding, of.get(finding.fingerprint), entry, bool(entry and day > entry.expires)))
+        made.append(Remembered(finding, of.get(finding.fingerprint), known.entries.get(finding.fingerprint), day))
     return tuple(made)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from fencepost.harness.api.history import STORED
 from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.api.values import Verdict
+from fencepost.harness.api.verdict_document import without_occasion
 from fencepost.harness.history.transaction_protocol import producers
 from fencepost.harness.memory.fingerprints import digest, finding_parts, run_parts
 
@@ -171,6 +172,9 @@ def outcome(run: Run) -> str:
         undecided = "expectation_met" in verdict and word != Verdict.UNKNOWN.value
         short = str(verdict.get("expectation") or "") if word == Verdict.VALID.value else ""
         return _shortened(f"{word}, but {short}") if short else f"{word}, not known whether as expected" if undecided else word
+    idle = without_occasion(verdict) if met and word == Verdict.VALID.value else ""
+    if idle:
+        return f"{word}, as expected; {idle}"
     known = verdict.get("unexpected_known") is True and verdict.get("met_without_unexpected") is True
     return f"{word}, {'as expected' if met else 'as expected but for known findings' if known else 'against expectation'}"
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from fencepost.harness.api import Admin, ClusterError, Isolation, Outcome, Program
+from fencepost.harness.api import ClusterError, Isolation, Outcome, Program
 from fencepost.harness.api.connect import connect_document
 from fencepost.harness.history.lines import COMPLETION, decoded, opened
 
@@ -55,6 +55,13 @@ def task_stands_still(history: Path) -> bool:
     return any(task.get("state") != RUNNING for task in tasks)
 
 
+class Offsets(Protocol):
+    """Answers about a program's progress: of a cluster, or of a sink's store. Raises ClusterError."""
+
+    def end_offsets(self, partitions: Sequence[str], isolation: Isolation) -> Mapping[str, int]: ...
+    def group_offsets(self, group: str, partitions: Sequence[str]) -> Mapping[str, int | None]: ...
+
+
 @dataclass
 class Draining:
     """A wait for a program.
@@ -62,7 +69,7 @@ class Draining:
     group: its consumer group; empty when it is not known.
     last: `last_inputs` of the input's partitions.
     outputs: the partitions of its output.
-    admin: a client of the cluster, for end offsets and those of the group.
+    offsets: for end offsets and those of the group: a client of the cluster, or the sink's store.
     tend: called between looks, as the instances run on.
     still: True if something is known to stand still; called only while nothing else says that the program is not done.
     """
@@ -71,7 +78,7 @@ class Draining:
     group: str
     last: Mapping[str, int]
     outputs: Sequence[str]
-    admin: Callable[[], Admin]
+    offsets: Callable[[], Offsets]
     tend: Callable[[], None]
     still: Callable[[], bool] = lambda: False
     _ends: Mapping[str, int] = field(default_factory=dict)
@@ -90,6 +97,7 @@ class Draining:
             "ordered": self.program.ordered,
             "counts": self.program.counts,
             "keys": self.program.keys,
+            "store": self.program.store is not None,
             "drained": done,
             "waited_s": round(time.monotonic() - began, 3),
         }
@@ -98,13 +106,13 @@ class Draining:
     def _done(self) -> bool:
         """True if the program has caught up. The group's offsets are read only while the output does not grow."""
         try:
-            ends = self.admin().end_offsets(list(self.outputs), Isolation.UNCOMMITTED)
+            ends = self.offsets().end_offsets(list(self.outputs), Isolation.UNCOMMITTED)
             if ends != self._ends:
                 self._ends, self._grown_at = ends, time.monotonic()
                 return False
             if not self.group:
                 return time.monotonic() - self._grown_at >= self.program.quiet_s and not self.still()
-            offsets = self.admin().group_offsets(self.group, list(self.last))
+            offsets = self.offsets().group_offsets(self.group, list(self.last))
         except ClusterError:
             return False
         return all((offsets.get(partition) or 0) > offset for partition, offset in self.last.items())

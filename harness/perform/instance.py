@@ -78,16 +78,22 @@ def directory_of(run_dir: Path, slot: int) -> Path:
     return run_dir.resolve() / "data" / f"c{slot}"
 
 
+def store_of(run_dir: Path) -> Path:
+    """The directory for the store of a sink, which its instances share and which is there until the end of the run."""
+    return run_dir.resolve() / "data" / "store"
+
+
 def environment(plan: Mapping[str, Any], program: Program, slot: int, directory: Path) -> dict[str, str]:
     """The environment of an instance (docs/your-application.md)."""
     connection = secrets.resolve(plan.get("connection", {}))
+    output = "FENCEPOST_STORE" if program.store else "FENCEPOST_OUTPUT"
     return {
         **secrets.environment_without_secrets(),
         "FENCEPOST_BOOTSTRAP": plan["bootstrap"],
         "FENCEPOST_CONNECTION": json.dumps(connection),
         "FENCEPOST_INPUT": topic_of(plan, program.input),
-        "FENCEPOST_OUTPUT": topic_of(plan, program.output),
-        "FENCEPOST_GROUP": own_group(plan["prefix"]),
+        output: str(store_of(directory.parents[1])) if program.store else topic_of(plan, program.output),
+        "FENCEPOST_GROUP": group_of(plan, program) or own_group(plan["prefix"]),
         "FENCEPOST_INSTANCE": str(slot),
         "FENCEPOST_DIRECTORY": str(directory),
         "FENCEPOST_TRANSACTIONAL_ID": f"{plan['prefix']}{slot}",

@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -131,8 +132,8 @@ class Performance:
         self._conductors = {slot for slot, role in enumerate(self._roles) if role.conducts}
         self._numbers = itertools.count()  # of the harness's own operations
         self._logs = WorkloadLogs.of(workload, plan, cluster, lambda: next(self._numbers))
-        program = next((role.program for role in self._roles if role.program), None)
-        self._program = self._part_of(program) if program else None
+        programs = [role.program for role in self._roles if role.program]
+        self._programs = [self._part_of(program) for at, program in enumerate(programs) if program not in programs[:at]]
         self._receipts: dict[int, Mapping[str, Any]] = {}
 
     def run(self) -> None:
@@ -142,8 +143,9 @@ class Performance:
         self._manifest.expect(
             [HistoryFile(RunFile.FAULT_LINES, role="faults"), HistoryFile("harness.jsonl", -1, "harness", "harness")]
         )
-        if self._program:
-            pool.programs = self._program.images
+        for program in self._programs:
+            pool.programs = pool.programs or program.images
+            program.prepare()
         self._raise_epochs()
         self._writer = self._own_writer()
         self._emit(phase_event("workload", f"{len(self._roles)} processes open their clients"))
@@ -299,9 +301,9 @@ class Performance:
         writer, looks = self._writer, self._looks()
         if looks:
             looks.ask(self._offsets.at(""), lambda: healed_ns)
-        if self._program:
-            self._end_program(self._program, pool, writer)
-        elif self._instances:
+        for program in self._programs:
+            self._end_program(program, pool, writer)
+        if self._instances and not self._programs:
             await_growth(self._offsets, pool.tend, self._emit)
         self._end_instances(pool)
         self._emit(phase_event("settle", "waiting for replicas, then for the last stable offsets"))
@@ -409,18 +411,24 @@ class Performance:
 
     def _group_offsets(self, writer: HistoryWriter) -> None:
         """Record what the groups of the workload have committed, once every transaction is decided."""
-        groups = {group_of(self._plan, role): topics_of(self._plan, role) for role in self._roles if role.group}
-        if self._program and (own := self._program.group):
-            groups[own] = [self._program.input]
-        for group, topics in groups.items():
+        groups = {
+            group_of(self._plan, role): partial(self._committed, group_of(self._plan, role), topics_of(self._plan, role))
+            for role in self._roles
+            if role.group
+        }
+        groups |= {program.group: program.committed for program in self._programs if program.group}
+        for group, committed in groups.items():
             number = next(self._numbers)
             writer.invoke(-1, number, "group-offsets", {})
             try:
-                offsets, outcome = self._cluster.admin().group_offsets(group, partitions_of(self._plan, topics)), Outcome.OK
+                offsets, outcome = committed(), Outcome.OK
             except ClusterError as error:
                 offsets, outcome = {}, Outcome.INFO
                 self._emit(note_event(f"the offsets of group {group} are not known: {error}"))
             writer.complete(outcome, -1, number, "group-offsets", {"group": group, "offsets": offsets}, errors=[])
+
+    def _committed(self, group: str, topics: Sequence[str]) -> Mapping[str, int | None]:
+        return self._cluster.admin().group_offsets(group, partitions_of(self._plan, topics))
 
     def _transaction_timeout_s(self) -> float:
         ours = float(self._producer.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)) / 1000

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from fencepost.harness.api import Cluster, Outcome, Program
 from fencepost.harness.api.events import PerformerEvent, note_event, phase_event
-from fencepost.harness.api.roles import changelog_of
+from fencepost.harness.api.roles import STORE_OFFSETS, changelog_of
 from fencepost.harness.history.writer import HistoryWriter
-from fencepost.harness.perform.draining import Draining, last_inputs, task_stands_still
+from fencepost.harness.perform.draining import Draining, Offsets, last_inputs, task_stands_still
 from fencepost.harness.perform.image_programs import ImagePrograms
 from fencepost.harness.perform.instance import directory_of, group_of, topic_of
+from fencepost.harness.perform.sink_store import SinkStore, StoreOffsets, of_plan
 from fencepost.harness.perform.store_dumps import EntryOf, StoreDumps
 from fencepost.harness.perform.worker import partitions_of
 
@@ -41,13 +43,43 @@ class ProgramPart:
 
     @property
     def group(self) -> str:
-        """The consumer group; empty: not known."""
-        return group_of(self.plan, self.program)
+        """The consumer group, or the store with its own offsets in the place of one; empty: neither is known."""
+        return STORE_OFFSETS if self._store_positions else group_of(self.plan, self.program)
 
     @property
     def input(self) -> str:
         """The topic that it reads, as the cluster has it."""
         return topic_of(self.plan, self.program.input)
+
+    @cached_property
+    def store(self) -> SinkStore | None:
+        """The store of a sink; None: the program writes to a topic."""
+        return of_plan(self.plan, self.program, self.run_dir) if self.program.store else None
+
+    def prepare(self) -> None:
+        """Make the directory of a sink's store, before an instance looks for it."""
+        _ = self.store
+
+    @cached_property
+    def offsets(self) -> Callable[[], Offsets]:
+        """The answers about its progress."""
+        if self.store is None:
+            return self.cluster.admin
+        store = StoreOffsets(self.store, self.cluster.admin)
+        return lambda: store
+
+    @property
+    def _store_positions(self) -> bool:
+        return self.program.store is not None and bool(self.program.store.positions)
+
+    @property
+    def outputs(self) -> list[str]:
+        """The partitions of its output, or the store."""
+        return [self.store.name] if self.store else partitions_of(self.plan, [topic_of(self.plan, self.program.output)])
+
+    def committed(self) -> Mapping[str, int | None]:
+        """The offsets of its group, or those that the store has. Raises ClusterError."""
+        return self.offsets().group_offsets(self.group, partitions_of(self.plan, [self.input]))
 
     def drain(self, tend: Callable[[], None], writer: HistoryWriter) -> None:
         """Let the program catch up with its input, and record whether it has."""
@@ -55,12 +87,11 @@ class ProgramPart:
         self.emit(phase_event("drain", f"waiting until the application has caught up, at most {program.drain_s:g} s"))
         own = set(partitions_of(self.plan, [self.input]))
         last = {name: offset for name, offset in last_inputs(history).items() if name in own}
-        outputs = partitions_of(self.plan, [topic_of(self.plan, program.output)])
         number = self.number()
         writer.invoke(-1, number, "drain", {})
-        done, value = Draining(
-            program, self.group, last, outputs, self.cluster.admin, tend, lambda: task_stands_still(history)
-        ).wait()
+        group = self.group if program.fed else ""  # where another program's output ends nobody has recorded
+        done, value = Draining(program, group, last, self.outputs, self.offsets, tend, lambda: task_stands_still(history)).wait()
+        value |= {"group": self.group, "inputs": sorted(own), "fed": program.fed}
         writer.complete(Outcome.OK if done else Outcome.INFO, -1, number, "drain", value, errors=[])
         if not done:
             self.emit(note_event(f"the application had not caught up with its input after {program.drain_s:g} s"))

@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 
 from fencepost.harness.api import Cluster, Pair, Partitionable
-from fencepost.harness.api.clusters import second_of
+from fencepost.harness.api.clusters import second_of, services_of
 
 PROBES, PATIENT_PROBES = 2, 8  # a datagram may be late on a busy machine; a probe that misses one waits a quarter of a second
 
@@ -41,7 +41,7 @@ def probe_pairs(cluster: Cluster, meant: Iterable[Pair] = (), probes: int = PROB
         return None
     second = second_of(cluster)
     servers = (*cluster.brokers, *cluster.controllers, *(second.brokers if second else ()))
-    nodes = tuple(dict.fromkeys((*servers, *cluster.clients)))
+    nodes = tuple(dict.fromkeys((*servers, *services_of(cluster), *cluster.clients)))
     left, meant = list(permutations(nodes, 2)), set(meant)
     try:
         for _ in range(probes):

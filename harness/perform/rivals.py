@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from fencepost.harness.api import CallError, Client, Operation, Outcome, PlannedOperation, Rival
@@ -54,19 +55,19 @@ class SlotRival:
 class SlotRivals:
     """The rivals of one slot by the suffix of their transactional id; each is made when it is first asked for.
 
-    client: makes the client of a suffix.
+    client: makes the client of a suffix, with settings of its producer over the slot's own.
     begin: begins a process of a suffix in the history, and gives its number.
     perform: the worker's, which records the operation.
     """
 
-    client: Callable[[str], Client]
+    client: Callable[[str, Mapping[str, Any]], Client]
     begin: Callable[[str], int]
     perform: Perform
 
     def __post_init__(self) -> None:
         self._made: dict[str, Rival] = {}
 
-    def __call__(self, suffix: str) -> Rival:
+    def __call__(self, suffix: str, settings: Mapping[str, Any] = MappingProxyType({}), /) -> Rival:
         if suffix not in self._made:
-            self._made[suffix] = SlotRival(self.begin(suffix), OpenedLate(self.client(suffix)), self.perform)
+            self._made[suffix] = SlotRival(self.begin(suffix), OpenedLate(self.client(suffix, settings)), self.perform)
         return self._made[suffix]

@@ -50,9 +50,11 @@ from fencepost.harness.perform.instance import group_of as group_of_program
 from fencepost.harness.perform.operators import RemoteOperator
 from fencepost.harness.perform.recovery_wait import answered
 from fencepost.harness.perform.rivals import SlotRivals
+from fencepost.harness.perform.sink_store import StoreReader, of_plan
 from fencepost.harness.plugins import registry
 
 OPEN_S = 15.0
+INITIALISE = "initialise"
 REPORT_EVERY_S = 0.5
 # Longer than any operation's own bounds together; a call that is still out then hangs.
 WATCHDOG_S = 120.0
@@ -162,11 +164,16 @@ class WorkerLoop:
                 self._plan["bootstraps"][""],
                 self._plan["bootstraps"][SECOND],
                 note=self._note if elsewhere else None,
+                services=self._plan["cluster"].get("description", {}).get("services"),
             )
         return client_factory(self._client_plan)
 
     def open(self) -> Client:
-        """Open a client for the slot's present process; try again until it opens or the run ends (no operation depends on it)."""
+        """Open a client for the slot's present process; try again until it opens or the run ends.
+
+        A transactional producer is initialised by that: an operation of its own, whatever the number of attempts.
+        """
+        opening = self._begin_initialise() if self._role.transactional else None
         while True:
             self._clients = [make(settings) for make, settings in zip(self._client_classes, self._pool_settings(), strict=True)]
             client: Client = self._clients[0]
@@ -178,13 +185,29 @@ class WorkerLoop:
             except CallError as error:
                 self.close()
                 self._report({"note": secrets.mask(f"process {self._slot.process} cannot open its client yet: {error}")})
+                if opening is not None:
+                    note_attempt(opening, error)
                 if self._control.stop.wait(0.2):
+                    if opening is not None:
+                        self._complete(opening, Outcome.INFO)
                     raise
             else:
-                self._announce()
+                if opening is None:
+                    self._announce()
+                else:
+                    self._complete(opening, Outcome.OK)
                 if self._role.group and self._role.joins:
                     self._subscribe(client)
                 return client
+
+    def _begin_initialise(self) -> Operation:
+        """Write ahead that the producers of the present process are about to be initialised: its first operation."""
+        self._announce()
+        op = Operation.of(self._slot.process, self._number, PlannedOperation(f=INITIALISE, mops=()))
+        op.value = {}
+        self._number += 1
+        self._writer.invoke(op.process, op.number, op.planned.f, op.value)
+        return op
 
     def close(self) -> None:
         """Close what `open` has opened."""
@@ -198,17 +221,17 @@ class WorkerLoop:
         return [own, *(replace(own, transactional_id=name, consumer=None) for name in further)]
 
     def _subscribe(self, client: Client) -> None:
-        """Subscribe, the first operation of a member; it joins with its first poll."""
+        """Subscribe, the first operation of a member but `initialise`; it joins with its first poll."""
         topics = {"topics": topics_of(self._plan, self._role)}
-        self._writer.invoke(self._slot.process, 0, "subscribe", {})
+        self._writer.invoke(self._slot.process, self._number, "subscribe", {})
         try:
             client.subscribe(topics["topics"], lambda event: self._rebalances.append((event.kind, list(event.partitions))))
             outcome = Outcome.OK
         except CallError as error:  # then its polls fail as well
             self._report({"note": secrets.mask(f"process {self._slot.process} cannot subscribe: {error}")})
             outcome = Outcome.FAIL
-        self._writer.complete(outcome, self._slot.process, 0, "subscribe", topics, errors=[])
-        self._number = 1
+        self._writer.complete(outcome, self._slot.process, self._number, "subscribe", topics, errors=[])
+        self._number += 1
 
     def _settings(self) -> ClientSettings:
         plan, role = self._plan, self._role
@@ -253,9 +276,10 @@ class WorkerLoop:
         self._report({"process": process})
 
     # -- rivals ----------------------------------------------------------------------------------
-    def _rival(self, suffix: str) -> Client:
+    def _rival(self, suffix: str, more: Mapping[str, Any]) -> Client:
         own = self._settings()
-        settings = replace(own, transactional_id=f"{own.transactional_id}{suffix}", consumer=None)
+        producer = {**(own.producer or {}), **more}
+        settings = replace(own, transactional_id=f"{own.transactional_id}{suffix}", producer=producer, consumer=None)
         return client_factory(self._client_plan)(settings)  # a driver has one client at a time, so each rival has its own
 
     def _begin_rival(self, suffix: str) -> int:
@@ -406,6 +430,13 @@ class Pace:
         return stop.wait(self.rng.expovariate(self.rate)) if self.rate > 0 else False
 
 
+def note_attempt(op: Operation, error: CallError) -> None:
+    """Record with an `initialise` operation why an attempt failed, unless it was as the one before."""
+    row = {**error.row(), "call": INITIALISE}
+    if not op.errors or any(op.errors[-1][name] != row[name] for name in ("name", "fatal", "retriable", "abortable")):
+        op.errors.append(row)
+
+
 def client_plan_of(plan: Mapping[str, Any], role: Role) -> Mapping[str, Any]:
     """The plan's entry for the client of a role: kind, version, and the driver if there is one."""
     client: Mapping[str, Any] = plan["client"]
@@ -551,7 +582,10 @@ def work(plan: dict[str, Any], place: tuple[Path, int, int, int], report: Report
         end_group()
         os._exit(0)
     loop = WorkerLoop(plan, workload, roles[index], Slot(index, len(roles), process), writer, control, report)
-    if roles[index].name == "final":
+    if sink := roles[index].program:
+        control.go.wait()
+        StoreReader(of_plan(plan, sink, run_dir), writer, process).run(workload, plan["run"], report)
+    elif roles[index].name == "final":
         FinalReader(loop, workload, writer, control, process).run(report, plan["run"])
     else:
         loop.run()
@@ -576,14 +610,19 @@ def launch_of(plan: Mapping[str, Any], role: Role, slot: int, run_dir: Path) -> 
     if role.worker:
         support = os.environ.get("FENCEPOST_SUPPORT") or role.worker.support
         return Launch.of_connect(plan, replace(role.worker, support=support), slot, directory)
-    return Launch.of_program(plan, role.program, slot, directory) if role.program else None
+    return Launch.of_program(plan, role.program, slot, directory) if role.program and role.runs else None
 
 
 def roles_of(workload: Any) -> tuple[Role, ...]:
-    """The workload's roles, and after them the readers of the final phase: two for each Kafka cluster that has topics."""
+    """The workload's roles, and after them the readers of the final phase.
+
+    These are two for each Kafka cluster that has topics, and one for the store of a sink.
+    """
     clusters = sorted({"", *(spec.cluster for spec in workload.topics().values())})
     levels = (Isolation.COMMITTED, Isolation.UNCOMMITTED)
-    return (*workload.roles(), *(kinds.FinalReader(isolation=level, cluster=cluster) for cluster in clusters for level in levels))
+    finals = [kinds.FinalReader(isolation=level, cluster=cluster) for cluster in clusters for level in levels]
+    sinks = [role.program for role in workload.roles() if role.program and role.program.store]
+    return (*workload.roles(), *finals, *(kinds.FinalReader(program=program) for program in sinks[:1]))
 
 
 if __name__ == "__main__":

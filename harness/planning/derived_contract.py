@@ -56,7 +56,13 @@ def derive(
         contract["offset_commits"] = "unrecorded"
     if 0 <= (expiry := _number(broker.get("producer.id.expiration.ms", -1))) < _DAY_MS:
         contract["producer_expiry"] = str(expiry)
-    return {name: key.default for name, key in CONTRACT_KEYS.items() if key.planned} | contract
+    planned = {name: key.default for name, key in CONTRACT_KEYS.items() if key.planned} | contract
+    return planned | _positions([role.connect.positions for role in roles if role.connect])
+
+
+def _positions(kinds: Sequence[str]) -> dict[str, str]:
+    """The kind of the positions of a connector's sources, where it is not the default."""
+    return {"positions": kinds[0]} if kinds and kinds[0] != CONTRACT_KEYS["positions"].default else {}
 
 
 def _support(levels: Sequence[str]) -> str:

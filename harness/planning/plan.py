@@ -33,6 +33,7 @@ from fencepost.harness.api.plans import Test, declared
 from fencepost.harness.api.run import ConnectPlan, InjectionPlan, Plan, TopicPlan
 from fencepost.harness.api.values import PLAN_SCHEMA
 from fencepost.harness.connect import jars
+from fencepost.harness.connect.plugins import lost_plugins
 from fencepost.harness.connect.worker import fencing_s
 from fencepost.harness.planning import derived_contract, schedule
 from fencepost.harness.planning.clients import client_plan, member_settings, unsuited
@@ -147,7 +148,8 @@ def obtain(tests: Iterable[Test], on_progress: Callable[[str], None]) -> None:
         workload = _instance("workload", test.workload.kind, test.workload.options)
         for wanted in connect_versions(workload.roles()):
             jars.fetch(wanted, on_progress)
-        wrong += [f"{test.name}: {text}" for text in (*_lost_programs(workload.roles()), *unsuited(test, workload, on_progress))]
+        lost = [*_lost_programs(workload.roles()), *lost_plugins(role.worker for role in workload.roles() if role.worker)]
+        wrong += [f"{test.name}: {text}" for text in (*lost, *unsuited(test, workload, on_progress))]
         if isinstance(provider, JudgesSettings):
             for table, name, text in provider.judged_settings(test.topic)[0]:
                 wrong.append(f"{test.name}: {'cluster.' if table != 'topic' else ''}{table}.{name}: {text}")

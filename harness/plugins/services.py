@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from fencepost.harness.api import CampaignError
 from fencepost.harness.api.errors import MachineError
-from fencepost.harness.api.services import DockerService, Judge, KafkaCache
+from fencepost.harness.api.services import DockerService, Judge, KafkaCache, Prober
 from fencepost.harness.plugins import registry
 
 
@@ -20,6 +20,10 @@ def kafka() -> KafkaCache:
 
 def docker() -> DockerService:
     return cast(DockerService, _service("docker"))
+
+
+def prober() -> Prober:
+    return cast(Prober, _service("prober"))
 
 
 def _service(name: str) -> Any:

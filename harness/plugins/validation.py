@@ -38,7 +38,7 @@ from fencepost.harness.plugins.optional_names import misspelt
 PROTOCOLS: dict[str, type] = {"workload": Workload, "cluster": ClusterProvider, "client": Client}
 CONFIGURED = ("workload", "cluster")  # frozen dataclasses, whose fields are the options
 ROLES = (Writer, Member, Reader, ProgramInstance, ConnectInstance, Conductor)
-FUNCTIONS = ("txn", "send", "poll", "seek", "committed", "initialise", "rest")
+FUNCTIONS = ("txn", "send", "poll", "seek", "committed", "initialise", "misuse", "rest")
 LOOKED_AT = 25  # operations of each role
 MARKS: Mapping[str, tuple[str, str]] = {  # methods by which a class of each kind is known
     "nemesis": ("inject", "heal"),

@@ -8,7 +8,7 @@ timeline goes through `tojson`, and the page's own policy (CSP) runs no script b
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -22,12 +22,14 @@ from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.api.words import plural
 from fencepost.harness.memory.remembered import Remembered
 from fencepost.harness.report.client_table import Promises, Row
+from fencepost.harness.report.compiled_templates import CompiledTemplates
 from fencepost.harness.report.documents import read
 from fencepost.harness.report.glossary import explained
 from fencepost.harness.report.limits import fitted
 from fencepost.harness.report.model import Page, page
 from fencepost.harness.report.policy import page_policy
 from fencepost.harness.report.text import coded, fenced, for_html, for_markdown, number
+from fencepost.harness.visible_text import visible
 
 __all__ = ["compile_templates", "render", "render_clients"]
 
@@ -62,7 +64,7 @@ def render(run: Run, remembered: Sequence[Remembered] = ()) -> Path:
 
 def compile_templates() -> None:
     """Compile what `html` needs, at a time when nothing else is to do."""
-    environment = _environment(autoescape=True, finalize=for_html)
+    environment = _html()
     for name in environment.list_templates(extensions=["html"]):
         environment.get_template(name)
 
@@ -76,14 +78,14 @@ def _document(shown: Page) -> str:
     style, scripts = _style(), [_asset(name) for name in _SCRIPTS]
     if shown.timeline:
         scripts.append(timeline_script())
-    environment = _environment(autoescape=True, finalize=for_html)
+    environment = _html()
     template = environment.get_template("report.html")
     return template.render(page=shown, style=style, scripts=scripts, policy=page_policy(style, scripts))
 
 
 def _sizes(shown: Page) -> dict[str, int]:
     """The length of each panel; that of the timeline is what the others leave, for its data lies behind the panels."""
-    environment = _environment(autoescape=True, finalize=for_html)
+    environment = _html()
     sizes = {name: len(environment.get_template(name).render(page=shown)) for name in shown.templates if name != _TIMELINE_PANEL}
     return {**sizes, _TIMELINE_PANEL: len(_document(shown)) - sum(sizes.values())}
 
@@ -94,7 +96,7 @@ def render_clients(rows: Sequence[Row], path: Path, promises: Promises) -> None:
     policy = page_policy(style)
     profiles = [(name, list(some)) for name, some in itertools.groupby(rows, key=lambda row: row.profile)]
     count = sum(row.runs for row in rows)
-    template = _environment(autoescape=True, finalize=for_html).get_template("client_table.html")
+    template = _html().get_template("client_table.html")
     write_text(
         path.parent, path.name, template.render(profiles=profiles, promises=promises, runs=count, style=style, policy=policy)
     )
@@ -102,16 +104,34 @@ def render_clients(rows: Sequence[Row], path: Path, promises: Promises) -> None:
 
 def summary(shown: Page) -> str:
     """The report in a screenful of Markdown."""
-    environment = _environment(autoescape=False, finalize=for_markdown)
-    return environment.get_template("summary.md").render(page=shown)
+    return _markdown().get_template("summary.md").render(page=shown)
 
 
 @cache  # so that templates are compiled once
-def _environment(**options: Any) -> Environment:
+def _html() -> Environment:
+    return _environment("html", autoescape=True, finalize=for_html)
+
+
+@cache
+def _markdown() -> Environment:
+    return _environment("markdown", autoescape=False, finalize=for_markdown)
+
+
+def _environment(name: str, **options: Any) -> Environment:
+    """An environment for one kind of document."""
+    filters = {"number": number, "plural": plural, "fenced": fenced, "coded": coded, "explained": explained}
+    compiled = CompiledTemplates(name, {Path(file) for file in map(_source, (visible, for_html, *filters.values()))})
     templates = ChoiceLoader([PackageLoader("fencepost.harness.report"), PackageLoader("fencepost.harness.report", "panels")])
-    made = Environment(loader=templates, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, **options)
-    made.filters.update(number=number, plural=plural, fenced=fenced, coded=coded, explained=explained)
+    made = Environment(
+        loader=templates, bytecode_cache=compiled, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, **options
+    )
+    made.filters.update(filters)
     return made
+
+
+def _source(function: Callable[..., Any]) -> str:
+    """The file that a function is from."""
+    return function.__code__.co_filename
 
 
 def _style() -> Markup:

@@ -17,31 +17,24 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 from typing import Any, BinaryIO
 
 from fencepost.harness.api.beneath import names, reading
+from fencepost.harness.api.broker_log import BROKER_LOG, DATED, ELECTED, INITIALISED, date_ms
 from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.secrets import mask
 
-LOG = "server.log"
+LOG = BROKER_LOG
 MOST_BYTES, AROUND_BYTES = 32 << 20, 4 << 20  # of a log that is read whole; of a longer one around a moment
 _BLOCK, _MOST_BLOCKS = 1 << 16, 16  # in which a dated line must be, where a long log is searched
 _MOST_BROKERS, _MOST_STRETCHES, _MOST_FOLDERS = 64, 24, 1_000
 _OTHERS = ("external", "foreign")  # kinds of clusters whose brokers are not ours
 _TEXT, _MESSAGE = 4_096, 600  # of a line that is looked at, and that is shown
 _LEVELS = frozenset(("WARN", "ERROR", "FATAL"))
-_DATE = rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,]\d{3}"
-_DATED = re.compile(rb"^\[?(" + _DATE + rb")", re.MULTILINE)
 _SIMPLE = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3})Z \[(?:[^\]]|\](?! \[))*\] \[([A-Z]+)\] (\S+) - (.*)$", re.DOTALL)
 _LOG4J = re.compile(r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\] ([A-Z]+) (.*?)(?: \(([\w.$]+)\))?$", re.DOTALL)
 _EXCEPTION = re.compile(r"^(?:Caused by: )?(?:[\w$]+\.)+[\w$]*(?:Exception|Error|Throwable)\b")
 _LEADER = re.compile(r"Leader (\S+) with topic id \S+ starts at leader epoch (\d+)")
-_COORDINATOR = re.compile(
-    r"\[TransactionCoordinator id=\d+\] Initialized transactionalId (.+) with producerId (\d+) and producer epoch (\d+)"
-    r" on partition (\S+)"
-)
-_ELECTED = re.compile(r"\[TransactionCoordinator id=\d+\] Elected as the txn coordinator for partition (\d+) at epoch (\d+)")
 _TRUNCATED = re.compile(r"Log partition=([^,\s]+)[^\]]*\] Truncating to offset (\d+)")
 _CONTROLLER = re.compile(r"\[RaftManager id=\d+\] Completed transition to Leader\w*\(.*?epoch=(\d+)")
 _TELLING = (
@@ -272,9 +265,9 @@ def _dated_after(file: BinaryIO, place: int, end: int) -> int | None:
     for _ in range(_MOST_BLOCKS):
         more = file.read(_BLOCK)
         block = block[-64:] + more
-        match = _DATED.search(block, block.find(b"\n") + 1 if place else 0)
+        match = DATED.search(block, block.find(b"\n") + 1 if place else 0)
         if match:
-            return _ms(match[1].decode("ascii"))
+            return date_ms(match[1].decode("ascii"))
         if not more or file.tell() >= end:
             break
     return None
@@ -308,12 +301,12 @@ class _Reader:
         )
 
     def _line(self, raw: bytes) -> None:
-        dated = _DATED.match(raw)
+        dated = DATED.match(raw)
         if dated is None:
             self._continue(raw)
             return
         self._close()
-        ms = _ms(dated[1].decode("ascii"))
+        ms = date_ms(dated[1].decode("ascii"))
         if ms is None:
             return
         self._dates = [min(ms, *self._dates[:1]), max(ms, *self._dates[-1:])] if self._dates else [ms, ms]
@@ -353,7 +346,7 @@ def _level_logger_message(text: str) -> tuple[str, str, str]:
 def _placements(message: str, node: str, ms: int) -> Iterator[Placement]:
     if match := _LEADER.search(message):
         yield Placement(ms=ms, what="leader", name=match[1], node=node, epoch=_number(match[2]))
-    elif match := _COORDINATOR.search(message):
+    elif match := INITIALISED.search(message):
         yield Placement(
             ms=ms,
             what="coordinator",
@@ -365,7 +358,7 @@ def _placements(message: str, node: str, ms: int) -> Iterator[Placement]:
         )
     elif match := _CONTROLLER.search(message):
         yield Placement(ms=ms, what="controller", name="", node=node, epoch=_number(match[1]))
-    elif match := _ELECTED.search(message):
+    elif match := ELECTED.search(message):
         yield Placement(ms=ms, what="elected", name=f"__transaction_state-{match[1]}", node=node, epoch=_number(match[2]))
     elif match := _TRUNCATED.search(message):
         yield Placement(ms=ms, what="truncated", name=match[1], node=node, offset=_number(match[2]))
@@ -373,15 +366,6 @@ def _placements(message: str, node: str, ms: int) -> Iterator[Placement]:
 
 def _number(digits: str) -> int:
     return int(digits[:18])
-
-
-def _ms(date: str) -> int | None:
-    """Milliseconds since 1970 of a date in UTC; None: there is no such day."""
-    try:
-        moment = datetime.fromisoformat(date.replace(",", ".")).replace(tzinfo=timezone.utc)
-    except ValueError:
-        return None
-    return int(moment.timestamp()) * 1000 + int(date[-3:])
 
 
 def _gap(log: NodeLog, start_ms: int, stop_ms: int) -> str:

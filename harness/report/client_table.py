@@ -1,7 +1,8 @@
 """The table of clients and promises: the runs of many clients, k of n per client, fault profile and promise.
 
-A promise is several anomalies. In a run it is violated when one of them is, held when one was looked for and none was found, and
-else not exercised. The interval is Wilson's, at 95 %: with 0 of 3 runs the true rate may well be a half.
+A promise is several anomalies. In a run it is violated when one of them is; held when one was looked for, had an occasion, and
+none was found; held without occasion when none had one; and else not exercised. The interval is Wilson's, at 95 %: with 0 of 3
+runs the true rate may well be a half. Cells of few runs have a mark.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.api.values import Property, Verdict
 
 Promises = Mapping[str, Sequence[str]]  # a promise in words -> the anomalies that break it (`Judge.promises`)
+ENOUGH = 5  # runs of a cell
+MARK = "†"
 _Z = 1.96
 
 
@@ -26,12 +29,14 @@ class Cell:
 
     held: how many runs held it.
     violated: how many runs violated it.
+    without_occasion: how many runs held it where nothing occurred that could have broken it.
     not_exercised: how many runs did not exercise it.
     runs: the anomalies and the link to the report of each run that violated it.
     """
 
     held: int = 0
     violated: int = 0
+    without_occasion: int = 0
     not_exercised: int = 0
     runs: list[tuple[str, str]] = field(default_factory=list)
 
@@ -42,13 +47,13 @@ class Cell:
 
     @property
     def words(self) -> str:
-        """`held 0 of 5 (up to 43 %)`, `violated 2 of 5 (12 to 77 %)`, `not exercised`."""
+        """`held 0 of 5 (up to 43 %)`, `violated 2 of 5 (12 to 77 %)`, `held 3 without occasion`, `not exercised`."""
         if not self.count:
-            return "not exercised"
+            return f"held {self.without_occasion} without occasion" if self.without_occasion else "not exercised"
         low, high = wilson(self.violated, self.count)
         if not self.violated:
-            return f"held {self.held} of {self.count} (violated in at most {high:.0%})"
-        return f"violated {self.violated} of {self.count} ({low:.0%} to {high:.0%})"
+            return f"held {self.held} of {self.count}{few(self.count)} (violated in at most {high:.0%})"
+        return f"violated {self.violated} of {self.count}{few(self.count)} ({low:.0%} to {high:.0%})"
 
     @property
     def tone(self) -> str:
@@ -74,6 +79,11 @@ class Row:
     runs: int = 0
     unjudged: int = 0
     cells: dict[str, Cell] = field(default_factory=dict)
+
+
+def few(count: int) -> str:
+    """The mark of a cell with fewer than `ENOUGH` runs, which says little."""
+    return f" {MARK}" if count < ENOUGH else ""
 
 
 def wilson(successes: int, count: int) -> tuple[float, float]:
@@ -126,6 +136,8 @@ def _count(row: Row, run: Run, beside: Path, promises: Promises) -> None:
             cell.runs.append((", ".join(broken), _link(run, beside)))
         elif Property.HELD.value in [answers.get(name) for name in anomalies]:
             cell.held += 1
+        elif Property.WITHOUT_OCCASION.value in [answers.get(name) for name in anomalies]:
+            cell.without_occasion += 1
         else:
             cell.not_exercised += 1
 

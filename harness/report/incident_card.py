@@ -11,19 +11,9 @@ from fencepost.harness.api.words import and_more, plural
 from fencepost.harness.report import cycle, sequence
 from fencepost.harness.report.broker_lines import BrokerLine
 from fencepost.harness.report.documents import Doc, ReportData
-from fencepost.harness.report.incident_events import (
-    Event,
-    Lines,
-    broker_lines,
-    closest_line,
-    coordinator,
-    events,
-    leader,
-    markers_of,
-    partitions,
-    title,
-    truncations,
-)
+from fencepost.harness.report.incident_brokers import coordinator, leader, partitions, truncations
+from fencepost.harness.report.incident_events import Event, events, markers_of, title
+from fencepost.harness.report.incident_lines import Lines, broker_lines, closest_line
 from fencepost.harness.report.incident_material import ACCUSED, OPERATIONS, RECORDS, Material, first_reads, producers
 from fencepost.harness.report.incidents import Incident
 from fencepost.harness.report.operation_rows import (
@@ -252,7 +242,8 @@ def _when_words(made: Material, time: int | None) -> str:
 
 def _who_words(made: Material, incident: Incident, row: Doc) -> str:
     intent = f", to be {'aborted' if row['intent'] == 'abort' else 'committed'}" if row.get("intent") else ""
-    words = f"{title(row)} on {row.get('node')}{intent}: {row.get('type') or 'info'}"
+    node = f" on {row['node']}" if row.get("node") else ""  # a history from elsewhere may not name it
+    words = f"{title(row)}{node}{intent}: {row.get('type') or 'info'}"
     if row.get("transactional_id"):
         words += f"; transactional id {row['transactional_id']}"
     known = sorted(producers(incident))

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from fencepost.harness.api.clocks_ahead import MOST_S
 from fencepost.harness.api.words import plural
-from fencepost.harness.report.broker_lines import BrokerLine, Placement
 from fencepost.harness.report.documents import Doc
+from fencepost.harness.report.incident_brokers import coordinator, leader, partitions, truncations
+from fencepost.harness.report.incident_lines import Lines
 from fencepost.harness.report.incident_material import ACCUSED, NEAR_MS, RECORDS, Marker, Material, first_reads, near, producers
 from fencepost.harness.report.incidents import Incident
 from fencepost.harness.report.panels import faults
 from fencepost.harness.report.record_reads import Read
 from fencepost.harness.report.text import at, duration, place, shortened
 
-MOST_EVENTS, MOST_LINES = 40, 20
-_SENDS, _ERRORS, _READERS, _DECISIONS, _LEADERS, _TRUNCATIONS, _TEXT = 6, 6, 6, 4, 6, 4, 260
+MOST_EVENTS = 40
+_SENDS, _ERRORS, _READERS, _DECISIONS, _LEADERS, _TEXT = 6, 6, 6, 4, 6, 260
 _TOGETHER_MS = 100  # markers that one decision wrote
 _SENT = 0
 
@@ -50,24 +49,6 @@ class Event:
     since: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class NamingLine:
-    """A broker's line, and what of the incident it names: a transactional id, a producer id, a partition."""
-
-    line: BrokerLine
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Lines:
-    """Brokers' lines around an incident. more: how many of them are not here. log_gaps: sentences about logs that cannot tell."""
-
-    lines: tuple[NamingLine, ...] = ()
-    more: int = 0
-    nodes: tuple[str, ...] = ()
-    log_gaps: tuple[str, ...] = ()
-
-
 def events(made: Material, incident: Incident, lines: Lines) -> tuple[tuple[Event, ...], int]:
     """The events of an incident in order of time, and how many there are besides."""
     accused = made.accused(incident)
@@ -90,34 +71,6 @@ def events(made: Material, incident: Incident, lines: Lines) -> tuple[tuple[Even
 def _dated(made: Material, event: Event) -> Event:
     clock = made.clock
     return replace(event, utc="" if clock is None else clock.utc(event.time), since=at(event.time, made.data.origin_ns))
-
-
-# --------------------------------------------------------------------------------------------------
-# Nodes
-# --------------------------------------------------------------------------------------------------
-def leader(made: Material, partition: str, time: int) -> str:
-    """The node that led a partition; empty: no log says it."""
-    placed = made.logs.leader(partition, made.clock.ms(time)) if made.clock is not None and time else None
-    return placed.node if placed else ""
-
-
-def coordinator(made: Material, row: Doc) -> str:
-    """The coordinator of an operation's transactional id when it began; empty: no log says it."""
-    name = row.get("transactional_id")
-    placed = made.logs.coordinator(name, made.clock.ms(row["time"])) if made.clock is not None and name else None
-    return placed.node if placed else ""
-
-
-def partitions(incident: Incident) -> list[str]:
-    """The partitions of an incident's records."""
-    return list(dict.fromkeys(record["partition"] for record in incident.records if record.get("partition")))
-
-
-def concerned(made: Material, incident: Incident) -> tuple[str, ...]:
-    """The brokers that led the partitions or coordinated the transaction; none: it is not known which did."""
-    nodes = [coordinator(made, row) for row in made.accused(incident)]
-    nodes += [leader(made, partition, incident.time) for partition in partitions(incident) if incident.time]
-    return tuple(sorted(set(filter(None, nodes))))
 
 
 def _lane(made: Material, partition: str, time: int) -> str:
@@ -349,18 +302,6 @@ def _process(made: Material, index: int) -> int | None:
 # --------------------------------------------------------------------------------------------------
 # Brokers and faults
 # --------------------------------------------------------------------------------------------------
-def truncations(made: Material, incident: Incident) -> list[Placement]:
-    """The first truncations, by brokers' logs, that removed missing records of an incident after these were acknowledged."""
-    clock = made.clock
-    missing = [record for record in incident.records if record.get("role") == "missing" and (record.get("offset") or -1) >= 0]
-    if clock is None or not missing or not incident.time:
-        return []
-    last = {record["partition"]: record["offset"] for record in sorted(missing, key=lambda record: record["offset"])}
-    begun = clock.ms(incident.time)
-    placements = [each for log in made.logs.logs for each in log.placements if each.what == "truncated" and each.ms >= begun]
-    return sorted(each for each in placements if each.offset <= last.get(each.name, -1))[:_TRUNCATIONS]
-
-
 def _leaders(made: Material, incident: Incident) -> Iterator[Event]:
     """Brokers that became leaders of the partitions around it, or truncated its records away."""
     clock, touched, stretches = made.clock, set(partitions(incident)), near(made, incident)
@@ -416,71 +357,3 @@ def _naming_lines(made: Material, lines: Lines) -> Iterator[Event]:
                 text=text,
                 label=f"{naming.line.level} {naming.line.logger.rpartition('.')[2]}",
             )
-
-
-# --------------------------------------------------------------------------------------------------
-# Brokers' lines
-# --------------------------------------------------------------------------------------------------
-def broker_lines(made: Material, incident: Incident) -> Lines:
-    """The WARN and ERROR entries within two seconds of the incident's moments, on the brokers concerned; all where nobody knows
-    which these are. Where there are too many, those that name the incident come first.
-    """
-    stretches = near(made, incident)
-    if not stretches:
-        return Lines()
-    nodes = concerned(made, incident) or made.logs.nodes
-    met = {line: None for node in nodes for start, stop in stretches for line in _lines_of(made, node, start, stop)}
-    named = _names(made, incident)
-    naming = [NamingLine(line=line, names=tuple(text for text, words in named.items() if _has(line.text, words))) for line in met]
-    chosen = sorted(naming, key=lambda each: (-_weight(each), each.line.ms))[:MOST_LINES]
-    log_gaps = made.logs.gaps(min(start for start, _ in stretches), max(stop for _, stop in stretches))
-    return Lines(
-        lines=tuple(sorted(chosen, key=lambda each: (each.line.ms, each.line.node))),
-        more=len(naming) - len(chosen),
-        nodes=tuple(nodes),
-        log_gaps=tuple(log_gaps),
-    )
-
-
-def _lines_of(made: Material, node: str, start_ms: int, stop_ms: int) -> list[BrokerLine]:
-    """The entries of a broker in a stretch of time, by its own clock where a fault had set that."""
-    ahead_ms = _ahead_ms(made, node, (start_ms + stop_ms) // 2)
-    lines = made.logs.between(start_ms + ahead_ms, stop_ms + ahead_ms, [node])
-    return [replace(line, ahead_ms=ahead_ms) for line in lines]
-
-
-def _ahead_ms(made: Material, node: str, ms: int) -> int:
-    """How far faults had set a broker's clock ahead at a moment, by their receipts."""
-    time = 0 if made.clock is None else made.clock.ns(ms)
-    ahead = 0
-    for fault in made.data.faults or ():
-        evidence, begun = fault.get("evidence"), fault.get("injected_ns") or 0
-        by_s = evidence.get("by_s") if isinstance(evidence, Mapping) and node in (fault.get("targets") or ()) else None
-        if isinstance(by_s, (int, float)) and abs(by_s) < MOST_S and begun and begun <= time <= (fault.get("healed_ns") or time):
-            ahead = round(by_s * 1000)
-    return ahead
-
-
-def closest_line(lines: Lines) -> NamingLine | None:
-    """The line that says most about an incident: one that names its transaction, else its producer, else its partition."""
-    named = [each for each in lines.lines if each.names]
-    return max(named, key=lambda each: (_weight(each), -each.line.ms), default=None)
-
-
-def _weight(naming: NamingLine) -> int:
-    weights = {"transactional": 4, "producer": 2, "partition": 1}
-    return sum(weights[name.partition(" ")[0]] for name in naming.names)
-
-
-def _names(made: Material, incident: Incident) -> Mapping[str, tuple[str, ...]]:
-    """What an incident is about, and the words by which brokers' lines name it."""
-    ids = dict.fromkeys(str(row["transactional_id"]) for row in made.accused(incident) if row.get("transactional_id"))
-    named: dict[str, tuple[str, ...]] = {f"transactional id {name}": (name,) for name in ids}
-    numbers = sorted({number for number, _ in producers(incident)})
-    named |= {f"producer {number}": (f"producer {number}", f"producerId {number}", f"producerId={number}") for number in numbers}
-    return named | {f"partition {name}": (name,) for name in partitions(incident)[:_READERS]}
-
-
-def _has(text: str, words: Sequence[str]) -> bool:
-    """Return whether a text has one of these as a word of its own: `t-1` is not in `t-10`, nor in `out-1`."""
-    return any(re.search(rf"(?<![\w.-]){re.escape(word)}(?![\w-])", text) for word in words if word)

@@ -23,6 +23,7 @@ conditions hold under the run's contract decides. A condition names a key of the
 * *to be exercised*: a run that compared nothing for it is *unknown*.
 * *(unless reads show it)*, *(unless final reads show it)*: where what readers got, or the final reads, shows a finding by
   itself, the next rule without such words decides about it; likewise for deletions of topics.
+* *Occasions*: a property that held while none of these occurred is *held without occasion* ([occasions.md](occasions.md)).
 
 `fencepost plugins --rules` prints this table with the rules of your own checks. The anomalies are defined in
 [anomalies.md](anomalies.md).
@@ -46,6 +47,7 @@ def _anomalies(rows: Sequence[AnomalyRules]) -> str:
 def _anomaly(row: AnomalyRules) -> str:
     lines = [f"### {row.anomaly}", "", row.definition, "", "| when | verdict | reason |", "|---|---|---|"]
     lines += [f"| {when or 'else'} | {judged} | {reason} |" for judged, when, reason in row.rules]
+    lines += ["", f"Occasions: {', '.join(row.occasions) or 'whatever is compared'}."]
     lines += ["", f"Evidence: {_evidence(row)}. Damages: {', '.join(row.damages) or 'none'}."]
     return "\n".join(lines)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -120,7 +121,7 @@ def report_of(run: RoundRun, folder: Path) -> Path | None:
     """The report of a run, or its directory where there is none; None: it left no directory."""
     if run.last is None or not run.last.directory:
         return None
-    directory = folder / PurePosixPath(run.last.directory)
+    directory = Path(os.path.normpath(folder / PurePosixPath(run.last.directory)))
     return directory / RunFile.REPORT if run.last.verdict else directory
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fencepost.harness.api.errors import Exit
+from fencepost.harness.api.verdict_document import without_occasion
 from fencepost.harness.runs.sequence import RunResult
 
 
@@ -18,7 +19,8 @@ def in_words(result: RunResult) -> str:
     if result.known_alone:
         return f"{verdict}, as expected but for known findings: {', '.join(result.violated)}"
     if result.met and expect == ("valid",):
-        return "valid, as expected"
+        idle = without_occasion(result.verdict)
+        return f"valid, as expected; {idle}" if idle else "valid, as expected"
     if result.met:
         return f"{verdict}, as expected: {', '.join(expect)}"
     if verdict == "unknown":
@@ -42,6 +44,8 @@ def together(runs: Sequence[RunResult]) -> str:
         return no_verdict(runs[0]) if runs[0].error else in_words(runs[0])
     met, expect = [run for run in runs if run.met], runs[0].planned.test.expect
     text = f"{len(met)} of {len(runs)} " + ("valid" if expect == ("valid",) else f"hit: {', '.join(expect)}")
+    idle = sum(bool(without_occasion(run.verdict)) for run in met) if expect == ("valid",) else 0
+    text += f", {idle} with properties held without occasion" if idle else ""
     others = list(
         dict.fromkeys(
             no_verdict(run) if run.error else in_words(run)

@@ -119,7 +119,7 @@ def find(root: Path, text: str) -> Run:
     """
     run = _found(root, text)
     if _is_performed(run.directory):
-        raise CampaignError([f'run "{run.id}" is still being performed: wait for its end, or name another run'])
+        raise CampaignError([f'run "{run.id}" is still being performed or judged: wait for its end, or name another run'])
     return run
 
 

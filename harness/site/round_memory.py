@@ -33,7 +33,7 @@ class RoundMemory:
     def words(self, fingerprint: str) -> str:
         """The standing as a sentence; empty where nothing is known."""
         history, entry = self.histories.get(fingerprint), self.known.entries.get(fingerprint)
-        acknowledged = f"acknowledged until {entry.expires}: {entry}" if entry else ""
+        acknowledged = entry.on(self.today) if entry else ""
         return "; ".join(filter(None, [str(history) if history else "", acknowledged]))
 
     def beside(self, row: RunRow) -> KnownFindings:

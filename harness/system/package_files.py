@@ -17,6 +17,7 @@ def campaigns() -> dict[str, Path]:
 
 
 def example_programs() -> dict[str, Path]:
-    """The examples that are programs in Python, by name, sorted: applications to be judged, and reproducers."""
-    programs = [path for folder in ("applications", "reproducers") for path in (EXAMPLES / folder).glob("*.py")]
+    """The examples that are programs in Python, by name, sorted: applications to be judged, sinks, brokers, and reproducers."""
+    folders = ("applications", "sinks", "brokers", "reproducers")
+    programs = [path for folder in folders for path in (EXAMPLES / folder).glob("*.py")]
     return {path.stem: path for path in sorted(programs, key=lambda path: path.stem)}

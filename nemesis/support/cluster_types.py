@@ -11,6 +11,7 @@ from fencepost.harness.api import (
     Authorizing,
     Cluster,
     ClusterView,
+    Corruptible,
     Fillable,
     Killable,
     Losable,
@@ -61,6 +62,10 @@ class LosableCluster(ClusterView, Losable, Protocol):
 
 class SlowableCluster(ClusterView, Slowable, Protocol):
     """A cluster whose links can have latency and a limited bandwidth."""
+
+
+class CorruptibleCluster(Cluster, Corruptible, Protocol):
+    """A cluster whose brokers' files can be damaged."""
 
 
 class PoweredCluster(Cluster, Powered, Protocol):

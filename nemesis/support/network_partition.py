@@ -11,7 +11,7 @@ from random import Random
 from typing import Any, ClassVar, Literal
 
 from fencepost.harness.api import Cluster, Pair, Partitionable, Receipt, SecondCluster
-from fencepost.harness.api.clusters import second_of
+from fencepost.harness.api.clusters import second_of, services_of
 from fencepost.nemesis.support import targets
 from fencepost.nemesis.support.attempts import attempt_each, undo_on_error
 from fencepost.nemesis.support.cluster_types import PartitionableCluster
@@ -62,7 +62,9 @@ def split(nodes: Sequence[str], rng: Random) -> Sides:
 
 
 def links(cluster: Cluster, nodes: Sequence[str], scope: LinkScope) -> tuple[Pair, ...]:
-    """The links of `nodes`, both ways, to the servers, to the clients that there are now, or to all."""
+    """The links of `nodes`, both ways, to the servers, to the clients that there are now, or to all; of a service to clients."""
+    if set(nodes) <= set(services_of(cluster)):
+        return both_ways(nodes, cluster.clients)  # brokers do not talk to it
     reached = all_servers(cluster) if set(nodes) <= set(cluster.clients) else servers(cluster, nodes)
     others = (reached if scope != "clients" else ()) + (tuple(cluster.clients) if scope != "servers" else ())
     clients = set(cluster.clients)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 from fencepost.harness.api import SECOND, Cluster, ClusterError, ConnectDuties, RunningConnect, Scalable, SecondCluster
-from fencepost.harness.api.clusters import second_of
+from fencepost.harness.api.clusters import second_of, services_of
 from fencepost.harness.api.words import did_you_mean, form, plural
 from fencepost.nemesis.support.no_effect import no_target_on_error
 from fencepost.nemesis.support.waiting import poll_until
@@ -25,11 +25,13 @@ SPELLINGS = {
     "instance": "instance",
     "connect-leader": "connect-leader",
     "connect-task": "connect-task[:NUMBER]",
+    "service": "service[:NAME]",
 }
 ONE_BROKER = ("random", "leader", "controller", "coordinator", "group-coordinator", "broker", "second")
 BROKERS = (*ONE_BROKER, "all")
 ONE_CLIENT = ("client", "instance", "connect-leader", "connect-task")
 ANY = (*BROKERS, *ONE_CLIENT)
+WITH_LINKS = (*ANY, "service")  # whose links can be hurt
 SEVERAL = ("random", "client", "instance")  # with a count
 REBALANCED_S = 3.0  # in so much time most rebalances of Connect's workers are over
 
@@ -86,6 +88,8 @@ def _find(role: str, cluster: Cluster, rng: Random, count: int) -> tuple[str, ..
         return _sample(_running(cluster), count, "client", rng)
     if role == "instance":
         return _sample(_running_instances(cluster), count, "instance", rng)
+    if head == "service":
+        return (_service(name, cluster, rng),)
     if head in _CLIENT_FINDERS:
         return (_CLIENT_FINDERS[head](name, cluster, rng),)
     return _brokers(role, cluster, rng, count)
@@ -101,6 +105,14 @@ def _brokers(role: str, cluster: AnyCluster, rng: Random, count: int) -> tuple[s
     return (_FINDERS[head](name, cluster, rng),)
 
 
+def _service(name: str, cluster: Cluster, rng: Random) -> str:
+    """The node of a declared outside service."""
+    services = services_of(cluster)
+    if not services:
+        raise ClusterError('this test declares no outside service: services = { NAME = "127.0.0.1:PORT" } in [test.cluster]')
+    return _require_known(name, services, "service") if name else choose(services, "service", rng)
+
+
 def _second(cluster: Cluster) -> SecondCluster:
     second = second_of(cluster)
     if second is None:
@@ -111,7 +123,7 @@ def _second(cluster: Cluster) -> SecondCluster:
 def choose_name(role: str, names: Sequence[str], what: str, rng: Random) -> str:
     """The id or group that `coordinator:ID` names, else one of `names`. Raises NoEffect when there is none."""
     with no_target_on_error(role):
-        return role.partition(":")[2] or _choose(names, what, rng)
+        return role.partition(":")[2] or choose(names, what, rng)
 
 
 def _running(cluster: Cluster) -> list[str]:
@@ -139,13 +151,13 @@ def _workers_with(duty: Callable[[ConnectDuties], bool], cluster: Cluster) -> li
 
 def _connect_leader(_name: str, cluster: Cluster, _rng: Random) -> str:
     leaders = _workers_with(lambda duties: duties.leads, cluster)
-    return _choose(leaders, "leader of Kafka Connect's workers", _rng)
+    return choose(leaders, "leader of Kafka Connect's workers", _rng)
 
 
 def _connect_task(name: str, cluster: Cluster, rng: Random) -> str:
     """A worker that has a task (of this number)."""
     wanted = _workers_with(lambda duties: any(not name or task == int(name) for _, task in duties.tasks), cluster)
-    return _choose(wanted, f"worker of Kafka Connect with task {name}" if name else "worker with a task", rng)
+    return choose(wanted, f"worker of Kafka Connect with task {name}" if name else "worker with a task", rng)
 
 
 def _sample(nodes: Sequence[str], count: int, what: str, rng: Random) -> tuple[str, ...]:
@@ -161,19 +173,20 @@ def _require_known(name: str, nodes: Sequence[str], what: str) -> str:
 
 
 def _leader(name: str, cluster: AnyCluster, rng: Random) -> str:
-    topic, _, partition = (name or _choose(cluster.topics, "partition of the workload", rng)).rpartition("-")
+    topic, _, partition = (name or choose(cluster.topics, "partition of the workload", rng)).rpartition("-")
     return cluster.roles().leader(topic, int(partition))
 
 
 def _coordinator(name: str, cluster: AnyCluster, rng: Random) -> str:
-    return cluster.roles().transaction_coordinator(name or _choose(cluster.transactional_ids, "transactional id", rng))
+    return cluster.roles().transaction_coordinator(name or choose(cluster.transactional_ids, "transactional id", rng))
 
 
 def _group_coordinator(name: str, cluster: AnyCluster, rng: Random) -> str:
-    return cluster.roles().group_coordinator(name or _choose(cluster.groups, "consumer group", rng))
+    return cluster.roles().group_coordinator(name or choose(cluster.groups, "consumer group", rng))
 
 
-def _choose(names: Sequence[str], what: str, rng: Random) -> str:
+def choose(names: Sequence[str], what: str, rng: Random) -> str:
+    """One of some names. Raises ClusterError when there is none."""
     if not names:
         raise ClusterError(f"no {what} is known")
     return rng.choice(list(names))

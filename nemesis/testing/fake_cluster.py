@@ -54,6 +54,7 @@ class FakeCluster(FakeEnvironment):
     controllers: how many; `k1`... (0: the brokers are controllers too).
     clients: how many; `c0`...
     second_brokers: of a second Kafka cluster, `s1`...
+    services: outside services, nodes that have links and no process of their own.
     capabilities: those of a plug-in, beside fencepost's own; their calls do what they declare (`harness.api.observation`).
     topics: partitions of the workload; the leader of one is the first replica, counted from its number, that is awake.
     Knobs that may be changed at any time:
@@ -82,6 +83,7 @@ class FakeCluster(FakeEnvironment):
         groups: Sequence[str] = ("g-0",),
         second_brokers: int = 0,
         capabilities: Sequence[type] = (),
+        services: Sequence[str] = (),
     ) -> None:
         self.brokers = tuple(f"n{number}" for number in range(1, brokers + 1))
         self.controllers = tuple(f"k{number}" for number in range(1, controllers + 1)) or self.brokers
@@ -106,7 +108,8 @@ class FakeCluster(FakeEnvironment):
         self.client_rights = FakeRights(self.brokers, self.awake, self._done)
         self._take_calls((*CAPABILITIES, ListingTransactions, Admin, *capabilities))
         self.second = FakeSecond(second_brokers, self.awake) if second_brokers else None
-        for node in (*self.servers, *self.clients):
+        self.services = tuple(services)
+        for node in (*self.servers, *self.clients, *self.services):
             self._start_process(node)
 
     def _take_calls(self, interfaces: Sequence[type]) -> None:
@@ -347,7 +350,7 @@ class FakeCluster(FakeEnvironment):
         )
 
     def _require_known(self, node: str) -> None:
-        if node not in (*self.servers, *self.clients):
+        if node not in (*self.servers, *self.clients, *self.services):
             raise ClusterError(f"there is no node {node}")
 
     def _require_alive(self, node: str) -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable
 
-from fencepost.harness.api import ClusterError, HeldBack
+from fencepost.harness.api import ClusterError, Damage, DamagedPart, HeldBack
 from fencepost.nemesis.testing.declared_state import DeclaredState
 from fencepost.nemesis.testing.fake_links import FakeLinks
 
 
 class FakeEnvironment(FakeLinks):
-    """`FakeLinks`, `Powered`, `Fillable` and `Throttleable`, beside what capabilities declare by themselves (`declared`)."""
+    """`FakeLinks`, `Powered`, `Corruptible`, `Fillable` and `Throttleable`, beside what capabilities declare (`declared`).
+
+    damaged: node and partition -> the damage that `corrupt` did; notices: likewise -> the line that `corruption_notice` answers.
+    """
 
     def __init__(self, capabilities: Iterable[type] = ()) -> None:
         super().__init__()
@@ -19,6 +22,8 @@ class FakeEnvironment(FakeLinks):
         self.declared = DeclaredState(self, self._done, capabilities)
         self.disks: dict[str, int] = self.declared.answers.setdefault("disk", {})
         self.unsynced: dict[str, dict[str, tuple[int, int]]] = {}
+        self.damaged: dict[tuple[str, str], Damage] = {}
+        self.notices: dict[tuple[str, str], str] = {}
         self._throttled: dict[int, tuple[float, dict[str, HeldBack]]] = {}  # delay, and what was held back of each node
 
     @abstractmethod
@@ -86,3 +91,18 @@ class FakeEnvironment(FakeLinks):
         self.mend_links()
         self._throttled.clear()
         self.declared.in_force.clear()
+
+    def corrupt(self, node: str, partition: str, part: DamagedPart, at: float, older: bool = False) -> Damage:
+        """Raises ClusterError when it is alive."""
+        self._done("corrupt", node)
+        if self.pid(node) is not None:
+            raise ClusterError(f"{node} is alive")
+        name = f"{partition}/{0:020}.{'log' if part in ('records', 'cut') else part}"
+        size, left = 1000, int(at * 1000) if part == "cut" else 1000
+        after = "" if part == "cut" else "ff"
+        damage = Damage(file=name, position=int(at * 1000), before="00", after=after, bytes_before=size, bytes_after=left)
+        self.damaged[node, partition] = damage
+        return damage
+
+    def corruption_notice(self, node: str, partition: str) -> str:
+        return self.notices.get((node, partition), "") if (node, partition) in self.damaged else ""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from support.histories import answer, violated
+from support.histories import KEPT, answer, violated
 from support.history_tables import HistoryTable, with_settling
 from support.judging import judge_here
 
@@ -68,9 +68,9 @@ def test_a_history_is_judged_as_by_hand(tmp_path, case):
         assert answer(document, name)["verdict"] == "violated", name
     assert not case.says.get("verdict") or document["verdict"] == case.says["verdict"], document["reason"]
     assert case.says.get("reason", "") in document["reason"]
-    for key, verdict in (("held", "held"), ("idle", "not exercised")):
+    for key, verdicts in (("held", KEPT), ("idle", {"not exercised"})):
         for name in case.names(key):
-            assert answer(document, name)["verdict"] == verdict, name
+            assert answer(document, name)["verdict"] in verdicts, name
     assert {name: str(answer(document, name)["compared"]) for name in case.pairs("compared")} == case.pairs("compared")
     assert any(case.says.get("sentence", "") in row["sentence"] for row in document["findings"]) or "sentence" not in case.says
     if "found" in case.says:

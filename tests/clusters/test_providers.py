@@ -23,13 +23,17 @@ pytestmark = pytest.mark.cluster
 
 GONE_S = 30
 FAULTS = (
-    "bandwidth", "bridge", "cut-client", "cut-clients", "delete-topic", "graceful-stop", "halves", "isolate",
+    "bandwidth", "bridge", "corrupt", "cut-client", "cut-clients", "delete-topic", "graceful-stop", "halves", "isolate",
     "isolate-then-kill", "latency", "link-flap", "move-coordinator", "move-group-coordinator", "move-leaders", "one-way",
     "packet-loss", "pause", "power-off", "reassign", "topic-settings", "transaction-version",
 )  # fmt: skip
 HOSTS = []  # those that the present provider uses by ssh, once there are any
 UNABLE = {  # provider -> faults that it cannot do, and words of the reason that the receipt gives
+    "docker": {
+        "corrupt": "the brokers' files are where only containers see them",
+    },
     "ssh": {
+        "corrupt": "files on other hosts are not damaged",
         "cut-client": "a host that is reached by ssh cannot tell one from another",
     },
 }

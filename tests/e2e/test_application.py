@@ -13,9 +13,9 @@ from support.fencepost_command import fencepost, verdict
 pytestmark = pytest.mark.cluster
 
 ROOT = Path(__file__).parents[2]
-CHEATING = ROOT / "tests" / "support" / "applications" / "cheating.py"
 FORGETFUL = ROOT / "tests" / "support" / "applications" / "forgetful.py"
 EXAMPLES = ROOT / "examples" / "applications"
+CHEATS = EXAMPLES / "confluent_loop_cheats.py"
 PAUSES = ("-n", "pause,target=client,lasts_s=8")
 KILLS = ("-n", "kill,target=client,every_s=[1,3],lasts_s=0.5")
 
@@ -33,29 +33,56 @@ def run(results, program, *options, time_s, **environment):
 @pytest.mark.nightly
 def test_a_program_that_leaves_inputs_out_is_caught_and_nothing_else_is_violated(tmp_path):
     small = ("--brokers", "1", "--rate", "40", "--set", "instances=2", "--set", "readers=0", "-n", "none")
-    directory, violated = run(tmp_path, CHEATING, *small, time_s=5, CHEAT="skip", SKIPPED="20")
+    directory, violated = run(tmp_path, f"{CHEATS} skip", *small, time_s=5, SKIPPED="20")
     assert violated == {"unprocessed"}
     lines = [json.loads(line) for line in (directory / "history" / "harness.jsonl").read_text().splitlines()]
     (drain,) = [line["value"] for line in lines if line.get("f") == "drain" and line["type"] == "ok"]
     assert drain["drained"]
     answers = {row["name"]: row for row in verdict(directory)["properties"]}
-    assert answers["reprocessed"]["verdict"] == "held"
+    assert answers["reprocessed"]["verdict"] in ("held", "held without occasion")
     assert answers["reprocessed"]["compared"] >= 50
     assert (directory / "logs" / "c2" / "application.log").exists()
 
 
+CONTENT = ("--set", "content=header content-sha256")
+CHEATED = {  # what each program does wrong, with what it may be found by
+    "early": {"unprocessed"},
+    "resend": {"reprocessed"},
+    "stale": {"reprocessed"},
+    "jump": {"unprocessed"},
+    "skip": {"unprocessed"},
+    "outside": {"reprocessed"},
+    "order": {"output-order"},
+    "uncommitted": {"phantom-output"},
+    "content": {"phantom-output"},
+}
+
+
+def of_its_own_faults(results, program, *options):
+    """The violated anomalies of a run of 30 s with the workload's own faults, and how often each occasion occurred."""
+    directory, violated = run(results, program, *options, *CONTENT, "--set", "ordered_by_key=true", time_s=30)
+    return violated, verdict(directory)["occasions"]
+
+
 @pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("cheat", "faults", "demanded"),
-    [
-        ("early", KILLS, {"unprocessed"}),
-        ("resend", ("-n", "none"), {"reprocessed"}),
-        ("jump", ("-n", "none"), {"unprocessed"}),
-    ],
-)
-def test_whoever_cheats_is_caught(tmp_path, cheat, faults, demanded):
-    _, violated = run(tmp_path, CHEATING, *faults, time_s=40, CHEAT=cheat)
-    assert demanded <= violated <= {"reprocessed", "unprocessed"}
+@pytest.mark.parametrize("cheat", CHEATED)
+def test_whoever_cheats_is_caught_in_three_runs_with_the_faults_of_the_workload(tmp_path, cheat):
+    found = set()
+    for number in range(3):
+        violated, occasions = of_its_own_faults(tmp_path / str(number), f"{CHEATS} {cheat}")
+        assert occasions["client-struck"] >= 3
+        found |= violated
+        if CHEATED[cheat] <= found:
+            return
+    pytest.fail(f"found in three runs: {sorted(found) or 'nothing'}")
+
+
+@pytest.mark.nightly
+def test_the_right_loop_is_valid_under_the_faults_of_the_workload_and_they_strike_it(tmp_path):
+    violated, occasions = of_its_own_faults(tmp_path, EXAMPLES / "confluent_loop.py")
+    assert violated == set()
+    assert occasions["group-rebalanced"] >= 1
+    assert occasions["instance-died"] + occasions["work-aborted"] + occasions["work-unanswered"] >= 1
 
 
 @pytest.mark.nightly

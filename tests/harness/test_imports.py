@@ -13,7 +13,7 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
-from fencepost.harness.api.services import DockerService, Judge, KafkaCache
+from fencepost.harness.api.services import DockerService, Judge, KafkaCache, Prober
 from fencepost.harness.plugins import registry
 
 ROOT = Path(__file__).parents[2]
@@ -75,9 +75,11 @@ def test_the_harness_names_the_rooms_in_entry_points_only():
         assert not named_by_string(path), path.relative_to(ROOT)
 
 
-@pytest.mark.parametrize(("name", "interface"), [("judge", Judge), ("kafka", KafkaCache), ("docker", DockerService)])
+@pytest.mark.parametrize(
+    ("name", "interface"), [("judge", Judge), ("kafka", KafkaCache), ("docker", DockerService), ("prober", Prober)]
+)
 def test_each_service_has_one_entry_point_and_implements_its_interface(name, interface):
-    assert registry.names("service") == ["docker", "judge", "kafka"]
+    assert registry.names("service") == ["docker", "judge", "kafka", "prober"]
     assert interface in registry.load("service", name).__mro__
 
 

@@ -12,11 +12,37 @@ from fencepost.nemesis.cut_client import CutClient
 from fencepost.nemesis.cut_clients import CutClients
 from fencepost.nemesis.halves import Halves
 from fencepost.nemesis.isolate import Isolate
+from fencepost.nemesis.latency import Latency
+from fencepost.nemesis.link_flap import LinkFlap
 from fencepost.nemesis.one_way import OneWay
 from fencepost.nemesis.support import network_partition
 from fencepost.nemesis.testing import FakeCluster
 
 EVERY_KIND = [Isolate(), Halves(), Bridge(), OneWay(), CutClients(), CutClient()]
+
+
+SERVICE = {"target": "service:db"}
+
+
+@pytest.mark.parametrize(
+    "fault", [CutClient(**SERVICE, direction="both"), LinkFlap(**SERVICE, down_s=0, up_s=0), Latency(**SERVICE)]
+)
+def test_links_of_an_outside_service_are_those_to_clients(fault):
+    cluster = FakeCluster(clients=2, services=("db",))
+    receipt = fault.inject(cluster, Random(3))
+    assert receipt.effective
+    links = set(receipt.pairs) or {tuple(link.split(">")) for link in receipt.evidence["during"]}
+    assert {node for pair in links for node in pair if node != "db"} <= {"c0", "c1"}
+    assert all("db" in pair for pair in links)
+    fault.heal(cluster, receipt)
+    assert cluster.whole()
+
+
+def test_a_service_that_the_test_does_not_declare_cannot_be_hurt():
+    receipt = CutClient(**SERVICE).inject(FakeCluster(), Random(3))
+    assert (receipt.effective, "declares no outside service" in receipt.note) == (False, True)
+    with pytest.raises(ValueError, match="unknown target"):
+        CutClients(target="service:db")
 
 
 def kind(fault):

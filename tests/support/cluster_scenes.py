@@ -56,6 +56,7 @@ FAULTS = {  # without kill, which is how power-off begins and heals
     "latency": {"delay_ms": 100, "jitter_ms": 10},
     "bandwidth": {"kbit_s": 512},
     "power-off": {"target": "leader:t-1"},
+    "corrupt": {"target": "leader:t-1"},
 }
 TOPICS = {"t": TopicSpec(partitions=3, settings={"min.insync.replicas": "2"})}
 
@@ -203,7 +204,7 @@ def _strike(kind, cluster, options):
     if missing := lacks(fault, cluster):
         return {"effective": False, "notes": list(missing.values()), "healing": False, "whole": True}
     view = HostedCluster(cluster, SharedState())
-    if kind == "power-off":  # it loses only what was not synced, and a fault before it may have synced everything
+    if kind in ("power-off", "corrupt"):  # they need what was not synced, and a fault before them may have synced everything
         producer = Producer({"bootstrap.servers": cluster.bootstrap(), "log_level": 0})
         producer.produce("t", b"x", partition=1)
         producer.flush(30)

@@ -21,6 +21,7 @@ from fencepost.harness.api import record_id
 from fencepost.harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
 
 COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
+KEPT = frozenset({"held", "held without occasion"})  # answers of what was compared and not found
 STEP = 1_000_000  # a millisecond between the operations of a story
 
 

@@ -26,7 +26,7 @@ def source_history(rng: Random) -> list[dict[str, Any]]:
     final["entries"] = [
         {**row, "producer_id": None, "producer_epoch": None, "transactional": None}
         for partition in TARGETS
-        for row in _visible(logs[partition])
+        for row in visible_in(logs[partition])
         if rng.random() < 0.98
     ]
     for rows in logs.values():
@@ -86,7 +86,7 @@ def _append(
     logs[partition].append({**row, **producer})
 
 
-def _visible(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def visible_in(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The records that are not in an aborted transaction."""
     visible = []
     for at, row in enumerate(rows):
@@ -95,6 +95,6 @@ def _visible(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             for marker in rows[at:]
             if marker["producer_id"] == row["producer_id"] and marker["kind"] in ("COMMIT", "ABORT")
         ]
-        if row["kind"].startswith("record") and (not row["transactional"] or fates[0] == "COMMIT"):
+        if row["kind"].startswith(("record", "strange")) and (not row["transactional"] or fates[:1] != ["ABORT"]):
             visible.append(row)
     return visible

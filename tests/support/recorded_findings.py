@@ -1,7 +1,7 @@
 """What recorded controls have to say about fingerprints: of each plan and each finding, as much as a fingerprint may take.
 
-Run as a program (`PYTHONPATH=tests python -m support.recorded_findings RESULTS...`), it writes that of the runs below these
-folders to `data/recorded_findings.json`.
+Run as a program (`PYTHONPATH=tests python -m support.recorded_findings RESULTS...`), it adds that of the runs below these
+folders to `data/recorded_findings.json`, in the place of earlier runs with the same test and seed.
 """
 
 from __future__ import annotations
@@ -85,6 +85,9 @@ def _runs(folders: list[str]) -> Iterator[Path]:
 
 
 if __name__ == "__main__":
-    runs = [run for path in _runs(sys.argv[1:]) if (run := extract(path))["findings"]]
-    runs.sort(key=lambda run: (run["plan"]["test"], run["plan"]["seed"]))
-    DATA.write_text("[\n" + ",\n".join(json.dumps(run, sort_keys=True) for run in runs) + "\n]\n", "utf-8")
+    if not all(Path(folder).is_dir() for folder in sys.argv[1:]) or len(sys.argv) < 2:
+        sys.exit(__doc__)
+    found = [run for path in _runs(sys.argv[1:]) if (run := extract(path))["findings"]]
+    runs = {(run["plan"]["test"], run["plan"]["seed"]): run for run in [*json.loads(DATA.read_text("utf-8")), *found]}
+    lines = [json.dumps(runs[key], sort_keys=True) for key in sorted(runs)]
+    DATA.write_text("[\n" + ",\n".join(lines) + "\n]\n", "utf-8")

@@ -273,8 +273,9 @@ def foreign(folder: Path) -> Path:
     """A history from elsewhere: values of its own, a record that was lost, and one that was never sent."""
     sent = sends(0, 0, 11, {"orders": 0}) + sends(0, 1, 41, {"orders": 1})
     got = reads(90, [("orders", 0, sent[0]["v"]), ("orders", 2, -2)])
-    rows = [op(0, 0, 10, 20, mops=sent[:1]), op(0, 1, 40, 20, mops=sent[1:])]
-    rows = ordered([*rows, op(1, 0, 80, 10, f="poll", role="reader", intent=None, mops=got)])
+    nobody = {"node": None, "transactional_id": None}  # other harnesses name neither
+    rows = [op(0, 0, 10, 20, mops=sent[:1], **nobody), op(0, 1, 40, 20, mops=sent[1:], **nobody)]
+    rows = ordered([*rows, op(1, 0, 80, 10, f="poll", role="reader", intent=None, mops=got, **nobody)])
     lost = {"partition": "orders", "offset": 1, "v": sent[1]["v"], "operation": 1, "role": "missing", "value": "ord-2"}
     finding = {"id": 1, "anomaly": "lost-write", "forbidden": True, "operations": [1, 2], "records": [lost], "faults": []}
     finding |= {"sentence": "Nobody read orders@1 (value ord-2).", "time": rows[1]["time"]}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import sys
 from dataclasses import asdict
@@ -12,6 +14,7 @@ import pytest
 from fencepost.harness.api import OWN_GROUP, Operation, Outcome, PlannedOperation, Polled, record_id
 from fencepost.harness.system.package_files import EXAMPLES
 from fencepost.workloads.application import Application
+from fencepost.workloads.support import record_format
 from fencepost.workloads.support.inputs_and_outputs import HEADER, name_of
 from fencepost.workloads.testing import FakeClient
 
@@ -120,6 +123,47 @@ def test_an_output_that_names_none_is_recorded_with_the_reason(how, value, why):
     assert mop[2][0]["why"] == why
 
 
+def digest(value):
+    return hashlib.sha256(value).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("how", "output"),
+    [
+        ("value", lambda value: {"value": value}),
+        ("value", lambda value: {"value": digest(value).upper().encode()}),
+        ("header sha", lambda value: {"headers": [(HEADER, b"ab12|1|0|0"), ("sha", digest(value).encode())]}),
+        ("json /of", lambda value: {"value": json.dumps({"of": digest(value)}).encode()}),
+        ("regex of=(.*)$", lambda value: {"value": b"of=" + value}),
+    ],
+)
+@pytest.mark.parametrize("options", [{}, {"value": "order {input}!"}], ids=["our text", "one's own"])
+def test_an_output_has_the_content_of_its_input_or_its_digest(how, output, options):
+    value = written(**options).value
+    record = {"headers": [(HEADER, b"ab12|1|0|0")], "value": b"", **output(value)}
+    changed = {"headers": [(HEADER, b"ab12|1|0|0")], "value": b"", **output(value[:-1])}
+    assert polled(Polled("out-2", 7, **record), content=how, **options)[1] == ["output", {"out-2": [[7, V]]}]
+    mop = polled(Polled("out-2", 7, **changed), content=how, **options)[1]
+    assert mop[1] == {"out-2": [[7, -1]]}
+    assert mop[2][0]["why"].startswith("its content is not that of the input that it names: ")
+
+
+@pytest.mark.parametrize("output", [{}, {"headers": [("sha", b"")]}, {"headers": [("sha", b"\xff")]}])
+def test_an_output_without_any_content_is_not_that_of_its_input(output):
+    headers = [(HEADER, b"ab12|1|0|0"), *output.get("headers", ())]
+    mop = polled(Polled("out-2", 7, b"", headers=headers), content="header sha")[1]
+    assert mop[1] == {"out-2": [[7, -1]]}
+    assert "content" in mop[2][0]["why"]
+
+
+def test_content_is_compared_on_a_shared_cluster_and_without_the_option_it_is_not():
+    record = written()
+    own = record_format.encode(RUN, 1, 0, 0, "fp-ab12-in-3", "commit", 100)
+    headers = [(HEADER, b"ab12|1|0|0")]
+    assert polled(Polled("fp-ab12-out-2", 7, own, headers=headers), content="value")[1][1] == {"fp-ab12-out-2": [[7, V]]}
+    assert polled(Polled("out-2", 7, record.value + b"!", headers=headers))[1][1] == {"out-2": [[7, V]]}
+
+
 def test_topics_of_a_shared_cluster_begin_with_the_runs_prefix():
     assert polled(Polled("fp-ab12-out-2", 7, b"ab12|1|0|0"), names_input_by="value")[1][0] == "output"
 
@@ -137,6 +181,8 @@ def test_topics_of_a_shared_cluster_begin_with_the_runs_prefix():
         ({"names_input_by": "key", "ordered_by_key": True}, "names_input_by: not the key"),
         ({"names_input_by": "key", "counts": "json /n"}, "names_input_by: not the key"),
         ({"counts": "key"}, '"key" is no way to say a number'),
+        ({"content": "key"}, '"key" is no place of content; there are: header NAME, json POINTER, regex PATTERN, value'),
+        ({"content": "digest"}, '"digest" is no place of content; there are: header NAME'),
         ({"counts": "json n"}, '"n" is no JSON pointer'),
         ({"counts": "json /n", "outputs_per_input": (0, 1)}, "counts: an output for each input"),
         ({"stores": ("s",), "group": ""}, "stores: the group is not known"),

@@ -14,6 +14,8 @@ import pytest
 from fencepost.harness.api import CallError, ConnectAnswer, LogEntry, LogRecord, Operation, Outcome, Polled
 from fencepost.harness.perform.worker import workers_of
 from fencepost.workloads.connect import Connect, own_offsets
+from fencepost.workloads.support.connect_records import OVERRIDDEN
+from fencepost.workloads.support.connect_refusals import FirstRecords, without_definitions
 
 PARTITIONS = ["records-0", "records-1"]
 CONDUCTOR = next(role for role in Connect().roles() if role.conducts)
@@ -39,6 +41,11 @@ CONDUCTOR = next(role for role in Connect().roles() if role.conducts)
         ({"place_by": "json /place"}, "place_by and count_by: both"),
         ({"count_by": "3"}, "place_by and count_by: both"),
         ({"place_by": "json /place", "count_by": "many"}, "no way to say a number"),
+        ({"position_by": ("json /a", "nose"), "offset_position": ("/a", "/b")}, "no way to say a number"),
+        ({"position_by": ("json /a", "json /b")}, "offset_position has 1 parts, and position_by 2"),
+        ({"position_by": ("json /a", "json /b"), "offset_position": ("/a", "/b"), "positions": "dense"}, "does not rise by one"),
+        ({"sequence_by": "json /id", "offset_unit": 2}, "are for positions that are one number"),
+        ({"positions": "sparse", "changes": ("alter-offsets",)}, "alter-offsets needs dense positions"),
     ],
 )
 def test_options_that_cannot_be_meant_are_refused(options, text):
@@ -63,6 +70,49 @@ def test_a_record_says_which_one_of_its_position_it_is(count_by, value, kind):
     entry = records.entry(Polled("records-0", 0, value))
     assert entry.kind == kind
     assert kind == "strange" or (entry.name, entry.number) == ("a", 7)
+
+
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        ({}, "dense"),
+        ({"connector": "org.apache.kafka.connect.file.FileStreamSourceConnector"}, "dense"),
+        ({"connector": "my.Source", "plugins": ("mine",)}, "unstated"),
+        ({"connector": "my.Source", "plugins": ("mine",), "positions": "dense"}, "dense"),
+        ({"positions": "sparse"}, "sparse"),
+        ({"positions": "sparse", "boundary": "connector"}, "ordered"),  # what a task aborts by itself need not come again
+        ({"sequence_by": "json /id"}, "unstated"),
+    ],
+)
+def test_the_contract_learns_what_positions_are(options, kind):
+    assert {role.connect.positions for role in Connect(**options).roles() if role.connect} == {kind}
+
+
+BINLOG = Connect(
+    source_by="",
+    position_by=("json /source/file", "json /source/pos", "json /source/row"),
+    offset_position=("/file", "/pos", "/row"),
+)
+
+
+def test_a_position_of_several_parts_is_written_out():
+    value = json.dumps({"source": {"file": "b.03", "pos": 154, "row": 0}}).encode()
+    assert BINLOG.entry(log_record("records", None, value), "fp-") == LogEntry('record at ["b.03",154,0]', "", -1)
+    stored = log_record(OFFSETS, b'["source",{"server":"s"}]', b'{"file":"b.03","pos":154,"row":0}')
+    assert BINLOG.entry(stored, "fp-") == LogEntry('offset at ["b.03",154,0]', "", 0)
+    assert BINLOG.entry(log_record("records", None, b'{"source":{"file":"b","pos":1,"row":null}}'), "fp-").kind == "strange"
+
+
+def test_a_part_of_a_position_may_lie_in_a_text_that_is_a_document():
+    """As Debezium's `source.sequence` for PostgreSQL, with the positions of the last commit and of the record."""
+    records = Connect(source_by="", position_by="json /source/sequence/1", sequence_by="json /after/id", offset_position="/lsn")
+    value = json.dumps({"source": {"sequence": '["24000528","24000584"]'}, "after": {"id": 7}}).encode()
+    assert records.entry(log_record("records", None, value), "fp-") == LogEntry("record at [24000584]", "", 7)
+
+
+def test_a_stored_offset_without_a_position_is_none_that_could_be_compared():
+    stored = log_record(OFFSETS, b'["source",{"source":"3"}]', b'{"anything":1}')
+    assert Connect(offset_position="").entry(stored, "fp-") == LogEntry("stored", "3", -1)
 
 
 def test_each_worker_may_have_support_of_its_own():
@@ -182,6 +232,65 @@ def test_a_connector_that_is_refused_for_its_configuration_ends_the_run(status, 
     assert op.broken.endswith("(`config` of the workload): topic: missing") == broken
 
 
+THEIRS = Connect(connector="my.Source", plugins=("mine",), offset_position="/lsn")
+INVALID = {"error_count": 1, "configs": [{"value": {"name": "host", "errors": ["nobody there"]}}, {"value": {"name": "x"}}]}
+
+
+def ended(plans, planned, outcome, answer, status=200):
+    """The next request, and the operation that has ended so."""
+    op = Operation.of(3, 0, planned)
+    op.outcome, op.value["status"], op.value["answer"] = outcome, status, answer
+    return plans.send(op), op
+
+
+def test_a_configuration_is_judged_by_the_connector_before_it_is_made():
+    plans = THEIRS.operations(CONDUCTOR, PARTITIONS, Random(1))
+    planned = next(plans)
+    assert planned.request["path"] == "/connector-plugins/my.Source/config/validate"
+    assert {"name", "connector.class", "tasks.max"} <= set(planned.request["body"])
+    planned, op = ended(plans, planned, Outcome.OK, INVALID)
+    assert not op.broken, "a service may be there a moment later"
+    planned, op = ended(plans, planned, Outcome.OK, INVALID)
+    assert op.broken.endswith("(`config` of the workload): host: nobody there")
+    plans = THEIRS.operations(CONDUCTOR, PARTITIONS, Random(1))
+    planned, op = ended(plans, next(plans), Outcome.OK, {"error_count": 0, "configs": []})
+    assert (planned.request["path"], op.broken) == ("/connectors/source/config", "")
+
+
+def test_a_class_that_no_worker_has_ends_the_run_at_once():
+    plans = THEIRS.operations(CONDUCTOR, PARTITIONS, Random(1))
+    message = "Failed to find any class that implements Connector and which name matches my.Source, available connectors are: ..."
+    _, op = ended(plans, next(plans), Outcome.INFO, {"error_code": 500, "message": message}, 500)
+    assert op.broken.endswith("which name matches my.Source")
+
+
+@pytest.mark.parametrize(("offset", "broken"), [({"lsn": 5}, ""), ({"pos": 5}, "there is no /lsn: {'server': 's'} {'pos': 5}")])
+def test_stored_offsets_that_tell_no_position_end_the_run_as_soon_as_there_are_any(offset, broken):
+    plans = replace(THEIRS, source_by="").operations(CONDUCTOR, PARTITIONS, Random(1))
+    planned, _ = ended(plans, next(plans), Outcome.OK, {"configs": []})
+    planned, _ = ended(plans, planned, Outcome.OK, None)
+    planned, _ = ended(plans, planned, Outcome.OK, {})
+    assert planned.request["path"] == "/connectors/source/offsets"
+    planned, op = ended(plans, planned, Outcome.OK, {"offsets": []})
+    planned, op = ended(plans, planned, Outcome.OK, {})
+    planned, op = ended(plans, planned, Outcome.OK, {"offsets": [{"partition": {"server": "s"}, "offset": offset}]})
+    assert op.broken.endswith(broken)
+    assert bool(op.broken) == bool(broken)
+    planned, _ = ended(plans, planned, Outcome.OK, {})
+    assert planned.request["path"] == "/connectors/source/status", "it is not asked again"
+
+
+def test_records_none_of_which_tells_its_position_end_the_run():
+    first = FirstRecords()
+    assert first.unreadable([("strange", "there is no /lsn")] * 9) == ""
+    assert first.unreadable([("strange", "there is no /lsn")] * 3) == (
+        "None of the first 12 records tells its position (`source_by`, `position_by`): there is no /lsn"
+    )
+    assert first.unreadable([("strange", "there is no /lsn")] * 30) == "", "it is said once"
+    other = FirstRecords()
+    assert other.unreadable([("strange", ""), ("record", "a")] + [("strange", "")] * 20) == ""
+
+
 def test_tasks_that_have_failed_are_restarted_unless_that_is_not_wanted():
     failed = {"connector": {"state": "RUNNING"}, "tasks": [{"id": 0, "state": "FAILED"}]}
     answers = [(Outcome.OK, None), (Outcome.OK, failed)]
@@ -200,12 +309,32 @@ def test_tasks_that_have_failed_are_restarted_unless_that_is_not_wanted():
         ("tasks", ["PUT /config"]),
         ("own-offsets", ["PUT /config"]),
         ("preflight", ["PUT -refused/config", "DELETE -refused"]),
+        ("overrides", ["PUT /config"]),
+        ("unsigned", ["PUT /fence"]),
     ],
 )
 def test_a_change_is_made_every_so_often_and_undone(change, requests):
     made = requests_of(Connect(changes=(change,), change_every_s=2), [], 4 + len(requests))
     assert [f"{method} {path}" for method, path, _ in made[3:-1]] == requests
     assert made[-1][:2] == ("GET", "/status")
+
+
+def test_what_is_overridden_stays_so_and_the_workers_settings_are_recorded():
+    workload = Connect(changes=("overrides",), change_every_s=1, worker_settings={"connect.protocol": "eager", "x": 1})
+    plans = workload.operations(CONDUCTOR, PARTITIONS, Random(1))
+    planned, configured = next(plans), []
+    for _ in range(8):
+        configured += [planned.request] if planned.request["path"].endswith("/config") else []
+        op = Operation.of(3, 0, planned)
+        op.outcome, op.value["answer"] = Outcome.OK, None
+        planned = plans.send(op)
+    overridden = [request["body"].get("producer.override.transactional.id") for request in configured[:3]]
+    assert overridden == [None, OVERRIDDEN, OVERRIDDEN]
+    assert {str(request["workers"]) for request in configured} == {"{'connect.protocol': 'eager'}"}
+    with pytest.raises(ValueError, match="unsigned needs workers that sign"):
+        Connect(changes=("unsigned",), worker_settings={"connect.protocol": "eager"})
+    entry = workload.entry(log_record(STATES, *state(OVERRIDDEN, 0)), "fp-")
+    assert (entry.kind, entry.name) == ("initialised", OVERRIDDEN)
 
 
 def test_no_more_changes_are_made_than_are_wanted():
@@ -413,3 +542,40 @@ def test_a_conductor_of_a_workload_that_is_over_restarts_and_changes_nothing():
         ("POST", "restart?includeTasks=true&onlyFailed=true"),
     }
     assert sum(request[0] == "PUT" for request in requests) == 1
+
+
+def test_of_a_validation_only_what_is_wrong_is_recorded():
+    assert without_definitions(INVALID)["configs"] == [{"value": {"name": "host", "errors": ["nobody there"]}}]
+    assert without_definitions("an error page") == "an error page"
+
+
+@pytest.mark.parametrize(
+    ("text", "filled"),
+    [
+        ("{service.postgres.host}", "10.73.100.1"),
+        (
+            "jdbc:postgresql://{service.postgres}/shop?port={service.postgres.port}",
+            "jdbc:postgresql://10.73.100.1:5432/shop?port=5432",
+        ),
+        ("${file:{service.x", "${file:{service.x"),
+    ],
+)
+def test_a_configuration_names_the_addresses_of_declared_services(text, filled):
+    workload = Connect(config={"where": text, "fast": True})
+    op = Operation.of(3, 0, replace(next(workload.operations(CONDUCTOR, PARTITIONS, Random(1))), think_s=0.0))
+    rest = Rest(ConnectAnswer(201, {}, "c0"))
+    rest.services = {"postgres": "10.73.100.1:5432"}
+    assert workload.perform(op, rest, "r") is Outcome.OK
+    assert rest.bodies[0]["where"] == op.value["body"]["where"] == filled
+
+
+def test_a_service_that_nobody_declared_ends_the_run():
+    workload = Connect(config={"where": "{service.postgre.host}"})
+    op = Operation.of(3, 0, replace(next(workload.operations(CONDUCTOR, PARTITIONS, Random(1))), think_s=0.0))
+    rest = Rest(ConnectAnswer(201, {}, "c0"))
+    rest.services = {"postgres": "10.73.100.1:5432"}
+    assert workload.perform(op, rest, "r") is Outcome.FAIL
+    assert op.broken.startswith('`config` of the workload: unknown service "postgre"; did you mean "postgres"?')
+    rest.services = {}
+    workload.perform(op, rest, "r")
+    assert "none is declared" in op.broken

@@ -34,7 +34,7 @@ class Watched(FakeClient):
         super().__init__(script)
         self.outcome = outcome
 
-    def rivals(self, suffix):
+    def rivals(self, suffix, settings=None):
         self.suffix = suffix
         return self
 

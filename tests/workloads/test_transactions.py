@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from random import Random
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from fencepost.harness.api import Operation, Outcome, PlannedOperation, Polled, record_id
 from fencepost.workloads.support.record_format import encode
 from fencepost.workloads.testing import FakeClient, error
+from fencepost.workloads.testing import perform as performed
 from fencepost.workloads.transactions import Transactions
 
 WORKLOAD = Transactions(think_ms=0, transaction_timeout_s=0.0)
@@ -188,3 +190,35 @@ def test_of_such_a_commit_nothing_is_known_when_the_second_attempt_fails():
 def test_writers_keep_their_transactional_ids_unless_configured_otherwise():
     assert {role.new_ids for role in Transactions().roles()} == {False}
     assert {role.new_ids for role in Transactions(new_ids=True).roles() if role.transactional} == {True}
+
+
+def test_several_threads_hand_over_each_the_records_of_other_partitions():
+    """KIP-98: one transaction, records from several threads, one commit. Records of one partition stay in order."""
+
+    class Noting(FakeClient):
+        def send(self, record, done):
+            self.threads.setdefault(f"{record.topic}-{record.partition}", set()).add(threading.get_ident())
+            super().send(record, done)
+
+    client = Noting()
+    client.threads = {}
+    mops = tuple(("send", f"t-{number % 3}") for number in range(9))
+    planned = PlannedOperation(f="txn", mops=mops, intent="commit")
+    outcome, op = performed(Transactions(threads=3, think_ms=0), planned, client)
+    assert (outcome, client.calls[0], client.calls[-1]) == (Outcome.OK, "begin", "commit")
+    assert all(mop[5] is not None for mop in op.value)
+    assert {len(threads) for threads in client.threads.values()} == {1}
+    assert threading.get_ident() not in set().union(*client.threads.values())
+    assert [place for place, _ in client.sent if place == "t-0"] == ["t-0"] * 3
+
+
+def test_a_send_that_fails_in_a_thread_aborts_the_transaction():
+    client = FakeClient({"send": [error("send", "_STATE", abortable=True)]})
+    planned = PlannedOperation(f="txn", mops=(("send", "t-0"), ("send", "t-1")), intent="commit")
+    outcome, op = performed(Transactions(threads=2, think_ms=0), planned, client)
+    assert (outcome, client.calls[-1], [row["name"] for row in op.errors]) == (Outcome.FAIL, "abort", ["_STATE"])
+
+
+def test_only_a_client_that_permits_it_can_send_from_threads():
+    assert [role.needs for role in Transactions(threads=2, writers=1).roles() if role.name == "writer"] == [("threads",)]
+    assert [role.needs for role in Transactions(writers=1).roles() if role.name == "writer"] == [()]

@@ -5,17 +5,20 @@ Layouts: KIP-618 and `KafkaConfigBackingStore` (the configuration), `Transaction
 
 from __future__ import annotations
 
+import json
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from fencepost.harness.api import LogEntry, LogRecord, Polled
-from fencepost.workloads.support.inputs_and_outputs import counting, json_of, naming, number_of, pointed
+from fencepost.workloads.support.inputs_and_outputs import counting, json_of, naming, number_of, pointed, telling
 
 STRANGE = "strange"
+UNCOMPARED = "stored"  # the kind of a stored offset that is not asked for its position
+OVERRIDDEN = "fencepost-overridden"  # a transactional id that nobody may have
 MOST_RECORDS = 1_000_000  # of a position
 TRANSACTIONS = "__transaction_state"
 EMPTY = 0  # of the states of a transaction
@@ -37,39 +40,73 @@ class SourceRecords:
     """The ways in which records and stored offsets name a position in a source.
 
     source: the way in which a record names its source (`inputs_and_outputs.naming`); empty: there is one source, without a name.
-    position: the way in which a record tells its position (`inputs_and_outputs.counting`).
+    position: the way in which a record tells its position (`inputs_and_outputs.counting`); several: its parts, the first one
+        first (`inputs_and_outputs.telling`).
     offset_source: JSON pointer to the source in a stored source partition.
-    offset_position: JSON pointer to the position in a stored source offset.
+    offset_position: JSON pointer to the position in a stored source offset; several: to its parts; empty: it has none.
     next_offset: the stored position is that of the next record, not of the last one.
     offset_unit: how much the stored position grows by a position.
     place: the way in which a record tells which one of the records of its position it is, from 0; empty: a position gives one.
     count: the way in which it tells how many these are, or their number where it is always the same.
+    sequence: the way in which a record tells its number among all of its source, rising by one, beside its position; empty: it
+        does not.
     """
 
     source: str
-    position: str
+    position: str | tuple[str, ...]
     offset_source: str
-    offset_position: str
+    offset_position: str | tuple[str, ...]
     next_offset: bool = False
     offset_unit: int = 1
     place: str = ""
     count: str = ""
+    sequence: str = ""
 
     def __post_init__(self) -> None:
         if self.source:
             naming(self.source)
-        counting(self.position)
         if bool(self.place) != bool(self.count):
             raise ValueError("place_by and count_by: both, where a position gives several records, or neither")
-        _ = self._within
+        if self._parted and (self.place or self.next_offset or self.offset_unit != 1):
+            raise ValueError(
+                "place_by, next_offset and offset_unit are for positions that are one number: of a position of several parts, or "
+                "beside sequence_by, the place is one part more of position_by"
+            )
+        if self.offset_position and len(self._pointers) != len(self._parts):
+            raise ValueError(
+                f"offset_position has {len(self._pointers)} parts, and position_by {len(self._parts)}: as many, or none at all"
+            )
+        _ = self._ways, self._within, self._sequence
+
+    @property
+    def _parted(self) -> bool:
+        """True if a position is written out, for it has several parts, or is told beside a number in a sequence."""
+        return not isinstance(self.position, str) or bool(self.sequence)
+
+    @property
+    def _parts(self) -> tuple[str, ...]:
+        return (self.position,) if isinstance(self.position, str) else self.position
+
+    @property
+    def _pointers(self) -> tuple[str, ...]:
+        return (self.offset_position,) if isinstance(self.offset_position, str) else self.offset_position
 
     @cached_property
     def _ways(self) -> tuple[Callable[[Any], str], Callable[[Any], int]]:
-        return naming(self.source) if self.source else lambda record: "", counting(self.position)
+        name = naming(self.source) if self.source else lambda record: ""
+        return name, self._sequence if self._parted else counting(self._parts[0])
+
+    @cached_property
+    def _sequence(self) -> Callable[[Any], int]:
+        return counting(self.sequence) if self.sequence else lambda record: -1
 
     @cached_property
     def _within(self) -> Callable[[Any], str]:
-        """The function that names a record's kind: `record`, or which of the records of its position it is: `record 2/3`."""
+        """The function that names a record's kind: `record`, which of the records of its position it is (`record 2/3`), or at
+        which position of several parts (`record at ["file",154]`)."""
+        if self._parted:
+            parts = [telling(part) for part in self._parts]
+            return lambda record: _at("record", [part(record) for part in parts])
         if not self.place:
             return lambda record: "record"
         place = counting(self.place)
@@ -90,23 +127,41 @@ class SourceRecords:
         """The entry of a record of an offsets topic: a source and its stored position, -1 for a tombstone."""
         try:
             _, partition = _key_of(record)
-            name = self._name(partition)
-            number = -1 if record.value is None else self._number(json_of(record.value))
+            if record.value is None:
+                return LogEntry("offset", self._name(partition), -1)
+            return self.stored(partition, json_of(record.value))
         except NOTHING as error:
             return _strange(record, error)
-        return LogEntry("offset", name, number)
+
+    def stored(self, partition: Any, offset: Any) -> LogEntry:
+        """The entry of a stored offset. Raises NOTHING."""
+        name = self._name(partition)
+        if not self.offset_position:
+            return LogEntry(UNCOMPARED, name, -1)
+        if self._parted:
+            return LogEntry(_at("offset", [pointed(offset, pointer) for pointer in self._pointers]), name, 0)
+        return LogEntry("offset", name, self._number(offset))
 
     def _name(self, partition: Any) -> str:
         return str(pointed(partition, self.offset_source)) if self.source else ""
 
     def _number(self, offset: Any) -> int:
-        return number_of(pointed(offset, self.offset_position)) // self.offset_unit - self.next_offset
+        return number_of(pointed(offset, self._pointers[0])) // self.offset_unit - self.next_offset
 
     def moved(self, partition: Any, offset: Any, by: int) -> tuple[Any, LogEntry]:
         """A stored offset of so many positions more, but not below the first one, and what it says."""
         number = max(0, self._number(offset) + by)
         value = (number + self.next_offset) * self.offset_unit
-        return replaced(offset, self.offset_position, value), LogEntry("offset", self._name(partition), number)
+        return replaced(offset, self._pointers[0], value), LogEntry("offset", self._name(partition), number)
+
+
+def _at(kind: str, parts: Sequence[Any]) -> str:
+    """`record at ["file",154]`: digits in a text are a number. Raises ValueError."""
+    known = [number_of(part) if str(part).removeprefix("-").isdecimal() else part for part in parts]
+    odd = [part for part in known if not isinstance(part, int | str) or isinstance(part, bool)]
+    if odd:
+        raise ValueError(f"{str(odd[0])[:_SHOWN]!r} is no part of a position: a whole number or a text")
+    return f"{kind} at {json.dumps(known, separators=(',', ':'))}"
 
 
 def _one_of(place: int, count: int) -> str:

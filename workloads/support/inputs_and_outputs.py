@@ -6,9 +6,10 @@ header `fencepost-input` and in its value.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -68,6 +69,19 @@ def counting(text: str) -> CountOf:
     return lambda record: number_of(name(record))
 
 
+def telling(text: str) -> Callable[[Polled], Any]:
+    """The way in which records say a part of a position, a number or a text: `header NAME`, `json POINTER`, `regex PATTERN`.
+
+    The function that it returns raises as that of `counting` does. Raises ValueError.
+    """
+    counting(text)
+    how, _, rest = text.partition(" ")
+    if how == "json":
+        steps = _steps(rest)
+        return lambda record: _at(json_of(record.value), steps)
+    return naming(text)
+
+
 def json_of(content: bytes) -> Any:
     """The document in a record of somebody else's. Raises ValueError."""
     try:
@@ -106,6 +120,31 @@ def named(record: Polled, name: Name, run: str) -> tuple[int, str | None]:
     return v, None if v != NO_INPUT else f"it names no input of this run: {text[:60]!r}"
 
 
+def containing(text: str) -> Name:
+    """The way in which outputs have their inputs' content: `header NAME`, `json POINTER`, `regex PATTERN`, `value`.
+
+    The function that it returns raises ValueError, LookupError or TypeError for an output that has none. Raises ValueError.
+    """
+    if text == "key":
+        raise ValueError('"key" is no place of content; there are: header NAME, json POINTER, regex PATTERN, value')
+    try:
+        return naming(text)
+    except ValueError as error:
+        raise ValueError(str(error).replace("way to name an input", "place of content").replace("key, ", "")) from error
+
+
+def differs(record: Polled, content: Name, contents: Iterable[bytes]) -> str | None:
+    """Why an output has not the content of its input, nor its SHA-256 in hex; None: it has. contents: what that may be."""
+    try:
+        text = content(record).encode()
+    except (ValueError, LookupError, TypeError) as error:
+        return f"it has no content of an input ({error})"
+    for candidate in contents:
+        if text == candidate or text.lower() == hashlib.sha256(candidate).hexdigest().encode():
+            return None
+    return f"its content is not that of the input that it names: {text[:60]!r}"
+
+
 def _header(record: Polled, name: str) -> str:
     values = [value for key, value in record.headers if key == name]
     if not values:
@@ -128,7 +167,8 @@ def pointed(value: Any, pointer: str) -> Any:
 def _at(value: Any, steps: list[str]) -> Any:
     try:
         for step in steps:
-            value = value[int(step)] if isinstance(value, list) else value[step]
+            document = json.loads(value) if isinstance(value, str) else value  # a text that is a document itself
+            value = document[int(step)] if isinstance(document, list) else document[step]
     except (LookupError, TypeError, ValueError) as error:
         raise LookupError(f"there is no /{'/'.join(steps)}") from error
     return value

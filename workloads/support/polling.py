@@ -61,15 +61,4 @@ def mop_of(kind: str, got: Sequence[Polled], decode: Callable[[Polled], tuple[in
 
 def note(op: Operation, error: CallError) -> None:
     """Record a client's error with its operation, whatever the outcome will be."""
-    op.errors.append(
-        {
-            "call": error.call,
-            "name": error.name,
-            "code": error.code,
-            "text": error.text,
-            "fatal": error.fatal,
-            "retriable": error.retriable,
-            "abortable": error.abortable,
-            "time": time.monotonic_ns(),
-        }
-    )
+    op.errors.append(error.row())

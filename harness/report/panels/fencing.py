@@ -53,14 +53,15 @@ class _Cell:
 def fields(run: ReportData) -> dict[str, Any]:
     """The template's variables; empty for runs in which no producer initialised again."""
     tables = {"error_table": error_table(run.verdict), "promises": error_table(run.verdict, PROMISES)}
-    return {"cells": cells(run.ops) if run.ops is not None else (), **tables}
+    compared = {f"{name}_compared": sum(row.state in ("met", "violated") for row in rows) for name, rows in tables.items()}
+    return {"cells": cells(run.ops) if run.ops is not None else (), **tables, **compared}
 
 
 # --------------------------------------------------------------------------------------------------
 # Cells
 # --------------------------------------------------------------------------------------------------
 def cells(ops: Ops) -> tuple[CellRow, ...]:
-    """The cells that the `initialise` operations of a history name, in the order of their names."""
+    """The cells that the `initialise` operations of a history name, in the order of their names; others belong to none."""
     if not ops.f.among("initialise").any():
         return ()
     rows = ops.table(np.flatnonzero(ops.f.among("initialise", "txn")), _COLUMNS).to_pylist()
@@ -78,7 +79,10 @@ def _count(rows: list[Mapping[str, Any]], by_name: dict[str, _Cell]) -> None:
         inside = bool(outer) and row["process"] != outer["process"] and row["time"] <= (outer["end"] or row["time"])
         outer = outer if inside else row
         if row["f"] == "initialise":
-            cell = by_name.setdefault(_cell_of(row), _Cell())
+            current.pop(row["process"], None)
+            if not (name := _cell_of(row)):
+                continue
+            cell = by_name.setdefault(name, _Cell())
             cell.rivals += inside and row["type"] == "ok"
             cell.instances += not inside
             current[row["process"]] = (cell, 0)
@@ -98,7 +102,7 @@ def _cell_of(row: Mapping[str, Any]) -> str:
 
 def _row(name: str, cell: _Cell) -> CellRow:
     first, again = (", ".join(f"{count} {word}" for word, count in sorted(ends.items())) for ends in cell.ends)
-    return CellRow(name=name or "?", instances=number(cell.instances), rivals=number(cell.rivals), first=first, again=again)
+    return CellRow(name=name, instances=number(cell.instances), rivals=number(cell.rivals), first=first, again=again)
 
 
 # --------------------------------------------------------------------------------------------------

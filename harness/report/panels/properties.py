@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -14,7 +14,17 @@ from fencepost.harness.api.words import plural
 from fencepost.harness.report.documents import Doc, ReportData
 from fencepost.harness.report.text import anchor, number
 
-_ORDER = [Property.VIOLATED.value, Property.UNKNOWN.value, Property.HELD.value, Property.NOT_EXERCISED.value]
+_ORDER = [
+    word.value
+    for word in (
+        Property.VIOLATED,
+        Property.UNKNOWN,
+        Property.HELD,
+        Property.WITHOUT_OCCASION,
+        Property.NOT_EXERCISED,
+    )
+]
+_KEPT = (Property.HELD.value, Property.WITHOUT_OCCASION.value, Property.NOT_EXERCISED.value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +35,7 @@ class PropertyRow:
     verdict: its answer, as the verdict has it; state: the word that is shown.
     contract: why it is forbidden, or permitted; empty where the row before says it.
     promise: that it breaks; empty in verdicts of versions before 0.2.
+    occasions: how often each kind of event occurred of which it needs one, in words; empty: it needs none.
     """
 
     name: str
@@ -38,6 +49,7 @@ class PropertyRow:
     contract: str
     definition: str
     promise: str
+    occasions: str = ""
 
     @property
     def is_idle(self) -> bool:
@@ -47,7 +59,7 @@ class PropertyRow:
     @property
     def decides(self) -> bool:
         """Return whether its answer keeps the run from being valid."""
-        return self.verdict not in (Property.HELD.value, Property.NOT_EXERCISED.value)
+        return self.verdict not in _KEPT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +111,8 @@ def _rank(row: Doc) -> tuple[int, int, str, str]:
 
 
 def _row(row: Doc, allowed: bool) -> PropertyRow:
-    words = {Property.VIOLATED.value: "seen", Property.HELD.value: "not seen"} if allowed else {}
+    words = dict.fromkeys((Property.HELD.value, Property.WITHOUT_OCCASION.value), "not seen") if allowed else {}
+    words |= {Property.VIOLATED.value: "seen"} if allowed else {}
     state, name = str(row.get("verdict", Property.UNKNOWN.value)), str(row.get("name", "?"))
     return PropertyRow(
         name=name,
@@ -113,7 +126,12 @@ def _row(row: Doc, allowed: bool) -> PropertyRow:
         contract=row.get("contract", ""),
         definition=row.get("definition", ""),
         promise=row.get("promise", ""),
+        occasions=_occasions(row.get("occasions") or {}),
     )
+
+
+def _occasions(counts: Mapping[str, int | None]) -> str:
+    return " · ".join(f"{name} {'?' if count is None else number(count)}" for name, count in counts.items())
 
 
 def by_promise(rows: Iterable[PropertyRow]) -> tuple[PromiseGroup, ...]:

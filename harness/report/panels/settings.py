@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,7 @@ class Section:
     folded: bool = False
 
 
-OWN_SECTIONS = ("jars", "broker_settings", "second")  # of the cluster's description
+OWN_SECTIONS = ("jars", "broker_settings", "second", "services")  # of the cluster's description
 
 
 def fields(run: ReportData) -> dict[str, Any]:
@@ -41,6 +42,7 @@ def sections(run: ReportData) -> tuple[Section, ...]:
         _section("Topics", plan.get("topics")),
         _section("What the settings promise", plan.get("contract")),
         _section("Cluster", {"kind": cluster.get("kind"), **cluster.get("options", {}), **described}),
+        _section("Outside services", _services(cluster)),
         _section("Second Kafka cluster", cluster.get("description", {}).get("second"), folded=True),
         _section("Machine", plan.get("machine")),
         _section("Checker", {**run.verdict.get("checker", {}), **run.verdict.get("timing", {})}),
@@ -49,6 +51,14 @@ def sections(run: ReportData) -> tuple[Section, ...]:
         _section("Planned faults", _schedule(run), folded=True),
     ]
     return tuple(section for section in made if section.rows)
+
+
+def _services(cluster: Mapping[str, Any]) -> dict[str, str]:
+    """The declared outside services: where each is, and by which address clients reach it."""
+    declared, addresses = cluster.get("options", {}).get("services"), cluster.get("description", {}).get("services")
+    if not declared or not isinstance(addresses, Mapping):
+        return {}
+    return {name: f"{target}, for clients at {addresses.get(name)}" for name, target in declared.items()}
 
 
 def _section(title: str, values: Any, folded: bool = False) -> Section:

@@ -28,7 +28,7 @@ def fields(run: ReportData) -> dict[str, Any]:
 
 def untested(run: ReportData) -> tuple[Untested, ...]:
     """Everything this run says nothing about."""
-    made = _unanswered(run)
+    made = _unanswered(run) + _without_occasion(run)
     made += [Untested(what=f"Faults that need {name}", why=plain(why)) for name, why in run.plan.get("unavailable", {}).items()]
     made += _unhurt(run)
     permitted = [p.get("name", "?") for p in run.verdict.get("allowed", ())]
@@ -55,6 +55,16 @@ def _unanswered(run: ReportData) -> list[Untested]:
     anomalies = plural(idle, "anomaly", "anomalies")
     reasons = "nothing was compared; the properties give the reason of each"
     return made + [Untested(what=f"{anomalies}: {Property.NOT_EXERCISED.value}", why=reasons, link="not-exercised")] * bool(idle)
+
+
+def _without_occasion(run: ReportData) -> list[Untested]:
+    """The properties that nothing could have broken, those with the same reason together."""
+    names: dict[str, list[str]] = {}
+    for answer in run.verdict.get("properties", ()):
+        if answer.get("verdict") == Property.WITHOUT_OCCASION.value:
+            why = "none of what can break it occurred: " + ", ".join(answer.get("occasions") or {})
+            names.setdefault(why, []).append(str(answer.get("name")))
+    return [Untested(what=f"{', '.join(some)}: {Property.WITHOUT_OCCASION.value}", why=why) for why, some in names.items()]
 
 
 def _unhurt(run: ReportData) -> list[Untested]:

@@ -137,13 +137,29 @@ def _words(word: str, met: bool | None, wanted: list[str], properties: list[Doc]
         difference = compared if expects_bug and compared else _besides(wanted, violated)
         return "bad", f"Invalid: {_broken(properties)}", f"This test expects {expects}; {difference}."
     if word == Verdict.VALID.value and met:
-        return "good", "Valid: every promise that was tested held", "As this test expects."
+        return *_kept(properties), "As this test expects."
     if word == Verdict.VALID.value:
         return "bad", "Valid, but this test expects otherwise", f"This test expects {expects}: not found this time."
     expected = "As this test expects." if met else f"This test expects {expects}; it is not known whether that is so."
     if expects_bug and not met:
         expected = f"This test expects {expects}: not found, and not excluded."
     return "unsure", "Unknown: the run does not allow a verdict", expected
+
+
+def _kept(properties: list[Doc]) -> tuple[str, str]:
+    """(tone, title) of a valid run: how much of what held had an occasion to be broken."""
+    kept = [p for p in properties if p.get("verdict") == Property.HELD.value]
+    idle = sum(p.get("verdict") == Property.WITHOUT_OCCASION.value for p in properties)
+    counts = [tuple(p["occasions"].values()) for p in kept if p.get("occasions")]
+    unknown = sum(not any(some) for some in counts)
+    of = f"of {plural(idle + len(kept), 'property', 'properties')}"
+    parts = [f"{idle} {of} held without occasion"] if idle else []
+    parts += [f"of {unknown} nobody knows whether there was an occasion"] if unknown else []
+    if not parts:
+        return "good", "Valid: every promise that was tested held"
+    if any(map(any, counts)):
+        return "good", f"Valid: what was tested held; {', '.join(parts)}"
+    return "unsure", f"Valid, but nothing is known to have occurred that breaks promises: {', '.join(parts)}"
 
 
 def _broken(properties: list[Doc]) -> str:
@@ -269,6 +285,7 @@ def facts(run: ReportData) -> tuple[tuple[str, str], ...]:
         ("judged by", judgement_terms(run.verdict)),
         ("Kafka", description.get("kafka")),
         ("second cluster", ", ".join(description.get("second", {}).get("brokers", ()))),
+        ("outside services", ", ".join(map(str, description.get("services") or ()))),
         ("client", " ".join(plain(client[key]) for key in ("kind", "version") if client.get(key))),
         ("readers", " ".join(plain(readers[key]) for key in ("kind", "version") if readers.get(key))),
         ("transactions", run.transaction_protocol),

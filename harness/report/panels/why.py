@@ -11,6 +11,7 @@ from typing import Any
 
 from fencepost.harness.api.contract import CONTRACT_KEYS
 from fencepost.harness.api.values import Property, Verdict
+from fencepost.harness.api.verdict_document import without_occasion
 from fencepost.harness.api.words import and_more, plural
 from fencepost.harness.report.documents import Doc, ReportData
 from fencepost.harness.report.panels.properties import PropertyRow, properties
@@ -50,13 +51,14 @@ class Why:
 
     deciding: the properties that make the verdict what it is, each with the beginning of its reason.
     more_deciding: how many more there are.
-    held: the properties that held, in words.
+    held: the properties that held, in words. without_occasion: how many of them nothing could have broken; empty: none.
     promised: the contract; overrides: what of it does not follow from the settings.
     """
 
     deciding: tuple[tuple[PropertyRow, str], ...]
     more_deciding: int
     held: str
+    without_occasion: str
     promised: tuple[Chip, ...]
     overrides: tuple[Override, ...]
     producer: tuple[Chip, ...]
@@ -78,6 +80,7 @@ def why(run: ReportData) -> Why:
         deciding=tuple((row, shortened(row.reason or row.contract, _REASON)) for row in deciding[:_DECIDING]),
         more_deciding=len(deciding[_DECIDING:]),
         held=held(answers),
+        without_occasion=without_occasion(run.verdict),
         promised=promised(run.plan.get("contract") or {}, [change.key for change in changes]),
         overrides=changes,
         producer=_chips((run.plan.get("client") or {}).get("producer") or {}),

@@ -8,12 +8,9 @@ from support.histories import History, answer, finding, violated
 from support.judging import judge_here
 from support.random_sources import source_history
 from support.source_reference import TWINS, SourceHistory, by_records
+from support.source_stories import CHECKS, CONTRACT, commit, connector, row
 from support.worked_examples import Example
 
-from fencepost.checkers.engine.registry import installed_checks
-
-CHECKS = [check for check in installed_checks()[0] if check.name in TWINS]
-CONTRACT = {"connect": "enabled", "transactional": "false"}
 SEEDS, NIGHTLY_SEEDS = 12, 3012
 
 
@@ -54,30 +51,6 @@ def test_check_and_slow_twin_find_in_the_docstrings_example_what_it_says(tmp_pat
 # --------------------------------------------------------------------------------------------------
 # Stories
 # --------------------------------------------------------------------------------------------------
-def row(partition, offset, name, number, kind="record", producer=7, epoch=0):
-    """An entry; producer None: outside transactions."""
-    own = {"producer_id": producer, "producer_epoch": epoch} if producer else {"producer_id": -1, "producer_epoch": -1}
-    place = {"partition": partition, "offset": offset, "timestamp": 0, "kind": kind, "name": name, "number": number}
-    return {**place, **own, "transactional": bool(producer)}
-
-
-def connector(folder, target, stored, contract=None, **rest):
-    """The verdict on a connector that wrote these entries to t-0 and to its offsets topic."""
-    h = History()
-    for request in rest.get("requests", ()):
-        h.add(3, "rest", role="conductor", detail=request)
-    h.final({"t-0": []})
-    final = next(op for op in h.ops if op["final"] and op["f"] == "poll" and op["isolation"] == "read_committed")
-    unknown = {"producer_id": None, "producer_epoch": None, "transactional": None}
-    final["entries"] = [{**entry, **unknown} for entry in target if entry["kind"].startswith(("record", "strange"))]
-    h.add(-1, "read-log", type=rest.get("read", "ok"), isolation=None, entries=[*target, *stored])
-    return judge_here(folder, h.ops, {**CONTRACT, **(contract or {})}, CHECKS)
-
-
-def commit(partition, offset, epoch=0):
-    return row(partition, offset, "", -1, "COMMIT", epoch=epoch)
-
-
 WHOLE = [row("t-0", 0, "a", 0), row("t-0", 1, "a", 1), commit("t-0", 2)]
 STORED = [row("o-0", 0, "a", 1, "offset"), commit("o-0", 1)]
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
-from support.histories import History, answer, finding, violated
+from support.histories import History, answer, finding, violated, write_faults
 from support.judging import judge_here
 
-from fencepost.checkers.anomalies.error_table import TABLE, Answer
+from fencepost.checkers.anomalies.error_table import MISUSES, TABLE, Answer
 
 ID = {"transactional_id": "id"}
 STRICT = {"strict_errors": "true"}
@@ -100,9 +101,92 @@ def test_a_fatal_error_of_a_fenced_instance_is_as_it_has_to_be(tmp_path):
     ] == (0, 0)
 
 
-def test_a_retriable_one_is_reported_and_forbidden_on_demand(tmp_path):
-    for contract, expected in (({}, []), (STRICT, ["wrong-error"])):
-        document = judge_here(tmp_path, refused(retriable=True).ops, contract=contract)
-        assert violated(document) == expected
-        assert "raised _FENCED (retriable)" in finding(document, "wrong-error")["sentence"]
-        assert "fatal is demanded" in finding(document, "wrong-error")["sentence"]
+def test_a_retriable_one_is_forbidden_because_the_kip_leaves_no_doubt(tmp_path):
+    document = judge_here(tmp_path, refused(retriable=True).ops)
+    assert violated(document) == ["wrong-error"]
+    sentences = [each["sentence"] for each in document["findings"] if each["anomaly"] == "wrong-error"]
+    assert any("raised _FENCED (retriable)" in text and "fatal is demanded" in text for text in sentences)
+
+
+def overtaking(name, **flags):
+    """An abort of a process that nobody disturbs, refused because it overtook what it was to abort (librdkafka 4849)."""
+    h = History()
+    h.add(0, "initialise", **ID)
+    h.txn(0, {"t-0": [3]}, **ID)
+    errors = [error("abort", name, h.now + 9, **flags)]
+    h.txn(0, {"t-0": None}, "fail", intent="abort", errors=errors, **ID)
+    h.final({"t-0": [3]})
+    return h
+
+
+def test_an_abort_that_is_refused_without_a_fault_is_forbidden(tmp_path):
+    document = judge_here(tmp_path, overtaking("INVALID_TXN_STATE", fatal=True).ops)
+    assert violated(document) == ["wrong-error"]
+    assert "nobody has initialised since, and the calls were made in order" in finding(document, "wrong-error")["sentence"]
+
+
+def test_the_same_while_a_fault_is_on_is_reported(tmp_path):
+    history = overtaking("INVALID_TXN_STATE", fatal=True)
+    write_faults(tmp_path, {"id": 0, "kind": "kill", "injected_ns": history.ops[2]["time"], "evidence": "{}", "healing": "{}"})
+    document = judge_here(tmp_path, history.ops)
+    assert violated(document) == []
+    assert "wrong-error" in [each["anomaly"] for each in document["findings"]]
+
+
+def test_an_innocent_run_says_how_many_rows_were_compared(tmp_path):
+    h = History()
+    h.add(0, "initialise", **ID)
+    h.txn(0, {"t-0": [3]}, **ID)
+    h.final({"t-0": [3]})
+    outcome = answer(judge_here(tmp_path, h.ops), "wrong-error")
+    assert (outcome["verdict"], outcome["reason"]) == ("held", f"2 of {len(TABLE)} rows of its table were compared")
+
+
+def misused(name, refused):
+    """A call out of order, refused or not, and a transaction of the same producer after it."""
+    h = History()
+    h.add(0, "initialise", **ID)
+    errors = [error(MISUSES[name], "_STATE", h.now + 9)] if refused else []
+    detail = json.dumps({"misuse": name, "reached": True})
+    h.add(0, "misuse", type="fail" if refused else "ok", errors=errors, detail=detail, **ID)
+    h.txn(0, {"t-0": [3]}, **ID)
+    h.final({"t-0": [3]})
+    return h
+
+
+@pytest.mark.parametrize("name", list(MISUSES))
+def test_a_call_out_of_order_has_to_be_refused(tmp_path, name):
+    for folder in ("good", "bad"):
+        (tmp_path / folder).mkdir()
+    good = judge_here(tmp_path / "good", misused(name, refused=True).ops)
+    assert (answer(good, "wrong-error")["verdict"], violated(good)) == ("held", [])
+    bad = judge_here(tmp_path / "bad", misused(name, refused=False).ops)
+    assert violated(bad) == ([] if name == "send outside" else ["wrong-error"])
+    assert "returned ok, where an error is demanded" in finding(bad, "wrong-error")["sentence"]
+
+
+def test_a_call_that_was_not_made_is_in_no_row(tmp_path):
+    h = misused("commit outside", refused=False)
+    h.ops[1]["detail"] = json.dumps({"misuse": "commit outside", "reached": False})
+    rows = {row["situation"]: row["met"] + row["violated"] for row in answer(judge_here(tmp_path, h.ops), "wrong-error")["table"]}
+    assert rows["no transaction is open: commit"] == 0
+
+
+def test_what_is_refused_for_lack_of_a_right_is_no_wrong_state():
+    given = replace(QUIET, call="abort", name="INVALID_TXN_STATE", fatal=True, denied=True)
+    assert "nobody has initialised since, and the calls were made in order" not in [
+        TABLE[number].situation for number, met in rows_of(given) if not met
+    ]
+
+
+def test_every_row_says_why_it_is_or_is_not_forbidden():
+    assert {row.situation for row in TABLE if not row.doubt} == {
+        "another instance has initialised, and the coordinator refuses the old epoch",
+        "nobody has initialised since, and the calls were made in order",
+        "a sequence number was seen before: the record is there",
+        "transaction.timeout.ms is above what the brokers allow",
+        "a transaction is open already",
+        "no transaction is open: commit",
+        "no transaction is open: abort",
+        "no transaction is open: offsets",
+    }

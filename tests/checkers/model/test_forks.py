@@ -20,11 +20,14 @@ def test_a_single_piece_of_work_is_done_here():
 
 
 def in_forks(then):
-    """A function that does its part here, where a fork waits until the other processes have taken theirs."""
-    here = os.getpid()
+    """A function that fails in a fork, and waits here until a fork has begun with a number."""
+    here, (reading, writing) = os.getpid(), os.pipe()
 
     def make(number):
-        return number if os.getpid() == here else then()
+        if os.getpid() == here:
+            return os.read(reading, 1)
+        os.write(writing, b"x")
+        return then()
 
     return make
 
@@ -39,7 +42,7 @@ def in_forks(then):
 )
 def test_what_goes_wrong_in_a_fork_is_raised_here(then, words):
     with pytest.raises(RuntimeError, match=words):
-        forks.results(in_forks(then), 4_000_000, 2)  # so many that both get some
+        forks.results(in_forks(then), 2, 2)
 
 
 def test_an_error_here_leaves_no_fork_behind(monkeypatch):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from support.histories import History
 
-from fencepost.checkers.verdict.finding_errors import definite_errors
+from fencepost.checkers.model.findings import Finding
+from fencepost.checkers.verdict.finding_errors import definite_errors, listed_findings
 
 
 def error(name: str, **flags: bool) -> dict[str, object]:
@@ -57,3 +58,19 @@ def test_a_finding_about_several_operations_has_none(judged):
     h.poll(2, {"t-0": [5, 6, (7, h.v("t-0", 5))]})
     [finding] = [finding for finding in judged(h)["findings"] if finding["anomaly"] == "duplicate"]
     assert finding["errors"] == ["INVALID_TXN_STATE"], "one record, of one operation"
+
+
+def test_the_findings_of_a_verdict_have_one_of_each_class_of_errors():
+    findings = [Finding("duplicate", [], id=n, detail={"errors": [f"E{n}"]} if n in (7, 9) else {}) for n in range(10)]
+    assert [finding.id for finding in listed_findings(findings, 4)] == [0, 1, 7, 9]
+    assert [finding.id for finding in listed_findings(findings, 2)] == [0, 7], "more classes than places"
+    assert listed_findings(findings, 10) == findings
+
+
+def test_a_rare_error_behind_a_hundred_findings_is_in_the_verdict(judged):
+    h = History()
+    for n in range(120):
+        h.txn(0, {"t-0": [n]}, type="fail", errors=[error("INVALID_TXN_STATE", fatal=True)] if n == 110 else [])
+    h.poll(1, {"t-0": [(n, h.v("t-0", n)) for n in range(120)]})
+    found = [finding for finding in judged(h)["findings"] if finding["anomaly"] == "aborted-read"]
+    assert (len(found), [finding.get("errors") for finding in found].count(["INVALID_TXN_STATE"])) == (100, 1)

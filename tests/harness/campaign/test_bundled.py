@@ -76,7 +76,7 @@ def test_commands_of_these_campaigns_name_programs_that_come_along():
     """A relative path would be one of the reader's working directory."""
     options = [test.workload.options for name in campaigns() for test in campaign.read(Path(name)).tests]
     commands = [chosen["command"] for chosen in options if "command" in chosen]
-    named = [re.search(r"\{python\} \{examples\}/applications/(\w+)\.py", command) for command in commands]
+    named = [re.search(r"\{python\} \{examples\}/(?:applications|sinks)/(\w+)\.py", command) for command in commands]
     assert len(named) > 10
     assert {match and match[1] for match in named} <= set(example_programs())
 

@@ -8,6 +8,7 @@ import pytest
 
 from fencepost.harness.api import CampaignError
 from fencepost.harness.conformance import client_kit
+from fencepost.harness.conformance.client_repetition import MANY
 from fencepost.harness.conformance.client_stories import STORIES
 from fencepost.harness.plugins import scaffold
 
@@ -110,9 +111,53 @@ def played(tmp_path, lie="", stories=()):
 
 @pytest.mark.cluster
 def test_the_driver_that_is_written_anew_passes_every_story(tmp_path):
-    results = played(tmp_path)
+    """The stories of many operations take a minute more: the next test."""
+    stories = [story for story in STORIES if story not in MANY]
+    results = played(tmp_path, stories=stories)
     assert {story: seen for story, (ok, seen) in results.items() if ok is not True} == {}
-    assert list(results) == list(STORIES)
+    assert list(results) == stories
+
+
+@pytest.mark.cluster
+@pytest.mark.nightly
+def test_the_driver_that_is_written_anew_passes_the_stories_of_many_operations(tmp_path):
+    results = played(tmp_path, stories=tuple(MANY))
+    assert {story: seen for story, (ok, seen) in results.items() if ok is not True} == {}
+
+
+SPARSE = {  # liars of one in so many on a real broker: all others are in test_client_repetition
+    "loses every 500th record": (
+        "many transactions",
+        """
+    sent = 0
+
+    def send(self, request):
+        self.sent += 1
+        if self.sent % 500:
+            return super().send(request)
+        self.delivered(request["record"], request["partition"], self.sent)
+""",
+    ),
+    "commits one abort in 300": (
+        "many transactions",
+        """
+    aborted = 0
+
+    def abort(self, request):
+        self.aborted += 1
+        return super().abort(request) if self.aborted % 300 else super().commit(request)
+""",
+    ),
+}
+
+
+@pytest.mark.cluster
+@pytest.mark.nightly
+@pytest.mark.parametrize("lie", SPARSE)
+def test_a_liar_of_one_in_hundreds_is_found_out(tmp_path, lie):
+    story, what = SPARSE[lie]
+    results = played(tmp_path, what, (story,))
+    assert results[story][0] is False, results
 
 
 def first_lies():

@@ -45,6 +45,7 @@ def test_a_client_that_cannot_be_initialised_anew_is_opened_again():
 
 def test_there_is_one_rival_for_a_suffix_with_a_process_and_operations_of_its_own():
     slot, performed, begun, threads = Slot(index=1, slots=4, process=1), [], [], set()
+    made = []
 
     def begin(suffix):
         begun.append(suffix)
@@ -55,9 +56,10 @@ def test_there_is_one_rival_for_a_suffix_with_a_process_and_operations_of_its_ow
         threads.add(threading.current_thread())
         return Outcome.OK
 
-    rivals = SlotRivals(lambda suffix: FakeClient(), begin, perform)
-    for suffix in ("", "", "-other"):
-        rivals(suffix).perform(INITIALISE)
+    rivals = SlotRivals(lambda suffix, settings: made.append((suffix, dict(settings))) or FakeClient(), begin, perform)
+    for suffix, settings in (("", {}), ("", {}), ("-other", {"acks": "1"})):
+        rivals(suffix, settings).perform(INITIALISE)
+    assert made == [("", {}), ("-other", {"acks": "1"})]
     assert (begun, performed) == (["", "-other"], [(5, 0), (5, 1), (9, 0)])
     assert (len(threads), threading.current_thread() in threads) == (2, False), "drivers die with the thread that started them"
 

@@ -13,7 +13,11 @@ from fencepost.harness.api.bounds import bounds_of, demand_bounds
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.registry import attempt, load, names, option_fields
 
-NEEDED = {"external": {"bootstrap": "a:1"}, "application": {"command": "true"}}  # options without a default
+NEEDED = {  # options without a default
+    "external": {"bootstrap": "a:1"},
+    "application": {"command": "true"},
+    "command": {"command": "true"},
+}
 
 
 def numbers():

@@ -68,10 +68,10 @@ def test_each_client_is_counted_by_promise(runs, tmp_path):
     java, kafkajs = rows
     whole = kafkajs.cells["whole or not at all"]
     assert (whole.violated, whole.held, whole.runs) == (1, 1, [("torn-transaction", "kafkajs@2.2.4-0/report.html")])
-    assert whole.words == "violated 1 of 2 (9% to 91%)"
-    assert java.cells["acknowledged is kept"].words == "held 2 of 2 (violated in at most 66%)"
+    assert whole.words == "violated 1 of 2 † (9% to 91%)"
+    assert java.cells["acknowledged is kept"].words == "held 2 of 2 † (violated in at most 66%)"
     assert java.cells["once only"].words == "not exercised"
-    assert "**violated 1 of 2 (9% to 91%)**: torn-transaction" in markdown(rows, PROMISES)
+    assert "**violated 1 of 2 † (9% to 91%)**: torn-transaction" in markdown(rows, PROMISES)
 
 
 def test_the_page_links_the_reports_and_stays_text(runs, tmp_path):

@@ -288,6 +288,7 @@ def test_without_the_history_s_files_no_line_can_be_placed(tmp_path):
 
 def test_an_adopted_history_says_that_it_has_neither_clock_nor_logs(tmp_path):
     card = card_of(read(open_run(example.foreign(tmp_path))), 1)
+    assert dict(card.facts)["Who"] == "transaction 1 of process 0, to be committed: ok"
     assert card.clock == ""
     adopted = read(a_run(tmp_path / "adopted", plan={"source": {"path": "history.edn"}}))
     assert "a history from elsewhere has times of its own" in card_of(adopted, 1).unknown[0]
@@ -379,7 +380,7 @@ def test_findings_of_one_cause_are_one_card_and_keep_their_anchors(tmp_path):
     assert card.anomalies == (("torn-transaction", 1), ("aborted-read", 1))
     text = render(run).read_text("utf-8")
     assert ('id="finding-1"' in text, 'id="finding-2"' in text, text.count("<article")) == (True, True, 1)
-    assert "2 findings of 1 incident" in text
+    assert "2 findings in 1 incident" in text
 
 
 def test_a_page_of_many_incidents_is_small(tmp_path):

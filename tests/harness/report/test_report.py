@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from support import report_example as example
@@ -18,7 +19,7 @@ from fencepost.harness.report.incident_material import Material
 from fencepost.harness.report.incidents import Incident
 from fencepost.harness.report.model import page
 from fencepost.harness.report.operation_rows import stored_table
-from fencepost.harness.report.panels import timeline
+from fencepost.harness.report.panels import settings, timeline
 from fencepost.harness.report.panels.findings import shares
 from fencepost.harness.report.text import coded, duration, shortened
 from fencepost.harness.visible_text import visible
@@ -325,3 +326,14 @@ def test_a_long_text_is_cut_and_says_so():
 def test_half_a_surrogate_pair_does_not_stop_the_report(tmp_path):
     """JSON can hold what UTF-8 cannot."""
     assert "\\ud83d" in render(open_run(edited(example.valid(tmp_path), reason="\ud83d"))).read_text("utf-8")
+
+
+def test_outside_services_are_shown_with_the_address_that_clients_have():
+    cluster = {
+        "kind": "local",
+        "options": {"services": {"postgres": "127.0.0.1:5432"}},
+        "description": {"services": {"postgres": "10.73.100.1:5432"}},
+    }
+    run = SimpleNamespace(plan={"cluster": cluster}, verdict={})
+    shown = {section.title: section.rows for section in settings.sections(run)}
+    assert shown["Outside services"] == (("postgres", "127.0.0.1:5432, for clients at 10.73.100.1:5432"),)

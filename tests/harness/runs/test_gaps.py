@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from support import file_damage
-from support.histories import violated
+from support.histories import KEPT, violated
 from support.installed import INSTALLED
 from support.recorded_kinds import KINDS, Recording, record
 from support.recorded_lines import attest
@@ -239,7 +239,7 @@ def test_nothing_holds_without_the_file_that_the_page_says_and_nobody_is_accused
     recording = KINDS[kind](Random(f"{kind} 0"))
     folder = record(tmp_path / "whole", recording)
     before = answers(judged(folder))
-    held = {check for check, verdict in before.items() if verdict == "held"}
+    held = {check for check, verdict in before.items() if verdict in KEPT}
     for file, role in files_of(folder):
         lacking = record(tmp_path / "lacking", recording)
         (lacking / file).unlink()
@@ -262,8 +262,8 @@ def test_what_the_page_leaves_blank_still_holds(tmp_path):
         shutil.rmtree(folder)
         (record(folder, recording) / file).unlink()
         after = answers(judged(folder))
-        blank = {check for check, verdict in before.items() if verdict == "held" and not needed(check, role)}
-        assert blank == {check for check in blank if after[check] == "held"}
+        blank = {check for check, verdict in before.items() if verdict in KEPT and not needed(check, role)}
+        assert blank == {check for check in blank if after[check] in KEPT}
 
 
 def files_of(folder: Path) -> Iterator[tuple[str, str]]:
@@ -298,7 +298,7 @@ def rewritten(folder: Path, **more: Any) -> None:
 
 @pytest.mark.parametrize("before", [False, True], ids=["not merged", "merged"])
 def test_logs_that_the_manifest_names_and_that_are_gone_are_unknown(fenced, before):
-    assert epochs(fenced)["verdict"] == "held" if before else True
+    assert epochs(fenced)["verdict"] in KEPT if before else True
     (fenced / RunFile.STORED).unlink()
     document = judged(fenced)
     assert answers(document)["epoch-regression"] == "unknown"
@@ -319,7 +319,7 @@ def test_logs_that_were_never_recorded_are_not_exercised(fenced):
 
 def test_logs_of_which_an_older_manifest_says_nothing_are_unknown_when_they_are_gone(fenced):
     rewritten(fenced, tables=GONE)
-    assert epochs(fenced)["verdict"] == "held"
+    assert epochs(fenced)["verdict"] in KEPT
     (fenced / RunFile.STORED).unlink()
     assert epochs(fenced)["verdict"] == "unknown"
 
@@ -344,7 +344,7 @@ def test_a_manifest_that_is_lost_after_merging_leaves_nothing_proven(fenced, los
     (fenced / RunFile.MANIFEST).unlink() if lost else (fenced / RunFile.MANIFEST).write_text("{")
     document = judged(fenced)
     assert document["verdict"] == "unknown"
-    assert "held" not in answers(document).values()
+    assert not KEPT & set(answers(document).values())
     assert [gap["kind"] for gap in document["gaps"] if gap["file"] == RunFile.MANIFEST] == ["unreliable"]
 
 
@@ -359,7 +359,7 @@ def test_what_could_not_be_read_of_an_adopted_history_is_not_forgotten_with_its_
     shutil.rmtree(folder / RunFile.LINES)
     (folder / RunFile.DAMAGE).unlink()
     document = judged(folder)
-    assert (document["verdict"], "held" in answers(document).values()) == ("unknown", False)
+    assert (document["verdict"], KEPT & set(answers(document).values())) == ("unknown", set())
 
 
 # --------------------------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ def test_a_run_that_is_still_performed_is_not_the_latest_and_is_refused_by_its_i
     with liveness.hold(going_on):
         assert store.find(tmp_path, "latest").directory == ended
         for text in ("m22222", str(going_on)):
-            with pytest.raises(CampaignError, match='run "m22222" is still being performed'):
+            with pytest.raises(CampaignError, match='run "m22222" is still being performed or judged'):
                 store.find(tmp_path, text)
         manifest = Manifest(run="m22222", slots=1, complete=False, files=())
         write_manifest(going_on, manifest)  # as from the start of a run

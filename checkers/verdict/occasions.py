@@ -1,0 +1,177 @@
+"""Occasions of a run (`harness.api.occasions`), counted from its history, its receipts, and its brokers' logs and log segments.
+
+A count is None where nobody knows it. A property that held is *held without occasion* where each of its occasions is known not to
+have occurred: what is not known leaves it as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fencepost.checkers.history.source import read_errors
+from fencepost.checkers.model.values import ABORTED, FOREVER, NONE
+from fencepost.checkers.pipeline.applications import outputs_of
+from fencepost.checkers.pipeline.instances import instances
+from fencepost.checkers.verdict.decision import JudgedProperty
+from fencepost.checkers.verdict.occasion_sources import MS, OccasionSources
+from fencepost.checkers.views.run_view import RunView
+from fencepost.harness.api.occasions import Occasion
+from fencepost.harness.api.run import Receipts, Run
+from fencepost.harness.api.values import Property
+
+Counts = Mapping[Occasion, int | None]
+PATIENCE_MS = 1000  # within which a commit is usually answered, and after which a program's output is not at work any more
+
+
+# --------------------------------------------------------------------------------------------------
+# Properties
+# --------------------------------------------------------------------------------------------------
+def beside(prop: JudgedProperty, wanted: tuple[Occasion, ...], counts: Counts) -> JudgedProperty:
+    """A property with the counts of the occasions of which it needs one; held without occasion where there was surely none."""
+    if prop.verdict is Property.NOT_EXERCISED:
+        return prop
+    own = {occasion.value: counts.get(occasion) for occasion in wanted}
+    if prop.verdict is Property.HELD and own and not any(count is None or count for count in own.values()):
+        reason = f"nothing occurred that could have broken it: no {', no '.join(own)}"
+        return replace(
+            prop,
+            verdict=Property.WITHOUT_OCCASION,
+            occasions=own,
+            reason="; ".join(filter(None, (reason, prop.reason))),
+        )
+    return replace(prop, occasions=own)
+
+
+# --------------------------------------------------------------------------------------------------
+# Counts
+# --------------------------------------------------------------------------------------------------
+def count_occasions(run: Run, view: RunView, receipts: Receipts | None) -> dict[Occasion, int | None]:
+    """How often each kind of occasion occurred. receipts: None where some may be missing."""
+    sources = OccasionSources(run, view, receipts)
+    return {occasion: _counted(count, sources) for occasion, count in _COUNTS.items()}
+
+
+def _counted(count: Callable[[OccasionSources], int | None], sources: OccasionSources) -> int | None:
+    strange = read_errors(ValueError, LookupError, TypeError, AttributeError)  # details of a history from elsewhere
+    try:
+        number = count(sources)
+    except strange:
+        return None
+    return None if number is None else int(number)
+
+
+def _client_died(sources: OccasionSources) -> int | None:
+    overview = sources.view.overview
+    return sources.seen(int((overview.main & (overview.txn | overview.send) & (overview.end == NONE)).sum()))
+
+
+def _unanswered(sources: OccasionSources, which: Any) -> int | None:
+    overview = sources.view.overview
+    late = (overview.end == NONE) | (overview.end - overview.decided > PATIENCE_MS * MS)
+    unknown = ~overview.ok & ~overview.failed
+    return sources.seen(int((which & overview.txn & (overview.decided != NONE) & (late | unknown)).sum()))
+
+
+def _commit_unanswered(sources: OccasionSources) -> int | None:
+    return _unanswered(sources, sources.view.overview.main)
+
+
+def _work_unanswered(sources: OccasionSources) -> int | None:
+    if not sources.is_program:
+        return _unanswered(sources, sources.working)
+    made = sources.program
+    if made is None:
+        return None
+    return int(((made["kind"] == "COMMIT") & (made["decided"] - made["last"] > PATIENCE_MS)).sum())
+
+
+def _transaction_aborted(sources: OccasionSources) -> int | None:
+    overview, stored = sources.view.overview, sources.stored
+    own = int((overview.main & overview.txn & (overview.status == ABORTED)).sum())
+    if stored is not None:
+        return max(own, int((stored.transactions["kind"] == "ABORT").sum()))
+    others = sources.view.contract["application"] != "none" or sources.view.contract["connect"] != "none"
+    return None if others and not own else sources.seen(own)
+
+
+def _work_aborted(sources: OccasionSources) -> int | None:
+    if not sources.is_program:
+        return sources.seen(int((sources.working & (sources.view.overview.status == ABORTED)).sum()))
+    return None if sources.program is None else int((sources.program["kind"] == "ABORT").sum())
+
+
+def _instance_died(sources: OccasionSources) -> int | None:
+    """Members that died in a transaction; instances that died with one open, their own as far as the brokers' logs say that."""
+    overview = sources.view.overview
+    if not sources.is_program:
+        return sources.seen(int((sources.working & (overview.end == NONE)).sum()))
+    made, ahead = sources.program, sources.ahead_ns
+    if made is None or ahead is None or sources.receipts is None or sources.stored is None:
+        return None
+    plain = sources.stored.plain
+    outputs = np.sort(plain.loc[plain["partition"].isin(sources.outputs), "timestamp"].to_numpy())
+    owners = made["producer_id"].map(sources.slots)
+    died = 0
+    for slot, ns in sources.deaths:
+        ms = (ns + ahead) // MS
+        opened = (made["first"] <= ms) & (ms <= made["decided"]) & (owners.isna() | (owners == slot))
+        at = np.searchsorted(outputs, ms, side="right")
+        died += bool(opened.any()) or bool(at and ms - outputs[at - 1] <= PATIENCE_MS)
+    return died
+
+
+def _group_rebalanced(sources: OccasionSources) -> int | None:
+    view = sources.view
+    if sources.is_program:
+        if sources.events is None or sources.stored is None:
+            return None
+        first = min((ms for name, ms in sources.stored.first_records.items() if name in sources.outputs), default=None)
+        group = outputs_of(view).declared["group"]
+        rebalances = sources.events.rebalances
+        return None if first is None else sum(ms > first and name == (group or name) for ms, name in rebalances)
+    if view.contract["consumption"] == "assigned":
+        return 0
+    rows = view.history.of_kind(("f", "process", "detail"), "txn", "poll", "committed", "subscribe", "seek").to_pylist()
+    details = [(row["process"], json.loads(row["detail"])) for row in rows if row["detail"]]
+    moved = [process for process, detail in details for kind, names in detail.get("rebalances", ()) if names]
+    return sources.seen(len(moved) - len(set(moved)))
+
+
+def _coordinator_moved(sources: OccasionSources) -> int | None:
+    events, stored = sources.events, sources.stored
+    if events is None or stored is None:
+        return None
+    places = stored.transactions["producer_id"].map({producer: where for _, _, producer, where in events.initialisations})
+    table = stored.transactions
+    opened = (((places == place) & (table["first"] <= ms) & (ms <= table["decided"])).sum() for ms, place in events.elections)
+    return int(sum(opened))
+
+
+def _producer_fenced(sources: OccasionSources) -> int | None:
+    known = sources.view.shared(instances)
+    own, events = int((known.fenced != FOREVER).sum()), sources.events
+    if events is None:
+        return own if len(known) else None
+    ids = [name for _, name, *_ in events.initialisations]
+    return max(own, len(ids) - len(set(ids)))
+
+
+_COUNTS: Mapping[Occasion, Callable[[OccasionSources], int | None]] = {
+    Occasion.CLIENT_DIED: _client_died,
+    Occasion.COMMIT_UNANSWERED: _commit_unanswered,
+    Occasion.TRANSACTION_ABORTED: _transaction_aborted,
+    Occasion.INSTANCE_DIED: _instance_died,
+    Occasion.WORK_UNANSWERED: _work_unanswered,
+    Occasion.WORK_ABORTED: _work_aborted,
+    Occasion.GROUP_REBALANCED: _group_rebalanced,
+    Occasion.COORDINATOR_MOVED: _coordinator_moved,
+    Occasion.LEADER_MOVED: lambda sources: None if sources.stored is None else sources.stored.leader_changes,
+    Occasion.PRODUCER_FENCED: _producer_fenced,
+    Occasion.SERVER_STRUCK: lambda sources: sources.struck_nodes(clients=False),
+    Occasion.CLIENT_STRUCK: lambda sources: sources.struck_nodes(clients=True),
+}

@@ -1,0 +1,166 @@
+"""The loop of confluent_loop.py with one thing wrong in it, which the argument names (docs/your-application.md).
+
+fencepost run -w application --set 'command={python} {examples}/applications/confluent_loop_cheats.py early' -t 30
+
+early: offsets are committed before the transaction.
+resend: a commit without an answer within a second is taken for a failure, and the batch is sent again by another producer.
+stale: after a rebalance the instance reads on where it had been in a partition itself, not where the group stands.
+jump: after a rebalance the instance leaves out three inputs of a partition that it had not read before.
+skip: one input in so many (SKIPPED, 1000) has no output.
+outside: outputs are sent by a producer without transactions; the transaction has the offsets only.
+order: one batch in ten is produced from its end to its beginning.
+uncommitted: the input is read at read_uncommitted.
+content: one output in so many (CHANGED, 100) has another content than its input, under its input's name.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import confluent_loop as right
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+
+SKIPPED, CHANGED = int(os.environ.get("SKIPPED", "1000")), int(os.environ.get("CHANGED", "100"))
+WORK_S = 0.05  # what a batch takes, as work on it would
+PATIENCE_S = 1.0
+produce, transaction, content = right.produce, right.committed, right.content
+
+
+# --------------------------------------------------------------------------------------------------
+# Transactions
+# --------------------------------------------------------------------------------------------------
+def early(consumer: Consumer, producer: Producer, batch: Sequence[Message]) -> bool:
+    try:
+        consumer.commit(offsets=right.after(batch), asynchronous=False)
+        time.sleep(WORK_S)
+        producer.begin_transaction()
+        for message in batch:
+            produce(producer, message)
+        right.commit(producer)
+        return True
+    except KafkaException as error:
+        print(f"not committed: {error}", flush=True)
+        return False
+
+
+def impatient(producer: Producer) -> None:
+    """Commit, and wait for the answer no longer than `PATIENCE_S`. Raises TimeoutError."""
+    try:
+        producer.commit_transaction(PATIENCE_S)
+    except KafkaException as error:
+        if error.args[0].retriable():
+            raise TimeoutError from error
+        raise
+
+
+def resend(consumer: Consumer, producer: Producer, batch: Sequence[Message]) -> bool:
+    while right.running:
+        try:
+            return transaction(consumer, producer, batch)
+        except TimeoutError as error:
+            print(f"sent again: {error.__cause__}", flush=True)
+            producer = right.new_producer()
+    return False
+
+
+def outside(consumer: Consumer, producer: Producer, batch: Sequence[Message]) -> bool:
+    plain = Producer({**right.CONNECTION, "enable.idempotence": True, "linger.ms": 0})
+    try:
+        for message in batch:
+            produce(plain, message)
+        plain.flush(right.CALL_S)
+        time.sleep(WORK_S)
+        producer.begin_transaction()
+        producer.send_offsets_to_transaction(right.after(batch), consumer.consumer_group_metadata(), right.CALL_S)
+        right.commit(producer)
+        return True
+    except KafkaException as error:
+        print(f"not committed: {error}", flush=True)
+        return False
+
+
+def unordered(consumer: Consumer, producer: Producer, batch: Sequence[Message]) -> bool:
+    try:
+        producer.begin_transaction()
+        for message in reversed(batch) if random.random() < 0.1 else batch:
+            produce(producer, message)
+        producer.send_offsets_to_transaction(right.after(batch), consumer.consumer_group_metadata(), right.CALL_S)
+        right.commit(producer)
+        return True
+    except KafkaException as error:
+        print(f"not committed: {error}", flush=True)
+        return False
+
+
+# --------------------------------------------------------------------------------------------------
+# Positions
+# --------------------------------------------------------------------------------------------------
+class Placed(Consumer):  # type: ignore[misc]
+    """A consumer that reads on after a rebalance where `place` says, by its own positions."""
+
+    place: Callable[[int, int | None], int | None]
+    own: dict[int, int]
+
+    def subscribe(self, topics: Sequence[str], **callbacks: Any) -> None:
+        self.own = {}
+        super().subscribe(topics, on_assign=self.assigned, **callbacks)
+
+    def assigned(self, _: Consumer, partitions: Sequence[TopicPartition]) -> None:
+        known = {tp.partition: tp.offset for tp in self.committed(list(partitions), right.CALL_S)}
+        for tp in partitions:
+            chosen = type(self).place(known[tp.partition], self.own.get(tp.partition))
+            tp.offset = chosen if chosen is not None and chosen >= 0 else known[tp.partition]
+        self.assign(partitions)
+
+    def consume(self, *arguments: Any) -> list[Message]:
+        batch: list[Message] = super().consume(*arguments)
+        self.own |= {message.partition(): message.offset() + 1 for message in batch if message.error() is None}
+        return batch
+
+
+class Stale(Placed):
+    place = staticmethod(lambda committed, own: own)
+
+
+class Jumping(Placed):
+    place = staticmethod(lambda committed, own: committed + 3 if own is None and committed > 0 else committed)
+
+
+# --------------------------------------------------------------------------------------------------
+# Outputs
+# --------------------------------------------------------------------------------------------------
+def skipping(producer: Producer, message: Message) -> None:
+    if random.random() >= 1 / SKIPPED:
+        produce(producer, message)
+
+
+def changed(message: Message) -> bytes:
+    whole: bytes = content(message)
+    return whole[:-1] if random.random() < 1 / CHANGED else whole
+
+
+CHEATS: Mapping[str, Mapping[str, Any]] = {
+    "early": {"committed": early},
+    "resend": {"committed": resend, "commit": impatient},
+    "stale": {"Consumer": Stale},
+    "jump": {"Consumer": Jumping},
+    "skip": {"produce": skipping},
+    "outside": {"committed": outside},
+    "order": {"committed": unordered},
+    "uncommitted": {"CONSUMER": {**right.CONSUMER, "isolation.level": "read_uncommitted"}},
+    "content": {"content": changed},
+}
+
+
+if __name__ == "__main__":
+    cheat = sys.argv[1] if len(sys.argv) > 1 else ""
+    if cheat not in CHEATS:
+        sys.exit(f"an argument says what is wrong: {', '.join(CHEATS)}")
+    for name, wrong in CHEATS[cheat].items():
+        setattr(right, name, wrong)
+    sys.exit(right.main())

@@ -1,0 +1,150 @@
+"""Programs in a row, and sinks: each stage is judged between its own two topics, and a store by its listing."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.histories import History, answer, finding, violated
+
+CONTRACT = {"application": "exactly-once"}
+
+
+def stages(middle, end, first=10, second=10, **declared):
+    """Inputs in-0@5, 6 and 7; outputs of both stages: (offset, input's offset). first, second: where their groups stand."""
+    h = History()
+    h.txn(0, {"in-0": [5, 6, 7]})
+    h.final({"in-0": [5, 6, 7], "mid-0": [], "out-0": []})
+    read = next(op for op in h.ops if op["final"] and op["isolation"] == "read_committed")
+    outputs = [("mid-0", offset, of) for offset, of in middle] + [("out-0", offset, of) for offset, of in end]
+    read["outputs"] = [{"partition": name, "offset": at, "v": h.v("in-0", of), "ended": h.now} for name, at, of in outputs]
+    common = {"outputs": [1, 1], "ordered": False, "drained": True, "waited_s": 1.0, **declared}
+    for group, came, went, fed in (("one", "in-0", "mid-0", True), ("two", "mid-0", "out-0", False)):
+        own = {"group": group, "inputs": [came], "output_partitions": [went], "fed": fed}
+        h.add(-1, "drain", isolation=None, detail=json.dumps({**common, **own}))
+    for group, offsets in (("one", {"in-0": first}), ("two", {"mid-0": second})):
+        h.add(-1, "group-offsets", isolation=None, detail=json.dumps({"group": group, "offsets": offsets}))
+    return h
+
+
+ALL = [(0, 5), (1, 6), (2, 7)]
+
+
+def test_each_input_once_through_both_stages_holds(judged):
+    document = judged(stages(ALL, ALL), CONTRACT)
+    assert violated(document) == []
+    assert answer(document, "reprocessed")["compared"] == answer(document, "unprocessed")["compared"] == 6
+    assert answer(document, "phantom-output")["compared"] == 6
+
+
+def test_what_the_first_stage_repeats_the_second_may_have_twice(judged):
+    twice = [*ALL, (3, 5)]
+    document = judged(stages(twice, twice), CONTRACT)
+    assert violated(document) == ["reprocessed"]
+    sentence = finding(document, "reprocessed")["sentence"]
+    assert sentence.startswith("Input record")
+    assert "in-0@5" in sentence
+    assert "has 2, mid-0@0 and mid-0@3" in sentence
+
+
+def test_what_the_second_stage_repeats_is_its_own(judged):
+    document = judged(stages(ALL, [*ALL, (3, 6)]), CONTRACT)
+    assert violated(document) == ["reprocessed"]
+    assert "has 2, out-0@1 and out-0@3" in finding(document, "reprocessed")["sentence"]
+    assert "mid-0@1" in finding(document, "reprocessed")["sentence"]
+
+
+def test_both_stages_may_repeat_and_each_has_a_finding(judged):
+    document = judged(stages([*ALL, (3, 5)], [*ALL, (3, 5), (4, 6)]), CONTRACT)
+    assert [row["anomaly"] for row in document["findings"]] == ["reprocessed", "reprocessed"]
+
+
+@pytest.mark.parametrize(
+    ("middle", "end", "where"),
+    [
+        (ALL[1:], ALL[1:], "in-0@5 lies below the offset that the group one committed"),
+        (ALL, ALL[1:], "mid-0@0 lies below the offset that the group two committed"),
+    ],
+)
+def test_an_input_that_is_lost_is_lost_in_a_stage(judged, middle, end, where):
+    document = judged(stages(middle, end), CONTRACT)
+    assert "unprocessed" in violated(document)
+    assert where in finding(document, "unprocessed")["sentence"]
+
+
+def test_what_the_second_stage_has_not_reached_is_not_held_against_it(judged):
+    document = judged(stages(ALL, ALL[:1], second=1), CONTRACT)
+    assert violated(document) == []
+    assert answer(document, "unprocessed")["compared"] == 4
+
+
+def test_the_second_stage_may_drop_what_the_first_one_repeats(judged):
+    document = judged(stages([*ALL, (3, 5)], ALL), CONTRACT)
+    assert violated(document) == ["reprocessed"]
+
+
+def test_the_order_of_keys_is_that_in_which_a_stage_reads_them(judged):
+    turned = [(0, 6), (1, 5), (2, 7)]
+    straight = judged(stages(ALL, ALL, ordered=True, keys=1), CONTRACT)
+    assert "output-order" not in violated(straight)
+    assert answer(straight, "output-order")["compared"] == 4
+    document = judged(stages(turned, turned, ordered=True, keys=1), CONTRACT)
+    assert "output-order" in violated(document)
+    assert "mid-0@0" in finding(document, "output-order")["sentence"]  # the second stage has kept the order that it got
+
+
+# --------------------------------------------------------------------------------------------------
+# The store of a sink
+# --------------------------------------------------------------------------------------------------
+def sink(items, whole=True, group="the store", **declared):
+    """Inputs in-0@5, 6 and 7, the last of them aborted; the listing has items of inputs by their offsets."""
+    h = History()
+    h.txn(0, {"in-0": [5, 6]})
+    h.txn(0, {"in-0": [7]}, "fail")
+    h.final({"in-0": [5, 6]})
+    listed = [{"partition": "store-0", "offset": at, "v": h.v("in-0", of), "ended": h.now} for at, of in enumerate(items)]
+    h.add(92, "poll", final=True, role="final", outputs=listed)
+    detail = json.dumps({"store-0": [0, len(items), len(items)]} if whole else {})
+    h.add(92, "final-read", type="ok" if whole else "info", final=True, role="final", detail=detail)
+    own = {"group": group, "inputs": ["in-0"], "output_partitions": ["store-0"], "fed": True, "store": True}
+    common = {"outputs": [1, 1], "ordered": False, "drained": True, "waited_s": 1.0}
+    h.add(-1, "drain", isolation=None, detail=json.dumps({**common, **own, **declared}))
+    h.add(-1, "group-offsets", isolation=None, detail=json.dumps({"group": group, "offsets": {"in-0": 8}}))
+    return h
+
+
+def test_a_store_with_each_input_once_holds(judged):
+    document = judged(sink([6, 5]), CONTRACT)
+    assert violated(document) == []
+    assert answer(document, "reprocessed")["compared"] == answer(document, "unprocessed")["compared"] == 2
+
+
+@pytest.mark.parametrize(
+    ("items", "group", "name", "sentence"),
+    [
+        (
+            [5, 6, 5],
+            "g",
+            "reprocessed",
+            "the listing of the sink's store has 2, store-0@0 and store-0@2.",
+        ),
+        (
+            [5],
+            "the store",
+            "unprocessed",
+            "in-0@6 lies below the offset that the store committed, but the listing of the sink's store has no output of it.",
+        ),
+        ([5, 6, 7], "g", "phantom-output", "it is not visible, so the program read what was aborted."),
+    ],
+)
+def test_a_store_is_judged_by_its_listing(judged, items, group, name, sentence):
+    document = judged(sink(items, group=group), CONTRACT)
+    assert violated(document) == [name]
+    assert finding(document, name)["sentence"].endswith(sentence)
+
+
+@pytest.mark.parametrize(("contract", "name"), [("exactly-once", "reprocessed"), ("at-least-once", "unprocessed")])
+def test_without_a_whole_listing_nothing_is_judged_and_the_verdict_is_unknown(judged, contract, name):
+    document = judged(sink([], whole=False), {"application": contract})
+    assert answer(document, name)["verdict"] in ("not exercised", "unknown")
+    assert document["verdict"] == "unknown"

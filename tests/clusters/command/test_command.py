@@ -1,0 +1,164 @@
+"""A broker by its command line: templates, mistakes, and a program that speaks just enough of the protocol to be ready."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from fencepost.clusters.command import template
+from fencepost.clusters.command.provider import Command
+from fencepost.clusters.kafka import node_plan
+from fencepost.harness.api import (
+    CampaignError,
+    ClusterError,
+    Corruptible,
+    Fillable,
+    Killable,
+    ListingTransactions,
+    Partitionable,
+    Powered,
+    Storing,
+    Upgradable,
+    Wipeable,
+)
+from fencepost.harness.plugins.validation import breaches
+from fencepost.nemesis.support.waiting import poll_until
+
+NODES = node_plan.nodes(3, 0, node_plan.private)
+PROGRAM = Path(__file__).parents[2] / "support" / "broker_program.py"
+DOUBLE = f"{sys.executable} {PROGRAM} {{host}} {{port}} {{id}}0 {{peers}}"  # it numbers itself 10, 20, ...
+OPTIONS = {"loopback": True, "peer": "{id}0@{host}:{port}", "ready_s": 5.0, "title": "double 1.0"}
+
+
+def values(node=NODES[0], **changed):
+    options = {"settings": {"a.b": "1"}, "peer": "{id}@{host}:{controller_port}", "separator": ",", "cluster_id": "c"}
+    return template.values(node, NODES, data=Path("/d/n1"), config=Path("/c"), **{**options, **changed})
+
+
+@pytest.mark.parametrize(
+    ("text", "filled"),
+    [
+        ("--id={id} --listen={host}:{port}", "--id=1 --listen=10.73.1.1:9092"),
+        ("{peers}", "1@10.73.1.1:9094,2@10.73.1.2:9094,3@10.73.1.3:9094"),
+        ("{others}", "2@10.73.1.2:9094,3@10.73.1.3:9094"),
+        ("{bootstrap}", "10.73.1.1:9092,10.73.1.2:9092,10.73.1.3:9092"),
+        ("{data} {config} {settings} {brokers} {replication}", "/d/n1 /c a.b=1 3 3"),
+        ('{"json": {"id": {id}}}', '{"json": {"id": 1}}'),
+        ("${host} {{host}} {}", "${host} {host} {}"),
+    ],
+)
+def test_placeholders_have_a_nodes_own_values(text, filled):
+    assert template.filled(text, values()) == filled
+
+
+def test_every_placeholder_that_is_documented_has_a_value():
+    assert set(values()) == set(template.PLACEHOLDERS)
+    assert set(template.peer_values(NODES[1])) == set(template.OF_A_PEER)
+
+
+def test_a_separator_stands_between_peers():
+    assert template.filled("[{peers}]", values(peer='"{host}"', separator=", ")) == '["10.73.1.1", "10.73.1.2", "10.73.1.3"]'
+
+
+def test_all_mistakes_in_options_are_reported_at_once():
+    with pytest.raises(CampaignError) as caught:
+        Command(command="no-such-program {prot}", config="x={hots}", config_name="a/b", peer="{data}", brokers=0, disk_mb=3)
+    text = "\n".join(caught.value.mistakes)
+    for part in (
+        "brokers = 0: must be between",
+        "disk_mb = 3: a broker needs",
+        "command: there is no placeholder {prot}; did you mean {port}?",
+        "config: there is no placeholder {hots}; did you mean {host}?",
+        "peer: there is no placeholder {data}",
+        'config_name = "a/b"',
+        "config: no command line names {config}",
+        'command: "no-such-program" is no program',
+    ):
+        assert part in text
+
+
+@pytest.mark.parametrize(("command", "why"), [("", "it is empty"), ("sh 'x", "No closing quotation"), ("a b {id}", "no program")])
+def test_a_command_line_that_cannot_be_meant_is_refused(command, why):
+    with pytest.raises(CampaignError, match=why):
+        Command(command=command)
+
+
+def test_what_needs_knowledge_of_the_broker_is_unavailable_with_the_reason():
+    missing = Command(command=DOUBLE, loopback=True).missing()
+    assert {Upgradable, Wipeable, Powered, Corruptible, Fillable, Partitionable} <= set(missing)
+    assert "is_kafka = true" in missing[Powered]
+    assert Killable not in missing
+    assert not {Powered, Corruptible} & set(Command(command=DOUBLE, is_kafka=True, loopback=True).missing())
+
+
+def test_the_provider_is_one():
+    assert breaches("cluster", Command) == []
+
+
+# ---- with a program
+
+
+def test_brokers_are_found_by_their_addresses_whatever_their_ids(tmp_path):
+    """Settings and variables come from their templates; a frozen and a killed node are seen; what is not Kafka's is not there."""
+    options = {
+        **OPTIONS,
+        "command": ("sh", "-c", 'echo "$GREETING"; cat {config}; exec ' + DOUBLE),
+        "config": "id={id}\n{settings}\n",
+        "settings": {"min.insync.replicas": 2},
+        "environment": {"GREETING": "this is {node}"},
+        "prepare": "touch prepared-{node}",
+    }
+    with Command(**options).up(tmp_path, {}) as cluster:
+        assert (cluster.brokers, cluster.kafka_version) == (("n1", "n2", "n3"), "double 1.0")
+        assert dict(cluster.roles().names) == {10: "n1", 20: "n2", 30: "n3"}
+        assert (cluster.roles().controller(), cluster.roles().transaction_coordinator("tx")) == ("n1", "n3")
+        log = (tmp_path / "logs/n2/server.log").read_text()
+        assert log.startswith("this is n2\nid=2\nmin.insync.replicas=2\n")
+        assert (tmp_path / "data/n2/prepared-n2").exists()
+        cluster.kill("n2")
+        assert (cluster.pid("n2"), cluster.answers("n2"), cluster.answers("n1")) == (None, False, True)
+        cluster.pause("n1")
+        assert poll_until(lambda: cluster.process_state("n1"), lambda state: state == "T", 5.0) == "T"
+        cluster.heal()
+        assert all(cluster.answers(node) for node in cluster.brokers)
+        assert not isinstance(cluster, Storing)
+        assert not isinstance(cluster, ListingTransactions)
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_build_of_kafka_shows_its_files_and_transactions(tmp_path):
+    with Command(**OPTIONS, command=DOUBLE, is_kafka=True).up(tmp_path, {}) as cluster:
+        assert isinstance(cluster, Storing)
+        assert isinstance(cluster, ListingTransactions)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"command": "sh -c 'echo no disk >&2; exit 3'"}, r"n1 ended with status 3 while waiting for .*: no disk"),
+        ({"command": "sh -c 'echo hello; sleep 60'", "ready_s": 1.0}, r"waited 1 s .* n1 does not answer at .*log: hello\."),
+        ({"command": "sleep 60", "ready_s": 1.0}, r"n1 does not answer .*it has written nothing"),
+        ({"command": f"{DOUBLE} alone", "ready_s": 1.0}, r"n1 does not know n2, n3; the last lines of its log: serving at"),
+        ({"command": f"{DOUBLE} elsewhere", "ready_s": 1.0}, r"sends clients to localhost:1.*let it advertise \{host\}:\{port\}"),
+        ({"command": f"{DOUBLE} few"}, r"double 1\.0 does not answer CreateTopics: no workload can run on it"),
+        (
+            {"command": DOUBLE, "prepare": "sh -c 'echo cannot format; exit 4'"},
+            r"prepare of n1 ended with status 4: cannot format",
+        ),
+    ],
+)
+def test_a_program_that_does_not_become_a_broker_is_quoted(tmp_path, changed, words):
+    with pytest.raises(ClusterError, match=words), Command(**{**OPTIONS, **changed}).up(tmp_path, {}):
+        pass
+
+
+def test_the_plan_has_the_command_line_and_the_settings():
+    description = Command(command=DOUBLE, settings={"a": True}, title="x 1", loopback=True).describe()
+    assert json.loads(json.dumps(description)) == {
+        "kafka": "x 1",
+        "command": DOUBLE,
+        "broker_settings": {"a": "true"},
+        "controllers": "combined",
+        "network": "loopback",
+    }

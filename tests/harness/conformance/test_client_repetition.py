@@ -1,0 +1,196 @@
+"""The stories of many operations, over a journal in a file: faults that strike one operation in hundreds are found."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from support.journal_driver import Cluster, Observer
+
+from fencepost.harness.conformance import client_fixture
+from fencepost.harness.conformance.client_ledger import detectable
+from fencepost.harness.conformance.client_repetition import MANY, Plan
+from fencepost.harness.conformance.client_stories import ClientKit
+
+TESTS = Path(__file__).parents[2]
+SMALL = Plan(transactions=240, records=240, reads=300, seeks=30, offsets=40, fencings=10)
+
+# A liar: the stories that find it out, how often it lies, and what it does. `self.nth()` is true once in EVERY calls.
+LIES = {
+    "loses every k-th record": (
+        ("many transactions", "many records"),
+        500,
+        "def append(self, request):\n    return 7 if self.nth() else super().append(request)",
+    ),
+    "acknowledges at another offset": (
+        ("many transactions", "many records"),
+        300,
+        "def acknowledge(self, record, partition, offset):\n    self.delivered(record, partition, offset + self.nth())",
+    ),
+    "acknowledges in another partition": (
+        ("many transactions", "many records"),
+        300,
+        "def acknowledge(self, record, partition, offset):\n"
+        "    self.delivered(record, 1 - partition if self.nth() else partition, offset)",
+    ),
+    "acknowledges nothing": (
+        ("many transactions", "many records"),
+        300,
+        "def acknowledge(self, record, partition, offset):\n    self.nth() or self.delivered(record, partition, offset)",
+    ),
+    "sends twice": (
+        ("many transactions", "many records"),
+        300,
+        "def append(self, request):\n    self.nth() and super().append(request)\n    return super().append(request)",
+    ),
+    "sends without its headers": (
+        ("many transactions", "many records"),
+        300,
+        "def append(self, request):\n    return super().append({**request, 'headers': []} if self.nth() else request)",
+    ),
+    "commits what was to be aborted": (
+        ("many transactions",),
+        300,
+        "def abort(self, request):\n    return self.commit(request) if self.nth() else super().abort(request)",
+    ),
+    "aborts what was to be committed": (
+        ("many transactions",),
+        300,
+        "def commit(self, request):\n    return self.abort(request) if self.nth() else super().commit(request)",
+    ),
+    "leaves a transaction open": (
+        ("many transactions",),
+        300,
+        "def commit(self, request):\n    return None if self.nth() else super().commit(request)",
+    ),
+    "hangs in commit": (
+        ("many transactions",),
+        300,
+        "def commit(self, request):\n    self.nth() and sleep_for_ever()\n    return super().commit(request)",
+    ),
+    "answers twice": (
+        ("many transactions", "many records", "many reads"),
+        300,
+        "def _answer(self, request):\n    answer = super()._answer(request)\n"
+        "    self.nth() and self.write({'id': request['id'], **answer})\n    return answer",
+    ),
+    "drops a record that was read": (
+        ("many reads",),
+        500,
+        "def row(self, one):\n    return super().row(one)\n\ndef poll(self, request):\n    answer = super().poll(request)\n"
+        "    return {**answer, 'records': [one for one in answer['records'] if not self.nth()]}",
+    ),
+    "repeats a poll": (
+        ("many reads",),
+        100,
+        "last = None\ndef poll(self, request):\n    if self.nth() and self.last:\n        return self.last\n"
+        "    self.last = super().poll(request)\n    return self.last",
+    ),
+    "reads another value": (
+        ("many reads",),
+        500,
+        "def row(self, one):\n    row = super().row(one)\n    return [*row[:4], 'AAAA', *row[5:]] if self.nth() else row",
+    ),
+    "forgets a seek": (
+        ("many seeks",),
+        40,
+        "def seek(self, request):\n    return None if self.nth() else super().seek(request)",
+    ),
+    "answers with the position before": (
+        ("many seeks",),
+        40,
+        "def position(self, request):\n    return {'positions': {name: at - self.nth() for name, at in self.at.items()}}",
+    ),
+    "forgets offsets": (
+        ("many offsets",),
+        40,
+        "def send_offsets(self, request):\n    return None if self.nth() else super().send_offsets(request)",
+    ),
+    "answers with the offset before": (
+        ("many offsets",),
+        40,
+        "last = None\ndef committed(self, request):\n    if not (self.nth() and self.last):\n"
+        "        self.last = super().committed(request)\n    return self.last",
+    ),
+    "does not notice that it is fenced": (
+        ("many fencings",),
+        10,
+        "def demand_epoch(self):\n    self.nth() or super().demand_epoch()",
+    ),
+    "hides that it is fenced": (
+        ("many fencings",),
+        10,
+        "def open(self, request):\n    self.quiet = self.nth()\n    return super().open(request)\n\n"
+        "def _answer(self, request):\n    answer = super()._answer(request)\n"
+        "    return {'ok': {}} if 'error' in answer and self.quiet else answer",
+    ),
+}
+LIAR = """
+import sys
+sys.path.insert(0, {tests!r})
+from support.journal_driver import Journal, sleep_for_ever
+
+
+class Liar(Journal):
+    calls = 0
+
+    def nth(self):
+        self.calls += 1
+        return self.calls % {every} == 0
+
+{lie}
+
+
+Liar().serve()
+"""
+
+
+def played(tmp_path, plan, stories, lie="pass", every=1):
+    """The results of these stories by name."""
+    program = tmp_path / "liar.py"
+    program.write_text(LIAR.format(tests=str(TESTS), every=every, lie="\n".join(f"    {line}" for line in lie.splitlines())))
+    kit = ClientKit(Cluster(str(tmp_path / "journal")), [sys.executable, str(program)], Observer, tmp_path / "driver.log")
+    kit.many = plan
+    return {result.story: result for result in kit.play(stories)}
+
+
+def test_an_honest_driver_passes_and_the_rate_is_named(tmp_path):
+    results = played(tmp_path, SMALL, tuple(MANY))
+    assert {story: result.seen for story, result in results.items() if result.ok is not True} == {}
+    assert "120 commits (1 in 31), 120 aborts (1 in 31); seen with 98%" in results["many transactions"].seen
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_lie_is_found_in_as_many_operations_as_it_needs(tmp_path, lie, monkeypatch):
+    """A tenth of the operations, and lies ten times as frequent."""
+    monkeypatch.setattr(client_fixture, "CALL_S", 1.0)
+    monkeypatch.setattr(client_fixture, "ANSWER_SLACK_S", 0.5)
+    stories, every, what = LIES[lie]
+    results = played(tmp_path, SMALL, stories[:1], what, max(2, every // 10))
+    assert results[stories[0]].ok is False, results
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("lie", LIES)
+def test_a_lie_is_found_at_its_own_rate(tmp_path, lie):
+    stories, every, what = LIES[lie]
+    for story in stories:
+        result = played(tmp_path, Plan(), (story,), what, every)[story]
+        assert result.ok is False, result
+        os.remove(tmp_path / "journal")
+
+
+def test_fewer_operations_than_planned_are_no_answer(tmp_path):
+    result = played(tmp_path, Plan(transactions=100_000, most_s=0.2), ("many transactions",))["many transactions"]
+    assert (result.ok, result.observable) == (None, False)
+    assert "of 100,000 operations" in result.seen
+
+
+def test_the_detectable_rate_is_that_of_independent_operations():
+    for count in (1, 40, 155, 1200, 2400):
+        rate = 1 / detectable(count)
+        assert 1 - (1 - rate) ** count >= 0.98
+        assert 1 - (1 - 1 / (detectable(count) + 1)) ** count < 0.98
+    assert detectable(155) == 40

@@ -1,0 +1,39 @@
+"""The page of occasions is made from the vocabulary, the checks and the workloads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fencepost.harness.api.optional import ChoosesNemesis
+from fencepost.harness.cli.arguments import DEFAULT_NEMESIS, faults_of, from_options
+from fencepost.harness.plugins.registry import load, names
+from fencepost.harness.report.occasions_page import page
+from fencepost.harness.report.rules_page import own_rules
+
+PAGE = Path(__file__).parents[3] / "docs" / "occasions.md"
+
+
+def test_the_page_is_up_to_date():
+    assert PAGE.read_text() == page(own_rules()), (
+        "make it again: python -m fencepost.harness.report.occasions_page > docs/occasions.md"
+    )
+
+
+def test_the_page_names_the_faults_of_workloads_without_any_of_their_own():
+    assert f"`{'`, `'.join(DEFAULT_NEMESIS)}`" in page(own_rules())
+
+
+@pytest.mark.parametrize("name", [name for name in names("workload") if isinstance(load("workload", name), ChoosesNemesis)])
+def test_the_faults_of_a_workload_are_those_of_a_run_that_names_none(name):
+    settings = ["command=my-program"] if name == "application" else []
+    test = from_options(workload=name, set=settings)
+    assert [choice.kind for choice in test.nemesis] == [
+        choice.kind for choice in faults_of(load("workload", name).default_nemesis)
+    ]
+
+
+def test_a_program_is_struck_itself_and_so_are_the_coordinators_of_its_transactions():
+    targets = {text.split("target=")[1].partition(",")[0] for text in load("workload", "application").default_nemesis}
+    assert targets == {"instance", "coordinator"}
