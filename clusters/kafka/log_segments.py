@@ -42,9 +42,10 @@ def stored_records(data: Path) -> tuple[list[Row], str]:
     """Every record of every partition in a node's directory, in the order of the log; and why there are none, if so.
 
     The kind is `record`, `COMMIT`, `ABORT`, `control`, or `gzip batch` and the like, which stands for all records of the batch;
-    `empty batch`: one of which compaction left the head; `damaged batch`: one that cannot be read. The value is the beginning of the record's, a byte a character; None for
-    null. Of `__transaction_state` the kind is the state. Before the rows of a log comes one of the kind `log`: its offset is
-    where the log begins, its last offset the node's high watermark by its last checkpoint (-1: none). Raises OSError.
+    `empty batch`: one of which compaction left the head; `damaged batch`: one that cannot be read. The value is the beginning of
+    the record's, a byte a character; None for null. Of `__transaction_state` the kind is the state. Before the rows of a log
+    comes one of the kind `log`: its offset is where the log begins, its last offset the node's high watermark by its last
+    checkpoint (-1: none). Raises OSError.
     """
     logs = sorted(path for path in data.iterdir() if path.is_dir() and _PARTITION.fullmatch(path.name))
     states = sorted(path for path in data.iterdir() if path.is_dir() and _STATES.fullmatch(path.name))
