@@ -47,6 +47,7 @@ from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api.occasions import Occasion
 from fencepost.harness.api.promises import ATOMIC, ISOLATED
 
+OF_MARKERS = ("record-after-marker", "wrong-marker")  # what a torn transaction leaves in the logs
 _ATOMIC = "a transaction's records become visible together or not at all (KIP-98: atomicity)"
 
 SWALLOWED = "swallowed"  # role of rows between the two steps of `torn-transaction`
@@ -272,7 +273,7 @@ def _may_be_torn(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
         Occasion.SERVER_STRUCK,
     ),
     promise=ATOMIC,
-    consequences=("lost-write", "false-ack", "aborted-read", "dirty-read", "stale-read", *READ_CYCLES),
+    consequences=("lost-write", "false-ack", "aborted-read", "dirty-read", "stale-read", *OF_MARKERS, *READ_CYCLES),
     rules=(
         UNLESS_PRODUCER,
         UNLESS_TRANSACTIONAL,

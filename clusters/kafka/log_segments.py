@@ -30,7 +30,7 @@ _CODECS = ("", "gzip", "snappy", "lz4", "zstd")
 _MARKERS = {0: "ABORT", 1: "COMMIT"}
 _CONTROL_KEY = struct.Struct(">hh")  # version, kind
 _MARKER = struct.Struct(">hi")  # version, coordinator epoch
-LOG, EMPTY_BATCH = "log", "empty batch"  # kinds of rows that are no record
+LOG, EMPTY_BATCH, DAMAGED_BATCH = "log", "empty batch", "damaged batch"  # kinds of rows that are no record
 
 # partition, offset, leader epoch, producer id, producer epoch, sequence, timestamp (ms), kind, value; of its batch first and last
 # offset, first sequence, checksum, whether it belongs to a transaction; the coordinator epoch of a marker; a transaction's state
@@ -42,9 +42,10 @@ def stored_records(data: Path) -> tuple[list[Row], str]:
     """Every record of every partition in a node's directory, in the order of the log; and why there are none, if so.
 
     The kind is `record`, `COMMIT`, `ABORT`, `control`, or `gzip batch` and the like, which stands for all records of the batch;
-    `empty batch`: one of which compaction left the head. The value is the beginning of the record's, a byte a character; None for
-    null. Of `__transaction_state` the kind is the state. Before the rows of a log comes one of the kind `log`: its offset is
-    where the log begins, its last offset the node's high watermark by its last checkpoint (-1: none). Raises OSError.
+    `empty batch`: one of which compaction left the head; `damaged batch`: one that cannot be read. The value is the beginning of
+    the record's, a byte a character; None for null. Of `__transaction_state` the kind is the state. Before the rows of a log
+    comes one of the kind `log`: its offset is where the log begins, its last offset the node's high watermark by its last
+    checkpoint (-1: none). Raises OSError.
     """
     logs = sorted(path for path in data.iterdir() if path.is_dir() and _PARTITION.fullmatch(path.name))
     states = sorted(path for path in data.iterdir() if path.is_dir() and _STATES.fullmatch(path.name))
@@ -96,7 +97,11 @@ def segment_rows(segment: bytes, states: bool = False) -> Iterator[Row]:
         head = _BATCH.unpack_from(batch)
         of_batch = [head[0], head[0] + head[6], head[11], head[4], bool(head[5] & _TRANSACTIONAL)]
         control = bool(head[5] & _CONTROL)
-        rows = list(batch_records(batch))
+        kind = EMPTY_BATCH
+        try:
+            rows = list(batch_records(batch))
+        except (IndexError, UnicodeDecodeError):  # damaged on the disk
+            rows, kind = [], DAMAGED_BATCH
         for row in rows:
             if states and row[6] == "record":
                 kind, state = state_record(row[7], row[8])
@@ -104,7 +109,7 @@ def segment_rows(segment: bytes, states: bool = False) -> Iterator[Row]:
             else:
                 yield [*row[:7], _text(row[8]), *of_batch, _coordinator_epoch(row[8]) if control else -1, None]
         if not rows:
-            yield [head[0], head[2], head[9], head[10], head[11], head[7], EMPTY_BATCH, None, *of_batch, -1, None]
+            yield [head[0], head[2], head[9], head[10], head[11], head[7], kind, None, *of_batch, -1, None]
 
 
 def _coordinator_epoch(value: bytes | None) -> int:

@@ -232,7 +232,8 @@ STORED = (
         "kind",
         "string",
         "`record`, `COMMIT`, `ABORT`, `control`; `gzip batch` and the like: all records of a compressed batch; `empty batch`: "
-        "the head that compaction left of one; `log`: the log itself; in `__transaction_state` the state, or `removed`",
+        "the head that compaction left of one; `damaged batch`: one that cannot be read; `log`: the log itself; in "
+        "`__transaction_state` the state, or `removed`",
     ),
     Column("v", "int64", "identity of the record; null: not one of this run, or not to be seen"),
     Column("first_offset", "int64", "the first offset of its batch", optional=True),

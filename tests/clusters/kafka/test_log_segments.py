@@ -44,6 +44,11 @@ def test_a_compressed_batch_is_named_by_its_head(codec, name):
     assert [(row[0], row[4], row[6]) for row in rows] == [(3, 8, name), (5, 0, "record")]
 
 
+def test_a_batch_whose_records_are_damaged_is_a_row():
+    content = batch(0, [b"a", b"b"], payload=b"\xff\xff") + batch(2, [b"c"])
+    assert [(row[0], row[6]) for row in segment_rows(content)] == [(0, "damaged batch"), (2, "record")]
+
+
 def test_a_batch_that_is_cut_off_ends_the_reading():
     whole = batch(0, [b"a"])
     for length in range(len(whole), 2 * len(whole)):
