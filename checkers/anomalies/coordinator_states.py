@@ -13,6 +13,7 @@ from functools import cache
 import numpy as np
 
 from fencepost.checkers.api import run_check
+from fencepost.checkers.contract.common_occasions import DECIDING
 from fencepost.checkers.contract.common_rules import COORDINATOR_CUT_OFF, UNLESS_TRANSACTIONAL, cut_off
 from fencepost.checkers.contract.needs import LOGS, OUTCOMES, SENDS, Needs
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
@@ -135,7 +136,8 @@ def _returned(states: States) -> Bools:
     again = np.zeros(len(states), dtype=np.bool_)
     same = (np.diff(states.producer_id[order]) == 0) & (np.diff(states.ident[order]) == 0)
     again[order[1:][same]] = True
-    return again & (np.roll(states.state, 1) != REMOVED)
+    left: Bools = np.roll(states.state, 1) != REMOVED
+    return again & left
 
 
 def _partitions_lost(states: States) -> Bools:
@@ -179,6 +181,7 @@ def _sentence(coordinators: CoordinatorLog, at: int, reason: str) -> str:
         ),
     ),
     evidence=EVIDENCE,
+    occasions=DECIDING,
     damages=(SKIP_STATE, FORGET),
     explain=explained_by(unlawful_states),
     across=True,
@@ -287,6 +290,7 @@ def _acknowledged(run: RunView, logs: StoredLogs, coordinators: CoordinatorLog) 
         Rule(FORBIDDEN, "a coordinator answers once its decision is in its log (KIP-98)"),
     ),
     evidence=Needs({LOGS, SENDS, OUTCOMES}, "what is missing may have been acknowledged"),
+    occasions=DECIDING,
     damages=(UNLOG,),
     explain=explained_by(unlogged_answers),
     gather=sent_here,

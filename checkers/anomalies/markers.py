@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from fencepost.checkers.api import run_check
+from fencepost.checkers.contract.common_occasions import DECIDING
 from fencepost.checkers.contract.common_rules import ABORTED_IN_PART, COORDINATOR_CUT_OFF, UNLESS_TRANSACTIONAL, cut_off
 from fencepost.checkers.contract.needs import LOGS, OUTCOMES, SENDS, Needs
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
@@ -35,6 +37,7 @@ from fencepost.checkers.pipeline.stored_logs import (
 )
 from fencepost.checkers.selfcheck.log_damages import DELAY, LOSE_MARKER, SPLIT, TURN
 from fencepost.checkers.views.run_view import RunView
+from fencepost.harness.api.occasions import Occasion
 from fencepost.harness.api.promises import ATOMIC, FENCED, LIVE
 
 WORDS = {COMMIT: "COMMIT", ABORT: "ABORT"}
@@ -114,8 +117,9 @@ def _place(coordinators: CoordinatorLog, transaction: int, partition: int) -> St
     """A row that stands for a marker that is not there."""
     row = coordinators.states.rows.take(slice(0, 1))
     producer, epoch = coordinators.transactions.producer_id[transaction], coordinators.transactions.epoch[transaction]
-    columns = {"partition": partition, "offset": NONE, "producer_id": producer, "producer_epoch": epoch, "v": NONE}
-    return replace(row, **{name: np.array([value], dtype=np.int64) for name, value in columns.items()})
+    place = {"partition": partition, "offset": NONE, "producer_id": producer, "producer_epoch": epoch, "v": NONE}
+    columns: dict[str, Any] = {name: np.array([value], dtype=np.int64) for name, value in place.items()}
+    return replace(row, **columns)
 
 
 @run_check(
@@ -132,6 +136,7 @@ def _place(coordinators: CoordinatorLog, transaction: int, partition: int) -> St
         ),
     ),
     evidence=EVIDENCE,
+    occasions=DECIDING,
     damages=(TURN, LOSE_MARKER),
     explain=explained_by(wrong_markers),
     across=True,
@@ -205,7 +210,8 @@ def _split(run: RunView, rows: StoredRows) -> Ints:
     order = np.lexsort((rows.offset[data], *key[::-1]))
     same = (np.diff(key[:, order], axis=1) == 0).all(axis=0) & (op[order][1:] != NONE)
     behind = same & (np.diff(passed[order]) > 0)
-    return data[order[1:][behind]]
+    found: Ints = data[order[1:][behind]]
+    return found
 
 
 @run_check(
@@ -222,6 +228,7 @@ def _split(run: RunView, rows: StoredRows) -> Ints:
         ),
     ),
     evidence=EVIDENCE,
+    occasions=DECIDING,
     damages=(SPLIT,),
     explain=explained_by(late_records),
     gather=sent_here,
@@ -325,6 +332,7 @@ def _latest_begin(run: RunView, rows: StoredRows) -> Ints:
         {LOGS, SENDS, OUTCOMES}, "who is missing may have initialised, or sent what lies before the marker", {SENDS, OUTCOMES}
     ),
     undamaged="a damage would need two instances of a transactional id, which generated histories do not have",
+    occasions=(Occasion.PRODUCER_FENCED,),
     explain=explained_by(late_markers),
     gather=sent_here,
     across=True,
@@ -422,6 +430,7 @@ def _overtaken_ms(rows: StoredRows, home: Ints, decided: Ints) -> Ints:
         Rule(FORBIDDEN, "a partition that cannot be reached delays its own readers only: the others get their markers (KIP-98)"),
     ),
     evidence=EVIDENCE,
+    occasions=DECIDING,
     damages=(DELAY,),
     explain=explained_by(delayed_markers),
     across=True,
