@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -272,6 +273,11 @@ def _effect(run: ReportData) -> str:
     return " · ".join(parts) or "all took effect"
 
 
+def _names(services: Any) -> list[str]:
+    """The names of declared outside services; none where a plan has none."""
+    return [str(name) for name in services] if isinstance(services, Mapping) else []
+
+
 def facts(run: ReportData) -> tuple[tuple[str, str], ...]:
     """The line under the title: (label, value)."""
     plan, client = run.plan, run.plan.get("client", {})
@@ -285,7 +291,7 @@ def facts(run: ReportData) -> tuple[tuple[str, str], ...]:
         ("judged by", judgement_terms(run.verdict)),
         ("Kafka", description.get("kafka")),
         ("second cluster", ", ".join(description.get("second", {}).get("brokers", ()))),
-        ("outside services", ", ".join(map(str, description.get("services") or ()))),
+        ("outside services", ", ".join(_names(description.get("services")))),
         ("client", " ".join(plain(client[key]) for key in ("kind", "version") if client.get(key))),
         ("readers", " ".join(plain(readers[key]) for key in ("kind", "version") if readers.get(key))),
         ("transactions", run.transaction_protocol),
