@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -38,8 +38,8 @@ class CommandOptions(SandboxOptions):
     is_kafka: it is a build of Kafka, or a fork of it: {data} holds Kafka's files, and it answers what is asked about transactions
     """
 
-    command: str | Sequence[str]
-    prepare: str | Sequence[str] = ""
+    command: str | tuple[str, ...]
+    prepare: str | tuple[str, ...] = ""
     config: str = ""
     config_name: str = "broker.properties"
     environment: Mapping[str, str] = field(default_factory=dict)

@@ -20,7 +20,7 @@ class KfakeCluster(CommandCluster):
 
     def __init__(self, options: KfakeOptions, run_dir: Path) -> None:
         settings = [f"{name}={value}" for name, value in options.effective_settings().items()]
-        command = [str(program.ensure()), "{ports}", *settings]
+        command = (str(program.ensure()), "{ports}", *settings)
         super().__init__(
             CommandOptions(command=command, brokers=options.brokers, title=program.version(), loopback=True), run_dir
         )

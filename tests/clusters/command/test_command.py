@@ -103,7 +103,7 @@ def test_brokers_are_found_by_their_addresses_whatever_their_ids(tmp_path):
     """Settings and variables come from their templates; a frozen and a killed node are seen; what is not Kafka's is not there."""
     options = {
         **OPTIONS,
-        "command": ["sh", "-c", 'echo "$GREETING"; cat {config}; exec ' + DOUBLE],
+        "command": ("sh", "-c", 'echo "$GREETING"; cat {config}; exec ' + DOUBLE),
         "config": "id={id}\n{settings}\n",
         "settings": {"min.insync.replicas": 2},
         "environment": {"GREETING": "this is {node}"},

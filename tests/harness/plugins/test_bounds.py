@@ -17,6 +17,7 @@ NEEDED = {  # options without a default
     "external": {"bootstrap": "a:1"},
     "application": {"command": "true"},
     "command": {"command": "true"},
+    "stages": {"commands": ["true", "true"]},
 }
 
 
