@@ -13,6 +13,7 @@ from functools import cache
 import numpy as np
 
 from fencepost.checkers.api import run_check
+from fencepost.checkers.contract.common_occasions import DECIDING
 from fencepost.checkers.contract.common_rules import COORDINATOR_CUT_OFF, UNLESS_TRANSACTIONAL, cut_off
 from fencepost.checkers.contract.needs import LOGS, OUTCOMES, SENDS, Needs
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
@@ -180,6 +181,7 @@ def _sentence(coordinators: CoordinatorLog, at: int, reason: str) -> str:
         ),
     ),
     evidence=EVIDENCE,
+    occasions=DECIDING,
     damages=(SKIP_STATE, FORGET),
     explain=explained_by(unlawful_states),
     across=True,
@@ -288,6 +290,7 @@ def _acknowledged(run: RunView, logs: StoredLogs, coordinators: CoordinatorLog) 
         Rule(FORBIDDEN, "a coordinator answers once its decision is in its log (KIP-98)"),
     ),
     evidence=Needs({LOGS, SENDS, OUTCOMES}, "what is missing may have been acknowledged"),
+    occasions=DECIDING,
     damages=(UNLOG,),
     explain=explained_by(unlogged_answers),
     gather=sent_here,

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fencepost.checkers.api import run_check
+from fencepost.checkers.contract.common_occasions import DECIDING
 from fencepost.checkers.contract.common_rules import ABORTED_IN_PART, COORDINATOR_CUT_OFF, UNLESS_TRANSACTIONAL, cut_off
 from fencepost.checkers.contract.needs import LOGS, OUTCOMES, SENDS, Needs
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
@@ -36,6 +37,7 @@ from fencepost.checkers.pipeline.stored_logs import (
 )
 from fencepost.checkers.selfcheck.log_damages import DELAY, LOSE_MARKER, SPLIT, TURN
 from fencepost.checkers.views.run_view import RunView
+from fencepost.harness.api.occasions import Occasion
 from fencepost.harness.api.promises import ATOMIC, FENCED, LIVE
 
 WORDS = {COMMIT: "COMMIT", ABORT: "ABORT"}
@@ -134,6 +136,7 @@ def _place(coordinators: CoordinatorLog, transaction: int, partition: int) -> St
         ),
     ),
     evidence=EVIDENCE,
+    occasions=DECIDING,
     damages=(TURN, LOSE_MARKER),
     explain=explained_by(wrong_markers),
     across=True,
@@ -225,6 +228,7 @@ def _split(run: RunView, rows: StoredRows) -> Ints:
         ),
     ),
     evidence=EVIDENCE,
+    occasions=DECIDING,
     damages=(SPLIT,),
     explain=explained_by(late_records),
     gather=sent_here,
@@ -328,6 +332,7 @@ def _latest_begin(run: RunView, rows: StoredRows) -> Ints:
         {LOGS, SENDS, OUTCOMES}, "who is missing may have initialised, or sent what lies before the marker", {SENDS, OUTCOMES}
     ),
     undamaged="a damage would need two instances of a transactional id, which generated histories do not have",
+    occasions=(Occasion.PRODUCER_FENCED,),
     explain=explained_by(late_markers),
     gather=sent_here,
     across=True,
@@ -425,6 +430,7 @@ def _overtaken_ms(rows: StoredRows, home: Ints, decided: Ints) -> Ints:
         Rule(FORBIDDEN, "a partition that cannot be reached delays its own readers only: the others get their markers (KIP-98)"),
     ),
     evidence=EVIDENCE,
+    occasions=DECIDING,
     damages=(DELAY,),
     explain=explained_by(delayed_markers),
     across=True,

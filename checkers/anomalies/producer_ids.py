@@ -23,6 +23,7 @@ from fencepost.checkers.pipeline.stored_findings import Found, explained_by, fou
 from fencepost.checkers.pipeline.stored_logs import DATA, StoredLogs, StoredRows, joined, operations_of, stored_logs
 from fencepost.checkers.selfcheck.log_damages import MERGE
 from fencepost.checkers.views.run_view import RunView
+from fencepost.harness.api.occasions import Occasion
 from fencepost.harness.api.promises import FENCED
 
 NO_PRODUCERS = "no log has a record of an idempotent producer of this run"
@@ -103,6 +104,7 @@ def transactional_ids(run: RunView) -> dict[int, str]:
         Rule(FORBIDDEN, "a producer id is given to one transactional id, or to one producer without (KIP-98)"),
     ),
     evidence=Needs({LOGS, SENDS}, "who is missing may have had the same producer id"),
+    occasions=(Occasion.PRODUCER_FENCED, Occasion.COORDINATOR_MOVED, Occasion.SERVER_STRUCK),
     damages=(MERGE,),
     explain=explained_by(shared_ids),
     gather=sent_here,

@@ -9,6 +9,7 @@ import numpy as np
 
 from fencepost.checkers.api import run_check
 from fencepost.checkers.contract.attribution import Attribution
+from fencepost.checkers.contract.common_occasions import LEADERS
 from fencepost.checkers.contract.common_rules import cut_off
 from fencepost.checkers.contract.needs import LOGS, Needs
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
@@ -120,6 +121,7 @@ def _first_of_batch(rows: StoredRows) -> Bools:
         Rule(FORBIDDEN, "below the high watermark of both, two replicas of a partition hold the same batches (KIP-101, KIP-279)"),
     ),
     evidence=Needs({LOGS}, "what is missing of the logs may have shown it"),
+    occasions=LEADERS,
     damages=(DIVERGE, LOSE_REPLICA),
     explain=explained_by(diverging),
     attribution=Attribution.EACH_OFFSET,

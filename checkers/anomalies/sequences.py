@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fencepost.checkers.api import run_check
+from fencepost.checkers.contract.common_occasions import SENDING
 from fencepost.checkers.contract.common_rules import COMPACTED, UNLESS_IDEMPOTENT, cut_off
 from fencepost.checkers.contract.needs import LOGS, Needs
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
@@ -146,6 +147,7 @@ def _nodes(logs: StoredLogs, row: StoredRows) -> list[str]:
         Rule(FORBIDDEN, "a leader refuses a batch that does not follow the last one of its producer id and epoch (KIP-98)"),
     ),
     evidence=EVIDENCE,
+    occasions=SENDING,
     damages=(GAP,),
     explain=_explain(
         lambda expected, there, by: f"begins with sequence number {there}, and {expected} had to follow: {by} are missing"
@@ -179,6 +181,7 @@ def sequence_gap(run: RunView) -> CheckResult:
         Rule(FORBIDDEN, "a leader answers a batch that it has, and does not append it again (KIP-98)"),
     ),
     evidence=EVIDENCE,
+    occasions=SENDING,
     damages=(REPEAT,),
     explain=_explain(
         lambda expected, there, by: (
@@ -216,6 +219,7 @@ def sequence_repetition(run: RunView) -> CheckResult:
         Rule(FORBIDDEN, "the sequence numbers of a producer id and epoch begin with 0 in each partition (KIP-98, KIP-360)"),
     ),
     evidence=EVIDENCE,
+    occasions=SENDING,
     damages=(START,),
     explain=_explain(
         lambda expected, there, by: f"is the first one of these, and begins with sequence number {there} and not with 0"

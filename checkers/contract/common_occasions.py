@@ -16,5 +16,10 @@ WORK = (Occasion.INSTANCE_DIED, Occasion.WORK_ABORTED, Occasion.WORK_UNANSWERED,
 """Work that somebody has to take up again: the same instance or another one."""
 LEFT_OPEN = (Occasion.CLIENT_DIED, Occasion.INSTANCE_DIED, Occasion.COORDINATOR_MOVED, Occasion.SERVER_STRUCK)
 """Transactions of which nobody may take care any more."""
+DECIDING = (
+    *(Occasion.COORDINATOR_MOVED, Occasion.LEADER_MOVED, Occasion.SERVER_STRUCK),
+    *(Occasion.CLIENT_DIED, Occasion.COMMIT_UNANSWERED, Occasion.PRODUCER_FENCED),
+)
+"""Decisions that a coordinator has to take up again, or to take for a producer that is gone."""
 STRUCK = (Occasion.CLIENT_STRUCK, Occasion.SERVER_STRUCK)
 """Workers of Kafka Connect, or anybody, that have to start again or to wait."""

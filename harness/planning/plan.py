@@ -161,7 +161,7 @@ def obtain(tests: Iterable[Test], on_progress: Callable[[str], None]) -> None:
 
 
 def _lost_programs(roles: Sequence[Role]) -> list[str]:
-    """The programs of instances, and of listings of stores, that this machine does not have; what an image holds is not known."""
+    """The programs of instances and of listings that this machine does not have; what an image holds is not known."""
     programs = [role.program for role in roles if role.program and role.runs is role.program and not role.program.image]
     stores = [role.program.store for role in roles if role.program and role.program.store]
     names = dict.fromkeys(("command", program.command[0]) for program in programs)

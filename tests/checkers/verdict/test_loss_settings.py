@@ -7,7 +7,7 @@ import pytest
 from support.histories import COMMITTED, UNCOMMITTED, History, answer, violated
 from support.installed import INSTALLED, rule_of, rule_of_evidence
 
-from fencepost.checkers.contract.rules import ALLOWED, DELETIONS, FORBIDDEN, INAPPLICABLE, full_contract
+from fencepost.checkers.contract.rules import ALLOWED, DELETIONS, FORBIDDEN, INAPPLICABLE, SENTENCE, full_contract
 from fencepost.checkers.model.findings import Finding, FindingRecord
 
 READERS = {"poll-skip", "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll", "stale-read"}
@@ -104,13 +104,17 @@ def test_a_setting_changes_the_judgement_of_these_anomalies_and_of_no_other(sett
 )
 def test_evidence_that_a_setting_leaves_intact_stands_against_its_permission(setting, beneath, bound):
     full = full_contract(beneath, setting)
-    allowed = {name for name in INSTALLED if rule_of(name, full).judged == ALLOWED}
+    allowed = {name for name in INSTALLED if rule_of(name, full).judged == ALLOWED and rule_of(name, full).unless != SENTENCE}
     assert {name for name in allowed if rule_of_evidence(name, full).judged == FORBIDDEN} == bound
 
 
 def test_every_condition_on_evidence_is_one_that_can_be_looked_for():
-    bound = {name for name, check in INSTALLED.items() for rule in check.rules if rule.unless not in ("", DELETIONS)}
+    rules = [(name, rule.unless) for name, check in INSTALLED.items() for rule in check.rules]
+    bound = {name for name, unless in rules if unless not in ("", DELETIONS, SENTENCE)}
     assert bound == {name for name, check in INSTALLED.items() if check.shown_by}
+    assert {name for name, unless in rules if unless == SENTENCE} == {
+        name for name, check in INSTALLED.items() if check.undoubted
+    }
 
 
 def finding_of(*records):
