@@ -86,7 +86,10 @@ OVERRIDES = {  # of the connector's clients, which KIP-618 has ignored
     "producer.override.transactional.id": connect_records.OVERRIDDEN,
     "consumer.override.isolation.level": "read_uncommitted",
 }
-INTERNAL = (("PUT", "/fence", None), ("POST", "/tasks", []))  # requests of one worker to another, which are signed (KIP-507)
+INTERNAL: tuple[tuple[str, str, Any], ...] = (  # requests of one worker to another, which are signed (KIP-507)
+    ("PUT", "/fence", None),
+    ("POST", "/tasks", []),
+)
 JUDGED_SETTINGS = ("connect.protocol", "transactional.id", "producer.transactional.id", "consumer.isolation.level")  # of workers
 UNSIGNED_PROTOCOLS = ("eager", "compatible")
 ALTER_TRIES = 8  # of a request that is refused until all tasks have stopped

@@ -198,6 +198,8 @@ class Sink:
             config={**ours, **self.config},
             tasks=self.tasks,
             topic=self.input_topic,
+            positions="dense",
+            offset_position="",  # a sink has no source
             readers=0,
         )
 

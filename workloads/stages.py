@@ -55,7 +55,7 @@ class Stages:
     drain_s: how long each program may take to catch up at the end
     """
 
-    commands: tuple[str, ...]
+    commands: tuple[str, ...] = ()
     instances: Annotated[int, Between(1, 100)] = 2
     names_input_by: str = "header fencepost-input"
     outputs_per_input: Annotated[tuple[int, int], Between(0, 10_000)] = (1, 1)

@@ -135,7 +135,8 @@ def _returned(states: States) -> Bools:
     again = np.zeros(len(states), dtype=np.bool_)
     same = (np.diff(states.producer_id[order]) == 0) & (np.diff(states.ident[order]) == 0)
     again[order[1:][same]] = True
-    return again & (np.roll(states.state, 1) != REMOVED)
+    left: Bools = np.roll(states.state, 1) != REMOVED
+    return again & left
 
 
 def _partitions_lost(states: States) -> Bools:

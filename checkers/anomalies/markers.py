@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -114,8 +115,9 @@ def _place(coordinators: CoordinatorLog, transaction: int, partition: int) -> St
     """A row that stands for a marker that is not there."""
     row = coordinators.states.rows.take(slice(0, 1))
     producer, epoch = coordinators.transactions.producer_id[transaction], coordinators.transactions.epoch[transaction]
-    columns = {"partition": partition, "offset": NONE, "producer_id": producer, "producer_epoch": epoch, "v": NONE}
-    return replace(row, **{name: np.array([value], dtype=np.int64) for name, value in columns.items()})
+    place = {"partition": partition, "offset": NONE, "producer_id": producer, "producer_epoch": epoch, "v": NONE}
+    columns: dict[str, Any] = {name: np.array([value], dtype=np.int64) for name, value in place.items()}
+    return replace(row, **columns)
 
 
 @run_check(
@@ -205,7 +207,8 @@ def _split(run: RunView, rows: StoredRows) -> Ints:
     order = np.lexsort((rows.offset[data], *key[::-1]))
     same = (np.diff(key[:, order], axis=1) == 0).all(axis=0) & (op[order][1:] != NONE)
     behind = same & (np.diff(passed[order]) > 0)
-    return data[order[1:][behind]]
+    found: Ints = data[order[1:][behind]]
+    return found
 
 
 @run_check(

@@ -12,7 +12,7 @@ from fencepost.checkers.contract.attribution import Attribution
 from fencepost.checkers.contract.common_rules import cut_off
 from fencepost.checkers.contract.needs import LOGS, Needs
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
-from fencepost.checkers.model.arrays import Bools, Ints
+from fencepost.checkers.model.arrays import Bools
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.pipeline.stored_findings import Found, explained_by, found_by
 from fencepost.checkers.pipeline.stored_logs import Log, StoredLogs, StoredRows, joined, stored_logs
@@ -94,28 +94,16 @@ def _differences(
     differ = np.zeros(len(both), dtype=np.bool_)
     for name in _CONTENT:
         differ |= getattr(left, name) != getattr(right, name)
-    whole = _counts(mine, left) == _counts(others, right)  # compaction writes what is left of a batch anew
-    sums = ~differ & whole & (left.checksum != right.checksum)
-    found = [
-        (left.take(differ), one, other, "at offset {offset} their logs hold different records"),
-        (
-            left.take(_first_of_batch(left) & sums),
-            one,
-            other,
-            "the batch at offset {offset} has different checksums in their logs",
-        ),
-    ]
-    if not compacted:
+    found = [(left.take(differ), one, other, "at offset {offset} their logs hold different records")]
+    if not compacted:  # which writes what is left of a batch anew, and marks when a marker may go
+        sums = ~differ & (left.checksum != right.checksum) & _first_of_batch(left)
         missing = "offset {offset} is in the log of {here} and not in that of {there}"
-        found.append((mine.take(~np.isin(mine.offset, both)), one, other, missing))
-        found.append((others.take(~np.isin(others.offset, both)), other, one, missing))
+        found += [
+            (left.take(sums), one, other, "the batch at offset {offset} has different checksums in their logs"),
+            (mine.take(~np.isin(mine.offset, both)), one, other, missing),
+            (others.take(~np.isin(others.offset, both)), other, one, missing),
+        ]
     return [part for part in found if len(part[0])]
-
-
-def _counts(rows: StoredRows, of: StoredRows) -> Ints:
-    """How many rows the batch of each row has in its log."""
-    starts, counts = np.unique(rows.first_offset, return_counts=True)
-    return np.asarray(counts[np.searchsorted(starts, of.first_offset)]) if len(of) else np.empty(0, dtype=np.int64)
 
 
 def _first_of_batch(rows: StoredRows) -> Bools:
@@ -141,10 +129,10 @@ def replica_divergence(run: RunView) -> CheckResult:
     """Below the high watermarks of two replicas of a partition, their logs hold different batches, or one lacks what the other
     has.
 
-    Compared are offsets, epochs of leader, producer and coordinator, sequence numbers, timestamps, kinds, states, identities and
-    checksums, in Kafka's transaction log too. The high watermark is that of the node's last checkpoint, which it writes every
-    five seconds. Above the later beginning of the two logs nothing may be missing, except what compaction takes; checksums of
-    batches of which it has taken different records are not compared.
+    Compared are offsets, epochs of leader, producer and coordinator, sequence numbers, timestamps, kinds, states, identities
+    and checksums, in Kafka's transaction log too. The high watermark is that of the node's last checkpoint, which it writes
+    every five seconds. Above the later beginning of the two logs nothing may be missing. Compaction takes records and writes
+    batches anew: in its topics nothing is missing, and checksums are not compared.
 
     compared: rows of the replica with the highest watermark and of each other one, below both. One cause: the producer id.
     """

@@ -118,7 +118,8 @@ def _align_key(
     """Align the markers and decisions of one key, in the order of their logs. gone: markers may be missing before the others."""
     decided = [int(transactions.kind[transaction]) for transaction in decisions]
     first = _first(decided, [int(kinds[at]) for at in found]) if gone else 0
-    following, last = first, []  # the markers that repeat the latest decision
+    following = first
+    last: list[int] = []  # the markers that repeat the latest decision
     for at in found:
         kind = int(kinds[at])
         while following + 1 < len(decided) and decided[following] != kind and not transactions.complete[decisions[following]]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 
+from fencepost.checkers.history.source import from_message, to_message
 from fencepost.checkers.model.arrays import Bools
 from fencepost.checkers.pipeline.stored_logs import StoredLogs, StoredRows, stored_logs
 from fencepost.checkers.views.gathering import PartitionMessages
@@ -15,14 +17,16 @@ SENT_HERE = "sent here"
 
 def sent_here(log: PartitionLog) -> PartitionMessages:
     """The partition's name, where a record was sent to it."""
-    return PartitionMessages(to_driver=[(SENT_HERE, log.partition.encode())] if len(log.sends) else [])
+    table = pa.table({"partition": [log.partition]})
+    return PartitionMessages(to_driver=[(SENT_HERE, to_message(table))] if len(log.sends) else [])
 
 
 def partitions_sent_to(run: RunView) -> frozenset[str]:
     """The partitions of a run to which a record was sent. Raises RuntimeError when that could not be gathered."""
     if run.gathered.error:
         raise RuntimeError(run.gathered.error)
-    return frozenset(message.decode() for name, message in run.gathered.to_driver if name == SENT_HERE)
+    tables = [from_message(message) for name, message in run.gathered.to_driver if name == SENT_HERE]
+    return frozenset(name for table in tables for name in table["partition"].to_pylist())
 
 
 def sent_rows(run: RunView, rows: StoredRows) -> Bools:

@@ -25,7 +25,7 @@ from fencepost.harness.api.history import LOGS_SINCE, STORED
 from fencepost.harness.api.run import table_problem
 
 NO_LOGS = "what the brokers' logs hold was not kept (no stored.parquet)"
-NO_BATCHES = "stored.parquet has no columns of batches: it is of an older version"
+NO_BATCHES = "stored.parquet says nothing of batches: it is of an older version, or of a cluster that does not show them"
 STATES = (
     "Empty",
     "Ongoing",
@@ -288,7 +288,7 @@ def stored_logs(run: RunView) -> StoredLogs | str:
         return NO_LOGS
     if problem := table_problem(run.stored, STORED, run.stored_checksum):
         raise OSError(problem.reason)
-    if LOGS_SINCE not in pq.read_schema(run.stored).names:
+    if LOGS_SINCE not in pq.read_schema(run.stored).names or pq.read_table(run.stored, columns=[LOGS_SINCE])[0].null_count:
         return NO_BATCHES
     return StoredLogs(pq.read_table(run.stored, read_dictionary=["node", "partition", "kind"]).unify_dictionaries())
 

@@ -44,7 +44,12 @@ class JudgedProperty:
         return self.rule.judged == ALLOWED
 
     def document(self) -> dict[str, Any]:
-        document = {"name": self.name, "verdict": self.verdict.value, "count": len(self.findings), "compared": self.compared}
+        document: dict[str, Any] = {
+            "name": self.name,
+            "verdict": self.verdict.value,
+            "count": len(self.findings),
+            "compared": self.compared,
+        }
         document |= {"reason": self.reason, "contract": self.rule.reason, "definition": self.definition, "promise": self.promise}
         document |= {"occasions": dict(self.occasions)} if self.occasions else {}
         return {**document, "table": list(self.table)} if self.table else document

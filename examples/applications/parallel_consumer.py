@@ -1,7 +1,8 @@
-"""Runs ParallelConsumer.java with Confluent's parallel-consumer, which is fetched once, from Maven's central repository.
+r"""Runs ParallelConsumer.java with Confluent's parallel-consumer, which is fetched once, from Maven's central repository.
 
 fencepost example parallel_consumer fetch
-fencepost run -w application --set 'command={python} {examples}/applications/parallel_consumer.py' --set 'outputs_per_input=[5,5]' -n none
+fencepost run -w application --set 'command={python} {examples}/applications/parallel_consumer.py' \
+  --set 'outputs_per_input=[5,5]' -n none
 
 A version is another release than 0.5.3.3. TOO_LARGE=100 in the environment has one output in a hundred inputs refused by the
 producer at first. A run may have no network but its own, so fetch first. A JDK of 17 or newer compiles the program as it starts.
@@ -18,7 +19,7 @@ from fencepost.harness.fetching.java import java
 from fencepost.harness.fetching.store import Store, cache_dir
 
 VERSION = "0.5.3.3"
-LOGGING = ("org.slf4j", "slf4j-simple", "1.7.36")
+LOGGING = ("org.slf4j", "slf4j-simple", "2.0.13")
 STORE = Store(cache_dir() / "parallel-consumer", "parallel-consumer", "fencepost example parallel_consumer fetch")
 SOURCE = Path(__file__).with_name("ParallelConsumer.java")
 MEMORY = ("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")

@@ -31,7 +31,7 @@ CONSUMER = {"group.id": ENV["FENCEPOST_GROUP"], "isolation.level": "read_committ
 INPUT, OUTPUT = ENV["FENCEPOST_INPUT"], ENV["FENCEPOST_OUTPUT"]
 TRANSACTIONAL_ID = ENV["FENCEPOST_TRANSACTIONAL_ID"]
 CHECKPOINT = Path(ENV["FENCEPOST_DIRECTORY"], "checkpoint.json")
-CHECKPOINT_EVERY_S, COMPLETED_S = 0.5, 0.2  # the second: until every part of a job has said that its checkpoint is complete
+CHECKPOINT_EVERY_S, COMPLETED_S = 0.5, 0.5  # the second: until every part of a job has said that its checkpoint is complete
 BATCH, POLL_S, CALL_S, RETRY_S = 100, 0.1, 30.0, 0.3
 FIND_COORDINATOR, END_TXN = 10, 26  # keys of Kafka's protocol
 RETRIABLE = (3, 14, 15, 16, 51)  # coordinators that load, move or are busy
@@ -43,6 +43,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, stop)
     checkpoint = read_checkpoint()
     finish(checkpoint)
+    write_checkpoint({"offsets": checkpoint.get("offsets", {})})
     producer = new_producer()
     consumer = Consumer({**CONNECTION, **CONSUMER})
     offsets = {int(part): offset for part, offset in checkpoint.get("offsets", {}).items()}

@@ -27,7 +27,7 @@ class Occasion(str, Enum):
         return member
 
     def __str__(self) -> str:
-        return self.value
+        return str(self.value)
 
     CLIENT_DIED = (
         "client-died",

@@ -77,6 +77,7 @@ class ClusterDescription(TypedDict, total=False):
     jars: Mapping[str, Any]
     broker_settings: Mapping[str, Any]
     second: SecondClusterDescription
+    services: Mapping[str, str]
 
 
 class ClusterPlan(TypedDict, total=False):

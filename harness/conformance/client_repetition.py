@@ -35,7 +35,7 @@ MANY: Mapping[str, tuple[str, tuple[str, ...]]] = {  # story: what must be seen,
     ),
     "many records": ("2,400 records without transactions are there once, in order, where they were reported", ("idempotence",)),
     "many reads": ("of 3,000 records in small polls each is read once, in order, as it was sent", ("assign", "ends")),
-    "many seeks": ("after each of 160 seeks the record there comes next", ("assign", "seek")),
+    "many seeks": ("after each of 160 seeks the record there comes next, and the position says so", ("assign", "seek")),
     "many offsets": (
         "in 160 transactions the offsets of each committed one are committed, and of no aborted one",
         ("transactions", "groups", "offsets-in-transactions"),
@@ -145,12 +145,16 @@ class RepeatedStories(ClientFixture):
             self._next(client)  # not all clients seek before they have fetched
             done = 0
             for _ in self._while_time(range(self.many.seeks)):
-                wanted = rng.choice(own)
+                number = rng.randrange(len(own) - 1)
+                wanted = own[number]
                 self._call(client, "seek", {PARTITIONS[0]: wanted.offset})
                 first = self._next(client)
                 text = f"after seek {done + 1}, to {wanted.offset}, comes {first.offset}"
                 demand(first.offset == wanted.offset, text, "after seek, return nothing of what was fetched before")
                 demand(first.value == wanted.value, f"{text} with another value", "values are base64 of the very bytes")
+                at = self._call(client, "position", [PARTITIONS[0]])[PARTITIONS[0]]
+                known = at is not None and wanted.offset < at <= own[number + 1].offset
+                demand(known, f"{text}, and the position is {at}", "answer the offset of the next record of `poll`")
                 done += 1
         return self._answered(sensitivity(seeks=done), done, self.many.seeks)
 

@@ -32,9 +32,10 @@ def probe(cluster: Choice, profiles: Sequence[str], progress: Progress) -> tuple
     Raises CampaignError for a cluster or a profile that there is not, ClusterError when the cluster does not start or answer.
     """
     prober = services.prober()
-    if mistakes := [unknown_word("profile", name, [*prober.profiles()]) for name in profiles if name not in prober.profiles()]:
+    mistakes = [unknown_word("profile", name, [*prober.profiles()]) for name in profiles if name not in prober.profiles()]
+    test = Test(name="probe", cluster=_small(cluster, mistakes), workload=_workload())
+    if mistakes:
         raise CampaignError(mistakes)
-    test = Test(name="probe", cluster=_small(cluster), workload=_workload())
     look_up_secrets([test])
     obtain([test], lambda text: progress({"event": "phase", "text": text}))
     plan: Any = make_plan(test, run=secrets.token_hex(3), seed=1, command="fencepost probe")
@@ -67,11 +68,17 @@ def _workload() -> Choice:
     return Choice(kind="transactions", options=options)
 
 
-def _small(cluster: Choice) -> Choice:
-    provider = registry.load("cluster", cluster.kind)
-    known = {option.name for option in registry.option_fields(provider)}
-    own = {name: value for name, value in SMALL.items() if name in known}
-    return Choice(kind=cluster.kind, options={**own, **cluster.options})
+def _small(cluster: Choice, mistakes: list[str]) -> Choice:
+    """The cluster with the options of a small one; what cannot be used is added to the mistakes."""
+    try:
+        provider = registry.load("cluster", cluster.kind)
+        known = {option.name for option in registry.option_fields(provider)}
+        small = Choice(kind=cluster.kind, options={**{name: SMALL[name] for name in known & SMALL.keys()}, **cluster.options})
+        registry.build(provider, small.options, f"cluster {cluster.kind}")
+    except CampaignError as error:
+        mistakes += error.mistakes
+        return cluster
+    return small
 
 
 def _events(place: Path, plan: Any) -> Iterator[dict[str, Any]]:

@@ -411,7 +411,7 @@ class Performance:
 
     def _group_offsets(self, writer: HistoryWriter) -> None:
         """Record what the groups of the workload have committed, once every transaction is decided."""
-        groups = {
+        groups: dict[str, Callable[[], Mapping[str, int | None]]] = {
             group_of(self._plan, role): partial(self._committed, group_of(self._plan, role), topics_of(self._plan, role))
             for role in self._roles
             if role.group

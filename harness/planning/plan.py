@@ -160,11 +160,14 @@ def obtain(tests: Iterable[Test], on_progress: Callable[[str], None]) -> None:
         raise CampaignError(list(dict.fromkeys(wrong)))
 
 
-def _lost_programs(roles: Iterable[Role]) -> list[str]:
-    """The programs of instances that this machine does not have; what an image holds is not known here."""
+def _lost_programs(roles: Sequence[Role]) -> list[str]:
+    """The programs of instances, and those that list stores, that this machine does not have; what an image holds is not known."""
     programs = [role.program for role in roles if role.program and role.runs is role.program and not role.program.image]
-    names = dict.fromkeys(program.command[0] for program in programs)
-    return [f"workload.command: {no_program(name)}" for name in names if not shutil.which(name)]
+    stores = [role.program.store for role in roles if role.program and role.program.store]
+    names = dict.fromkeys(("command", program.command[0]) for program in programs)
+    names |= dict.fromkeys(("listing", store.items[0]) for store in stores)
+    names |= dict.fromkeys(("positions", store.positions[0]) for store in stores if store.positions)
+    return [f"workload.{option}: {no_program(name)}" for option, name in names if not shutil.which(name)]
 
 
 def unjudged_settings(tests: Iterable[Test]) -> list[str]:

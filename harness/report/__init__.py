@@ -119,8 +119,9 @@ def _markdown() -> Environment:
 
 def _environment(name: str, **options: Any) -> Environment:
     """An environment for one kind of document."""
-    filters = {"number": number, "plural": plural, "fenced": fenced, "coded": coded, "explained": explained}
-    compiled = CompiledTemplates(name, {Path(file) for file in map(_source, (visible, for_html, *filters.values()))})
+    filters = dict[str, Callable[..., Any]](number=number, plural=plural, fenced=fenced, coded=coded, explained=explained)
+    functions: list[Callable[..., Any]] = [visible, for_html, *filters.values()]
+    compiled = CompiledTemplates(name, {Path(_source(function)) for function in functions})
     templates = ChoiceLoader([PackageLoader("fencepost.harness.report"), PackageLoader("fencepost.harness.report", "panels")])
     made = Environment(
         loader=templates, bytecode_cache=compiled, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, **options

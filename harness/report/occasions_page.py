@@ -5,6 +5,7 @@ The page is made by `python -m fencepost.harness.report.occasions_page > docs/oc
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from fencepost.harness.plugins import services
 from fencepost.harness.plugins.registry import load, names
 from fencepost.harness.report.rules_page import own_rules
 
-_COMMAND = {"command": "my-program"}  # of the workload that has no default for it
+_SAMPLES = {"command": "my-program", "commands": ("my-program", "my-program"), "listing": "my-listing"}  # options of programs
 
 _HEAD = """# Occasions: what may break a promise
 
@@ -74,7 +75,7 @@ def page(rows: Sequence[AnomalyRules]) -> str:
 
 def _workload(name: str, rows: Iterable[AnomalyRules]) -> str:
     cls: Any = load("workload", name)
-    workload = cls(**_COMMAND) if name == "application" else cls()
+    workload = cls(**{field.name: _SAMPLES[field.name] for field in dataclasses.fields(cls) if field.name in _SAMPLES})
     judged = services.judge().judged_under(_contract(workload))
     needed: dict[tuple[str, ...], list[str]] = {}
     for row in rows:

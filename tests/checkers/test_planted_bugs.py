@@ -3,12 +3,13 @@
 import pyarrow.parquet as pq
 import pytest
 from support.histories import violated, write_history
-from support.installed import rule_of
+from support.installed import INSTALLED, rule_of
 
 from fencepost.checkers.contract.rules import INAPPLICABLE, full_contract
 from fencepost.checkers.model.lawful_history import CONTRACT, write_lawful
 from fencepost.checkers.verdict.judge import judge
 from fencepost.harness.api import record_id
+from fencepost.harness.api.evidence import Evidence
 from fencepost.harness.history.run_directory import open_run
 
 
@@ -66,7 +67,8 @@ def test_nothing_is_found_in_a_lawful_history(damaged):
     assert document["verdict"] == "valid"
     unheld = {row["name"] for row in document["properties"] if row["verdict"] != "held"}
     elsewhere = {name for name in unheld if rule_of(name, full_contract(CONTRACT)).judged == INAPPLICABLE}
-    fenced = {"zombie-commit", "zombie-write", "epoch-regression"}  # no producer initialises here, and no log was read
+    fenced = {"zombie-commit", "zombie-write"}  # no producer initialises here
+    fenced |= {name for name, check in INSTALLED.items() if Evidence.LOGS in check.evidence.absence}  # and no log was read
     unlisted = {"hanging-transaction", "misreported-transaction"}  # coordinators and leaders listed nothing here
     unlisted |= {"no-recovery"}  # nor was there a fault
     assert unheld - elsewhere - fenced - unlisted == {"G1c-wr", "G1c-wr-process"}, "only time could close a cycle of wr edges"

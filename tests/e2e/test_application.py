@@ -16,8 +16,8 @@ ROOT = Path(__file__).parents[2]
 FORGETFUL = ROOT / "tests" / "support" / "applications" / "forgetful.py"
 EXAMPLES = ROOT / "examples" / "applications"
 CHEATS = EXAMPLES / "confluent_loop_cheats.py"
-PAUSES = ("-n", "pause,target=instance,lasts_s=8")
-KILLS = ("-n", "kill,target=instance,every_s=[1,3],lasts_s=0.5")
+PAUSES = ("-n", "pause,target=client,lasts_s=8")
+KILLS = ("-n", "kill,target=client,every_s=[1,3],lasts_s=0.5")
 
 
 def run(results, program, *options, time_s, **environment):

@@ -73,8 +73,33 @@ def test_tasks_that_lack_a_right_fail_with_the_reason(tmp_path):
     denied = ("-n", "revoke-acl,right=write on topic,every_s=10,lasts_s=4")
     answers, violated = run(tmp_path, *denied, "--cluster-set", "acls=true")
     assert violated == set()
-    met, _ = promised(answers, "a permission is missing")
+    met, _ = promised(answers, "the permission for a topic")
     assert met > 0
+
+
+def test_settings_that_nobody_may_change_are_ignored_and_unsigned_requests_refused(tmp_path):
+    changes = ("--set", 'changes=["overrides","unsigned"]', "--set", "change_every_s=4", "--set", "workers=2")
+    answers, violated = run(tmp_path, *KILL_TASKS, *changes, time_s=35)
+    assert violated == set()
+    for row in ("a transactional id is set", "somebody else than a worker"):
+        assert promised(answers, row)[0] > 0, row
+    logged = "".join(path.read_text() for path in tmp_path.glob("*/*/logs/c*/application.log"))
+    for name in ("transactional.id", "isolation.level"):
+        assert f"for the '{name}' property will be ignored" in logged, "KIP-618: a message is logged"
+
+
+def test_tasks_are_fenced_with_the_eager_protocol_too(tmp_path):
+    answers, violated = run(tmp_path, *KILL_TASKS, "--set", "workers=2", "--set", 'worker_settings={"connect.protocol"="eager"}')
+    assert violated == set()
+    assert promised(answers, "workers rebalance eagerly")[0] > 0
+
+
+def test_sparse_positions_are_compared_with_their_stored_offsets(tmp_path):
+    """The numbered source's numbers, of which only is said that each is a record's own."""
+    answers, violated = run(tmp_path, *KILL_TASKS, "--set", "workers=2", "--set", "positions=sparse")
+    assert violated == set()
+    assert answers["source-duplicate"]["compared"] > 500
+    assert answers["source-offset-torn"]["compared"] > 500
 
 
 def permitted(results):

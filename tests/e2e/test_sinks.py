@@ -9,6 +9,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.nightly]
 
 KILLS = ("-n", "kill,target=instance,every_s=[1,3],lasts_s=[0.5,1]")
 SLOW_KILLS = ("-n", "kill,target=instance,every_s=[3,5],lasts_s=[0.5,1]")
+RARE_KILLS = ("-n", "kill,target=instance,every_s=[5,8],lasts_s=[0.5,1]")
 QUERY = ("--set", "database=sqlite:store.db", "--set", "listing=SELECT input FROM items ORDER BY rowid")
 POSITIONS = ("--set", "positions=SELECT topic, part, next FROM positions")
 ALONE = ("--set", "instances=1", "--set", "group=", "--set", "quiet_s=10")
@@ -50,7 +51,7 @@ def test_a_sink_to_sqlite(tmp_path, program, options, violated):
 @pytest.mark.parametrize(("program", "violated"), [("two_phase", set()), ("two_phase_wrong", {"unprocessed"})])
 def test_a_commit_in_two_phases(tmp_path, program, violated):
     command = ("--set", f"command={{python}} {{examples}}/sinks/{program}.py")
-    assert run(tmp_path, "application", *command, *ALONE, *SLOW_KILLS, time_s=40)[1] == violated
+    assert run(tmp_path, "application", *command, *ALONE, *RARE_KILLS, time_s=45)[1] == violated
 
 
 def test_the_sink_connector_of_kafka(tmp_path):

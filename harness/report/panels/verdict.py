@@ -285,7 +285,7 @@ def facts(run: ReportData) -> tuple[tuple[str, str], ...]:
         ("judged by", judgement_terms(run.verdict)),
         ("Kafka", description.get("kafka")),
         ("second cluster", ", ".join(description.get("second", {}).get("brokers", ()))),
-        ("outside services", ", ".join(description.get("services", {}))),
+        ("outside services", ", ".join(map(str, description.get("services") or ()))),
         ("client", " ".join(plain(client[key]) for key in ("kind", "version") if client.get(key))),
         ("readers", " ".join(plain(readers[key]) for key in ("kind", "version") if readers.get(key))),
         ("transactions", run.transaction_protocol),

@@ -14,7 +14,7 @@ from fencepost.harness.history.manifest import ManifestWriter
 from fencepost.harness.history.run_directory import open_run
 
 ID = {"transactional_id": "id"}
-NAMES = [column.name for column in STORED]
+NAMES = [column.name for column in STORED if not column.optional]
 
 
 def stored(folder, *rows):

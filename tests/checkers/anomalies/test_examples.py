@@ -23,11 +23,15 @@ from support.worked_examples import Example
 from fencepost.checkers.engine.registry import installed_checks
 from fencepost.checkers.model.lawful_history import CONTRACT
 from fencepost.checkers.verdict.judge import judge
+from fencepost.harness.api.evidence import Evidence
 from fencepost.harness.api.promises import ACYCLIC
 from fencepost.harness.history.run_directory import open_run
 
 ALL_TWINS = {**TWINS, **fencing_reference.TWINS, **pipeline_reference.TWINS, **hanging_reference.TWINS}
-OTHERWISE = {"epoch-regression", "no-recovery"}  # by stored records, by receipts and the plan: test_epochs.py, test_recovery.py
+OF_LOGS = {
+    check.name for check in installed_checks()[0] if Evidence.LOGS in check.evidence.absence
+}  # test_epochs.py, test_logs.py
+OTHERWISE = {*OF_LOGS, "no-recovery"}  # by receipts and the plan: test_recovery.py
 CHECKS = {check.name: check for check in installed_checks()[0] if check.name in ALL_TWINS}
 
 

@@ -11,13 +11,17 @@ from fencepost.checkers.contract.rules import ALLOWED, DELETIONS, FORBIDDEN, INA
 from fencepost.checkers.model.findings import Finding, FindingRecord
 
 READERS = {"poll-skip", "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll", "stale-read"}
-LOST = {"lost-write", "swallowed-write", "inconsistent-offset", "duplicate", "order-inversion", *READERS}
+LOST_LOGS = {"sequence-start", "replica-divergence"}
+LOST = {*LOST_LOGS, "lost-write", "swallowed-write", "inconsistent-offset", "duplicate", "order-inversion", *READERS}
 ALONE = {"lost-write", "swallowed-write", "inconsistent-offset", "duplicate", "order-inversion"}
-CUT_TRANSACTIONS = {"torn-transaction", "aborted-read", "lso-overrun", "lso-stall"}
+MARKERS = {"wrong-marker", "record-after-marker", "late-marker", "delayed-marker"}
+CUT_TRANSACTIONS = {"torn-transaction", "aborted-read", "lso-overrun", "lso-stall", *MARKERS, "unlawful-state", "unlogged-answer"}
+NUMBERED = {"sequence-gap", "sequence-repetition", "sequence-start", "producer-id-reuse"}  # of idempotent producers
 FENCED = {"zombie-commit", "zombie-write", "false-ack", "epoch-regression", "hanging-transaction", "misreported-transaction"}
 EARLY = {"dirty-read", "lso-overrun", "G1c-wr", "G1c-wr-process", "G1c-wr-realtime"}
 ABSENCE = {"lost-write", "poll-skip", "int-poll-skip", "stale-read"}
 ABORTED = {
+    *MARKERS,
     *("lost-write", "torn-transaction", "false-ack", "lso-overrun", "misreported-transaction", "poll-skip", "int-poll-skip"),
 }
 UNCLEAN = {"unclean_leader_election": "true"}
@@ -39,8 +43,9 @@ TABLE = [
     (UNCLEAN, PLAIN, LOST),
     (UNCLEAN, TRANSACTIONS, LOST | CUT_TRANSACTIONS | FENCED),
     ({"unclean_coordinator": "true"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | FENCED | EARLY),
-    ({"power_failures": "all replicas"}, PLAIN, LOST),
-    ({"power_failures": "all replicas"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | FENCED | EARLY),
+    ({"power_failures": "all replicas"}, PLAIN, LOST | {"producer-id-reuse"}),
+    ({"power_failures": "all replicas"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | FENCED | EARLY | {"producer-id-reuse"}),
+    ({"producer_expiry": "1000"}, PLAIN, NUMBERED - {"producer-id-reuse"}),
     ({"power_failures": "one replica", "min_insync_replicas": "1"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | FENCED),
     ({"power_failures": "one replica", "min_insync_replicas": "2"}, TRANSACTIONS, set()),
     ({"operator_aborts": "open"}, PLAIN, set()),
@@ -59,8 +64,12 @@ TABLE = [
     ),
     ({"retention": "1000"}, TRANSACTIONS, ABSENCE | {"torn-transaction", "false-ack"}),
     (UNCLEAN, MEMBERS, LOST | CUT_TRANSACTIONS | FENCED | CHAINS),
-    ({"compaction": "true"}, MEMBERS, ABSENCE | {"torn-transaction", "false-ack", "unprocessed"}),
-    ({"compaction": "true"}, TRANSACTIONS, ABSENCE | {"torn-transaction", "false-ack"}),
+    (
+        {"compaction": "true"},
+        MEMBERS,
+        ABSENCE | {"sequence-gap", "sequence-start"} | {"torn-transaction", "false-ack", "unprocessed"},
+    ),
+    ({"compaction": "true"}, TRANSACTIONS, ABSENCE | {"sequence-gap", "sequence-start"} | {"torn-transaction", "false-ack"}),
 ]
 
 
@@ -76,7 +85,8 @@ def test_a_setting_changes_the_judgement_of_these_anomalies_and_of_no_other(sett
         name: rule_of(name, after).judged for name in INSTALLED if rule_of(name, after).judged != rule_of(name, before).judged
     }
     absent = INAPPLICABLE if setting.keys() & {"retention", "compaction"} else ALLOWED
-    assert changed == dict.fromkeys(otherwise, absent)
+    unnumbered = dict.fromkeys(NUMBERED, INAPPLICABLE) if after["idempotence"] == "false" else {}
+    assert changed == {**dict.fromkeys(otherwise, absent), **unnumbered}
 
 
 @pytest.mark.parametrize(

@@ -193,7 +193,7 @@ def test_an_id_that_is_initialised_again_fences(tmp_path):
     assert judge_here(tmp_path, story())["occasions"]["producer-fenced"] == 1
 
 
-def program(tmp_path, died_s, receipts=True):
+def program(tmp_path, died_s, receipts=True, output="out-0"):
     """An instance c4 that is killed at a second, its transaction of outputs from 2 to 4, aborted; looks say what time it is."""
     h = History()
     h.now = 0
@@ -209,7 +209,7 @@ def program(tmp_path, died_s, receipts=True):
     if receipts:
         write_faults(tmp_path, {**struck, "injected_ns": died_s * SECOND})
     log(tmp_path, "n1", FIRST, STABILIZED.format(s=1), STABILIZED.format(s=3), BUMPED.format(s=5))
-    stored(tmp_path, ("out-0", 0, 0, 7, 0, 2000, "record"), ("out-0", 1, 0, 7, 0, 4000, "ABORT"))
+    stored(tmp_path, (output, 0, 0, 7, 0, 2000, "record"), (output, 1, 0, 7, 0, 4000, "ABORT"))
     plan = {"prefix": "fp-r-", **({} if receipts else {"schedule": [{"id": 0, "kind": "kill"}]})}
     return judge_here(tmp_path, rows, {"application": "exactly-once"}, **plan)["occasions"]
 
@@ -223,3 +223,8 @@ def test_an_instance_that_died_counts_where_its_transaction_was_open(tmp_path, d
 
 def test_without_receipts_nobody_knows_who_died(tmp_path):
     assert program(tmp_path, 3, receipts=False)["instance-died"] is None
+
+
+def test_of_a_program_whose_outputs_lie_in_no_topic_nobody_knows_what_became_of_its_work(tmp_path):
+    counts = program(tmp_path, 3, output="in-0")
+    assert {counts[name] for name in ("instance-died", "work-aborted", "work-unanswered", "group-rebalanced")} == {None}

@@ -25,7 +25,7 @@ def swallowed():
 
 def stored(folder, *rows):
     """Rows (node, offset, kind, v) of t-0."""
-    names = [column.name for column in STORED]
+    names = [column.name for column in STORED if not column.optional]
     whole = [(node, "t-0", offset, 1, 7, 0, offset, 1000, kind, v) for node, offset, kind, v in rows]
     documents = [dict(zip(names, row, strict=True)) for row in whole]
     pq.write_table(pa.Table.from_pylist(documents, schema=schema(STORED)), folder / RunFile.STORED)

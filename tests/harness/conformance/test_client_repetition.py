@@ -98,6 +98,11 @@ LIES = {
         40,
         "def seek(self, request):\n    return None if self.nth() else super().seek(request)",
     ),
+    "answers with the position before": (
+        ("many seeks",),
+        40,
+        "def position(self, request):\n    return {'positions': {name: at - self.nth() for name, at in self.at.items()}}",
+    ),
     "forgets offsets": (
         ("many offsets",),
         40,

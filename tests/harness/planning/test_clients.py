@@ -98,3 +98,14 @@ def test_a_program_that_is_not_there_is_a_mistake_before_the_first_run(monkeypat
         plan.obtain([test], lambda _: None)
     (mistake,) = caught.value.mistakes
     assert mistake.startswith(f't: workload.command: "{lost}" is no program that can be executed here')
+
+
+def test_a_command_that_lists_a_store_and_is_not_there_is_a_mistake_too(monkeypatch):
+    monkeypatch.setattr(Local, "obtain", lambda provider, on_progress: None)
+    options = {"command": "true", "listing": "no-listing x", "positions": "no-positions"}
+    with pytest.raises(CampaignError) as caught:
+        plan.obtain([Test(name="t", workload=Choice(kind="sink", options=options))], lambda _: None)
+    assert [text.partition(" is ")[0] for text in caught.value.mistakes] == [
+        't: workload.listing: "no-listing"',
+        't: workload.positions: "no-positions"',
+    ]

@@ -24,7 +24,7 @@ def test_every_built_in_plug_in_has_the_interface_of_its_kind(group, name):
 
 
 def test_the_workloads_that_come_with_fencepost_have_no_flaws():
-    needed = {"application": {"command": "true"}}
+    needed = {"application": {"command": "true"}, "stages": {"commands": ("true", "true")}}
     built_in = {name: registry.load("workload", name) for name in registry.names("workload")}
     assert not any(flaws("workload", workload(**needed.get(name, {}))) for name, workload in built_in.items())
     assert not flaws("workload", built_in["pipeline"](observers=1))

@@ -1,0 +1,125 @@
+"""Sources of the counts of occasions: a run's history, its receipts, and its brokers' logs and log segments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fencepost.checkers.model.values import FOREVER
+from fencepost.checkers.pipeline.applications import has_application, outputs_of
+from fencepost.checkers.pipeline.broker_events import BrokerEvents, broker_events
+from fencepost.checkers.pipeline.chains import chains_of
+from fencepost.checkers.pipeline.listed_transactions import listings
+from fencepost.checkers.pipeline.stored_transactions import StoredTransactions, stored_transactions
+from fencepost.checkers.views.run_view import RunView
+from fencepost.harness.api.evidence import Evidence
+from fencepost.harness.api.run import Receipts, Run
+
+MOST_CLOCK_ERROR_S = 0.5
+MS = 1_000_000
+_CLIENT = re.compile(r"c\d+")
+
+
+@dataclass(frozen=True)
+class OccasionSources:
+    """What occasions are counted in: a run, with what is derived from it at its first use.
+
+    receipts: None where some may be missing.
+    """
+
+    run: Run
+    view: RunView
+    receipts: Receipts | None
+
+    @cached_property
+    def stored(self) -> StoredTransactions | None:
+        return stored_transactions(self.view)
+
+    @cached_property
+    def events(self) -> BrokerEvents | None:
+        return broker_events(self.run.directory)
+
+    @cached_property
+    def is_program(self) -> bool:
+        return has_application(self.view)
+
+    @cached_property
+    def ahead_ns(self) -> int | None:
+        """How far the wall clock was ahead of the history's; None: nobody knows, or the brokers' clocks were wrong."""
+        known = [answer.begin_ms * MS - answer.begin for answer in listings(self.view) if answer.begin_ms is not None]
+        right = self.view.clock_error_s is not None and self.view.clock_error_s <= MOST_CLOCK_ERROR_S
+        return int(np.median(known)) if known and right else None
+
+    def seen(self, count: int) -> int | None:
+        """A count by the history; None where there is nothing in it, and it lacks some of what was sent."""
+        lacking = {Evidence.SENDS, Evidence.OUTCOMES} & self.view.missing
+        return None if lacking and not count else count
+
+    @cached_property
+    def working(self) -> Any:
+        """Which operations process inputs."""
+        return np.isin(self.view.overview.index, chains_of(self.view).records["op"].unique())
+
+    @cached_property
+    def program(self) -> pd.DataFrame | None:
+        """The transactions with outputs of a program; None: not known, as where its outputs lie elsewhere than in a topic."""
+        if self.stored is None or self.outputs.isdisjoint(self.stored.first_records):
+            return None
+        outputs, table = self.outputs, self.stored.transactions
+        return table[[not outputs.isdisjoint(some) for some in table["partitions"]]]
+
+    @cached_property
+    def outputs(self) -> frozenset[str]:
+        """The output partitions of a program."""
+        return frozenset(outputs_of(self.view).declared["output_partitions"])
+
+    @cached_property
+    def slots(self) -> dict[int, int]:
+        """Slots of instances by the producer ids of their own transactional ids, as far as the brokers' logs say."""
+        prefix = re.escape(str(self.run.plan.get("prefix") or ""))
+        known = self.events.initialisations if self.events else ()
+        matches = [(re.fullmatch(rf"{prefix}(\d+)", name), producer) for _, name, producer, _ in known]
+        return {producer: int(match[1]) for match, producer in matches if match and prefix}
+
+    @cached_property
+    def deaths(self) -> list[tuple[int, int]]:
+        """(slot, ns) of each instance of a program that ended before it was asked to."""
+        columns = ("index", "f", "slot", "time", "end")
+        rows = self.view.history.of_kind(columns, "instance").sort_by("index").to_pandas()
+        next_life = rows.groupby("slot")["time"].shift(-1)
+        rows = rows.assign(after=next_life.fillna(FOREVER))
+        made = [(int(row.slot), int(row.end)) for row in rows[rows["end"].notna() & next_life.notna()].itertuples()]
+        for row in rows[rows["end"].isna()].itertuples():
+            struck = [
+                at for node, at in self._struck_at() if node == f"c{row.slot}" and row.time <= at <= min(row.after, FOREVER)
+            ]
+            made += [(int(row.slot), max(struck))] if struck else []
+        return made
+
+    def _struck_at(self) -> list[tuple[str, int]]:
+        return [(str(node), int(fault["injected_ns"])) for fault in self.struck or () for node in fault["targets"] or ()]
+
+    @cached_property
+    def struck(self) -> list[Mapping[str, Any]] | None:
+        """The receipts of faults that took hold; None: not known."""
+        if self.receipts is None:
+            return None
+        return [fault for fault in self.receipts if fault["injected_ns"] and fault["effective"] is not False]
+
+    def struck_nodes(self, clients: bool) -> int | None:
+        """How many faults took hold of a client, or of anything else: those that name no node, of topics and settings."""
+        if self.struck is None:
+            return None
+        hurt = [
+            {*(fault["targets"] or ()), *(node for pair in fault["pairs"] or () for node in pair.split(">"))}
+            for fault in self.struck
+        ]
+        return sum(
+            any(bool(_CLIENT.fullmatch(str(node))) is clients for node in nodes) or not (nodes or clients) for nodes in hurt
+        )
