@@ -1,7 +1,7 @@
 """Runs tansu 0.6.0 (https://tansu.io), a broker in Rust, as a node of the cluster `command`. It is built once, by cargo.
 
 fencepost example tansu fetch
-fencepost campaign campaigns/museum-brokers.toml --only 'tansu 0.6.0, transactions'
+fencepost campaign campaigns/museum-brokers.toml --only 'tansu 0.6.0, aborted records'
 
 In a campaign the command is `{python} {examples}/brokers/tansu.py {host} {port}`; words after these are tansu's own
 (`--storage-engine libsql://tansu.db`; without one it keeps everything in memory). The build takes Rust 1.85 or newer, cmake and
