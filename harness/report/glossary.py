@@ -20,6 +20,7 @@ _KIPS = {  # titles of Kafka's improvement proposals, as their addresses have th
     101: "+-+Alter+Replication+Protocol+to+use+Leader+Epoch+rather+than+High+Watermark+for+Truncation",
     106: "+-+Change+Default+unclean.leader.election.enabled+from+True+to+False",
     129: "%3A+Streams+Exactly-Once+Semantics",
+    279: "%3A+Fix+log+divergence+between+leader+and+follower+after+fast+leader+fail+over",
     320: "%3A+Allow+fetchers+to+detect+and+handle+log+truncation",
     360: "%3A+Improve+reliability+of+idempotent%2Ftransactional+producer",
     429: "%3A+Kafka+Consumer+Incremental+Rebalance+Protocol",

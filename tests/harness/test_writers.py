@@ -43,9 +43,11 @@ LOCK = "a lock, opened without following a link, and only where it is a regular 
 
 EXCEPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     CACHE: {
+        "harness/fetching/archives.py": ("fetch.fill", "_unpack"),
         "harness/fetching/manifest.py": ("Manifest.write",),
-        "harness/fetching/maven.py": ("fetch",),
+        "harness/fetching/maven.py": ("fetch", "fetch_archive"),
         "harness/fetching/store.py": ("Store._fill", "Store._locked", "Store._remove_leftovers"),
+        "harness/report/compiled_templates.py": ("CompiledTemplates.dump_bytecode",),
         "harness/connect/jars.py": ("_resolve",),
         "checkers/engine/class_archive.py": ("archive_options", "_adopt"),
         "clusters/kafka/setting_definitions.py": ("_keep",),
@@ -73,10 +75,11 @@ EXCEPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "checkers/model/array_files.py": ("ArrayFiles._written",),
         "checkers/model/history_rows.py": ("write_rows",),
         "checkers/model/lawful_history.py": ("write_lawful",),
-        "checkers/selfcheck/selfcheck.py": ("_copy",),
+        "checkers/selfcheck/selfcheck.py": ("_copy", "Checker.judge_rows"),
         "clusters/docker/images.py": ("_bootstrap",),
         "clusters/fault_tools/disk_throttle/throttles.py": ("_try",),
         "clusters/local/disks.py": ("trouble",),
+        "clusters/local/relay.py": ("outside",),
     },
     FRESH: {"harness/runs/store.py": ("new_run_dir",), "checkers/engine/remote.py": ("_Files.copy",)},
     NAMED: {
@@ -89,6 +92,7 @@ EXCEPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     SANDBOX: {
         "harness/connect/java_settings.py": ("write_properties",),
+        "harness/connect/plugins.py": ("plugin_path",),
         "harness/connect/worker.py": ("prepare",),
         "harness/perform/instance.py": ("Instance.run",),
         "harness/perform/sink_store.py": ("of_plan",),
@@ -123,6 +127,8 @@ EXCEPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "clusters/ssh/cluster.py": ("SshCluster.make_storage",),
     },
     NO_FILE: {
+        "checkers/anomalies/sources.py": ("_beyond",),
+        "checkers/pipeline/source_mapping.py": ("SourceMapping._unreached",),
         "harness/perform/performer.py": ("_log_to",),  # a descriptor of `beneath.appending`
         "harness/secrets.py": ("_cleaned",),  # a file of `beneath.changing`
         "checkers/selfcheck/application_damages.py": ("swap_outputs",),

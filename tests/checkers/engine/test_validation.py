@@ -134,7 +134,10 @@ def test_rules_evidence_and_promise_of_a_plug_in_are_sound():
         ({"rules": (Rule(ALLOWED, "why", {"acks": "!2"}),)}, 'rule 1: acks must be 0, 1 or all, not "2"'),
         ({"rules": (Rule("fine", "why"),)}, 'rule 1: "fine" is none of forbidden, allowed, inapplicable'),
         ({"rules": (Rule(ALLOWED, ""),)}, "rule 1: it has no reason"),
-        ({"rules": (Rule(ALLOWED, "why", unless="luck"),)}, 'rule 1: unless="luck" is none of reads, final reads, deletions'),
+        (
+            {"rules": (Rule(ALLOWED, "why", unless="luck"),)},
+            'rule 1: unless="luck" is none of reads, final reads, deletions, sentences of its source',
+        ),
         ({"rules": (Rule(ALLOWED, "why", unless="reads"),)}, 'rule 1: unless="reads" asks shown_by, which the check lacks'),
         ({"rules": [Rule(ALLOWED, "why")]}, "rules must be a tuple of Rule(FORBIDDEN, why, conditions)"),
         ({"evidence": {Evidence.SENDS}}, f"evidence must be Needs({{Evidence.SENDS, ...}}, ...), not { ({Evidence.SENDS})!r}"),
