@@ -5,6 +5,7 @@ As in `records`: clean in, damaged out, or None where the logs have no place for
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -307,27 +308,44 @@ def restate(kinds: Mapping[str, str]) -> Change:
 
 
 def unlog(logs: pd.DataFrame, rng: Random, rows: HistoryRows) -> Changed | None:
-    """A coordinator logged that it committed (aborted) a transaction that was acknowledged as aborted (committed)."""
-    fine = rows.sends[rows.sends["op"].map(rows.ops["type"] == "ok")]
-    answered = logs[logs["v"].isin(set(fine["v"])) & (logs["node"] == logs["node"].min())]
-    if answered.empty:
+    """A coordinator logged that it committed (aborted) a transaction that was acknowledged as aborted (committed).
+
+    Of a partition where as many transactions were acknowledged as were decided: one more would take its place.
+    """
+    decisions = (
+        logs[logs["kind"].isin(list(_OTHER))].drop_duplicates(["partition", "offset"]).sort_values(["partition", "offset"])
+    )
+    prepared = decisions[decisions["kind"].str.startswith("Prepare")]
+    keys = [[(*_instance(row), name, row["kind"]) for name in row["state"]["partitions"]] for _, row in prepared.iterrows()]
+    decided, acknowledged = Counter(key for some in keys for key in some), _acknowledged(logs, rows)
+    places = [at for at, some in enumerate(keys) if any(decided[key] == acknowledged[key] for key in some)]
+    if not places:
         return None
-    record = answered.iloc[rng.randrange(len(answered))]
-    own = [bool(state) and state["producer_id"] == record["producer_id"] for state in logs["state"]]
-    decisions = logs[pd.Series(own, index=logs.index) & logs["kind"].isin(list(_OTHER))]
-    decisions = decisions[decisions["node"] == decisions["node"].min()].sort_values(["partition", "offset"])
-    named = [str(record["partition"]) in list(state["partitions"]) for state in decisions["state"]]
-    prepared = decisions[pd.Series(named, index=decisions.index) & decisions["kind"].str.startswith("Prepare")]
-    if prepared.empty:
-        return None
-    first = prepared.iloc[rng.randrange(len(prepared))]
-    after = decisions[(decisions["partition"] == first["partition"]) & (decisions["offset"] > first["offset"])].iloc[:1]
+    first = prepared.iloc[rng.choice(places)]
+    own = [_instance(row)[0] == _instance(first)[0] for _, row in decisions.iterrows()]
+    behind = (decisions["partition"] == first["partition"]) & (decisions["offset"] > first["offset"])
     changed = logs.copy()
-    for _, row in (*((0, first),), *after.iterrows()):
+    for _, row in (*((0, first),), *decisions[behind & own].iloc[:1].iterrows()):
         changed.loc[_at(logs, row), "kind"] = _OTHER[row["kind"]]
         changed.loc[_at(logs, row), "checksum"] += 1
     what = f"the decision at {first['partition']}@{first['offset']} is the other one"
     return Changed(changed, what, frozenset({str(first["partition"]), *map(str, first["state"]["partitions"])}))
+
+
+def _instance(row: pd.Series) -> tuple[int, int]:
+    """The producer id and epoch of a record of a coordinator's log."""
+    return int(row["state"]["producer_id"]), int(row["state"]["producer_epoch"])
+
+
+def _acknowledged(logs: pd.DataFrame, rows: HistoryRows) -> Counter[tuple[int, int, str, str]]:
+    """Transactions that were acknowledged: producer id, epoch, partition, and the decision that they need -> their number."""
+    sends = rows.sends.assign(type=rows.sends["op"].map(rows.ops["type"]), intent=rows.sends["op"].map(rows.ops["intent"]))
+    fine = sends[sends["type"] == "ok"].drop_duplicates(["op", "partition"])
+    stored = logs[logs["kind"] == "record"].drop_duplicates("v").set_index("v")
+    known = fine[fine["v"].isin(stored.index)]
+    ids, epochs = (stored.loc[known["v"], name].tolist() for name in ("producer_id", "producer_epoch"))
+    kinds = ["PrepareAbort" if intent == "abort" else "PrepareCommit" for intent in known["intent"]]
+    return Counter(zip(map(int, ids), map(int, epochs), known["partition"].tolist(), kinds, strict=True))
 
 
 _CODED = ("wrong-marker", "record-after-marker", "unlogged-answer", "unlawful-state")
