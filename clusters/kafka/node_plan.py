@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import cache
 from ipaddress import IPv4Address
+from itertools import cycle, islice
+from random import Random
 
 from fencepost.clusters.kafka.broker_config import BROKER, CLIENT, CONTROLLER, PlannedNode
 from fencepost.harness.api import SECOND, TopicSpec
@@ -16,6 +19,7 @@ HUB = str(_NETWORK + 1)
 # Third byte of the address; clients may need more than one.
 _BROKERS, _CONTROLLERS, _CLIENTS, _SERVICES, _SECOND = 1, 2, 3, 100, 200
 _FIRST_CONTROLLER, _FIRST_OF_SECOND = 101, 201
+_CANDIDATES, _TRIES = range(15_000, 32_000), 200  # the kernel takes outgoing connections' ports from 32,768 on
 _PORTS = {CLIENT: 9092, BROKER: 9093, CONTROLLER: 9094}
 
 Listen = Callable[[int, int], tuple[str, Mapping[str, int]]]  # (kind, number) -> host, port of each listener
@@ -27,12 +31,29 @@ def private(kind: int, number: int) -> tuple[str, Mapping[str, int]]:
 
 
 def loopback(_kind: int, _number: int) -> tuple[str, Mapping[str, int]]:
-    """The loopback address, and free ports."""
+    """The loopback address, and free ports, below those from which the kernel takes outgoing connections' own: until the broker
+    has bound its port, any connection of this machine might have got it.
+    """
     with ExitStack() as stack:
         sockets = {listener: stack.enter_context(socket.socket()) for listener in _PORTS}
         for s in sockets.values():
-            s.bind(("127.0.0.1", 0))
+            _bind(s)
         return "127.0.0.1", {listener: int(s.getsockname()[1]) for listener, s in sockets.items()}
+
+
+def _bind(unbound: socket.socket) -> None:
+    """Bind a socket to a free port of the loopback address."""
+    for port in islice(_candidates(), _TRIES):
+        with suppress(OSError):
+            unbound.bind(("127.0.0.1", port))
+            return
+    unbound.bind(("127.0.0.1", 0))
+
+
+@cache
+def _candidates() -> Iterator[int]:
+    """Ports in a random order of this process, so that two nodes never get the same one."""
+    return cycle(Random().sample(_CANDIDATES, len(_CANDIDATES)))
 
 
 def nodes(brokers: int, controllers: int, listen: Listen, second_brokers: int = 0) -> list[PlannedNode]:
