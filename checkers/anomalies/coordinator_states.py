@@ -264,7 +264,10 @@ def _unlogged_initialisations(run: RunView, coordinators: CoordinatorLog) -> tup
 
 
 def _acknowledged(run: RunView, logs: StoredLogs, coordinators: CoordinatorLog) -> tuple[StoredRows, Ints, Ints]:
-    """The first record of each acknowledged transaction in each partition, its operation, and COMMIT or ABORT."""
+    """The last record of each acknowledged transaction in each partition, its operation, and COMMIT or ABORT.
+
+    The last one: an application that runs a transaction again is answered for the last time that it did.
+    """
     rows, overview = logs.of_longest, run.overview
     known = np.unique(coordinators.states.producer_id)
     own = (rows.kind == DATA) & (rows.v >= 0) & rows.transactional & sent_rows(run, rows)
@@ -274,9 +277,9 @@ def _acknowledged(run: RunView, logs: StoredLogs, coordinators: CoordinatorLog) 
     answered = (op != NONE) & overview.txn[at] & overview.ok[at] & np.isin(overview.status[at], (COMMITTED, ABORTED))
     rows, op, at = rows.take(answered), op[answered], at[answered]
     order = np.lexsort((rows.offset, op, rows.partition))
-    first = np.ones(len(order), dtype=np.bool_)
-    first[1:] = (np.diff(rows.partition[order]) != 0) | (np.diff(op[order]) != 0)
-    which = order[first]
+    last = np.ones(len(order), dtype=np.bool_)
+    last[:-1] = (np.diff(rows.partition[order]) != 0) | (np.diff(op[order]) != 0)
+    which = order[last]
     return rows.take(which), op[which], np.where(overview.status[at[which]] == COMMITTED, COMMIT, ABORT)
 
 

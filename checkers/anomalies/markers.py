@@ -200,13 +200,14 @@ def _more_than_begun(coordinators: CoordinatorLog, rows: StoredRows, groups: Int
 
 
 def _split(run: RunView, rows: StoredRows) -> Ints:
-    """Records of an operation behind a marker of their producer id that lies behind another record of the operation. rows: in the
-    order of (partition, producer id, offset).
+    """Records of an operation behind a marker of their producer id that lies behind another record of the operation, in the same
+    epoch: an application that runs a transaction again sends its records in a later one. rows: in the order of (partition,
+    producer id, offset).
     """
     data = np.flatnonzero((rows.kind == DATA) & (rows.v >= 0) & sent_rows(run, rows))
     op = operations_of(run, rows.v[data])
     passed = np.cumsum(np.isin(rows.kind, (COMMIT, ABORT)))[data]
-    key = np.stack([rows.partition[data], rows.producer_id[data], op])
+    key = np.stack([rows.partition[data], rows.producer_id[data], rows.producer_epoch[data], op])
     order = np.lexsort((rows.offset[data], *key[::-1]))
     same = (np.diff(key[:, order], axis=1) == 0).all(axis=0) & (op[order][1:] != NONE)
     behind = same & (np.diff(passed[order]) > 0)
@@ -240,7 +241,7 @@ def record_after_marker(run: RunView) -> CheckResult:
 
     1. The records of a producer id and epoch lie in more stretches, divided by its markers, than transactions with that
        partition were begun by what the coordinator logged.
-    2. A marker lies between two records that one transaction of a client sent to the partition.
+    2. A marker lies between two records that one transaction of a client sent to the partition in one epoch.
 
     With the second protocol (KIP-890) a marker raises the epoch, and such a record is an `epoch-regression` too.
 

@@ -137,14 +137,15 @@ def late_records(rows):
             if not row["transactional"] or producer not in known:
                 continue
             if row["kind"] in MARKERS:
-                ended[producer] = {*ended.get(producer, ()), *before.get(producer, (None, set()))[1]}
+                epoch, ops = before.get(producer, (None, set()))
+                ended[producer] = {*ended.get(producer, ()), *((epoch, op) for op in ops)}
                 before[producer] = (None, set())
                 continue
             epoch, ops = before.get(producer, (None, set()))
             if epoch != row["producer_epoch"]:
                 stretches[producer, row["producer_epoch"]] += 1
             op = None if row["v"] is None else record_ids.operation_key_of(row["v"])
-            if op in ended.get(producer, ()) and op is not None:
+            if (row["producer_epoch"], op) in ended.get(producer, ()) and op is not None:
                 found.add((partition, producer))
             before[producer] = (row["producer_epoch"], {*ops, op})
         found |= {
@@ -221,7 +222,7 @@ def unlogged(rows, ops):
             logged[partition, producer, epoch, word] += 1
     for partition, log in one_of_each(rows).items():
         seen = set()
-        for row in log:
+        for row in reversed(log):
             if row["v"] is None or row["producer_id"] not in known:
                 continue
             op = record_ids.split_record_id(row["v"])[:2]

@@ -212,6 +212,21 @@ def test_a_record_behind_the_marker_of_its_transaction_is_found(tmp_path):
     assert "behind the marker of its transaction" in finding(document, "record-after-marker")["sentence"]
 
 
+def test_a_transaction_that_is_run_again_is_another_one(tmp_path):
+    """Its first attempt was aborted when the application initialised again, and the second one was answered."""
+    m = LogModel()
+    m.initialise(0, "id")
+    m.transaction(0, {"t-0": 1}, commit=False, answer="info")
+    m.initialise(0, "id")
+    m.transaction(0, {"t-0": 1})
+    first, second = m.of("record", "t-0")
+    first["v"] = second["v"]
+    assert first["producer_epoch"] < second["producer_epoch"]
+    assert not violated(m.judged(tmp_path))
+    second["producer_epoch"] = first["producer_epoch"]
+    assert "record-after-marker" in violated(m.judged(tmp_path))
+
+
 def test_a_record_of_no_transaction_behind_the_last_marker_is_found_without_its_identity(tmp_path):
     m = two_producers()
     m.record("t-0", 0, 0)
