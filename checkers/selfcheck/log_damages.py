@@ -322,7 +322,7 @@ def unlog(logs: pd.DataFrame, rng: Random, rows: HistoryRows) -> Changed | None:
     if not places:
         return None
     first = prepared.iloc[rng.choice(places)]
-    own = [_instance(row)[0] == _instance(first)[0] for _, row in decisions.iterrows()]
+    own = np.array([_instance(row)[0] == _instance(first)[0] for _, row in decisions.iterrows()], dtype=np.bool_)
     behind = (decisions["partition"] == first["partition"]) & (decisions["offset"] > first["offset"])
     changed = logs.copy()
     for _, row in (*((0, first),), *decisions[behind & own].iloc[:1].iterrows()):
