@@ -138,7 +138,7 @@ def _words(word: str, met: bool | None, wanted: list[str], properties: list[Doc]
         difference = compared if expects_bug and compared else _besides(wanted, violated)
         return "bad", f"Invalid: {_broken(properties)}", f"This test expects {expects}; {difference}."
     if word == Verdict.VALID.value and met:
-        return *_kept(properties), "As this test expects."
+        return *_held_properties(properties), "As this test expects."
     if word == Verdict.VALID.value:
         return "bad", "Valid, but this test expects otherwise", f"This test expects {expects}: not found this time."
     expected = "As this test expects." if met else f"This test expects {expects}; it is not known whether that is so."
@@ -147,7 +147,7 @@ def _words(word: str, met: bool | None, wanted: list[str], properties: list[Doc]
     return "unsure", "Unknown: the run does not allow a verdict", expected
 
 
-def _kept(properties: list[Doc]) -> tuple[str, str]:
+def _held_properties(properties: list[Doc]) -> tuple[str, str]:
     """(tone, title) of a valid run: how much of what held had an occasion to be broken."""
     kept = [p for p in properties if p.get("verdict") == Property.HELD.value]
     idle = sum(p.get("verdict") == Property.WITHOUT_OCCASION.value for p in properties)
