@@ -114,10 +114,12 @@ def _alike(rows: StoredRows, at: int) -> bool:
 
 
 def _place(coordinators: CoordinatorLog, transaction: int, partition: int) -> StoredRows:
-    """A row that stands for a marker that is not there."""
+    """A row that stands for a marker that is not there, at the time of its decision."""
     row = coordinators.states.rows.take(slice(0, 1))
     producer, epoch = coordinators.transactions.producer_id[transaction], coordinators.transactions.epoch[transaction]
-    place = {"partition": partition, "offset": NONE, "producer_id": producer, "producer_epoch": epoch, "v": NONE}
+    decided = coordinators.states.updated[coordinators.transactions.state[transaction]]
+    place = {"partition": partition, "offset": NONE, "timestamp": decided}
+    place |= {"producer_id": producer, "producer_epoch": epoch, "v": NONE}
     columns: dict[str, Any] = {name: np.array([value], dtype=np.int64) for name, value in place.items()}
     return replace(row, **columns)
 

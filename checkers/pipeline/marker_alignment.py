@@ -2,6 +2,10 @@
 
 A coordinator that fails over, or gets no answer, writes a marker again, so that a decision may have several markers of its
 kind. A marker that is alike in kind, and follows the one of its decision before the next decision's, is such a repetition.
+
+Which decision a marker belongs to is told by the order of both logs, and by their clocks: a coordinator begins no transaction of
+an id before all markers of the last one are written. Where brokers' clocks agree, only the clocks tell which one of several like
+markers is missing. The explanation with fewer deviations is taken.
 """
 
 from __future__ import annotations
@@ -31,6 +35,15 @@ class Aligned:
     surplus: list[int] = field(default_factory=list)
     repeated: list[int] = field(default_factory=list)
     missing: list[tuple[int, int]] = field(default_factory=list)
+
+    def add(self, more: Aligned) -> None:
+        """Take over what does not match elsewhere."""
+        for name, found in vars(more).items():
+            getattr(self, name).extend(found)
+
+    def deviations(self) -> int:
+        """How many markers and decisions do not match; repetitions do."""
+        return len(self.other) + len(self.surplus) + len(self.missing)
 
 
 @dataclass(frozen=True)
@@ -69,6 +82,7 @@ def align(logs: StoredLogs, coordinators: CoordinatorLog, some: Markers, compact
     may.
     """
     transactions, rows = coordinators.transactions, some.rows
+    decided_at = coordinators.states.updated[transactions.state]
     key_m = np.stack([rows.partition, rows.producer_id, rows.producer_epoch])
     key_d = np.stack([some.partition, transactions.producer_id[some.transaction], transactions.epoch[some.transaction]])
     m, d = _keys(key_m, key_d)
@@ -78,9 +92,12 @@ def align(logs: StoredLogs, coordinators: CoordinatorLog, some: Markers, compact
         of_d = slice(*np.searchsorted(d, [key, key + 1]).tolist())
         partition = int(rows.partition[of_m.start] if of_m.start < of_m.stop else some.partition[of_d.start])
         gone = len(rows) if compacted else int(logs.starts[partition] > 0)
-        _align_key(
-            aligned, range(of_m.start, of_m.stop), rows.kind, some.transaction[of_d].tolist(), transactions, partition, gone
-        )
+        found, decisions = range(of_m.start, of_m.stop), some.transaction[of_d].tolist()
+        explanations = [_by_order(found, rows.kind, decisions, transactions, partition, gone)]
+        if (np.diff(decided_at[decisions]) >= 0).all():
+            following = np.searchsorted(decided_at[decisions], rows.timestamp[of_m], side="right").tolist()
+            explanations.insert(0, _by_time(found, rows.kind, decisions, transactions, partition, gone, following))
+        aligned.add(min(explanations, key=Aligned.deviations))
     return aligned
 
 
@@ -106,16 +123,44 @@ def _deviating(m: Ints, d: Ints, kinds: Ints, decided: Ints) -> Ints:
     return np.flatnonzero(differ)
 
 
-def _align_key(
-    aligned: Aligned,
+def _by_time(
     found: range,
     kinds: Ints,
     decisions: Sequence[int],
     transactions: Transactions,
     partition: int,
     gone: int,
-) -> None:
-    """Align the markers and decisions of one key, in the order of their logs. gone: markers may be missing before the others."""
+    following: Sequence[int],
+) -> Aligned:
+    """The markers and decisions of one key, each marker beside the last decision before it. following: for each marker the number
+    of decisions that are not later. gone: see `_by_order`.
+    """
+    aligned, seen = Aligned(), set[int]()
+    for at, behind in zip(found, following, strict=True):
+        if behind == 0:
+            aligned.surplus.append(at)
+        elif int(kinds[at]) != int(transactions.kind[decisions[behind - 1]]):
+            aligned.other.append((at, decisions[behind - 1]))
+        elif behind in seen:
+            aligned.repeated.append(at)
+        seen.add(behind)
+    first = min(seen, default=len(decisions)) if gone else 0
+    if gone <= 1:
+        aligned.missing += [
+            (transaction, partition)
+            for number, transaction in enumerate(decisions, start=1)
+            if transactions.complete[transaction] and number not in seen and number >= first
+        ]
+    return aligned
+
+
+def _by_order(
+    found: range, kinds: Ints, decisions: Sequence[int], transactions: Transactions, partition: int, gone: int
+) -> Aligned:
+    """The markers and decisions of one key, in the order of their logs. gone: markers may be missing before the others (1), or
+    anywhere (more).
+    """
+    aligned = Aligned()
     decided = [int(transactions.kind[transaction]) for transaction in decisions]
     first = _first(decided, [int(kinds[at]) for at in found]) if gone else 0
     following = first
@@ -138,13 +183,13 @@ def _align_key(
         aligned.other.append((last.pop(0), decisions[following]))
         following += 1
     aligned.repeated += last
-    if gone > 1:
-        return
-    aligned.missing += [
-        (transaction, partition)
-        for transaction in decisions[following:]
-        if transactions.complete[transaction] and (not gone or found)
-    ]
+    if gone <= 1:
+        aligned.missing += [
+            (transaction, partition)
+            for transaction in decisions[following:]
+            if transactions.complete[transaction] and (not gone or found)
+        ]
+    return aligned
 
 
 def _first(decided: Sequence[int], kinds: Sequence[int]) -> int:

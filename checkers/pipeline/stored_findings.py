@@ -31,14 +31,10 @@ def judged_by_logs(run: RunView, judge: Judge) -> CheckResult:
 
 
 def finding_rows(run: RunView, logs: StoredLogs, rows: StoredRows, cause: Ints, role: str = "sent") -> dict[str, Any]:
-    """Rows of a result for rows of the logs. The operation of a marker, or of a record that does not name its own, is the last
-    one known to have written with its producer id before it in its log; else any of that id; else the run's last, for logs are
-    read after it.
-    """
+    """Rows of a result for rows of the logs, with their operations (`nearest_operations`)."""
     if not len(rows):
         return {}
-    op = operations_of(run, rows.v)
-    op[op == NONE] = [_nearest(run, logs, rows.take(slice(at, at + 1))) for at in np.flatnonzero(op == NONE)]
+    op = nearest_operations(run, logs, rows)
     names = np.array(logs.partitions, dtype=object)
     return {
         "cause": np.asarray(cause, dtype=np.int64),
@@ -51,9 +47,21 @@ def finding_rows(run: RunView, logs: StoredLogs, rows: StoredRows, cause: Ints, 
     }
 
 
+def nearest_operations(run: RunView, logs: StoredLogs, rows: StoredRows) -> Ints:
+    """The operation of each row. That of a marker, or of a record that does not name its own, is the last one known to have
+    written with its producer id before it in its log, by time where a row stands for one that is missing; else any of that id;
+    else the run's last, for logs are read after it.
+    """
+    op = operations_of(run, rows.v)
+    op[op == NONE] = [_nearest(run, logs, rows.take(slice(at, at + 1))) for at in np.flatnonzero(op == NONE)]
+    return op
+
+
 def _nearest(run: RunView, logs: StoredLogs, row: StoredRows) -> int:
     own = np.flatnonzero((logs.rows.producer_id == row.producer_id[0]) & (logs.rows.v >= 0) & (row.producer_id[0] >= 0))
-    before = own[(logs.rows.partition[own] == row.partition[0]) & (logs.rows.offset[own] <= row.offset[0])]
+    order = "timestamp" if row.offset[0] == NONE else "offset"
+    not_later = getattr(logs.rows, order)[own] <= getattr(row, order)[0]
+    before = own[(logs.rows.partition[own] == row.partition[0]) & not_later]
     for some in (before[::-1], own):
         known = operations_of(run, logs.rows.v[some[:100]])
         if (known != NONE).any():
@@ -99,12 +107,16 @@ def found_by(find: Find) -> Callable[[RunView], CheckResult]:
 def explained_by(find: Find) -> Callable[[Finding, FindingText], str]:
     """The sentence of a finding's first row, and how many more rows there are."""
 
-    def explain(finding: Finding, text: FindingText) -> str:
-        logs, found, first = text.run.shared(stored_logs), text.run.shared(find), finding.rows[0]
+    def places(run: RunView) -> list[tuple[str, int, int]]:
+        """Partition, offset and operation of each row: several that are missing in a partition have no offset."""
+        logs, found = run.shared(stored_logs), run.shared(find)
         assert isinstance(logs, StoredLogs)
         names = [logs.partitions[number] for number in found.rows.partition.tolist()]
-        places = list(zip(names, found.rows.offset.tolist(), strict=True))
-        sentence = found.sentences[places.index((first.partition, first.offset))]
+        return list(zip(names, found.rows.offset.tolist(), nearest_operations(run, logs, found.rows).tolist(), strict=True))
+
+    def explain(finding: Finding, text: FindingText) -> str:
+        first = finding.rows[0]
+        sentence = text.run.shared(find).sentences[text.run.shared(places).index((first.partition, first.offset, first.op))]
         return f"{sentence}{text.first_of(finding.rows, 'places')}."
 
     return explain

@@ -89,6 +89,7 @@ class Docker(ContainerProvider, DockerOptions):
             "versions": dict(self.versions),
             "upgrades": list(self.upgrades),
             "images": {version: f"{image.name} ({image.origin}, {image.id})" for version, image in images.items()},
+            "replication": self.replicas(),
             "broker_settings": self.effective_settings(),
             "controllers": self.controllers or "combined",
             **self.describe_second(),

@@ -87,6 +87,7 @@ class KafkaOptions(NodeOptions):
     kafka: str = "4.4.0"  # any released version, fetched once
     versions: Mapping[str, str] = field(default_factory=dict)  # node -> another version: { n1 = "3.9.1" }
     upgrades: tuple[str, ...] = ()  # versions that nodes may change to during a run (see the fault `rolling-restart`)
+    replication: Annotated[int, Between(1, MOST_BROKERS)] = 3  # of the run's topics; no more than there are brokers
     controllers: Annotated[int, Between(0, 9)] = 0  # separate KRaft controllers k1...; 0: every broker is one too
     settings: Mapping[str, Any] = field(default_factory=dict)  # broker settings, laid over ours
     features: Mapping[str, int] = field(default_factory=dict)  # levels from the start: { "transaction.version" = 1 }
@@ -141,6 +142,10 @@ class KafkaOptions(NodeOptions):
 
     def effective_settings(self) -> dict[str, str]:
         return broker_settings(self.brokers, self.settings)
+
+    def replicas(self) -> int:
+        """The number of replicas of each partition of the run's topics."""
+        return min(self.replication, self.brokers)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -44,6 +44,7 @@ class Local(LocalOptions):
             "versions": dict(self.versions),
             "upgrades": list(self.upgrades),
             "jars": {name: checksum for version in self.all_versions() for name, checksum in fetch(version).jars.items()},
+            "replication": self.replicas(),
             "broker_settings": self.effective_settings(),
             "controllers": self.controllers or "combined",
             **self.describe_second(),

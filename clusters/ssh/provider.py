@@ -55,6 +55,7 @@ class Ssh(SshOptions):
                 for node, host in hosts.items()
             },
             "jars": {name: checksum for version in self.all_versions() for name, checksum in fetch(version).jars.items()},
+            "replication": self.replicas(),
             "broker_settings": self.effective_settings(),
             "controllers": self.controllers or "combined",
             "network": "hosts",

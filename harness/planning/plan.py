@@ -242,16 +242,17 @@ def _promised(
 def _topics(test: Test, provider: Any, workload: Any, description: Mapping[str, Any]) -> dict[str, TopicPlan]:
     """The topics as they will be created, by the workload's own names of them."""
     second = provider.second_brokers if isinstance(provider, CountsSecondBrokers) else 0
-    brokers = {"": provider.brokers if isinstance(provider, CountsBrokers) else 3, SECOND: second}
+    brokers = {"": provider.brokers if isinstance(provider, CountsBrokers) else description.get("brokers", 3), SECOND: second}
     return {name: _topic(spec, test, brokers, description) for name, spec in workload.topics().items()}
 
 
 def _topic(spec: TopicSpec, test: Test, brokers: Mapping[str, int], description: Mapping[str, Any]) -> TopicPlan:
     """A topic as it will be created: replication as far as there are brokers, and enough of them in sync.
 
-    A cluster that is not ours may give both itself (`replication`, `topic_settings`): its own settings are what is tested.
+    A cluster may give the number of replicas (`replication`), and one that is not ours the settings too (`topic_settings`): its
+    own are what is tested.
     """
-    replication = description.get("replication") or min(spec.replication, brokers[spec.cluster])
+    replication = min(description.get("replication") or spec.replication, brokers[spec.cluster])
     honest = description.get("topic_settings") or {"min.insync.replicas": "2" if replication > 2 else "1"}
     settings = {**honest, **spec.settings, **{key: str(value) for key, value in test.topic.items()}}
     planned: TopicPlan = {"partitions": spec.partitions, "replication": replication, "settings": settings}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from random import Random
 
 import pyarrow as pa
@@ -172,6 +173,36 @@ def test_a_marker_that_nobody_decided_and_one_that_is_missing_are_found(tmp_path
     assert places(tmp_path, "wrong-marker") == {("t-1", marker["offset"]), ("t-1", None)}
     rows = [row for row in m.replicas() if row["offset"] != marker["offset"] or row["partition"] != "t-1" or row["kind"] == "log"]
     assert "there is no marker for the transaction of id-0" in finding(m.judged(tmp_path, rows), "wrong-marker")["sentence"]
+
+
+@pytest.mark.parametrize("lost", range(3))
+def test_of_several_like_markers_clocks_tell_which_one_is_missing(tmp_path, lost):
+    m = LogModel()
+    m.initialise(0, "id")
+    for _ in range(3):
+        m.transaction(0, {"t-0": 1})
+    m.rows.remove(m.of("COMMIT", "t-0")[lost])
+    decision = m.of("PrepareCommit")[lost]["offset"]
+    assert f"decided to commit at {STATE_LOG}@{decision}, although" in finding(m.judged(tmp_path), "wrong-marker")["sentence"]
+    for marker in m.of("COMMIT", "t-0"):
+        marker["timestamp"] -= 100  # the leader's clock is late
+    last = m.of("PrepareCommit")[2]["offset"]
+    document = m.judged(tmp_path)
+    assert finding(document, "wrong-marker")["size"] == 1
+    assert f"decided to commit at {STATE_LOG}@{last}, although" in finding(document, "wrong-marker")["sentence"]
+
+
+def test_markers_that_two_transactions_lack_in_one_partition_have_sentences_of_their_own(tmp_path):
+    m = LogModel()
+    for process in range(2):
+        m.initialise(process, f"id-{process}")
+        m.transaction(process, {"t-0": 1, "t-1": 1})
+    m.transaction(1, {"t-0": 1})
+    for marker in m.of("COMMIT", "t-0")[:2]:
+        m.rows.remove(marker)
+    found = [row for row in m.judged(tmp_path)["findings"] if row["anomaly"] == "wrong-marker"]
+    assert [re.search(r"transaction of (id-\d)", row["sentence"])[1] for row in found] == ["id-0", "id-1"]
+    assert [row["operations"] for row in found] == [[op["index"]] for op in m.h.ops if op["f"] == "txn"][:2]
 
 
 def test_a_marker_may_be_written_again_unless_nothing_failed(tmp_path):

@@ -480,15 +480,21 @@ def test_a_broker_that_dies_early_is_quoted(kafka_image, tmp_path):
 
 @pytest.mark.cluster
 def test_a_whole_run_from_plan_to_verdict(kafka_image, tmp_path):
-    """Workers write their histories from containers of their own; the broker is killed, a client freezes, another is cut off; all
+    """Workers write their histories from containers of their own; a broker is killed, a client freezes, another is cut off; all
     is read back.
+
+    One kill, of one broker of two: where no replica of a partition lives, Kafka 4.4.0 forgets its markers (KAFKA-20734).
     """
-    wanted = ("heap_mb=256", "brokers=1", f"image={kafka_image}")
+    wanted = ("heap_mb=256", "brokers=2", "controllers=1", f"image={kafka_image}")
     cluster = ["--cluster", "docker", *(word for option in wanted for word in ("--cluster-set", option))]
     faults = [
         word
-        for kind in ("kill,lane=brokers", "pause,target=client", "cut-client,lane=net")
-        for word in ("-n", f"{kind},every_s=[1,2],lasts_s=[1,2]")
+        for kind in (
+            "kill,lane=brokers,every_s=[3,4],lasts_s=[2,3]",
+            "pause,target=client,every_s=[1,2],lasts_s=[1,2]",
+            "cut-client,lane=net,every_s=[1,2],lasts_s=[1,2]",
+        )
+        for word in ("-n", kind)
     ]
     few = [word for option in ("writers=2", "readers=1", "uncommitted_readers=0") for word in ("--set", option)]
     options = [*few, "--rate", "60", "--time", "8", "--json", "--results", str(tmp_path)]

@@ -103,3 +103,15 @@ def test_a_plan_has_what_the_settings_give_where_the_test_says_otherwise(contrac
     plan = make_plan(test, run="r", seed=1, command="")
     assert (plan["overridden"], plan["derived"]) == (contract, derived)
     assert {key: plan["contract"][key] for key in derived} == {key: {"acks": "1"}.get(key, "false") for key in derived}
+
+
+@pytest.mark.parametrize(
+    ("options", "replicas", "in_sync"),
+    [({}, 3, "2"), ({"replication": 1}, 1, "1"), ({"replication": 2}, 2, "1"), ({"brokers": 2}, 2, "1")],
+)
+def test_topics_have_as_many_replicas_as_the_cluster_is_asked_for_and_has_brokers(options, replicas, in_sync):
+    test = Test(name="t", workload=Choice(kind="idempotent"), cluster=Choice(kind="local", options=options))
+    plan = make_plan(test, run="r", seed=1, command="")
+    assert plan["cluster"]["description"]["replication"] == replicas
+    assert {spec["replication"] for spec in plan["topics"].values()} == {replicas}
+    assert {spec["settings"]["min.insync.replicas"] for spec in plan["topics"].values()} == {in_sync}
