@@ -18,7 +18,7 @@ from rich.text import Text
 from fencepost.harness.api.events import RunEvent
 from fencepost.harness.api.run import RunFile
 from fencepost.harness.runs.result_words import forbidden_findings, together
-from fencepost.harness.runs.sequence import RunResult, by_test, expectation_met
+from fencepost.harness.runs.sequence import RunResult, by_test, expectation_met, left_open
 
 STATUS_EVERY_S = 10.0
 GOOD, BAD, DOUBTFUL = "green", "bold red", "yellow"
@@ -159,7 +159,7 @@ def results_table(results: Sequence[RunResult]) -> Table:
 
 def _expectation(met: bool, runs: Sequence[RunResult]) -> Text:
     """The word for whether the runs of a test showed what it expects."""
-    if not met and all(run.undecided for run in runs if not run.met):
+    if not met and left_open(runs):
         return Text("unknown", style=DOUBTFUL)
     if met and any(run.known_alone for run in runs):
         return Text("met, but for known findings", style=GOOD)

@@ -67,6 +67,8 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     as_json = "--json" in words and words[0] != "nemesis"  # there it names a file
     try:
         code = command_line(words)(args=words, prog_name="fencepost", standalone_mode=False)
+        if not isinstance(code, int | None):  # taken for 0 it would be a success
+            raise TypeError(f"a command ended with {code!r} instead of an exit code")
     except CampaignError as error:
         _fail(error.mistakes, Exit.UNUSABLE, as_json, kind="errors" if isinstance(error, UnwritableFile) else "mistakes")
     except USAGE_ERROR as error:
@@ -80,7 +82,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         raise SystemExit(INTERRUPTED) from None
     except Exception as error:  # noqa: BLE001 - a bug of ours must not look like the verdict `invalid`, whose code is 1
         _fail([_text(error)], exit_of(error), as_json)
-    raise SystemExit(code if isinstance(code, int) else 0)
+    raise SystemExit(code or 0)
 
 
 def _root(

@@ -13,7 +13,7 @@ from fencepost.harness.api.run import RunFile
 from fencepost.harness.api.words import plural
 from fencepost.harness.rounds.record import Round, RoundRun, RoundTest, result_of, results_in_order, results_of
 from fencepost.harness.runs.result_words import in_words, together
-from fencepost.harness.runs.sequence import RunResult, exit_code, expectation_met
+from fencepost.harness.runs.sequence import RunResult, exit_code, expectation_met, left_open
 
 UNTRUSTED = "the harness cannot be trusted in this round"
 
@@ -49,7 +49,7 @@ class TestOutcome:
             return State.BROKEN
         if expectation_met(self.results):
             return State.MET
-        return State.UNKNOWN if all(result.undecided for result in self.results if not result.met) else State.VIOLATED
+        return State.UNKNOWN if left_open(self.results) else State.VIOLATED
 
     @property
     def words(self) -> str:

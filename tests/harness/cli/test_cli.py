@@ -57,6 +57,14 @@ def some_tests(*pairs):
     return "".join(f'[[test]]\nname = "{name}"\nexpect = "{expect}"\n' for name, expect in pairs)
 
 
+@pytest.mark.parametrize(("answer", "code"), [(None, 0), (1, 1), ("1", 255), ([], 255)])
+def test_what_is_no_exit_code_is_no_success(fencepost, monkeypatch, answer, code):
+    monkeypatch.setattr(main, "command_line", lambda words: lambda **_: answer)
+    left, _, err = fencepost("campaign")
+    assert left == code
+    assert ("instead of an exit code" in err) == (code == 255)
+
+
 def test_a_valid_run_prints_its_seed_first_and_last_and_the_command_that_repeats_it(fencepost):
     code, out, err = fencepost(*RUN, "--name", "valid", "--set", "writers=2", "--seed", "7", "--time", "30")
     lines = out.splitlines()

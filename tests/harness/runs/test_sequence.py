@@ -53,6 +53,13 @@ def test_exit_code_is_2_when_a_run_could_not_be_judged(tmp_path):
     assert code(tmp_path, ("unknown", "torn-letter", 1)) is Exit.UNKNOWN
 
 
+def test_exit_code_is_1_where_each_run_says_met_and_one_found_what_nobody_expected():
+    """A verdict that contradicts itself is no success."""
+    document = {"verdict": "invalid", "expectation_met": True, "unexpected": [{"name": "lost", "count": 1, "findings": [1]}]}
+    results = [RunResult(planned=PlannedRun(Test(name="t", expect=("torn",)), 1, ""), verdict=document)]
+    assert exit_code(results) is Exit.INVALID
+
+
 def test_exit_code_of_several_runs_is_that_of_the_gravest(tmp_path):
     assert code(tmp_path, ("unknown", "valid", 1), ("torn", "valid", 1)) is Exit.INVALID
     assert code(tmp_path, ("torn", "valid", 1), ("broken", "valid", 1)) is Exit.UNUSABLE
