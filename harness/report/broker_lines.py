@@ -31,6 +31,7 @@ _MOST_BROKERS, _MOST_STRETCHES, _MOST_FOLDERS = 64, 24, 1_000
 _OTHERS = ("external", "foreign")  # kinds of clusters whose brokers are not ours
 _TEXT, _MESSAGE = 4_096, 600  # of a line that is looked at, and that is shown
 _LEVELS = frozenset(("WARN", "ERROR", "FATAL"))
+_SKIPPED = "Couldn't find leader endpoint"  # INFO: a coordinator writes no marker to a partition (deleted, or KAFKA-20734)
 _SIMPLE = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3})Z \[(?:[^\]]|\](?! \[))*\] \[([A-Z]+)\] (\S+) - (.*)$", re.DOTALL)
 _LOG4J = re.compile(r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\] ([A-Z]+) (.*?)(?: \(([\w.$]+)\))?$", re.DOTALL)
 _EXCEPTION = re.compile(r"^(?:Caused by: )?(?:[\w$]+\.)+[\w$]*(?:Exception|Error|Throwable)\b")
@@ -43,6 +44,7 @@ _TELLING = (
     "starts at leader epoch",
     "Initialized transactionalId",
     "Elected as the txn coordinator",
+    _SKIPPED,
 )
 
 
@@ -51,7 +53,7 @@ class BrokerLine:
     """An entry of a broker's log.
 
     ms: its date, milliseconds since 1970 by the broker's clock.
-    level: WARN, ERROR or FATAL.
+    level: WARN, ERROR or FATAL; INFO where a coordinator skips a marker.
     exception: the first line that follows and names an exception; empty: none.
     more: how many other lines follow (of a stack trace).
     ahead_ms: how far a fault had set the broker's clock ahead (behind: negative).
@@ -65,6 +67,11 @@ class BrokerLine:
     exception: str = ""
     more: int = 0
     ahead_ms: int = 0
+
+    @property
+    def skips_marker(self) -> bool:
+        """A coordinator writes no marker to a partition that it takes for deleted."""
+        return _SKIPPED in self.message
 
     @property
     def text(self) -> str:
@@ -315,7 +322,7 @@ class _Reader:
 
     def _entry(self, text: str, ms: int) -> None:
         level, logger, message = _level_logger_message(text)
-        if level in _LEVELS:
+        if level in _LEVELS or (level and _SKIPPED in message):
             self._open = BrokerLine(node=self._node, ms=ms, level=level, logger=logger, message=mask(message)[:_MESSAGE])
         self._placements += _placements(message, self._node, ms)
 

@@ -13,6 +13,7 @@ from fencepost.harness.report.incident_material import Material, near, producers
 from fencepost.harness.report.incidents import Incident
 
 MOST_LINES = 20
+_SKIPPED_WITHIN_MS = 30_000  # a coordinator that is cut off or restarted skips a marker long after the decision
 _PARTITIONS = 6
 
 
@@ -36,7 +37,8 @@ class Lines:
 
 def broker_lines(made: Material, incident: Incident) -> Lines:
     """The WARN and ERROR entries within two seconds of the incident's moments, on the brokers concerned; all where nobody knows
-    which these are. Where there are too many, those that name the incident come first.
+    which these are. Also those by which a coordinator skips a marker of the incident's transactions, within 30 s. Where there are
+    too many, those that name the incident come first.
     """
     stretches = near(made, incident)
     if not stretches:
@@ -44,6 +46,9 @@ def broker_lines(made: Material, incident: Incident) -> Lines:
     nodes = concerned(made, incident) or made.logs.nodes
     met = {line: None for node in nodes for start, stop in stretches for line in _lines_of(made, node, start, stop)}
     named = _names(made, incident)
+    ids = [words for name, words in named.items() if name.startswith("transactional ")]
+    later = (line for start, stop in stretches for line in _skipping(made, start, stop))
+    met |= {line: None for line in later if any(_has(line.text, words) for words in ids)}
     naming = [NamingLine(line=line, names=tuple(text for text, words in named.items() if _has(line.text, words))) for line in met]
     chosen = sorted(naming, key=lambda each: (-_weight(each), each.line.ms))[:MOST_LINES]
     log_gaps = made.logs.gaps(min(start for start, _ in stretches), max(stop for _, stop in stretches))
@@ -60,6 +65,16 @@ def _lines_of(made: Material, node: str, start_ms: int, stop_ms: int) -> list[Br
     ahead_ms = _ahead_ms(made, node, (start_ms + stop_ms) // 2)
     lines = made.logs.between(start_ms + ahead_ms, stop_ms + ahead_ms, [node])
     return [replace(line, ahead_ms=ahead_ms) for line in lines]
+
+
+def _skipping(made: Material, start_ms: int, stop_ms: int) -> list[BrokerLine]:
+    """The entries of all brokers that skip a marker."""
+    return [
+        line
+        for node in made.logs.nodes
+        for line in _lines_of(made, node, start_ms, stop_ms + _SKIPPED_WITHIN_MS)
+        if line.skips_marker
+    ]
 
 
 def _ahead_ms(made: Material, node: str, ms: int) -> int:

@@ -207,6 +207,21 @@ def test_brokers_lines_within_two_seconds_are_shown_with_what_they_name(card):
     assert card.log_gaps == ()
 
 
+def test_a_line_that_skips_a_marker_of_the_transaction_is_shown_whatever_its_level(tmp_path):
+    """Within 30 s, and on every broker: whoever coordinates later skips it too. Those about other transactions are not."""
+    text = (
+        "Couldn't find leader endpoint for partitions Set(t-1) while trying to send transaction markers for {}, these partitions"
+    )
+    lines = "".join(
+        dated(BEGAN_MS + later, "INFO", "k.M", text.format(name)) for later, name in ((9_000, "fp-80"), (9_500, "fp-8"))
+    )
+    run = a_run(tmp_path, logs={**LOG, "n3": LOG["n3"] + lines})
+    card = card_of(read(open_run(run.directory)), 1)
+    (line,) = [line for line in card.lines if line.node == "n3"]
+    assert (line.level, line.names) == ("INFO", ("transactional id fp-8", "partition t-1"))
+    assert text.format("fp-8") in dict(card.facts)["Broker's line"]
+
+
 def test_lines_of_a_broker_whose_clock_a_fault_had_set_are_looked_for_by_that_clock(tmp_path):
     """The line has the broker's date, and stands where it belongs."""
     logs = {**LOG, "n2": LOG["n2"] + dated(BEGAN_MS + 30_000 + 850, "WARN", "k.T", "fp-8 by a clock 30 s ahead")}
