@@ -18,8 +18,8 @@ import pyarrow as pa
 from fencepost.checkers.model.history_rows import HistoryRows
 from fencepost.checkers.model.planted import DamagedHistory, PlantedDamage
 from fencepost.harness.api import history
+from fencepost.harness.api.stored_kinds import MARKERS
 
-MARKERS = ("COMMIT", "ABORT")
 NEEDS_LOGS = "needs the brokers' logs (stored.parquet) with such a place"
 OFFSETS = ["offset", "first_offset", "last_offset"]
 _FORMER = {"COMMIT": "ABORT", "ABORT": "COMMIT"}
