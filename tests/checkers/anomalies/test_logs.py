@@ -231,6 +231,34 @@ def test_what_retention_took_is_not_missing_and_compaction_takes_anything(tmp_pa
     assert not violated(m.judged(tmp_path, compacted, {"compaction": "true"}))
 
 
+def test_a_marker_that_retention_left_says_nothing_of_the_numbers_before_it(tmp_path):
+    """The first protocol: a marker has the epoch of the records before it, which may be gone."""
+    for protocol, kept in ((1, 2), (2, 2), (1, 3)):
+        m = LogModel(protocol)
+        m.initialise(0, "id")
+        m.transaction(0, {"t-0": 2})
+        m.transaction(0, {"t-0": 2})
+        rows = [row for row in m.replicas() if row["partition"] != "t-0" or row["offset"] >= kept or row["kind"] == "log"]
+        for row in rows:
+            if row["kind"] == "log" and row["partition"] == "t-0":
+                row["offset"] = row["first_offset"] = kept
+        assert not violated(m.judged(tmp_path, rows))
+
+
+def test_a_lower_epoch_that_retention_left_shows_that_a_batch_is_the_first_one(tmp_path):
+    m = LogModel(protocol=2)
+    m.initialise(0, "id")
+    m.transaction(0, {"t-0": 2})
+    m.transaction(0, {"t-0": 2})
+    for row in m.of("record", "t-0")[2:]:
+        row["first_sequence"] += 3
+    rows = [row for row in m.replicas() if row["partition"] != "t-0" or row["offset"] >= 1 or row["kind"] == "log"]
+    for row in rows:
+        if row["kind"] == "log" and row["partition"] == "t-0":
+            row["offset"] = row["first_offset"] = 1
+    assert "sequence-start" in violated(m.judged(tmp_path, rows))
+
+
 def test_a_record_behind_the_marker_of_its_transaction_is_found(tmp_path):
     m = LogModel()
     m.initialise(0, "id")
