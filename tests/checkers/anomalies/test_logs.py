@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from random import Random
 
 import pyarrow as pa
@@ -14,6 +15,8 @@ from support.judging import judge_here
 from support.log_model import CHECKS, STATE_LOG, LogModel, random_model
 
 from fencepost.checkers.contract.rules import full_contract, rule_for
+from fencepost.checkers.model.history_rows import read_rows
+from fencepost.checkers.selfcheck.log_damages import UNLOG
 from fencepost.harness.api.history import STORED, schema
 from fencepost.harness.api.run import RunFile
 
@@ -512,6 +515,19 @@ def test_settings_that_permit_it():
     assert judged("replica-divergence", power_failures="all replicas") == "allowed"
     assert judged("unlawful-state", unclean_coordinator="true") == "allowed"
     assert judged("producer-id-reuse", unclean_leader_election="true") == "forbidden"
+
+
+@pytest.mark.parametrize("protocol", [1, 2])
+def test_a_turned_decision_is_planted_with_each_protocol(tmp_path, protocol):
+    """With the second one a decision has another epoch than the records that it decides about."""
+    m = two_producers(protocol)
+    m.h.final({})
+    assert not violated(m.judged(tmp_path))
+    rows = replace(read_rows(tmp_path / RunFile.HISTORY), logs=pq.read_table(tmp_path / RunFile.STORED))
+    for seed in range(5):
+        damaged = UNLOG.plant(rows, Random(seed))
+        pq.write_table(damaged.logs, tmp_path / RunFile.STORED)
+        assert "unlogged-answer" in violated(judge_here(tmp_path, m.h.ops, None, CHECKS))
 
 
 def test_every_row_of_the_model_fits_the_table():
