@@ -13,7 +13,7 @@ import numpy as np
 
 from fencepost.checkers.api import run_check
 from fencepost.checkers.contract.common_occasions import SENDING
-from fencepost.checkers.contract.common_rules import COMPACTED, UNLESS_IDEMPOTENT, cut_off
+from fencepost.checkers.contract.common_rules import COMPACTED, DAMAGED, UNLESS_IDEMPOTENT, cut_off
 from fencepost.checkers.contract.needs import LOGS, Needs
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Bools, Ints
@@ -148,6 +148,7 @@ def _nodes(logs: StoredLogs, row: StoredRows) -> list[str]:
         UNLESS_IDEMPOTENT,
         COMPACTED,
         EXPIRING,
+        DAMAGED,
         Rule(FORBIDDEN, "a leader refuses a batch that does not follow the last one of its producer id and epoch (KIP-98)"),
     ),
     evidence=EVIDENCE,

@@ -54,9 +54,9 @@ def damage(directory: Path, part: DamagedPart, at: float, older: bool = False) -
     at: 0 to 1: where, of all batches or bytes there are. older: in a segment before the last one, which Kafka takes for synced.
     Raises LookupError, with what is missing, and OSError.
     """
-    if part in _SUFFIXES:
-        return _flip(_newest(directory, _SUFFIXES[part]), at)
     segments = sorted(directory.glob("*.log"))
+    if part in _SUFFIXES:
+        return _flip(_newest(directory, _SUFFIXES[part], segments[-1].stem if segments else ""), at)
     wanted = segments[:-1] if older else segments[-1:]
     if not wanted:
         raise LookupError("no older segment" if older else "no segment")
@@ -64,10 +64,14 @@ def damage(directory: Path, part: DamagedPart, at: float, older: bool = False) -
     return _damage_batch(segment, at, cut=part == "cut")
 
 
-def _newest(directory: Path, suffix: str) -> Path:
-    paths = [path for path in sorted(directory.glob(f"*{suffix}")) if path.stat().st_size]
+def _newest(directory: Path, suffix: str, last: str) -> Path:
+    """The newest file of a kind that has content; of the last segment or beyond it, for older ones are not made anew.
+
+    last: the name of the last segment without its suffix.
+    """
+    paths = [path for path in sorted(directory.glob(f"*{suffix}")) if path.stat().st_size and path.stem >= last]
     if not paths:
-        raise LookupError(f"no {suffix} file with content")
+        raise LookupError(f"no {suffix} file with content at the last segment")
     return paths[-1]
 
 

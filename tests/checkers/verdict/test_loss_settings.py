@@ -46,6 +46,8 @@ TABLE = [
     ({"unclean_coordinator": "true"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | FENCED | EARLY),
     ({"power_failures": "all replicas"}, PLAIN, LOST | {"producer-id-reuse"}),
     ({"power_failures": "all replicas"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | FENCED | EARLY | {"producer-id-reuse"}),
+    ({"corruption": "synced"}, PLAIN, LOST | {"phantom", "sequence-gap"}),
+    ({"corruption": "synced"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | FENCED | {"phantom", "sequence-gap"}),
     ({"producer_expiry": "1000"}, PLAIN, NUMBERED - {"producer-id-reuse"}),
     ({"power_failures": "one replica", "min_insync_replicas": "1"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | FENCED),
     ({"power_failures": "one replica", "min_insync_replicas": "2"}, TRANSACTIONS, set()),
