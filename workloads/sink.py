@@ -56,7 +56,8 @@ class Sink:
 
     command: what runs an instance, as of `application`; the default is a sink to SQLite that comes along
     database: where `listing` and `positions` are queries: `sqlite:FILE`, in FENCEPOST_STORE unless it is absolute, or
-        `postgresql://...`, asked by psql; empty: they are commands
+        `postgresql://...`, asked by psql; empty: they are commands. In these three `{service.NAME}`, `{service.NAME.host}` and
+        `{service.NAME.port}` are the address of an outside service that the cluster declares
     connector: the class of a sink connector of Kafka Connect, in the place of `command`; its workers are the instances
     version: of Kafka Connect
     plugins: directories and jars with the connector; none for Kafka's own

@@ -72,6 +72,7 @@ class Draining:
     offsets: for end offsets and those of the group: a client of the cluster, or the sink's store.
     tend: called between looks, as the instances run on.
     still: True if something is known to stand still; called only while nothing else says that the program is not done.
+    say: told the first reason why nobody knows how far the program is.
     """
 
     program: Program
@@ -81,13 +82,19 @@ class Draining:
     offsets: Callable[[], Offsets]
     tend: Callable[[], None]
     still: Callable[[], bool] = lambda: False
+    say: Callable[[str], None] = lambda _: None
     _ends: Mapping[str, int] = field(default_factory=dict)
     _grown_at: float = 0.0
+    problem: str = ""  # why the last look told nothing
 
     def wait(self) -> tuple[bool, dict[str, Any]]:
         """True if it caught up within `drain_s`, and the value of the `drain` operation (docs/history.md)."""
         began = self._grown_at = time.monotonic()
+        said = False
         while not (done := self._done()) and time.monotonic() - began < self.program.drain_s:
+            if self.problem and not said:
+                self.say(f"its progress is not known: {self.problem}")
+                said = True
             self.tend()
             time.sleep(LOOK_S)
         value = {
@@ -105,6 +112,7 @@ class Draining:
 
     def _done(self) -> bool:
         """True if the program has caught up. The group's offsets are read only while the output does not grow."""
+        self.problem = ""
         try:
             ends = self.offsets().end_offsets(list(self.outputs), Isolation.UNCOMMITTED)
             if ends != self._ends:
@@ -113,6 +121,7 @@ class Draining:
             if not self.group:
                 return time.monotonic() - self._grown_at >= self.program.quiet_s and not self.still()
             offsets = self.offsets().group_offsets(self.group, list(self.last))
-        except ClusterError:
+        except ClusterError as error:
+            self.problem = str(error)
             return False
         return all((offsets.get(partition) or 0) > offset for partition, offset in self.last.items())

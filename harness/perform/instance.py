@@ -25,6 +25,7 @@ from fencepost.harness.api.run import RunFile
 from fencepost.harness.connect.worker import prepare, serves
 from fencepost.harness.history.writer import HistoryWriter
 from fencepost.harness.perform.remote_program import RemoteProgram
+from fencepost.harness.system import service_addresses
 from fencepost.harness.system.parent_death import die_with
 
 LOG = "application.log"
@@ -97,6 +98,7 @@ def environment(plan: Mapping[str, Any], program: Program, slot: int, directory:
         "FENCEPOST_INSTANCE": str(slot),
         "FENCEPOST_DIRECTORY": str(directory),
         "FENCEPOST_TRANSACTIONAL_ID": f"{plan['prefix']}{slot}",
+        **service_addresses.variables(service_addresses.services_of(plan)),
     }
 
 

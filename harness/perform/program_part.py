@@ -90,11 +90,14 @@ class ProgramPart:
         number = self.number()
         writer.invoke(-1, number, "drain", {})
         group = self.group if program.fed else ""  # where another program's output ends nobody has recorded
-        done, value = Draining(program, group, last, self.outputs, self.offsets, tend, lambda: task_stands_still(history)).wait()
+        draining = Draining(program, group, last, self.outputs, self.offsets, tend)
+        draining.still, draining.say = lambda: task_stands_still(history), lambda text: self.emit(note_event(text))
+        done, value = draining.wait()
         value |= {"group": self.group, "inputs": sorted(own), "fed": program.fed}
         writer.complete(Outcome.OK if done else Outcome.INFO, -1, number, "drain", value, errors=[])
         if not done:
-            self.emit(note_event(f"the application had not caught up with its input after {program.drain_s:g} s"))
+            why = f": {draining.problem}" if draining.problem else ""
+            self.emit(note_event(f"the application had not caught up with its input after {program.drain_s:g} s{why}"))
 
     def dump_stores(
         self, running: Iterable[int], tend: Callable[[], None], entry: EntryOf, writer: HistoryWriter

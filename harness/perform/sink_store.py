@@ -9,7 +9,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from fencepost.harness.api import (
 from fencepost.harness.history.writer import HistoryWriter
 from fencepost.harness.perform.instance import environment, store_of
 from fencepost.harness.system import programs
+from fencepost.harness.system.service_addresses import filled, services_of
 
 MOST_LISTING = programs.MOST_OUTPUT // 2  # bytes: what is longer may have been cut
 MOST_ITEM = 1 << 20  # bytes of an item that are looked at
@@ -77,13 +78,21 @@ class SinkStore:
 
 
 def of_plan(plan: Mapping[str, Any], program: Program, run_dir: Path) -> SinkStore:
-    """The store of a program that is a sink."""
+    """The store of a program that is a sink. Raises ListingError for a service that the test does not declare."""
     assert program.store is not None
+    try:
+        items, positions = (_filled(words, plan) for words in (program.store.items, program.store.positions))
+    except LookupError as error:
+        raise ListingError(str(error.args[0])) from error
     place = store_of(run_dir)
     place.mkdir(parents=True, exist_ok=True)
     known = {"bootstrap": "", **plan}
     variables = environment(known, program, NO_SLOT, run_dir.resolve() / "data" / "listing")
-    return SinkStore(program.store, f"{program.output}-0", variables)
+    return SinkStore(replace(program.store, items=items, positions=positions), f"{program.output}-0", variables)
+
+
+def _filled(words: Sequence[str], plan: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(filled(word, services_of(plan)) for word in words)
 
 
 def _position(line: str) -> tuple[str, int]:

@@ -52,6 +52,7 @@ from fencepost.harness.perform.recovery_wait import answered
 from fencepost.harness.perform.rivals import SlotRivals
 from fencepost.harness.perform.sink_store import StoreReader, of_plan
 from fencepost.harness.plugins import registry
+from fencepost.harness.system.service_addresses import services_of
 
 OPEN_S = 15.0
 INITIALISE = "initialise"
@@ -164,7 +165,7 @@ class WorkerLoop:
                 self._plan["bootstraps"][""],
                 self._plan["bootstraps"][SECOND],
                 note=self._note if elsewhere else None,
-                services=self._plan["cluster"].get("description", {}).get("services"),
+                services=services_of(self._plan),
             )
         return client_factory(self._client_plan)
 

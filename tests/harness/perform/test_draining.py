@@ -56,6 +56,15 @@ def test_a_group_that_does_not_catch_up_is_waited_for_no_longer_than_allowed():
     assert drained("g", {"in-0": 7}, program=IMPATIENT)[0] is False
 
 
+def test_a_progress_that_is_not_known_is_told_once_and_named_at_the_end():
+    said = []
+    admin = Admin([{}], [ClusterError("psql ended with status 2")])
+    waiting = Draining(IMPATIENT, "g", {"in-0": 7}, ["out-0"], lambda: admin, lambda: None, say=said.append)
+    assert waiting.wait()[0] is False
+    assert said == ["its progress is not known: psql ended with status 2"]
+    assert waiting.problem == "psql ended with status 2"
+
+
 def test_offsets_of_a_group_are_read_while_the_output_does_not_grow():
     assert drained("g", {"in-0": 8}, ends=[{"out-0": 5}, {"out-0": 6}, {"out-0": 6}]) == (True, 2)
 

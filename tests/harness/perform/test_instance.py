@@ -66,6 +66,8 @@ def test_the_environment_says_where_everything_is_and_holds_no_variable_of_a_sec
         "FENCEPOST_TRANSACTIONAL_ID": "fp-ab12-2",
     }
     assert "PASSWORD_OF_IT" not in variables
+    plan = {**PLAN, "cluster": {"description": {"services": {"db": "10.0.0.9:5432"}}}}
+    assert environment(plan, PROGRAM, 2, Path("/run/data/c2"))["FENCEPOST_SERVICE_DB"] == "10.0.0.9:5432"
 
 
 def test_the_group_is_the_environments_or_one_of_its_own_or_unknown():

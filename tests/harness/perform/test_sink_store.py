@@ -94,6 +94,19 @@ def test_the_commands_find_the_directory_of_the_store(tmp_path):
     assert (tmp_path / "data" / "store").is_dir()
 
 
+def test_the_commands_name_outside_services_and_have_their_addresses_in_the_environment(tmp_path):
+    words = (sys.executable, "-c", "import os; print('{service.shop-db.port}', os.environ['FENCEPOST_SERVICE_SHOP_DB'])")
+    program = Program(command=("true",), input="in", output="store", store=Store(items=words, positions=("{service.other}",)))
+    plan = {"topics": {"x-in": {}}, "prefix": "x-"}
+    services = {"shop-db": "10.0.0.9:5432", "other": "10.0.0.8:1"}
+    declared = {**plan, "cluster": {"description": {"services": services}}}
+    made = of_plan(declared, program, tmp_path)
+    assert made.items() == [b"5432 10.0.0.9:5432"]
+    assert made.store.positions == ("10.0.0.8:1",)
+    with pytest.raises(ListingError, match='service "shop-db": none is declared'):
+        of_plan(plan, program, tmp_path)
+
+
 def recorded(tmp_path, listed):
     """The completed operations of a reader of a store, and what it reports."""
     (tmp_path / "history").mkdir()
