@@ -224,10 +224,11 @@ def delays(run: RunView) -> Delays:
     """All of a run."""
     known, visible = run.shared(progress_of), run.shared(visible_records)
     nodes = _nodes(run, {reader for one in known.values() for reader in one.got})
+    moved = set(run.overview.resets.process.tolist())  # what else these had assigned, and when, is not known
     compared, found = 0, []
     for other, begin, end in [(name, *span) for name, one in known.items() for span in one.outages]:
         for name, one in known.items():
-            for reader in one.got if name != other else ():
+            for reader in sorted(one.got.keys() - moved) if name != other else ():
                 delayed = _delayed(run, one, visible.get(name, NOTHING), reader, (begin, end), nodes)
                 found += [Delayed(reader, name, *delayed, other)] if delayed else []
                 compared += delayed is not None or _went_on(run, one, reader, (begin, end), nodes)
@@ -352,6 +353,8 @@ def delayed_read(run: RunView) -> CheckResult:
     2. polled, ten times at least, and in the end got nothing at all, or what was sent only after it had stopped: so nothing
        older lay before it;
     3. was struck by no fault, then or in the 10 s before, and at most one fault was active.
+
+    Readers that were assigned partitions anew are not compared.
 
     The partition that it read went on: every 5 s at least a record was acknowledged, or given to another reader. Times are those
     of the clients, which no fault changes.

@@ -118,6 +118,15 @@ def test_a_fault_that_may_be_about_the_reader_excuses_it(tmp_path, faults):
     assert not violated(Story(stop=(7, 20)).judged(tmp_path, faults=faults))
 
 
+def test_a_reader_that_was_assigned_other_partitions_is_not_compared(tmp_path):
+    """As in histories from elsewhere: whether it still reads t-0 is not known."""
+    story = Story(stop=(7, 20))
+    story.m.h.add(READER, "assign", detail='{"partitions": ["t-1"]}', role="reader")
+    document = story.judged(tmp_path)
+    assert not violated(document)
+    assert answer(document, "delayed-read")["compared"] == 1
+
+
 def test_a_transaction_that_is_open_hides_what_follows(tmp_path):
     story = Story(seconds=30, stop=(7, 20), witness=False)
     for row in story.m.of("COMMIT", "t-0")[6:20]:
