@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from random import Random
 from typing import Annotated, Any, ClassVar
@@ -26,7 +27,8 @@ class Corrupt:
     `leader` damages a partition of the workload, `coordinator` one of `__transaction_state`, `group-coordinator` one of
     `__consumer_offsets`. One replica is damaged; the others are whole. What Kafka must notice of it: docs/environment.md.
     Evidence: as for kill, and of the damage the file, the position, the bytes before and after, and the offsets of the batch.
-    Effective when the file was damaged. A damage that nobody notices stays in the file.
+    Effective when the file was damaged. A damage that nobody notices stays in the file. With `older` nobody promises to notice
+    it, so the test has to say `corruption = "synced"` in its contract.
     """
 
     needs: ClassVar[tuple[type, ...]] = (Corruptible,)
@@ -36,6 +38,10 @@ class Corrupt:
     part: DamagedPart = "records"  # a byte of a batch, a cut segment, or a byte of an index or of a snapshot
     older: bool = False  # in a segment before the last, which Kafka takes for synced and does not read at its start
     answer_within_s: Annotated[Wait, Between(0, 600)] = 60.0  # how long healing waits for the started broker to answer
+
+    def demanded_contract(self) -> Mapping[str, str]:
+        """See `harness.api.DemandsContract`."""
+        return {"corruption": "synced"} if self.older else {}
 
     def __post_init__(self) -> None:
         targets.check(self.target, ROLES)

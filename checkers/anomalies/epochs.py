@@ -21,6 +21,7 @@ from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.instances import instances
+from fencepost.checkers.selfcheck.fencing_damages import OVERTAKEN
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api import record_ids
@@ -127,7 +128,7 @@ def _explain(finding: Finding, text: FindingText) -> str:
         {SENDS, OUTCOMES},
         "a line that is missing may have initialised the instance anew",
     ),
-    undamaged="it is judged by what the brokers' logs hold (stored.parquet), and damages are planted in histories",
+    damages=(OVERTAKEN,),
     explain=_explain,
     across=True,
     needs="no producer id has two records in a log, or two instances",

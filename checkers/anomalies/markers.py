@@ -35,12 +35,14 @@ from fencepost.checkers.pipeline.stored_logs import (
     operations_of,
     stored_logs,
 )
+from fencepost.checkers.selfcheck.fencing_damages import OVERTAKEN
 from fencepost.checkers.selfcheck.log_damages import DELAY, LOSE_MARKER, SPLIT, TURN
 from fencepost.checkers.views.run_view import RunView
 from fencepost.harness.api.occasions import Occasion
 from fencepost.harness.api.promises import ATOMIC, FENCED, LIVE
 
 WORDS = {COMMIT: "COMMIT", ABORT: "ABORT"}
+NO_LATER = "no transactional id had a later instance that wrote with its producer id after an `initialise` that took it over"
 NO_MARKERS = "the logs have no marker of a transaction that its coordinator decided"
 DELETED = Rule(
     ALLOWED,
@@ -268,7 +270,7 @@ def late_markers(run: RunView) -> Found:
         "initialised"
         for at in range(len(found))
     ]
-    return Found(int(comparable.sum()), found, sentences, lacking=NO_INSTANCES)
+    return Found(int(comparable.sum()), found, sentences, lacking=NO_LATER if len(run.shared(instances)) else NO_INSTANCES)
 
 
 def _next_ready(run: RunView, rows: StoredRows) -> Ints:
@@ -334,7 +336,7 @@ def _latest_begin(run: RunView, rows: StoredRows) -> Ints:
     evidence=Needs(
         {LOGS, SENDS, OUTCOMES}, "who is missing may have initialised, or sent what lies before the marker", {SENDS, OUTCOMES}
     ),
-    undamaged="a damage would need two instances of a transactional id, which generated histories do not have",
+    damages=(OVERTAKEN,),
     occasions=(Occasion.PRODUCER_FENCED,),
     explain=explained_by(late_markers),
     gather=sent_here,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from fencepost.checkers.api import partition_check
 from fencepost.checkers.contract.attribution import Attribution
-from fencepost.checkers.contract.common_rules import UNLESS_PRODUCER
+from fencepost.checkers.contract.common_rules import DAMAGED, UNLESS_PRODUCER
 from fencepost.checkers.contract.needs import ALL_READS, ANYBODY, SENDS, Needs
 from fencepost.checkers.contract.rules import FORBIDDEN, INAPPLICABLE, Rule
 from fencepost.checkers.model.findings import Finding
@@ -57,6 +57,7 @@ def _explain_phantom(finding: Finding, text: FindingText) -> str:
     attribution=Attribution.PARTITION,
     rules=(
         UNLESS_PRODUCER,
+        DAMAGED,
         Rule(FORBIDDEN, "a topic holds only what producers sent, unchanged (record checksums)"),
     ),
     evidence=Needs(

@@ -96,7 +96,7 @@ def _differences(
     for name in _CONTENT:
         differ |= getattr(left, name) != getattr(right, name)
     found = [(left.take(differ), one, other, "at offset {offset} their logs hold different records")]
-    if not compacted:  # which writes what is left of a batch anew, and marks when a marker may go
+    if not compacted:  # which writes what is left of a batch anew, and into a marker when it may go, by each replica's own clock
         sums = ~differ & (left.checksum != right.checksum) & _first_of_batch(left)
         missing = "offset {offset} is in the log of {here} and not in that of {there}"
         found += [
@@ -134,7 +134,9 @@ def replica_divergence(run: RunView) -> CheckResult:
     Compared are offsets, epochs of leader, producer and coordinator, sequence numbers, timestamps, kinds, states, identities
     and checksums, in Kafka's transaction log too. The high watermark is that of the node's last checkpoint, which it writes
     every five seconds. Above the later beginning of the two logs nothing may be missing. Compaction takes records and writes
-    batches anew: in its topics nothing is missing, and checksums are not compared.
+    batches anew: in its topics nothing is missing, and checksums are not compared. The first cleaning that finds a marker without
+    records writes into its batch when it may go (KIP-534: the delete horizon as base timestamp, and a bit of the attributes):
+    on each replica the time of its own cleaner, so that such batches differ lawfully, in checksum and nothing else.
 
     compared: rows of the replica with the highest watermark and of each other one, below both. One cause: the producer id.
     """

@@ -13,7 +13,7 @@ import numpy as np
 
 from fencepost.checkers.api import run_check
 from fencepost.checkers.contract.common_occasions import SENDING
-from fencepost.checkers.contract.common_rules import COMPACTED, UNLESS_IDEMPOTENT, cut_off
+from fencepost.checkers.contract.common_rules import COMPACTED, DAMAGED, UNLESS_IDEMPOTENT, cut_off
 from fencepost.checkers.contract.needs import LOGS, Needs
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Bools, Ints
@@ -39,6 +39,7 @@ DELETED = Rule(
     "a topic that was created again knows no producer, and takes any first sequence number",
     {"topic_deletions": "has:records"},
 )
+EPOCHS = 1 << 17  # more than a producer has
 EVIDENCE = Needs({LOGS}, "what is missing of the logs may have shown it")
 
 
@@ -48,7 +49,7 @@ class Batches:
 
     first: the row of the first record of each.
     expected: the sequence number that follows the one before (NONE: none is before).
-    known: an earlier row of the log has the same producer id.
+    known: an earlier row of the log has the same producer id in a lower epoch, so that nothing of this epoch lay before that.
     """
 
     first: StoredRows
@@ -95,10 +96,13 @@ def _same_key(rows: StoredRows, names: tuple[str, ...]) -> Bools:
 
 
 def _known_before(rows: StoredRows) -> Bools:
-    """True for each row that another of its producer id comes before in its log, in another epoch too."""
+    """True for each row that one of its producer id in a lower epoch comes before in its log."""
     order = np.lexsort((rows.offset, rows.producer_id, rows.node, rows.partition))
+    same = _same_key(rows.take(order), ("partition", "node", "producer_id"))
+    epoch, producer = rows.producer_epoch[order], np.cumsum(np.concatenate([[0], ~same]))[: len(order)]
+    lowest = np.minimum.accumulate(epoch - producer * EPOCHS)  # falls from producer to producer
     known = np.zeros(len(rows), dtype=np.bool_)
-    known[order[1:]] = _same_key(rows.take(order), ("partition", "node", "producer_id"))
+    known[order[1:]] = same & (lowest[:-1] < (epoch - producer * EPOCHS)[1:])
     return known
 
 
@@ -144,6 +148,7 @@ def _nodes(logs: StoredLogs, row: StoredRows) -> list[str]:
         UNLESS_IDEMPOTENT,
         COMPACTED,
         EXPIRING,
+        DAMAGED,
         Rule(FORBIDDEN, "a leader refuses a batch that does not follow the last one of its producer id and epoch (KIP-98)"),
     ),
     evidence=EVIDENCE,
@@ -229,8 +234,8 @@ def sequence_repetition(run: RunView) -> CheckResult:
 def sequence_start(run: RunView) -> CheckResult:
     """In the log of a replica, the first batch of a producer id and epoch does not begin with sequence number 0.
 
-    Judged where the log shows that the batch is the first one: it begins at offset 0, or has an earlier row of the producer id,
-    whose last state leaders keep when they delete old records.
+    Judged where the log shows that the batch is the first one: it begins at offset 0, or has an earlier row of the producer id in
+    a lower epoch. Leaders keep the last state of a producer when they delete old records.
 
     compared: first batches of a producer id and epoch in a log. One cause: the producer id.
     """

@@ -28,11 +28,12 @@ _LOSSES = (  # settings under which records can be cut off that were acknowledge
         {"power_failures": "one replica", "min_insync_replicas": "1"},
         "the leader may be the only replica in sync, and its power failure takes what it had not synced to disk",
     ),
+    ({"corruption": "synced"}, "a segment below the recovery point is read at no start, so that a damage to it stays"),
 )
 
 
 def cut_off(consequence: str, unless: str = "", **when: str) -> tuple[Rule, ...]:
-    """Rules: allowed where a log may be cut off (unclean elections, power failures).
+    """Rules: allowed where a log may be cut off (unclean elections, power failures, damages that nothing promises to notice).
 
     consequence: what follows for the anomaly, in words.
     unless: evidence that the setting leaves intact (`Rule.unless`).
@@ -41,6 +42,12 @@ def cut_off(consequence: str, unless: str = "", **when: str) -> tuple[Rule, ...]
     return tuple(Rule(ALLOWED, f"{how}: {consequence}", {**setting, **when}, unless=unless) for setting, how in _LOSSES)
 
 
+DAMAGED = Rule(
+    ALLOWED,
+    "a segment below the recovery point is read at no start, and a leader gives its readers what lies there",
+    {"corruption": "synced"},
+)
+"""Rule: allowed where records come back from the disk with other bytes, or not at all, and nobody has to notice."""
 UNFENCED_SOURCES = tuple(
     Rule(
         ALLOWED,

@@ -20,28 +20,24 @@ import pyarrow.parquet as pq
 from fencepost.checkers.model.arrays import Bools, Ints
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.views.run_view import RunView
-from fencepost.harness.api import record_ids
+from fencepost.harness.api import record_ids, stored_kinds
 from fencepost.harness.api.history import LOGS_SINCE, STORED
 from fencepost.harness.api.run import table_problem
 
 NO_LOGS = "what the brokers' logs hold was not kept (no stored.parquet)"
 NO_BATCHES = "stored.parquet says nothing of batches: it is of an older version, or of a cluster that does not show them"
-STATES = (
-    "Empty",
-    "Ongoing",
-    "PrepareCommit",
-    "PrepareAbort",
-    "CompleteCommit",
-    "CompleteAbort",
-    "Dead",
-    "PrepareEpochFence",
-    "removed",
-)
+STATES = (*stored_kinds.STATES, stored_kinds.REMOVED)
 EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT, DEAD, FENCE, REMOVED = range(len(STATES))
 DATA, COMMIT, ABORT, CONTROL, STATE, LOG = range(6)  # kinds of rows
 STATE_TOPIC = "__transaction_state-"
 SEQUENCES = 1 << 31  # numbers before they begin anew
-_KINDS = {"COMMIT": COMMIT, "ABORT": ABORT, "control": CONTROL, "log": LOG, **dict.fromkeys(STATES, STATE)}
+_KINDS = {
+    stored_kinds.COMMIT: COMMIT,
+    stored_kinds.ABORT: ABORT,
+    stored_kinds.CONTROL: CONTROL,
+    stored_kinds.LOG: LOG,
+    **dict.fromkeys(STATES, STATE),
+}
 _NUMBERS = (
     "offset",
     "leader_epoch",
@@ -130,8 +126,8 @@ class StoredLogs:
     """
 
     def __init__(self, table: pa.Table) -> None:
-        heads = table.filter(pc.equal(table["kind"], "log"))
-        parts = _by_node(table.filter(pc.not_equal(table["kind"], "log")))
+        heads = table.filter(pc.equal(table["kind"], stored_kinds.LOG))
+        parts = _by_node(table.filter(pc.not_equal(table["kind"], stored_kinds.LOG)))
         names = {name for part in parts.values() for name in part} | set(heads["partition"].to_pylist())
         self.partitions, self.nodes = sorted(names), sorted({*parts, *heads["node"].to_pylist()})
         self.logs, distinct = _logs(self.partitions, self.nodes, parts, heads)

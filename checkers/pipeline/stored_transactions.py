@@ -18,10 +18,10 @@ import pyarrow.parquet as pq
 
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.views.run_view import RunView
+from fencepost.harness.api.stored_kinds import MARKERS
 
 MOST_ROWS = 20_000_000  # of the table, beyond which nothing is counted
 COLUMNS = ["node", "partition", "offset", "leader_epoch", "producer_id", "producer_epoch", "timestamp", "kind"]
-MARKERS = ("COMMIT", "ABORT")
 
 
 @dataclass(frozen=True)

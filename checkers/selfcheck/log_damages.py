@@ -18,8 +18,8 @@ import pyarrow as pa
 from fencepost.checkers.model.history_rows import HistoryRows
 from fencepost.checkers.model.planted import DamagedHistory, PlantedDamage
 from fencepost.harness.api import history
+from fencepost.harness.api.stored_kinds import MARKERS
 
-MARKERS = ("COMMIT", "ABORT")
 NEEDS_LOGS = "needs the brokers' logs (stored.parquet) with such a place"
 OFFSETS = ["offset", "first_offset", "last_offset"]
 _FORMER = {"COMMIT": "ABORT", "ABORT": "COMMIT"}
@@ -316,7 +316,11 @@ def unlog(logs: pd.DataFrame, rng: Random, rows: HistoryRows) -> Changed | None:
         logs[logs["kind"].isin(list(_OTHER))].drop_duplicates(["partition", "offset"]).sort_values(["partition", "offset"])
     )
     prepared = decisions[decisions["kind"].str.startswith("Prepare")]
-    keys = [[(*_instance(row), name, row["kind"]) for name in row["state"]["partitions"]] for _, row in prepared.iterrows()]
+    begun = _begun(logs)
+    keys = [
+        [(*begun[row["partition"], row["offset"]], name, row["kind"]) for name in row["state"]["partitions"]]
+        for _, row in prepared.iterrows()
+    ]
     decided, acknowledged = Counter(key for some in keys for key in some), _acknowledged(logs, rows)
     places = [at for at, some in enumerate(keys) if any(decided[key] == acknowledged[key] for key in some)]
     if not places:
@@ -330,6 +334,20 @@ def unlog(logs: pd.DataFrame, rng: Random, rows: HistoryRows) -> Changed | None:
         changed.loc[_at(logs, row), "checksum"] += 1
     what = f"the decision at {first['partition']}@{first['offset']} is the other one"
     return Changed(changed, what, frozenset({str(first["partition"]), *map(str, first["state"]["partitions"])}))
+
+
+def _begun(logs: pd.DataFrame) -> dict[tuple[str, int], tuple[int, int]]:
+    """Of each place in the coordinators' logs the producer id, and the epoch of the id's record before: with the second protocol
+    (KIP-890) a decision has a higher one than the records that it decides about.
+    """
+    states = logs[logs["state"].notna()].drop_duplicates(["partition", "offset"]).sort_values(["partition", "offset"])
+    before: dict[str, tuple[int, int]] = {}
+    begun = {}
+    for _, row in states.iterrows():
+        own, name = _instance(row), row["state"]["transactional_id"]
+        begun[row["partition"], row["offset"]] = before.get(name, own)
+        before[name] = own
+    return begun
 
 
 def _instance(row: pd.Series) -> tuple[int, int]:

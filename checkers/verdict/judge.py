@@ -39,7 +39,7 @@ from fencepost.checkers.verdict.run_checks import run_checks
 from fencepost.checkers.verdict.shortfalls import decisive, shortfalls
 from fencepost.checkers.verdict.stored_evidence import add_stored_evidence
 from fencepost.checkers.verdict.weakening import gap_sentences, weaken
-from fencepost.checkers.views.run_view import Fencing, RunView
+from fencepost.checkers.views.run_view import Fencing, RunView, Strike
 from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api import CampaignError
 from fencepost.harness.api.beneath import replacing
@@ -134,7 +134,7 @@ def view_of(
     overview = _overview(run, history, full["isolation"])
     receipts = run.known_receipts()
     deletions = _deletions(run, receipts)
-    clocks_known = _knows_faults(run)
+    faults_known = _knows_faults(run)
     present = _present(run, history, overview, full, deletions)
     view = RunView(
         present.history,
@@ -146,13 +146,14 @@ def view_of(
         run.checksums.get(RunFile.STORED),
         _timeout_s(run.plan),
         fencings=None if _faults_unknown(run) else _fencings(receipts),
-        clocks=clocks_ahead(receipts) if clocks_known else None,
-        clock_error_s=clock_error_s(receipts) if clocks_known else None,
+        clocks=clocks_ahead(receipts) if faults_known else None,
+        clock_error_s=clock_error_s(receipts) if faults_known else None,
         deletions=deletions,
         faults=None if _faults_unknown(run) else _spans(receipts),
         fencing_s=_fencing_s(run.plan),
         recovery=run.plan.get("recovery"),
         here=here and fits_here(present.history),
+        strikes=_strikes(receipts) if faults_known else None,
     )
     return OpenedRun(run, view, present, receipts)
 
@@ -196,6 +197,19 @@ def _fencing_s(plan: Plan) -> float | None:
 def _spans(receipts: Receipts) -> list[tuple[int, int | None]]:
     """Spans in which each fault was active (ns)."""
     return [(int(receipt["injected_ns"]), receipt["healed_ns"]) for receipt in receipts if receipt["injected_ns"]]
+
+
+def _strikes(receipts: Receipts) -> list[Strike]:
+    """Each fault that was active, with the nodes that it names."""
+    return [
+        Strike(
+            frozenset([*(receipt["targets"] or ()), *(node for pair in receipt["pairs"] or () for node in pair.split(">"))]),
+            int(receipt["injected_ns"]),
+            receipt["healed_ns"],
+        )
+        for receipt in receipts
+        if receipt["injected_ns"]
+    ]
 
 
 def _faults_unknown(run: Run) -> bool:

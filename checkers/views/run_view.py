@@ -47,6 +47,18 @@ class Fencing:
     ended: int | None
 
 
+@dataclass(frozen=True)
+class Strike:
+    """A fault that was active from `began` to `ended` (ns; None: to the end), and the nodes that it names.
+
+    Without any it is about topics, rights or settings.
+    """
+
+    nodes: frozenset[str]
+    began: int
+    ended: int | None
+
+
 class RunView:
     """All that is known of a run: its Spark tables (made on first use, then shared) and its overview.
 
@@ -59,6 +71,7 @@ class RunView:
     clock_error_s: by how much faults made a clock wrong, at most; None: nobody knows.
     deletions: the topics that faults deleted; None: nobody knows.
     faults: from when to when each one was active (ns; until None: to the end); None: nobody knows.
+    strikes: the same with the nodes that each one names; None: nobody knows.
     recovery: the bounds within which clients have to succeed again after the last fault; None: nobody knows.
     fencing_s: how long a round of fencing by the leader of Connect's workers may take, by their settings; None: nobody knows.
     unsent: identities that were read in partitions to which they were not sent; known once the partition checks ran.
@@ -87,6 +100,7 @@ class RunView:
         fencing_s: float | None = None,
         recovery: RecoveryPlan | None = None,
         here: bool = False,
+        strikes: Sequence[Strike] | None = (),
     ) -> None:
         self.history, self.overview, self.contract = history, overview, contract
         self._session, self.here = session, here
@@ -96,6 +110,7 @@ class RunView:
         self.fencings, self.clocks, self.clock_error_s = fencings, clocks, clock_error_s
         self.deletions = deletions
         self.faults, self.fencing_s, self.recovery = faults, fencing_s, recovery
+        self.strikes = strikes
         self.unsent: Ints = np.empty(0, dtype=np.int64)
         self.gathered = GatheredMessages()
         self.original_values: dict[int, str] = {}

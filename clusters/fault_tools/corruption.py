@@ -7,11 +7,14 @@ Standard library only, as all that works on a node's data.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from fencepost.clusters.fault_tools.unsynced_data import batches
+from fencepost.clusters.kafka.broker_config import PlannedNode
 from fencepost.clusters.kafka.cluster import KafkaCluster
+from fencepost.clusters.kafka.options import NodeOptions
 from fencepost.harness.api import ClusterError, Damage, DamagedPart
 
 _HEAD_BYTES = 61  # of a record batch: what comes before its records
@@ -23,12 +26,14 @@ NOTICE = ("corrupt", "invalid message", "invalid record", "crc", "failed to load
 class CorruptibleFiles(KafkaCluster):
     """A cluster whose dead brokers' files can be damaged (`Corruptible`), where their data lies in a directory of ours."""
 
-    _log_lengths: dict[str, int]
+    def __init__(self, nodes: Sequence[PlannedNode], run_dir: Path, options: NodeOptions) -> None:
+        super().__init__(nodes, run_dir, options)
+        self._log_lengths: dict[str, int] = {}  # node -> the length of its log when a file of it was damaged last
 
     def corrupt(self, node: str, partition: str, part: DamagedPart, at: float, older: bool = False) -> Damage:
         if (pid := self.pid(self._checked_server(node))) is not None:
             raise ClusterError(f"{node} (pid {pid}) is alive; it must be killed before its files can be damaged")
-        self.__dict__.setdefault("_log_lengths", {})[node] = len(self._log_text(node))
+        self._log_lengths[node] = len(self._log_text(node))
         try:
             return damage(self.data_directory(node) / partition, part, at, older)
         except OSError as error:
@@ -37,7 +42,7 @@ class CorruptibleFiles(KafkaCluster):
             raise ClusterError(f"{node} has {error.args[0]} of {partition}") from error
 
     def corruption_notice(self, node: str, partition: str) -> str:
-        since = self.__dict__.get("_log_lengths", {}).get(self._checked_server(node), 0)
+        since = self._log_lengths.get(self._checked_server(node), 0)
         text = self._log_text(node)[since:].replace(str(self._data), "data")  # a run's own directory may have such a word
         lines = (line for line in text.splitlines() if partition in line)
         return next((line.strip()[:500] for line in lines if any(word in line.lower() for word in NOTICE)), "")
@@ -49,9 +54,9 @@ def damage(directory: Path, part: DamagedPart, at: float, older: bool = False) -
     at: 0 to 1: where, of all batches or bytes there are. older: in a segment before the last one, which Kafka takes for synced.
     Raises LookupError, with what is missing, and OSError.
     """
-    if part in _SUFFIXES:
-        return _flip(_newest(directory, _SUFFIXES[part]), at)
     segments = sorted(directory.glob("*.log"))
+    if part in _SUFFIXES:
+        return _flip(_newest(directory, _SUFFIXES[part], segments[-1].stem if segments else ""), at)
     wanted = segments[:-1] if older else segments[-1:]
     if not wanted:
         raise LookupError("no older segment" if older else "no segment")
@@ -59,10 +64,14 @@ def damage(directory: Path, part: DamagedPart, at: float, older: bool = False) -
     return _damage_batch(segment, at, cut=part == "cut")
 
 
-def _newest(directory: Path, suffix: str) -> Path:
-    paths = [path for path in sorted(directory.glob(f"*{suffix}")) if path.stat().st_size]
+def _newest(directory: Path, suffix: str, last: str) -> Path:
+    """The newest file of a kind that has content; of the last segment or beyond it, for older ones are not made anew.
+
+    last: the name of the last segment without its suffix.
+    """
+    paths = [path for path in sorted(directory.glob(f"*{suffix}")) if path.stat().st_size and path.stem >= last]
     if not paths:
-        raise LookupError(f"no {suffix} file with content")
+        raise LookupError(f"no {suffix} file with content at the last segment")
     return paths[-1]
 
 

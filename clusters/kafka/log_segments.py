@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.clusters.kafka.transaction_state import TOPIC, state_record
+from fencepost.harness.api.stored_kinds import ABORT, COMMIT, CONTROL, DAMAGED_BATCH, EMPTY_BATCH, LOG, RECORD
 
 MOST_BYTES = 64 << 20  # of a node's segments: a few seconds of one core; of the coordinators' own topic, so many again
 HEAD_BYTES = 64  # of a record's value: its identity is among them
@@ -27,10 +28,9 @@ _MAGIC, _MAGIC_BYTE, _LENGTH_BYTES = 2, 16, 12
 _COMPRESSION, _CONTROL = 0b111, 0b100000  # bits of a batch's attributes
 _GZIP, _TRANSACTIONAL = 1, 0b10000
 _CODECS = ("", "gzip", "snappy", "lz4", "zstd")
-_MARKERS = {0: "ABORT", 1: "COMMIT"}
+_MARKERS = {0: ABORT, 1: COMMIT}
 _CONTROL_KEY = struct.Struct(">hh")  # version, kind
 _MARKER = struct.Struct(">hi")  # version, coordinator epoch
-LOG, EMPTY_BATCH, DAMAGED_BATCH = "log", "empty batch", "damaged batch"  # kinds of rows that are no record
 
 # partition, offset, leader epoch, producer id, producer epoch, sequence, timestamp (ms), kind, value; of its batch first and last
 # offset, first sequence, checksum, whether it belongs to a transaction; the coordinator epoch of a marker; a transaction's state
@@ -103,7 +103,7 @@ def segment_rows(segment: bytes, states: bool = False) -> Iterator[Row]:
         except (IndexError, UnicodeDecodeError):  # damaged on the disk
             rows, kind = [], DAMAGED_BATCH
         for row in rows:
-            if states and row[6] == "record":
+            if states and row[6] == RECORD:
                 kind, state = state_record(row[7], row[8])
                 yield [*row[:6], kind, None, *of_batch, -1, state]
             else:
@@ -157,7 +157,7 @@ def batch_records(batch: bytes, unpack: bool = False) -> Iterator[Row]:
     for number in range(count):
         length, at = _varint(content, at)
         time_delta, offset_delta, key, value, headers = _record(content, at)
-        kind = _kind(key) if attributes & _CONTROL else "record"
+        kind = _kind(key) if attributes & _CONTROL else RECORD
         own = sequence + number & 0x7FFFFFFF if sequence >= 0 else sequence  # sequence numbers begin anew at 2^31
         yield [offset + offset_delta, leader_epoch, producer, epoch, own, time + time_delta, kind, key, value, headers]
         at += length
@@ -180,7 +180,7 @@ def _record(content: bytes, at: int) -> tuple[int, int, bytes | None, bytes | No
 
 def _kind(key: bytes | None) -> str:
     known = key is not None and len(key) >= _CONTROL_KEY.size
-    return _MARKERS.get(_CONTROL_KEY.unpack_from(key or b"")[1], "control") if known else "control"
+    return _MARKERS.get(_CONTROL_KEY.unpack_from(key or b"")[1], CONTROL) if known else CONTROL
 
 
 def _text(value: bytes | None) -> str | None:

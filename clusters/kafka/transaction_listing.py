@@ -15,7 +15,7 @@ from fencepost.harness.api import (
     TransactionListing,
     TransactionState,
 )
-from fencepost.harness.api.transactions import UNDER_WAY
+from fencepost.harness.api.stored_kinds import UNDER_WAY
 
 _ASK_S = 2.0
 

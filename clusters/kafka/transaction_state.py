@@ -8,19 +8,10 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+from fencepost.harness.api.stored_kinds import CONTROL, REMOVED, STATES
+
 TOPIC = "__transaction_state"
-STATES = (
-    "Empty",
-    "Ongoing",
-    "PrepareCommit",
-    "PrepareAbort",
-    "CompleteCommit",
-    "CompleteAbort",
-    "Dead",
-    "PrepareEpochFence",
-)
-REMOVED = "removed"  # the kind of a record without a value: the transactional id was forgotten
-OTHER = "control"  # the kind of a record that is none of a transactional id
+OTHER = CONTROL  # the kind of a record that is none of a transactional id
 _NONE = -1
 _FLEXIBLE = 1  # the first version with compact lengths and tagged fields
 _PREVIOUS_ID, _NEXT_ID, _CLIENT_VERSION = 0, 1, 2  # tags

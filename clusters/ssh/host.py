@@ -48,6 +48,7 @@ _SHARED_MODULES = (
     "clusters/fault_tools/packet_queue",
     "clusters/fault_tools/unsynced_data",
     "clusters/fault_tools/probes",
+    "harness/api/stored_kinds",
     "harness/system/processes",
 )
 
@@ -358,7 +359,8 @@ def package() -> tuple[str, bytes]:
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in _program_files():
-            archive.writestr(zipfile.ZipInfo(str(path.relative_to(_ROOT))), path.read_bytes())
+            content = b"" if path.name == "__init__.py" else path.read_bytes()  # packages themselves import more than hosts have
+            archive.writestr(zipfile.ZipInfo(str(path.relative_to(_ROOT))), content)
         start = "import sys\nfrom fencepost.clusters.ssh.remote.commands import main\nsys.exit(main(sys.argv[1:]))\n"
         archive.writestr(zipfile.ZipInfo("__main__.py"), start)
     return f"watcher-{hashlib.sha256(made.getvalue()).hexdigest()[:16]}.pyz", made.getvalue()

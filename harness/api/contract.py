@@ -177,6 +177,14 @@ _TABLE = (
         planned=False,
     ),
     ContractKey(
+        name="corruption",
+        values=("none", "synced"),
+        default="none",
+        meaning="`synced`: files of one replica below its recovery point, which Kafka takes for synced, come back damaged. It "
+        "reads them at no start, and gives them to readers; what it reads when it starts it has to notice.",
+        planned=False,
+    ),
+    ContractKey(
         name="operator_aborts",
         values=("none", "open"),
         default="none",

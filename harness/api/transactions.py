@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from fencepost.harness.api.clusters import TransactionState
-
-UNDER_WAY = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")  # states of a transaction that is not over
+from fencepost.harness.api.stored_kinds import UNDER_WAY
 
 
 @dataclass(frozen=True, kw_only=True)

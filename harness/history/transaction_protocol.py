@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from fencepost.harness.api.stored_kinds import MARKERS
 from fencepost.harness.api.words import plural
 
-MARKERS = ("COMMIT", "ABORT")
 NAMES = {1: "TV1 (KIP-98)", 2: "TV2 (KIP-890)"}
 
 

@@ -481,7 +481,8 @@ def pool_ids(name: str, role: Role) -> list[str]:
 def coordinated(plan: Mapping[str, Any], roles: Sequence[Role], cluster: str = "") -> dict[str, list[str]]:
     """The transactional ids and the consumer groups of a run's clients at one of its Kafka clusters, for faults on coordinators.
 
-    Leaders of Connect are at the cluster of the workers, tasks at the one that is judged.
+    Leaders of Connect are at the cluster of the workers, tasks at the one that is judged. Groups with members come alone: nobody
+    asks the coordinators of the others for much.
     """
     names = {slot: name_of(plan, slot) for slot, role in enumerate(roles) if role.cluster == cluster}
     here = [role for role in roles if role.cluster == cluster]
@@ -494,7 +495,7 @@ def coordinated(plan: Mapping[str, Any], roles: Sequence[Role], cluster: str = "
         leader, *tasks = transactional_ids(plan["prefix"], role.worker, tasks=1) if role.worker else []
         ids += [leader] * (role.cluster == cluster) + tasks * (not cluster)
     own = [consumer_group(name) for slot, name in names.items() if not (roles[slot].group or roles[slot].runs)]
-    return {"transactional_ids": ids, "groups": [*shared, *own]}
+    return {"transactional_ids": ids, "groups": list(shared) or own}  # consumers with assigned partitions commit nothing
 
 
 def workers_of(roles: Sequence[Role], conductor: Role) -> set[str]:

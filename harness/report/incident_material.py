@@ -20,7 +20,7 @@ from fencepost.harness.api import split_record_id
 from fencepost.harness.api.history import STORED
 from fencepost.harness.api.record_ids import operation_key
 from fencepost.harness.api.run import Run, RunFile
-from fencepost.harness.history.transaction_protocol import MARKERS
+from fencepost.harness.api.stored_kinds import MARKERS
 from fencepost.harness.report.broker_lines import BrokerLogs, broker_logs
 from fencepost.harness.report.documents import Doc, Ops, ReportData
 from fencepost.harness.report.incidents import WRITES, Incident, Written, incidents

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from fencepost.harness.api.stored_kinds import MARKERS
 from fencepost.harness.api.words import plural
 from fencepost.harness.report.documents import NEVER, Doc, Ints, Ops, ReportData
 from fencepost.harness.report.records import READ, SENT, Records
@@ -23,7 +24,6 @@ from fencepost.harness.visible_text import visible
 
 MOST_LIVES, PER_FINDING = 600, 24
 _READS, _NAME, _MOST_STORED = 12, 60, 5_000_000
-_MARKERS = ("COMMIT", "ABORT")
 
 
 @dataclass(frozen=True)
@@ -142,15 +142,15 @@ def markers(stored: Path | None, wanted: Sequence[int]) -> dict[int, list[str]]:
         return {}
     columns = ["partition", "producer_id", "offset", "kind", "v"]
     identity = pc.field("v").isin(pa.array(sorted(wanted), pa.int64()))
-    table = pq.read_table(stored, columns=columns, filters=identity | pc.field("kind").isin(_MARKERS))
+    table = pq.read_table(stored, columns=columns, filters=identity | pc.field("kind").isin(MARKERS))
     rows = table.group_by(columns).aggregate([]).sort_by("offset").to_pylist()  # replicas hold the same
     ends: dict[tuple[str, int], list[tuple[int, str]]] = {}
     for row in rows:
-        if row["kind"] in _MARKERS:
+        if row["kind"] in MARKERS:
             ends.setdefault((row["partition"], row["producer_id"]), []).append((row["offset"], row["kind"]))
     texts: dict[int, list[str]] = {}
     for row in rows:
-        if row["kind"] not in _MARKERS:
+        if row["kind"] not in MARKERS:
             behind = ends.get((row["partition"], row["producer_id"]), [])
             texts.setdefault(row["v"], []).append(_marker(row, next((end for end in behind if end[0] > row["offset"]), None)))
     return texts

@@ -70,3 +70,8 @@ def test_it_behaves_as_required_in_every_story():
 def test_meaningless_options_are_refused(options):
     with pytest.raises(ValueError, match=r"target|replica|older|answer_within_s"):
         Corrupt(**options)
+
+
+def test_a_damage_that_nothing_promises_to_find_has_to_be_in_the_contract():
+    assert Corrupt(older=True).demanded_contract() == {"corruption": "synced"}
+    assert Corrupt(part="txnindex").demanded_contract() == {}

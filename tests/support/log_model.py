@@ -161,12 +161,12 @@ class LogModel:
         ]
         return [{**row, "node": node} for node in nodes for row in (*heads, *self.rows)]
 
-    def judged(self, folder, rows=None, contract=None, **plan):
-        """The verdict's document by the checks of logs. rows: instead of `replicas()`."""
+    def judged(self, folder, rows=None, contract=None, checks=CHECKS, **plan):
+        """The verdict's document by the checks of logs, or by others. rows: instead of `replicas()`."""
         rows = self.replicas() if rows is None else rows
         rows = sorted(rows, key=lambda row: (row["partition"], row["offset"], row["kind"] != "log", row["node"]))
         pq.write_table(pa.Table.from_pylist(rows, schema=schema(STORED)), folder / RunFile.STORED)
-        return judge_here(folder, self.h.ops, contract, CHECKS, **plan)
+        return judge_here(folder, self.h.ops, contract, checks, **plan)
 
 
 def random_model(seed):

@@ -49,12 +49,13 @@ def sequences(rows):
     """Anomaly -> places, of the three anomalies of sequence numbers."""
     found = {"sequence-gap": set(), "sequence-repetition": set(), "sequence-start": set()}
     for (_, partition), log in logs_of(rows).items():
-        last, batches, known = {}, set(), set()
+        last, batches, known = {}, set(), {}
         for row in log:
             if row["producer_id"] < 0:
                 continue
-            new, first = row["producer_id"] not in known, row["first_offset"]
-            known.add(row["producer_id"])
+            first, lowest = row["first_offset"], known.get(row["producer_id"], row["producer_epoch"])
+            new = lowest >= row["producer_epoch"]
+            known[row["producer_id"]] = min(lowest, row["producer_epoch"])
             if row["first_sequence"] < 0 or row["kind"] in MARKERS or first in batches:
                 continue
             batches.add(first)

@@ -31,7 +31,7 @@ ALL_TWINS = {**TWINS, **fencing_reference.TWINS, **pipeline_reference.TWINS, **h
 OF_LOGS = {
     check.name for check in installed_checks()[0] if Evidence.LOGS in check.evidence.absence
 }  # test_epochs.py, test_logs.py
-OTHERWISE = {*OF_LOGS, "no-recovery"}  # by receipts and the plan: test_recovery.py
+OTHERWISE = {*OF_LOGS, "no-recovery", "delayed-read"}  # by receipts: test_recovery.py, test_delayed_reads.py
 CHECKS = {check.name: check for check in installed_checks()[0] if check.name in ALL_TWINS}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from random import Random
 
 import pyarrow as pa
@@ -14,6 +15,8 @@ from support.judging import judge_here
 from support.log_model import CHECKS, STATE_LOG, LogModel, random_model
 
 from fencepost.checkers.contract.rules import full_contract, rule_for
+from fencepost.checkers.model.history_rows import read_rows
+from fencepost.checkers.selfcheck.log_damages import UNLOG
 from fencepost.harness.api.history import STORED, schema
 from fencepost.harness.api.run import RunFile
 
@@ -229,6 +232,34 @@ def test_what_retention_took_is_not_missing_and_compaction_takes_anything(tmp_pa
     ]
     assert {"sequence-gap", "wrong-marker"} & set(violated(m.judged(tmp_path, compacted)))
     assert not violated(m.judged(tmp_path, compacted, {"compaction": "true"}))
+
+
+def test_a_marker_that_retention_left_says_nothing_of_the_numbers_before_it(tmp_path):
+    """The first protocol: a marker has the epoch of the records before it, which may be gone."""
+    for protocol, kept in ((1, 2), (2, 2), (1, 3)):
+        m = LogModel(protocol)
+        m.initialise(0, "id")
+        m.transaction(0, {"t-0": 2})
+        m.transaction(0, {"t-0": 2})
+        rows = [row for row in m.replicas() if row["partition"] != "t-0" or row["offset"] >= kept or row["kind"] == "log"]
+        for row in rows:
+            if row["kind"] == "log" and row["partition"] == "t-0":
+                row["offset"] = row["first_offset"] = kept
+        assert not violated(m.judged(tmp_path, rows))
+
+
+def test_a_lower_epoch_that_retention_left_shows_that_a_batch_is_the_first_one(tmp_path):
+    m = LogModel(protocol=2)
+    m.initialise(0, "id")
+    m.transaction(0, {"t-0": 2})
+    m.transaction(0, {"t-0": 2})
+    for row in m.of("record", "t-0")[2:]:
+        row["first_sequence"] += 3
+    rows = [row for row in m.replicas() if row["partition"] != "t-0" or row["offset"] >= 1 or row["kind"] == "log"]
+    for row in rows:
+        if row["kind"] == "log" and row["partition"] == "t-0":
+            row["offset"] = row["first_offset"] = 1
+    assert "sequence-start" in violated(m.judged(tmp_path, rows))
 
 
 def test_a_record_behind_the_marker_of_its_transaction_is_found(tmp_path):
@@ -484,6 +515,19 @@ def test_settings_that_permit_it():
     assert judged("replica-divergence", power_failures="all replicas") == "allowed"
     assert judged("unlawful-state", unclean_coordinator="true") == "allowed"
     assert judged("producer-id-reuse", unclean_leader_election="true") == "forbidden"
+
+
+@pytest.mark.parametrize("protocol", [1, 2])
+def test_a_turned_decision_is_planted_with_each_protocol(tmp_path, protocol):
+    """With the second one a decision has another epoch than the records that it decides about."""
+    m = two_producers(protocol)
+    m.h.final({})
+    assert not violated(m.judged(tmp_path))
+    rows = replace(read_rows(tmp_path / RunFile.HISTORY), logs=pq.read_table(tmp_path / RunFile.STORED))
+    for seed in range(5):
+        damaged = UNLOG.plant(rows, Random(seed))
+        pq.write_table(damaged.logs, tmp_path / RunFile.STORED)
+        assert "unlogged-answer" in violated(judge_here(tmp_path, m.h.ops, None, CHECKS))
 
 
 def test_every_row_of_the_model_fits_the_table():

@@ -12,14 +12,15 @@ from fencepost.checkers.model.findings import Finding, FindingRecord
 
 READERS = {"poll-skip", "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll", "stale-read"}
 LOST_LOGS = {"sequence-start", "replica-divergence"}
-LOST = {*LOST_LOGS, "lost-write", "swallowed-write", "inconsistent-offset", "duplicate", "order-inversion", *READERS}
-ALONE = {"lost-write", "swallowed-write", "inconsistent-offset", "duplicate", "order-inversion"}
+WAITS = {"delayed-read"}  # not judged of members
+LOST = {*WAITS, *LOST_LOGS, "lost-write", "swallowed-write", "inconsistent-offset", "duplicate", "order-inversion", *READERS}
+ALONE = {*WAITS, "lost-write", "swallowed-write", "inconsistent-offset", "duplicate", "order-inversion"}
 MARKERS = {"wrong-marker", "record-after-marker", "late-marker", "delayed-marker"}
 CUT_TRANSACTIONS = {"torn-transaction", "aborted-read", "lso-overrun", "lso-stall", *MARKERS, "unlawful-state", "unlogged-answer"}
 NUMBERED = {"sequence-gap", "sequence-repetition", "sequence-start", "producer-id-reuse"}  # of idempotent producers
 FENCED = {"zombie-commit", "zombie-write", "false-ack", "epoch-regression", "hanging-transaction", "misreported-transaction"}
 EARLY = {"dirty-read", "lso-overrun", "G1c-wr", "G1c-wr-process", "G1c-wr-realtime"}
-ABSENCE = {"lost-write", "poll-skip", "int-poll-skip", "stale-read"}
+ABSENCE = {*WAITS, "lost-write", "poll-skip", "int-poll-skip", "stale-read"}
 ABORTED = {
     *MARKERS,
     *("lost-write", "torn-transaction", "false-ack", "lso-overrun", "misreported-transaction", "poll-skip", "int-poll-skip"),
@@ -45,6 +46,8 @@ TABLE = [
     ({"unclean_coordinator": "true"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | FENCED | EARLY),
     ({"power_failures": "all replicas"}, PLAIN, LOST | {"producer-id-reuse"}),
     ({"power_failures": "all replicas"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | FENCED | EARLY | {"producer-id-reuse"}),
+    ({"corruption": "synced"}, PLAIN, LOST | {"phantom", "sequence-gap"}),
+    ({"corruption": "synced"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | FENCED | {"phantom", "sequence-gap"}),
     ({"producer_expiry": "1000"}, PLAIN, NUMBERED - {"producer-id-reuse"}),
     ({"power_failures": "one replica", "min_insync_replicas": "1"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | FENCED),
     ({"power_failures": "one replica", "min_insync_replicas": "2"}, TRANSACTIONS, set()),
@@ -63,11 +66,11 @@ TABLE = [
         ABSENCE | {"torn-transaction", "false-ack", "unprocessed", "torn-state", "wrong-state", "vanished-output"},
     ),
     ({"retention": "1000"}, TRANSACTIONS, ABSENCE | {"torn-transaction", "false-ack"}),
-    (UNCLEAN, MEMBERS, LOST | CUT_TRANSACTIONS | FENCED | CHAINS),
+    (UNCLEAN, MEMBERS, (LOST - WAITS) | CUT_TRANSACTIONS | FENCED | CHAINS),
     (
         {"compaction": "true"},
         MEMBERS,
-        ABSENCE | {"sequence-gap", "sequence-start"} | {"torn-transaction", "false-ack", "unprocessed"},
+        (ABSENCE - WAITS) | {"sequence-gap", "sequence-start"} | {"torn-transaction", "false-ack", "unprocessed"},
     ),
     ({"compaction": "true"}, TRANSACTIONS, ABSENCE | {"sequence-gap", "sequence-start"} | {"torn-transaction", "false-ack"}),
 ]

@@ -72,3 +72,11 @@ def test_what_is_not_there_cannot_be_damaged(tmp_path, part, older, words):
     (tmp_path / FIRST).touch()
     with pytest.raises(LookupError, match=words):
         damage(tmp_path, part, 0.5, older)
+
+
+def test_an_index_of_an_older_segment_is_not_meant(partition):
+    """Kafka makes that of the last segment anew when it was killed, and looks at no older one."""
+    (partition / f"{3:020}.index").write_bytes(b"")
+    (partition / f"{0:020}.index").write_bytes(b"\x01\x02\x03\x04")
+    with pytest.raises(LookupError, match=r"no \.index file with content at the last segment"):
+        damage(partition, "index", 0.5)
