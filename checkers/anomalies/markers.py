@@ -42,7 +42,7 @@ from fencepost.harness.api.occasions import Occasion
 from fencepost.harness.api.promises import ATOMIC, FENCED, LIVE
 
 WORDS = {COMMIT: "COMMIT", ABORT: "ABORT"}
-NO_LATER = "no transactional id had a later instance that wrote with its producer id after an `initialise` that took it over"
+NO_LATER = "no marker ended a transaction whose transactional id was initialised again later"
 NO_MARKERS = "the logs have no marker of a transaction that its coordinator decided"
 DELETED = Rule(
     ALLOWED,
@@ -274,35 +274,53 @@ def late_markers(run: RunView) -> Found:
 
 
 def _next_ready(run: RunView, rows: StoredRows) -> Ints:
-    """When the first later instance with the producer id of each row and a higher epoch had initialised (ns; FOREVER: none
-    had)."""
-    all_instances, overview = run.shared(instances), run.overview
-    data = np.flatnonzero((rows.kind == DATA) & (rows.v >= 0) & (rows.producer_id >= 0) & sent_rows(run, rows))
-    op = operations_of(run, rows.v[data])
-    data, op = data[op != NONE], op[op != NONE]
-    own = all_instances.at(overview.process[overview.at(op)], op) if len(op) else np.empty(0, dtype=np.int64)
-    data, own = data[own != NONE], own[own != NONE]
+    """When the first later instance of its transactional id had initialised, for each marker (ns; FOREVER: none had, or nobody
+    knows whose transaction it ends).
+
+    A marker ends the transaction of the records of its producer id, in its epoch or an earlier one, that no marker before it
+    ended. The epochs of an instance say nothing of when it initialised: a client raises its epoch without that.
+    """
     ready = np.full(len(rows), FOREVER, dtype=np.int64)
-    by_producer: dict[int, list[tuple[int, int]]] = {}
-    for producer, epoch, instance in _lowest(rows.producer_id[data], own, rows.producer_epoch[data]):
-        if (when := int(all_instances.ready[instance])) != NONE:
-            by_producer.setdefault(producer, []).append((epoch, when))
-    for producer, known in by_producer.items():
-        mine = np.flatnonzero(rows.producer_id == producer)
-        known.sort()
-        epochs, times = (np.array(values, dtype=np.int64) for values in zip(*known, strict=True))
-        soonest = np.append(np.minimum.accumulate(times[::-1])[::-1], FOREVER)
-        ready[mine] = soonest[np.searchsorted(epochs, rows.producer_epoch[mine], side="right")]
+    own = np.flatnonzero((rows.producer_id >= 0) & np.isin(rows.kind, (DATA, COMMIT, ABORT)))
+    keys = np.stack([rows.partition[own], rows.producer_id[own]])
+    own = own[np.lexsort((rows.offset[own], rows.producer_epoch[own], *keys[::-1]))]
+    if not len(own):
+        return ready
+    marker = rows.kind[own] != DATA
+    begins = np.ones(len(own), dtype=np.bool_)
+    begins[1:] = marker[:-1] | (np.diff(rows.partition[own]) != 0) | (np.diff(rows.producer_id[own]) != 0)
+    starts = np.flatnonzero(begins)
+    whose = _instances_of(run, rows)[own]
+    first = np.minimum.reduceat(np.where(marker, FOREVER, whose), starts)
+    last = np.maximum.reduceat(np.where(marker, NONE, whose), starts)
+    ends = np.append(starts[1:], len(own)) - 1
+    known = marker[ends] & (first == last) & (last != NONE)
+    ready[own[ends[known]]] = _following(run)[last[known]]
     return ready
 
 
-def _lowest(producer: Ints, instance: Ints, epoch: Ints) -> list[tuple[int, int, int]]:
-    """Producer id, lowest epoch and instance of all pairs of a producer id and an instance."""
-    order = np.lexsort((epoch, instance, producer))
-    first = np.ones(len(order), dtype=np.bool_)
-    first[1:] = (np.diff(producer[order]) != 0) | (np.diff(instance[order]) != 0)
-    which = order[first]
-    return list(zip(producer[which].tolist(), epoch[which].tolist(), instance[which].tolist(), strict=True))
+def _instances_of(run: RunView, rows: StoredRows) -> Ints:
+    """The instance (position in `instances`) that sent each record; NONE: not known, or a marker."""
+    overview = run.overview
+    found = np.full(len(rows), NONE, dtype=np.int64)
+    data = np.flatnonzero((rows.kind == DATA) & (rows.v >= 0) & (rows.producer_id >= 0) & sent_rows(run, rows))
+    op = operations_of(run, rows.v[data])
+    data, op = data[op != NONE], op[op != NONE]
+    if len(op):
+        found[data] = run.shared(instances).at(overview.process[overview.at(op)], op)
+    return found
+
+
+def _following(run: RunView) -> Ints:
+    """When the first instance that began to initialise after each one had done so was ready (ns; FOREVER: none, or not known)."""
+    known = run.shared(instances)
+    following = np.full(len(known), FOREVER, dtype=np.int64)
+    for ident in np.unique(known.ident):
+        same = np.flatnonzero((known.ident == ident) & (known.ready != NONE))
+        same = same[np.argsort(known.began[same], kind="stable")]
+        soonest = np.append(np.minimum.accumulate(known.ready[same][::-1])[::-1], FOREVER)
+        following[same] = soonest[np.searchsorted(known.began[same], known.ready[same])]
+    return following
 
 
 def _latest_begin(run: RunView, rows: StoredRows) -> Ints:
@@ -346,12 +364,11 @@ def _latest_begin(run: RunView, rows: StoredRows) -> Ints:
 def late_marker(run: RunView) -> CheckResult:
     """A marker of an older transaction of a transactional id was written after a later instance of the id had initialised.
 
-    The later instance is one that wrote with the same producer id in a higher epoch. That the marker was written after its
-    `initialise`
-    had returned is shown by the log alone: the marker lies behind a record of an operation that began after that, whoever's it
-    is.
+    The transaction is that of the records before the marker that no other marker had ended, and the later instance one that
+    began to initialise when the transaction's own had done so. That the marker was written after the later `initialise` had
+    returned is shown by the log alone: it lies behind a record of an operation that began after that, whoever's it is.
 
-    compared: markers with a later instance of their producer id. One cause: the producer id.
+    compared: markers of transactions of which the history knows a later instance. One cause: the producer id.
     """
     return found_by(late_markers)(run)
 

@@ -59,7 +59,9 @@ def run(to_files: bool) -> None:
     """Copy the topic until SIGTERM."""
     from pyspark.sql import SparkSession
 
+    own = os.environ["FENCEPOST_DIRECTORY"]  # what a killed life leaves behind goes with the run
     settings = {"spark.driver.memory": MEMORY, "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1"}
+    settings |= {"spark.local.dir": own, "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={own}"}
     builder = SparkSession.builder.master("local[2]").config(map=settings).config("spark.driver.extraClassPath", ":".join(jars()))
     session = builder.getOrCreate()
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # a batch that does not end is not there

@@ -321,6 +321,24 @@ def test_a_marker_of_an_older_transaction_after_initialise_had_returned_is_found
     assert "after a later instance of its transactional id had initialised" in finding(document, "late-marker")["sentence"]
 
 
+def test_an_epoch_that_a_client_raised_itself_is_no_later_instance(tmp_path):
+    """An instance's transaction left no record before it was aborted; it raised its epoch, and wrote with the next one only."""
+    m = LogModel()
+    m.initialise(2, "other")
+    m.initialise(0, "id")
+    m.transaction(0, {"t-0": 1})
+    m.initialise(1, "id")
+    m.transaction(2, {"t-0": 1})
+    m.ids["id"]["open"] = ["t-0"]
+    m._decide("id", "Abort", raised=True)
+    m.ids["id"]["epoch"] += 1
+    m.state("id", "Empty")
+    m.transaction(1, {"t-0": 1})
+    document = m.judged(tmp_path)
+    assert not violated(document)
+    assert answer(document, "late-marker")["compared"] == 1, "that of the first instance's transaction"
+
+
 def delayed(by_ms):
     """Two transactions of one coordinator; a marker of the first waits, and comes to t-0 behind one of the second."""
     m = LogModel()
