@@ -20,12 +20,14 @@ from fencepost.checkers.model.arrays import Bools, Ints
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.values import NONE
+from fencepost.checkers.pipeline.sent_here import sent_here, sent_rows, unanswered_sends
 from fencepost.checkers.pipeline.stored_findings import finding_rows, judged_by_logs
-from fencepost.checkers.pipeline.stored_logs import DATA, SEQUENCES, StoredLogs, StoredRows, stored_logs
+from fencepost.checkers.pipeline.stored_logs import DATA, SEQUENCES, StoredLogs, StoredRows, operations_of, stored_logs
 from fencepost.checkers.selfcheck.log_damages import GAP, REPEAT, START
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api.promises import ONCE, ONE_LOG
+from fencepost.harness.api.record_ids import process_of
 
 NO_BATCH = "no log has two batches of one producer id and epoch"
 NO_START = "no log has the first batch of a producer id and epoch"
@@ -229,21 +231,34 @@ def sequence_repetition(run: RunView) -> CheckResult:
     explain=_explain(
         lambda expected, there, by: f"is the first one of these, and begins with sequence number {there} and not with 0"
     ),
+    gather=sent_here,
     needs=NO_START,
 )
 def sequence_start(run: RunView) -> CheckResult:
     """In the log of a replica, the first batch of a producer id and epoch does not begin with sequence number 0.
 
-    Judged where the log shows that the batch is the first one: it begins at offset 0, or has an earlier row of the producer id in
-    a lower epoch. Leaders keep the last state of a producer when they delete old records.
+    Judged where the log shows that the batch is the first one. Where it has an earlier row of the producer id in a lower epoch,
+    leaders refuse another number; they keep the last state of a producer when they delete old records. Where the log begins at
+    offset 0, and has none of the producer id, they take any: it is compared if the history knows who wrote it, and that each
+    record which that process sent there was acknowledged, for one that never arrived had the number before.
 
     compared: first batches of a producer id and epoch in a log. One cause: the producer id.
     """
 
     def judge(run: RunView, logs: StoredLogs) -> CheckResult:
         some = run.shared(batches)
-        whole = logs.starts[some.first.partition] == 0
-        begins = (some.expected == NONE) & (whole | some.known)
+        begins = (some.expected == NONE) & some.known
+        whole = np.flatnonzero((some.expected == NONE) & ~some.known & (logs.starts[some.first.partition] == 0))
+        begins[whole] = _all_arrived(run, logs, some.first.take(whole))
         return _result(run, some, begins, begins & (some.first.first_sequence != 0), NO_START)
 
     return judged_by_logs(run, judge)
+
+
+def _all_arrived(run: RunView, logs: StoredLogs, rows: StoredRows) -> Bools:
+    """True for each row whose process is known, and had all records acknowledged that it sent to the partition."""
+    unanswered = run.shared(unanswered_sends)
+    known = (operations_of(run, rows.v) != NONE) & sent_rows(run, rows)
+    places = zip((logs.partitions[number] for number in rows.partition.tolist()), process_of(rows.v).tolist(), strict=True)
+    answered: Bools = np.array([place not in unanswered for place in places], dtype=np.bool_)
+    return np.asarray(known & answered)

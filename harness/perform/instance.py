@@ -19,13 +19,12 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from fencepost.harness import secrets
-from fencepost.harness.api import OWN_GROUP, ConnectWorker, Outcome, Program, own_group
+from fencepost.harness.api import OWN_GROUP, ConnectWorker, Outcome, Program, own_group, service_addresses
 from fencepost.harness.api.beneath import log_file, reading
 from fencepost.harness.api.run import RunFile
 from fencepost.harness.connect.worker import prepare, serves
 from fencepost.harness.history.writer import HistoryWriter
 from fencepost.harness.perform.remote_program import RemoteProgram
-from fencepost.harness.system import service_addresses
 from fencepost.harness.system.parent_death import die_with
 
 LOG = "application.log"

@@ -25,10 +25,10 @@ from fencepost.harness.api import (
     Program,
     Store,
 )
+from fencepost.harness.api.service_addresses import filled, services_of
 from fencepost.harness.history.writer import HistoryWriter
 from fencepost.harness.perform.instance import environment, store_of
 from fencepost.harness.system import programs
-from fencepost.harness.system.service_addresses import filled, services_of
 
 MOST_LISTING = programs.MOST_OUTPUT // 2  # bytes: what is longer may have been cut
 MOST_ITEM = 1 << 20  # bytes of an item that are looked at

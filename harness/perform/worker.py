@@ -38,6 +38,7 @@ from fencepost.harness.api import (
 from fencepost.harness.api import roles as kinds
 from fencepost.harness.api.clients import consumer_group
 from fencepost.harness.api.errors import lack_of_machine
+from fencepost.harness.api.service_addresses import services_of
 from fencepost.harness.connect.rest import RestClient
 from fencepost.harness.connect.worker import addresses, transactional_ids
 from fencepost.harness.connect.worker import group_of as group_of_connect
@@ -52,7 +53,6 @@ from fencepost.harness.perform.recovery_wait import answered
 from fencepost.harness.perform.rivals import SlotRivals
 from fencepost.harness.perform.sink_store import StoreReader, of_plan
 from fencepost.harness.plugins import registry
-from fencepost.harness.system.service_addresses import services_of
 
 OPEN_S = 15.0
 INITIALISE = "initialise"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fencepost.harness.api import ConnectClient
-from fencepost.harness.system.service_addresses import filled
+from fencepost.harness.api.service_addresses import filled
 
 
 def with_services(request: Mapping[str, Any], client: ConnectClient) -> dict[str, Any]:

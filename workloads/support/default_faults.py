@@ -4,10 +4,10 @@ from __future__ import annotations
 
 OF_MEMBERS = (
     "kill,target=instance,every_s=[2,4],lasts_s=[0.5,1]",
-    "pause,target=instance,lane=frozen,every_s=[6,10],lasts_s=[7,9]",
+    "pause,target=instance,lane=frozen,every_s=[1,3],lasts_s=[8,9]",
     "latency,target=instance,delay_ms=600,jitter_ms=250,lane=links,every_s=[1,3],lasts_s=[5,8]",
-    "pause,target=coordinator,lane=brokers,every_s=[3,6],lasts_s=[2,4]",
-    "kill,target=coordinator,lane=brokers,every_s=[3,6],lasts_s=[1,3]",
+    "pause,target=coordinator,lane=brokers,every_s=[6,10],lasts_s=[2,3]",
+    "kill,target=coordinator,lane=brokers,every_s=[6,10],lasts_s=[1,2]",
 )
 """Of instances of a program, or members of a group: they die at work, are frozen beyond their sessions, and lose coordinators.
 Slow

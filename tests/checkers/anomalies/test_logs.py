@@ -86,6 +86,20 @@ def test_numbers_begin_anew_after_the_highest(tmp_path):
     assert "sequence-gap" in violated(m.judged(tmp_path))
 
 
+def test_a_first_number_that_another_record_may_have_had_says_nothing(tmp_path):
+    """A leader takes any first number of a producer that it does not know; the record with the one before never arrived."""
+    found = []
+    for never_arrived in (False, True):
+        m = LogModel(start=1)
+        m.initialise(0, "id")
+        if never_arrived:
+            m.h.txn(0, {"t-0": None}, "fail", transactional_id="id")
+        m.transaction(0, {"t-0": 2})
+        document = m.judged(tmp_path)
+        found.append((set(violated(document)), answer(document, "sequence-start")["compared"]))
+    assert found == [({"sequence-start"}, 1), (set(), 0)]
+
+
 def test_a_batch_counts_as_many_numbers_as_it_has_offsets_whatever_became_of_its_records(tmp_path):
     m = two_producers()
     first, second = m.at("t-0", 0), m.at("t-0", 1)
