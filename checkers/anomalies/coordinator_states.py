@@ -59,6 +59,7 @@ LAWFUL: Mapping[int, tuple[int, ...]] = {
     FENCE: (FENCE, PREPARE_ABORT),
     REMOVED: (REMOVED, EMPTY),
 }
+LACKS = "lacks partitions of the transaction"
 NO_STEPS = "no transactional id has two records in the coordinators' logs"
 NO_ANSWERS = "no transaction that was acknowledged as committed or aborted has a record in the logs"
 EVIDENCE = Needs({LOGS}, "what is missing of the logs may have shown it")
@@ -79,13 +80,9 @@ def _lawful() -> Bools:
 def unlawful_states(run: RunView) -> Found:
     """Records that must not follow the one before of their transactional id, each with the first reason."""
     coordinators = run.shared(coordinator_log)
-    return unlawful_of(coordinators)
-
-
-def unlawful_of(coordinators: CoordinatorLog) -> Found:
-    """The same for the logs of the coordinators."""
     states = coordinators.states
     reasons = _reasons(states)
+    reasons[LACKS] = _with_records(run, states, reasons[LACKS])
     wrong = np.zeros(len(states), dtype=np.bool_)
     for which in reasons.values():
         wrong |= which
@@ -123,7 +120,7 @@ def _reasons(states: States) -> dict[str, Bools]:
         & open_now
         & (now == ONGOING)
         & (states.producer_epoch != states.producer_epoch[before]),
-        "lacks partitions of the transaction": lost & lawful,
+        LACKS: lost & lawful,
         "has partitions that were not in the transaction": deciding & added & lawful,
     }
 
@@ -153,6 +150,34 @@ def _partitions_lost(states: States) -> Bools:
     lost = np.zeros(len(states), dtype=np.bool_)
     lost[wanted[~np.isin(wanted, there)] // width] = True
     return lost
+
+
+def _with_records(run: RunView, states: States, lost: Bools) -> Bools:
+    """Those among records that lack partitions of which a lacking one holds a record of the transaction.
+
+    A coordinator may have logged an addition and taken it back, as not enough replicas had it in time: it answers with an error,
+    goes on with what it had, and the producer sends nothing there. The records of the transaction are those that the producer
+    made between the transaction before and this record; clocks that nobody knows excuse.
+    """
+    logs, held = run.shared(stored_logs), np.zeros_like(lost)
+    assert isinstance(logs, StoredLogs)
+    if not lost.any() or run.clock_error_s is None:
+        return held
+    rows, slack = logs.of_longest, int(1000 * run.clock_error_s)
+    for at in np.flatnonzero(lost).tolist():
+        begin = at - 1
+        while not states.first[begin] and states.state[begin] == ONGOING:
+            begin -= 1
+        since = NONE if states.state[begin] == ONGOING else int(states.updated[begin])
+        gone = np.setdiff1d(_listed(states, at - 1), _listed(states, at))
+        own = (rows.kind == DATA) & (rows.producer_id == states.producer_id[at]) & np.isin(rows.partition, gone)
+        held[at] = (own & (rows.timestamp >= since - slack) & (rows.timestamp <= states.updated[at] + slack)).any()
+    return held
+
+
+def _listed(states: States, at: int) -> Ints:
+    """The partitions of a record."""
+    return states.listed[states.bounds[at] : states.bounds[at + 1]]
 
 
 def _sentence(coordinators: CoordinatorLog, at: int, reason: str) -> str:
@@ -196,7 +221,8 @@ def unlawful_state(run: RunView) -> CheckResult:
     2. An id is forgotten (a record without a value) while a transaction is open.
     3. The epoch of a producer id goes back, or an id returns to a producer id that it had left.
     4. The producer id changes otherwise than by `Empty`, or by the one that was announced when epochs were exhausted.
-    5. A transaction loses partitions, or is decided for others than it had.
+    5. A transaction loses partitions that hold records of it, or is decided for others than it had. An addition that not enough
+       replicas had in time is logged, and lawfully taken back.
 
     Judged are logs that are whole, from offset 0 and without gaps.
 

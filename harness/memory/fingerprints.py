@@ -19,6 +19,7 @@ from fencepost.harness.api.contract_layers import default_contract
 from fencepost.harness.api.run import Run
 
 DIGITS = 12  # of a fingerprint, hexadecimal
+OTHER_BROKERS = ("command", "kfake", "redpanda")  # kinds of clusters
 _WORD = re.compile(r"[A-Za-z_][\w.=-]*")
 _RELEASE = re.compile(r"[-_.]?\d[\d.]*$")  # at the end of a program's path
 _NAMES = re.compile(r"topic|group$|image|^ssl\.|^sasl\.|^security\.|\.id$|^version$")  # options whose texts are names, or places
@@ -48,11 +49,17 @@ def run_parts(plan: Mapping[str, Any]) -> tuple[str, ...]:
         f"client {_library(client)} {_library(client.get('readers'))} {client.get('recovery') or 'documented'}",
         *(f"{which} {_text(client.get(which))}" for which in ("producer", "consumer", "members")),
         f"topics {' '.join(sorted({_text(topic.get('settings')) for topic in topics}))}",
-        f"brokers {_text({'set': (cluster.get('options') or {}).get('settings') or {}})}",
+        f"brokers {_text({'set': (cluster.get('options') or {}).get('settings') or {}})}{_not_kafka(cluster)}",
         f"contract {_contract(plan.get('contract'))}",
         f"overridden {' '.join(sorted(map(str, plan.get('overridden') or {})))}",
         f"faults {' '.join(_fault_kinds(plan))}",
     )
+
+
+def _not_kafka(cluster: Mapping[str, Any]) -> str:
+    """Which brokers they are, without their release, where they are not Kafka's; empty where they are, or nobody knows."""
+    kind, options = str(cluster.get("kind") or ""), cluster.get("options") or {}
+    return f" of {kind} {str(options.get('title') or '').split(' ')[0]}" if kind in OTHER_BROKERS else ""
 
 
 def _library(client: Mapping[str, Any] | None) -> str:

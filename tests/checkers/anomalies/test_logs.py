@@ -415,6 +415,21 @@ def test_states_in_another_order_are_found(tmp_path, change, words):
     assert words in said(m.judged(tmp_path), "unlawful-state")
 
 
+@pytest.mark.parametrize("sent", [False, True])
+def test_an_addition_that_was_logged_and_taken_back_is_lawful_where_nothing_was_sent(tmp_path, sent):
+    """Not enough replicas had it in time, so the coordinator answered with an error and went on without the partition."""
+    m = LogModel()
+    m.initialise(0, "id")
+    m.transaction(0, {"t-0": 1})
+    m.transaction(0, {"t-0": 1, "t-1": 1}, commit=False)
+    decision = m.of("PrepareAbort")[0]
+    decision["state"]["partitions"] = ["t-0"]
+    m.rows.remove(m.of("ABORT", "t-1")[0])
+    if not sent:
+        m.rows.remove(m.of("record", "t-1")[0])
+    assert ("unlawful-state" in violated(m.judged(tmp_path))) is sent
+
+
 def test_states_that_may_follow_each_other(tmp_path):
     """Exhausted epochs, a record that was repeated, a forgotten id, and the abort of nothing (KIP-890)."""
     m = LogModel(protocol=2)
