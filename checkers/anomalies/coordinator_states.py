@@ -59,6 +59,7 @@ LAWFUL: Mapping[int, tuple[int, ...]] = {
     FENCE: (FENCE, PREPARE_ABORT),
     REMOVED: (REMOVED, EMPTY),
 }
+FOLLOWS = "must not follow {state}"
 LACKS = "lacks partitions of the transaction"
 NO_STEPS = "no transactional id has two records in the coordinators' logs"
 NO_ANSWERS = "no transaction that was acknowledged as committed or aborted has a record in the logs"
@@ -82,7 +83,8 @@ def unlawful_states(run: RunView) -> Found:
     coordinators = run.shared(coordinator_log)
     states = coordinators.states
     reasons = _reasons(states)
-    reasons[LACKS] = _with_records(run, states, reasons[LACKS])
+    for reason in (LACKS, FOLLOWS):
+        reasons[reason] = _with_consequence(run, states, reasons[reason])
     wrong = np.zeros(len(states), dtype=np.bool_)
     for which in reasons.values():
         wrong |= which
@@ -109,7 +111,7 @@ def _reasons(states: States) -> dict[str, Bools]:
     return {
         "is the first record of its transactional id": states.first & ~np.isin(now, (EMPTY, REMOVED)),
         "the id was forgotten while a transaction was open": follows & (now == REMOVED) & ~lawful,
-        "must not follow {state}": follows & ~lawful,
+        FOLLOWS: follows & ~lawful,
         "has a lower epoch than {epoch}, which it had before": follows
         & same_id
         & (states.producer_epoch < states.producer_epoch[before]),
@@ -152,27 +154,39 @@ def _partitions_lost(states: States) -> Bools:
     return lost
 
 
-def _with_records(run: RunView, states: States, lost: Bools) -> Bools:
-    """Those among records that lack partitions of which a lacking one holds a record of the transaction.
+def _with_consequence(run: RunView, states: States, wrong: Bools) -> Bools:
+    """Those of some records that are no steps of a coordinator which had taken the record before them back.
 
-    A coordinator may have logged an addition and taken it back, as not enough replicas had it in time: it answers with an error,
-    goes on with what it had, and the producer sends nothing there. The records of the transaction are those that the producer
-    made between the transaction before and this record; clocks that nobody knows excuse.
+    A coordinator that could not replicate a record in time has logged it all the same: it answers with an error, and goes on with
+    what it had. Of an addition taken back no record lies in its partitions, of a decision taken back there is no marker: a
+    producer sends nothing without an answer, and markers follow an answer. By the times of producers, leaders and coordinators;
+    where nobody knows how wrong clocks were, all are taken for such steps.
     """
-    logs, held = run.shared(stored_logs), np.zeros_like(lost)
+    kept: Bools = np.array(wrong)
+    for at in np.flatnonzero(wrong).tolist():
+        then, now = int(states.state[at - 1]), int(states.state[at])
+        if then == ONGOING and now in (ONGOING, EMPTY, PREPARE_COMMIT, PREPARE_ABORT):
+            begin = at - 1
+            while not states.first[begin] and states.state[begin] == ONGOING:
+                begin -= 1
+            since = NONE if states.state[begin] == ONGOING else int(states.updated[begin])
+            gone = np.setdiff1d(_listed(states, at - 1), _listed(states, at))
+            kept[at] = _written(run, states, at, (DATA,), gone, since)
+        elif {then, now} == {PREPARE_COMMIT, PREPARE_ABORT}:
+            kind = COMMIT if then == PREPARE_COMMIT else ABORT
+            kept[at] = _written(run, states, at, (kind,), _listed(states, at - 1), int(states.updated[at - 1]))
+    return kept
+
+
+def _written(run: RunView, states: States, at: int, kinds: tuple[int, ...], partitions: Ints, since: int) -> bool:
+    """True if a row of one of these kinds, of a record's producer, lies in some partitions, with a time up to the record's."""
+    if run.clock_error_s is None:
+        return False
+    logs, slack = run.shared(stored_logs), int(1000 * run.clock_error_s)
     assert isinstance(logs, StoredLogs)
-    if not lost.any() or run.clock_error_s is None:
-        return held
-    rows, slack = logs.of_longest, int(1000 * run.clock_error_s)
-    for at in np.flatnonzero(lost).tolist():
-        begin = at - 1
-        while not states.first[begin] and states.state[begin] == ONGOING:
-            begin -= 1
-        since = NONE if states.state[begin] == ONGOING else int(states.updated[begin])
-        gone = np.setdiff1d(_listed(states, at - 1), _listed(states, at))
-        own = (rows.kind == DATA) & (rows.producer_id == states.producer_id[at]) & np.isin(rows.partition, gone)
-        held[at] = (own & (rows.timestamp >= since - slack) & (rows.timestamp <= states.updated[at] + slack)).any()
-    return held
+    rows = logs.of_longest
+    own = np.isin(rows.kind, kinds) & (rows.producer_id == states.producer_id[at]) & np.isin(rows.partition, partitions)
+    return bool((own & (rows.timestamp >= since - slack) & (rows.timestamp <= states.updated[at] + slack)).any())
 
 
 def _listed(states: States, at: int) -> Ints:
@@ -221,8 +235,10 @@ def unlawful_state(run: RunView) -> CheckResult:
     2. An id is forgotten (a record without a value) while a transaction is open.
     3. The epoch of a producer id goes back, or an id returns to a producer id that it had left.
     4. The producer id changes otherwise than by `Empty`, or by the one that was announced when epochs were exhausted.
-    5. A transaction loses partitions that hold records of it, or is decided for others than it had. An addition that not enough
-       replicas had in time is logged, and lawfully taken back.
+    5. A transaction loses partitions that hold records of it, or is decided for others than it had.
+
+    What not enough replicas had in time is logged, and lawfully taken back: an addition of which no record followed, a decision
+    of which no marker did.
 
     Judged are logs that are whole, from offset 0 and without gaps.
 

@@ -222,11 +222,15 @@ class Delays:
 
 def delays(run: RunView) -> Delays:
     """All of a run."""
-    known, visible = run.shared(progress_of), run.shared(visible_records)
+    known = run.shared(progress_of)
+    outages = [(name, *span) for name, one in known.items() for span in one.outages]
+    if not outages:
+        return Delays(0, [])
+    visible = run.shared(visible_records)
     nodes = _nodes(run, {reader for one in known.values() for reader in one.got})
     moved = set(run.overview.resets.process.tolist())  # what else these had assigned, and when, is not known
     compared, found = 0, []
-    for other, begin, end in [(name, *span) for name, one in known.items() for span in one.outages]:
+    for other, begin, end in outages:
         for name, one in known.items():
             for reader in sorted(one.got.keys() - moved) if name != other else ():
                 delayed = _delayed(run, one, visible.get(name, NOTHING), reader, (begin, end), nodes)

@@ -430,6 +430,36 @@ def test_an_addition_that_was_logged_and_taken_back_is_lawful_where_nothing_was_
     assert ("unlawful-state" in violated(m.judged(tmp_path))) is sent
 
 
+@pytest.mark.parametrize("sent", [False, True])
+def test_a_first_addition_may_be_taken_back_too(tmp_path, sent):
+    """The producer could not begin, and the next instance finds no transaction open."""
+    m = LogModel()
+    m.initialise(0, "id")
+    m.transaction(0, {"t-0": 1})
+    m.ids["id"]["open"] = ["t-1"]
+    m.state("id", "Ongoing")
+    if sent:
+        m.record("t-1", 0, 0)
+    m.ids["id"].update(open=[], epoch=1)
+    m.state("id", "Empty")
+    found = violated(m.judged(tmp_path))
+    assert "unlawful-state" in found if sent else not found
+
+
+@pytest.mark.parametrize("marked", [False, True])
+def test_a_decision_may_be_taken_back_before_any_marker(tmp_path, marked):
+    """A commit that could not be logged in time got an error, and the transaction was aborted for its age."""
+    m = LogModel()
+    m.initialise(0, "id")
+    m.transaction(0, {"t-0": 1}, answer="info", end=False)
+    m.state("id", "PrepareCommit")
+    if marked:
+        m.append("t-0", "COMMIT", coordinator_epoch=0, sent=True, producer_id=0, producer_epoch=0)
+    m._decide("id", "Abort")
+    found = violated(m.judged(tmp_path))
+    assert "unlawful-state" in found if marked else not found
+
+
 def test_states_that_may_follow_each_other(tmp_path):
     """Exhausted epochs, a record that was repeated, a forgotten id, and the abort of nothing (KIP-890)."""
     m = LogModel(protocol=2)
