@@ -179,14 +179,14 @@ def _with_consequence(run: RunView, states: States, wrong: Bools) -> Bools:
 
 
 def _written(run: RunView, states: States, at: int, kinds: tuple[int, ...], partitions: Ints, since: int) -> bool:
-    """True if a row of one of these kinds, of a record's producer, lies in some partitions, with a time up to the record's."""
+    """True if a row of one of these kinds, of a record's producer, lies in some partitions, surely of that time."""
     if run.clock_error_s is None:
         return False
     logs, slack = run.shared(stored_logs), int(1000 * run.clock_error_s)
     assert isinstance(logs, StoredLogs)
     rows = logs.of_longest
     own = np.isin(rows.kind, kinds) & (rows.producer_id == states.producer_id[at]) & np.isin(rows.partition, partitions)
-    return bool((own & (rows.timestamp >= since - slack) & (rows.timestamp <= states.updated[at] + slack)).any())
+    return bool((own & (rows.timestamp >= since + slack) & (rows.timestamp <= states.updated[at] - slack)).any())
 
 
 def _listed(states: States, at: int) -> Ints:
