@@ -392,10 +392,12 @@ def delayed_markers(run: RunView) -> Found:
         )
     rows, states = some.rows, coordinators.states
     decided = states.updated[coordinators.transactions.state[some.transaction]]
-    home = states.rows.partition[coordinators.transactions.state[some.transaction]]
+    home, place = (
+        getattr(states.rows, name)[coordinators.transactions.state[some.transaction]] for name in ("partition", "offset")
+    )
     waited = _occasions(some.transaction, rows.timestamp, decided)
     slack = DELAY_MS + int(1000 * (run.clock_error_s or 0.0))
-    late = waited & (_overtaken_ms(rows, home, decided) > slack) & (run.clock_error_s is not None)
+    late = waited & (_overtaken_ms(rows, home, place) > slack) & (run.clock_error_s is not None)
     found = rows.take(late)
     sentences = [
         f"{_marker(logs, found, at)}, written {DELAY_MS / 1000:.0f} s or more after the leader had taken a marker that the same "
@@ -424,18 +426,19 @@ def _occasions(transaction: Ints, written: Ints, decided: Ints) -> Bools:
     return occasions
 
 
-def _overtaken_ms(rows: StoredRows, home: Ints, decided: Ints) -> Ints:
+def _overtaken_ms(rows: StoredRows, home: Ints, place: Ints) -> Ints:
     """How long before each marker its leader had written one that the same coordinator decided on later, in the same epochs
-    (ms; 0: it had not). rows: the markers of a partition in any order.
+    (ms; 0: it had not). rows: the markers of a partition in any order. place: where each decision lies in the coordinator's log,
+    which no clock turns.
     """
     key = np.stack([rows.partition, rows.leader_epoch, home, rows.coordinator_epoch])
     order = np.lexsort((rows.offset, *key[::-1]))
     overtaken = np.zeros(len(rows), dtype=np.int64)
     bounds = np.flatnonzero((np.diff(key[:, order], axis=1) != 0).any(axis=0)) + 1
     for group in np.split(order, bounds):
-        latest = np.maximum.accumulate(decided[group])
-        for at in np.flatnonzero(latest > decided[group]).tolist():
-            before = np.flatnonzero(decided[group[:at]] > decided[group[at]])
+        latest = np.maximum.accumulate(place[group])
+        for at in np.flatnonzero(latest > place[group]).tolist():
+            before = np.flatnonzero(place[group[:at]] > place[group[at]])
             overtaken[group[at]] = rows.timestamp[group[at]] - rows.timestamp[group[before[0]]]
     return overtaken
 

@@ -378,6 +378,20 @@ def test_a_partition_that_waits_for_another_one_is_found(tmp_path):
     assert answer(m.judged(tmp_path), "delayed-marker")["verdict"] == "held", "the partition itself had another leader by then"
 
 
+def test_which_of_two_decisions_was_later_is_told_by_the_log_and_not_by_clocks(tmp_path):
+    """The coordinator's clock was set back between them: the first one has the later time, and its marker came first."""
+    m = LogModel()
+    for process in (0, 1):
+        m.initialise(process, f"id-{process}")
+        m.transaction(process, {"t-0": 1, "t-1": 1})
+    m.of("PrepareCommit")[0]["state"]["updated"] += 60_000
+    for partition in ("t-0", "t-1"):
+        m.of("COMMIT", partition)[1]["timestamp"] += 71_000
+    document = m.judged(tmp_path)
+    assert answer(document, "delayed-marker")["compared"] > 0
+    assert answer(document, "delayed-marker")["verdict"] == "held"
+
+
 def test_replicas_that_differ_are_found_below_the_watermarks_of_both_only(tmp_path):
     m = two_producers()
     rows = m.replicas()
