@@ -37,6 +37,7 @@ DELAY_S = 10  # for which a reader must not stop
 QUIET_S = 5  # for which a partition that goes on may have nothing to show
 LEAST_POLLS = 10  # of a reader that polls, in `DELAY_S`
 PROGRESS = "progress"
+MOST_OFFSETS = 2**42  # of a partition, to tell those of one series from those of the next
 CALLED, ACKED, GOT = range(3)  # roles of events
 NO_OUTAGE = f"no partition took no record for {DELAY_S} s while others went on and were read"
 NO_RECEIPTS = "whom the faults struck is not known, for receipts of faults are missing ({count} findings)"
@@ -56,25 +57,27 @@ def progress(log: PartitionLog) -> PartitionMessages:
     sends, reads = log.sends, log.reads
     if not len(sends):
         return PartitionMessages()
-    parts = [_thinned(CALLED, NONE, sends.began, np.full(len(sends), NONE, dtype=np.int64))]
     known = (sends.ended != NONE) & (sends.offset != NONE)
-    parts.append(_thinned(ACKED, NONE, sends.ended[known], sends.offset[known]))
     own = reads.committed & ~reads.final & (reads.ended != NONE) & (reads.offset != NONE)
-    process, ended, offset = reads.process[own], reads.ended[own], reads.offset[own]
-    parts += [_thinned(GOT, one, ended[process == one], offset[process == one]) for one in np.unique(process).tolist()]
-    columns = dict(zip(("role", "process", "time", "offset"), np.concatenate(parts, axis=1), strict=True))
-    table = pa.table({**columns, "partition": [log.partition] * len(columns["time"])})
+    counts = [len(sends), int(known.sum()), int(own.sum())]
+    role = np.repeat([CALLED, ACKED, GOT], counts)
+    process = np.concatenate([np.full(counts[0] + counts[1], NONE), reads.process[own]])
+    time = np.concatenate([sends.began, sends.ended[known], reads.ended[own]])
+    offset = np.concatenate([np.full(counts[0], NONE), sends.offset[known], reads.offset[own]])
+    columns = _thinned(role, process, time.astype(np.int64), offset.astype(np.int64))
+    table = pa.table({**columns, "partition": pa.repeat(log.partition, len(columns["time"]))})
     return PartitionMessages(to_driver=[(PROGRESS, to_message(table))])
 
 
-def _thinned(role: int, process: int, time: Ints, offset: Ints) -> Ints:
-    """The first and the last of some events in each second, in order of time: rows of role, process, time, highest offset."""
-    order = np.argsort(time, kind="stable")
-    time, highest = time[order].astype(np.int64), np.maximum.accumulate(offset[order].astype(np.int64))
-    second = time // SECOND_NS
-    new = np.diff(second, prepend=-1) != 0
-    kept = np.flatnonzero(new | np.append(new[1:], True)) if len(time) else np.empty(0, dtype=np.int64)
-    return np.stack([np.full(len(kept), role), np.full(len(kept), process), time[kept], highest[kept]])
+def _thinned(role: Ints, process: Ints, time: Ints, offset: Ints) -> dict[str, Ints]:
+    """Of the events of each role and process the first and the last in each second, in order of time, with the highest offset."""
+    order = np.lexsort([time, process, role])
+    role, process, time, offset = role[order], process[order], time[order], offset[order]
+    series = np.cumsum((np.diff(role, prepend=role[:1]) != 0) | (np.diff(process, prepend=process[:1]) != 0))
+    highest = np.maximum.accumulate(offset + series * MOST_OFFSETS) - series * MOST_OFFSETS
+    first = (np.diff(time // SECOND_NS, prepend=NONE) != 0) | (np.diff(series, prepend=NONE) != 0)
+    kept = np.flatnonzero(first | np.append(first[1:], True))
+    return {"role": role[kept], "process": process[kept], "time": time[kept], "offset": highest[kept]}
 
 
 @dataclass(frozen=True)
