@@ -19,7 +19,7 @@ from fencepost.harness.plugins import registry
 ROOT = Path(__file__).parents[2]
 ROOMS = ("clusters", "nemesis", "workloads", "checkers")
 PACKAGES = ("harness", *ROOMS)
-VOCABULARY = ("fencepost.harness.api", "fencepost.harness.secrets", "fencepost.harness.fetching", "fencepost.harness.system")
+VOCABULARY = tuple(f"fencepost.harness.{name}" for name in ("api", "fetching", "proxy", "secrets", "system"))
 
 
 @cache

@@ -1,0 +1,90 @@
+"""The HTTP interface of a running proxy, as a client. It needs nothing but the standard library, so that any test may use it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote
+from urllib.request import Request, urlopen
+
+from fencepost.harness.api import CampaignError, ClusterError
+from fencepost.harness.proxy.rules import Rule
+
+ANSWER_S = 10.0
+TIMED_OUT = 408
+
+
+class Control:
+    """A proxy at `address` (HOST:PORT). Every call raises ClusterError when the proxy does not answer."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def status(self) -> dict[str, Any]:
+        """Brokers, connections, counts and rules."""
+        return self._document("GET", "/status")
+
+    def add(self, rule: Rule | Mapping[str, Any]) -> int:
+        """Take a rule into force; its number. Raises CampaignError when the proxy refuses it."""
+        return int(self._document("POST", "/rules", rule.document() if isinstance(rule, Rule) else rule)["number"])
+
+    def rule(self, number: int) -> dict[str, Any]:
+        """A rule with `matched`, `acted` and its last catch. Raises CampaignError when there is none."""
+        return self._document("GET", f"/rules/{number}")
+
+    def rules(self) -> list[dict[str, Any]]:
+        """The rules in force."""
+        return list(self._ask("GET", "/rules", None, ANSWER_S)[1])
+
+    def remove(self, number: int) -> dict[str, Any]:
+        """Remove a rule; its final state. What it holds goes on."""
+        return self._document("DELETE", f"/rules/{number}")
+
+    def catches(self, number: int) -> list[dict[str, Any]]:
+        """The messages that a rule acted on, the last thousand."""
+        return list(self._ask("GET", f"/rules/{number}/catches", None, ANSWER_S)[1])
+
+    def wait(self, number: int, count: int = 1, timeout_s: float = 30.0) -> list[dict[str, Any]]:
+        """Wait until a rule has acted so often; its catches. Raises TimeoutError with what there is."""
+        path = f"/rules/{number}/wait?count={count}&timeout_ms={int(timeout_s * 1000)}"
+        status, catches = self._ask("GET", path, None, timeout_s + ANSWER_S)
+        if status == TIMED_OUT:
+            raise TimeoutError(f"rule {number} acted {len(catches)} times within {timeout_s:g} s, not {count} times")
+        return list(catches)
+
+    def event(self, name: str) -> int:
+        """Release all that is held until this event; how many messages that were."""
+        return int(self._document("POST", f"/events/{quote(name)}")["released"])
+
+    def record(self, first: int = 0) -> list[dict[str, Any]]:
+        """The lines of the record from a number on, counted from 0; at most 10,000 of them."""
+        _, text = self._ask("GET", f"/record?from={first}", None, ANSWER_S)
+        return [json.loads(line) for line in str(text).splitlines()]
+
+    def stop(self) -> None:
+        """End the proxy, and all its connections."""
+        self._ask("POST", "/stop", None, ANSWER_S)
+
+    def _document(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
+        document: dict[str, Any] = self._ask(method, path, body, ANSWER_S)[1]
+        return document
+
+    def _ask(self, method: str, path: str, body: Any, timeout_s: float) -> tuple[int, Any]:
+        content = None if body is None else json.dumps(body).encode()
+        request = Request(f"http://{self.address}{path}", content, method=method)
+        try:
+            with urlopen(request, timeout=timeout_s) as answer:
+                return answer.status, _read(answer.read(), answer.headers.get("Content-Type"))
+        except HTTPError as error:
+            document = _read(error.read(), error.headers.get("Content-Type"))
+            if error.code == TIMED_OUT:
+                return error.code, document
+            raise CampaignError(document["errors"]) from error
+        except (URLError, OSError) as error:
+            raise ClusterError(f"the proxy at {self.address} does not answer ({error}): has it ended?") from error
+
+
+def _read(content: bytes, kind: str | None) -> Any:
+    return json.loads(content) if kind == "application/json" else content.decode()

@@ -1,0 +1,21 @@
+package fencepost.proxy;
+
+import java.net.InetSocketAddress;
+
+/** HOST:PORT, where a host with colons is in brackets. */
+record Address(String host, int port) {
+    static Address of(String text) {
+        int colon = text.lastIndexOf(':');
+        String host = text.substring(0, colon);
+        return new Address(host.startsWith("[") ? host.substring(1, host.length() - 1) : host, Integer.parseInt(text.substring(colon + 1)));
+    }
+
+    InetSocketAddress socket() {
+        return new InetSocketAddress(host, port);
+    }
+
+    @Override
+    public String toString() {
+        return (host.contains(":") ? "[" + host + "]" : host) + ":" + port;
+    }
+}

@@ -1,0 +1,178 @@
+package fencepost.proxy;
+
+import java.io.IOException;
+import java.io.OutputStream;
+import java.util.List;
+
+/** From the broker to the client. */
+final class AnswerSide {
+    private final Connection connection;
+    private final Process process;
+    private final FrameInput in;
+    private boolean held; // the answer was recorded before it was held
+
+    AnswerSide(Connection connection) {
+        this.connection = connection;
+        process = connection.process;
+        in = connection.brokerSide.in;
+    }
+
+    void run() {
+        try {
+            while (in.more()) {
+                next();
+            }
+        } catch (IOException error) {
+            // said below: the broker has closed the connection, or the other thread has
+        } catch (RuntimeException | OutOfMemoryError error) {
+            process.counts.failure(error);
+        } finally {
+            connection.end("broker", "broker closed");
+        }
+    }
+
+    private void next() throws IOException {
+        int size = in.size();
+        if (size < 4) {
+            process.counts.malformed();
+            in.passAll(connection.clientSide.stream());
+            return;
+        }
+        boolean whole = size <= process.config.mostFrameBytes;
+        byte[] frame = whole ? in.frame(size) : in.beginning(Math.min(size, 1024));
+        process.counts.message(size + 4L);
+        Entry entry = connection.pending.answered(java.nio.ByteBuffer.wrap(frame).getInt(4));
+        FrameSource rest = peer -> in.pass(peer.stream(), size + 4L);
+        if (entry == null) {
+            process.counts.unasked();
+            FrameSource unasked = whole ? peer -> peer.write(frame) : rest;
+            unasked.writeTo(connection.clientSide);
+            return;
+        }
+        answer(entry, Message.answer(entry.request, frame), whole ? null : rest);
+        if (connection.bytesOnly && entry.request.api().equals("SaslHandshake")) {
+            in.passAll(connection.clientSide.stream());
+        }
+    }
+
+    /** rest: writes the frame where it was not read as a whole. */
+    private void answer(Entry entry, Message answer, FrameSource rest) throws IOException {
+        long answered = System.nanoTime();
+        String api = answer.api();
+        look(answer, api);
+        if (entry.copy > 0) {
+            process.recorder.answer(entry, answer, List.of(), answered, null, connection);
+            connection.skip(entry);
+            return;
+        }
+        List<Rules.Hit> hits = process.rules.may(api) ? process.rules.hits(answer, connection) : List.of();
+        held = false;
+        String lost = entry.nowhere || connection.silentAnswers != null || connection.clientGone ? connection.why() : null;
+        Verdict verdict = lost == null ? perform(entry, answer, hits, answered) : new Verdict(answer, lost);
+        finish(entry, verdict, answer, hits, answered, rest);
+    }
+
+    private void finish(Entry entry, Verdict verdict, Message original, List<Rules.Hit> hits, long answered, FrameSource rest)
+        throws IOException {
+        Long now = verdict.lost == null ? System.nanoTime() : null;
+        if (!held) {
+            process.recorder.answer(entry, original, hits, answered, now, connection);
+        } else if (now != null) {
+            process.recorder.returned(entry, now);
+        }
+        if (verdict.lost != null) {
+            process.recorder.lost(entry, verdict.lost);
+            skip(entry, rest);
+            return;
+        }
+        if (rest == null) {
+            process.endpoints.rewrite(verdict.answer);
+        }
+        try {
+            connection.deliver(entry, rest == null ? peer -> peer.write(verdict.answer.frame) : rest);
+        } catch (IOException error) {
+            connection.clientGone = true;
+            process.recorder.lost(entry, connection.why());
+        }
+    }
+
+    private void skip(Entry entry, FrameSource rest) throws IOException {
+        if (rest != null) {
+            in.pass(OutputStream.nullOutputStream(), java.nio.ByteBuffer.wrap(in.beginning(4)).getInt() + 4L);
+        }
+        connection.skip(entry);
+    }
+
+    private void look(Message answer, String api) {
+        if (TopicNames.told(api)) {
+            TopicNames.learn(answer.json());
+        }
+        boolean wanted = process.recorder.records(api) || process.rules.may(api);
+        if (wanted && answer.request.bodyAt >= 0 && answer.body() == null) {
+            process.counts.unknown(answer);
+            process.recorder.unknown(answer, connection);
+        }
+    }
+
+    /** What becomes of an answer. lost: why it is not returned; null: it is. */
+    private record Verdict(Message answer, String lost) {}
+
+    private Verdict perform(Entry entry, Message answer, List<Rules.Hit> hits, long answered) {
+        Message current = answer;
+        if (entry.lose != null) {
+            return lose(entry.lose, current);
+        }
+        for (Rules.Hit hit : hits) {
+            try {
+                switch (hit.rule().act) {
+                    case "delay", "hold" -> {
+                        String lost = hold(hit, entry, answer, hits, answered);
+                        if (lost != null) {
+                            return new Verdict(current, lost);
+                        }
+                    }
+                    case "lose", "cut" -> {
+                        return lose(hit, current);
+                    }
+                    case "error" -> {
+                        current = answer.with(ErrorAnswers.to(entry.request, hit.rule().code));
+                        hit.caught().state("replaced");
+                    }
+                    case "alter" -> {
+                        current = current.with(current.frame);
+                        Transforms.apply(hit.rule(), current);
+                        hit.caught().state("altered");
+                    }
+                    case "throttle" -> RequestActs.throttle(hit, connection);
+                    default -> hit.caught().state("recorded");
+                }
+            } catch (RuntimeException error) {
+                hit.caught().failed(String.valueOf(error.getMessage()));
+            }
+        }
+        return new Verdict(current, null);
+    }
+
+    private String hold(Rules.Hit hit, Entry entry, Message answer, List<Rules.Hit> hits, long answered) {
+        if (!held) {
+            process.recorder.answer(entry, answer, hits, answered, null, connection);
+            held = true;
+        }
+        long most = hit.rule().act.equals("delay") ? hit.rule().delayMs : hit.rule().atMostMs;
+        String by = process.holds.await(hit, answer, connection, most, () -> false);
+        boolean over = connection.ended() || connection.clientGone;
+        hit.caught().released(over ? "lost" : "released", by);
+        return over ? connection.why() : null;
+    }
+
+    private Verdict lose(Rules.Hit hit, Message answer) {
+        String name = hit.state().name;
+        hit.caught().state("lost");
+        if (hit.rule().act.equals("lose") && hit.rule().then.equals("stall")) {
+            connection.silentAnswers = name;
+        } else {
+            connection.cutClient(name);
+        }
+        return new Verdict(answer, connection.why());
+    }
+}

@@ -1,0 +1,99 @@
+package fencepost.proxy;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.nio.ByteBuffer;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.kafka.common.message.ApiMessageType;
+import org.apache.kafka.common.protocol.ApiMessage;
+import org.apache.kafka.common.protocol.ByteBufferAccessor;
+import org.apache.kafka.common.protocol.Message;
+import org.apache.kafka.common.protocol.ObjectSerializationCache;
+import org.apache.kafka.common.protocol.Readable;
+
+/** Kafka's messages by the kafka-clients on the class path: bytes, objects, Kafka's own JSON. */
+final class Codec {
+    static final ObjectMapper JSON = new ObjectMapper();
+    private static final ApiMessageType[] BY_KEY = new ApiMessageType[1024];
+    private static final Map<Class<?>, Method> WRITERS = new ConcurrentHashMap<>();
+
+    static {
+        for (ApiMessageType type : ApiMessageType.values()) {
+            BY_KEY[type.apiKey()] = type;
+        }
+    }
+
+    private Codec() {}
+
+    /** The type of an API key; null when this release of Kafka has none. */
+    static ApiMessageType type(short key) {
+        return key >= 0 && key < BY_KEY.length ? BY_KEY[key] : null;
+    }
+
+    /** The type with Kafka's name, in any case; null when there is none. */
+    static ApiMessageType named(String name) {
+        for (ApiMessageType type : ApiMessageType.values()) {
+            if (type.name.equalsIgnoreCase(name)) {
+                return type;
+            }
+        }
+        return null;
+    }
+
+    static boolean knows(ApiMessageType type, short version) {
+        return type != null && version >= type.lowestSupportedVersion() && version <= type.highestSupportedVersion(true);
+    }
+
+    /** A body, read to its end. Throws RuntimeException when it cannot be. */
+    static ApiMessage read(ApiMessage empty, short version, byte[] frame, int from) {
+        ByteBuffer buffer = ByteBuffer.wrap(frame, from, frame.length - from).slice();
+        Readable readable = new ByteBufferAccessor(buffer);
+        empty.read(readable, version);
+        if (buffer.hasRemaining()) {
+            throw new IllegalArgumentException(buffer.remaining() + " bytes follow it");
+        }
+        return empty;
+    }
+
+    /** A message behind the first `header` bytes of a frame, as a frame with its size before it. */
+    static byte[] frame(byte[] old, int header, Message message, short version) {
+        ObjectSerializationCache sizes = new ObjectSerializationCache();
+        ByteBuffer buffer = ByteBuffer.allocate(header + message.size(sizes, version));
+        buffer.put(old, 0, header);
+        message.write(new ByteBufferAccessor(buffer), sizes, version);
+        return buffer.putInt(0, buffer.capacity() - 4).array();
+    }
+
+    /** A message in Kafka's JSON of it; records: with the bytes of records, else with their size. */
+    static JsonNode json(ApiMessage message, short version, boolean records) {
+        Method writer = WRITERS.computeIfAbsent(message.getClass(),
+            kind -> method(kind, "write", kind, short.class, boolean.class));
+        return (JsonNode) call(writer, message, version, records);
+    }
+
+    static ApiMessage message(Class<?> kind, JsonNode fields, short version) {
+        return (ApiMessage) call(method(kind, "read", JsonNode.class, short.class), fields, version);
+    }
+
+    private static Method method(Class<?> kind, String name, Class<?>... parameters) {
+        try {
+            return Class.forName(kind.getName() + "JsonConverter").getMethod(name, parameters);
+        } catch (ReflectiveOperationException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    /** Calls a static method; throws what it throws. */
+    static Object call(Method method, Object... arguments) {
+        try {
+            return method.invoke(null, arguments);
+        } catch (InvocationTargetException error) {
+            throw error.getCause() instanceof RuntimeException cause ? cause : new IllegalStateException(error.getCause());
+        } catch (ReflectiveOperationException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+package fencepost.proxy;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.sun.net.httpserver.HttpExchange;
+import com.sun.net.httpserver.HttpServer;
+import java.io.IOException;
+import java.net.URLDecoder;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.Executors;
+
+/** The HTTP interface. */
+final class Control {
+    private static final int MOST = 1 << 20; // bytes of a rule
+    private final Process process;
+    private final HttpServer server;
+
+    Control(Process process) throws IOException {
+        this.process = process;
+        Address address = Address.of(process.config.control);
+        try {
+            server = HttpServer.create(address.socket(), 0);
+        } catch (IOException error) {
+            throw new IOException(address + ": " + error.getMessage(), error);
+        }
+        server.setExecutor(Executors.newCachedThreadPool(process.threads));
+        server.createContext("/", this::serve);
+        server.start();
+    }
+
+    Address address() {
+        return new Address(server.getAddress().getAddress().getHostAddress(), server.getAddress().getPort());
+    }
+
+    /** An answer: its status, and a document or lines. */
+    private record Answer(int status, Object content) {}
+
+    private void serve(HttpExchange exchange) throws IOException {
+        try (exchange) {
+            Answer answer;
+            try {
+                answer = answer(exchange);
+            } catch (RuleError error) {
+                answer = errors(400, error.errors);
+            } catch (JsonProcessingException error) {
+                answer = errors(400, List.of("the body is no JSON: " + error.getOriginalMessage()));
+            } catch (RuntimeException error) {
+                answer = errors(500, List.of(error.toString()));
+            }
+            byte[] content = answer.content instanceof JsonNode json
+                ? Codec.JSON.writeValueAsBytes(json) : String.valueOf(answer.content).getBytes(StandardCharsets.UTF_8);
+            String type = answer.content instanceof JsonNode ? "application/json" : "application/x-ndjson";
+            exchange.getResponseHeaders().set("Content-Type", type);
+            exchange.sendResponseHeaders(answer.status, content.length == 0 ? -1 : content.length);
+            exchange.getResponseBody().write(content);
+            if (exchange.getRequestURI().getPath().equals("/stop") && answer.status == 200) {
+                exchange.close();
+                Proxy.end(0);
+            }
+        }
+    }
+
+    private Answer answer(HttpExchange exchange) throws IOException {
+        String[] parts = exchange.getRequestURI().getPath().substring(1).split("/");
+        Map<String, String> query = query(exchange.getRequestURI().getRawQuery());
+        String asked = exchange.getRequestMethod() + " " + parts[0] + (parts.length > 1 ? "/*" : "") + (parts.length > 2 ? "/" + parts[2] : "");
+        return switch (asked) {
+            case "GET status" -> new Answer(200, process.status());
+            case "GET rules" -> new Answer(200, all());
+            case "POST rules" -> added(exchange);
+            case "GET rules/*" -> of(parts[1], RuleState::json);
+            case "DELETE rules/*" -> removed(parts[1]);
+            case "GET rules/*/catches" -> of(parts[1], RuleState::catches);
+            case "GET rules/*/wait" -> awaited(parts[1], query);
+            case "POST events/*" -> new Answer(200, Codec.JSON.createObjectNode().put("released", process.holds.event(parts[1])));
+            case "GET record" -> new Answer(200, lines(query));
+            case "POST stop" -> new Answer(200, Codec.JSON.createObjectNode().put("stopped", true));
+            default -> errors(404, List.of("there is no " + exchange.getRequestMethod() + " " + exchange.getRequestURI().getPath()));
+        };
+    }
+
+    private static Answer errors(int status, List<String> errors) {
+        ArrayNode list = Codec.JSON.createArrayNode();
+        errors.forEach(list::add);
+        return new Answer(status, Codec.JSON.createObjectNode().set("errors", list));
+    }
+
+    private ArrayNode all() {
+        ArrayNode list = Codec.JSON.createArrayNode();
+        process.rules.all().forEach(state -> list.add(state.json()));
+        return list;
+    }
+
+    private Answer added(HttpExchange exchange) throws IOException {
+        JsonNode rule = Codec.JSON.readTree(exchange.getRequestBody().readNBytes(MOST));
+        return new Answer(200, Codec.JSON.createObjectNode().put("number", process.rules.add(rule).number));
+    }
+
+    private Answer of(String number, java.util.function.Function<RuleState, JsonNode> what) {
+        RuleState state = process.rules.get(whole(number, -1));
+        return state == null ? errors(404, List.of("there is no rule " + number)) : new Answer(200, what.apply(state));
+    }
+
+    private Answer removed(String number) {
+        RuleState state = process.rules.remove(whole(number, -1));
+        if (state == null) {
+            return errors(404, List.of("there is no rule " + number));
+        }
+        process.holds.removed(state.number);
+        return new Answer(200, state.json());
+    }
+
+    private Answer awaited(String number, Map<String, String> query) {
+        RuleState state = process.rules.get(whole(number, -1));
+        if (state == null) {
+            return errors(404, List.of("there is no rule " + number));
+        }
+        boolean there = state.await(whole(query.get("count"), 1), whole(query.get("timeout_ms"), 30_000));
+        return new Answer(there ? 200 : 408, state.catches());
+    }
+
+    private String lines(Map<String, String> query) {
+        List<String> lines = process.lines.from(whole(query.get("from"), 0));
+        return lines.isEmpty() ? "" : String.join("\n", lines) + "\n";
+    }
+
+    private static int whole(String text, int otherwise) {
+        return text != null && text.matches("[0-9]{1,9}") ? Integer.parseInt(text) : otherwise;
+    }
+
+    private static Map<String, String> query(String text) {
+        Map<String, String> values = new TreeMap<>();
+        for (String pair : text == null ? new String[0] : text.split("&")) {
+            int equals = pair.indexOf('=');
+            if (equals > 0) {
+                values.put(pair.substring(0, equals), URLDecoder.decode(pair.substring(equals + 1), StandardCharsets.UTF_8));
+            }
+        }
+        return values;
+    }
+}

@@ -1,0 +1,65 @@
+package fencepost.proxy;
+
+import java.lang.reflect.Method;
+import java.nio.ByteBuffer;
+import java.util.Arrays;
+import java.util.List;
+import org.apache.kafka.common.message.ApiMessageType;
+import org.apache.kafka.common.message.ResponseHeaderData;
+import org.apache.kafka.common.protocol.ApiKeys;
+import org.apache.kafka.common.protocol.ApiMessage;
+import org.apache.kafka.common.protocol.ByteBufferAccessor;
+import org.apache.kafka.common.protocol.Errors;
+import org.apache.kafka.common.protocol.ObjectSerializationCache;
+import org.apache.kafka.common.requests.AbstractRequest;
+import org.apache.kafka.common.requests.AbstractResponse;
+import org.apache.kafka.common.requests.RequestAndSize;
+
+/** Answers with an error in every field that has one, as Kafka's own classes of requests make them. */
+final class ErrorAnswers {
+    private ErrorAnswers() {}
+
+    /** True if the answers of an API have an error at all. */
+    static boolean possible(ApiMessageType type) {
+        Class<?> answer = type.newResponse().getClass();
+        return hasError(answer) || Arrays.stream(answer.getDeclaredClasses()).anyMatch(ErrorAnswers::hasError);
+    }
+
+    private static boolean hasError(Class<?> part) {
+        return Arrays.stream(part.getDeclaredFields()).map(field -> field.getName().toLowerCase())
+            .anyMatch(name -> name.endsWith("errorcode"));
+    }
+
+    /** The names of errors that are like a name that is none. */
+    static List<String> alike(String name) {
+        String wanted = name.toUpperCase().replaceAll("[^A-Z]", "");
+        return Arrays.stream(Errors.values()).map(Enum::name)
+            .filter(known -> known.replace("_", "").contains(wanted) || wanted.contains(known.replace("_", ""))).toList();
+    }
+
+    /** The frame of an answer to a request. Throws RuntimeException when Kafka's classes make none (Produce with acks = 0). */
+    static byte[] to(Message request, Errors error) {
+        AbstractRequest parsed = parse(request);
+        AbstractResponse answer = parsed.getErrorResponse(0, error.exception());
+        if (answer == null) {
+            throw new IllegalArgumentException("Kafka answers no such request");
+        }
+        ApiMessage body = (ApiMessage) answer.data();
+        return Codec.frame(header(request), header(request).length, body, request.version);
+    }
+
+    /** Kafka's own object of a request; its way to it takes a buffer until Kafka 4.0, and a Readable later. */
+    private static AbstractRequest parse(Message request) {
+        ByteBuffer body = ByteBuffer.wrap(request.frame, request.bodyAt, request.frame.length - request.bodyAt).slice();
+        Method method = Arrays.stream(AbstractRequest.class.getMethods())
+            .filter(candidate -> candidate.getName().equals("parseRequest")).findFirst().orElseThrow();
+        Object content = method.getParameterTypes()[2] == ByteBuffer.class ? body : new ByteBufferAccessor(body);
+        return ((RequestAndSize) Codec.call(method, ApiKeys.forId(request.key), request.version, content)).request;
+    }
+
+    /** The size, to be written over, and the header of an answer. */
+    private static byte[] header(Message request) {
+        ResponseHeaderData header = new ResponseHeaderData().setCorrelationId(request.correlation);
+        return Codec.frame(new byte[4], 4, header, request.type.responseHeaderVersion(request.version));
+    }
+}

@@ -1,0 +1,108 @@
+package fencepost.proxy;
+
+import java.util.Collection;
+import java.util.HashSet;
+import java.util.Set;
+import java.util.function.BooleanSupplier;
+
+/** Messages that are held: each by a thread that waits here until what it waits for occurs, or its time is over. */
+final class Holds {
+    private static final long LOOK_MS = 10; // between two looks whether the client is still there
+    private static final Set<String> WITH_TRANSACTIONS = Set.of("Produce", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn",
+        "EndTxn", "TxnOffsetCommit", "FindCoordinator", "DescribeTransactions");
+    private final Set<Hold> held = new HashSet<>();
+
+    /** A held message. connection: whose end releases it as well. */
+    private static final class Hold {
+        final int rule;
+        final String until;
+        final String transactionalId;
+        final Connection connection;
+        String released; // by what; null: it is held
+
+        Hold(int rule, String until, String transactionalId, Connection connection) {
+            this.rule = rule;
+            this.until = until;
+            this.transactionalId = transactionalId;
+            this.connection = connection;
+        }
+    }
+
+    /**
+     * Waits, and returns what released it: the text of `until`, "time", "rule removed" or "connection ended".
+     * closed: asked from time to time whether the client has closed its connection.
+     */
+    String await(Rules.Hit hit, Message message, Connection connection, long mostMs, BooleanSupplier closed) {
+        Message request = message.isAnswer() ? message.request : message;
+        String id = Facts.first(request.facts().transactionalIds);
+        Hold hold = new Hold(hit.state().number, String.valueOf(hit.rule().until), id, connection);
+        synchronized (this) {
+            held.add(hold);
+        }
+        hit.caught().state("held"); // from now on it can be released
+        long until = System.nanoTime() + mostMs * 1_000_000;
+        boolean gone = false;
+        while (true) {
+            synchronized (this) {
+                long left = (until - System.nanoTime() + 999_999) / 1_000_000;
+                if (hold.released == null && left > 0) {
+                    Waiting.on(this, gone ? left : Math.min(left, LOOK_MS));
+                }
+                if (hold.released != null || until - System.nanoTime() <= 0) {
+                    held.remove(hold);
+                    return hold.released == null ? "time" : hold.released;
+                }
+            }
+            if (!gone && closed.getAsBoolean()) {
+                gone = true;
+                closed(connection);
+            }
+        }
+    }
+
+    /** Releases all that wait for an event; returns how many. */
+    int event(String name) {
+        return release(held, hold -> hold.until.equals("event:" + name), "event:" + name);
+    }
+
+    /** A request has arrived: releases what waits for it. */
+    void arrived(Message request) {
+        String wanted = "next:" + request.api();
+        synchronized (this) {
+            if (held.stream().noneMatch(hold -> hold.until.equals(wanted))) {
+                return;
+            }
+        }
+        boolean any = !WITH_TRANSACTIONS.contains(request.api());
+        Set<String> ids = request.facts().transactionalIds;
+        release(held, hold -> hold.until.equals(wanted)
+            && (any || hold.transactionalId == null || ids.contains(hold.transactionalId)), wanted);
+    }
+
+    /** A client has closed its connection. */
+    void closed(Connection connection) {
+        release(held, hold -> hold.connection == connection && hold.until.equals("closed"), "closed");
+    }
+
+    /** A connection is over: nothing of it can go on. */
+    void ended(Connection connection) {
+        release(held, hold -> hold.connection == connection, "connection ended");
+    }
+
+    /** A rule is removed: what it holds goes on. */
+    int removed(int rule) {
+        return release(held, hold -> hold.rule == rule, "rule removed");
+    }
+
+    private synchronized int release(Collection<Hold> among, java.util.function.Predicate<Hold> which, String by) {
+        int count = 0;
+        for (Hold hold : among) {
+            if (hold.released == null && which.test(hold)) {
+                hold.released = by;
+                count++;
+            }
+        }
+        notifyAll();
+        return count;
+    }
+}

@@ -1,0 +1,62 @@
+package fencepost.proxy;
+
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.IOException;
+import java.util.concurrent.atomic.AtomicLong;
+
+/** All that the connections of this process share. */
+final class Process {
+    final Config config;
+    final Threads threads = new Threads();
+    final Rules rules = new Rules();
+    final Holds holds = new Holds();
+    final Counts counts = new Counts();
+    final Endpoints endpoints = new Endpoints(this);
+    final RecordLines lines;
+    final Recorder recorder;
+    final Tls tls;
+    private final AtomicLong number = new AtomicLong();
+    private final AtomicLong connection = new AtomicLong();
+
+    Process(Config config) throws IOException {
+        this.config = config;
+        tls = new Tls();
+        lines = new RecordLines(config.record, config.node);
+        recorder = new Recorder(lines);
+    }
+
+    /** Takes the rules of the configuration into force, and listens. Throws RuleError, IOException. */
+    void start() throws IOException {
+        config.rules.forEach(rules::add);
+        for (Config.Broker broker : config.brokers) {
+            endpoints.add(broker.node(), Address.of(broker.listen()), Address.of(broker.upstream()));
+        }
+    }
+
+    long nextNumber() {
+        return number.incrementAndGet();
+    }
+
+    long nextConnection() {
+        return connection.incrementAndGet();
+    }
+
+    ArrayNode brokers() {
+        ArrayNode list = Codec.JSON.createArrayNode();
+        endpoints.all.forEach(one -> list.addObject().put("node", one.node).put("listen", one.listens().toString())
+            .put("upstream", one.upstream.toString()));
+        return list;
+    }
+
+    ObjectNode status() {
+        ObjectNode status = Codec.JSON.createObjectNode();
+        status.set("brokers", brokers());
+        status.put("connections", endpoints.all.stream().mapToInt(one -> one.connections.size()).sum());
+        counts.status(status);
+        lines.status(status);
+        ArrayNode list = status.putArray("rules");
+        rules.all().forEach(state -> list.add(state.json()));
+        return status;
+    }
+}

@@ -1,0 +1,75 @@
+package fencepost.proxy;
+
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.List;
+import java.util.stream.Stream;
+
+/** The lines of the record: in a file, each in the kernel's hands before its message goes on; without one, the newest in memory. */
+final class RecordLines {
+    private static final int KEPT = 20_000;
+    private static final int ANSWERED = 10_000; // lines of one answer to GET /record
+    private final Path path; // null: in memory
+    private final OutputStream file;
+    private final Deque<String> kept = new ArrayDeque<>();
+    private long count;
+    private String trouble; // the disk's; null: none
+
+    RecordLines(Path directory, String name) throws IOException {
+        if (directory == null) {
+            path = null;
+            file = null;
+            return;
+        }
+        Files.createDirectories(directory);
+        path = directory.resolve(name + ".jsonl");
+        file = new FileOutputStream(path.toFile());
+    }
+
+    synchronized void add(ObjectNode line) {
+        String text = line.toString();
+        count++;
+        if (file == null) {
+            kept.add(text);
+            if (kept.size() > KEPT) {
+                kept.remove();
+            }
+            return;
+        }
+        try {
+            file.write((text + "\n").getBytes(StandardCharsets.UTF_8));
+        } catch (IOException error) {
+            trouble = error.getMessage(); // traffic goes on; GET /status says it
+        }
+    }
+
+    /** The lines from a number on, counted from 0; not more than an answer may hold. */
+    List<String> from(long first) {
+        if (path == null) {
+            synchronized (this) {
+                return kept.stream().skip(Math.max(0, first - (count - kept.size()))).limit(ANSWERED).toList();
+            }
+        }
+        long written;
+        synchronized (this) {
+            written = count;
+        }
+        try (Stream<String> lines = Files.lines(path)) {
+            return lines.limit(written).skip(first).limit(ANSWERED).toList();
+        } catch (IOException error) {
+            throw new UncheckedIOException(error);
+        }
+    }
+
+    synchronized void status(ObjectNode into) {
+        into.put("record", path == null ? null : path.toString()).put("lines", count).put("record_error", trouble);
+    }
+}

@@ -1,0 +1,130 @@
+"""The process of a proxy. It ends with the `with` block, or with this process, whatever becomes of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from fencepost.harness.api import CampaignError, ClusterError
+from fencepost.harness.fetching.java import java
+from fencepost.harness.proxy.control import Control
+from fencepost.harness.proxy.rules import Rule
+from fencepost.harness.system import lifeline
+
+MAIN = "fencepost.proxy.Proxy"
+HEAP_MB = 512
+FRAME_BYTES = 32 << 20  # what is longer is passed on in pieces, unread
+END_S = 5.0
+_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:+ExitOnOutOfMemoryError")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Broker:
+    """A broker behind the proxy.
+
+    upstream: its address, HOST:PORT.
+    listen: the address at which connections to it are taken; port 0: any that is free.
+    node: its name in the record.
+    """
+
+    upstream: str
+    listen: str = "127.0.0.1:0"
+    node: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The settings of a proxy.
+
+    brokers: what it leads to.
+    rewrite: whether addresses of brokers in answers become those of listeners; else traffic is redirected to it by other means.
+    advertise: the host at which clients reach its listeners, with `rewrite`.
+    control: the address of its HTTP interface.
+    record: the directory of its record; None: the newest lines in memory.
+    node: the name of the record's file, and of a broker alone.
+    rules: in force before the first connection.
+    tls: the keys of docs/proxy.md.
+    """
+
+    brokers: Sequence[Broker]
+    rewrite: bool = False
+    advertise: str = "127.0.0.1"
+    control: str = "127.0.0.1:0"
+    record: Path | None = None
+    node: str = "proxy"
+    rules: Sequence[Rule] = ()
+    tls: dict[str, Any] | None = None
+    most_frame_bytes: int = FRAME_BYTES
+
+    def document(self) -> dict[str, Any]:
+        """The configuration as the program takes it."""
+        brokers = [{key: value for key, value in vars(broker).items() if value is not None} for broker in self.brokers]
+        return {
+            **{key: getattr(self, key) for key in ("rewrite", "advertise", "control", "node", "most_frame_bytes")},
+            "brokers": brokers,
+            "record": None if self.record is None else str(self.record.absolute()),
+            "rules": [rule.document() for rule in self.rules],
+            "tls": self.tls or {},
+        }
+
+
+class ProxyProcess:
+    """A running proxy, as long as the `with` block lasts.
+
+    classpath: `jars.classpath(VERSION)`, or `jars.with_proxy` of jars that are there.
+    log: takes what the Java virtual machine says.
+    """
+
+    def __init__(
+        self, settings: Settings, classpath: str, log: IO[bytes] | int = subprocess.DEVNULL, heap_mb: int = HEAP_MB
+    ) -> None:
+        command = [java()[0], f"-Xmx{heap_mb}m", *_FLAGS, "-cp", classpath, MAIN]
+        self._command, self._log = [*command, json.dumps(settings.document())], log
+
+    def __enter__(self) -> ProxyProcess:
+        """Raises CampaignError when the proxy refuses its settings, a rule or an address; ClusterError when it does not start."""
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(self._command, stdin=pipe, stdout=pipe, stderr=self._log, start_new_session=True)
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        try:
+            answer = json.loads(line)
+        except ValueError as error:
+            self._end()
+            raise ClusterError(
+                f"the proxy has not started: {self._command[0]} ended with exit {self._process.returncode}"
+            ) from error
+        if "errors" in answer:
+            self._end()
+            raise CampaignError(answer["errors"])
+        self.control = Control(answer["control"])
+        self.brokers: list[dict[str, str]] = answer["brokers"]
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self._end()
+
+    @property
+    def address(self) -> str:
+        """The address of the first listener."""
+        return self.brokers[0]["listen"]
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def wait(self) -> int:
+        """Wait until it has ended by itself; its exit code."""
+        return self._process.wait()
+
+    def _end(self) -> None:
+        lifeline.cut(self._process, END_S)
+        with suppress(OSError):
+            if self._process.stdout is not None:
+                self._process.stdout.close()

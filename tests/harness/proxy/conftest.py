@@ -1,0 +1,52 @@
+"""A proxy before an upstream that speaks in literal bytes."""
+
+from __future__ import annotations
+
+import pytest
+from support import frames
+
+from fencepost.clusters.kafka.distribution import fetch
+from fencepost.harness.proxy.jars import with_proxy
+from fencepost.harness.proxy.process import Broker, ProxyProcess, Settings
+
+
+class Scene:
+    """The proxy, its upstream, and rules that end with the test."""
+
+    def __init__(self, proxy, upstream, directory):
+        self.proxy, self.upstream, self.directory = proxy, upstream, directory
+        self.control = proxy.control
+
+    def connection(self):
+        """A client, and the broker's end of its connection."""
+        client = frames.connected(self.proxy.address)
+        return client, self.upstream.accepted()
+
+    def lines(self):
+        """The record since the test began."""
+        return self.control.record(self.first)
+
+
+@pytest.fixture(scope="session")
+def kafka_classpath():
+    return with_proxy(fetch("4.4.0").classpath())
+
+
+@pytest.fixture(scope="module")
+def proxy_scene(kafka_classpath, tmp_path_factory):
+    place = tmp_path_factory.mktemp("proxy")
+    with frames.upstream() as upstream, open(place / "log", "wb") as log:
+        settings = Settings(
+            brokers=[Broker(upstream=upstream.address, node="n1")], record=place, node="n1", most_frame_bytes=1 << 20
+        )
+        with ProxyProcess(settings, kafka_classpath, log) as proxy:
+            yield Scene(proxy, upstream, place)
+        assert not (place / "log").read_text()
+
+
+@pytest.fixture
+def scene(proxy_scene):
+    proxy_scene.first = proxy_scene.control.status()["lines"]
+    yield proxy_scene
+    for rule in proxy_scene.control.rules():
+        proxy_scene.control.remove(rule["number"])

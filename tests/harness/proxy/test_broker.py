@@ -1,0 +1,78 @@
+"""The proxy before a real broker, with librdkafka as the client."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from support import external_kafka
+
+from fencepost.harness.proxy import record
+from fencepost.harness.proxy.process import Broker, ProxyProcess, Settings
+from fencepost.harness.proxy.rules import Rule
+
+pytestmark = pytest.mark.cluster
+TOPIC = external_kafka.FOREIGN
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with external_kafka.started(tmp_path_factory.mktemp("kafka")) as made:
+        yield made
+
+
+@pytest.fixture
+def proxy(cluster, kafka_classpath, tmp_path):
+    """A proxy that puts itself into answers, and its record."""
+    upstream = cluster.inside["bootstrap.servers"]
+    with open(tmp_path / "log", "wb") as log:
+        settings = Settings(brokers=[Broker(upstream=upstream)], rewrite=True, record=tmp_path, node="n7")
+        with ProxyProcess(settings, kafka_classpath, log) as made:
+            yield made
+    assert not (tmp_path / "log").read_text()
+
+
+def committed(address, transactional_id, value):
+    """A transaction of one record."""
+    producer = Producer({"bootstrap.servers": address, "transactional.id": transactional_id, "log_level": 0})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(TOPIC, value)
+    producer.commit_transaction(30)
+
+
+def values(bootstrap):
+    """All records that a reader of committed ones sees."""
+    settings = {"group.id": "reader", "auto.offset.reset": "earliest", "isolation.level": "read_committed", "log_level": 0}
+    reader = Consumer({"bootstrap.servers": bootstrap, "enable.partition.eof": True, **settings})
+    reader.subscribe([TOPIC])
+    seen = []
+    while (message := reader.poll(30)) is not None and not message.error():
+        seen.append(message.value())
+    assert message is not None, "no end of the partition was reached"
+    reader.close()
+    return seen
+
+
+def test_a_commit_whose_answer_is_lost_is_applied_once(cluster, proxy, tmp_path):
+    rule = proxy.control.add(Rule(act="lose", name="lose end", api="EndTxn", transactional_id="fencepost-lost", nth=1))
+    committed(proxy.address, "fencepost-lost", b"once")
+    (caught,) = proxy.control.wait(rule)
+    assert (caught["api"], caught["transactional_id"], caught["state"]) == ("EndTxn", "fencepost-lost", "lost")
+    assert values(proxy.address).count(b"once") == 1
+    status = proxy.control.status()
+    assert {broker["upstream"] for broker in status["brokers"]} == {cluster.inside["bootstrap.servers"]}
+    assert (status["failures"], status["malformed"], status["unasked"], status["unknown"]) == (0, 0, 0, [])
+    rows = record.read(tmp_path).to_pylist()
+    ends = [row for row in rows if row["api"] == "EndTxn"]
+    assert [row["lost"] for row in ends] == ["cut by rule lose end", None]
+    assert [(row["error"], row["returned_ns"] is None) for row in ends] == [("NONE", True), ("NONE", False)]
+    assert ends[0]["rules"] == ["lose end"]
+    (sent,) = [row for row in rows if row["api"] == "Produce"]
+    (partition,) = json.loads(sent["partitions"])
+    (batch,) = partition["batches"]
+    assert (partition["topic"], partition["partition"], batch["records"], batch["transactional"]) == (TOPIC, 0, 1, True)
+    assert batch["producer_id"] == sent["producer_id"] == ends[0]["producer_id"]
+    fetched = [part for row in rows if row["api"] == "Fetch" for part in json.loads(row["answer_partitions"])]
+    assert "COMMIT" in {batch.get("control") for part in fetched for batch in part["batches"]}

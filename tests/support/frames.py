@@ -1,0 +1,114 @@
+"""Frames of Kafka's protocol in literal bytes, and an upstream that answers them: a broker for the proxy that needs no broker."""
+
+from __future__ import annotations
+
+import queue
+import socket
+import struct
+import threading
+from contextlib import contextmanager, suppress
+
+END_TXN, PRODUCE, FETCH, METADATA, API_VERSIONS = 26, 0, 1, 3, 18
+PATIENCE_S = 20.0
+
+
+def text(value: str) -> bytes:
+    return struct.pack(">h", len(value)) + value.encode()
+
+
+def request(api: int, version: int, correlation: int, body: bytes, client: str = "c") -> bytes:
+    """A request with a header of version 1."""
+    content = struct.pack(">hhi", api, version, correlation) + text(client) + body
+    return struct.pack(">i", len(content)) + content
+
+
+def end_txn(correlation: int, transactional_id: str = "x", committed: bool = True) -> bytes:
+    """EndTxn of version 0."""
+    return request(END_TXN, 0, correlation, text(transactional_id) + struct.pack(">qh?", 7, 3, committed))
+
+
+def answer(correlation: int, body: bytes = b"\0\0\0\0\0\0") -> bytes:
+    """An answer, by default that of EndTxn without an error."""
+    return struct.pack(">ii", 4 + len(body), correlation) + body
+
+
+def correlation_of(frame: bytes) -> int:
+    """Of a request without its size."""
+    return int(struct.unpack_from(">i", frame, 4)[0])
+
+
+class Speaker:
+    """One end of a connection."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.socket = connection
+        connection.settimeout(PATIENCE_S)
+
+    def send(self, *frames: bytes) -> None:
+        self.socket.sendall(b"".join(frames))
+
+    def receive(self) -> bytes | None:
+        """The next frame without its size; None when the other side has closed the connection."""
+        head = self.exactly(4)
+        return None if head is None else self.exactly(struct.unpack(">i", head)[0])
+
+    def exactly(self, count: int) -> bytes | None:
+        content = b""
+        while len(content) < count:
+            try:
+                part = self.socket.recv(min(count - len(content), 1 << 20))
+            except ConnectionError:
+                return None
+            if not part:
+                return None
+            content += part
+        return content
+
+    def is_silent(self, within_s: float = 0.2) -> bool:
+        """True if the connection is open and nothing comes."""
+        self.socket.settimeout(within_s)
+        try:
+            self.socket.recv(1, socket.MSG_PEEK)
+        except TimeoutError:
+            return True
+        except OSError:
+            return False
+        finally:
+            self.socket.settimeout(PATIENCE_S)
+        return False
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+class Upstream:
+    """A listener; each connection to it is a Speaker, and what they hear is answered by whoever asks for it."""
+
+    def __init__(self, server: socket.socket) -> None:
+        self.address = f"127.0.0.1:{server.getsockname()[1]}"
+        self.connections: queue.Queue[Speaker] = queue.Queue()
+
+    def accepted(self) -> Speaker:
+        return self.connections.get(timeout=PATIENCE_S)
+
+
+@contextmanager
+def upstream():
+    with socket.create_server(("127.0.0.1", 0), backlog=600) as server:
+        made = Upstream(server)
+
+        def accept() -> None:
+            with suppress(OSError):
+                while True:
+                    made.connections.put(Speaker(server.accept()[0]))
+
+        threading.Thread(target=accept, daemon=True).start()
+        try:
+            yield made
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+
+
+def connected(address: str) -> Speaker:
+    host, _, port = address.rpartition(":")
+    return Speaker(socket.create_connection((host, int(port)), PATIENCE_S))
