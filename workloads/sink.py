@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from random import Random
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from fencepost.harness.api import (
     HOUR_S,
@@ -38,6 +38,7 @@ from fencepost.harness.system.command_words import resolved
 from fencepost.workloads.application import Application
 from fencepost.workloads.connect import NAME as CONNECTOR_NAME
 from fencepost.workloads.connect import Connect
+from fencepost.workloads.support.default_faults import OF_MEMBERS
 from fencepost.workloads.support.inputs_and_outputs import HOWS
 
 TEXT = "org.apache.kafka.connect.storage.StringConverter"
@@ -89,6 +90,8 @@ class Sink:
     listing_s: how long a listing may take
     record_bytes: about the size of an input record's value
     """
+
+    default_nemesis: ClassVar[Sequence[str]] = OF_MEMBERS
 
     command: str | tuple[str, ...] = BUILT_IN
     database: str = ""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from random import Random
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from fencepost.harness.api import (
     HOUR_S,
@@ -30,6 +30,7 @@ from fencepost.harness.api import (
 )
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.workloads.application import Application
+from fencepost.workloads.support.default_faults import OF_MEMBERS
 
 INPUT, OUTPUT = "in", "out"
 
@@ -54,6 +55,8 @@ class Stages:
     quiet_s: for how long the output of a stage after the first must not grow until its program is taken for done
     drain_s: how long each program may take to catch up at the end
     """
+
+    default_nemesis: ClassVar[Sequence[str]] = OF_MEMBERS
 
     commands: tuple[str, ...] = ()
     instances: Annotated[int, Between(1, 100)] = 2

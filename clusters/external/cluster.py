@@ -20,14 +20,17 @@ from fencepost.clusters.external.options import (
     SHARED_NETWORK,
     ExternalOptions,
 )
+from fencepost.clusters.external.proxies import ExternalProxy
 from fencepost.clusters.external.roles import ExternalRoles
 from fencepost.clusters.kafka.client_process import ClientProcess
 from fencepost.clusters.kafka.guarded import guarded_address, no_way_in
 from fencepost.clusters.kafka.instances import RunningInstances
+from fencepost.clusters.kafka.interception import BehindProxies, Interceptor
 from fencepost.clusters.kafka.members import leaders_log, partition_names
+from fencepost.clusters.kafka.options import NO_PROXY
 from fencepost.clusters.kafka.roles import WireRoles
 from fencepost.clusters.local.processes import NodeProcesses
-from fencepost.harness.api import ClusterError, LogRecord, TopicSpec
+from fencepost.harness.api import ClusterError, Interceptable, LogRecord, TopicSpec
 from fencepost.harness.secrets import mask
 
 _HEAL_S = 60.0
@@ -35,7 +38,7 @@ _HEAL_S = 60.0
 log = structlog.get_logger()
 
 
-class ExternalCluster(RunningInstances):
+class ExternalCluster(RunningInstances, BehindProxies):
     """`Cluster`, `ReadingLogs`; `Killable` and `Pausable` for clients only. Safe to use from several threads."""
 
     only_clients = NOT_OURS
@@ -51,6 +54,8 @@ class ExternalCluster(RunningInstances):
         self.kafka_version = options.kafka
         self._admin, self._roles = ExternalAdmin(self._connection, names), ExternalRoles(self._connection, names)
         self._processes = NodeProcesses()
+        self._proxy, self.interceptor = ExternalProxy(run_dir), Interceptor()
+        self._bootstrap = options.bootstrap
         self._made: list[str] = []
         self.topics: tuple[str, ...] = ()
         self.clients: tuple[str, ...] = ()
@@ -61,6 +66,8 @@ class ExternalCluster(RunningInstances):
 
     def begin(self, topics: Mapping[str, TopicSpec]) -> None:
         """Make the run's topics. One that exists already is an error, and is left alone."""
+        if self._options.proxy:
+            self._start_proxy()
         for name, spec in topics.items():
             self._made.append(name)  # before the request: its answer may be lost
             try:
@@ -72,9 +79,17 @@ class ExternalCluster(RunningInstances):
         self.topics = tuple(f"{name}-{i}" for name, spec in topics.items() for i in range(spec.partitions))
         self._admin, self._roles = replace(self._admin, topics=tuple(topics)), replace(self._roles, topics=tuple(topics))
 
+    def _start_proxy(self) -> None:
+        """Start the proxy, which clients use from now on."""
+        addresses = self._connection.nodes()
+        proxy = self._proxy.start({name: addresses[number] for name, number in self._ids.items() if number in addresses})
+        self.interceptor.controls = dict.fromkeys(self.brokers, proxy.control)
+        self._bootstrap = ",".join(broker["listen"] for broker in proxy.brokers)
+
     def end(self) -> list[str]:
         """Kill the clients, remove the run's topics and groups; what could not be removed, a sentence each with the remedy."""
         self._processes.kill_all()
+        self._proxy.close()
         left = [self._removed(self._admin.delete_group, "groups", "group", name) for name in self.groups]
         left += [self._removed(self._admin.delete_topic, "topics", "topic", name) for name in self._made]
         return [sentence for sentence in left if sentence]
@@ -83,7 +98,7 @@ class ExternalCluster(RunningInstances):
         try:
             remove(name)
         except ClusterError as error:
-            command = f"kafka-{'consumer-' if tool == 'groups' else ''}{tool}.sh --bootstrap-server {self.bootstrap()}"
+            command = f"kafka-{'consumer-' if tool == 'groups' else ''}{tool}.sh --bootstrap-server {self._options.bootstrap}"
             return f"{error}; remove it with: {command} --command-config YOUR.properties --delete --{what} {name}"
         return ""
 
@@ -97,7 +112,7 @@ class ExternalCluster(RunningInstances):
         self.transactional_ids, self.groups = tuple(transactional_ids), tuple(groups)
 
     def bootstrap(self) -> str:
-        return self._options.bootstrap
+        return self._bootstrap
 
     def connection(self) -> Mapping[str, Any]:
         return self._options.settings
@@ -128,6 +143,8 @@ class ExternalCluster(RunningInstances):
     def unavailable(self, capability: type) -> str | None:
         if capability in CLIENT_CAPABILITIES:
             return None  # `only_clients` has the reason for brokers
+        if capability is Interceptable:
+            return None if self._options.proxy else NO_PROXY
         return SHARED_NETWORK if capability in NETWORK_CAPABILITIES else NOT_OURS
 
     # ---- clients
@@ -177,6 +194,7 @@ class ExternalCluster(RunningInstances):
 
         One that stays away is logged and does not end the run: it may be gone for good, and the final read shows the result.
         """
+        self.interceptor.withdraw_all()
         for name in self._processes.names():
             self.resume(name)
         deadline = time.monotonic() + _HEAL_S

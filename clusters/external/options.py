@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
+from fencepost.clusters.external.proxies import refusal as no_proxy
+from fencepost.clusters.kafka.options import NO_PROXY
 from fencepost.harness.api import (
     Between,
     CampaignError,
+    Interceptable,
     Killable,
     ListingTransactions,
     Losable,
@@ -30,7 +33,7 @@ NETWORK_CAPABILITIES: tuple[type, ...] = (Partitionable, Losable, Slowable)
 BROKER_CAPABILITIES: tuple[type, ...] = tuple(
     capability
     for capability in (*CAPABILITIES, ListingTransactions)
-    if capability not in (*CLIENT_CAPABILITIES, *NETWORK_CAPABILITIES, Measurable)
+    if capability not in (*CLIENT_CAPABILITIES, *NETWORK_CAPABILITIES, Measurable, Interceptable)
 )
 _ADDRESS = re.compile(r"[^\s,:]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}")
 _PREFIX = re.compile(r"[A-Za-z0-9._-]{1,100}")
@@ -46,6 +49,7 @@ class ExternalOptions:
     prefix: what topics, groups, transactional ids and client ids of ours begin with; the run's id follows
     replication: of the run's topics; no more than there are brokers
     kafka: the brokers' version, if you want it in the report; a cluster does not tell
+    proxy: a proxy on this machine between clients and brokers, for the fault `protocol` and a record of what is on the wire
     """
 
     default_nemesis: ClassVar[tuple[str, ...]] = ()
@@ -56,6 +60,7 @@ class ExternalOptions:
     prefix: str = "fencepost-"
     replication: Annotated[int, Between(1, 100)] = 3
     kafka: str = ""
+    proxy: bool = False
 
     def __post_init__(self) -> None:
         if wrong := [*self._own_mistakes(), *self._settings_mistakes()]:
@@ -69,6 +74,8 @@ class ExternalOptions:
         ]
         if not _PREFIX.fullmatch(self.prefix):
             wrong.append(f'prefix = "{self.prefix}": 1 to 100 letters, digits, dots, dashes and underscores')
+        if self.proxy and (reason := no_proxy(self.settings)):
+            wrong.append(f"proxy: {reason}")
         return [*wrong, *out_of_bounds(self)]
 
     def _settings_mistakes(self) -> list[str]:
@@ -83,7 +90,8 @@ class ExternalOptions:
 
     def missing(self) -> dict[type, str]:
         reasons = {self.only_clients: CLIENT_CAPABILITIES, NOT_OURS: BROKER_CAPABILITIES, SHARED_NETWORK: NETWORK_CAPABILITIES}
-        return {capability: reason for reason, capabilities in reasons.items() for capability in capabilities}
+        missing = {capability: reason for reason, capabilities in reasons.items() for capability in capabilities}
+        return missing if self.proxy else {**missing, Interceptable: NO_PROXY}
 
     def connection(self) -> Mapping[str, Any]:
         return self.settings

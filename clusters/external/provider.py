@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,13 @@ class External(ExternalOptions):
     def sandbox(self, argv: Sequence[str]) -> list[str]:
         """The command line that runs `argv` under a supervisor, which lets it remove its topics when the harness is gone."""
         return module_command("fencepost.clusters.local.init", f"--grace={GRACE_S:g}", "--", *argv)
+
+    def obtain(self, on_progress: Callable[[str], None]) -> None:
+        """Fetch Kafka's messages for the proxy, if there is one. Raises ClusterError."""
+        if self.proxy:
+            from fencepost.harness.proxy import jars
+
+            jars.classpath(progress=on_progress)
 
     def describe(self) -> dict[str, Any]:
         """Asks the cluster for its brokers. Raises ClusterError when it does not answer, CampaignError for a missing secret."""

@@ -15,14 +15,24 @@ CLIENT, BROKER, CONTROLLER = "CLIENT", "BROKER", "CONTROLLER"
 
 @dataclass(frozen=True)
 class PlannedNode:
-    """A node as planned: its name, Kafka id, KRaft roles, the address of each listener it has, and the Kafka cluster it is of
-    (`TopicSpec.cluster`)."""
+    """A node as planned.
+
+    listeners: the address of each listener it has, where others reach it.
+    behind: where it listens itself, of listeners at whose address a proxy stands before it.
+    cluster: the Kafka cluster it is of (`TopicSpec.cluster`).
+    """
 
     name: str
     id: int
     roles: tuple[str, ...]  # "broker", "controller"
     listeners: Mapping[str, Address] = field(default_factory=dict)
+    behind: Mapping[str, Address] = field(default_factory=dict)
     cluster: str = ""
+
+    @property
+    def own_listeners(self) -> dict[str, Address]:
+        """The addresses at which it listens itself."""
+        return {**self.listeners, **self.behind}
 
     @property
     def address(self) -> Address:
@@ -34,14 +44,17 @@ def properties(
     node: PlannedNode, controllers: Iterable[PlannedNode], settings: Mapping[str, str], data: Path, acls: bool = False
 ) -> dict[str, str]:
     """The complete server.properties of `node` (KRaft, static quorum, plain text listeners; with `acls` an authorizer)."""
-    listeners = {name: f"{name}://{host}:{port}" for name, (host, port) in node.listeners.items()}
+    listeners, own_listeners = (
+        {name: f"{name}://{host}:{port}" for name, (host, port) in addresses.items()}
+        for addresses in (node.listeners, node.own_listeners)
+    )
     voters = [f"{c.id}@{c.listeners[CONTROLLER][0]}:{c.listeners[CONTROLLER][1]}" for c in controllers]
     own = {
         "process.roles": ",".join(node.roles),
         "node.id": str(node.id),
         "controller.quorum.voters": ",".join(voters),
         "controller.listener.names": CONTROLLER,
-        "listeners": ",".join(listeners.values()),
+        "listeners": ",".join(own_listeners.values()),
         "listener.security.protocol.map": f"{CLIENT}:{'SASL_' * acls}PLAINTEXT,{BROKER}:PLAINTEXT,{CONTROLLER}:PLAINTEXT",
         "log.dirs": str(data),
     }

@@ -105,8 +105,9 @@ class KafkaCluster(RunningInstances, ABC):
 
     def request_address(self, node: str) -> protocol.Address:
         """The address to which the harness itself sends requests."""
-        planned = self._planned[node]
-        return planned.listeners.get(broker_config.BROKER, planned.address) if self._acls else planned.address
+        own = self._planned[node].own_listeners
+        client = own.get(broker_config.CLIENT) or own[broker_config.CONTROLLER]
+        return own.get(broker_config.BROKER, client) if self._acls else client
 
     def data_directory(self, node: str) -> Path:
         """The directory of the node's data, where the node runs."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import cache
@@ -12,6 +12,7 @@ from itertools import cycle, islice
 from random import Random
 
 from fencepost.clusters.kafka.broker_config import BROKER, CLIENT, CONTROLLER, PlannedNode
+from fencepost.clusters.kafka.protocol import Address
 from fencepost.harness.api import SECOND, TopicSpec
 
 _NETWORK = IPv4Address("10.73.0.0")
@@ -21,6 +22,7 @@ _BROKERS, _CONTROLLERS, _CLIENTS, _SERVICES, _SECOND = 1, 2, 3, 100, 200
 _FIRST_CONTROLLER, _FIRST_OF_SECOND = 101, 201
 _CANDIDATES, _TRIES = range(15_000, 32_000), 200  # the kernel takes outgoing connections' ports from 32,768 on
 _PORTS = {CLIENT: 9092, BROKER: 9093, CONTROLLER: 9094}
+_BEHIND = 10_000  # between the port of a proxy and that of its broker
 
 Listen = Callable[[int, int], tuple[str, Mapping[str, int]]]  # (kind, number) -> host, port of each listener
 
@@ -69,6 +71,19 @@ def nodes(brokers: int, controllers: int, listen: Listen, second_brokers: int = 
         _node(f"s{i + 1}", _FIRST_OF_SECOND + i, ("broker", "controller"), *listen(_SECOND, i + 1)) for i in range(second_brokers)
     ]
     return planned + [replace(node, cluster=SECOND) for node in second]
+
+
+def behind_proxies(planned: Iterable[PlannedNode], listen: Listen) -> list[PlannedNode]:
+    """The nodes with a proxy at the address of each listener for clients and brokers; they listen at other ports themselves."""
+    if listen is private:
+        return [replace(node, behind={name: (host, port + _BEHIND) for name, (host, port) in proxied(node)}) for node in planned]
+    free = [(node, listen(0, 0)[1]) for node in planned]
+    return [replace(node, behind={name: (host, ports[name]) for name, (host, _) in proxied(node)}) for node, ports in free]
+
+
+def proxied(node: PlannedNode) -> list[tuple[str, Address]]:
+    """The listeners of a node before which a proxy can stand: its controllers' quorum is not among them."""
+    return [(name, address) for name, address in node.listeners.items() if name != CONTROLLER]
 
 
 def client_address(number: int) -> str:

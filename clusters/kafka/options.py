@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from fencepost.clusters.kafka.broker_config import fixed_settings
 from fencepost.clusters.kafka.broker_settings import broker_settings
 from fencepost.clusters.kafka.versions import numbers, refusal
-from fencepost.harness.api import Authorizing, Between, CampaignError, Fillable, Skewable, Throttleable, Wipeable
+from fencepost.harness.api import Authorizing, Between, CampaignError, Fillable, Interceptable, Skewable, Throttleable, Wipeable
 from fencepost.harness.api.bounds import out_of_bounds
 
 MOST_MB, MOST_BROKERS = 1 << 16, 50
@@ -21,6 +21,8 @@ THROTTLE_ONLY_LOCAL = (
     'what brokers write is held back only where they are processes of this machine: kind = "local" in [test.cluster]'
 )
 NO_THROTTLE = "nothing stands between the brokers and their disk; let something: slow_disks = true in [test.cluster]"
+NO_PROXY = "clients reach the brokers directly; put a proxy before each: proxy = true in [test.cluster]"
+PROXY_ELSEWHERE = 'no proxy can stand before these brokers: kind = "local" in [test.cluster]'
 NO_AUTHORIZER = "clients may do everything; let an authorizer rule over them: acls = true in [test.cluster]"
 NO_SETTABLE_CLOCK = "brokers read their machine's clock; let theirs be set: skewable = true in [test.cluster]"
 
@@ -128,7 +130,7 @@ class KafkaOptions(NodeOptions):
         return refusals, ""
 
     def missing(self) -> dict[type, str]:
-        reasons = {**super().missing(), Throttleable: THROTTLE_ONLY_LOCAL}
+        reasons = {**super().missing(), Throttleable: THROTTLE_ONLY_LOCAL, Interceptable: PROXY_ELSEWHERE}
         if not self.controllers:
             reasons[Wipeable] = COMBINED_CONTROLLER
         return reasons if self.acls else {**reasons, Authorizing: NO_AUTHORIZER}

@@ -8,28 +8,33 @@ from pathlib import Path
 from fencepost.clusters.kafka import node_plan, storage
 from fencepost.clusters.kafka.broker_config import PlannedNode
 from fencepost.clusters.kafka.distribution import Distribution
+from fencepost.clusters.kafka.interception import BehindProxies, Interceptor
 from fencepost.clusters.local import services
 from fencepost.clusters.local.options import LocalOptions
+from fencepost.clusters.local.proxies import CONTROL_PORT, LocalProxies
 from fencepost.clusters.local.sandbox_cluster import SandboxCluster
-from fencepost.harness.api import TopicSpec
+from fencepost.harness.api import ClusterError, TopicSpec
 
 
-class LocalCluster(SandboxCluster):
+class LocalCluster(SandboxCluster, BehindProxies):
     """`Cluster` with every capability, those of the network in namespaces only. Safe to use from several threads."""
 
     _options: LocalOptions
 
     def __init__(self, options: LocalOptions, run_dir: Path, distributions: Mapping[str, Distribution]) -> None:
         self._distributions = distributions
+        self._proxies, self.interceptor = LocalProxies(run_dir), Interceptor()
         super().__init__(options, run_dir)
 
     def _plan_nodes(self, listen: node_plan.Listen) -> list[PlannedNode]:
-        return node_plan.nodes(self._options.brokers, self._options.controllers, listen, self._options.second_brokers)
+        planned = node_plan.nodes(self._options.brokers, self._options.controllers, listen, self._options.second_brokers)
+        return node_plan.behind_proxies(planned, listen) if self._options.proxy else planned
 
     def begin(self, topics: Mapping[str, TopicSpec]) -> None:
         """Bring Kafka up, in a network of its own where there is one."""
         self.prepare()
         self._start_relays()
+        self._start_proxies()
         self.bring_up(topics, storage.local_tool(self._distributions[self.kafka_version]))
 
     @property
@@ -46,6 +51,25 @@ class LocalCluster(SandboxCluster):
             self._network.add(name, host)
             with self._network.inside(name):
                 self._processes.add(name, services.start_inside(name, host, port))
+
+    def _start_proxies(self) -> None:
+        """Start the proxy of each broker, if the test has any, where the broker will be."""
+        for node in self._planned.values():
+            if node.behind:
+                classpath, port = self._distributions[self.version(node.name)].classpath(), CONTROL_PORT if self._network else 0
+                self.interceptor.controls[node.name] = self._proxies.start(node, classpath, self._at(node.name), port)
+
+    def end(self) -> None:
+        try:
+            self._proxies.close()
+        finally:
+            super().end()
+
+    def _heal_environment(self) -> None:
+        if ended := self._proxies.ended():
+            raise ClusterError(f"the proxy of {', '.join(ended)} has ended by itself: proxy.log beside the broker's log says why")
+        self.interceptor.withdraw_all()
+        super()._heal_environment()
 
     def command_line(self, node: str) -> list[str]:
         distribution = self._distributions[self.version(node)]

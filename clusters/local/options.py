@@ -9,9 +9,9 @@ from fencepost.clusters.fault_tools import faketime
 from fencepost.clusters.fault_tools.disk_throttle import throttles
 from fencepost.clusters.fault_tools.network_capabilities import NETWORK_CAPABILITIES
 from fencepost.clusters.kafka.node_plan import service_address
-from fencepost.clusters.kafka.options import NO_THROTTLE, EnvironmentOptions, TwoClusterOptions
+from fencepost.clusters.kafka.options import NO_PROXY, NO_THROTTLE, EnvironmentOptions, TwoClusterOptions
 from fencepost.clusters.local import sandbox, services
-from fencepost.harness.api import Fillable, Partitionable, Skewable, Throttleable
+from fencepost.harness.api import Fillable, Interceptable, Partitionable, Skewable, Throttleable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,10 +59,15 @@ class SandboxOptions(EnvironmentOptions):
 class LocalOptions(SandboxOptions, TwoClusterOptions):
     """The options of `[test.cluster]` with `kind = "local"`."""
 
+    proxy: bool = False  # a proxy before each broker, for the fault `protocol` and a record of what is on the wire
     services: Mapping[str, str] = field(default_factory=dict)  # outside services for clients: { postgres = "127.0.0.1:5432" }
 
     def mistakes(self) -> list[str]:
         return [*super().mistakes(), *services.mistakes(self.services)]
+
+    def missing_by_choice(self) -> dict[type, str]:
+        reasons = super().missing_by_choice()
+        return {**reasons, Interceptable: "" if self.proxy else NO_PROXY}
 
     def service_addresses(self) -> dict[str, str]:
         """The address (`host:port`) of each declared service, as clients reach it; without namespaces its own."""

@@ -44,7 +44,15 @@ from fencepost.harness.api.clusters import (
 )
 from fencepost.harness.api.connect import ConnectAnswer, ConnectClient, ConnectDuties, ConnectWorker, RunningConnect
 from fencepost.harness.api.errors import CampaignError, ClusterError, HarnessError, OverBudget
-from fencepost.harness.api.faults import ChangesTopicSettings, ClusterView, DemandsContract, Fault, Receipt, SharedState
+from fencepost.harness.api.faults import (
+    ChangesTopicSettings,
+    ClusterView,
+    DemandsContract,
+    Fault,
+    FiresFault,
+    Receipt,
+    SharedState,
+)
 from fencepost.harness.api.logs import LogEntry, LogRecord, ReadingLogs
 from fencepost.harness.api.optional import (
     BoundsSettling,
@@ -138,6 +146,7 @@ __all__ = [
     "Done",
     "DriverFamily",
     "Fault",
+    "FiresFault",
     "GroupMetadata",
     "HarnessError",
     "Isolation",

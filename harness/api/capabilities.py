@@ -36,11 +36,13 @@ from fencepost.harness.api.rights import Right
 
 __all__ = [
     "Authorizing",
+    "Catch",
     "Corruptible",
     "Damage",
     "DamagedPart",
     "Fillable",
     "HeldBack",
+    "Interceptable",
     "Killable",
     "Losable",
     "Measurable",
@@ -453,6 +455,58 @@ class Authorizing(Protocol):
     @ends_change
     def regrant(self, number: int) -> None:
         """Give back what `revoke` took; nothing for what was given back already."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Catch:
+    """A message that a rule of the proxy caught.
+
+    number: its number among those of the rule, from 1.
+    node: the broker in front of which it was caught.
+    client_id: of the client that sent the request.
+    api: Kafka's name of the request: `EndTxn`.
+    version: its version.
+    transactional_id: where the request names one, else empty.
+    time_ns: when it was caught (CLOCK_MONOTONIC).
+    state: `held`, or what became of it: `released`, `delayed`, `dropped`, `lost`, `late`, `repeated`, `error`, `altered`, `cut`,
+        `recorded`.
+    released_ns: when what was held went on; 0: it has not.
+    """
+
+    number: int
+    node: str
+    client_id: str
+    api: str
+    version: int
+    transactional_id: str = ""
+    time_ns: int = 0
+    state: str = ""
+    released_ns: int = 0
+
+
+@runtime_checkable
+class Interceptable(Protocol):
+    """Brokers behind a proxy that understands Kafka's protocol (docs/proxy.md)."""
+
+    @counted_by("caught")
+    @changes_until("withdraw")
+    def intercept(self, rule: Mapping[str, Any], nodes: Iterable[str] = ()) -> int:
+        """From now on a rule of the proxy holds in front of these brokers (none given: all); a number for `withdraw`.
+
+        Raises ClusterError, also for a rule that the proxy refuses.
+        """
+
+    @looks
+    def caught(self, number: int) -> list[Catch]:
+        """The messages that a rule has caught so far. Nothing when it was withdrawn."""
+
+    @ends_change
+    def release(self, number: int) -> None:
+        """Let what the rule holds go on; the rule stays."""
+
+    @ends_change
+    def withdraw(self, number: int) -> list[Catch]:
+        """End what `intercept` began; what is held goes on. All that was caught; nothing for what has ended already."""
 
 
 # Every capability above.

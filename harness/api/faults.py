@@ -76,6 +76,20 @@ class ClusterView(Cluster, Protocol):
         faults share. The object is used from several threads.
         """
 
+    def strike_now(self, kind: str, options: Mapping[str, Any], lasts_s: float) -> bool | None:
+        """Inject another fault at once; it has a receipt of its own and is healed after `lasts_s`.
+
+        Returns whether it took hold; None: unknown, or the faults are over. Raises HarnessError for wrong options.
+        """
+
+
+@runtime_checkable
+class FiresFault(Protocol):
+    """A fault that injects another one. The other one's options are judged before anything starts."""
+
+    def fired(self) -> tuple[str, Mapping[str, Any]] | None:
+        """The kind and the options of the other fault; None under options without one."""
+
 
 @runtime_checkable
 class ChangesTopicSettings(Protocol):

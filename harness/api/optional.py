@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
 from fencepost.harness.api.clusters import JudgesSettings, Obtains
-from fencepost.harness.api.faults import ChangesTopicSettings, DemandsContract
+from fencepost.harness.api.faults import ChangesTopicSettings, DemandsContract, FiresFault
 from fencepost.harness.api.logs import LogEntry, LogRecord
 
 
@@ -254,7 +254,7 @@ OPTIONAL: Mapping[str, tuple[type, ...]] = {
     ),
     "nemesis": (
         *(Targeted, Counted, CountsOtherThanBrokers, ChoosesClient, ResizesInstances, ChoosesVersion, OfTransactions),
-        *(NeedsBrokers, NeedsServers, ChangesTopicSettings, DemandsContract),
+        *(NeedsBrokers, NeedsServers, ChangesTopicSettings, DemandsContract, FiresFault),
     ),
 }
 

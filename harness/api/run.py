@@ -39,6 +39,8 @@ class RunFile:
     ANOMALIES = "anomalies.parquet"
     VALUES = "values.parquet"
     STORED = "stored.parquet"
+    WIRE = "wire.parquet"
+    WIRE_LINES = "wire"  # the directory of the lines that proxies wrote
     OPERATIONS = "operations.parquet"
     REPORT = "report.html"
     SUMMARY = "summary.md"

@@ -20,6 +20,7 @@ from fencepost.harness.api import (
     CampaignError,
     CountsSecondBrokers,
     DemandsContract,
+    FiresFault,
     JudgesSettings,
     ReportsSettings,
     RunsImages,
@@ -371,6 +372,8 @@ class _Rules:
                 self.wrong((*keys, key), registry.unknown("key", key, schedule_keys))
         for key, text in targets.impossible(made, targets.cast(self.provider, self.workload)) if made else ():
             self.wrong((*keys, key) if key else keys, text)
+        if isinstance(made, FiresFault) and (other := made.fired()):
+            self.fault(FaultChoice(kind=other[0], options=dict(other[1])), (*keys, "fire"))
         for setting, text in fault_validation.refused_topic_settings(made, self.provider) if made else ():
             self.wrong((*keys, "settings", setting), text)
         for key, value in made.demanded_contract().items() if isinstance(made, DemandsContract) else ():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -332,7 +333,8 @@ def _list_plan(begun: BegunRound, as_json: bool) -> None:
     else:
         rows = []
         for run in plan:
-            faults = ", ".join(fault.kind for fault in run.test.nemesis) or "none"
+            kinds = Counter(fault.kind for fault in run.test.nemesis)
+            faults = ", ".join(f"{count} {kind}" if count > 1 else kind for kind, count in kinds.items()) or "none"
             rows.append((run.test.name, f"{run.test.time_s:g} s", faults, ", ".join(run.test.expect), str(run.seed)))
         print_table(("test", "time", "nemesis", "expect", "seed"), rows)
         err().print(estimate_of(begun), soft_wrap=True)

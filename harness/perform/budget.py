@@ -63,6 +63,7 @@ class Ledger:
         self._lock = threading.Lock()
         self.links = threading.Lock()  # held while links are cut or mended, so that nobody mends what another is cutting
         self.shared = SharedState()  # of all faults whose views are made here
+        self.strike: Callable[[int, str, Mapping[str, Any], float], bool | None] | None = None  # injects for the fault with an id
         self.over = False  # no fault may begin to hurt anything any more
 
     def view(self, id_: int, what: str, strikes: bool = False, needs: Iterable[type] = ()) -> View:
@@ -218,6 +219,11 @@ class View:
 
     def shared(self, kind: type[State]) -> State:
         return self._ledger.shared.get(kind)
+
+    def strike_now(self, kind: str, options: Mapping[str, Any], lasts_s: float) -> bool | None:
+        if self._ledger.strike is None:
+            raise ClusterError(f"{kind} cannot be injected here: nothing performs faults")
+        return self._ledger.strike(self._id, kind, options, lasts_s)
 
     def admin(self) -> Any:
         return AdminView(self._cluster.admin(), self._change)

@@ -33,6 +33,7 @@ REQUESTED = "requested"  # the lane of faults that no schedule has
 NOT_HEALED = "not healed: "  # in a receipt's note
 WHEN_WITHIN_S = 10.0  # how long a strike waits for its condition
 LOOK_EVERY_S = 0.02
+FIRED_S = 60.0  # how long a fault waits for the healing of one that it injected
 
 
 def wait_until(stopped: threading.Event, until_ns: int) -> bool:
@@ -86,6 +87,8 @@ class FaultRunner:
     ) -> None:
         self._cluster, self._write, self._clock, self._wait = cluster, write, clock, wait
         self._ledger, self._conditions = Ledger(cluster, budget, clock), dict(conditions or {})
+        self._ledger.strike = self._fire
+        self._fired: dict[int, list[threading.Event]] = {}  # fault -> for each fault that it injected: it has been healed
         self._schedule = list(schedule)
         self._make_fault = make_fault
         self._faults = {injection.id: make_fault(injection) for injection in self._schedule}
@@ -196,6 +199,12 @@ class FaultRunner:
             return False
         self._heal_later(number, lasts_s, healed)
         return held.receipt.effective
+
+    def _fire(self, by: int, kind: str, options: Mapping[str, Any], lasts_s: float) -> bool | None:
+        """Inject a fault for another one, which does not count as healed before it."""
+        healed = threading.Event()
+        self._fired.setdefault(by, []).append(healed)
+        return self.strike_now(kind, options, lasts_s, healed.set)
 
     def _heal_later(self, id_: int, lasts_s: float, healed: Callable[[], object]) -> None:
         def heal() -> None:
@@ -330,6 +339,8 @@ class FaultRunner:
                 self._held[id_] = replace(held, failed=failed)
             self._record(replace(healed, healed_ns=0, note=_joined([*notes, f"{NOT_HEALED}{failed}"])))
             return
+        for over in self._fired.pop(id_, ()):
+            over.wait(FIRED_S)
         nodes = self._ledger.hurt(besides=id_)
         self._ledger.release(id_)
         ended_ns, doubt = _accepted_time("healed_ns", healed.healed_ns, was.injected_ns, self._clock())

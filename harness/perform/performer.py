@@ -66,6 +66,7 @@ from fencepost.harness.perform.recovery_wait import unrecovered
 from fencepost.harness.perform.stored_records import write_stored
 from fencepost.harness.perform.topic_logs import WorkloadLogs
 from fencepost.harness.perform.transaction_looks import TransactionLooks
+from fencepost.harness.perform.wire_record import write_wire
 from fencepost.harness.perform.worker import (
     client_factory,
     coordinated,
@@ -333,6 +334,8 @@ class Performance:
             self._note(problem)
         writer.close()
         for problem in write_stored(self._cluster, self._plan["run"], self._run_dir):
+            self._emit(note_event(problem))
+        for problem in write_wire(self._run_dir):
             self._emit(note_event(problem))
 
     def _end_program(self, program: ProgramPart, pool: WorkerPool, writer: HistoryWriter) -> None:

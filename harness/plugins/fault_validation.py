@@ -12,6 +12,7 @@ from fencepost.harness.api import (
     Cluster,
     ClusterProvider,
     Fault,
+    Interceptable,
     JudgesSettings,
     Receipt,
     Scalable,
@@ -54,8 +55,10 @@ def foreseen(fault: Fault, provider: ClusterProvider) -> dict[str, str]:
 
 
 def aims_at_clients(fault: Fault) -> bool:
-    """True if its target is a client, any of them (`nemesis.support.targets`), or instances of a program."""
-    return Scalable in fault.needs or (isinstance(fault, Targeted) and str(fault.target).partition(":")[0] == "client")
+    """True if its target is a client, any of them (`nemesis.support.targets`), instances of a program, or what clients send."""
+    return bool({Scalable, Interceptable} & set(fault.needs)) or (
+        isinstance(fault, Targeted) and str(fault.target).partition(":")[0] == "client"
+    )
 
 
 def unavailable(faults: Iterable[Fault], why: Callable[[type], str | None]) -> dict[str, str]:

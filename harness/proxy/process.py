@@ -119,6 +119,10 @@ class ProxyProcess:
     def pid(self) -> int:
         return self._process.pid
 
+    @property
+    def lives(self) -> bool:
+        return self._process.poll() is None
+
     def wait(self) -> int:
         """Wait until it has ended by itself; its exit code."""
         return self._process.wait()

@@ -13,6 +13,7 @@ from fencepost.harness.api import (
     ClusterView,
     Corruptible,
     Fillable,
+    Interceptable,
     Killable,
     Losable,
     Partitionable,
@@ -78,6 +79,10 @@ class FillableCluster(Cluster, Fillable, Protocol):
 
 class ThrottleableCluster(Cluster, Throttleable, Protocol):
     """A cluster whose disks can be slow."""
+
+
+class InterceptableCluster(ClusterView, Interceptable, Protocol):
+    """A cluster with a proxy before each broker."""
 
 
 class SkewableCluster(Cluster, Skewable, Protocol):

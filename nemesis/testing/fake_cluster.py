@@ -15,6 +15,7 @@ from fencepost.harness.api.capabilities import CAPABILITIES
 from fencepost.harness.api.effects import calls_of
 from fencepost.nemesis.testing.fake_environment import FakeEnvironment
 from fencepost.nemesis.testing.fake_partitions import FakePartitions
+from fencepost.nemesis.testing.fake_proxy import FakeProxy
 from fencepost.nemesis.testing.fake_rights import FakeRights
 from fencepost.nemesis.testing.fake_second import FakeSecond
 from fencepost.nemesis.testing.fake_transactions import FakeTransactions
@@ -65,6 +66,7 @@ class FakeCluster(FakeEnvironment):
     upgrades: versions that nodes may change to (they run "fake").
     coordinated: the transactions that its coordinators know.
     client_rights: the rights of clients, and brokers `deaf` to changes.
+    proxy: the proxies before the brokers, `quiet` or not, and the faults that were injected through `strike_now`.
     unsynced: node -> what `lose_unsynced` answers.
     disks: node -> bytes that are free on it (default: a million).
     settles_at_once: nothing changes by itself, so that waiting shows nothing new.
@@ -106,6 +108,8 @@ class FakeCluster(FakeEnvironment):
         self._partitions = FakePartitions(self.brokers, lambda: self.topics, self.awake, self._done)
         self.coordinated = FakeTransactions(self._done)
         self.client_rights = FakeRights(self.brokers, self.awake, self._done)
+        self.proxy = FakeProxy(self.brokers, self.awake, self._done)
+        self.strike_now = self.proxy.strike_now
         self._take_calls((*CAPABILITIES, ListingTransactions, Admin, *capabilities))
         self.second = FakeSecond(second_brokers, self.awake) if second_brokers else None
         self.services = tuple(services)
@@ -115,7 +119,7 @@ class FakeCluster(FakeEnvironment):
     def _take_calls(self, interfaces: Sequence[type]) -> None:
         """Calls that have no method here are those of a part, or else do what they declare."""
         for name in (name for name in calls_of(interfaces) if not hasattr(self, name)):
-            parts = (self._partitions, self.coordinated, self.client_rights)
+            parts = (self._partitions, self.coordinated, self.client_rights, self.proxy)
             part = next((part for part in parts if hasattr(part, name)), None)
             setattr(self, name, getattr(part, name) if part else self.declared.call(name))
 
@@ -251,7 +255,13 @@ class FakeCluster(FakeEnvironment):
         """Return whether nothing is dead, frozen, or hurt around it, as after every `heal`."""
         nodes = (*self.servers, *self.clients)
         there = not self._partitions.gone - self._made
-        return there and self.environment_whole() and self.client_rights.whole() and all(self.awake(node) for node in nodes)
+        return (
+            there
+            and self.environment_whole()
+            and self.client_rights.whole()
+            and self.proxy.whole()
+            and all(self.awake(node) for node in nodes)
+        )
 
     def leader(self, topic: str, partition: int) -> str:
         if f"{topic}-{partition}" not in self.topics:

@@ -10,8 +10,8 @@ OF_MEMBERS = (
     "kill,target=coordinator,lane=brokers,every_s=[6,10],lasts_s=[1,2]",
 )
 """Of instances of a program, or members of a group: they die at work, are frozen beyond their sessions, and lose coordinators.
-Slow
-links stretch the time between a send and the answer to its commit, so that the other faults meet it."""
+Slow links
+stretch the time between a send and the answer to its commit, so that the other faults meet it."""
 OF_CONNECT = ("kill,target=instance", "pause,target=connect-task", "kill,target=connect-leader", "kill")
 """Of workers of Kafka Connect, and the brokers."""
 OF_TRANSACTIONAL_IDS = ("kill,target=coordinator", "pause")

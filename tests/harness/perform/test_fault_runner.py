@@ -9,7 +9,7 @@ import pytest
 from support.fault_schedule import FREE, KINDS, T0, S, Stage, known, planned
 
 from fencepost.harness.api import CampaignError, ClusterError, Killable, Partitionable, Receipt
-from fencepost.harness.api.plans import FaultChoice
+from fencepost.harness.api.plans import Budget, FaultChoice
 from fencepost.harness.perform.fault_runner import FaultRunner, in_words, plain, wait_until
 from fencepost.harness.planning.schedule import draw
 from fencepost.nemesis.testing import FakeClock, FakeCluster
@@ -486,3 +486,23 @@ def test_a_condition_that_does_not_come_true_leaves_a_receipt_without_effect():
 def test_an_unknown_condition_is_refused_before_anything_starts():
     with pytest.raises(CampaignError, match='when = "transaction-open": nobody can tell here'):
         Stage(replace(planned(0, 1.0), when="transaction-open"))
+
+
+def test_a_fault_can_inject_another_one_which_has_a_receipt_of_its_own_and_counts_in_the_budget():
+    """What the budget refuses is refused to the other one too; its answer tells the first."""
+    answers = []
+
+    def inject(cluster, rng):
+        answers.append(cluster.strike_now("kill", {"target": "broker:n2"}, 0.0))
+        answers.append(cluster.strike_now("pause", {"target": "broker:n1"}, 0.0))
+        return Receipt(effective=True)
+
+    def make(injection):
+        return fault(inject)(injection) if injection.id == 0 else known(injection)
+
+    stage = Stage(planned(0, 1.0, "strange"), make=make, budget=Budget(nodes=1))
+    stage.play()
+    assert answers == [True, False]
+    assert {line["kind"]: line["effective"] for line in stage.last().values()} == {"strange": True, "kill": True, "pause": False}
+    assert not stage.runner.stop()
+    assert stage.cluster.whole()

@@ -27,8 +27,8 @@ def test_the_page_names_the_faults_of_workloads_without_any_of_their_own():
 
 @pytest.mark.parametrize("name", [name for name in names("workload") if isinstance(load("workload", name), ChoosesNemesis)])
 def test_the_faults_of_a_workload_are_those_of_a_run_that_names_none(name):
-    settings = ["command=my-program"] if name == "application" else []
-    test = from_options(workload=name, set=settings)
+    settings = {"application": ["command=my-program"], "stages": ['commands=["first", "second"]']}
+    test = from_options(workload=name, set=settings.get(name, []))
     assert [choice.kind for choice in test.nemesis] == [
         choice.kind for choice in faults_of(load("workload", name).default_nemesis)
     ]

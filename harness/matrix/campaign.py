@@ -1,0 +1,57 @@
+"""The campaign of the matrix: `python -m fencepost.harness.matrix.campaign > campaigns/matrix.toml`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from fencepost.harness.matrix.cells import GAPS, Gap, all_cells
+
+HEAD = """\
+# Every kind of fault at every step of a transaction's protocol, by the proxy before each broker (docs/protocol-faults.md): a test
+# for each step, with a fault for each point in it and each act. `fencepost matrix` shows what was held, and what violated.
+# Made from fencepost/harness/matrix/cells.py; make it again: python -m fencepost.harness.matrix.campaign > campaigns/matrix.toml
+name = "matrix"
+seed = 340
+
+[defaults]
+time_s = {time_s}
+
+[defaults.cluster]
+kind = "local"
+proxy = true
+"""
+CELL_S = 7.0  # a fault, its pause, and the start of a broker that was killed
+
+
+def text() -> str:
+    """The campaign file."""
+    cells = [cell for cell in all_cells() if not cell.impossible]
+    most = max(sum(cell.gap == gap.name for cell in cells) for gap in GAPS)
+    tests = [_test(gap, [cell.options() for cell in cells if cell.gap == gap.name]) for gap in GAPS]
+    return "\n".join([HEAD.format(time_s=round(most * CELL_S)), *tests])
+
+
+def _test(gap: Gap, faults: list[dict[str, Any]]) -> str:
+    lines = [f"# {gap.sentence[0].upper()}{gap.sentence[1:]}.", "[[test]]", f'name = "{gap.name}"']
+    if len(faults) < 10:
+        lines.append(f"time_s = {round(len(faults) * CELL_S)}")
+    lines += ["", "[test.workload]", f'kind = "{gap.workload}"', "", "[test.lanes.main]", 'order = "in turn"', ""]
+    return "\n".join([*lines, *(line for options in faults for line in _fault(options))])
+
+
+def _fault(options: Mapping[str, Any]) -> list[str]:
+    own = {"kind": "protocol", **options, "every_s": [0.3, 0.6], "lasts_s": [2.0, 3.0], "catch_within_s": 4}
+    return ["[[test.nemesis]]", *(f"{name} = {_toml(value)}" for name, value in own.items()), ""]
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + " }"
+    return json.dumps(value)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(text())

@@ -1,0 +1,126 @@
+"""What runs say of the cells of the matrix."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fencepost.harness.api.run import Problem, Run
+from fencepost.harness.matrix.cells import Cell, all_cells, of_text
+
+IMPOSSIBLE, ABSENT, UNEXERCISED, HELD, VIOLATED = "not possible", "not performed", "not exercised", "held", "violated"
+STATES: Mapping[str, str] = {
+    VIOLATED: "a forbidden finding stands beside a fault of the cell",
+    HELD: "a fault of the cell struck, and no forbidden finding stands beside any",
+    UNEXERCISED: "it was planned, and no fault of the cell struck",
+    ABSENT: "no run has planned it",
+    IMPOSSIBLE: "it cannot be",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strike:
+    """A fault of a cell in a run.
+
+    run: the run's id.
+    fault: its number there.
+    struck: True if it had an effect, and so had the fault that it fired.
+    findings: forbidden anomalies beside it.
+    note: of its receipt.
+    judged: False: the run has no verdict, or an unknown one.
+    """
+
+    run: str
+    fault: int
+    struck: bool
+    findings: tuple[str, ...] = ()
+    note: str = ""
+    judged: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellResult:
+    """A cell with all its faults."""
+
+    cell: Cell
+    strikes: Sequence[Strike] = ()
+
+    @property
+    def struck(self) -> list[Strike]:
+        """The faults that struck, in runs with a verdict."""
+        return [strike for strike in self.strikes if strike.struck and strike.judged]
+
+    @property
+    def state(self) -> str:
+        """One of `STATES`."""
+        if self.cell.impossible:
+            return IMPOSSIBLE
+        if any(strike.findings and strike.judged for strike in self.strikes):
+            return VIOLATED
+        if self.struck:
+            return HELD
+        return UNEXERCISED if self.strikes else ABSENT
+
+    @property
+    def words(self) -> str:
+        """The result in a sentence."""
+        if reason := self.cell.impossible:
+            return f"{IMPOSSIBLE}: {reason}"
+        found = sorted({finding for strike in self.strikes for finding in strike.findings if strike.judged})
+        notes = sorted({strike.note for strike in self.strikes if strike.note and not strike.struck})
+        more = f": {', '.join(found)}" if found else f": {notes[0]}" if self.state == UNEXERCISED and notes else ""
+        return f"{self.state}, {len(self.struck)} of {len(self.strikes)} faults struck{more}" if self.strikes else self.state
+
+
+def results(runs: Iterable[Run]) -> list[CellResult]:
+    """All cells, in their order, with the faults of these runs."""
+    strikes: dict[Cell, list[Strike]] = defaultdict(list)
+    for run in runs:
+        for cell, strike in _strikes(run):
+            strikes[cell].append(strike)
+    return [CellResult(cell=cell, strikes=strikes[cell]) for cell in all_cells()]
+
+
+def _strikes(run: Run) -> list[tuple[Cell, Strike]]:
+    schedule = run.plan.get("schedule") or ()
+    planned = {fault["id"]: of_text(str((fault.get("options") or {}).get("cell", ""))) for fault in schedule}
+    if not any(planned.values()):
+        return []
+    receipts = {} if isinstance(run.receipts, Problem) else {receipt["id"]: receipt for receipt in run.receipts}
+    judged = run.verdict.get("verdict") in ("valid", "invalid")
+    found = _findings(
+        run, {number: receipts[number].get("injected_ns") or 0 for number, cell in planned.items() if cell and number in receipts}
+    )
+    made = []
+    for number, cell in planned.items():
+        if cell is not None:
+            receipt = receipts.get(number, {})
+            made.append((cell, _strike(run.id, number, receipt, found.get(number, ()), judged)))
+    return made
+
+
+def _strike(run: str, number: int, receipt: Mapping[str, Any], findings: Sequence[str], judged: bool) -> Strike:
+    fired = (receipt.get("evidence") or {}).get("fired")
+    struck = receipt.get("effective") is True and (fired is None or fired.get("effective") is True)
+    note = str(receipt.get("note") or "") or ("its time did not come" if not receipt else "")
+    if fired is not None and not fired.get("effective"):
+        note = f"{fired.get('kind')} had no effect"
+    return Strike(run=run, fault=number, struck=struck, findings=tuple(findings), note=note, judged=judged)
+
+
+def _findings(run: Run, injected: Mapping[int, int]) -> dict[int, list[str]]:
+    """Forbidden anomalies by the fault of a cell that stands beside the finding: of several the last one that began before it.
+
+    injected: when the faults of cells began (ns).
+    """
+    beside: dict[int, list[str]] = defaultdict(list)
+    for finding in run.verdict.get("findings") or ():
+        near = sorted((injected[number], number) for number in finding.get("faults") or () if number in injected)
+        if near and finding.get("forbidden"):
+            earlier = [number for began, number in near if began <= (finding.get("time") or 0)]
+            chosen, anomaly = (earlier or [near[0][1]])[-1], str(finding.get("anomaly"))
+            if anomaly not in beside[chosen]:
+                beside[chosen].append(anomaly)
+    return beside

@@ -1,0 +1,182 @@
+"""Protocol: a fault at a step of Kafka's protocol, by the proxy before each broker (docs/proxy.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from random import Random
+from typing import Annotated, Any, ClassVar, Literal
+
+from fencepost.harness.api import Between, CampaignError, Catch, Interceptable, Receipt, Wait
+from fencepost.harness.api.bounds import demand_bounds
+from fencepost.harness.api.words import plural
+from fencepost.harness.proxy import rules
+from fencepost.nemesis.support import targets
+from fencepost.nemesis.support.attempts import undo_on_error
+from fencepost.nemesis.support.cluster_types import InterceptableCluster
+from fencepost.nemesis.support.healing import healed
+from fencepost.nemesis.support.no_effect import catch_no_effect
+from fencepost.nemesis.support.waiting import poll_until
+
+ACTS = ("hold", "delay", "drop", "lose", "late", "repeat", "error", "alter", "cut", "throttle")
+NODE, ID = "{node}", "{transactional_id}"  # in `fire_target`: of the message that was caught
+RELEASE = "event:"
+SHOWN = 50  # messages in a receipt
+MOST = 1_000_000
+DEFAULT = "hold", "EndTxn"  # where no act is given
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProtocolStep:
+    """Acts on requests, or answers, of one of Kafka's APIs; and, if asked to, strikes with another fault as soon as it has one.
+
+    One of the acts names the API: `hold = "EndTxn"` (the default). Needs `proxy = true` of the cluster. `fire` names a fault that
+    is injected at the moment of the first catch, with a receipt of its own; what is held goes on when it has struck. The rule
+    ends with the fault, and what it holds then goes on. Evidence: the messages that were caught, when, and what became of each.
+    """
+
+    needs: ClassVar[tuple[type, ...]] = (Interceptable,)
+
+    hold: str = ""  # keep them until `until`
+    delay: str = ""  # pass them on `delay_ms` later
+    drop: str = ""  # do not pass requests on
+    lose: str = ""  # do not deliver answers: the request was applied
+    late: str = ""  # cut the client off, and deliver its request afterwards
+    repeat: str = ""  # deliver requests `copies` times more
+    error: str = ""  # answer with `code`; on = "answer": after the request was applied
+    alter: str = ""  # change fields by `set`, or by `transform`
+    cut: str = ""  # close the connection instead
+    throttle: str = ""  # `bytes_s` for the connection from then on
+    on: Literal["request", "answer"] = "request"  # what is caught
+    until: str = ""  # what ends a hold: next:API, closed (default: fire has struck, or at_most_ms is over)
+    at_most_ms: Annotated[int, Between(1, 600_000)] = 30_000  # the longest time that anything is held
+    delay_ms: Annotated[int, Between(0, 600_000)] = 0  # of delay and late
+    code: str = ""  # Kafka's name of the error: NOT_COORDINATOR
+    copies: Annotated[int, Between(1, 100)] = 1  # of repeat
+    set: Mapping[str, Any] = field(default_factory=dict)  # path in Kafka's JSON of the body -> value: { committed = false }
+    transform: Literal["", "reverse-aborted", "lower-api-versions"] = ""  # of alter
+    lower: Mapping[str, int] = field(default_factory=dict)  # API -> the newest version that is offered, of lower-api-versions
+    bytes_s: Annotated[int, Between(0, 100 * MOST)] = 0  # of throttle
+    then: Literal["cut", "stall"] = "cut"  # what becomes of a connection whose message was dropped or lost
+    client_id: str = ""  # only of these clients; * and ? stand for any text
+    transactional_id: str = ""  # only of these
+    group: str = ""  # only of these
+    topic: str = ""  # only of these
+    partition: Annotated[int, Between(-1, MOST)] = -1  # only of this one; -1: any
+    peer: Literal["any", "client", "broker"] = "any"  # whether clients or other brokers send it
+    where: Mapping[str, Any] = field(default_factory=dict)  # path in the body -> value that it must have: { committed = true }
+    nth: Annotated[int, Between(0, MOST)] = 0  # only the n-th match; 0: every one
+    times: Annotated[int, Between(0, MOST)] = 0  # at most so many; 0: no limit (with fire: 1)
+    target: str = "all"  # the brokers before which it is caught
+    cell: str = ""  # its place in the matrix of steps (docs/proxy.md): end-txn/before/kill
+    fire: str = ""  # another fault: kill
+    fire_target: str = f"broker:{NODE}"  # its target; {node} and {transactional_id} are those of the message
+    fire_options: Mapping[str, Any] = field(default_factory=dict)  # its other options
+    fire_lasts_s: Annotated[float, Between(0, 86_400)] = 3.0  # how long it lasts
+    catch_within_s: Wait = 10.0  # how long to wait for the first catch before the fault counts as without effect
+
+    def __post_init__(self) -> None:
+        demand_bounds(self)
+        targets.check(self.target, targets.BROKERS)
+        given = [act for act in ACTS if getattr(self, act)]
+        if len(given) > 1:
+            raise ValueError(f"{', '.join(given)} are given, and one fault does one of them; lanes put several side by side")
+        if self.fire_options and not self.fire:
+            raise ValueError("fire_options are those of `fire`, which names no fault")
+        check_rule(self.rule())
+
+    @property
+    def what(self) -> tuple[str, str]:
+        """The act, and the APIs of its messages."""
+        return next(((act, str(getattr(self, act))) for act in ACTS if getattr(self, act)), DEFAULT)
+
+    def rule(self) -> dict[str, Any]:
+        """The rule for the proxy, as docs/proxy.md has it."""
+        act, apis = self.what
+        names = [name.strip() for name in apis.split(",")]
+        rule: dict[str, Any] = {"api": names[0] if len(names) == 1 else names, "act": act, "on": self.on}
+        for name in ("client_id", "transactional_id", "group", "topic", "where", "nth"):
+            if value := getattr(self, name):
+                rule[name] = value
+        if self.partition >= 0:
+            rule["partition"] = self.partition
+        if self.peer != "any":
+            rule["connection_of"] = self.peer
+        if times := self.times or (1 if self.fire and not self.nth else 0):
+            rule["times"] = times
+        return {**rule, **self._of_act()}
+
+    def _of_act(self) -> dict[str, Any]:
+        """The options of the act."""
+        until = {"until": self.until} if self.until else {}
+        own: dict[str, dict[str, Any]] = {
+            "hold": {"until": self.until or RELEASE + "release", "at_most_ms": self.at_most_ms},
+            "delay": {"delay_ms": self.delay_ms},
+            "drop": {"then": self.then},
+            "lose": {"then": self.then},
+            "late": {"then": self.then, **(until or {"delay_ms": self.delay_ms})},
+            "repeat": {"count": self.copies},
+            "error": {"code": self.code},
+            "alter": {
+                name: value for name, value in (("set", self.set), ("transform", self.transform), ("lower", self.lower)) if value
+            },
+            "throttle": {"bytes_s": self.bytes_s},
+        }
+        return own.get(self.what[0], {})
+
+    def fired(self) -> tuple[str, Mapping[str, Any]] | None:
+        """See `harness.api.FiresFault`."""
+        if not self.fire:
+            return None
+        known = self.fire_target and NODE not in self.fire_target and ID not in self.fire_target
+        return self.fire, {**self.fire_options, **({"target": self.fire_target} if known else {})}
+
+    @catch_no_effect
+    def inject(self, cluster: InterceptableCluster, rng: Random) -> Receipt:
+        """Give the rule to the proxies, and wait for the first catch."""
+        nodes = () if self.target == "all" else targets.find(self.target, cluster, rng)
+        number = cluster.intercept(self.rule(), nodes)
+        with undo_on_error(lambda: cluster.withdraw(number)):
+            catches = poll_until(lambda: cluster.caught(number), bool, self.catch_within_s)
+            struck = self._strike(cluster, number, catches)
+        caught = tuple(dict.fromkeys(catch.node for catch in catches))
+        evidence = {"number": number, "rule": self.rule(), "before": 0, "during": _shown(catches), **struck}
+        note = "" if catches else f"no {self.on} of {self.what[1]} came within {self.catch_within_s:g} s"
+        return Receipt(role=self.target, targets=caught or nodes, evidence=evidence, effective=bool(catches), note=note)
+
+    def _strike(self, cluster: InterceptableCluster, number: int, catches: Sequence[Catch]) -> dict[str, Any]:
+        """Fire the other fault, then let go on what is held for it."""
+        if not self.fire or not catches:
+            return {}
+        target = self.fire_target.replace(NODE, catches[0].node).replace(ID, catches[0].transactional_id)
+        options = {**self.fire_options, **({"target": target} if target else {})}
+        struck = cluster.strike_now(self.fire, options, self.fire_lasts_s)
+        if self.what[0] == "hold" and not self.until:
+            cluster.release(number)
+        return {"fired": {"kind": self.fire, "options": options, "effective": struck}}
+
+    def heal(self, cluster: InterceptableCluster, receipt: Receipt) -> Receipt:
+        """Withdraw the rule; what it caught in the end decides whether it had an effect."""
+        number = receipt.evidence.get("number")
+        if number is None:
+            return receipt
+        catches = cluster.withdraw(number)
+        if not catches:
+            return receipt
+        notes = [f"{plural(len(catches), 'message')} caught"]
+        nodes = tuple(dict.fromkeys(catch.node for catch in catches))
+        struck = replace(receipt, targets=nodes, effective=True)
+        return healed(struck, {"caught": len(catches), "after": _shown(catches)}, notes)
+
+
+def check_rule(rule: Mapping[str, Any]) -> None:
+    """Raise ValueError for a rule that the proxies would refuse, as far as can be told without Kafka's own names."""
+    try:
+        rules.of_mapping(rule)
+    except CampaignError as error:
+        raise ValueError("; ".join(error.mistakes)) from None
+
+
+def _shown(catches: Sequence[Catch]) -> list[dict[str, Any]]:
+    """The first messages as plain JSON."""
+    return [asdict(catch) for catch in catches[:SHOWN]]

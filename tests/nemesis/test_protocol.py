@@ -1,0 +1,99 @@
+"""Protocol: a rule of the proxies, its catches as evidence, and another fault at the moment of the first."""
+
+from random import Random
+
+import pytest
+
+from fencepost.harness.api import ClusterError
+from fencepost.nemesis.protocol import ProtocolStep
+from fencepost.nemesis.testing import FakeCluster
+
+
+def test_messages_are_held_until_the_fault_is_healed():
+    cluster = FakeCluster()
+    fault = ProtocolStep(hold="EndTxn", target="coordinator:tx-0")
+    receipt = fault.inject(cluster, Random(1))
+    assert (receipt.role, receipt.effective, receipt.note) == ("coordinator:tx-0", True, "")
+    assert receipt.evidence["rule"] == {
+        "api": "EndTxn",
+        "act": "hold",
+        "on": "request",
+        "until": "event:release",
+        "at_most_ms": 30_000,
+    }
+    assert [(catch["node"], catch["state"]) for catch in receipt.evidence["during"]] == [(receipt.targets[0], "held")]
+    healed = fault.heal(cluster, receipt)
+    assert [catch["state"] for catch in healed.healing["after"]] == ["released"]
+    assert (healed.healing["caught"], healed.note) == (1, "1 message caught")
+    assert cluster.whole()
+    assert fault.heal(cluster, healed) == healed
+
+
+def test_without_a_catch_the_fault_is_without_effect():
+    cluster = FakeCluster()
+    cluster.proxy.quiet = True
+    fault = ProtocolStep(lose="EndTxn", catch_within_s=0)
+    receipt = fault.inject(cluster, Random(1))
+    assert (receipt.effective, receipt.note) == (False, "no request of EndTxn came within 0 s")
+    assert fault.heal(cluster, receipt).effective is False
+    assert cluster.whole()
+
+
+def test_a_message_that_comes_late_counts_all_the_same():
+    cluster = FakeCluster()
+    cluster.proxy.quiet = True
+    fault = ProtocolStep(drop="Produce", catch_within_s=0)
+    receipt = fault.inject(cluster, Random(1))
+    cluster.proxy.quiet = False
+    cluster.caught(receipt.evidence["number"])
+    healed = fault.heal(cluster, receipt)
+    assert (healed.effective, healed.targets) == (True, ("n1", "n2", "n3"))
+
+
+def test_another_fault_strikes_the_broker_before_which_the_message_is_held():
+    """What is held goes on when the other fault has struck; one message is enough."""
+    cluster = FakeCluster()
+    fault = ProtocolStep(hold="EndTxn", target="broker:n2", fire="kill")
+    assert fault.rule()["times"] == 1
+    receipt = fault.inject(cluster, Random(1))
+    assert cluster.proxy.strikes == [("kill", {"target": "broker:n2"})]
+    assert receipt.evidence["fired"] == {"kind": "kill", "options": {"target": "broker:n2"}, "effective": True}
+    assert [catch.state for catch in cluster.caught(receipt.evidence["number"])] == ["released"]
+
+
+def test_a_hold_that_ends_by_another_message_is_left_to_it():
+    cluster = FakeCluster()
+    fault = ProtocolStep(hold="EndTxn", until="next:AddPartitionsToTxn", target="broker:n2", fire="pause", fire_target="leader")
+    receipt = fault.inject(cluster, Random(1))
+    assert cluster.proxy.strikes == [("pause", {"target": "leader"})]
+    assert [catch.state for catch in cluster.caught(receipt.evidence["number"])] == ["held"]
+
+
+def test_a_strike_that_fails_leaves_no_rule():
+    cluster = FakeCluster()
+
+    def refuse(kind, options, lasts_s):
+        raise ClusterError("no fault kil")
+
+    cluster.strike_now = refuse
+    with pytest.raises(ClusterError, match="no fault kil"):
+        ProtocolStep(hold="EndTxn", fire="kil").inject(cluster, Random(1))
+    assert cluster.calls[-1][0] == "release"
+    assert cluster.caught(1) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"hold": "EndTxn", "drop": "Produce"}, "hold, drop are given"),
+        ({"error": "EndTxn"}, "code"),
+        ({"hold": "EndTxn", "fire_options": {"count": 2}}, "names no fault"),
+        ({"hold": "EndTxn", "target": "client"}, "unknown target"),
+        ({"hold": "EndTxn", "nth": 2, "times": 3}, "nth"),
+        ({"drop": "EndTxn", "on": "answer"}, "answer"),
+        ({"hold": "EndTxn", "until": "tomorrow"}, "until"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_refused(options, text):
+    with pytest.raises(ValueError, match=text):
+        ProtocolStep(**options)
