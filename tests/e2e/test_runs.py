@@ -10,8 +10,11 @@ import time
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pyarrow.parquet as pq
 import pytest
 from support.fencepost_command import SMALL, answers, fencepost, finish, processes_of, start, until, verdict
+
+from fencepost.harness.history.run_directory import open_run
 
 pytestmark = pytest.mark.cluster
 
@@ -55,7 +58,7 @@ when = "transaction-open"
 [[test]]
 name = "wrong"
 time_s = 6
-cluster = { brokers = 1 }
+cluster = { brokers = 1, proxy = true }
 contract = { isolation = "read_committed", readers = "all" }
 [test.workload]
 kind = "transactions"
@@ -63,6 +66,13 @@ writers = 2
 readers = 0
 uncommitted_readers = 2
 abort_share = 0.4
+[[test.nemesis]]
+kind = "protocol"
+lose = "EndTxn"
+on = "answer"
+times = 1
+every_s = [0.5, 1]
+lasts_s = [1, 2]
 """
 
 
@@ -102,6 +112,24 @@ def test_the_faults_took_hold_and_left_receipts(valid_run):
     assert all(receipt["effective"] for receipt in healed.values()), healed
     inside = [receipt["evidence"]["when"]["by"] for receipt in healed.values() if receipt["kind"] == "cut-clients"]
     assert all(clients and set(clients) <= {"c0", "c1", "c2", "c3"} for clients in inside), healed
+
+
+def test_the_proxy_lost_an_answer_and_kept_what_it_saw(campaign):
+    """The transaction was decided, and its client asked again; each request has its times in order."""
+    runs, _, _ = campaign
+    (receipt, *_) = [line for line in open_run(runs["wrong"]).known_receipts() if line["kind"] == "protocol"]
+    assert receipt["effective"], receipt
+    (caught, *_) = receipt["evidence"]["during"]
+    requests = pq.read_table(runs["wrong"] / "wire.parquet").to_pylist()
+    lost = [row for row in requests if row["rules"]]
+    assert {row["api"] for row in lost} == {"EndTxn"}
+    assert caught["transactional_id"] in [row["transactional_id"] for row in lost]
+    assert all(row["answered_ns"] and row["lost"] and not row["returned_ns"] for row in lost)
+    ids = [row["producer_id"] for row in requests if row["api"] == "EndTxn"]
+    assert all(ids.count(row["producer_id"]) > 1 for row in lost)
+    answered = [row for row in requests if row["returned_ns"]]
+    assert all(row["arrived_ns"] <= row["forwarded_ns"] <= row["answered_ns"] <= row["returned_ns"] for row in answered)
+    assert {"InitProducerId", "Produce", "EndTxn", "WriteTxnMarkers", "Fetch"} <= {row["api"] for row in answered}
 
 
 def test_the_run_directory_is_complete_and_the_brokers_data_is_gone(valid_run):
