@@ -19,6 +19,8 @@ from fencepost.harness.report.text import at, duration, place, shortened
 
 MOST_EVENTS = 40
 _SENDS, _ERRORS, _READERS, _DECISIONS, _LEADERS, _TEXT = 6, 6, 6, 4, 6, 260
+_REQUESTS = 16  # of the transactional ids of an incident, where proxies recorded them
+DECIDING = ("EndTxn", "InitProducerId")
 _TOGETHER_MS = 100  # markers that one decision wrote
 _SENT = 0
 
@@ -29,7 +31,7 @@ class Event:
 
     time: ns of the history. since: the same after the start of the run. utc: the same by the clock on the wall; empty: not known.
     where: the node where it happened. to: the node that a call, a record or a marker went to; also: further ones.
-    kind: begin, send, call, error, end, marker, read, leader, truncated, fault, broker or context.
+    kind: begin, send, call, wire, error, end, marker, read, leader, truncated, fault, broker or context.
     label: a few words for a drawing; empty: it is not drawn.
     open: a call or send that nobody answered, or what was not returned.
     operation, fault: what the page shows in more detail.
@@ -55,6 +57,7 @@ def events(made: Material, incident: Incident, lines: Lines) -> tuple[tuple[Even
     accused = accused if len(incident.accused) <= ACCUSED else accused[:1]  # of many that met the same fate one is enough
     sources: Iterable[Iterable[Event]] = (
         *(_of_operation(made, row) for row in accused),
+        _wire(made, accused),
         _markers(made, incident),
         _reads(made, incident),
         _answers(made, incident),
@@ -110,6 +113,21 @@ def _of_operation(made: Material, row: Doc) -> Iterator[Event]:
         yield Event(
             time=row["end"], kind="end", where=node, text=f"{title(row)} ends: {row.get('type')}", label=label, operation=index
         )
+
+
+def _wire(made: Material, accused: Sequence[Doc]) -> Iterator[Event]:
+    """Requests of the accused transactional ids as the proxies before the brokers saw them; first those that a rule struck."""
+    nodes = {row.get("transactional_id"): row.get("node") or "?" for row in accused if row.get("transactional_id")}
+    producers = {row.producer_id for row in made.wire if row.transactional_id in nodes}
+    rows = [row for row in made.wire if row.transactional_id in nodes or (row.between_brokers and row.producer_id in producers)]
+    for row in sorted(rows, key=lambda row: (not row.struck, row.api not in DECIDING, row.arrived_ns))[:_REQUESTS]:
+        sender = "" if row.between_brokers else nodes[row.transactional_id]
+        text = f"on the wire: {row.words}: {row.fate}"
+        label = row.label if row.struck and sender else ""
+        yield Event(
+            time=row.forwarded_ns or row.arrived_ns, kind="wire", where=sender, to=row.node if label else "", text=text,
+            label=label, open=row.answered_ns is None,
+        )  # fmt: skip
 
 
 def _wanted(row: Doc) -> str:

@@ -23,6 +23,7 @@ from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.api.stored_kinds import MARKERS
 from fencepost.harness.report.broker_lines import BrokerLogs, broker_logs
 from fencepost.harness.report.documents import Doc, Ops, ReportData
+from fencepost.harness.report.incident_wire import WireRow, wire_rows
 from fencepost.harness.report.incidents import WRITES, Incident, Written, incidents
 from fencepost.harness.report.record_reads import Read, Reads, reads
 from fencepost.harness.report.wall_clock import WallClock, wall_clock
@@ -57,6 +58,7 @@ class Material:
     final: the final reads and the look at the end (`settle`), in order.
     looks: looks at open transactions, in order.
     markers: of the producers of accused transactions.
+    wire: their requests, where proxies stood before the brokers.
     """
 
     data: ReportData
@@ -68,6 +70,7 @@ class Material:
     final: tuple[Doc, ...] = ()
     looks: tuple[Doc, ...] = ()
     markers: tuple[Marker, ...] = ()
+    wire: tuple[WireRow, ...] = ()
     clock: WallClock | None = None
     logs: BrokerLogs = field(default_factory=BrokerLogs)
 
@@ -117,6 +120,7 @@ def material(data: ReportData, shown: Sequence[Incident], others: Iterable[int])
         final=tuple(row for row in final if row["f"] != "list-transactions"),
         looks=tuple(row for row in final if row["f"] == "list-transactions"),
         markers=_markers(data.run, shown),
+        wire=wire_rows(data.run, _spans([history[index] for index in accused if index in history])),
         clock=_clock(data),
     )
     return _with_logs(made, shown)
@@ -153,6 +157,15 @@ def _indexes(ops: Ops, written: set[Written]) -> dict[Written, int]:
     of_all = operation_key(ops.process.astype(np.int64), ops.op)
     chosen = np.flatnonzero(np.isin(of_all, np.fromiter(keys, dtype=np.int64)) & ops.f.among(*WRITES))
     return {keys[key]: index for key, index in zip(of_all[chosen].tolist(), ops.index[chosen].tolist(), strict=True)}
+
+
+def _spans(rows: Iterable[Doc]) -> list[tuple[str, int, int]]:
+    """The transactional id of operations, and when each began and ended."""
+    return [
+        (row["transactional_id"], row["time"], row.get("end") or row["time"])
+        for row in rows
+        if row.get("transactional_id") and row.get("time")
+    ]
 
 
 def _first(indexes: Mapping[Written, int], incident: Incident) -> list[int]:

@@ -16,7 +16,7 @@ MOST_ARROWS, MOST_NOTES, MOST_LANES = 12, 8, 7
 _GUTTER, _LANE, _ROW, _HEAD, _EDGE = 84.0, 148.0, 30.0, 52.0, 120.0
 _LABEL, _NOTE, _ROLE = 30, 38, 24
 _FEWEST_ARROWS = 2
-_CLIENTS, _READERS = ("send", "call", "begin", "end", "error", "context"), ("read",)
+_CLIENTS, _READERS = ("send", "call", "wire", "begin", "end", "error", "context"), ("read",)
 
 
 @dataclass(frozen=True, kw_only=True)
