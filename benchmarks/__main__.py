@@ -13,6 +13,7 @@ MEASUREMENTS = {
     "cycles": "the growth of `fencepost check` with the length of a ring of operations, and with the processes of a tangle",
     "shapes": "the same for many partitions, one partition, many processes and wide transactions, beside a plain history",
     "jepsen": "adopting 1,000,000 generated transactions as Jepsen's EDN, with and without the reader of plain lines",
+    "proxy": "the fault proxy without rules against none: records, transactions, 500 connections",
     "verdict": "from the end of the final read to verdict.json: 10,000 generated transactions, and a real short run",
 }
 

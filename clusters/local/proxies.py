@@ -48,7 +48,7 @@ class LocalProxies:
 
     def ended(self) -> list[str]:
         """The brokers whose proxy has ended by itself."""
-        return [node for node, proxy in self._running.items() if not proxy.lives]
+        return [node for node, proxy in self._running.items() if not proxy.is_alive()]
 
     def close(self) -> None:
         """End all of them."""

@@ -23,7 +23,8 @@ from fencepost.harness.system.limits import raise_open_files
 
 COMMANDS = (  # modules of this folder, in the order in which `--help` lists them
     "run", "campaign", "merge", "list", "show", "compare", "check", "selfcheck", "export", "report", "serve",
-    "probe", "matrix", "plugins", "doctor", "clean", "cluster", "client", "connect", "nemesis", "new", "example", "completion",
+    "probe", "proxy", "matrix", "plugins", "doctor", "clean", "cluster", "client", "connect", "nemesis", "new", "example",
+    "completion",
 )  # fmt: skip
 START = "\b\nStart with:\n  fencepost doctor\n  fencepost run --time 30\n  fencepost campaign smoke"
 INTERRUPTED = 130

@@ -24,9 +24,7 @@ def classpath(version: str = DEFAULT, progress: Callable[[str], None] = lambda _
     """
     match = re.fullmatch(r"(\d+)\.(\d+)\.\d+", version)
     if match is None or (int(match[1]), int(match[2])) < FIRST:
-        raise CampaignError(
-            [f'"{version}" is no version whose messages the proxy can use; 3.8.0 and newer are, such as {DEFAULT}']
-        )
+        raise CampaignError([f'"{version}" is no release whose messages the proxy can use: 3.8.0 or newer, such as {DEFAULT}'])
 
     def fill(directory: Path) -> None:
         progress(f"fetching kafka-clients {version} from Maven's central repository")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +49,7 @@ class Settings:
     record: the directory of its record; None: the newest lines in memory.
     node: the name of the record's file, and of a broker alone.
     rules: in force before the first connection.
-    tls: the keys of docs/proxy.md.
+    tls: Kafka's settings `ssl.*` towards `client` and `broker`; without any that side is plain.
     """
 
     brokers: Sequence[Broker]
@@ -59,7 +59,7 @@ class Settings:
     record: Path | None = None
     node: str = "proxy"
     rules: Sequence[Rule] = ()
-    tls: dict[str, Any] | None = None
+    tls: Mapping[str, Mapping[str, str]] | None = None
     most_frame_bytes: int = FRAME_BYTES
 
     def document(self) -> dict[str, Any]:
@@ -78,20 +78,24 @@ class ProxyProcess:
     """A running proxy, as long as the `with` block lasts.
 
     classpath: `jars.classpath(VERSION)`, or `jars.with_proxy` of jars that are there.
-    log: takes what the Java virtual machine says.
+    log: takes what the Java virtual machine says; None: our standard error.
     """
 
     def __init__(
-        self, settings: Settings, classpath: str, log: IO[bytes] | int = subprocess.DEVNULL, heap_mb: int = HEAP_MB
+        self, settings: Settings, classpath: str, log: IO[bytes] | int | None = subprocess.DEVNULL, heap_mb: int = HEAP_MB
     ) -> None:
         command = [java()[0], f"-Xmx{heap_mb}m", *_FLAGS, "-cp", classpath, MAIN]
-        self._command, self._log = [*command, json.dumps(settings.document())], log
+        self._command, self._settings, self._log = [*command, "-"], settings, log  # not an argument: it may have passwords
 
     def __enter__(self) -> ProxyProcess:
         """Raises CampaignError when the proxy refuses its settings, a rule or an address; ClusterError when it does not start."""
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(self._command, stdin=pipe, stdout=pipe, stderr=self._log, start_new_session=True)
+        assert self._process.stdin is not None
         assert self._process.stdout is not None
+        with suppress(OSError):  # it may have ended already
+            self._process.stdin.write(json.dumps(self._settings.document()).encode() + b"\n")
+            self._process.stdin.flush()
         line = self._process.stdout.readline()
         try:
             answer = json.loads(line)
@@ -119,8 +123,8 @@ class ProxyProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    @property
-    def lives(self) -> bool:
+    def is_alive(self) -> bool:
+        """True until it has ended."""
         return self._process.poll() is None
 
     def wait(self) -> int:

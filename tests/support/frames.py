@@ -47,13 +47,17 @@ class Speaker:
     def send(self, *frames: bytes) -> None:
         self.socket.sendall(b"".join(frames))
 
+    def send_meanwhile(self, frame: bytes) -> None:
+        """Send a frame in a thread: one that is longer than what sockets keep."""
+        threading.Thread(target=self.socket.sendall, args=(frame,), daemon=True).start()
+
     def receive(self) -> bytes | None:
         """The next frame without its size; None when the other side has closed the connection."""
         head = self.exactly(4)
         return None if head is None else self.exactly(struct.unpack(">i", head)[0])
 
     def exactly(self, count: int) -> bytes | None:
-        content = b""
+        content = bytearray()
         while len(content) < count:
             try:
                 part = self.socket.recv(min(count - len(content), 1 << 20))
@@ -62,7 +66,7 @@ class Speaker:
             if not part:
                 return None
             content += part
-        return content
+        return bytes(content)
 
     def is_silent(self, within_s: float = 0.2) -> bool:
         """True if the connection is open and nothing comes."""

@@ -41,6 +41,9 @@ final class AnswerSide {
         boolean whole = size <= process.config.mostFrameBytes;
         byte[] frame = whole ? in.frame(size) : in.beginning(Math.min(size, 1024));
         process.counts.message(size + 4L);
+        if (!whole) {
+            process.counts.streamed();
+        }
         Entry entry = connection.pending.answered(java.nio.ByteBuffer.wrap(frame).getInt(4));
         FrameSource rest = peer -> in.pass(peer.stream(), size + 4L);
         if (entry == null) {
@@ -109,8 +112,9 @@ final class AnswerSide {
         }
         boolean wanted = process.recorder.records(api) || process.rules.may(api);
         if (wanted && answer.request.bodyAt >= 0 && answer.body() == null) {
-            process.counts.unknown(answer);
-            process.recorder.unknown(answer, connection);
+            if (process.counts.unknown(answer)) {
+                process.recorder.unknown(answer, connection);
+            }
         }
     }
 

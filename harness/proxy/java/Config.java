@@ -1,7 +1,10 @@
 package fencepost.proxy;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import java.io.ByteArrayOutputStream;
 import java.io.IOException;
+import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -38,9 +41,17 @@ final class Config {
         }
     }
 
-    /** Of the program's argument: the document itself, or the path of a file with it. */
+    /** Of the program's argument: the document itself, the path of a file with it, or `-` for the first line of standard input. */
     static Config of(String argument) throws IOException {
-        String text = argument.startsWith("{") ? argument : Files.readString(Path.of(argument));
+        String text = argument.equals("-") ? line(System.in) : argument.startsWith("{") ? argument : Files.readString(Path.of(argument));
         return new Config(Codec.JSON.readTree(text));
+    }
+
+    private static String line(InputStream in) throws IOException {
+        ByteArrayOutputStream line = new ByteArrayOutputStream();
+        for (int next = in.read(); next >= 0 && next != '\n'; next = in.read()) {
+            line.write(next);
+        }
+        return line.toString(StandardCharsets.UTF_8);
     }
 }

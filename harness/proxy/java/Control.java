@@ -25,7 +25,7 @@ final class Control {
         try {
             server = HttpServer.create(address.socket(), 0);
         } catch (IOException error) {
-            throw new IOException(address + ": " + error.getMessage(), error);
+            throw new IOException("cannot listen at " + address + ": " + error.getMessage() + "; choose another address or port", error);
         }
         server.setExecutor(Executors.newCachedThreadPool(process.threads));
         server.createContext("/", this::serve);

@@ -51,11 +51,13 @@ final class Counts {
         error.printStackTrace();
     }
 
-    synchronized void unknown(Message message) {
+    /** A message of an API or version that is not known, or whose body cannot be read; true: the first one of its kind. */
+    synchronized boolean unknown(Message message) {
         String kind = message.api() + " " + message.version;
-        if (unknown.size() < KINDS || unknown.containsKey(kind)) {
-            unknown.computeIfAbsent(kind, key -> new long[1])[0]++;
+        if (unknown.size() >= KINDS && !unknown.containsKey(kind)) {
+            return false;
         }
+        return unknown.computeIfAbsent(kind, key -> new long[1])[0]++ == 0;
     }
 
     synchronized void status(ObjectNode into) {

@@ -25,7 +25,7 @@ final class Endpoint {
         try {
             server.bind(listen.socket(), BACKLOG);
         } catch (IOException error) {
-            throw new IOException(listen + ": " + error.getMessage(), error);
+            throw new IOException("cannot listen at " + listen + ": " + error.getMessage() + "; choose another address or port", error);
         }
     }
 

@@ -3,6 +3,7 @@ package fencepost.proxy;
 import java.lang.reflect.Method;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
+import java.util.Comparator;
 import java.util.List;
 import org.apache.kafka.common.message.ApiMessageType;
 import org.apache.kafka.common.message.ResponseHeaderData;
@@ -30,11 +31,12 @@ final class ErrorAnswers {
             .anyMatch(name -> name.endsWith("errorcode"));
     }
 
-    /** The names of errors that are like a name that is none. */
+    /** The names of errors that are like a name that is none, the shortest first. */
     static List<String> alike(String name) {
         String wanted = name.toUpperCase().replaceAll("[^A-Z]", "");
         return Arrays.stream(Errors.values()).map(Enum::name)
-            .filter(known -> known.replace("_", "").contains(wanted) || wanted.contains(known.replace("_", ""))).toList();
+            .filter(known -> known.replace("_", "").contains(wanted) || wanted.contains(known.replace("_", "")))
+            .sorted(Comparator.comparingInt(String::length)).toList();
     }
 
     /** The frame of an answer to a request. Throws RuntimeException when Kafka's classes make none (Produce with acks = 0). */

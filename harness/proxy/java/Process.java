@@ -21,14 +21,25 @@ final class Process {
 
     Process(Config config) throws IOException {
         this.config = config;
-        tls = new Tls();
+        tls = new Tls(config.tls);
         lines = new RecordLines(config.record, config.node);
         recorder = new Recorder(lines);
     }
 
-    /** Takes the rules of the configuration into force, and listens. Throws RuleError, IOException. */
-    void start() throws IOException {
-        config.rules.forEach(rules::add);
+    /** Takes the rules of the configuration into force. Throws RuleError. */
+    void takeRules() {
+        for (int i = 0; i < config.rules.size(); i++) {
+            String name = config.rules.get(i).path("name").asText("rule " + (i + 1));
+            try {
+                rules.add(config.rules.get(i));
+            } catch (RuleError error) {
+                throw new RuleError(error.errors.stream().map(text -> name + ": " + text).toList());
+            }
+        }
+    }
+
+    /** Listens. Throws IOException. */
+    void listen() throws IOException {
         for (Config.Broker broker : config.brokers) {
             endpoints.add(broker.node(), Address.of(broker.listen()), Address.of(broker.upstream()));
         }

@@ -8,7 +8,7 @@ import java.util.List;
 
 /**
  * A proxy between clients and brokers that reads Kafka's protocol, and delays, loses, repeats or alters single messages by rules. Its
- * argument is one JSON document (`Config`), or a file with it. It says on standard output where it listens, or what is wrong, and
+ * argument is one JSON document (`Config`), a file with it, or `-` for the first line of standard input. It says on standard output where it listens, or what is wrong, and
  * ends with its standard input.
  */
 public final class Proxy {
@@ -21,8 +21,9 @@ public final class Proxy {
         System.setOut(System.err); // whatever a library prints is no answer
         try {
             Process process = new Process(Config.of(arguments[0]));
-            process.start();
-            Control control = new Control(process);
+            process.takeRules();
+            Control control = new Control(process); // first: who is connected can already set rules
+            process.listen();
             ObjectNode says = Codec.JSON.createObjectNode().put("control", control.address().toString());
             say(out, says.set("brokers", process.brokers()));
         } catch (RuleError error) {

@@ -95,7 +95,7 @@ final class Recorder {
         lines.add(line.put("connection", connection.number).put("by", by).put("time_ns", System.nanoTime()));
     }
 
-    /** A message of an API or version that this release of Kafka does not know, or whose body cannot be read. */
+    /** The first message of an API and version that this release of Kafka does not know, or whose body cannot be read. */
     void unknown(Message message, Connection connection) {
         ObjectNode line = Codec.JSON.createObjectNode().put("at", "unknown").put("node", connection.node());
         line.put("connection", connection.number).put("api", message.api()).put("version", message.version);

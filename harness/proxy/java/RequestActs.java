@@ -16,6 +16,7 @@ final class RequestActs {
     boolean perform(Entry entry) throws IOException {
         boolean later = false;
         for (Rules.Hit hit : entry.hits) {
+            later |= hit.rule().keeps();
             try {
                 if (!perform(hit, entry)) {
                     return false;
@@ -23,7 +24,6 @@ final class RequestActs {
             } catch (RuntimeException error) {
                 hit.caught().failed(String.valueOf(error.getMessage()));
             }
-            later |= hit.rule().keeps();
         }
         if (later) {
             process.recorder.forwarded(entry, System.nanoTime(), 0);

@@ -81,8 +81,9 @@ final class RequestSide {
         connection.bytesOnly |= request.api().equals("SaslHandshake") && request.version == 0;
         boolean wanted = process.recorder.records(request.api()) || process.rules.may(request.api());
         if (request.bodyAt < 0 || wanted && request.body() == null) {
-            process.counts.unknown(request);
-            process.recorder.unknown(request, connection);
+            if (process.counts.unknown(request)) {
+                process.recorder.unknown(request, connection);
+            }
         }
     }
 

@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.function.Predicate;
 import org.apache.kafka.common.message.ApiMessageType;
 import org.apache.kafka.common.protocol.Errors;
 
@@ -53,6 +54,7 @@ final class RuleChecks {
             return;
         }
         keys(act);
+        texts();
         words();
         numbers();
         apis();
@@ -76,6 +78,30 @@ final class RuleChecks {
                 errors.add(key + ": must be a mapping that is not empty");
             }
         }
+    }
+
+    private void texts() {
+        for (String key : List.of("client_id", "transactional_id", "group", "topic", "node", "error", "api")) {
+            if (rule.has(key) && !are(rule.get(key), one -> one.isTextual() && !one.asText().isEmpty())) {
+                errors.add(key + ": must be a text, or a list of texts, each any of them");
+            }
+        }
+        for (String key : List.of("partition", "producer_id")) {
+            if (rule.has(key) && !are(rule.get(key), JsonNode::isIntegralNumber)) {
+                errors.add(key + ": must be a whole number, or a list of them");
+            }
+        }
+    }
+
+    private static boolean are(JsonNode value, Predicate<JsonNode> fits) {
+        if (!value.isArray()) {
+            return fits.test(value);
+        }
+        boolean all = !value.isEmpty();
+        for (JsonNode one : value) {
+            all &= fits.test(one);
+        }
+        return all;
     }
 
     private void words() {

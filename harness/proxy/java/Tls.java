@@ -1,15 +1,67 @@
 package fencepost.proxy;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import java.io.IOException;
 import java.net.Socket;
+import java.util.HashMap;
+import java.util.Map;
+import javax.net.ssl.SSLContext;
+import javax.net.ssl.SSLParameters;
+import javax.net.ssl.SSLSocket;
+import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.common.config.SslConfigs;
+import org.apache.kafka.common.security.ssl.DefaultSslEngineFactory;
 
-/** Sockets to both sides. */
+/**
+ * Sockets to both sides, with TLS where there are settings: Kafka's own (`ssl.keystore.location`, ...), read by Kafka's own class,
+ * stores of JKS, PKCS12 and PEM alike.
+ */
 final class Tls {
     private static final int CONNECT_MS = 10_000;
+    private static final String CLIENT_AUTH = "ssl.client.auth"; // of brokers alone
+    private final SSLContext client; // null: plain
+    private final SSLContext broker;
+    private final boolean wantsCertificates;
+    private final String endpoint; // "https": the broker's certificate must have its name
+
+    /** Throws RuntimeException when stores cannot be read. */
+    Tls(JsonNode settings) {
+        client = context(settings.path("client"), "--tls-client");
+        broker = context(settings.path("broker"), "--tls-broker");
+        wantsCertificates = settings.path("client").path(CLIENT_AUTH).asText("none").equals("required");
+        endpoint = settings.path("broker").path("ssl.endpoint.identification.algorithm").asText("https");
+    }
+
+    private static SSLContext context(JsonNode given, String side) {
+        if (given.isEmpty()) {
+            return null;
+        }
+        ConfigDef known = new ConfigDef();
+        SslConfigs.addClientSslSupport(known);
+        Map<String, String> settings = new HashMap<>();
+        given.fields().forEachRemaining(field -> settings.put(field.getKey(), field.getValue().asText()));
+        for (String key : settings.keySet()) {
+            if (!known.names().contains(key) && !key.equals(CLIENT_AUTH)) {
+                throw new IllegalArgumentException(side + ": Kafka has no setting " + key + "; it has " + known.names());
+            }
+        }
+        try (DefaultSslEngineFactory factory = new DefaultSslEngineFactory()) {
+            factory.configure(known.parse(settings));
+            return factory.sslContext();
+        } catch (RuntimeException error) {
+            Throwable cause = error.getCause() == null ? error : error.getCause();
+            throw new IllegalArgumentException(side + ": " + error.getMessage() + " (" + cause.getMessage() + ")", error);
+        }
+    }
 
     /** The client's side of a connection that was accepted. */
     Socket fromClient(Socket socket) throws IOException {
-        return socket;
+        if (client == null) {
+            return socket;
+        }
+        SSLSocket secure = (SSLSocket) client.getSocketFactory().createSocket(socket, null, true);
+        secure.setNeedClientAuth(wantsCertificates);
+        return handshake(secure);
     }
 
     /** A connection to a broker. */
@@ -17,10 +69,24 @@ final class Tls {
         Socket socket = new Socket();
         try {
             socket.connect(upstream.socket(), CONNECT_MS);
-            return socket;
+            if (broker == null) {
+                return socket;
+            }
+            SSLSocket secure = (SSLSocket) broker.getSocketFactory().createSocket(socket, upstream.host(), upstream.port(), true);
+            SSLParameters parameters = secure.getSSLParameters();
+            parameters.setEndpointIdentificationAlgorithm(endpoint.isEmpty() ? null : endpoint);
+            secure.setSSLParameters(parameters);
+            return handshake(secure);
         } catch (IOException error) {
             socket.close();
             throw error;
         }
+    }
+
+    private static Socket handshake(SSLSocket socket) throws IOException {
+        socket.setSoTimeout(CONNECT_MS);
+        socket.startHandshake();
+        socket.setSoTimeout(0);
+        return socket;
     }
 }

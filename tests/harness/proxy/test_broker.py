@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -33,9 +36,9 @@ def proxy(cluster, kafka_classpath, tmp_path):
     assert not (tmp_path / "log").read_text()
 
 
-def committed(address, transactional_id, value):
+def committed(address, transactional_id, value, **settings):
     """A transaction of one record."""
-    producer = Producer({"bootstrap.servers": address, "transactional.id": transactional_id, "log_level": 0})
+    producer = Producer({"bootstrap.servers": address, "transactional.id": transactional_id, "log_level": 0, **settings})
     producer.init_transactions(30)
     producer.begin_transaction()
     producer.produce(TOPIC, value)
@@ -76,3 +79,41 @@ def test_a_commit_whose_answer_is_lost_is_applied_once(cluster, proxy, tmp_path)
     assert batch["producer_id"] == sent["producer_id"] == ends[0]["producer_id"]
     fetched = [part for row in rows if row["api"] == "Fetch" for part in json.loads(row["answer_partitions"])]
     assert "COMMIT" in {batch.get("control") for part in fetched for batch in part["batches"]}
+
+
+def test_tls_ends_at_the_proxy_and_sasl_passes_through_it(cluster, kafka_classpath, tmp_path):
+    """The commit is held until librdkafka has given its connection up, and comes to the broker then."""
+    secure = cluster.options(**{"sasl.password": external_kafka.PASSWORD})["settings"]
+    listener = {
+        "ssl.keystore.type": "PKCS12",
+        "ssl.keystore.location": str(cluster.place / "broker.p12"),
+        "ssl.keystore.password": "keystore-password",
+    }
+    broker = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(cluster.place / "ca.pem")}
+    rules = [Rule(act="hold", name="hold end", api="EndTxn", until="closed", nth=1)]
+    settings = Settings(
+        brokers=[Broker(upstream=cluster.bootstrap)],
+        rewrite=True,
+        record=tmp_path,
+        rules=rules,
+        tls={"client": listener, "broker": broker},
+    )
+    with open(tmp_path / "log", "wb") as log, ProxyProcess(settings, kafka_classpath, log) as proxy:
+        committed(proxy.address, "fencepost-tls", b"by TLS", **{**secure, "socket.timeout.ms": 1500})
+        (caught,) = proxy.control.wait(1)
+        assert (caught["state"], caught["by"]) == ("released", "closed")
+        assert proxy.control.status()["failures"] == 0
+    rows = record.read(tmp_path).to_pylist()
+    ends = [row for row in rows if row["api"] == "EndTxn"]
+    assert [row["lost"] for row in ends] == ["client closed", None]
+    assert [row["error"] for row in ends] == ["NONE", "NONE"]
+    assert ends[0]["forwarded_ns"] > ends[0]["arrived_ns"]
+
+
+def test_the_example_in_python_does_what_its_page_says(proxy):
+    program = Path(__file__).parents[3] / "examples" / "proxy" / "lost_commit.py"
+    argv = [sys.executable, str(program), proxy.address, proxy.control.address, TOPIC]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "was lost, and the record is there once" in done.stdout
+    assert proxy.control.rules() == []

@@ -1,0 +1,190 @@
+"""`fencepost proxy`: the fault proxy before brokers of anybody's, for tests in any language."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fencepost.harness.api import CampaignError, ClusterError
+from fencepost.harness.api.words import plural
+from fencepost.harness.cli.console import Texts, err, pairs, print_line, print_table
+from fencepost.harness.secrets import resolve
+
+if TYPE_CHECKING:
+    from fencepost.harness.proxy.process import ProxyProcess, Settings
+    from fencepost.harness.proxy.rules import Rule
+
+EXAMPLES = """\b
+Examples:
+  fencepost proxy --upstream localhost:9092
+  fencepost proxy --upstream localhost:9092 --rules rules.toml --record wire
+  fencepost proxy --upstream kafka-1:9092 --upstream kafka-2:9092 --listen-host 0.0.0.0 --advertise proxy --control 0.0.0.0:8474
+  fencepost proxy --upstream kafka:9093 --tls-broker ssl.truststore.type=PEM --tls-broker ssl.truststore.location=ca.pem"""
+CODES = "Exit codes: 0 ended by Ctrl-C, SIGTERM or POST /stop; 254 what was given cannot be used; 255 fencepost itself broke."
+REACH_S = 5.0
+LOOK_S = 0.5
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command(
+        "proxy",
+        help="Stand between clients and brokers, and delay, lose, repeat, alter or refuse single requests and answers, chosen by"
+        " what they say: rules in a file, or set by a test over HTTP (docs/proxy.md). Clients are given the proxy's address as"
+        f" their bootstrap server; addresses of brokers in answers become the proxy's.\n\n{CODES}",
+        epilog=EXAMPLES,
+    )(proxy)
+
+
+def proxy(
+    upstream: Annotated[list[str], typer.Option("--upstream", metavar="HOST:PORT", help="A broker; may be repeated.")],
+    rules: Annotated[Path | None, typer.Option("--rules", metavar="FILE", help="Rules, as tables [[rule]] of TOML.")] = None,
+    listen_port: Annotated[
+        int,
+        typer.Option("--listen-port", min=0, max=65535, help="The port for the first broker, the next one for the next; 0: any."),
+    ] = 19092,
+    listen_host: Annotated[str, typer.Option("--listen-host", help="The address to listen at.")] = "127.0.0.1",
+    advertise: Annotated[
+        str, typer.Option("--advertise", metavar="HOST", help="The host by which clients reach it.")
+    ] = "127.0.0.1",
+    control: Annotated[
+        str,
+        typer.Option("--control", metavar="HOST:PORT", help="Its HTTP interface; port 0: any. Whoever reaches it may do all."),
+    ] = "127.0.0.1:8474",
+    record: Annotated[
+        Path | None,
+        typer.Option("--record", metavar="DIR", help="Write what passes to DIR/proxy.jsonl. Default: the newest in memory."),
+    ] = None,
+    kafka: Annotated[
+        str | None, typer.Option("--kafka", metavar="VERSION", help="The release whose messages it knows, 3.8.0 or newer.")
+    ] = None,
+    tls_client: Annotated[
+        Texts, pairs("--tls-client", "Kafka's ssl.* settings of the listeners, as a broker has them; with any, clients use TLS.")
+    ] = None,
+    tls_broker: Annotated[
+        Texts, pairs("--tls-broker", "Kafka's ssl.* settings towards brokers, as a client has them; with any, brokers use TLS.")
+    ] = None,
+) -> None:
+    from fencepost.harness.proxy.jars import DEFAULT, classpath
+    from fencepost.harness.proxy.process import Broker, ProxyProcess, Settings
+
+    given = _rules(rules)
+    tls = {"client": _settings("--tls-client", tls_client), "broker": _settings("--tls-broker", tls_broker)}
+    _demand(upstream, record)
+    ports = [listen_port + number if listen_port else 0 for number in range(len(upstream))]
+    brokers = [Broker(upstream=one, listen=f"{listen_host}:{port}") for one, port in zip(upstream, ports, strict=True)]
+    settings = Settings(brokers=brokers, rewrite=True, advertise=advertise, control=control, record=record, rules=given, tls=tls)
+    path = classpath(kafka or DEFAULT, err().print)
+    for number in (signal.SIGINT, signal.SIGTERM):  # both end it, also where a shell in the background ignores the first
+        signal.signal(number, signal.default_int_handler)
+    with _started(ProxyProcess(settings, path, None), settings, rules) as running:
+        _announce(running, settings)
+        status = _served(running)
+    _show(status)
+
+
+def _rules(file: Path | None) -> Sequence[Rule]:
+    """The rules of a file. Raises CampaignError naming file, rule and key."""
+    from fencepost.harness.campaign.toml import read_toml
+    from fencepost.harness.proxy.rules import of_file
+
+    return of_file(read_toml(file)[0], str(file)) if file else ()
+
+
+def _settings(option: str, texts: Texts) -> dict[str, str]:
+    """Settings KEY=VALUE of Kafka's, all `ssl.*`; secrets as `env:NAME`."""
+    split = [text.partition("=") for text in texts or ()]
+    wrong = [text for text, (key, equals, _) in zip(texts or (), split, strict=True) if not (key.startswith("ssl.") and equals)]
+    if wrong:
+        raise CampaignError([f"{option} {text}: must be KEY=VALUE with a setting ssl.* of Kafka's" for text in wrong])
+    return resolve({key: value for key, _, value in split})
+
+
+def _demand(upstreams: Sequence[str], record: Path | None) -> None:
+    """Raises CampaignError unless every broker is reached, and no former record would be written over."""
+    mistakes = [mistake for upstream in upstreams if (mistake := _unreached(upstream))]
+    if record and (record / "proxy.jsonl").exists():
+        mistakes.append(f"--record {record}: {record / 'proxy.jsonl'} is there already; name another directory")
+    if mistakes:
+        raise CampaignError(mistakes)
+
+
+def _unreached(upstream: str) -> str:
+    host, _, port = upstream.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        return f"--upstream {upstream}: must be HOST:PORT"
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), REACH_S).close()
+    except OSError as error:
+        return f"--upstream {upstream}: is not reached ({error.strerror or error}): is a broker running there?"
+    return ""
+
+
+class _started:
+    """A started proxy; what it refuses of a file is said with the file's name."""
+
+    def __init__(self, process: ProxyProcess, settings: Settings, file: Path | None) -> None:
+        self._process, self._file = process, file
+        self._names = tuple(f"{rule.name or f'rule {number}'}: " for number, rule in enumerate(settings.rules, 1))
+
+    def __enter__(self) -> ProxyProcess:
+        try:
+            return self._process.__enter__()
+        except CampaignError as error:
+            texts = [f"{self._file}: {text}" if text.startswith(self._names) else text for text in error.mistakes]
+            raise CampaignError(texts) from error
+
+    def __exit__(self, *raised: Any) -> None:
+        self._process.__exit__(*raised)
+
+
+def _announce(running: ProxyProcess, settings: Settings) -> None:
+    for broker in running.brokers:
+        print_line(f"{broker['listen']} leads to {broker['upstream']}")
+    print_line(f"http://{running.control.address}/status is its control; {plural(len(settings.rules), 'rule')} in force")
+    print_line("Ctrl-C ends it")
+    host = running.control.address.rpartition(":")[0]
+    if not host.startswith("127.") and host not in ("[::1]", "::1"):
+        err().print(f"everybody who reaches {host} can set rules: --control 127.0.0.1:8474 for this machine alone")
+
+
+def _served(running: ProxyProcess) -> Mapping[str, Any]:
+    """Wait until it is ended; its last status."""
+    status: Mapping[str, Any] = {}
+    try:
+        while running.is_alive():
+            status = _status(running, status)
+            time.sleep(LOOK_S)
+    except KeyboardInterrupt:  # the way to end it
+        return _status(running, status)
+    if code := running.wait():
+        raise ClusterError(f"the proxy has ended by itself, with exit {code}; what it said is above")
+    return status
+
+
+def _status(running: ProxyProcess, before: Mapping[str, Any]) -> Mapping[str, Any]:
+    try:
+        return running.control.status()
+    except ClusterError:  # it is ending
+        return before
+
+
+def _show(status: Mapping[str, Any]) -> None:
+    """What passed, and what was caught."""
+    print_line(f"{status.get('messages', 0)} messages passed, {status.get('bytes', 0)} bytes")
+    rows = [
+        (rule["name"], rule["rule"]["act"], str(rule["matched"]), str(rule["acted"]), (rule["last"] or {}).get("state", "-"))
+        for rule in status.get("rules", ())
+    ]
+    if rows:
+        print_table(("rule", "act", "matched", "acted", "last"), rows)
+    for row in status.get("unknown", ()):
+        print_line(f"passed unread: {row['count']} of {row['api']}, version {row['version']}")
+    if reason := status.get("last_unreached"):
+        print_line(f"{status['unreached']} connections had no broker: {reason}")

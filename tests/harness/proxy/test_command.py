@@ -1,0 +1,113 @@
+"""`fencepost proxy` as a user gives it."""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+import time
+
+import pytest
+from support import frames
+
+from fencepost.harness.cli import main
+from fencepost.harness.proxy import jars
+from fencepost.harness.proxy.control import Control
+
+WAIT_S = 30.0
+
+
+@pytest.fixture
+def upstream():
+    with frames.upstream() as made:
+        yield made
+
+
+def told(capsys, *words):
+    """The exit code of the command, and what it said on both outputs."""
+    with pytest.raises(SystemExit) as left:
+        main.main(["proxy", *words])
+    said = capsys.readouterr()
+    return left.value.code, said.out + said.err
+
+
+def test_a_broker_that_is_not_reached_is_named(capsys):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    code, said = told(capsys, "--upstream", f"127.0.0.1:{port}", "--upstream", "broker")
+    assert code == 254
+    assert f"--upstream 127.0.0.1:{port}: is not reached (Connection refused): is a broker running there?" in said
+    assert "--upstream broker: must be HOST:PORT" in said
+
+
+def test_a_mistake_in_the_rules_is_named_with_file_rule_and_key(capsys, tmp_path, upstream):
+    file = tmp_path / "rules.toml"
+    file.write_text('[[rule]]\nname = "a"\nact = "delay"\n')
+    code, said = told(capsys, "--upstream", upstream.address, "--rules", str(file))
+    assert (code, f"{file}: a: delay_ms: act delay needs it" in said) == (254, True)
+    file.write_text("[[rule]\n")
+    assert f"{file}: is not TOML" in told(capsys, "--upstream", upstream.address, "--rules", str(file))[1]
+
+
+def test_settings_of_tls_and_a_former_record_are_looked_at_first(capsys, tmp_path, upstream):
+    (tmp_path / "proxy.jsonl").touch()
+    code, said = told(capsys, "--upstream", upstream.address, "--record", str(tmp_path))
+    assert (code, "is there already; name another directory" in said) == (254, True)
+    assert (
+        "--tls-broker password=x: must be KEY=VALUE"
+        in told(capsys, "--upstream", upstream.address, "--tls-broker", "password=x")[1]
+    )
+    assert "no release whose messages" in told(capsys, "--upstream", upstream.address, "--kafka", "2.8.0")[1]
+
+
+@pytest.mark.cluster
+def test_what_only_the_proxy_can_know_is_said_alike(capsys, tmp_path, monkeypatch, kafka_classpath, upstream):
+    monkeypatch.setattr(jars, "classpath", lambda version, progress: kafka_classpath)
+    file = tmp_path / "rules.toml"
+    file.write_text('[[rule]]\nact = "lose"\napi = "endtxn"\n')
+    place = ("--upstream", upstream.address, "--control", "127.0.0.1:0")
+    code, said = told(capsys, *place, "--listen-port", "0", "--rules", str(file))
+    assert (code, f"{file}: rule 1: api: Kafka has no endtxn; did you mean EndTxn?" in said) == (254, True)
+    port = upstream.address.rpartition(":")[2]
+    assert (
+        f"cannot listen at 127.0.0.1:{port}: Address already in use; choose another"
+        in told(capsys, *place, "--listen-port", port)[1]
+    )
+    assert (
+        "--tls-client: Kafka has no setting ssl.keystore; it has ["
+        in told(capsys, *place, "--listen-port", "0", "--tls-client", "ssl.keystore=x")[1]
+    )
+
+
+@pytest.mark.cluster
+def test_it_serves_until_it_is_stopped_and_says_what_was_caught(capsys, tmp_path, monkeypatch, kafka_classpath, upstream):
+    monkeypatch.setattr(jars, "classpath", lambda version, progress: kafka_classpath)
+    file = tmp_path / "rules.toml"
+    file.write_text('[[rule]]\nname = "ends"\nact = "record"\napi = "EndTxn"\n')
+    with socket.create_server(("127.0.0.1", 0)) as free, socket.create_server(("127.0.0.1", 0)) as other:
+        control, listener = (f"127.0.0.1:{one.getsockname()[1]}" for one in (free, other))
+
+    def use():
+        deadline = time.monotonic() + WAIT_S
+        while time.monotonic() < deadline:
+            try:
+                client = frames.connected(listener)
+                break
+            except OSError:
+                time.sleep(0.05)
+        client.send(frames.end_txn(1))
+        upstream.accepted().receive()
+        Control(control).wait(1)
+        time.sleep(1.2)  # the command looks at the proxy twice a second
+        Control(control).stop()
+
+    thread = threading.Thread(target=use, daemon=True)
+    thread.start()
+    port = listener.rpartition(":")[2]
+    code, said = told(capsys, "--upstream", upstream.address, "--listen-port", port, "--control", control, "--rules", str(file))
+    thread.join(WAIT_S)
+    assert code == 0
+    assert f"{listener} leads to {upstream.address}" in said
+    assert "1 rule in force" in said
+    assert "1 messages passed" in said
+    assert re.search(r"ends +record +1 +1 +recorded", said)

@@ -1,0 +1,228 @@
+"""What is no message, or none that is known, passes as bytes and is counted; matches by fields of known ones."""
+
+from __future__ import annotations
+
+import struct
+from contextlib import contextmanager
+
+import pytest
+from support.frames import API_VERSIONS, END_TXN, FETCH, PRODUCE, answer, correlation_of, end_txn, request, text
+
+pytestmark = pytest.mark.cluster  # it needs Kafka's jars, as brokers do
+SASL_HANDSHAKE = 17
+HUGE = 100_000_000
+
+
+@contextmanager
+def counted(scene, **more):
+    """What the block adds to the proxy's counts, without those of every message."""
+    names = ("malformed", "streamed", "unasked", "failures")
+    before = scene.control.status()
+    yield
+    after = scene.control.status()
+    assert {name: after[name] - before[name] for name in names if after[name] != before[name]} == more
+
+
+def fetch(correlation, replica=-1, topic="t", partition=0):
+    """Fetch of version 4."""
+    place = text(topic) + struct.pack(">iiqi", 1, partition, 0, 1 << 20)
+    return request(FETCH, 4, correlation, struct.pack(">iiiib", replica, 500, 1, 1 << 20, 0) + struct.pack(">i", 1) + place)
+
+
+def fetched(correlation, aborted, error=0):
+    """The answer to it, without records. aborted: (producer id, first offset)."""
+    listed = struct.pack(">i", len(aborted)) + b"".join(struct.pack(">qq", *one) for one in aborted)
+    partition = struct.pack(">ihqq", 0, error, 9, 9) + listed + struct.pack(">i", 0)
+    return answer(correlation, struct.pack(">ii", 0, 1) + text("t") + struct.pack(">i", 1) + partition)
+
+
+def test_many_requests_at_once_keep_their_order(scene):
+    client, broker = scene.connection()
+    client.send(*(end_txn(number) for number in range(200)))
+    assert [correlation_of(broker.receive()) for _ in range(200)] == [*range(200)]
+    broker.send(*(answer(number) for number in range(200)))
+    assert [client.receive() for _ in range(200)] == [answer(number)[4:] for number in range(200)]
+    assert [line["at"] for line in scene.lines()].count("answer") == 200
+
+
+@pytest.mark.parametrize(
+    ("api", "version", "body", "name"),
+    [(999, 0, b"what", "key 999"), (END_TXN, 99, b"newer", "EndTxn"), (END_TXN, 1, b"no such fields", "EndTxn")],
+    ids=["api", "version", "body"],
+)
+def test_a_message_that_is_not_known_passes_with_its_answer(scene, api, version, body, name):
+    scene.control.add({"act": "record"})
+    client, broker = scene.connection()
+    with counted(scene):
+        client.send(request(api, version, 5, body))
+        assert broker.receive() == request(api, version, 5, body)[4:]
+        broker.send(answer(5, b"and its answer"))
+        assert client.receive() == answer(5, b"and its answer")[4:]
+    assert {"api": name, "version": version, "count": 1} in [
+        {**row, "count": min(row["count"], 1)} for row in scene.control.status()["unknown"]
+    ]
+    assert (name, version) in [(line["api"], line["version"]) for line in scene.lines() if line["at"] == "unknown"]
+
+
+@pytest.mark.parametrize("nonsense", [b"\xff\xff\xff\xff and more", b"\0\0\0\x02ab"], ids=["negative size", "too short"])
+def test_what_is_no_frame_passes_as_it_is(scene, nonsense):
+    client, broker = scene.connection()
+    with counted(scene, malformed=1):
+        client.send(nonsense)
+        assert broker.exactly(len(nonsense)) == nonsense
+        client.send(b"and on")
+        assert broker.exactly(6) == b"and on"
+
+
+def test_half_a_frame_ends_with_its_connection(scene):
+    client, broker = scene.connection()
+    with counted(scene, malformed=1):
+        client.send(end_txn(1)[:-3])
+        assert broker.is_silent()
+        client.close()
+        assert broker.receive() is None
+
+
+def test_a_frame_of_any_size_passes_in_pieces(scene):
+    rule = scene.control.add({"act": "repeat", "times": 1, "name": "repeat big"})
+    client, broker = scene.connection()
+    frame, reply = request(PRODUCE, 3, 8, bytes(HUGE)), answer(8, bytes(3 << 20))
+    with counted(scene, streamed=2):
+        client.send_meanwhile(frame)
+        got = broker.receive()
+        assert (len(got), got[:20]) == (len(frame) - 4, frame[4:24])
+        broker.send_meanwhile(reply)
+        assert client.receive() == reply[4:]
+        client.send(end_txn(9))
+        assert correlation_of(broker.receive()) == 9
+    assert "most_frame_bytes" in scene.control.rule(rule)["last"]["why"], "what is not kept cannot be repeated"
+
+
+def test_a_frame_of_any_size_can_be_dropped(scene):
+    scene.control.add({"act": "drop", "api": "Produce", "then": "stall"})
+    client, broker = scene.connection()
+    client.send(request(PRODUCE, 3, 8, bytes(3 << 20)), end_txn(9))
+    assert broker.is_silent()
+    assert client.is_silent()
+
+
+def test_a_request_without_an_answer_is_none_that_is_awaited(scene):
+    """Produce with acks = 0."""
+    client, broker = scene.connection()
+    with counted(scene):
+        client.send(request(PRODUCE, 3, 1, struct.pack(">hhii", -1, 0, 5000, 0)), end_txn(2))
+        assert [correlation_of(broker.receive()) for _ in range(2)] == [1, 2]
+        broker.send(answer(2))
+        assert client.receive() == answer(2)[4:]
+
+
+def test_an_answer_to_nothing_passes_and_is_counted(scene):
+    client, broker = scene.connection()
+    with counted(scene, unasked=1):
+        broker.send(answer(77))
+        assert client.receive() == answer(77)[4:]
+
+
+def test_a_login_of_the_oldest_kind_is_bytes_from_its_handshake_on(scene):
+    client, broker = scene.connection()
+    client.send(request(SASL_HANDSHAKE, 0, 1, text("PLAIN")))
+    broker.receive()
+    broker.send(answer(1, struct.pack(">hi", 0, 0)))
+    client.receive()
+    with counted(scene):
+        client.send(b"\0\0\0\x03abc")
+        assert broker.exactly(7) == b"\0\0\0\x03abc"
+        broker.send(b"\0\0\0\0")
+        assert client.exactly(4) == b"\0\0\0\0"
+
+
+def test_what_the_broker_did_not_answer_is_lost_with_its_connection(scene):
+    client, broker = scene.connection()
+    client.send(end_txn(1))
+    broker.receive()
+    broker.close()
+    assert client.receive() is None
+    assert [line.get("why", line.get("by")) for line in scene.lines() if line["at"] in ("lost", "closed")] == [
+        "broker",
+        "broker closed",
+    ]
+
+
+def test_lists_of_aborted_transactions_are_reversed(scene):
+    scene.control.add({"act": "alter", "transform": "reverse-aborted"})
+    client, broker = scene.connection()
+    client.send(fetch(1))
+    broker.receive()
+    broker.send(fetched(1, [(7, 1), (8, 2), (9, 3)]))
+    assert client.receive() == fetched(1, [(9, 3), (8, 2), (7, 1)])[4:]
+
+
+def test_versions_of_requests_are_lowered(scene):
+    scene.control.add({"act": "alter", "transform": "lower-api-versions", "lower": {"EndTxn": 4, "Fetch": 99}})
+    client, broker = scene.connection()
+
+    def versions(number, *highest):
+        rows = b"".join(struct.pack(">hhh", *row) for row in highest)
+        return answer(number, struct.pack(">hi", 0, len(highest)) + rows)
+
+    client.send(request(API_VERSIONS, 0, 1, b""))
+    broker.receive()
+    broker.send(versions(1, (END_TXN, 0, 5), (FETCH, 4, 18)))
+    assert client.receive() == versions(1, (END_TXN, 0, 4), (FETCH, 4, 18))[4:]
+
+
+def test_a_fetch_is_recorded_for_its_records_or_errors_only(scene):
+    client, broker = scene.connection()
+    for number, error in ((1, 0), (2, 3)):
+        client.send(fetch(number))
+        broker.receive()
+        broker.send(fetched(number, [], error))
+        client.receive()
+    request_line, answered = scene.lines()
+    assert (request_line["correlation"], request_line["partitions"]) == (2, [{"topic": "t", "partition": 0, "offset": 0}])
+    assert answered["error"] == "UNKNOWN_TOPIC_OR_PARTITION"
+
+
+MATCHES = [
+    ({"topic": "t", "partition": 0}, True),
+    ({"topic": ["a", "t?", "?"], "partition": [0, 1]}, True),
+    ({"topic": "t", "partition": 1}, False),
+    ({"client_id": "c", "node": "n1"}, True),
+    ({"node": "n2"}, False),
+    ({"connection_of": "client"}, True),
+    ({"connection_of": "broker"}, False),
+    ({"where": {"topics.*.topic": "t", "maxBytes": 1048576, "isolationLevel": [0, 1]}}, True),
+    ({"where": {"topics.1.topic": "t"}}, False),
+    ({"transactional_id": "*"}, False),
+    ({"producer_id": 7}, False),
+    ({"api": "F*", "group": "g"}, False),
+]
+
+
+@pytest.mark.parametrize(("match", "expected"), MATCHES, ids=[str(match) for match, _ in MATCHES])
+def test_a_message_matches_if_everything_that_is_given_holds(scene, match, expected):
+    rule = scene.control.add({"act": "record", **match})
+    client, broker = scene.connection()
+    client.send(fetch(1))
+    broker.receive()
+    assert scene.control.rule(rule)["matched"] == expected
+
+
+def test_a_replica_is_known_by_its_fetches(scene):
+    rule = scene.control.add({"act": "record", "connection_of": "broker", "api": "EndTxn"})
+    client, broker = scene.connection()
+    client.send(end_txn(1), fetch(2, replica=5), end_txn(3))
+    for _ in range(3):
+        broker.receive()
+    assert [caught["correlation"] for caught in scene.control.catches(rule)] == [3]
+
+
+def test_an_answer_matches_by_its_error_and_by_its_request(scene):
+    rule = scene.control.add({"act": "record", "on": "answer", "error": "PRODUCER_*", "transactional_id": "x", "producer_id": 7})
+    client, broker = scene.connection()
+    for number, code in ((1, 90), (2, 48)):
+        client.send(end_txn(number))
+        broker.receive()
+        broker.send(answer(number, struct.pack(">ih", 0, code)))
+        client.receive()
+    assert [caught["correlation"] for caught in scene.control.catches(rule)] == [1]

@@ -1,0 +1,67 @@
+"""Lines of the record as rows."""
+
+from __future__ import annotations
+
+import json
+
+from fencepost.harness.proxy import record
+
+REQUEST = {
+    "at": "request", "n": 4, "node": "n1", "connection": 2, "client": "10.0.0.9:1", "client_id": "w0", "correlation": 9,
+    "api": "EndTxn", "version": 5, "arrived_ns": 100, "transactional_id": "t", "producer_id": 7, "producer_epoch": 3,
+    "committed": True, "group": None, "partitions": [], "body": {"committed": True}, "rules": [],
+}  # fmt: skip
+ANSWER = {
+    "at": "answer", "n": 4, "answered_ns": 150, "returned_ns": 151, "error": "NONE", "producer_id": 7, "producer_epoch": 4,
+    "partitions": [{"topic": "t"}], "body": {"errorCode": 0}, "rules": ["seen"], "made_by_proxy": False,
+}  # fmt: skip
+
+
+def row(*lines):
+    (made,) = record.rows_of(lines)
+    return made
+
+
+def test_a_request_and_its_answer():
+    made = row(REQUEST, ANSWER)
+    assert (made["arrived_ns"], made["forwarded_ns"], made["answered_ns"], made["returned_ns"]) == (100, 100, 150, 151)
+    assert (made["producer_epoch"], made["answer_producer_epoch"], made["copies"], made["lost"]) == (3, 4, 1, None)
+    assert (made["request"], made["answer_partitions"], made["rules"]) == ('{"committed": true}', '[{"topic": "t"}]', ["seen"])
+
+
+def test_what_was_kept_back_went_on_only_if_it_is_said():
+    kept = {**REQUEST, "kept": True, "rules": ["late end"]}
+    made = row(kept, {"at": "lost", "n": 4, "why": "rule late end"})
+    assert (made["forwarded_ns"], made["copies"], made["lost"], made["rules"]) == (None, 0, "rule late end", ["late end"])
+    made = row(
+        kept, {"at": "forwarded", "n": 4, "forwarded_ns": 130}, {"at": "forwarded", "n": 4, "forwarded_ns": 131, "copy": 2}
+    )
+    assert (made["forwarded_ns"], made["copies"]) == (130, 2)
+
+
+def test_the_answer_to_a_copy_is_not_the_answer():
+    made = row(REQUEST, ANSWER, {**ANSWER, "copy": 2, "error": "INVALID_TXN_STATE"})
+    assert made["error"] == "NONE"
+
+
+def test_an_answer_that_did_not_arrive_was_not_returned():
+    assert row(REQUEST, ANSWER, {"at": "lost", "n": 4, "why": "client closed"})["returned_ns"] is None
+    held = {**ANSWER, "returned_ns": None}
+    assert row(REQUEST, held)["returned_ns"] is None
+    assert row(REQUEST, held, {"at": "returned", "n": 4, "returned_ns": 200})["returned_ns"] == 200
+
+
+def test_a_torn_last_line_is_left_out(tmp_path):
+    whole = "".join(json.dumps(line) + "\n" for line in (REQUEST, ANSWER, {"at": "closed", "connection": 2}))
+    (tmp_path / "n1.jsonl").write_text(whole)
+    (tmp_path / "n2.jsonl").write_text(
+        json.dumps({**REQUEST, "node": "n2", "arrived_ns": 50}) + '\n{"at": "answer", "n": 4, "ans'
+    )
+    table = record.read(tmp_path)
+    assert table.schema == record.WIRE
+    assert table.column("node").to_pylist() == ["n2", "n1"]
+    assert table.column("answered_ns").to_pylist() == [None, 150]
+
+
+def test_an_empty_record_is_an_empty_table(tmp_path):
+    assert record.read(tmp_path).num_rows == 0
