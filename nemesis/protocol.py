@@ -20,7 +20,7 @@ from fencepost.nemesis.support.waiting import poll_until
 
 ACTS = ("hold", "delay", "drop", "lose", "late", "repeat", "error", "alter", "cut", "throttle")
 NODE, ID = "{node}", "{transactional_id}"  # in `fire_target`: of the message that was caught
-RELEASE = "event:"
+RELEASE, FAILED = "event:", "failed"
 SHOWN = 50  # messages in a receipt
 MOST = 1_000_000
 DEFAULT = "hold", "EndTxn"  # where no act is given
@@ -137,7 +137,7 @@ class ProtocolStep:
         nodes = () if self.target == "all" else targets.find(self.target, cluster, rng)
         number = cluster.intercept(self.rule(), nodes)
         with undo_on_error(lambda: cluster.withdraw(number)):
-            catches = poll_until(lambda: cluster.caught(number), bool, self.catch_within_s)
+            catches = poll_until(lambda: _acted(cluster.caught(number)), bool, self.catch_within_s)
             struck = self._strike(cluster, number, catches)
         caught = tuple(dict.fromkeys(catch.node for catch in catches))
         evidence = {"number": number, "rule": self.rule(), "before": 0, "during": _shown(catches), **struck}
@@ -160,7 +160,7 @@ class ProtocolStep:
         number = receipt.evidence.get("number")
         if number is None:
             return receipt
-        catches = cluster.withdraw(number)
+        catches = _acted(cluster.withdraw(number))
         if not catches:
             return receipt
         notes = [f"{plural(len(catches), 'message')} caught"]
@@ -175,6 +175,11 @@ def check_rule(rule: Mapping[str, Any]) -> None:
         rules.of_mapping(rule)
     except CampaignError as error:
         raise ValueError("; ".join(error.mistakes)) from None
+
+
+def _acted(catches: Sequence[Catch]) -> list[Catch]:
+    """The messages on which the rule could act."""
+    return [catch for catch in catches if catch.state != FAILED]
 
 
 def _shown(catches: Sequence[Catch]) -> list[dict[str, Any]]:

@@ -468,8 +468,8 @@ class Catch:
     version: its version.
     transactional_id: where the request names one, else empty.
     time_ns: when it was caught (CLOCK_MONOTONIC).
-    state: `held`, or what became of it: `released`, `delayed`, `dropped`, `lost`, `late`, `repeated`, `error`, `altered`, `cut`,
-        `recorded`.
+    state: `held`, or what became of it: `released`, `dropped`, `lost`, `delivered` (late), `repeated`, `answered` and `replaced`
+        (error), `altered`, `cut`, `throttled`, `recorded`; `failed`: the rule could not act on it, and it passed as it was.
     released_ns: when what was held went on; 0: it has not.
     """
 

@@ -1,12 +1,17 @@
-"""The record of proxies as a table: one row per request, made of the lines about it."""
+"""The record of proxies as a table: one row per request, made of the lines about it.
+
+A request and its answer are separate lines, others between them. A row is kept as an object until some time after its last line
+(`SETTLED`), and is a row of Arrow from then on: so memory does not grow with the number of lines as objects.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 WIRE = pa.schema(
@@ -41,77 +46,137 @@ WIRE = pa.schema(
         ("lost", pa.string()),
     ]
 )
+SETTLED, BATCH = 20_000, 10_000  # lines after which nothing more is said of an answered request; rows of a batch of Arrow
 _OF_REQUEST = (
     "node", "connection", "client", "client_id", "correlation", "api", "version", "arrived_ns", "transactional_id",
     "producer_id", "producer_epoch", "committed", "group",
 )  # fmt: skip
+NOTHING = msgspec.Raw(b"")
+
+
+class Line(msgspec.Struct):
+    """A line of a record (docs/proxy.md). JSON inside stays text."""
+
+    at: str
+    n: int = -1
+    node: str | None = None
+    connection: int | None = None
+    client: str | None = None
+    client_id: str | None = None
+    correlation: int | None = None
+    api: str | None = None
+    version: int | None = None
+    arrived_ns: int = 0
+    forwarded_ns: int | None = None
+    answered_ns: int | None = None
+    returned_ns: int | None = None
+    transactional_id: str | None = None
+    producer_id: int | None = None
+    producer_epoch: int | None = None
+    committed: bool | None = None
+    group: str | None = None
+    error: str | None = None
+    why: str | None = None
+    kept: bool = False
+    made_by_proxy: bool = False
+    copy: int | None = None
+    rules: list[str] = []
+    partitions: msgspec.Raw = NOTHING
+    body: msgspec.Raw = NOTHING
+
+
+DECODE = msgspec.json.Decoder(Line).decode
 
 
 def read(directory: Path) -> pa.Table:
-    """The requests in all files `*.jsonl` of a directory, in the order in which they arrived."""
-    rows = [row for file in sorted(directory.glob("*.jsonl")) for row in rows_of(lines_of(file))]
-    return pa.Table.from_pylist(sorted(rows, key=lambda row: row["arrived_ns"]), WIRE)
+    """The requests in all files `*.jsonl` of a directory, in the order in which they arrived.
+
+    Raises ValueError for a line that is none of a record.
+    """
+    batches = [batch for file in sorted(directory.glob("*.jsonl")) for batch in _batches(rows_of(lines_of(file)))]
+    return pa.Table.from_batches(batches, WIRE).sort_by("arrived_ns")
 
 
-def lines_of(file: Path) -> Iterator[dict[str, Any]]:
+def lines_of(file: Path) -> Iterator[Line]:
     """The lines of a file. The last one may be torn, by an end of the process while it was written: it is left out."""
     with open(file, "rb") as content:
-        for line in content:
+        for number, line in enumerate(content, 1):
             if not line.endswith(b"\n"):
                 return
-            yield json.loads(line)
+            try:
+                yield DECODE(line)
+            except msgspec.MsgspecError as error:
+                raise ValueError(f"{file.name}, line {number}: {error}") from error
 
 
-def rows_of(lines: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A row for each request that lines are about."""
+def rows_of(lines: Iterable[Line]) -> Iterator[dict[str, Any]]:
+    """A row for each request that lines are about, soon after the last of them."""
     rows: dict[int, dict[str, Any]] = {}
-    for line in lines:
-        if line["at"] == "request":
-            rows[line["n"]] = _row(line)
-        elif row := rows.get(line.get("n", -1)):
+    settled: deque[tuple[int, int]] = deque()  # requests that were answered or lost, by the number of the line that says so
+    for number, line in enumerate(lines):
+        if line.at == "request":
+            rows[line.n] = _row(line)
+        elif row := rows.get(line.n):
             _add(row, line)
-    return list(rows.values())
+            if row["returned_ns"] is not None or row["lost"] is not None:
+                settled.append((number, line.n))
+        while settled and settled[0][0] < number - SETTLED:
+            if (row := rows.pop(settled.popleft()[1], None)) is not None:
+                yield row
+    yield from rows.values()
 
 
-def _row(line: Mapping[str, Any]) -> dict[str, Any]:
+def _batches(rows: Iterable[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
+    some: list[dict[str, Any]] = []
+    for row in rows:
+        some.append(row)
+        if len(some) == BATCH:
+            yield pa.RecordBatch.from_pylist(some, WIRE)
+            some = []
+    if some:
+        yield pa.RecordBatch.from_pylist(some, WIRE)
+
+
+def _row(line: Line) -> dict[str, Any]:
     """The row of a request without its answer. One that is kept back was forwarded only if another line says so."""
-    kept = line.get("kept", False)
     return {
         **dict.fromkeys(WIRE.names),
-        **{key: line.get(key) for key in _OF_REQUEST},
-        "number": line["n"],
-        "forwarded_ns": None if kept else line["arrived_ns"],
-        "copies": 0 if kept else 1,
-        "partitions": json.dumps(line.get("partitions") or []),
+        **{key: getattr(line, key) for key in _OF_REQUEST},
+        "number": line.n,
+        "forwarded_ns": None if line.kept else line.arrived_ns,
+        "copies": 0 if line.kept else 1,
+        "partitions": _text(line.partitions) or "[]",
         "answer_partitions": "[]",
-        "request": _text(line.get("body")),
-        "rules": list(line.get("rules", ())),
+        "request": _text(line.body),
+        "rules": list(line.rules),
         "made_by_proxy": False,
     }
 
 
-def _add(row: dict[str, Any], line: Mapping[str, Any]) -> None:
-    match line["at"]:
+def _add(row: dict[str, Any], line: Line) -> None:
+    match line.at:
         case "forwarded":
-            row["forwarded_ns"] = row["forwarded_ns"] or line["forwarded_ns"]
+            row["forwarded_ns"] = row["forwarded_ns"] or line.forwarded_ns
             row["copies"] += 1
-        case "answer" if "copy" not in line:
+        case "answer" if line.copy is None:
             _answer(row, line)
         case "returned":
-            row["returned_ns"] = line["returned_ns"]
+            row["returned_ns"] = line.returned_ns
         case "lost":
-            row["lost"] = line["why"]
+            row["lost"] = line.why
             row["returned_ns"] = None
 
 
-def _answer(row: dict[str, Any], line: Mapping[str, Any]) -> None:
-    row.update({key: line.get(key) for key in ("answered_ns", "returned_ns", "error", "made_by_proxy")})
-    row["answer_producer_id"] = line.get("producer_id")
-    row["answer_producer_epoch"] = line.get("producer_epoch")
-    row["answer_partitions"] = json.dumps(line.get("partitions") or [])
-    row["answer"] = _text(line.get("body"))
-    row["rules"] += [name for name in line.get("rules", ()) if name not in row["rules"]]
+def _answer(row: dict[str, Any], line: Line) -> None:
+    row.update({key: getattr(line, key) for key in ("answered_ns", "returned_ns", "error", "made_by_proxy")})
+    row["answer_producer_id"] = line.producer_id
+    row["answer_producer_epoch"] = line.producer_epoch
+    row["answer_partitions"] = _text(line.partitions) or "[]"
+    row["answer"] = _text(line.body)
+    row["rules"] += [name for name in line.rules if name not in row["rules"]]
 
 
-def _text(body: Any) -> str | None:
-    return None if body is None else json.dumps(body)
+def _text(body: msgspec.Raw) -> str | None:
+    """JSON as it came; None: there is none."""
+    content = bytes(body)
+    return None if content in (b"", b"null") else content.decode()

@@ -8,8 +8,8 @@ from typing import Any
 
 from fencepost.harness.api import Catch
 
-STATES = {"record": "recorded", "hold": "held", "delay": "delayed", "drop": "dropped", "lose": "lost", "late": "late"}
-STATES |= {"repeat": "repeated", "error": "error", "alter": "altered", "cut": "cut", "throttle": "delayed"}
+STATES = {"record": "recorded", "hold": "held", "delay": "released", "drop": "dropped", "lose": "lost", "late": "delivered"}
+STATES |= {"repeat": "repeated", "error": "answered", "alter": "altered", "cut": "cut", "throttle": "throttled"}
 
 
 @dataclass

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from fencepost.harness.proxy import record
 
 REQUEST = {
@@ -18,8 +20,12 @@ ANSWER = {
 
 
 def row(*lines):
-    (made,) = record.rows_of(lines)
+    (made,) = record.rows_of(map(parsed, lines))
     return made
+
+
+def parsed(line):
+    return record.DECODE(json.dumps(line))
 
 
 def test_a_request_and_its_answer():
@@ -61,6 +67,27 @@ def test_a_torn_last_line_is_left_out(tmp_path):
     assert table.schema == record.WIRE
     assert table.column("node").to_pylist() == ["n2", "n1"]
     assert table.column("answered_ns").to_pylist() == [None, 150]
+
+
+def test_rows_leave_memory_soon_after_their_last_line(monkeypatch, tmp_path):
+    """Those without an answer stay, and get one late."""
+    monkeypatch.setattr(record, "SETTLED", 2)
+    monkeypatch.setattr(record, "BATCH", 3)
+    requests = [{**REQUEST, "n": number, "arrived_ns": 100 + number} for number in range(8)]
+    answers = [{**ANSWER, "n": number} for number in range(1, 8)]
+    lines = [line for pair in zip(requests[1:], answers, strict=True) for line in pair]
+    (tmp_path / "n1.jsonl").write_text("".join(json.dumps(line) + "\n" for line in [requests[0], *lines, {**ANSWER, "n": 0}]))
+    table = record.read(tmp_path)
+    assert table.column("number").to_pylist() == list(range(8))
+    assert set(table.column("answered_ns").to_pylist()) == {150}
+    waiting = record.rows_of(map(parsed, lines))
+    assert next(waiting)["number"] == 1
+
+
+def test_a_line_that_is_none_is_named(tmp_path):
+    (tmp_path / "n1.jsonl").write_text(json.dumps(REQUEST) + "\nnonsense\n")
+    with pytest.raises(ValueError, match="n1.jsonl, line 2: "):
+        record.read(tmp_path)
 
 
 def test_an_empty_record_is_an_empty_table(tmp_path):
