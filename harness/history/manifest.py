@@ -51,9 +51,10 @@ class ManifestWriter:
 
     def complete(self) -> None:
         """Count every file, after the last line and the last table were written."""
-        folder, stored = self._run_dir / RunFile.LINES, self._run_dir / RunFile.STORED
+        folder = self._run_dir / RunFile.LINES
         files = tuple(_counted(folder, file) for file in self._manifest.files)
-        tables = {stored.name: checksum(stored)} if stored.exists() else {}
+        beside = (self._run_dir / name for name in (RunFile.STORED, RunFile.WIRE))
+        tables = {table.name: checksum(table) for table in beside if table.exists()}
         self._write(replace(self._manifest, complete=True, files=files, tables=tables))
 
     def _write(self, manifest: Manifest) -> None:
