@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from fencepost.checkers.model.findings import Finding
 from fencepost.harness.api.evidence import Evidence, Gap
 
-REQUESTS, LOGS = Evidence.REQUESTS, Evidence.LOGS
+REQUESTS, LOGS, WIRE = Evidence.REQUESTS, Evidence.LOGS, Evidence.WIRE
 SENDS, OUTCOMES, POLLS, POSITIONS = Evidence.SENDS, Evidence.OUTCOMES, Evidence.POLLS, Evidence.POSITIONS
 FINAL_COMMITTED, FINAL_UNCOMMITTED = Evidence.FINAL_COMMITTED, Evidence.FINAL_UNCOMMITTED
 DECISIONS, SETTLING, LEVELS = Evidence.DECISIONS, Evidence.SETTLING, Evidence.LEVELS

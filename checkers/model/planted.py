@@ -22,6 +22,7 @@ class DamagedHistory:
     partitions: the partitions it was done to.
     own_partitions: `partitions` and their processes are new, so that whatever is found in them comes from the damage.
     logs: the brokers' logs, where the damage was done to them; None: it was not, and the history is judged without logs.
+    wire: the requests on the wire, likewise.
     """
 
     rows: HistoryRows
@@ -30,6 +31,7 @@ class DamagedHistory:
     partitions: frozenset[str] = frozenset()
     own_partitions: bool = False
     logs: pa.Table | None = None
+    wire: pa.Table | None = None
 
 
 Plant = Callable[[HistoryRows, Random], DamagedHistory | None]

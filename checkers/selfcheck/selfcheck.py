@@ -89,15 +89,20 @@ class Checker:
         """Anomalies of an input's chain: what becomes of an output becomes of its input's chain."""
         return {check.name for check in self.looked_for if check.promise in (PROCESSED_ONCE, PROGRAM)}
 
-    def judge_rows(self, rows: HistoryRows | None = None, cycle: str = "", logs: pa.Table | None = None) -> Judgement:
-        """Judge the history that is there, or another one; `cycle` is a class to be forbidden besides. logs: the brokers'."""
+    def judge_rows(
+        self, rows: HistoryRows | None = None, cycle: str = "", logs: pa.Table | None = None, wire: pa.Table | None = None
+    ) -> Judgement:
+        """Judge the history that is there, or another one; `cycle` is a class to be forbidden besides.
+
+        logs: the brokers'. wire: the requests on the wire.
+        """
         if rows is not None:
             write_rows(rows, Path(self.run.history))
-        stored = self.run.directory / RunFile.STORED
-        if logs is None:
-            stored.unlink(missing_ok=True)
-        else:
-            pq.write_table(logs, stored)
+        for file, table in ((RunFile.STORED, logs), (RunFile.WIRE, wire)):
+            if table is None:
+                (self.run.directory / file).unlink(missing_ok=True)
+            else:
+                pq.write_table(table, self.run.directory / file)
         forbidden = ",".join(filter(None, (self.full["cycles"], cycle)))
         contract = {**self.contract, "cycles": forbidden}
         document = judge(self.run, spark=self.spark, here=callable(self.spark), contract=contract, checks=self.checks)
@@ -230,7 +235,7 @@ def _compared(
     checker: Checker, damage: PlantedDamage, expected: tuple[str, ...], damaged: DamagedHistory, clean: Judgement
 ) -> SelfcheckRow:
     """The demanded findings beside those that came. ok is None when what was missed was not compared at all."""
-    after = checker.judge_rows(damaged.rows, damage.cycle, damaged.logs)
+    after = checker.judge_rows(damaged.rows, damage.cycle, damaged.logs, damaged.wire)
     touched = after.touching(damaged)
     notes = [damaged.what]
     missed = [name for name in expected if name not in touched]

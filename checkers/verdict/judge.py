@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TRANSACTION_TIMEOUT_MS = 60_000
+ID_EXPIRATION_MS = 604_800_000  # Kafka's transactional.id.expiration.ms
 SHOWN_PER_ANOMALY, SHOWN_PER_FINDING, SHOWN_GAPS = 100, 200, 100
 ANOMALIES_SCHEMA = schema(ANOMALIES)
 
@@ -154,6 +155,9 @@ def view_of(
         recovery=run.plan.get("recovery"),
         here=here and fits_here(present.history),
         strikes=_strikes(receipts) if faults_known else None,
+        wire=run.wire,
+        wire_checksum=run.checksums.get(RunFile.WIRE),
+        ids_expire=_ids_expire(run.plan),
     )
     return OpenedRun(run, view, present, receipts)
 
@@ -185,6 +189,15 @@ def _timeout_s(plan: Plan) -> float:
     except ValueError:
         pass
     raise HistoryError(f"{RunFile.PLAN}: transaction.timeout.ms is {str(given)[:40]!r}, no time; is the run's directory whole?")
+
+
+def _ids_expire(plan: Plan) -> bool | None:
+    """True if transactional ids may be forgotten during the run, by the brokers' settings; None: nobody knows these."""
+    settings = (plan.get("cluster", {}).get("description") or {}).get("broker_settings")
+    if settings is None:
+        return None
+    given = settings.get("transactional.id.expiration.ms", ID_EXPIRATION_MS)
+    return not str(given).isdigit() or int(given) < ID_EXPIRATION_MS
 
 
 def _fencing_s(plan: Plan) -> float | None:

@@ -65,6 +65,9 @@ class RunView:
     missing: kinds of evidence that the history lacks in part, or may lack.
     stored: the table of what the brokers' logs hold (docs/history.md); there may be none.
     stored_checksum: of the table as it was written, if that is known.
+    wire: the table of the requests on the wire (docs/wire.md); there may be none.
+    wire_checksum: of that table as it was written, if that is known.
+    ids_expire: transactional ids may be forgotten during the run, for it is long or their time is short; None: nobody knows.
     transaction_timeout_s: the producers'.
     fencings: what operators did to transactional ids; None: nobody knows.
     clocks: those that faults had set ahead; None: nobody knows.
@@ -101,6 +104,9 @@ class RunView:
         recovery: RecoveryPlan | None = None,
         here: bool = False,
         strikes: Sequence[Strike] | None = (),
+        wire: Path | None = None,
+        wire_checksum: Checksum | None = None,
+        ids_expire: bool | None = None,
     ) -> None:
         self.history, self.overview, self.contract = history, overview, contract
         self._session, self.here = session, here
@@ -109,6 +115,7 @@ class RunView:
         self.stored, self.stored_checksum, self.transaction_timeout_s = stored, stored_checksum, transaction_timeout_s
         self.fencings, self.clocks, self.clock_error_s = fencings, clocks, clock_error_s
         self.deletions = deletions
+        self.wire, self.wire_checksum, self.ids_expire = wire, wire_checksum, ids_expire
         self.faults, self.fencing_s, self.recovery = faults, fencing_s, recovery
         self.strikes = strikes
         self.unsent: Ints = np.empty(0, dtype=np.int64)

@@ -48,6 +48,10 @@ class Interceptor:
             raise
         return number
 
+    def proxied(self) -> dict[str, bool]:
+        """See `harness.api.Interceptable`."""
+        return {node: _runs(control) for node, control in self.controls.items()}
+
     def caught(self, number: int) -> list[Catch]:
         """See `harness.api.Interceptable`."""
         found = [catch for control, at in self._rules.get(number, ()) for catch in control.catches(at)]
@@ -98,6 +102,9 @@ class BehindProxies:
     def intercept(self, rule: Mapping[str, Any], nodes: Iterable[str] = ()) -> int:
         return self.interceptor.intercept(rule, nodes)
 
+    def proxied(self) -> dict[str, bool]:
+        return self.interceptor.proxied()
+
     def caught(self, number: int) -> list[Catch]:
         return self.interceptor.caught(number)
 
@@ -106,6 +113,14 @@ class BehindProxies:
 
     def withdraw(self, number: int) -> list[Catch]:
         return self.interceptor.withdraw(number)
+
+
+def _runs(control: Control) -> bool:
+    try:
+        control.status()
+    except ClusterError:
+        return False
+    return True
 
 
 def _event(number: int) -> str:

@@ -497,6 +497,10 @@ class Interceptable(Protocol):
         """
 
     @looks
+    def proxied(self) -> dict[str, bool]:
+        """The brokers before which a proxy stands, and whether it runs. Nothing where there are none."""
+
+    @looks
     def caught(self, number: int) -> list[Catch]:
         """The messages that a rule has caught so far. Nothing when it was withdrawn."""
 

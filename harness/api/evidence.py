@@ -33,6 +33,7 @@ class Evidence(str, Enum):
     levels: the isolation levels of readers.
     requests: requests to the workers of Kafka Connect.
     logs: the contents of the brokers' log segments (`stored.parquet`).
+    wire: the requests on the wire (`wire.parquet`).
     """
 
     SENDS = "sends"
@@ -47,6 +48,7 @@ class Evidence(str, Enum):
     LEVELS = "levels"
     REQUESTS = "requests"
     LOGS = "logs"
+    WIRE = "wire"
 
 
 class GapKind(str, Enum):
@@ -170,7 +172,7 @@ _BY_ROLE = {
     "harness": (Evidence.SETTLING,),
     "faults": (Evidence.RECEIPTS,),
 }
-_ELSEWHERE = (Evidence.RECEIPTS, Evidence.LOGS, Evidence.LEVELS)  # the manifest has the levels, too
+_ELSEWHERE = (Evidence.RECEIPTS, Evidence.LOGS, Evidence.WIRE, Evidence.LEVELS)  # the manifest has the levels, too
 _UNKNOWN_ROLE = tuple(kind for kind in Evidence if kind not in (Evidence.POSITIONS, *_ELSEWHERE))
 IN_LINES = tuple(kind for kind in Evidence if kind not in _ELSEWHERE)
 """The kinds of evidence that the lines of a history's operations hold."""

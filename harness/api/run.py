@@ -276,6 +276,8 @@ _REMEDIES = {
     RunFile.ANOMALIES: "judge the run with `fencepost check`",
     RunFile.STORED: "a run records it where its cluster shows its files (docs/run-directory.md): put it back from where the run "
     "was performed, or perform it again",
+    RunFile.WIRE: "a run records it where proxies lie between clients and brokers (docs/wire.md): put it back from where the run "
+    "was performed, or perform it again",
 }
 
 
@@ -406,6 +408,12 @@ class Run:
         """The table of what the brokers' logs held; None where the one that is there does not belong to the run."""
         surplus = any(gap.file == RunFile.STORED and gap.kind is GapKind.SURPLUS for gap in self.gaps)
         return None if surplus else self.path(RunFile.STORED)
+
+    @property
+    def wire(self) -> Path | None:
+        """The table of the requests on the wire; None where the one that is there does not belong to the run."""
+        surplus = any(gap.file == RunFile.WIRE and gap.kind is GapKind.SURPLUS for gap in self.gaps)
+        return None if surplus else self.path(RunFile.WIRE)
 
     @property
     def is_remote(self) -> bool:

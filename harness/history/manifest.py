@@ -53,8 +53,8 @@ class ManifestWriter:
         """Count every file, after the last line and the last table were written."""
         folder = self._run_dir / RunFile.LINES
         files = tuple(_counted(folder, file) for file in self._manifest.files)
-        written = [self._run_dir / name for name in (RunFile.STORED, RunFile.WIRE)]
-        tables = {table.name: checksum(table) for table in written if table.exists()}
+        beside = (self._run_dir / name for name in (RunFile.STORED, RunFile.WIRE))
+        tables = {table.name: checksum(table) for table in beside if table.exists()}
         self._write(replace(self._manifest, complete=True, files=files, tables=tables))
 
     def _write(self, manifest: Manifest) -> None:

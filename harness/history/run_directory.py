@@ -63,7 +63,7 @@ def open_run(directory: Path) -> Run:
     unattested = [
         *_unattested(directory, plan, damage, RunFile.DAMAGE in problems),
         *_without_manifest(plan, manifest, damage),
-        *_other_logs(directory, plan, manifest),
+        *_other_tables(directory, plan, manifest),
     ]
     attested = msgspec.convert(manifest, Manifest) if manifest else None
     return Run(
@@ -191,7 +191,7 @@ def _changed_plan(plan: Plan, manifest: Mapping[str, Any]) -> Iterator[Gap]:
     attested = manifest.get("plan")
     if plan and attested and attested != plan_checksum(plan):
         why = "was changed after the run had begun, so nobody knows what was promised (`--contract` judges by other promises)"
-        yield Gap(file=RunFile.PLAN, why=why, kind=GapKind.UNRELIABLE, evidence=(*IN_LINES, Evidence.LOGS))
+        yield Gap(file=RunFile.PLAN, why=why, kind=GapKind.UNRELIABLE, evidence=(*IN_LINES, Evidence.LOGS, Evidence.WIRE))
 
 
 def _unattested(directory: Path, plan: Plan, damage: Damage, lost: bool) -> Iterator[Gap]:
@@ -209,7 +209,7 @@ def _unattested(directory: Path, plan: Plan, damage: Damage, lost: bool) -> Iter
 def lost_manifest() -> Gap:
     """The gap of a run whose manifest is lost: anything may be lost or changed."""
     why = "is lost or damaged, so nobody attests that the history is as it was written"
-    return Gap(file=RunFile.MANIFEST, why=why, kind=GapKind.UNRELIABLE, evidence=(*IN_LINES, Evidence.LOGS))
+    return Gap(file=RunFile.MANIFEST, why=why, kind=GapKind.UNRELIABLE, evidence=(*IN_LINES, Evidence.LOGS, Evidence.WIRE))
 
 
 def _without_manifest(plan: Plan, manifest: Mapping[str, Any], damage: Damage) -> Iterator[Gap]:
@@ -219,19 +219,22 @@ def _without_manifest(plan: Plan, manifest: Mapping[str, Any], damage: Damage) -
         yield lost_manifest()
 
 
-def _other_logs(directory: Path, plan: Plan, manifest: Mapping[str, Any]) -> Iterator[Gap]:
-    """The gap where the table of the brokers' logs is gone, or is another run's. That there was none only the manifest says.
+def _other_tables(directory: Path, plan: Plan, manifest: Mapping[str, Any]) -> Iterator[Gap]:
+    """The gap where a table that the run wrote is gone, or is another run's. That there was none only the manifest says.
 
-    A run that was cut off had none yet: it is the last thing that a run writes.
+    A run that was cut off had none yet: they are the last thing that a run writes. Manifests of former days name none; what was
+    on the wire was not recorded then.
     """
     if not plan.get("manifest") or not manifest.get("complete"):
         return
-    counted, there = manifest.get("tables"), os.path.lexists(directory / RunFile.STORED)
-    if there and counted is not None and RunFile.STORED not in counted:
-        yield Gap(file=RunFile.STORED, why="it does not belong to the run; it is not read", kind=GapKind.SURPLUS)
-    elif not there and (counted is None or RunFile.STORED in counted):
-        why = "is missing" if counted else "is not there, and its manifest does not say whether there was one"
-        yield Gap(file=RunFile.STORED, why=why, kind=GapKind.MISSING, evidence=(Evidence.LOGS,))
+    counted = manifest.get("tables")
+    for file, evidence, long in ((RunFile.STORED, Evidence.LOGS, True), (RunFile.WIRE, Evidence.WIRE, False)):
+        there = os.path.lexists(directory / file)
+        if there and counted is not None and file not in counted:
+            yield Gap(file=file, why="it does not belong to the run; it is not read", kind=GapKind.SURPLUS)
+        elif not there and (long if counted is None else file in counted):
+            why = "is missing" if counted else "is not there, and its manifest does not say whether there was one"
+            yield Gap(file=file, why=why, kind=GapKind.MISSING, evidence=(evidence,))
 
 
 def _has_lines(directory: Path) -> bool:

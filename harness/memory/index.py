@@ -52,6 +52,7 @@ _DOCUMENTS = (
     RunFile.LINES,
     RunFile.JUDGEMENTS,
     RunFile.STORED,
+    RunFile.WIRE,
 )
 _PART = re.compile(rf"\.{re.escape(NAME)}\.[0-9a-f]+\.part")  # a file beside it, while it is written
 _PART_S = 3600.0  # the age of such a file that nobody writes any more

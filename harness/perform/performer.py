@@ -335,7 +335,7 @@ class Performance:
         writer.close()
         for problem in write_stored(self._cluster, self._plan["run"], self._run_dir):
             self._emit(note_event(problem))
-        for problem in write_wire(self._run_dir):
+        for problem in write_wire(self._cluster, self._run_dir):
             self._emit(note_event(problem))
 
     def _end_program(self, program: ProgramPart, pool: WorkerPool, writer: HistoryWriter) -> None:

@@ -14,38 +14,9 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-WIRE = pa.schema(
-    [
-        ("node", pa.string()),
-        ("connection", pa.int64()),
-        ("number", pa.int64()),
-        ("client", pa.string()),
-        ("client_id", pa.string()),
-        ("correlation", pa.int32()),
-        ("api", pa.string()),
-        ("version", pa.int16()),
-        ("arrived_ns", pa.int64()),
-        ("forwarded_ns", pa.int64()),
-        ("answered_ns", pa.int64()),
-        ("returned_ns", pa.int64()),
-        ("copies", pa.int32()),
-        ("transactional_id", pa.string()),
-        ("producer_id", pa.int64()),
-        ("producer_epoch", pa.int16()),
-        ("answer_producer_id", pa.int64()),
-        ("answer_producer_epoch", pa.int16()),
-        ("committed", pa.bool_()),
-        ("group", pa.string()),
-        ("error", pa.string()),
-        ("partitions", pa.string()),
-        ("answer_partitions", pa.string()),
-        ("request", pa.string()),
-        ("answer", pa.string()),
-        ("rules", pa.list_(pa.string())),
-        ("made_by_proxy", pa.bool_()),
-        ("lost", pa.string()),
-    ]
-)
+from fencepost.harness.api.wire import wire_schema
+
+WIRE = wire_schema()
 SETTLED, BATCH = 20_000, 10_000  # lines after which nothing more is said of an answered request; rows of a batch of Arrow
 _OF_REQUEST = (
     "node", "connection", "client", "client_id", "correlation", "api", "version", "arrived_ns", "transactional_id",

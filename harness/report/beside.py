@@ -20,6 +20,7 @@ _DOCUMENTS = (
     RunFile.ANOMALIES,
     RunFile.RECEIPTS,
     RunFile.STORED,
+    RunFile.WIRE,
     RunFile.VALUES,
     RunFile.MANIFEST,
     RunFile.DAMAGE,

@@ -42,6 +42,9 @@ class FakeProxy:
         self._given[self._numbers] = _Given(rule, wanted)
         return self._numbers
 
+    def proxied(self) -> dict[str, bool]:
+        return dict.fromkeys(self._brokers, True)
+
     def caught(self, number: int) -> list[Catch]:
         if number not in self._given:
             return []

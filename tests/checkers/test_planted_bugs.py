@@ -68,7 +68,9 @@ def test_nothing_is_found_in_a_lawful_history(damaged):
     unheld = {row["name"] for row in document["properties"] if row["verdict"] != "held"}
     elsewhere = {name for name in unheld if rule_of(name, full_contract(CONTRACT)).judged == INAPPLICABLE}
     fenced = {"zombie-commit", "zombie-write"}  # no producer initialises here
-    fenced |= {name for name, check in INSTALLED.items() if Evidence.LOGS in check.evidence.absence}  # and no log was read
+    fenced |= {
+        name for name, check in INSTALLED.items() if {Evidence.LOGS, Evidence.WIRE} & set(check.evidence.absence)
+    }  # and no log was read
     unlisted = {"hanging-transaction", "misreported-transaction"}  # coordinators and leaders listed nothing here
     unlisted |= {"no-recovery", "delayed-read"}  # nor was there a fault, or a partition that took no records
     fenced |= {"wrong-error"}  # nor did a call fail

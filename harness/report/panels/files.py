@@ -22,6 +22,7 @@ _CONTENTS = {
     RunFile.ANOMALIES: "every finding",
     RunFile.RECEIPTS: "the faults with their evidence",
     RunFile.STORED: "what the brokers' log segments held at the end",
+    RunFile.WIRE: "requests and answers between clients and brokers",
     RunFile.VALUES: "the original values of the records",
     RunFile.MANIFEST: "the files that belong to the history",
     RunFile.DAMAGE: "what the history lacks",

@@ -29,8 +29,8 @@ from fencepost.harness.history.run_directory import open_run
 
 ALL_TWINS = {**TWINS, **fencing_reference.TWINS, **pipeline_reference.TWINS, **hanging_reference.TWINS}
 OF_LOGS = {
-    check.name for check in installed_checks()[0] if Evidence.LOGS in check.evidence.absence
-}  # test_epochs.py, test_logs.py
+    check.name for check in installed_checks()[0] if {Evidence.LOGS, Evidence.WIRE} & set(check.evidence.absence)
+}  # test_epochs.py, test_logs.py, test_wire.py
 OTHERWISE = {*OF_LOGS, "no-recovery", "delayed-read"}  # by receipts: test_recovery.py, test_delayed_reads.py
 CHECKS = {check.name: check for check in installed_checks()[0] if check.name in ALL_TWINS}
 

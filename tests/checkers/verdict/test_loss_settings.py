@@ -17,8 +17,17 @@ LOST = {*WAITS, *LOST_LOGS, "lost-write", "swallowed-write", "inconsistent-offse
 ALONE = {*WAITS, "lost-write", "swallowed-write", "inconsistent-offset", "duplicate", "order-inversion"}
 MARKERS = {"wrong-marker", "record-after-marker", "late-marker", "delayed-marker"}
 CUT_TRANSACTIONS = {"torn-transaction", "aborted-read", "lso-overrun", "lso-stall", *MARKERS, "unlawful-state", "unlogged-answer"}
-NUMBERED = {"sequence-gap", "sequence-repetition", "sequence-start", "producer-id-reuse"}  # of idempotent producers
-FENCED = {"zombie-commit", "zombie-write", "false-ack", "epoch-regression", "hanging-transaction", "misreported-transaction"}
+NUMBERED = {
+    "sequence-gap",
+    "sequence-repetition",
+    "sequence-start",
+    "producer-id-reuse",
+    "sequence-reuse",
+}  # of idempotent producers
+FENCED = {
+    *("zombie-commit", "zombie-write", "false-ack", "epoch-regression", "hanging-transaction", "misreported-transaction"),
+    "protocol-violation",
+}
 EARLY = {"dirty-read", "lso-overrun", "G1c-wr", "G1c-wr-process", "G1c-wr-realtime"}
 ABSENCE = {*WAITS, "lost-write", "poll-skip", "int-poll-skip", "stale-read"}
 ABORTED = {
@@ -48,7 +57,7 @@ TABLE = [
     ({"power_failures": "all replicas"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | FENCED | EARLY | {"producer-id-reuse"}),
     ({"corruption": "synced"}, PLAIN, LOST | {"phantom", "sequence-gap"}),
     ({"corruption": "synced"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | FENCED | {"phantom", "sequence-gap"}),
-    ({"producer_expiry": "1000"}, PLAIN, NUMBERED - {"producer-id-reuse"}),
+    ({"producer_expiry": "1000"}, PLAIN, NUMBERED - {"producer-id-reuse", "sequence-reuse"}),
     ({"power_failures": "one replica", "min_insync_replicas": "1"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | FENCED),
     ({"power_failures": "one replica", "min_insync_replicas": "2"}, TRANSACTIONS, set()),
     ({"operator_aborts": "open"}, PLAIN, set()),

@@ -86,7 +86,7 @@ def test_rows_leave_memory_soon_after_their_last_line(monkeypatch, tmp_path):
 
 def test_a_line_that_is_none_is_named(tmp_path):
     (tmp_path / "n1.jsonl").write_text(json.dumps(REQUEST) + "\nnonsense\n")
-    with pytest.raises(ValueError, match="n1.jsonl, line 2: "):
+    with pytest.raises(ValueError, match=r"n1\.jsonl, line 2: "):
         record.read(tmp_path)
 
 

@@ -210,6 +210,7 @@ FILES = {
     "harness": evidence_of("harness"),
     "conductor": evidence_of("conductor"),
     RunFile.STORED: (Evidence.LOGS,),
+    RunFile.WIRE: (Evidence.WIRE,),
 }
 BEGIN, END = "<!-- made by tests/harness/runs/test_gaps.py -->\n", "<!-- end -->"
 

@@ -40,6 +40,7 @@ TABLES = (
     RunFile.RECEIPTS,
     RunFile.PRESENT,
     RunFile.STORED,
+    RunFile.WIRE,
     RunFile.VALUES,
     RunFile.OPERATIONS,
     RunFile.ANOMALIES,

@@ -1,0 +1,99 @@
+"""Exchanges between clients and transaction coordinators, as they were on the wire, beside the machine of KIP-98 (docs/wire.md).
+
+The docstring is the definition of the anomaly (KIP-98, KIP-360, KIP-890).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from fencepost.checkers.api import run_check
+from fencepost.checkers.contract.common_occasions import DECIDING
+from fencepost.checkers.contract.common_rules import COORDINATOR_CUT_OFF, UNLESS_TRANSACTIONAL, cut_off
+from fencepost.checkers.contract.needs import WIRE, Needs
+from fencepost.checkers.contract.rules import FORBIDDEN, Rule
+from fencepost.checkers.model.results import CheckResult
+from fencepost.checkers.pipeline.wire_findings import WireFinding, WireResult, explained_by_wire, found_on_wire, whole
+from fencepost.checkers.selfcheck.wire_damages import BACK, BOTH, NOTHING, OUTDATED
+from fencepost.checkers.views.run_view import RunView
+from fencepost.checkers.wire.exchanges import Breach
+from fencepost.checkers.wire.judging import judged
+from fencepost.checkers.wire.machine import Machine
+from fencepost.harness.api.promises import FENCED
+
+NO_EXCHANGES = "no transactional id was initialised on the wire, and then made a request"
+OPERATOR = "an operator fenced it, beside the proxies"
+EVIDENCE = Needs(
+    {WIRE}, "what is missing of the record may have shown it", {WIRE}, "what is missing of the record may explain it"
+)
+
+
+def violations(run: RunView) -> WireResult:
+    """Exchanges that the machine forbids, over all transactional ids."""
+    log, machine = whole(run), Machine(expires=run.ids_expire is not False)
+    fenced = None if run.fencings is None else {fencing.transactional_id for fencing in run.fencings}
+    compared, found, unjudged = 0, list[WireFinding](), Counter[str]()
+    for number, (name, exchanges) in enumerate(sorted(log.of_ids.items())):
+        if reason := log.unknown.get(name) or ("nobody knows what operators did" if fenced is None else ""):
+            unjudged[reason] += 1
+        elif fenced and name in fenced:
+            unjudged[OPERATOR] += 1
+        else:
+            result = judged(machine, exchanges)
+            compared += result.compared
+            found += [WireFinding(name, _time(breach), _sentence(name, breach), number) for breach in result.breaches]
+            unjudged.update([result.unjudged] if result.unjudged else [])
+    total = len(log.of_ids)
+    why = "; ".join(f"{count} of {total} transactional ids were not judged: {reason}" for reason, count in unjudged.items())
+    if log.why:
+        why = "; ".join(filter(None, (why, log.why)))
+    return WireResult(compared, found, NO_EXCHANGES, "" if found else why)
+
+
+def _time(breach: Breach) -> int:
+    return breach.exchange.ended or breach.exchange.began
+
+
+def _sentence(name: str, breach: Breach) -> str:
+    exchange = breach.exchange
+    broken = "; and ".join(breach.sentences) or "no transition answers so"
+    return (
+        f"{exchange.node} answered {exchange.request} of {name} with {exchange.answer}, which nothing allows: its state was "
+        f"{breach.states}; {broken}"
+    )
+
+
+@run_check(
+    "protocol-violation",
+    promise=FENCED,
+    rules=(
+        UNLESS_TRANSACTIONAL,
+        *cut_off("the coordinator may forget what it had answered", transactional="true"),
+        *COORDINATOR_CUT_OFF,
+        Rule(FORBIDDEN, "a coordinator answers as the state of the transactional id demands (KIP-98, KIP-360, KIP-890)"),
+    ),
+    evidence=EVIDENCE,
+    occasions=DECIDING,
+    damages=(BOTH, BACK, OUTDATED, NOTHING),
+    explain=explained_by_wire(violations),
+    across=True,
+    needs=NO_EXCHANGES,
+)
+def protocol_violation(run: RunView) -> CheckResult:
+    """An answer on the wire that no order of the exchanges explains.
+
+    Proxies between clients and brokers recorded the requests and the brokers' answers (`wire.parquet`). The state of a
+    transactional id at its coordinator is that of a machine (docs/wire.md): which requests it grants in which state, with which
+    producer id and epoch, and which it refuses with which error. An exchange took effect at some instant between being forwarded
+    and being answered; one without an answer, or with an error that says nothing of the state, at any later instant or never. The
+    coordinator may abort a transaction for its age, and complete what is decided, at any time. The finding is the first answer
+    for which no such order is left, with the rules that forbid it.
+
+    Judged are ids from their first answered InitProducerId on. Not judged are ids that an operator fenced, requests of unknown
+    versions, and what is behind the end of a broker's record.
+
+    compared: answers while the state of their id was known. One cause: the transactional id.
+
+    Slow twin: `explained` in tests/support/wire_reference.py.
+    """
+    return found_on_wire(violations)(run)

@@ -1,0 +1,57 @@
+"""A recorded exchange: a request about a transactional id as it was forwarded to a broker, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fencepost.checkers.wire.states import Answer, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A request, and its answer.
+
+    row: the row of the record that it comes of.
+    node: the broker.
+    client: the client's id.
+    began: when it was forwarded to the broker (ns).
+    ended: when the broker answered; None: no answer is known, so it may have been applied at any later time, or never.
+    answer: the broker's answer; None: not known.
+    times: how often it was forwarded.
+    """
+
+    row: int
+    node: str
+    client: str
+    began: int
+    ended: int | None
+    request: Request
+    answer: Answer | None
+    times: int = 1
+
+
+@dataclass(frozen=True)
+class Breach:
+    """An exchange that no possible state allows.
+
+    sentences: the rules that it breaks, each with its source.
+    states: the states that were possible, in words; not all of them where they are many.
+    """
+
+    exchange: Exchange
+    rules: tuple[str, ...]
+    sentences: tuple[str, ...]
+    states: str
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The judgement of a transactional id.
+
+    compared: exchanges that were compared with known states.
+    unjudged: why its exchanges, or the rest of them, were not judged; empty: they were.
+    """
+
+    compared: int
+    breaches: tuple[Breach, ...] = ()
+    unjudged: str = ""

@@ -1,0 +1,81 @@
+"""The columns of `wire.parquet`: Kafka's requests as proxies between clients and brokers recorded them (docs/wire.md)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fencepost.harness.api.history import REQUIRED, Column, schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NODES = b"fencepost.nodes"
+"""Key of the table's metadata: whose record it is, and up to when each is whole."""
+WIRE = (
+    Column("node", "string", "the broker whose proxy recorded it", default=REQUIRED),
+    Column("connection", "int64", "number of the connection, at its proxy"),
+    Column("number", "int64", "number of the request, at its proxy"),
+    Column("client", "string", "address of the client"),
+    Column("client_id", "string", "its client.id"),
+    Column("correlation", "int32", "correlation id of the request"),
+    Column("api", "string", "Kafka's name of the request: `EndTxn`, ...", default=REQUIRED),
+    Column("version", "int16", "its version", default=REQUIRED),
+    Column("arrived_ns", "int64", "when the proxy had it, by the clock of the history", default=REQUIRED),
+    Column("forwarded_ns", "int64", "when it was passed on to the broker; null: it never was"),
+    Column("answered_ns", "int64", "when the broker had answered; null: no answer is known"),
+    Column("returned_ns", "int64", "when the answer was passed on to the client; null: it never was"),
+    Column("copies", "int32", "how often it was passed on to the broker"),
+    Column("transactional_id", "string", "its transactional id"),
+    Column("producer_id", "int64", "the producer id that it names"),
+    Column("producer_epoch", "int16", "the epoch that it names"),
+    Column("answer_producer_id", "int64", "the producer id of the answer (InitProducerId, EndTxn from version 5)"),
+    Column("answer_producer_epoch", "int16", "the epoch of the answer"),
+    Column("committed", "bool", "of EndTxn: it commits"),
+    Column("group", "string", "the consumer group that it is about"),
+    Column("error", "string", "the first error of the answer; `NONE`: there is none"),
+    Column("partitions", "string", "JSON: the partitions of the request, with what was written to each"),
+    Column("answer_partitions", "string", "JSON: the partitions of the answer, with the error of each"),
+    Column("request", "string", "JSON: Kafka's own form of the request, where it holds no records"),
+    Column("answer", "string", "JSON: Kafka's own form of the answer"),
+    Column("rules", "list of string", "the rules of the proxy that acted"),
+    Column("made_by_proxy", "bool", "the answer is the proxy's, not the broker's"),
+    Column("lost", "string", "why no answer came; null: it did, or the record ends before"),
+)
+
+
+@dataclass(frozen=True)
+class NodeRecord:
+    """The record of one broker's proxy.
+
+    until_ns: up to when it is whole; None: to the end of the run.
+    why: why it ends before; empty: it does not.
+    """
+
+    until_ns: int | None = None
+    why: str = ""
+
+
+def wire_schema() -> pa.Schema:
+    """The Arrow schema of `wire.parquet`."""
+    return schema(WIRE)
+
+
+def with_nodes(table: pa.Table, nodes: Mapping[str, NodeRecord]) -> pa.Table:
+    """The table with a note of whose record it is: all brokers of the cluster, those without a record too (`until_ns` 0)."""
+    document = {node: asdict(record) for node, record in nodes.items()}
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), NODES: json.dumps(document).encode()})
+
+
+def nodes_of(path: Path) -> Mapping[str, NodeRecord] | None:
+    """Whose record a table is; None: it does not say. Raises OSError and ArrowException."""
+    import pyarrow.parquet as pq
+
+    noted = (pq.read_schema(path).metadata or {}).get(NODES)
+    try:
+        return None if noted is None else {node: NodeRecord(**record) for node, record in json.loads(noted).items()}
+    except (ValueError, TypeError, AttributeError):
+        return None

@@ -1,0 +1,221 @@
+"""Requests on the wire beside the machine, batches with used numbers, and acknowledgements that no broker gave."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from random import Random
+
+import pyarrow.parquet as pq
+import pytest
+from support.histories import History, answer, violated
+from support.judging import judge_here
+
+from fencepost.checkers.anomalies.wire_answers import sequence_reuse, unproven_ack
+from fencepost.checkers.anomalies.wire_model import protocol_violation
+from fencepost.checkers.model.history_rows import read_rows, write_rows
+from fencepost.checkers.model.lawful_history import write_lawful
+from fencepost.checkers.selfcheck.lawful_wire import as_table, lawful_wire, named, row
+from fencepost.checkers.verdict.judge import judge
+from fencepost.harness.api.evidence import Evidence
+from fencepost.harness.api.run import RunFile
+from fencepost.harness.api.wire import NODES, NodeRecord, with_nodes
+from fencepost.harness.history.run_directory import open_run
+
+CHECKS = [protocol_violation, sequence_reuse, unproven_ack]
+ID = {"transactional_id": "id"}
+SETTINGS = {"cluster": {"description": {"broker_settings": {}}}}
+MS = 1_000_000
+
+
+class Wire:
+    """A story with what was on the wire: two transactions of one id, the second one aborted."""
+
+    def __init__(self, protocol=1):
+        self.h, self.rows, self.second, self.epoch, self.sequence = History(), [], protocol == 2, 0, 0
+        self.h.add(0, "initialise", **ID)
+        self.ask("InitProducerId", 4, self.h.now - MS, answer_producer_id=7, answer_producer_epoch=0)
+        self.transaction(5, commit=True)
+        self.transaction(7, commit=False)
+        self.h.final({"t-0": [5]})
+
+    def ask(self, api, version, at, **more):
+        self.rows.append({**row(api, version, at, at + 2, **ID, **more)})
+        return self.rows[-1]
+
+    def transaction(self, offset, commit):
+        at, who = self.h.now, {"producer_id": 7, "producer_epoch": self.epoch}
+        self.h.txn(0, {"t-0": offset}, intent="commit" if commit else "abort", **ID)
+        if not self.second:
+            self.ask("AddPartitionsToTxn", 3, at, **who, partitions=json.dumps([{"topic": "t", "partition": 0}]))
+        batch = {"producer_id": 7, "epoch": self.epoch, "first_sequence": self.sequence, "records": 1, "crc": offset}
+        batch["transactional"] = True
+        place = {"topic": "t", "partition": 0}
+        written = json.dumps([{**place, "batches": [batch]}])
+        answered = json.dumps([{**place, "base_offset": offset}])
+        self.ask("Produce", 12 if self.second else 9, at + 5, **who, partitions=written, answer_partitions=answered)
+        given = {"answer_producer_id": 7, "answer_producer_epoch": self.epoch + 1} if self.second else {}
+        self.ask("EndTxn", 5 if self.second else 3, at + 10, **who, committed=commit, **given)
+        self.epoch, self.sequence = self.epoch + self.second, 0 if self.second else self.sequence + 1
+
+    def of(self, api):
+        return [row for row in self.rows if row["api"] == api]
+
+    def judged(self, folder, nodes=None, **plan):
+        table = as_table(self.rows)
+        pq.write_table(table if nodes is None else with_nodes(table, nodes), folder / RunFile.WIRE)
+        return judge_here(folder, self.h.ops, None, CHECKS, **{**SETTINGS, **plan})
+
+
+@pytest.fixture(params=[1, 2])
+def w(request):
+    return Wire(request.param)
+
+
+def names(document):
+    return set(violated(document))
+
+
+def test_a_lawful_record_holds_and_says_how_much_was_compared(tmp_path, w):
+    document = w.judged(tmp_path)
+    assert not names(document)
+    compared = {check.name: answer(document, check.name)["compared"] for check in CHECKS}
+    assert compared == {"protocol-violation": 4, "sequence-reuse": 2, "unproven-ack": 4}
+
+
+def test_without_a_record_nothing_was_compared(tmp_path):
+    document = judge_here(tmp_path, Wire().h.ops, None, CHECKS)
+    assert {answer(document, check.name)["verdict"] for check in CHECKS} == {"not exercised"}
+
+
+@pytest.mark.parametrize("protocol", [1, 2])
+def test_generated_lawful_histories_hold(tmp_path, protocol):
+    run = write_lawful(tmp_path / "run", transactions=120, seed=protocol)
+    rows = named(read_rows(tmp_path / "run" / RunFile.HISTORY))
+    write_rows(rows, tmp_path / "run" / RunFile.HISTORY)
+    pq.write_table(as_table(lawful_wire(rows)), run.path(RunFile.WIRE))
+    document = judge(open_run(run.directory), spark=pytest.fail, here=True, checks=CHECKS)
+    assert not names(document)
+    assert all(answer(document, check.name)["compared"] > 100 for check in CHECKS)
+
+
+def test_an_exchange_that_nothing_allows_is_a_finding_with_its_rule(tmp_path, w):
+    end = w.of("EndTxn")[1]
+    again = {**end, "committed": True, "forwarded_ns": end["answered_ns"] + 1, "answered_ns": end["answered_ns"] + 2}
+    w.rows.append(again)
+    document = w.judged(tmp_path)
+    assert names(document) == {"protocol-violation", "unproven-ack"} or names(document) == {"protocol-violation"}
+    sentence = next(found["sentence"] for found in document["findings"] if found["anomaly"] == "protocol-violation")
+    assert "EndTxn (commit)" in sentence
+    assert "of id with NONE" in sentence
+    assert "KIP-98" in sentence or "KIP-890" in sentence
+
+
+def test_an_answer_made_by_the_proxy_is_none_of_the_broker(tmp_path):
+    w = Wire()
+    w.of("EndTxn")[0] |= {"made_by_proxy": True, "error": "INVALID_TXN_STATE"}
+    assert not names(w.judged(tmp_path))
+    w.of("EndTxn")[0] |= {"made_by_proxy": False}
+    assert names(w.judged(tmp_path)) == {"protocol-violation", "unproven-ack"}
+
+
+def test_ids_that_an_operator_fenced_and_unknown_versions_are_not_judged(tmp_path):
+    w = Wire()
+    w.of("EndTxn")[1] |= {"error": "INVALID_TXN_STATE"}
+    assert "protocol-violation" in names(w.judged(tmp_path))
+    w.of("EndTxn")[1] |= {"version": 99}
+    document = w.judged(tmp_path)
+    assert answer(document, "protocol-violation")["verdict"] == "unknown"
+    assert "version 99" in answer(document, "protocol-violation")["reason"]
+
+
+def test_behind_the_end_of_a_brokers_record_nothing_is_judged(tmp_path):
+    w = Wire()
+    end = w.of("EndTxn")[1]
+    end |= {"error": "INVALID_TXN_STATE"}
+    cut = {"n1": NodeRecord(), "n2": NodeRecord(end["forwarded_ns"], "its host was lost")}
+    document = w.judged(tmp_path, cut)
+    assert {answer(document, name)["verdict"] for name in ("protocol-violation", "unproven-ack")} == {"unknown"}
+    assert "its host was lost" in answer(document, "protocol-violation")["reason"]
+    later = {**cut, "n2": NodeRecord(end["forwarded_ns"] + 1, "its host was lost")}
+    assert "protocol-violation" in names(w.judged(tmp_path, later)), "what was before is judged"
+
+
+def test_a_record_that_does_not_name_its_brokers_or_is_damaged_is_unknown(tmp_path):
+    w = Wire()
+    w.judged(tmp_path)
+    table = pq.read_table(tmp_path / RunFile.WIRE)
+    assert NODES in table.schema.metadata
+    pq.write_table(table.replace_schema_metadata(None), tmp_path / RunFile.WIRE)
+    document = judge_here(tmp_path, w.h.ops, None, CHECKS)
+    assert {answer(document, check.name)["verdict"] for check in CHECKS} == {"unknown"}
+    (tmp_path / RunFile.WIRE).write_text("no table")
+    document = judge_here(tmp_path, w.h.ops, None, CHECKS)
+    assert {answer(document, check.name)["verdict"] for check in CHECKS} == {"unknown"}
+
+
+def test_two_batches_with_one_number_are_a_finding_and_one_batch_sent_again_is_none(tmp_path, w):
+    first = w.of("Produce")[0]
+    again = {**first, "forwarded_ns": first["answered_ns"], "answered_ns": first["answered_ns"] + 1}
+    w.rows.append(again)
+    assert not names(w.judged(tmp_path))
+    changed = json.loads(first["partitions"])
+    changed[0]["batches"][0]["crc"] += 1
+    again["partitions"] = json.dumps(changed)
+    assert names(w.judged(tmp_path)) == {"sequence-reuse"}
+    again["answer_partitions"] = json.dumps([{"topic": "t", "partition": 0, "error": "OUT_OF_ORDER_SEQUENCE_NUMBER"}])
+    assert not names(w.judged(tmp_path)), "the second one was refused"
+
+
+@pytest.mark.parametrize("story", ["never sent", "refused", "aborted instead", "committed instead"])
+def test_an_end_that_no_broker_granted_is_unproven(tmp_path, story):
+    w = Wire()
+    first, second = w.of("EndTxn")
+    match story:
+        case "never sent":
+            w.rows.remove(first)
+        case "refused":
+            first["error"] = "COORDINATOR_NOT_AVAILABLE"
+        case "aborted instead":
+            first["committed"] = False
+        case "committed instead":
+            second["committed"] = True
+    assert names(w.judged(tmp_path)) == {"unproven-ack"}
+
+
+def test_an_abort_of_what_was_never_begun_needs_no_answer(tmp_path):
+    w = Wire()
+    w.rows.remove(w.of("EndTxn")[1])
+    assert not names(w.judged(tmp_path))
+
+
+def test_a_retried_end_is_proven_by_the_answer_that_came(tmp_path):
+    w = Wire()
+    first = w.of("EndTxn")[0]
+    w.rows.append({**first, "forwarded_ns": first["forwarded_ns"] + 5, "answered_ns": first["answered_ns"] + 5})
+    first |= {"answered_ns": None, "error": None, "lost": "client closed"}
+    assert not names(w.judged(tmp_path))
+
+
+def test_an_acknowledged_record_whose_batch_was_refused_or_lies_elsewhere_is_unproven(tmp_path):
+    w = Wire()
+    w.of("Produce")[0]["answer_partitions"] = json.dumps([{"topic": "t", "partition": 0, "base_offset": 4}])
+    assert names(w.judged(tmp_path)) == {"unproven-ack"}
+    w.of("Produce")[0]["answer_partitions"] = json.dumps([{"topic": "t", "partition": 0, "error": "NOT_ENOUGH_REPLICAS"}])
+    assert names(w.judged(tmp_path)) == {"unproven-ack"}
+    w.of("Produce")[0]["answer_partitions"] = json.dumps([{"topic": "t", "partition": 0}])
+    assert not names(w.judged(tmp_path)), "the answer does not say where"
+
+
+def test_damages_are_planted_where_there_is_a_place(tmp_path):
+    write_lawful(tmp_path / "run", transactions=60, seed=3)
+    rows = read_rows(tmp_path / "run" / RunFile.HISTORY)
+    damages = [damage for check in CHECKS for damage in check.damages]
+    assert len(damages) == 7
+    for damage in damages:
+        assert damage.plant(rows, Random(1)).wire is not None
+        assert damage.plant(replace(rows, table=rows.table.slice(0, 0)), Random(1)) is None
+
+
+def test_checks_need_the_wire():
+    assert all(Evidence.WIRE in check.evidence.absence for check in CHECKS)

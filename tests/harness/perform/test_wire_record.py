@@ -1,0 +1,62 @@
+"""The table of what proxies recorded says up to when the record of each broker is whole."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow.parquet as pq
+
+from fencepost.harness.api.run import RunFile
+from fencepost.harness.api.wire import NodeRecord, nodes_of
+from fencepost.harness.perform.wire_record import write_wire
+from fencepost.nemesis.testing import FakeCluster
+
+
+def line(node, arrived_ns):
+    return json.dumps(
+        {"at": "request", "n": arrived_ns, "node": node, "connection": 1, "api": "EndTxn", "version": 1, "arrived_ns": arrived_ns}
+    )
+
+
+def recorded(directory, proxied):
+    """What is written and told of a cluster of three brokers, two of which have a record."""
+    lines = directory / RunFile.WIRE_LINES
+    lines.mkdir()
+    for node in ("n1", "n2"):
+        (lines / f"{node}.jsonl").write_text(line(node, 100) + "\n" + line(node, 200) + "\n")
+    cluster = FakeCluster()
+    cluster.proxied = lambda: proxied
+    return list(write_wire(cluster, directory)), directory / RunFile.WIRE
+
+
+def test_each_broker_with_a_running_proxy_has_a_whole_record(tmp_path):
+    notes, path = recorded(tmp_path, {"n1": True, "n2": True, "n3": True})
+    assert notes == []
+    assert nodes_of(path) == dict.fromkeys(("n1", "n2", "n3"), NodeRecord())
+    assert pq.read_table(path).column("arrived_ns").to_pylist() == [100, 100, 200, 200]
+
+
+def test_a_proxy_that_ended_and_one_that_never_was_are_told(tmp_path):
+    notes, path = recorded(tmp_path, {"n1": True, "n2": False})
+    assert nodes_of(path) == {
+        "n1": NodeRecord(),
+        "n2": NodeRecord(until_ns=200, why="its proxy had ended"),
+        "n3": NodeRecord(until_ns=0, why="no proxy stood before it"),
+    }
+    assert [note.partition(" early before ")[2] for note in notes] == ["n2: its proxy had ended", "n3: no proxy stood before it"]
+
+
+def test_a_record_that_cannot_be_read_is_told(tmp_path):
+    lines = tmp_path / RunFile.WIRE_LINES
+    lines.mkdir()
+    (lines / "n1.jsonl").write_text("nonsense\n")
+    (note,) = write_wire(FakeCluster(), tmp_path)
+    assert "n1.jsonl, line 1" in note
+    assert not (tmp_path / RunFile.WIRE).exists()
+
+
+def test_without_proxies_there_is_no_table(tmp_path):
+    cluster = FakeCluster()
+    cluster.proxied = dict
+    assert list(write_wire(cluster, tmp_path)) == []
+    assert not (tmp_path / RunFile.WIRE).exists()
