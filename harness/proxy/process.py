@@ -21,7 +21,7 @@ MAIN = "fencepost.proxy.Proxy"
 HEAP_MB = 512
 FRAME_BYTES = 32 << 20  # what is longer is passed on in pieces, unread
 END_S = 5.0
-_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:+ExitOnOutOfMemoryError")
+_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:-UsePerfData", "-XX:+ExitOnOutOfMemoryError")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +96,7 @@ class ProxyProcess:
         with suppress(OSError):  # it may have ended already
             self._process.stdin.write(json.dumps(self._settings.document()).encode() + b"\n")
             self._process.stdin.flush()
-        line = self._process.stdout.readline()
+        line = next((line for line in self._process.stdout if line.startswith(b"{")), b"")  # before it, what the JVM warns of
         try:
             answer = json.loads(line)
         except ValueError as error:
