@@ -86,8 +86,10 @@ def unshare(path: str | None) -> Examination:
 def namespaces() -> Examination:
     """A real trial by the `local` cluster: which faults can be had here."""
     try:
-        every_option = {"controllers": 1, "disk_mb": 64, "skewable": True, "slow_disks": True, "acls": True}  # that a fault needs
-        missing = registry.load("cluster", "local")(**every_option).missing()
+        flags = dict.fromkeys(("skewable", "slow_disks", "acls", "proxy"), True)
+        missing = registry.load("cluster", "local")(
+            controllers=1, disk_mb=64, **flags
+        ).missing()  # every option that a fault needs
     except HarnessError as error:
         return Examination("namespaces", False, str(error), "install fencepost completely")
     return from_missing(missing, _USERNS_SYSCTL.read_text().strip() if _USERNS_SYSCTL.exists() else "0")

@@ -113,5 +113,5 @@ def test_every_built_in_fault_on_brokers_is_unavailable_before_the_start(kind):
 
 def test_every_option_has_a_description():
     assert {option.name: bool(option.doc) for option in options(External)} == dict.fromkeys(
-        ("bootstrap", "settings", "prefix", "replication", "kafka"), True
+        ("bootstrap", "settings", "prefix", "replication", "kafka", "proxy"), True
     )

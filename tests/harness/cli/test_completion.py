@@ -45,7 +45,7 @@ COMPLETIONS = [
     ("fencepost sel", ["selfcheck"]),
     ("fencepost run --nemesis pau", ["pause"]),
     ("fencepost run --bro", ["--brokers", "--broker-setting"]),
-    ("fencepost campaign mus", ["museum", "museum-brokers"]),
+    ("fencepost campaign mus", ["museum", "museum-brokers", "museum-steps"]),
     ("fencepost example swal", ["swallowed_write"]),
     ("fencepost run -n kill,ta", ["kill,target="]),
     ("fencepost run -n kill,target=contr", ["kill,target=controller"]),

@@ -493,7 +493,7 @@ def test_a_fault_can_inject_another_one_which_has_a_receipt_of_its_own_and_count
     answers = []
 
     def inject(cluster, rng):
-        answers.append(cluster.strike_now("kill", {"target": "broker:n2"}, 0.0))
+        answers.append(cluster.strike_now("kill", {"target": "broker:n2"}, 1.0))
         answers.append(cluster.strike_now("pause", {"target": "broker:n1"}, 0.0))
         return Receipt(effective=True)
 
