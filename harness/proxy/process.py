@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Timer
 from types import TracebackType
 from typing import IO, Any
 
@@ -20,8 +21,8 @@ from fencepost.harness.system import lifeline
 MAIN = "fencepost.proxy.Proxy"
 HEAP_MB = 512
 FRAME_BYTES = 32 << 20  # what is longer is passed on in pieces, unread
-END_S = 5.0
-_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:+ExitOnOutOfMemoryError")
+START_S, END_S = 60.0, 5.0
+_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +97,10 @@ class ProxyProcess:
         with suppress(OSError):  # it may have ended already
             self._process.stdin.write(json.dumps(self._settings.document()).encode() + b"\n")
             self._process.stdin.flush()
+        deadline = Timer(START_S, self._process.kill)
+        deadline.start()
         line = self._process.stdout.readline()
+        deadline.cancel()
         try:
             answer = json.loads(line)
         except ValueError as error:
