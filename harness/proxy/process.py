@@ -75,18 +75,31 @@ class Settings:
         }
 
 
+def command(classpath: str, heap_mb: int = HEAP_MB) -> list[str]:
+    """The command of the program, for who starts it elsewhere: the first line of its input is `Settings.document()` as JSON.
+
+    Not an argument, which everybody on the machine can read: it may have passwords. It ends with its input.
+    """
+    return [java()[0], f"-Xmx{heap_mb}m", *_FLAGS, "-cp", classpath, MAIN, "-"]
+
+
 class ProxyProcess:
     """A running proxy, as long as the `with` block lasts.
 
     classpath: `jars.classpath(VERSION)`, or `jars.with_proxy` of jars that are there.
     log: takes what the Java virtual machine says; None: our standard error.
+    prefix: words before the command, such as those that enter a network namespace. Its control must be reached from here.
     """
 
     def __init__(
-        self, settings: Settings, classpath: str, log: IO[bytes] | int | None = subprocess.DEVNULL, heap_mb: int = HEAP_MB
+        self,
+        settings: Settings,
+        classpath: str,
+        log: IO[bytes] | int | None = subprocess.DEVNULL,
+        heap_mb: int = HEAP_MB,
+        prefix: Sequence[str] = (),
     ) -> None:
-        command = [java()[0], f"-Xmx{heap_mb}m", *_FLAGS, "-cp", classpath, MAIN]
-        self._command, self._settings, self._log = [*command, "-"], settings, log  # not an argument: it may have passwords
+        self._command, self._settings, self._log = [*prefix, *command(classpath, heap_mb)], settings, log
 
     def __enter__(self) -> ProxyProcess:
         """Raises CampaignError when the proxy refuses its settings, a rule or an address; ClusterError when it does not start."""
