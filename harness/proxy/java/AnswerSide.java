@@ -171,7 +171,7 @@ final class AnswerSide {
     }
 
     private Verdict lose(Rules.Hit hit, Message answer) {
-        String name = hit.state().name;
+        String name = hit.state().title;
         hit.caught().state("lost");
         if (hit.rule().act.equals("lose") && hit.rule().then.equals("stall")) {
             connection.silentAnswers = name;
