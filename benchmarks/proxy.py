@@ -28,6 +28,7 @@ from fencepost.harness.proxy.process import Broker, ProxyProcess, Settings
 
 CONNECTIONS = 500
 TOPIC, RECORD, AHEAD = "t", b"." * 1000, 5000
+BROKER = Local(brokers=1, loopback=True)
 WARM_ROUND = -1
 ARMS = ("direct", "proxy")
 FIGURES = {
@@ -42,7 +43,7 @@ AT_LEAST = 0.8  # of the transactions
 def measure(*, rounds: int, seconds: float) -> None:
     with tempfile.TemporaryDirectory(prefix="fencepost-proxy-") as folder:
         inside = [sys.executable, "-m", "benchmarks.proxy", folder, str(rounds), str(seconds), classpath(progress=print)]
-        subprocess.run(Local().sandbox(inside), check=True, cwd=Path(__file__).parents[1], stdin=subprocess.DEVNULL)
+        subprocess.run(BROKER.sandbox(inside), check=True, cwd=Path(__file__).parents[1], stdin=subprocess.DEVNULL)
         figures = json.loads((Path(folder) / "figures.json").read_text())
     _report(figures, rounds, seconds)
 
@@ -50,8 +51,8 @@ def measure(*, rounds: int, seconds: float) -> None:
 def main(folder: Path, rounds: int, seconds: float, path: str) -> None:
     by_arm: dict[str, list[dict[str, float]]] = {arm: [] for arm in ARMS}
     with ExitStack() as steps:
-        options = {"brokers": 1, "loopback": True}
-        cluster = steps.enter_context(Local(**options).up(folder / "cluster", {TOPIC: TopicSpec(partitions=1)}))
+        (folder / "cluster").mkdir()
+        cluster = steps.enter_context(BROKER.up(folder / "cluster", {TOPIC: TopicSpec(partitions=1)}))
         settings = Settings(brokers=[Broker(upstream=cluster.bootstrap())], rewrite=True, record=folder)
         proxy = steps.enter_context(ProxyProcess(settings, path))
         places = {"direct": cluster.bootstrap(), "proxy": proxy.address}

@@ -8,6 +8,8 @@ import struct
 import threading
 from contextlib import contextmanager, suppress
 
+from support.raw_producer import record_batch
+
 END_TXN, PRODUCE, FETCH, METADATA, API_VERSIONS = 26, 0, 1, 3, 18
 PATIENCE_S = 20.0
 
@@ -25,6 +27,26 @@ def request(api: int, version: int, correlation: int, body: bytes, client: str =
 def end_txn(correlation: int, transactional_id: str = "x", committed: bool = True) -> bytes:
     """EndTxn of version 0."""
     return request(END_TXN, 0, correlation, text(transactional_id) + struct.pack(">qh?", 7, 3, committed))
+
+
+def produce(correlation: int, producer: tuple[int, int], topic: str = "t", partition: int = 0) -> bytes:
+    """Produce of version 3 with one transactional record."""
+    batch = record_batch(producer, b"value")
+    place = text(topic) + struct.pack(">iii", 1, partition, len(batch)) + batch
+    return request(PRODUCE, 3, correlation, text("x") + struct.pack(">hii", -1, 5000, 1) + place)
+
+
+def fetch(correlation: int, replica: int = -1, topic: str = "t", partition: int = 0) -> bytes:
+    """Fetch of version 4."""
+    place = text(topic) + struct.pack(">iiqi", 1, partition, 0, 1 << 20)
+    return request(FETCH, 4, correlation, struct.pack(">iiiib", replica, 500, 1, 1 << 20, 0) + struct.pack(">i", 1) + place)
+
+
+def fetched(correlation: int, aborted: list[tuple[int, int]], error: int = 0, records: bytes = b"") -> bytes:
+    """An answer to Fetch of version 4. aborted: (producer id, first offset)."""
+    listed = struct.pack(">i", len(aborted)) + b"".join(struct.pack(">qq", *one) for one in aborted)
+    partition = struct.pack(">ihqq", 0, error, 9, 9) + listed + struct.pack(">i", len(records)) + records
+    return answer(correlation, struct.pack(">ii", 0, 1) + text("t") + struct.pack(">i", 1) + partition)
 
 
 def answer(correlation: int, body: bytes = b"\0\0\0\0\0\0") -> bytes:

@@ -68,9 +68,10 @@ final class AnswerSide {
             connection.skip(entry);
             return;
         }
-        List<Rules.Hit> hits = process.rules.may(api) ? process.rules.hits(answer, connection) : List.of();
-        held = false;
         String lost = entry.nowhere || connection.silentAnswers != null || connection.clientGone ? connection.why() : null;
+        boolean ruled = lost == null && entry.lose == null && process.rules.may(api);
+        List<Rules.Hit> hits = ruled ? process.rules.hits(answer, connection) : List.of();
+        held = false;
         Verdict verdict = lost == null ? perform(entry, answer, hits, answered) : new Verdict(answer, lost);
         finish(entry, verdict, answer, hits, answered, rest);
     }
@@ -170,7 +171,7 @@ final class AnswerSide {
     }
 
     private Verdict lose(Rules.Hit hit, Message answer) {
-        String name = hit.state().name;
+        String name = hit.state().title;
         hit.caught().state("lost");
         if (hit.rule().act.equals("lose") && hit.rule().then.equals("stall")) {
             connection.silentAnswers = name;

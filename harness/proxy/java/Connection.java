@@ -91,7 +91,7 @@ final class Connection {
 
     /** The reason why an answer cannot be returned. */
     String why() {
-        return silentAnswers != null ? "rule " + silentAnswers : closedBy.get() == null ? "client closed" : closedBy.get();
+        return silentAnswers != null ? silentAnswers : closedBy.get() == null ? "client closed" : closedBy.get();
     }
 
     /** The client has closed its side: answers that are still to come are recorded, then the broker's side is closed. */
@@ -105,7 +105,7 @@ final class Connection {
     /** Closes the client's side alone. */
     void cutClient(String rule) {
         clientGone = true;
-        if (closedBy.compareAndSet(null, "cut by rule " + rule)) {
+        if (closedBy.compareAndSet(null, "cut by " + rule)) {
             process.recorder.closed(this, "rule");
         }
         clientSide.close();

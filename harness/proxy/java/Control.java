@@ -65,6 +65,9 @@ final class Control {
     }
 
     private Answer answer(HttpExchange exchange) throws IOException {
+        if (exchange.getRequestHeaders().containsKey("Origin")) {
+            return errors(403, List.of("a page in a browser may not use this interface"));
+        }
         String[] parts = exchange.getRequestURI().getPath().substring(1).split("/");
         Map<String, String> query = query(exchange.getRequestURI().getRawQuery());
         String asked = exchange.getRequestMethod() + " " + parts[0] + (parts.length > 1 ? "/*" : "") + (parts.length > 2 ? "/" + parts[2] : "");

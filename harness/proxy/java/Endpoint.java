@@ -46,27 +46,17 @@ final class Endpoint {
     }
 
     private void serve(long number, Socket socket) {
-        Socket broker = null;
+        Socket broker = new Socket();
         try {
-            Peer client = new Peer(process.tls.fromClient(socket));
-            broker = process.tls.toBroker(upstream);
-            Connection connection = new Connection(number, process, this, client, new Peer(broker));
+            Peer client = new Peer(process.tls.fromClient(socket), socket);
+            Peer upstreamSide = new Peer(process.tls.toBroker(upstream, broker), broker);
+            Connection connection = new Connection(number, process, this, client, upstreamSide);
             connections.add(connection);
             connection.run();
         } catch (IOException error) {
             process.counts.unreached(upstream + ": " + error.getMessage());
-            close(socket);
-            close(broker);
-        }
-    }
-
-    private static void close(Socket socket) {
-        try {
-            if (socket != null) {
-                socket.close();
-            }
-        } catch (IOException error) {
-            return; // it is closed as well as it can be
+            Peer.close(socket);
+            Peer.close(broker);
         }
     }
 }

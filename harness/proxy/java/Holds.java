@@ -55,6 +55,7 @@ final class Holds {
             }
             if (!gone && closed.getAsBoolean()) {
                 gone = true;
+                connection.clientGone = true; // before its request goes on: the answer has nobody to come to
                 closed(connection);
             }
         }

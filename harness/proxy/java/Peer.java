@@ -7,12 +7,16 @@ import java.net.Socket;
 /** One side of a connection: the client, or the broker. */
 final class Peer {
     final FrameInput in;
+    private static final long POLITE_MS = 500; // for the end of TLS
     private final Socket socket;
+    private final Socket plain;
     private final OutputStream out;
     private volatile long bytesPerSecond; // 0: no bound
 
-    Peer(Socket socket) throws IOException {
+    /** plain: what is below TLS, or the same socket. */
+    Peer(Socket socket, Socket plain) throws IOException {
         this.socket = socket;
+        this.plain = plain;
         socket.setTcpNoDelay(true);
         in = new FrameInput(socket);
         out = socket.getOutputStream();
@@ -58,6 +62,17 @@ final class Peer {
 
     /** Closes it; whoever reads or writes it gets an IOException. */
     void close() {
+        if (plain != socket) {
+            Thread polite = new Thread(() -> close(socket)); // it waits for whoever writes, and they for who does not read
+            polite.setDaemon(true);
+            polite.start();
+            Waiting.join(polite, POLITE_MS);
+        }
+        close(plain);
+    }
+
+    /** Closes a socket, whatever its state is. */
+    static void close(Socket socket) {
         try {
             socket.close();
         } catch (IOException error) {

@@ -15,6 +15,7 @@ final class Recorder {
     private static final Set<String> ALWAYS = Set.of("Produce", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn",
         "TxnOffsetCommit", "OffsetCommit", "OffsetFetch", "FindCoordinator", "WriteTxnMarkers", "JoinGroup", "SyncGroup",
         "LeaveGroup", "ListOffsets", "DescribeTransactions");
+    private static final Set<String> GIVES_EPOCHS = Set.of("InitProducerId", "EndTxn"); // since version 5, with KIP-890
     private static final Set<String> BY_ANSWER = Set.of("Fetch", "Heartbeat", "ConsumerGroupHeartbeat");
     private final RecordLines lines;
 
@@ -70,7 +71,10 @@ final class Recorder {
         }
         Facts facts = answer.facts();
         ObjectNode line = line("answer", entry.number).put("answered_ns", answered).put("returned_ns", returned);
-        line.put("error", facts.error()).put("producer_id", Facts.first(facts.producerIds)).put("producer_epoch", facts.producerEpoch);
+        line.put("error", facts.error());
+        if (GIVES_EPOCHS.contains(answer.api())) {
+            line.put("producer_id", Facts.first(facts.producerIds)).put("producer_epoch", facts.producerEpoch);
+        }
         line.set("partitions", facts.partitions);
         body(line, answer);
         names(line, hits);

@@ -41,8 +41,8 @@ final class RequestActs {
             }
             case "cut" -> {
                 hit.caught().state("cut");
-                process.recorder.lost(entry, "cut by rule " + hit.state().name);
-                connection.end("rule", "cut by rule " + hit.state().name);
+                process.recorder.lost(entry, "cut by " + hit.state().title);
+                connection.end("rule", "cut by " + hit.state().title);
                 return false;
             }
             case "lose" -> entry.lose = hit;
@@ -82,11 +82,11 @@ final class RequestActs {
 
     private boolean drop(Rules.Hit hit, Entry entry) {
         hit.caught().state("dropped");
-        process.recorder.lost(entry, "rule " + hit.state().name);
+        process.recorder.lost(entry, hit.state().title);
         if (hit.rule().then.equals("stall")) {
-            connection.silentRequests = hit.state().name;
+            connection.silentRequests = hit.state().title;
         } else {
-            connection.end("rule", "cut by rule " + hit.state().name);
+            connection.end("rule", "cut by " + hit.state().title);
         }
         return false;
     }
@@ -104,10 +104,10 @@ final class RequestActs {
         whole(entry);
         entry.nowhere = true;
         connection.pending.add(entry);
-        connection.silentRequests = hit.state().name;
-        connection.silentAnswers = hit.state().name;
+        connection.silentRequests = hit.state().title;
+        connection.silentAnswers = hit.state().title;
         if (hit.rule().then.equals("cut")) {
-            connection.cutClient(hit.state().name);
+            connection.cutClient(hit.state().title);
         }
         process.threads.start("late " + entry.number, () -> deliver(hit, entry));
         return false;

@@ -66,7 +66,7 @@ final class RequestSide {
         process.recorder.arrived(entry, connection);
         boolean goesOn = connection.silentRequests == null && acts.perform(entry);
         if (!goesOn && connection.silentRequests != null && entry.hits.isEmpty()) {
-            process.recorder.lost(entry, "rule " + connection.silentRequests);
+            process.recorder.lost(entry, connection.silentRequests);
         }
         if (goesOn) {
             forward(entry);

@@ -10,6 +10,7 @@ final class RuleState {
     private static final int KEPT = 1000; // catches; the oldest are forgotten first
     final int number;
     final String name;
+    final String title; // in a sentence: rule NAME
     final Rule rule;
     private final Deque<Catch> catches = new ArrayDeque<>();
     private long matched;
@@ -21,6 +22,7 @@ final class RuleState {
         this.number = number;
         this.rule = rule;
         name = rule.name(number);
+        title = name.startsWith("rule ") ? name : "rule " + name;
     }
 
     /** The catch if the rule acts on this message, else null. */

@@ -64,23 +64,17 @@ final class Tls {
         return handshake(secure);
     }
 
-    /** A connection to a broker. */
-    Socket toBroker(Address upstream) throws IOException {
-        Socket socket = new Socket();
-        try {
-            socket.connect(upstream.socket(), CONNECT_MS);
-            if (broker == null) {
-                return socket;
-            }
-            SSLSocket secure = (SSLSocket) broker.getSocketFactory().createSocket(socket, upstream.host(), upstream.port(), true);
-            SSLParameters parameters = secure.getSSLParameters();
-            parameters.setEndpointIdentificationAlgorithm(endpoint.isEmpty() ? null : endpoint);
-            secure.setSSLParameters(parameters);
-            return handshake(secure);
-        } catch (IOException error) {
-            socket.close();
-            throw error;
+    /** A connection to a broker, on a socket that is not connected yet. */
+    Socket toBroker(Address upstream, Socket socket) throws IOException {
+        socket.connect(upstream.socket(), CONNECT_MS);
+        if (broker == null) {
+            return socket;
         }
+        SSLSocket secure = (SSLSocket) broker.getSocketFactory().createSocket(socket, upstream.host(), upstream.port(), true);
+        SSLParameters parameters = secure.getSSLParameters();
+        parameters.setEndpointIdentificationAlgorithm(endpoint.isEmpty() ? null : endpoint);
+        secure.setSSLParameters(parameters);
+        return handshake(secure);
     }
 
     private static Socket handshake(SSLSocket socket) throws IOException {

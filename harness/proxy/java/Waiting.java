@@ -13,6 +13,14 @@ final class Waiting {
         }
     }
 
+    static void join(Thread thread, long millis) {
+        try {
+            thread.join(millis);
+        } catch (InterruptedException error) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
     /** Waits for a notification of an object whose monitor is held, at most as long. */
     static void on(Object monitor, long millis) {
         try {

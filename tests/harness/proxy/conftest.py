@@ -32,7 +32,7 @@ def kafka_classpath():
     return with_proxy(fetch("4.4.0").classpath())
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def proxy_scene(kafka_classpath, tmp_path_factory):
     place = tmp_path_factory.mktemp("proxy")
     with frames.upstream() as upstream, open(place / "log", "wb") as log:

@@ -6,7 +6,21 @@ import struct
 from contextlib import contextmanager
 
 import pytest
-from support.frames import API_VERSIONS, END_TXN, FETCH, PRODUCE, answer, correlation_of, end_txn, request, text
+from support.frames import (
+    API_VERSIONS,
+    END_TXN,
+    FETCH,
+    PRODUCE,
+    answer,
+    correlation_of,
+    end_txn,
+    fetch,
+    fetched,
+    produce,
+    request,
+    text,
+)
+from support.raw_producer import record_batch
 
 pytestmark = pytest.mark.cluster  # it needs Kafka's jars, as brokers do
 SASL_HANDSHAKE = 17
@@ -21,19 +35,6 @@ def counted(scene, **more):
     yield
     after = scene.control.status()
     assert {name: after[name] - before[name] for name in names if after[name] != before[name]} == more
-
-
-def fetch(correlation, replica=-1, topic="t", partition=0):
-    """Fetch of version 4."""
-    place = text(topic) + struct.pack(">iiqi", 1, partition, 0, 1 << 20)
-    return request(FETCH, 4, correlation, struct.pack(">iiiib", replica, 500, 1, 1 << 20, 0) + struct.pack(">i", 1) + place)
-
-
-def fetched(correlation, aborted, error=0):
-    """The answer to it, without records. aborted: (producer id, first offset)."""
-    listed = struct.pack(">i", len(aborted)) + b"".join(struct.pack(">qq", *one) for one in aborted)
-    partition = struct.pack(">ihqq", 0, error, 9, 9) + listed + struct.pack(">i", 0)
-    return answer(correlation, struct.pack(">ii", 0, 1) + text("t") + struct.pack(">i", 1) + partition)
 
 
 def test_many_requests_at_once_keep_their_order(scene):
@@ -181,6 +182,25 @@ def test_a_fetch_is_recorded_for_its_records_or_errors_only(scene):
     request_line, answered = scene.lines()
     assert (request_line["correlation"], request_line["partitions"]) == (2, [{"topic": "t", "partition": 0, "offset": 0}])
     assert answered["error"] == "UNKNOWN_TOPIC_OR_PARTITION"
+
+
+def test_heads_of_batches_are_recorded_with_produce_and_fetch(scene):
+    client, broker = scene.connection()
+    client.send(produce(1, (4000, 5)), fetch(2))
+    broker.receive()
+    broker.receive()
+    broker.send(answer(2, fetched(2, [(7, 1)], records=record_batch((4000, 5), b"v"))[8:]))
+    assert client.receive() is not None
+    sent, _, answered = scene.lines()
+    (partition,) = sent["partitions"]
+    (batch,) = partition.pop("batches")
+    assert partition == {"topic": "t", "partition": 0}
+    assert isinstance(batch.pop("crc"), int)
+    head = {"producer_id": 4000, "epoch": 5, "first_sequence": 0, "records": 1, "base_offset": 0, "transactional": True}
+    assert (batch, sent["producer_id"], sent["producer_epoch"], sent["body"]) == (head, 4000, 5, None)
+    (part,) = answered["partitions"]
+    assert "producer_id" not in answered
+    assert (part["aborted"], part["last_stable_offset"], part["batches"][0]["producer_id"]) == ([[7, 1]], 9, 4000)
 
 
 MATCHES = [

@@ -1,0 +1,86 @@
+"""The HTTP interface."""
+
+from __future__ import annotations
+
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+from support.frames import answer, end_txn
+
+from fencepost.harness.api import CampaignError, ClusterError
+from fencepost.harness.proxy.control import Control
+
+pytestmark = pytest.mark.cluster  # it needs Kafka's jars, as brokers do
+
+
+def asked(scene, method, path, content=None, **headers):
+    """The status and the body of the answer."""
+    request = Request(f"http://{scene.control.address}{path}", content, headers, method=method)
+    try:
+        with urlopen(request, timeout=30) as given:
+            return given.status, given.read().decode()
+    except HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_a_page_in_a_browser_may_not_use_it(scene):
+    before = scene.control.rules()
+    assert asked(scene, "POST", "/rules", b'{"act": "cut"}', Origin="http://somewhere.example")[0] == 403
+    assert scene.control.rules() == before
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "content", "status", "text"),
+    [
+        ("GET", "/nothing", None, 404, "there is no GET /nothing"),
+        ("DELETE", "/rules/4711", None, 404, "there is no rule 4711"),
+        ("GET", "/rules/x/wait", None, 404, "there is no rule x"),
+        ("POST", "/rules", b"{", 400, "the body is no JSON"),
+        ("POST", "/rules", b"", 400, "a rule is a mapping of keys to values"),
+        ("POST", "/rules", b"[1]", 400, "a rule is a mapping of keys to values"),
+    ],
+)
+def test_what_cannot_be_done_is_said(scene, method, path, content, status, text):
+    code, body = asked(scene, method, path, content)
+    assert (code, text in body) == (status, True)
+
+
+def test_a_wait_ends_with_its_time_or_with_its_rule(scene):
+    rule = scene.control.add({"act": "record", "api": "Vote"})
+    with pytest.raises(TimeoutError, match=f"rule {rule} acted 0 times within 0.01 s, not 1 times"):
+        scene.control.wait(rule, timeout_s=0.01)
+    assert scene.control.remove(rule)["acted"] == 0
+    with pytest.raises(CampaignError, match=f"there is no rule {rule}"):
+        scene.control.wait(rule)
+
+
+def test_the_record_is_read_on_from_a_line(scene):
+    client, broker = scene.connection()
+    for number in (1, 2):
+        client.send(end_txn(number))
+        broker.receive()
+        broker.send(answer(number))
+        client.receive()
+    lines = scene.lines()
+    assert [line["at"] for line in lines] == ["request", "answer"] * 2
+    assert scene.control.record(scene.first + 2) == lines[2:]
+    assert scene.control.record(scene.first + 4) == []
+
+
+def test_the_status_counts(scene):
+    before = scene.control.status()
+    client, broker = scene.connection()
+    client.send(end_txn(1))
+    broker.receive()
+    after = scene.control.status()
+    assert after["connections"] >= 1
+    assert after["messages"] - before["messages"] == 1
+    assert after["bytes"] - before["bytes"] == len(end_txn(1))
+    assert after["record"] == str(scene.directory / "n1.jsonl")
+    assert after["record_error"] is None
+
+
+def test_a_proxy_that_is_not_there(scene):
+    with pytest.raises(ClusterError, match=r"does not answer .*: has it ended"):
+        Control("127.0.0.1:1").status()
