@@ -30,6 +30,7 @@ from fencepost.harness.api import (
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.workloads.application import Application
 from fencepost.workloads.connect import SECOND_ADDRESS, Change, Connect
+from fencepost.workloads.support.connect_records import UNCOMPARED
 from fencepost.workloads.support.default_faults import OF_CONNECT
 
 INPUT, ALIAS = "in", "mirror"
@@ -143,6 +144,7 @@ class Mirror:
             partitions=self.partitions,
             changes=self.changes,
             change_every_s=self.change_every_s,
+            offset_position="",  # MirrorMaker's stored offsets are those of its input, and no positions of `connect`
             readers=0,
         )
 
@@ -175,4 +177,4 @@ class Mirror:
     def entry(self, record: LogRecord, prefix: str) -> LogEntry | None:
         """The entry of a record of these topics; the copies name their inputs, and no positions."""
         entry = self._connect.entry(record, prefix)
-        return entry if entry is None or entry.kind not in ("record", "offset", "strange") else None
+        return entry if entry is None or entry.kind not in ("record", "offset", UNCOMPARED, "strange") else None

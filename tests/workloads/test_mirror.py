@@ -10,6 +10,7 @@ from fencepost.harness.api import ConnectAnswer, LogRecord, Operation, Outcome
 from fencepost.workloads.mirror import Mirror
 
 PARTITIONS = ["in-0", "in-1", "mirror.in-0", "mirror.in-1"]
+STORED = b'["source",{"cluster":"mirror","partition":1,"topic":"in"}]'  # the key of an offset that MirrorMaker stores
 
 
 def role(name):
@@ -80,3 +81,16 @@ def test_the_source_may_be_another_cluster(monkeypatch):
 def test_offsets_are_not_altered_here():
     with pytest.raises(ValueError, match="changes: after reset-offsets records may be copied again"):
         Mirror(changes=("tasks", "reset-offsets"))
+
+
+def test_stored_offsets_are_of_the_input_and_asked_for_no_position():
+    plans, paths, ended = Mirror().operations(role("conductor"), PARTITIONS, Random(1)), [], None
+    planned = next(plans)
+    for _ in range(9):
+        paths.append(planned.request["path"].removeprefix("/connectors/source"))
+        ended = Operation.of(3, 0, planned)
+        ended.outcome, ended.value = Outcome.OK, {**ended.value, "status": 200, "answer": {}}
+        planned = plans.send(ended)
+    assert paths.count("/status") > 3
+    assert "/offsets" not in paths
+    assert Mirror().entry(record("fp-connect-offsets", STORED, b'{"offset":469}'), "fp-") is None

@@ -24,6 +24,7 @@ from fencepost.checkers.selfcheck.prefix_history import prepend, small_lawful
 from fencepost.checkers.selfcheck.schedules import SCHEDULES, scheduled_history
 from fencepost.checkers.verdict.judge import judge
 from fencepost.harness.api.history import OPERATIONS
+from fencepost.harness.api.run import RunFile
 from fencepost.harness.history.run_directory import open_run
 
 MOP = ("kind", "partition", "v", "offset", "began", "ended")
@@ -151,6 +152,12 @@ DAMAGED = given(
     seed=4,
     shape={"transactions": 73, "partitions": 2, "processes": 2, "sends": 4},
 )
+@example(  # it brings the logs in which it shows
+    damage=BY_NAME["marker-overtaken"],
+    draw=0,
+    seed=0,
+    shape={"transactions": 30, "partitions": 2, "processes": 2, "sends": 2},
+)
 def test_the_reference_and_the_checker_find_the_same_in_a_damaged_history(damage, draw, seed, shape):
     """In any lawful history: its own anomalies, record by record; nothing forbidden beside what comes along by nature."""
     compare_findings(damage, draw, seed, shape)
@@ -170,7 +177,9 @@ def compare_findings(damage, draw, seed, shape):
         write_lawful(folder, seed=seed, **shape)
         planted = damage.plant(read_rows(folder / "history.parquet"), Random(draw))
         assume(planted is not None)
-        write_rows(planted.rows, folder / "history.parquet")
+        write_rows(planted.rows, folder / RunFile.HISTORY)
+        if planted.logs is not None:  # a damage that brings the brokers' logs of its own partition
+            pq.write_table(planted.logs, folder / RunFile.STORED)
         document = judge(open_run(folder), here=True)
         findings = pq.read_table(folder / "anomalies.parquet").to_pylist()
     ops = operations(planted.rows)
