@@ -66,7 +66,7 @@ class KafkaCluster(RunningInstances, ABC):
         self._groups: tuple[str, ...] = ()
         self._roles = WireRoles(
             names={node.id: node.name for node in first},
-            brokers={name: self.request_address(name) for name in self.brokers},
+            brokers={name: self._recorded_address(name) for name in self.brokers},
             controllers={name: self._planned[name].listeners[broker_config.CONTROLLER] for name in self.controllers},
         )
         own = ",".join("{}:{}".format(*self.request_address(name)) for name in self.brokers)
@@ -104,10 +104,17 @@ class KafkaCluster(RunningInstances, ABC):
     # ---- what a provider may do in its own way
 
     def request_address(self, node: str) -> protocol.Address:
-        """The address to which the harness itself sends requests."""
+        """The address to which the harness itself sends requests that ask how a node is; behind a proxy."""
         own = self._planned[node].own_listeners
         client = own.get(broker_config.CLIENT) or own[broker_config.CONTROLLER]
         return own.get(broker_config.BROKER, client) if self._acls else client
+
+    def _recorded_address(self, node: str) -> protocol.Address:
+        """The address for requests of the harness that change something: before a proxy, whose record must have all of them."""
+        planned = self._planned[node]
+        if not planned.behind:
+            return self.request_address(node)
+        return planned.listeners[broker_config.BROKER if self._acls else broker_config.CLIENT]
 
     def data_directory(self, node: str) -> Path:
         """The directory of the node's data, where the node runs."""

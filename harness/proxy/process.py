@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Timer
 from types import TracebackType
 from typing import IO, Any
 
@@ -20,8 +21,8 @@ from fencepost.harness.system import lifeline
 MAIN = "fencepost.proxy.Proxy"
 HEAP_MB = 512
 FRAME_BYTES = 32 << 20  # what is longer is passed on in pieces, unread
-END_S = 5.0
-_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:-UsePerfData", "-XX:+ExitOnOutOfMemoryError")
+START_S, END_S = 60.0, 5.0
+_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:-UsePerfData")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,18 +75,31 @@ class Settings:
         }
 
 
+def command(classpath: str, heap_mb: int = HEAP_MB) -> list[str]:
+    """The command of the program, for who starts it elsewhere: the first line of its input is `Settings.document()` as JSON.
+
+    Not an argument, which everybody on the machine can read: it may have passwords. It ends with its input.
+    """
+    return [java()[0], f"-Xmx{heap_mb}m", *_FLAGS, "-cp", classpath, MAIN, "-"]
+
+
 class ProxyProcess:
     """A running proxy, as long as the `with` block lasts.
 
     classpath: `jars.classpath(VERSION)`, or `jars.with_proxy` of jars that are there.
     log: takes what the Java virtual machine says; None: our standard error.
+    prefix: words before the command, such as those that enter a network namespace. Its control must be reached from here.
     """
 
     def __init__(
-        self, settings: Settings, classpath: str, log: IO[bytes] | int | None = subprocess.DEVNULL, heap_mb: int = HEAP_MB
+        self,
+        settings: Settings,
+        classpath: str,
+        log: IO[bytes] | int | None = subprocess.DEVNULL,
+        heap_mb: int = HEAP_MB,
+        prefix: Sequence[str] = (),
     ) -> None:
-        command = [java()[0], f"-Xmx{heap_mb}m", *_FLAGS, "-cp", classpath, MAIN]
-        self._command, self._settings, self._log = [*command, "-"], settings, log  # not an argument: it may have passwords
+        self._command, self._settings, self._log = [*prefix, *command(classpath, heap_mb)], settings, log
 
     def __enter__(self) -> ProxyProcess:
         """Raises CampaignError when the proxy refuses its settings, a rule or an address; ClusterError when it does not start."""
@@ -96,7 +110,10 @@ class ProxyProcess:
         with suppress(OSError):  # it may have ended already
             self._process.stdin.write(json.dumps(self._settings.document()).encode() + b"\n")
             self._process.stdin.flush()
+        deadline = Timer(START_S, self._process.kill)
+        deadline.start()
         line = next((line for line in self._process.stdout if line.startswith(b"{")), b"")  # before it, what the JVM warns of
+        deadline.cancel()
         try:
             answer = json.loads(line)
         except ValueError as error:
