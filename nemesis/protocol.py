@@ -68,7 +68,7 @@ class ProtocolStep:
     nth: Annotated[int, Between(0, MOST)] = 0  # only the n-th match; 0: every one
     times: Annotated[int, Between(0, MOST)] = 0  # at most so many; 0: no limit (with fire: 1)
     target: str = "all"  # the brokers before which it is caught
-    cell: str = ""  # its place in the matrix of steps (docs/proxy.md): end-txn/before/kill
+    cell: str = ""  # its place in the matrix of steps (docs/protocol-faults.md): end-txn/before/kill
     fire: str = ""  # another fault: kill
     fire_target: str = f"broker:{NODE}"  # its target; {node} and {transactional_id} are those of the message
     fire_options: Mapping[str, Any] = field(default_factory=dict)  # its other options
