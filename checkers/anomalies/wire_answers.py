@@ -6,6 +6,7 @@ Each docstring is the definition of its anomaly (KIP-98).
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -28,6 +29,8 @@ from fencepost.checkers.wire.states import NONE as GRANTED
 from fencepost.harness.api.promises import ACKNOWLEDGED, ONCE
 
 NO_BATCHES = "no batch of an idempotent producer was granted on the wire"
+UNNAMED_TOPICS = "some requests name topics by ids that the record does not tell"
+TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 NO_PROMISES = "no acknowledged transaction, and no acknowledged record, of a client whose requests are recorded"
 COLUMNS = ("index", "transactional_id", "f", "type", "intent", "time", "end")
 
@@ -90,9 +93,17 @@ def unproven(run: RunView) -> WireResult:
     log = whole(run)
     if log.why:
         return WireResult(0, unknown=log.why)
+    if _unnamed(log):
+        return WireResult(0, unknown=UNNAMED_TOPICS)
     decided, ends = _unproven_ends(run, log)
     written, records = _unproven_records(run, log)
     return WireResult(decided + written, [*ends, *records], NO_PROMISES)
+
+
+def _unnamed(log: WireLog) -> bool:
+    """True if a request to write has a topic's id where its name should be."""
+    produced = (json.loads(row["partitions"] or "[]") for row in log.rows if row["api"] == "Produce")
+    return any(TOPIC_ID.fullmatch(str(place.get("topic"))) for places in produced for place in places)
 
 
 def _unproven_ends(run: RunView, log: WireLog) -> tuple[int, list[WireFinding]]:

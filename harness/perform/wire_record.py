@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import UUID
 
-from fencepost.harness.api import Cluster, Interceptable
+from fencepost.harness.api import Cluster, HarnessError, Interceptable
 from fencepost.harness.api.beneath import replacing
 from fencepost.harness.api.run import RunFile
 from fencepost.harness.api.wire import NodeRecord, with_nodes
@@ -27,7 +30,7 @@ def write_wire(cluster: Cluster, run_dir: Path) -> Iterator[str]:
     from fencepost.harness.proxy import record
 
     try:
-        table = record.read(run_dir / RunFile.WIRE_LINES)
+        table = named(record.read(run_dir / RunFile.WIRE_LINES), _topic_names(cluster))
     except (OSError, ValueError) as error:
         yield f"what is on the wire is not kept as evidence: {error}"
         return
@@ -37,6 +40,40 @@ def write_wire(cluster: Cluster, run_dir: Path) -> Iterator[str]:
     )
     with replacing(run_dir, RunFile.WIRE) as part:
         pq.write_table(with_nodes(table, nodes), part, compression="zstd")
+
+
+def named(table: pa.Table, names: Mapping[str, str]) -> pa.Table:
+    """The table with names of topics in the place of their ids, which newer requests have. names: id -> name.
+
+    A proxy of one broker knows them only if a Metadata answer has passed it.
+    """
+    import pyarrow.compute as pc
+
+    for column in ("partitions", "answer_partitions"):
+        texts = table[column]
+        for id_, name in names.items():
+            texts = pc.replace_substring(texts, json.dumps(id_), json.dumps(name))
+        table = table.set_column(table.schema.get_field_index(column), table.schema.field(column), texts)
+    return table
+
+
+def _topic_names(cluster: Cluster) -> dict[str, str]:
+    """The workload's topics by their ids, as far as the cluster tells."""
+    topics = sorted({partition.rpartition("-")[0] for partition in cluster.topics})
+    ids = {topic: _ids(cluster, topic) for topic in topics}
+    return {on_wire(id_): topic for topic, some in ids.items() for id_ in some if id_}
+
+
+def on_wire(topic_id: str) -> str:
+    """A topic's id as Kafka writes it: its bytes in base64."""
+    return urlsafe_b64encode(UUID(topic_id).bytes).decode().rstrip("=")
+
+
+def _ids(cluster: Cluster, topic: str) -> set[str]:
+    try:
+        return set(cluster.admin().topic_ids(topic).values())
+    except HarnessError:
+        return set()
 
 
 def _record_of(node: str, proxied: Mapping[str, bool], table: pa.Table) -> NodeRecord:

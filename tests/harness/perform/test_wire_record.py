@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from fencepost.harness.api.run import RunFile
 from fencepost.harness.api.wire import NodeRecord, nodes_of
-from fencepost.harness.perform.wire_record import write_wire
+from fencepost.harness.perform.wire_record import on_wire, write_wire
 from fencepost.nemesis.testing import FakeCluster
 
 
@@ -60,3 +60,17 @@ def test_without_proxies_there_is_no_table(tmp_path):
     cluster.proxied = dict
     assert list(write_wire(cluster, tmp_path)) == []
     assert not (tmp_path / RunFile.WIRE).exists()
+
+
+def test_topics_that_are_given_by_their_id_get_their_names(tmp_path):
+    """Produce from version 13 on names topics so (KIP-516), and a proxy of one broker may not have seen the answer that tells."""
+    id_ = "71905bc0-0d2e-4d06-8a6e-9f4b1c2d3e4f"
+    lines = tmp_path / RunFile.WIRE_LINES
+    lines.mkdir()
+    place = {"topic": on_wire(id_), "partition": 0}
+    (lines / "n1.jsonl").write_text(json.dumps({**json.loads(line("n1", 100)), "partitions": [place]}) + "\n")
+    cluster = FakeCluster()
+    cluster.topic_ids = lambda topic: {"n1": id_, "n2": ""}
+    assert list(write_wire(cluster, tmp_path)) == []
+    (text,) = pq.read_table(tmp_path / RunFile.WIRE).column("partitions").to_pylist()
+    assert json.loads(text) == [{"topic": "t", "partition": 0}]
