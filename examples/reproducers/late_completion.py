@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 from swallowed_write import await_port, free_ports
 
@@ -34,6 +34,7 @@ from fencepost.clusters.kafka.node_directory import kafka_uuid
 Broker = subprocess.Popen[bytes]
 STATE = "__transaction_state"
 PROMPT_S = 3.0
+ANSWER_S, ALONE_S = 3.0, 60.0  # for an answer of a broker; until the second broker is out of all replicas in sync
 
 
 @contextmanager
@@ -115,13 +116,21 @@ def prepare(bootstrap: str, second: Broker, topic: str) -> AdminClient:
     Producer({"bootstrap.servers": bootstrap, "transactional.id": "first"}).init_transactions()  # makes __transaction_state
     second.kill()
     second.wait()
-    while any(
-        len(partition.isrs) > 1
-        for name in (topic, STATE)
-        for partition in admin.list_topics(name).topics[name].partitions.values()
-    ):
+    deadline = time.monotonic() + ALONE_S
+    while (seen := most_in_sync(admin, (topic, STATE))) != 1:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the second broker is dead, and {seen} replicas are in sync after {ALONE_S:.0f} s (0: no answer)")
         time.sleep(0.5)
     return admin
+
+
+def most_in_sync(admin: AdminClient, topics: Sequence[str]) -> int:
+    """The largest number of replicas in sync of a partition; 0: no answer, as of the dead broker."""
+    try:
+        known = [admin.list_topics(name, timeout=ANSWER_S).topics[name] for name in topics]
+    except KafkaException:
+        return 0
+    return max((len(partition.isrs) for topic in known for partition in topic.partitions.values()), default=0)
 
 
 def arguments(argv: Sequence[str]) -> argparse.Namespace:
