@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
+from fencepost.harness.api.wire import OPERATORS_CLIENT
+
 T = TypeVar("T")
 
 
@@ -31,7 +33,7 @@ Address = tuple[str, int]
 Place = Address | Connecting
 
 _LIST_OFFSETS, _METADATA, _FIND_COORDINATOR, _API_VERSIONS, _DESCRIBE_QUORUM = 2, 3, 10, 18, 55
-_CLIENT = "fencepost"
+_CLIENT = OPERATORS_CLIENT
 GROUP, TRANSACTION = 0, 1  # kinds of coordinator
 LATEST, EARLIEST = -1, -2  # instead of a time
 _KNOWN_FEATURES, _FINALIZED_FEATURES = 0, 2  # tags of fields

@@ -13,6 +13,8 @@ from fencepost.harness.api.history import REQUIRED, Column, schema
 if TYPE_CHECKING:
     import pyarrow as pa
 
+OPERATORS_CLIENT = "fencepost"
+"""The client.id of what the harness itself asks brokers, as an operator."""
 NODES = b"fencepost.nodes"
 """Key of the table's metadata: whose record it is, and up to when each is whole."""
 WIRE = (

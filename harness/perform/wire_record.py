@@ -61,12 +61,15 @@ def _topic_names(cluster: Cluster) -> dict[str, str]:
     """The workload's topics by their ids, as far as the cluster tells."""
     topics = sorted({partition.rpartition("-")[0] for partition in cluster.topics})
     ids = {topic: _ids(cluster, topic) for topic in topics}
-    return {on_wire(id_): topic for topic, some in ids.items() for id_ in some if id_}
+    return {text: topic for topic, some in ids.items() for id_ in some if (text := on_wire(id_))}
 
 
 def on_wire(topic_id: str) -> str:
-    """A topic's id as Kafka writes it: its bytes in base64."""
-    return urlsafe_b64encode(UUID(topic_id).bytes).decode().rstrip("=")
+    """A topic's id as Kafka writes it: its bytes in base64; empty for what is none."""
+    try:
+        return urlsafe_b64encode(UUID(topic_id).bytes).decode().rstrip("=")
+    except ValueError:
+        return ""
 
 
 def _ids(cluster: Cluster, topic: str) -> set[str]:

@@ -12,14 +12,16 @@ from support.histories import History, answer, violated
 from support.judging import judge_here
 
 from fencepost.checkers.anomalies.wire_answers import sequence_reuse, unproven_ack
-from fencepost.checkers.anomalies.wire_model import protocol_violation
+from fencepost.checkers.anomalies.wire_model import _is_recorded, protocol_violation
 from fencepost.checkers.model.history_rows import read_rows, write_rows
 from fencepost.checkers.model.lawful_history import write_lawful
+from fencepost.checkers.pipeline.wire_log import WireLog
 from fencepost.checkers.selfcheck.lawful_wire import as_table, lawful_wire, named, row
 from fencepost.checkers.verdict.judge import judge
+from fencepost.checkers.views.run_view import Fencing
 from fencepost.harness.api.evidence import Evidence
 from fencepost.harness.api.run import RunFile
-from fencepost.harness.api.wire import NODES, NodeRecord, with_nodes
+from fencepost.harness.api.wire import NODES, OPERATORS_CLIENT, NodeRecord, with_nodes
 from fencepost.harness.history.run_directory import open_run
 
 CHECKS = [protocol_violation, sequence_reuse, unproven_ack]
@@ -219,3 +221,13 @@ def test_damages_are_planted_where_there_is_a_place(tmp_path):
 
 def test_checks_need_the_wire():
     assert all(Evidence.WIRE in check.evidence.absence for check in CHECKS)
+
+
+@pytest.mark.parametrize(("client", "recorded"), [(OPERATORS_CLIENT, True), ("somebody", False)])
+def test_an_operators_fencing_is_judged_where_it_passed_a_proxy(client, recorded):
+    """Another request of its id at that time is not the operator's."""
+    asked = {**row("InitProducerId", 4, 100, 102, **ID), "client_id": client}
+    assert _is_recorded(Fencing("id", 90, 110), WireLog([asked])) is recorded
+    assert not _is_recorded(Fencing("id", 101, 110), WireLog([asked]))
+    assert not _is_recorded(Fencing("other", 90, 110), WireLog([asked]))
+    assert _is_recorded(Fencing("id", 90, None), WireLog([asked])) is recorded
