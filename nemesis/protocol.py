@@ -94,7 +94,8 @@ class ProtocolStep:
         """The rule for the proxy, as docs/proxy.md has it."""
         act, apis = self.what
         names = [name.strip() for name in apis.split(",")]
-        rule: dict[str, Any] = {"api": names[0] if len(names) == 1 else names, "act": act, "on": self.on}
+        on = "answer" if self.transform else self.on  # what is transformed are answers
+        rule: dict[str, Any] = {"api": names[0] if len(names) == 1 else names, "act": act, "on": on}
         for name in ("client_id", "transactional_id", "group", "topic", "where", "nth"):
             if value := getattr(self, name):
                 rule[name] = value

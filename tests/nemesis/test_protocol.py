@@ -69,6 +69,15 @@ def test_a_hold_that_ends_by_another_message_is_left_to_it():
     assert [catch.state for catch in cluster.caught(receipt.evidence["number"])] == ["held"]
 
 
+def test_what_is_transformed_are_answers():
+    assert ProtocolStep(alter="Fetch", transform="reverse-aborted").rule() == {
+        "api": "Fetch",
+        "act": "alter",
+        "on": "answer",
+        "transform": "reverse-aborted",
+    }
+
+
 def test_a_strike_that_fails_leaves_no_rule():
     cluster = FakeCluster()
 
