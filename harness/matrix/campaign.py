@@ -23,6 +23,7 @@ time_s = {time_s}
 kind = "local"
 proxy = true
 """
+PATIENCE = {"session.timeout.ms": 6000, "max.poll.interval.ms": 8000}  # else a group waits minutes for a member that is lost
 CELL_S = 7.0  # a fault, its pause, and the start of a broker that was killed
 
 
@@ -38,7 +39,9 @@ def _test(gap: Gap, faults: list[dict[str, Any]]) -> str:
     lines = [f"# {gap.sentence[0].upper()}{gap.sentence[1:]}.", "[[test]]", f'name = "{gap.name}"']
     if len(faults) < 10:
         lines.append(f"time_s = {round(len(faults) * CELL_S)}")
-    lines += ["", "[test.workload]", f'kind = "{gap.workload}"', "", "[test.lanes.main]", 'order = "in turn"', ""]
+    lines += ["", "[test.workload]", f'kind = "{gap.workload}"', ""]
+    lines += ["[test.client]", f"consumer = {_toml(PATIENCE)}", ""] if gap.workload == "pipeline" else []
+    lines += ["[test.lanes.main]", 'order = "in turn"', ""]
     return "\n".join([*lines, *(line for options in faults for line in _fault(options))])
 
 
@@ -49,8 +52,12 @@ def _fault(options: Mapping[str, Any]) -> list[str]:
 
 def _toml(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + " }"
+        return "{ " + ", ".join(f"{_key(key)} = {_toml(item)}" for key, item in value.items()) + " }"
     return json.dumps(value)
+
+
+def _key(name: str) -> str:
+    return name if name.replace("_", "").isalnum() else json.dumps(name)
 
 
 if __name__ == "__main__":
