@@ -86,6 +86,7 @@ EXCEPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "harness/cli/round_output.py": ("_notify_github",),
         "harness/interop/output.py": ("_plain",),
         "harness/plugins/public_api.py": ("",),
+        "checkers/wire/page.py": ("",),
         "harness/plugins/scaffold.py": ("_new_driver", "_write"),
         "harness/runs/store.py": ("writable_root", "campaign_folder"),
         "harness/site/static.py": ("_begin",),

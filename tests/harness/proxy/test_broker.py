@@ -81,6 +81,7 @@ def test_a_commit_whose_answer_is_lost_is_applied_once(cluster, proxy, tmp_path)
     assert "COMMIT" in {batch.get("control") for part in fetched for batch in part["batches"]}
 
 
+@pytest.mark.nightly
 def test_tls_ends_at_the_proxy_and_sasl_passes_through_it(cluster, kafka_classpath, tmp_path):
     """The commit is held until librdkafka has given its connection up, and comes to the broker then."""
     secure = cluster.options(**{"sasl.password": external_kafka.PASSWORD})["settings"]
