@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from fencepost.harness.api import Cluster, HarnessError, Interceptable
-from fencepost.harness.api.beneath import replacing
+from fencepost.harness.api.beneath import names, remove, replacing
 from fencepost.harness.api.run import RunFile
 from fencepost.harness.api.wire import NodeRecord, with_nodes
 
@@ -21,7 +21,10 @@ NO_PROXY, ENDED = "no proxy stood before it", "its proxy had ended"
 
 
 def write_wire(cluster: Cluster, run_dir: Path) -> Iterator[str]:
-    """Write `wire.parquet`; yields why a record could not be read, or ends early. Does nothing where there were no proxies."""
+    """Write `wire.parquet` in the place of the proxies' lines; yields why a record could not be read, or ends early.
+
+    Does nothing where there were no proxies.
+    """
     proxied = cluster.proxied() if isinstance(cluster, Interceptable) else {}
     if not proxied:
         return
@@ -40,6 +43,8 @@ def write_wire(cluster: Cluster, run_dir: Path) -> Iterator[str]:
     )
     with replacing(run_dir, RunFile.WIRE) as part:
         pq.write_table(with_nodes(table, nodes), part, compression="zstd")
+    for name in names(run_dir, RunFile.WIRE_LINES):  # some twenty times as large
+        remove(run_dir, f"{RunFile.WIRE_LINES}/{name}")
 
 
 def named(table: pa.Table, names: Mapping[str, str]) -> pa.Table:

@@ -34,6 +34,7 @@ def test_each_broker_with_a_running_proxy_has_a_whole_record(tmp_path):
     assert notes == []
     assert nodes_of(path) == dict.fromkeys(("n1", "n2", "n3"), NodeRecord())
     assert pq.read_table(path).column("arrived_ns").to_pylist() == [100, 100, 200, 200]
+    assert list((tmp_path / RunFile.WIRE_LINES).iterdir()) == []
 
 
 def test_a_proxy_that_ended_and_one_that_never_was_are_told(tmp_path):
@@ -52,6 +53,7 @@ def test_a_record_that_cannot_be_read_is_told(tmp_path):
     (lines / "n1.jsonl").write_text("nonsense\n")
     (note,) = write_wire(FakeCluster(), tmp_path)
     assert "n1.jsonl, line 1" in note
+    assert (lines / "n1.jsonl").exists()
     assert not (tmp_path / RunFile.WIRE).exists()
 
 
