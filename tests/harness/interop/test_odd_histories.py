@@ -211,12 +211,19 @@ OUT_OF_ORDER = {
     "the last poll comes first": [*ORDERED[6:], *ORDERED[:6]],
     "a clock was set back": [*ORDERED[:6], ORDERED[6].replace("5000000000", "1500000000"), ORDERED[7]],
 }
+DEAR = (("blocks", "nothing"), ("blocks", "time"))
 CLOCK = ("a clock was set back", "time")  # without times it is not seen
 
 
-@pytest.mark.parametrize("block", [8 << 20, 200], ids=["one block", "blocks"])
 @pytest.mark.parametrize(
-    ("what", "lacking"), [(what, key) for what in OUT_OF_ORDER for key in ("nothing", "index", "time") if (what, key) != CLOCK]
+    ("what", "lacking", "block"),
+    [
+        pytest.param(what, key, block, id=f"{what}-{key}-{name}", marks=[pytest.mark.nightly] if (name, key) in DEAR else [])
+        for what in OUT_OF_ORDER
+        for key in ("nothing", "index", "time")
+        for name, block in (("one block", 8 << 20), ("blocks", 200))
+        if (what, key) != CLOCK
+    ],
 )
 def test_lines_that_do_not_follow_one_another_in_their_process_violate_nothing(tmp_path, what, lacking, block):
     """A doubled poll looks as if its consumer had gone back, and a clock that was set back as if reads came before writes."""

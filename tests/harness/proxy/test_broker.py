@@ -69,8 +69,9 @@ def test_a_commit_whose_answer_is_lost_is_applied_once(cluster, proxy, tmp_path)
     assert (status["failures"], status["malformed"], status["unasked"], status["unknown"]) == (0, 0, 0, [])
     rows = record.read(tmp_path).to_pylist()
     ends = [row for row in rows if row["api"] == "EndTxn"]
-    assert [row["lost"] for row in ends] == ["cut by rule lose end", None]
-    assert [(row["error"], row["returned_ns"] is None) for row in ends] == [("NONE", True), ("NONE", False)]
+    assert [row["lost"] for row in ends if row["lost"]] == ["cut by rule lose end"]
+    assert (ends[0]["error"], ends[0]["returned_ns"]) == ("NONE", None)
+    assert (ends[-1]["error"], ends[-1]["returned_ns"] is None) == ("NONE", False)  # between them the coordinator may be at work
     assert ends[0]["rules"] == ["lose end"]
     (sent,) = [row for row in rows if row["api"] == "Produce"]
     (partition,) = json.loads(sent["partitions"])
@@ -111,6 +112,7 @@ def test_tls_ends_at_the_proxy_and_sasl_passes_through_it(cluster, kafka_classpa
     assert ends[0]["forwarded_ns"] > ends[0]["arrived_ns"]
 
 
+@pytest.mark.nightly
 def test_the_example_in_python_does_what_its_page_says(proxy):
     program = Path(__file__).parents[3] / "examples" / "proxy" / "lost_commit.py"
     argv = [sys.executable, str(program), proxy.address, proxy.control.address, TOPIC]
