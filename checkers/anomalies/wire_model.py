@@ -19,13 +19,15 @@ from fencepost.checkers.pipeline.wire_log import WireLog
 from fencepost.checkers.selfcheck.wire_damages import BACK, BOTH, NOTHING, OUTDATED
 from fencepost.checkers.views.run_view import Fencing, RunView
 from fencepost.checkers.wire.exchanges import Breach
-from fencepost.checkers.wire.judging import judged
+from fencepost.checkers.wire.judging import TOO_MANY, judged
 from fencepost.checkers.wire.machine import Machine
 from fencepost.harness.api.promises import FENCED
 from fencepost.harness.api.wire import OPERATORS_CLIENT
+from fencepost.harness.api.words import and_more, enumeration
 
 NO_EXCHANGES = "no transactional id was initialised on the wire, and then made a request"
 OPERATOR = "an operator fenced it, beside the proxies"
+NAMED = 3  # ids that a sentence names
 EVIDENCE = Needs(
     {WIRE}, "what is missing of the record may have shown it", {WIRE}, "what is missing of the record may explain it"
 )
@@ -35,7 +37,7 @@ def violations(run: RunView) -> WireResult:
     """Exchanges that the machine forbids, over all transactional ids."""
     log, machine = whole(run), Machine(expires=run.ids_expire is not False)
     fenced = None if run.fencings is None else {one.transactional_id for one in run.fencings if not _is_recorded(one, log)}
-    compared, found, unjudged = 0, list[WireFinding](), Counter[str]()
+    compared, found, unjudged, skipped = 0, list[WireFinding](), Counter[str](), Counter[str]()
     for number, (name, exchanges) in enumerate(sorted(log.of_ids.items())):
         if reason := log.unknown.get(name) or ("nobody knows what operators did" if fenced is None else ""):
             unjudged[reason] += 1
@@ -44,13 +46,22 @@ def violations(run: RunView) -> WireResult:
         else:
             result = judged(machine, exchanges)
             compared += result.compared
+            skipped[name] += result.skipped
             found += [WireFinding(name, _time(breach), _sentence(name, breach), number) for breach in result.breaches]
             unjudged.update([result.unjudged] if result.unjudged else [])
     total = len(log.of_ids)
     why = "; ".join(f"{count} of {total} transactional ids were not judged: {reason}" for reason, count in unjudged.items())
     if log.why:
         why = "; ".join(filter(None, (why, log.why)))
-    return WireResult(compared, found, NO_EXCHANGES, "" if found else why)
+    return WireResult(compared, found, NO_EXCHANGES, "" if found else why, _bound(+skipped, compared))
+
+
+def _bound(skipped: Counter[str], compared: int) -> str:
+    """What the bound on possible states left out."""
+    if not skipped:
+        return ""
+    of = f"{skipped.total():,} of {skipped.total() + compared:,} answers were not compared"
+    return f"{of}, those to {enumeration(sorted(skipped)[:NAMED])}{and_more(len(skipped) - NAMED)}: {TOO_MANY}"
 
 
 def _is_recorded(fencing: Fencing, log: WireLog) -> bool:
@@ -104,8 +115,9 @@ def protocol_violation(run: RunView) -> CheckResult:
     coordinator may abort a transaction for its age, and complete what is decided, at any time. The finding is the first answer
     for which no such order is left, with the rules that forbid it.
 
-    Judged are ids from their first answered InitProducerId on. Not judged are ids that an operator fenced by a request that
-    passed no proxy, requests of unknown versions, and what is behind the end of a broker's record.
+    Judged are ids from their first answered InitProducerId on. Where more than 4,096 states are possible at once, answers up to
+    the next one are not compared, and it is said how many. Not judged are ids that an operator fenced by a request that passed no
+    proxy, requests of unknown versions, and what is behind the end of a broker's record.
 
     compared: answers while the state of their id was known. One cause: the transactional id.
 

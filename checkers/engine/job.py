@@ -70,6 +70,7 @@ class CombinedResult:
     more: int = 0  # findings beyond those in `rows`
     unread: int = 0  # promises that the second step found, and that nobody got or had to get
     table: Sequence[Mapping[str, Any]] = ()
+    bound: str = ""
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ class CheckResult:
     lacking: when nothing was compared, what was missing, in words.
     more: how many findings were left out because `rows` has examples only (anomalies that are lawful and frequent).
     unknown: why no answer can be given although there were no rows, in words.
+    bound: what was not compared because of a bound of the check's own, in words; the anomaly is absent up to it.
     several: of partition checks: operations (history indices), one entry for each of some records, those of one operation next to
         each other. An operation with two or more entries over all partitions is one thing more that was compared.
     table: of run checks that compare with a table of their own: its rows in words, each with `met` and `violated` (how often);
@@ -43,6 +44,7 @@ class CheckResult:
     unknown: str = ""
     several: Any = ()
     table: Sequence[Mapping[str, Any]] = ()
+    bound: str = ""
 
     @property
     def count(self) -> int:

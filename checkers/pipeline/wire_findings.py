@@ -44,12 +44,14 @@ class WireResult:
     """What a check found on the wire.
 
     lacking: when nothing was compared, what was missing. unknown: why no answer can be given although nothing was found.
+    bound: what was not compared because of a bound, in words.
     """
 
     compared: int
     findings: Sequence[WireFinding] = ()
     lacking: str = ""
     unknown: str = ""
+    bound: str = ""
 
 
 Find = Callable[[RunView], WireResult]
@@ -89,7 +91,9 @@ def found_on_wire(find: Find) -> Callable[[RunView], CheckResult]:
         if isinstance(log, str):
             return CheckResult(0, lacking=log)
         result = run.shared(find)
-        return CheckResult(result.compared, _rows(run, result.findings), result.lacking, unknown=result.unknown)
+        return CheckResult(
+            result.compared, _rows(run, result.findings), result.lacking, unknown=result.unknown, bound=result.bound
+        )
 
     return judge
 

@@ -37,6 +37,7 @@ class JudgedProperty:
     consequences: Sequence[str] = ()  # anomalies that follow from it
     attribution: Attribution = Attribution.RECORDS
     occasions: Mapping[str, int | None] = field(default_factory=dict)  # of those of which it needs one; None: not known
+    bound: str = ""  # what was not compared because of a bound of the check's own
     gaps: Sequence[Gap] = ()  # what of the history is missing, where the answer is unknown for it
 
     @property
@@ -67,7 +68,7 @@ def judge_property(
 ) -> JudgedProperty:
     """violated, held, not exercised or unknown. Findings stand even when the check broke elsewhere: they are evidence.
 
-    described: fields of the property that its check declares, and its table.
+    described: fields of the property that its check declares, its table, and its bound.
     """
     if rule.judged == INAPPLICABLE:
         return JudgedProperty(name, rule, Property.NOT_EXERCISED, 0, rule.reason, **described)
@@ -78,9 +79,11 @@ def judge_property(
     else:
         held = (
             Property.HELD,
-            rows_compared(described.get("table", ())) or sensitivity(str(described.get("promise", "")), compared),
+            described.get("bound")
+            or rows_compared(described.get("table", ()))
+            or sensitivity(str(described.get("promise", "")), compared),
         )
-        verdict, reason = held if compared else (Property.NOT_EXERCISED, lacking)
+        verdict, reason = held if compared else (Property.NOT_EXERCISED, described.get("bound") or lacking)
     return JudgedProperty(name, rule, verdict, compared, reason, **described)
 
 

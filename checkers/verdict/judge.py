@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.metadata import version
@@ -326,6 +326,7 @@ def _judged(check: Check[Any], result: CombinedResult, run: RunView, receipts: R
             lacking=lacking,
             definition=check.summary,
             table=result.table,
+            bound=result.bound,
             needs=check.evidence,
             promise=check.promise,
             consequences=check.consequences,
@@ -333,6 +334,11 @@ def _judged(check: Check[Any], result: CombinedResult, run: RunView, receipts: R
         )
         for by, some in parts
     ]
+
+
+def _bounds(judged: Iterable[JudgedProperty]) -> Iterator[str]:
+    """Up to what properties held, where a check has a bound of its own."""
+    yield from (f"{prop.name} has a bound: {prop.bound}" for prop in judged if prop.bound and not prop.allowed)
 
 
 def _sentence(check: Check[Any], finding: Finding, text: FindingText) -> str:
@@ -420,6 +426,7 @@ def _document(
             *(shortfall.sentence for shortfall in short),
             *weaknesses(receipts, cut_off, unread, tail),
             *gap_sentences(run.gaps, judged),
+            *_bounds(judged),
             *filter(None, [_written_late(written_late), unread_logs]),
         ],
         "gaps": [gap.document() for gap in run.gaps[:SHOWN_GAPS]],

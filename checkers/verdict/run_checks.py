@@ -125,7 +125,9 @@ def _run_check(check: Check[Any], run: RunView) -> CombinedResult:
     """The result of a check of the whole run."""
     try:
         result: CheckResult = check(run) if check.options else run.shared(check.function)  # some checks count another's findings
-        return CombinedResult(_frame(result.rows), result.compared, result.lacking, result.unknown, table=result.table)
+        return CombinedResult(
+            _frame(result.rows), result.compared, result.lacking, result.unknown, table=result.table, bound=result.bound
+        )
     except RAISED as error:  # a check that fails is unknown and takes no other result with it
         return CombinedResult(no_rows(), error=described(error, check.function))
 

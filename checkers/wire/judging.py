@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from fencepost.checkers.wire.exchanges import Breach, Exchange, Judged
 from fencepost.checkers.wire.machine import START, Machine
-from fencepost.checkers.wire.states import BUSY, NO_PRODUCER, NONE, Phase, State
+from fencepost.checkers.wire.states import BUSY, NO_PRODUCER, NONE, Api, Phase, State
 
 MOST = 4096  # possibilities
 NAMED = 3  # states that a sentence names
@@ -37,6 +37,8 @@ class _Judgement:
     open: exchanges under way, and those whose answer says nothing, by number.
     errors: those of them that were answered by an error: what they logged counts until something else is logged.
     nodes: the brokers that granted something, in order, without repetitions in a row.
+    forgot: too much was possible at some time: nothing is known until an InitProducerId tells.
+    skipped: answers that were not compared for that reason.
     """
 
     machine: Machine
@@ -45,6 +47,8 @@ class _Judgement:
     errors: set[int] = field(default_factory=set)
     nodes: list[str] = field(default_factory=list)
     compared: int = 0
+    skipped: int = 0
+    forgot: bool = False
     breaches: list[Breach] = field(default_factory=list)
 
     def of(self, exchanges: Sequence[Exchange]) -> Judged:
@@ -52,12 +56,20 @@ class _Judgement:
         try:
             for _, answered, number, exchange in sorted(_moments(exchanges), key=lambda moment: moment[:3]):
                 if answered:
-                    self._answer(number, exchange)
+                    self._answer_or_forget(number, exchange)
                 else:
                     self.open[number] = exchange
         except TooMany:
             return Judged(self.compared, tuple(self.breaches), TOO_MANY)
-        return Judged(self.compared, tuple(self.breaches))
+        return Judged(self.compared, tuple(self.breaches), skipped=self.skipped)
+
+    def _answer_or_forget(self, number: int, exchange: Exchange) -> None:
+        """What an answer tells, or, where too much is possible, what it tells to somebody who knows nothing."""
+        try:
+            self._answer(number, exchange)
+        except TooMany:  # before anything was changed
+            self._forget()
+            self._answer(number, exchange)
 
     def _answer(self, number: int, exchange: Exchange) -> None:
         """What an answer tells."""
@@ -68,6 +80,7 @@ class _Judgement:
             return
         known = any(state.phase is not Phase.UNKNOWN for state, _ in self.possible)
         before = self._reached()
+        self.skipped += self.forgot and not known
         left = frozenset((state, done - {number}) for state, done in before if number in done)
         self.compared += known
         if not left:
@@ -104,19 +117,27 @@ class _Judgement:
         after = self.machine.after(next(iter(START)), exchange.request, exchange.answer)
         return frozenset((state, frozenset()) for state in after)
 
+    def _forget(self) -> None:
+        """Begin anew, as at the start of the record. The next epoch voids requests without an answer, but for InitProducerId."""
+        self.forgot, self.possible = True, frozenset((state, frozenset()) for state in START)
+        unanswered = {number for number, one in self.open.items() if one.answer is None or number in self.errors}
+        for number in unanswered:
+            if self.open[number].request.api is not Api.INIT:
+                del self.open[number]
+                self.errors.discard(number)
+
     def _reached(self) -> frozenset[Possibility]:
         """All that is possible now: any of the exchanges under way may have taken effect, in any order, and the coordinator may
         have done its own steps between them."""
         reached = {(then, done) for state, done in self.possible for then in self.machine.closed([state])}
         todo = list(reached)
         while todo:
+            if len(reached) > MOST:
+                raise TooMany
             state, done = todo.pop()
-            for possibility in self._next(state, done):
-                if possibility not in reached:
-                    reached.add(possibility)
-                    todo.append(possibility)
-                    if len(reached) > MOST:
-                        raise TooMany
+            new = set(self._next(state, done)) - reached
+            reached |= new
+            todo += new
         return frozenset(reached)
 
     def _next(self, state: State, done: Done) -> Iterator[Possibility]:
@@ -155,8 +176,6 @@ class _Judgement:
                 del self.open[number]
                 self.errors.discard(number)
                 self.possible = frozenset((state, done - {number}) for state, done in self.possible)
-        if len(self.possible) > MOST:
-            raise TooMany
 
     def _void(self, exchange: Exchange, state: State) -> bool:
         """True if a request can have no effect any more: its epoch is over, or its producer id."""

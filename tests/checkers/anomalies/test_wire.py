@@ -19,6 +19,7 @@ from fencepost.checkers.pipeline.wire_log import WireLog
 from fencepost.checkers.selfcheck.lawful_wire import as_table, lawful_wire, named, row
 from fencepost.checkers.verdict.judge import judge
 from fencepost.checkers.views.run_view import Fencing
+from fencepost.checkers.wire import judging
 from fencepost.harness.api.evidence import Evidence
 from fencepost.harness.api.run import RunFile
 from fencepost.harness.api.wire import NODES, OPERATORS_CLIENT, NodeRecord, with_nodes
@@ -129,6 +130,16 @@ def test_ids_that_an_operator_fenced_and_unknown_versions_are_not_judged(tmp_pat
     document = w.judged(tmp_path)
     assert answer(document, "protocol-violation")["verdict"] == "unknown"
     assert "version 99" in answer(document, "protocol-violation")["reason"]
+
+
+def test_a_bound_on_states_is_said_and_leaves_the_rest_judged(tmp_path, monkeypatch):
+    monkeypatch.setattr(judging, "MOST", 5)
+    w = Wire()
+    held = answer(document := w.judged(tmp_path), "protocol-violation")
+    assert held["verdict"] == "held"
+    assert held["compared"]
+    assert "answers were not compared" in held["reason"]
+    assert any(held["reason"] in sentence for sentence in document["weakened"])
 
 
 def test_behind_the_end_of_a_brokers_record_nothing_is_judged(tmp_path):

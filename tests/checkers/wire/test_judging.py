@@ -205,8 +205,43 @@ def test_too_many_possibilities_are_not_judged(monkeypatch):
     lost = [unanswered(exchange) for exchange in story(*(add(0, partitions=frozenset({f"t-{n}"})) for n in range(9)))]
     later = [replace(exchange, began=exchange.began + 6) for exchange in lost]
     result = judged(Machine(), [*story(initialise(0))[:1], *later, replace(story(end(0))[0], began=200, ended=210)])
-    assert result.unjudged
-    assert not result.breaches
+    assert (result.compared, result.skipped, result.breaches) == (0, 1, ())
+
+
+def test_after_too_many_possibilities_an_initialisation_tells_again(monkeypatch):
+    monkeypatch.setattr(judging, "MOST", 8)
+    lost = [unanswered(exchange) for exchange in story(*(add(0, partitions=frozenset({f"t-{n}"})) for n in range(9)))]
+    begun, *later = story(initialise(0), end(0), initialise(1), add(1), end(1), end(1, False))
+    late = [replace(exchange, began=exchange.began + 200, ended=exchange.ended + 200) for exchange in later]
+    result = judged(Machine(), [begun, *(replace(one, began=one.began + 6) for one in lost), *late])
+    assert (result.compared, result.skipped, result.unjudged) == (3, 2, "")
+    assert [breach.exchange.row for breach in result.breaches] == [5]
+
+
+def test_an_initialisation_without_an_answer_may_still_fence_after_too_many_possibilities(monkeypatch):
+    monkeypatch.setattr(judging, "MOST", 8)
+    lost = [unanswered(exchange) for exchange in story(*(add(0, partitions=frozenset({f"t-{n}"})) for n in range(9)))]
+    begun, rival, *later = story(initialise(0), initialise(0), end(0), initialise(1), add(1, FENCED[0]))
+    late = [replace(exchange, began=exchange.began + 200, ended=exchange.ended + 200) for exchange in later]
+    exchanges = [begun, unanswered(rival), *(replace(one, began=one.began + 20) for one in lost), *late]
+    assert judged(Machine(), exchanges).skipped
+    assert not judged(Machine(), exchanges).breaches
+    assert judged(Machine(), [exchange for exchange in exchanges if exchange.row != rival.row or exchange.answer]).breaches
+
+
+def test_nothing_is_found_with_a_lower_bound_where_everything_is_lawful(monkeypatch):
+    rng, lawful, skipped = Random(4), 0, 0
+    for _ in range(300):
+        exchanges = [Exchange(-1, "n1", "c", -20, -10, *initialise(0)), *random_story(rng)]
+        monkeypatch.setattr(judging, "MOST", 4096)
+        if judged(Machine(last_epoch=1), exchanges).breaches:
+            continue
+        monkeypatch.setattr(judging, "MOST", rng.randint(3, 12))
+        result = judged(Machine(last_epoch=1), exchanges)
+        assert not result.breaches, exchanges
+        lawful, skipped = lawful + 1, skipped + bool(result.skipped)
+    assert lawful > 100
+    assert skipped > 10
 
 
 def random_story(rng):
