@@ -5,14 +5,12 @@ Workers of Connect are the processes of instances. A conductor creates the conne
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from random import Random
 from typing import Annotated, Any, ClassVar, Literal, get_args
-from urllib.parse import quote
 
 from fencepost.harness.api import (
     SECOND,
@@ -40,14 +38,15 @@ from fencepost.harness.api.connect import MOST_SHOWN
 from fencepost.harness.api.logs import of_second
 from fencepost.harness.fetching import archives
 from fencepost.workloads.support import connect_records
+from fencepost.workloads.support.connect_conductor import NAME, NUMBERED, Change, Conductor, as_text, release
 from fencepost.workloads.support.connect_records import SourceRecords
-from fencepost.workloads.support.connect_refusals import NO_CLASS, FirstRecords, refused_keys, without_definitions
+from fencepost.workloads.support.connect_refusals import FirstRecords, without_definitions
 from fencepost.workloads.support.connect_services import with_services
 from fencepost.workloads.support.default_faults import OF_CONNECT
 from fencepost.workloads.support.polling import failed_poll, note, poll_records, reader_operations
 
-NAME, GROUP = "source", "connect"  # of the connector; of the workers
-NUMBERED, KAFKAS = "fencepost.NumberedSource", "org.apache.kafka."  # the connectors that come along
+GROUP = "connect"  # of the workers
+KAFKAS = "org.apache.kafka."  # the connectors that come along, beside the numbered one
 JAR = Path(__file__).with_name("connectors") / "numbered.jar"
 FILE, STORE, BOOTSTRAP, WORKERS, SECOND_ADDRESS = (
     "{file}",
@@ -57,46 +56,10 @@ FILE, STORE, BOOTSTRAP, WORKERS, SECOND_ADDRESS = (
     "{second}",
 )  # in a value of the connector's configuration
 CLIENTS = ("producer", "consumer", "admin")  # of a connector: what `.override.` may change (KIP-458)
-STATUS_S = 1.0  # between two looks at the connector's state
 SUPPORT = ("disabled", "preparing", "enabled")
-Change = Literal[
-    "tasks",
-    "restart",
-    "restart-task",
-    "pause",
-    "stop",
-    "delete",
-    "own-offsets",
-    "alter-offsets",
-    "reset-offsets",
-    "preflight",
-    "overrides",
-    "unsigned",
-]
-Asking = Generator[PlannedOperation, Operation | None, None]  # is sent each operation when it has ended
 CHANGES: tuple[Change, ...] = get_args(Change)
 SINCE = {"stop": (3, 5), "alter-offsets": (3, 6), "reset-offsets": (3, 6)}  # the first release with a change (KIP-875)
-UNKEEPABLE = (  # what the numbered source answers, so that a configuration which asks for more has to be refused
-    {"exactly.once.support": "required", "answer.exactly.once": "unsupported"},
-    {"exactly.once.support": "required", "answer.exactly.once": "null"},
-    {"transaction.boundary": "connector", "answer.boundaries": "unsupported"},
-    {"transaction.boundary": "connector", "answer.boundaries": "null"},
-)
-OVERRIDES = {  # of the connector's clients, which KIP-618 has ignored
-    "producer.override.transactional.id": connect_records.OVERRIDDEN,
-    "consumer.override.isolation.level": "read_uncommitted",
-}
-INTERNAL: tuple[tuple[str, str, Any], ...] = (  # requests of one worker to another, which are signed (KIP-507)
-    ("PUT", "/fence", None),
-    ("POST", "/tasks", []),
-)
-JUDGED_SETTINGS = ("connect.protocol", "transactional.id", "producer.transactional.id", "consumer.isolation.level")  # of workers
 UNSIGNED_PROTOCOLS = ("eager", "compatible")
-ALTER_TRIES = 8  # of a request that is refused until all tasks have stopped
-ALTERED_BY = 40  # at most so many positions to and fro
-OFFSETS_SINCE, UNASKABLE = (3, 5), (404, 405, 500)  # the first release that shows stored offsets (KIP-875); it does not
-REFUSED, MOST_VALIDATIONS = "Connect refuses the configuration of the connector (`config` of the workload): ", 5
-BAD_REQUEST, MOST_REFUSALS = 400, 5  # a connector's own check may fail once or twice for something that is not there yet
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -293,7 +256,7 @@ class Connect:
             support=level,
             ours=not self.plugins,
             plugins=tuple(map(_plugin, self.plugins)) or (str(JAR),),
-            settings=tuple((key, _text(value)) for key, value in self.worker_settings.items()),
+            settings=tuple((key, as_text(value)) for key, value in self.worker_settings.items()),
             connectors=(NAME,),
             transaction_timeout_s=self.transaction_timeout_s,
             group=f"{GROUP}{suffix}",
@@ -320,7 +283,7 @@ class Connect:
         numbered = self._numbered(topic) if self.connector == NUMBERED else {}
         remote = {f"{part}.override.bootstrap.servers": BOOTSTRAP for part in CLIENTS} if self._elsewhere else {}
         ours = {"connector.class": self.connector, "tasks.max": str(tasks), **once, **own, **remote, **numbered}
-        return {**ours, **{key: _text(value).replace("{topic}", topic) for key, value in self.config.items()}}
+        return {**ours, **{key: as_text(value).replace("{topic}", topic) for key, value in self.config.items()}}
 
     def moved(self, stored: Mapping[str, Any], by: int, topic: str = "") -> tuple[dict[str, Any], list[Any]]:
         """A stored offset of so many positions more, and what it says: its source, and the position of its last record.
@@ -433,7 +396,9 @@ class Connect:
         """The entry of a record of these topics; None for a record that concerns another connector or id."""
         meaning, suffix = self._meanings.get(record.topic.removeprefix(prefix), ("", ""))
         if meaning == "record":
-            return _of_cluster(self._records.entry(record), suffix)
+            known = _of_cluster(self._records.entry(record), suffix)
+            tells = self.connector == NUMBERED and known.kind == "record"
+            return replace(known, told=connect_records.told(record)) if tells else known
         if meaning == "offset":
             if self.rest and connect_records.connector_of(record) != f"{prefix}{self.topic}-{NAME}":
                 return None  # of a connector of somebody's own
@@ -460,190 +425,9 @@ def _store(client: ConnectClient) -> str:
     return str(client.directory.parent / "store")
 
 
-@dataclass
-class Conductor:
-    """The requests of one conductor to Connect, one after the other."""
-
-    workload: Connect
-    topic: str
-    rng: Random
-    own: bool = False  # the connector has an offsets topic of its own by now
-    overriding: bool = False  # its configuration has OVERRIDES by now
-    tasks: int = 0  # how many the last request has set
-    asks_offsets: bool = field(init=False)  # whether stored offsets tell their positions is not known yet
-
-    def __post_init__(self) -> None:
-        theirs = self.workload.connector != NUMBERED and bool(self.workload.offset_position)
-        self.asks_offsets = theirs and release(self.workload.version) >= OFFSETS_SINCE
-
-    @property
-    def name(self) -> str:
-        """The connector's; on workers of somebody's own one that nobody else has."""
-        return f"{self.topic}-{NAME}" if self.workload.rest else NAME
-
-    def operations(self) -> Asking:
-        """Create the connector; then look at it again and again, restart what has failed, and change it now and then."""
-        yield from self._validated()
-        yield from self._created()
-        for look in itertools.count(1):
-            seen = yield self._planned("GET", "/status", think_s=STATUS_S)
-            if self.asks_offsets:
-                yield from self._offsets_read()
-            if self.workload.restart_failed and seen and failed(seen.value.get("answer")):
-                yield self._planned("POST", "/restart?includeTasks=true&onlyFailed=true")
-            over = seen is not None and seen.closing
-            if not over and self._due(look):
-                yield from self._change(self.rng.choice(self.workload.changes))
-
-    def _due(self, look: int) -> bool:
-        """Return whether a change follows this look at the connector's state."""
-        number, rest = divmod(look, max(1, round(self.workload.change_every_s / STATUS_S)))
-        allowed = not self.workload.most_changes or number <= self.workload.most_changes
-        return bool(self.workload.changes) and not rest and allowed
-
-    def _validated(self) -> Asking:
-        """The configuration, judged by the connector itself; what is refused twice for the same reasons ends the run with them.
-
-        A numbered source is not asked: its configuration is ours.
-        """
-        before: list[str] = []
-        for _ in range(0 if self.workload.connector == NUMBERED else MOST_VALIDATIONS):
-            ended = yield self._validation()
-            wrong = refused_keys(ended.value.get("answer")) if ended else []
-            if ended is None or (not wrong and "status" in ended.value):
-                return  # it has nothing against it, or cannot say
-            if wrong and (wrong == before or NO_CLASS in wrong[0]):
-                ended.broken = f"{REFUSED}{'; '.join(wrong)}"
-            before = wrong
-
-    def _validation(self) -> PlannedOperation:
-        config = {"name": self.name, **self.workload.configuration(self.topic, self.workload.tasks)}
-        path = f"/connector-plugins/{quote(self.workload.connector)}/config/validate"
-        return PlannedOperation(f="rest", mops=(), request={"method": "PUT", "path": path, "body": config}, think_s=STATUS_S)
-
-    def _offsets_read(self) -> Asking:
-        """The connector's stored offsets, until there are any; if none of them tells its position, that ends the run."""
-        ended = yield self._planned("GET", "/offsets")
-        stored = offsets_in(ended.value.get("answer")) if ended else []
-        self.asks_offsets = not stored and ended is not None and ended.value.get("status") not in UNASKABLE
-        reasons = [self.workload.unplaced(offset) for offset in stored]
-        if ended is not None and reasons and all(reasons):
-            ended.broken = reasons[0]
-
-    def _created(self) -> Asking:
-        """The connector. One that is refused for its configuration, again and again, ends the run with the reason."""
-        refused = 0
-        while (ended := (yield self._configured(self.workload.tasks, think_s=STATUS_S))) and ended.outcome is not Outcome.OK:
-            refused = refused + 1 if ended.value.get("status") == BAD_REQUEST else 0
-            if refused == MOST_REFUSALS:
-                answer = ended.value.get("answer")
-                reason = answer.get("message") if isinstance(answer, dict) else answer
-                reason = reason or "no reason is given"
-                ended.broken = f"{REFUSED}{reason}"
-
-    def _change(self, change: Change) -> Asking:
-        pause = self.rng.uniform(0.5, 3.0)
-        if change == "tasks":
-            others = [count for count in range(1, 2 * self.workload.tasks + 1) if count != self.tasks]
-            yield self._configured(self.rng.choice(others))
-        elif change == "own-offsets":
-            self.own = True
-            yield self._configured(self.workload.tasks)
-        elif change == "restart":
-            yield self._planned("POST", "/restart?includeTasks=true")
-        elif change == "restart-task":
-            yield self._planned("POST", "/tasks/0/restart")
-        elif change in ("alter-offsets", "reset-offsets"):
-            yield from self._until_ok(lambda: self._planned("PUT", "/stop", think_s=pause))
-            yield from self._other_offsets(change)
-            yield from self._until_ok(lambda: self._planned("PUT", "/resume", think_s=pause))
-        elif change == "preflight":
-            yield from self._preflight()
-        elif change == "overrides":
-            self.overriding = True
-            yield self._configured(self.workload.tasks)
-        elif change == "unsigned":
-            method, path, body = self.rng.choice(INTERNAL)
-            yield self._planned(method, path, body)
-        elif change in ("pause", "stop"):
-            yield self._planned("PUT", f"/{change}")
-            yield from self._until_ok(lambda: self._planned("PUT", "/resume", think_s=pause))
-        else:
-            yield self._planned("DELETE", "")
-            yield from self._until_ok(lambda: self._configured(self.workload.tasks, think_s=pause))
-
-    def _preflight(self) -> Asking:
-        """A connector that is to be refused; deleted, if it is not."""
-        config = {**self.workload.configuration(self.topic, 1), "topic": f"{self.topic}-refused", **self.rng.choice(UNKEEPABLE)}
-        ended = yield self._planned("PUT", "-refused/config", config)
-        if ended and ended.outcome is not Outcome.FAIL:
-            yield self._planned("DELETE", "-refused")
-
-    def _other_offsets(self, change: Change) -> Asking:
-        """Alter or reset the offsets of a connector that is stopped, or about to be (KIP-875)."""
-        for _ in range(ALTER_TRIES):
-            seen = yield self._planned("GET", "/offsets", think_s=STATUS_S)
-            stored = [offset for offset in offsets_in(seen.value.get("answer") if seen else None) if self._can_move(offset)]
-            if not stored:
-                continue
-            ended = yield self._reset() if change == "reset-offsets" else self._alteration(stored)
-            if ended and ended.outcome is not Outcome.FAIL:
-                return
-
-    def _can_move(self, stored: Mapping[str, Any]) -> bool:
-        """Return whether a stored offset tells its source and position as the workload says."""
-        try:
-            return bool(self.workload.moved(stored, 0, self.topic))
-        except connect_records.NOTHING:
-            return False
-
-    def _reset(self) -> PlannedOperation:
-        return self._planned("DELETE", "/offsets", altered=[])
-
-    def _alteration(self, stored: Sequence[Mapping[str, Any]]) -> PlannedOperation:
-        """Other positions for some of the sources that have one."""
-        chosen = self.rng.sample(stored, self.rng.randint(1, len(stored)))
-        moved = [self.workload.moved(offset, self.rng.randint(-ALTERED_BY, ALTERED_BY), self.topic) for offset in chosen]
-        return self._planned(
-            "PATCH", "/offsets", {"offsets": [offset for offset, _ in moved]}, altered=[entry for _, entry in moved]
-        )
-
-    def _until_ok(self, plan: Callable[[], PlannedOperation]) -> Asking:
-        while (ended := (yield plan())) and ended.outcome is not Outcome.OK:
-            pass
-
-    def _configured(self, tasks: int, think_s: float = 0.0) -> PlannedOperation:
-        self.tasks = tasks
-        config = self.workload.configuration(self.topic, tasks, self.own) | (OVERRIDES if self.overriding else {})
-        workers = {key: _text(value) for key, value in self.workload.worker_settings.items() if key in JUDGED_SETTINGS}
-        return self._planned("PUT", "/config", config, think_s, **({"workers": workers} if workers else {}))
-
-    def _planned(self, method: str, path: str, body: Any = None, think_s: float = 0.0, **more: Any) -> PlannedOperation:
-        request = {"method": method, "path": f"/connectors/{self.name}{path}", **({} if body is None else {"body": body}), **more}
-        return PlannedOperation(f="rest", mops=(), request=request, think_s=think_s)
-
-
 def _plugin(path: str) -> str:
     """The path of a directory or jar, or of an archive in the cache."""
     return str(archives.directory_of(path) if archives.is_coordinates(path) else Path(path).resolve())
-
-
-def release(version: str) -> tuple[int, ...]:
-    """(4, 3) of 4.3.0."""
-    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
-
-
-def offsets_in(answer: Any) -> list[Mapping[str, Any]]:
-    """The stored offsets of an answer, each with its `partition` and `offset`."""
-    offsets = answer.get("offsets") if isinstance(answer, dict) else None
-    return [entry for entry in offsets or () if isinstance(entry, dict) and entry.get("offset") and entry.get("partition")]
-
-
-def failed(status: Any) -> bool:
-    """Return whether a connector or one of its tasks has failed, by the answer about its state."""
-    if not isinstance(status, dict) or "connector" not in status:
-        return False
-    return any(part.get("state") == "FAILED" for part in (status["connector"] or {}, *(status.get("tasks") or ())))
 
 
 def own_offsets(topic: str) -> str:
@@ -658,7 +442,3 @@ def _of_cluster(entry: LogEntry, suffix: str) -> LogEntry:
 
 def _topic(partition: str) -> str:
     return partition.rpartition("-")[0]
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -29,7 +29,8 @@ from fencepost.harness.api import (
 )
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.workloads.application import Application
-from fencepost.workloads.connect import SECOND_ADDRESS, Change, Connect
+from fencepost.workloads.connect import SECOND_ADDRESS, Connect
+from fencepost.workloads.support.connect_conductor import Change
 from fencepost.workloads.support.connect_records import UNCOMPARED
 from fencepost.workloads.support.default_faults import OF_CONNECT
 

@@ -36,8 +36,8 @@ from fencepost.harness.api import (
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.harness.system.command_words import resolved
 from fencepost.workloads.application import Application
-from fencepost.workloads.connect import NAME as CONNECTOR_NAME
 from fencepost.workloads.connect import Connect
+from fencepost.workloads.support.connect_conductor import NAME as CONNECTOR_NAME
 from fencepost.workloads.support.default_faults import OF_MEMBERS
 from fencepost.workloads.support.inputs_and_outputs import HOWS
 

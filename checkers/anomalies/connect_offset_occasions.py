@@ -12,7 +12,7 @@ from fencepost.checkers.anomalies.sources import source_offset_torn
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.connect_log import ConnectLog, Entry, entries_in
 from fencepost.checkers.pipeline.deletions import RECORDS, TopicDeletions
-from fencepost.checkers.pipeline.source_log import ABORTED, COMMITTED, PLAIN, SourceLog, in_second, of_workers
+from fencepost.checkers.pipeline.source_log import ABORTED, COMMITTED, PLAIN, SourceLog, entries_of, in_second, of_workers
 from fencepost.checkers.pipeline.source_mapping import SourceMapping
 from fencepost.checkers.views.run_view import RunView
 
@@ -60,6 +60,31 @@ def copied(run: RunView, log: ConnectLog) -> Occasions:
     judged = [(copy, fate.get((copy.name, copy.number), set())) for copy in entries_in(copies)]
     wrong = sum(ends == {ABORTED} for _, ends in judged)
     return Occasions(sum(COMMITTED in ends for _, ends in judged), elsewhere=wrong)
+
+
+def told_after(run: RunView, log: ConnectLog) -> Occasions:
+    """A worker called commitRecord up to a number: the records up to it were committed by then.
+
+    The records of the same task that say so are the witnesses. Compared is, in the partition of each, the last record up to that
+    number: the marker of its transaction lies before the first witness, or both are in one transaction, which was not committed.
+    """
+    names = ["partition", "name", "producer_id"]
+    records = log.stored[(log.stored["kind"] == "record") & log.stored["transactional"]].reset_index()
+    told = entries_of(run).told
+    witnesses = told[told["number"] >= 0].merge(
+        records[["partition", "offset", "producer_id", "txn"]], on=["partition", "offset"]
+    )
+    last = records.drop_duplicates([*names, "number"], keep="last")[["index", *names, "number", "offset", "txn", "ended"]]
+    by_number = (table.sort_values("number") for table in (witnesses, last))
+    pairs = pd.merge_asof(*by_number, on="number", by=names, suffixes=("", "_of")).dropna(subset=["offset_of"])
+    pairs = pairs[pairs["offset_of"] < pairs["offset"]].sort_values("offset").drop_duplicates(["partition", "offset_of"])
+    early = pairs["txn_of"] == pairs["txn"]
+    at = records.set_index(["partition", "offset"])["index"]
+    shown = [(int(row.index), at[row.partition, row.offset]) for row in pairs[early].itertuples(index=False)]
+    return Occasions(
+        int((~early & (pairs["ended"] == COMMITTED)).sum()),
+        entries=[list(zip(entries_in(log.stored.loc[list(some)]), ("sent", "read"), strict=True)) for some in shown],
+    )
 
 
 def stored_there(run: RunView, log: ConnectLog) -> Occasions:

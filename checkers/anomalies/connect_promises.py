@@ -121,6 +121,13 @@ PROMISES = (
         offsets.read_committed,
     ),
     Promise(
+        "a worker calls commitRecord",
+        "records",
+        "the record's transaction is committed",
+        "SourceTask record commit API",
+        offsets.told_after,
+    ),
+    Promise(
         "a connector with an offsets topic of its own",
         "offsets topics",
         "the workers' topic gets only what was committed there",

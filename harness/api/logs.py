@@ -60,6 +60,7 @@ class LogEntry:
     kind: a kind of docs/connect.md.
     name: its subject: a source partition, a connector, a transactional id, a key.
     number: a position in the source, a count, a state; -1: none.
+    told: up to which number of its source the record says that commitRecord was called; None: it does not say.
     producer: id and epoch of the producer that the record is about; None: it names none, and that of the record counts.
     """
 
@@ -67,6 +68,7 @@ class LogEntry:
     name: str
     number: int
     producer: tuple[int, int] | None = None
+    told: int | None = None
 
 
 @runtime_checkable

@@ -7,6 +7,7 @@ have fixed times: so a jar is the same wherever it is built.
 from __future__ import annotations
 
 import hashlib
+import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -80,7 +81,16 @@ class BuiltJar:
 
 
 def write(jar: Path, entries: Mapping[str, bytes]) -> None:
-    """Write a jar with fixed times, its manifest first."""
+    """Write a jar with fixed times, its manifest first, in the place of the one that a process may have open."""
+    part = jar.with_name(f".{jar.name}.{os.getpid()}")
+    try:
+        _write(part, entries)
+        part.replace(jar)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _write(jar: Path, entries: Mapping[str, bytes]) -> None:
     with ZipFile(jar, "w", ZIP_DEFLATED) as file:
         for name, content in entries.items():
             entry = ZipInfo(name, _EPOCH)

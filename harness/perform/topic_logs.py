@@ -25,6 +25,7 @@ from fencepost.harness.api.logs import cluster_and_name, of_second
 from fencepost.harness.history.writer import HistoryWriter
 
 FUNCTION = "read-log"
+TOLD = "told"  # the kind of the row beside a record's own that has its `LogEntry.told`
 MARKERS = ("COMMIT", "ABORT", "control")
 EntryOf = Callable[[LogRecord], LogEntry | None]
 
@@ -112,7 +113,7 @@ def _record_one(logs: ReadingLogs, entry: EntryOf, partition: str, place: tuple[
     rows, outcome = [], Outcome.OK
     try:
         entries = ((record, _entry(record, entry)) for record in logs.log(name))
-        rows = [_row(record, meaning) for record, meaning in entries if meaning is not None]
+        rows = [row for record, meaning in entries if meaning is not None for row in _rows(record, meaning)]
     except ClusterError as error:
         outcome = Outcome.INFO
         yield f"{error}, of the {where} cluster" if where else str(error)
@@ -123,6 +124,9 @@ def _entry(record: LogRecord, entry: EntryOf) -> LogEntry | None:
     return entry(record) if record.kind == "record" else LogEntry(record.kind, "", -1)
 
 
-def _row(record: LogRecord, entry: LogEntry) -> list[Any]:
+def _rows(record: LogRecord, entry: LogEntry) -> Iterator[list[Any]]:
     producer = entry.producer or (record.producer_id, record.producer_epoch)
-    return [record.offset, record.timestamp_ms, *producer, record.transactional, entry.kind, entry.name, entry.number]
+    place = [record.offset, record.timestamp_ms, *producer, record.transactional]
+    yield [*place, entry.kind, entry.name, entry.number]
+    if entry.told is not None:
+        yield [*place, TOLD, entry.name, entry.told]

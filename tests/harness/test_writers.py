@@ -61,7 +61,7 @@ EXCEPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     TEMPORARY: {
         "harness/conformance/kit.py": ("log_directory",),
-        "harness/fetching/built_jars.py": ("BuiltJar.rebuild", "BuiltJar._classes"),
+        "harness/fetching/built_jars.py": ("BuiltJar.rebuild", "BuiltJar._classes", "write"),
         "harness/interop/adopt.py": ("_adopt_jepsen",),
         "harness/interop/jepsen/operation_rows.py": ("write",),
         "harness/system/liveness.py": ("runtime_directory", "TemporaryPlace.__init__", "TemporaryPlace.remove"),

@@ -6,6 +6,7 @@ Layouts: KIP-618 and `KafkaConfigBackingStore` (the configuration), `Transaction
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -32,6 +33,7 @@ _CONFIG_KINDS = (  # beginnings of keys, the longest of those that share a begin
 )
 _STATE = struct.Struct(">hqhib")  # version, producer id and epoch, timeout, state: the same in both versions
 _SHOWN, _MOST_SHOWN = 40, 200  # bytes of a key or value, characters of a sentence
+_TOLD = re.compile(rb'"told":(-?\d{1,18})[,}]')
 NOTHING = (ValueError, LookupError, TypeError)
 
 
@@ -153,6 +155,12 @@ class SourceRecords:
         number = max(0, self._number(offset) + by)
         value = (number + self.next_offset) * self.offset_unit
         return replaced(offset, self._pointers[0], value), LogEntry("offset", self._name(partition), number)
+
+
+def told(record: LogRecord) -> int | None:
+    """Up to which number a record of the numbered source says that the worker had called commitRecord; None: it does not say."""
+    found = _TOLD.search(record.value or b"")
+    return int(found[1]) if found else None
 
 
 def _at(kind: str, parts: Sequence[Any]) -> str:

@@ -136,3 +136,37 @@ def test_a_missing_permission_is_counted_by_what_it_is_for(tmp_path, trace, expe
     story = story_of({"method": "GET", "status": 200, "answer": {"tasks": tasks}})
     found = [counts(tmp_path, story, f"the permission for a {what}")[1][0] for what in ("task's transactional id", "topic")]
     assert tuple(found) == expected
+
+
+def telling(story, task, position, told):
+    """A record that says up to which number commitRecord was called, in a transaction of its own."""
+    story.transaction(task_id(task), [("t-0", "record", "a", position), ("t-0", "told", "a", told)])
+    record, said = story.logs["t-0"][-3:-1]
+    said["offset"] = record["offset"]
+
+
+def test_commit_record_is_called_behind_the_commit(tmp_path):
+    story = story_of()
+    for position in range(7, 10):
+        telling(story, 0, position, position - 1)
+    document, found = counts(tmp_path, story, "a worker calls commitRecord")
+    assert (found, violated(document)) == ((3, 0), []), "the record of number 0, and those of 7 and 8"
+
+
+@pytest.mark.parametrize("end", [2, 3])
+def test_commit_record_before_the_commit_is_a_finding(tmp_path, end):
+    story = story_of()
+    rows = [("t-0", "record", "a", 7), ("t-0", "record", "a", 8), ("t-0", "told", "a", 7)]
+    story.transaction(task_id(0), rows, end=end)
+    _, record, said, _ = story.logs["t-0"][-4:]
+    said["offset"] = record["offset"]
+    document, found = counts(tmp_path, story, "a worker calls commitRecord")
+    assert found == (0, 1)
+    assert "connect-promise" in violated(document)
+
+
+def test_another_task_that_wrote_the_number_says_nothing_of_commit_record(tmp_path):
+    story = story_of()
+    story.write(1, position=7)
+    telling(story, 0, 8, 7)
+    assert counts(tmp_path, story, "a worker calls commitRecord")[1] == (1, 0), "its own record of number 0"

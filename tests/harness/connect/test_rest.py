@@ -16,7 +16,7 @@ from fencepost.harness.api import CallError
 from fencepost.harness.api.connect import connect_document
 from fencepost.harness.connect.rest import RestClient
 from fencepost.harness.connect.worker import serves
-from fencepost.workloads.connect import failed, offsets_in
+from fencepost.workloads.support.connect_conductor import failed, offsets_in
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
-import org.apache.kafka.connect.data.Schema;
+import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.source.SourceTask;
 import org.apache.kafka.connect.source.TransactionContext;
@@ -74,6 +74,14 @@ public final class NumberedTask extends SourceTask {
         return batch;
     }
 
+    /** A worker that keeps KIP-618 calls this when the record is committed. What is aborted comes again with the same number. */
+    @Override
+    public void commitRecord(SourceRecord record, RecordMetadata metadata) {
+        if (record instanceof NumberedRecord && !((NumberedRecord) record).aborted) {
+            ((NumberedRecord) record).source.tell(((NumberedRecord) record).number);
+        }
+    }
+
     @Override
     public void stop() {
         stopped.countDown();
@@ -105,9 +113,8 @@ public final class NumberedTask extends SourceTask {
         for (int place = 0; place < (forgets && count > 1 ? count - 1 : count); place++) {
             int partition = (int) ((source.source + number / RUN + place) % settings.partitions);
             String within = settings.recordsPerNumber > 1 ? ",\"place\":" + place + ",\"of\":" + count : "";
-            String value = value(source.source, number, aborted ? "abort" : "commit", within);
-            records.add(new SourceRecord(source.partition, Map.of(Numbers.NUMBER, stored(offset)), settings.topic, partition,
-                    Schema.STRING_SCHEMA, Integer.toString(source.source), Schema.STRING_SCHEMA, value));
+            String value = value(source, number, aborted ? "abort" : "commit", within);
+            records.add(new NumberedRecord(source, number, aborted, stored(offset), settings.topic, partition, value));
         }
         return records;
     }
@@ -118,9 +125,9 @@ public final class NumberedTask extends SourceTask {
         return invalid ? List.of(offset) : (Object) offset;
     }
 
-    private String value(int source, long number, String fate, String more) {
-        return "{\"source\":\"" + source + "\",\"number\":" + number + ",\"task\":" + task + ",\"session\":\"" + session
-                + "\",\"fate\":\"" + fate + "\"" + more + "}";
+    private String value(Numbers source, long number, String fate, String more) {
+        return "{\"source\":\"" + source.source + "\",\"number\":" + number + ",\"task\":" + task + ",\"session\":\"" + session
+                + "\",\"fate\":\"" + fate + "\",\"told\":" + source.told() + more + "}";
     }
 
     private boolean end(SourceRecord last) {

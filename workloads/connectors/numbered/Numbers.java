@@ -12,6 +12,7 @@ final class Numbers {
     private final int skipEvery;
     private long next;
     private long begin;
+    private volatile long told = -1;
 
     /** stored: the offset of its last committed record, null when there is none. */
     Numbers(int source, Map<String, Object> stored, Settings settings) {
@@ -42,6 +43,16 @@ final class Numbers {
     /** The last number before the present transaction, -1 when there is none. */
     long before() {
         return begin - 1;
+    }
+
+    /** The worker calls commitRecord for a number. */
+    void tell(long number) {
+        told = Math.max(told, number); // by one thread
+    }
+
+    /** The highest number for which the worker has called commitRecord in this session, -1 when it has for none. */
+    long told() {
+        return told;
     }
 
     void commit() {
