@@ -21,7 +21,7 @@ everyday-tests: $(READY)
 	$(BIN)/python -m pytest --numprocesses auto -m "not cluster and not spark and not browser and not nightly"
 
 test: setup  ## all tests, those on real clusters included
-	$(BIN)/python -m pytest --numprocesses 3
+	$(BIN)/python -m pytest --numprocesses 4
 
 nightly-test: setup  ## the tests that only the nightly runs (docs/development.md)
 	$(BIN)/python -m pytest -m nightly

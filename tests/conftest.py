@@ -27,7 +27,15 @@ MEMORY = Path("/dev/shm")
 # Every other file is a unit of its own, and comes after these.
 UNITS = {
     "spark": (
-        "checkers/",
+        "checkers/engine/",
+        "checkers/anomalies/test_losses.py",
+        "checkers/graph/test_cycles.py",
+        "checkers/graph/test_history_graph.py",
+        "checkers/selfcheck/test_selfcheck.py",
+        "checkers/test_against_reference.py",
+        "checkers/verdict/test_loss_settings.py",
+        "checkers/verdict/test_sessions.py",
+        "checkers/verdict/test_verdicts.py",
         "harness/data/test_on_spark.py",
         "examples/test_run_as_data.py",
         "e2e/test_histories.py",
@@ -90,8 +98,13 @@ def _has_room(folder: Path) -> bool:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks `spark` what starts Spark, by the fixture or through the command line (e2e); and puts the longest units first."""
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()) or item.path.parent.name == "e2e":
+        whole_runs = item.path.parent.name == "e2e"
+        if "spark" in getattr(item, "fixturenames", ()) or whole_runs:
             item.add_marker("spark")
+            if not whole_runs and unit(item.nodeid) != "spark":  # each process that has such a test starts a session
+                raise pytest.UsageError(
+                    f"{item.nodeid} uses the fixture spark: its file belongs to the unit of that name (UNITS)"
+                )
     order = list(UNITS)
     items.sort(key=lambda item: order.index(name) if (name := unit(item.nodeid)) in UNITS else len(order))
 
