@@ -115,6 +115,8 @@ class Placed(Consumer):  # type: ignore[misc]
         for tp in partitions:
             chosen = type(self).place(known[tp.partition], self.own.get(tp.partition))
             tp.offset = chosen if chosen is not None and chosen >= 0 else known[tp.partition]
+            if tp.offset != known[tp.partition]:
+                print(f"{tp.partition}: reads on at {tp.offset}, the group is at {known[tp.partition]}", flush=True)
         self.assign(partitions)
 
     def consume(self, *arguments: Any) -> list[Message]:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
-from fencepost.harness.api import SECOND, Cluster, ClusterError, ConnectDuties, RunningConnect, Scalable, SecondCluster
+from fencepost.harness.api import SECOND, Cluster, ClusterError, ConnectDuties, Pausable, RunningConnect, Scalable, SecondCluster
+from fencepost.harness.api.capabilities import FROZEN
 from fencepost.harness.api.clusters import second_of, services_of
 from fencepost.harness.api.words import did_you_mean, form, plural
 from fencepost.nemesis.support.no_effect import no_target_on_error
@@ -87,7 +88,9 @@ def _find(role: str, cluster: Cluster, rng: Random, count: int) -> tuple[str, ..
     if role == "client":
         return _sample(_running(cluster), count, "client", rng)
     if role == "instance":
-        return _sample(_running_instances(cluster), count, "instance", rng)
+        running = _running_instances(cluster)
+        awake = _awake(running, cluster)
+        return _sample(awake if len(awake) >= count else running, count, "instance", rng)
     if head == "service":
         return (_service(name, cluster, rng),)
     if head in _CLIENT_FINDERS:
@@ -136,6 +139,11 @@ def _running_instances(cluster: Cluster) -> list[str]:
     """The instances of a program, the members of a group or the workers of Connect that run."""
     states = cluster.instances() if isinstance(cluster, Scalable) else {}
     return [node for node in _running(cluster) if node in states]
+
+
+def _awake(nodes: Sequence[str], cluster: Cluster) -> list[str]:
+    """Those that are not frozen: one that another fault has frozen is to wake as a zombie, and would not if it were killed."""
+    return [node for node in nodes if not isinstance(cluster, Pausable) or cluster.process_state(node) != FROZEN]
 
 
 def _duties(cluster: Cluster) -> Mapping[str, ConnectDuties]:

@@ -45,10 +45,10 @@ def test_a_program_that_leaves_inputs_out_is_caught_and_nothing_else_is_violated
 
 
 CONTENT = ("--set", "content=header content-sha256")
-CHEATED = {  # what each program does wrong, with what it may be found by
+CHEATED = {  # what each program does wrong, with what it may be found by: any of these
     "early": {"unprocessed"},
     "resend": {"reprocessed"},
-    "stale": {"reprocessed"},
+    "stale": {"reprocessed", "unprocessed"},  # its own position is behind the group's, or ahead of what it could commit
     "jump": {"unprocessed"},
     "skip": {"unprocessed"},
     "outside": {"reprocessed"},
@@ -72,7 +72,7 @@ def test_whoever_cheats_is_caught_in_three_runs_with_the_faults_of_the_workload(
         violated, occasions = of_its_own_faults(tmp_path / str(number), f"{CHEATS} {cheat}")
         assert occasions["client-struck"] >= 3
         found |= violated
-        if CHEATED[cheat] <= found:
+        if CHEATED[cheat] & found:
             return
     pytest.fail(f"found in three runs: {sorted(found) or 'nothing'}")
 

@@ -89,6 +89,16 @@ def test_workers_of_connect_are_found_by_what_they_do(monkeypatch):
         find("connect-leader", FakeCluster(), Random(1))
 
 
+def test_an_instance_that_is_frozen_is_struck_only_when_no_other_runs():
+    cluster = FakeCluster(clients=3)
+    cluster.note_instances({"c1": True, "c2": True})
+    cluster.pause("c1")
+    assert {find("instance", cluster, Random(seed)) for seed in range(20)} == {("c2",)}
+    assert {*find("instance", cluster, Random(1), 2)} == {"c1", "c2"}
+    cluster.pause("c2")
+    assert {find("instance", cluster, Random(seed)) for seed in range(20)} == {("c1",), ("c2",)}
+
+
 def test_workers_whose_group_is_rebalanced_are_queried_again():
     cluster, answers = ConnectCluster(clients=4), iter([{}, {}, {"c1": ConnectDuties(leads=True)}])
     cluster.connect_duties = lambda: next(answers)
