@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from fencepost.harness.api import Between, CampaignError, Catch, Interceptable, Receipt, Wait
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.harness.api.words import plural
-from fencepost.harness.proxy import rules
+from fencepost.harness.proxy import names, rules
 from fencepost.nemesis.support import targets
 from fencepost.nemesis.support.attempts import undo_on_error
 from fencepost.nemesis.support.cluster_types import InterceptableCluster
@@ -20,7 +20,7 @@ from fencepost.nemesis.support.waiting import poll_until
 
 ACTS = ("hold", "delay", "drop", "lose", "late", "repeat", "error", "alter", "cut", "throttle")
 NODE, ID = "{node}", "{transactional_id}"  # in `fire_target`: of the message that was caught
-RELEASE, FAILED = "event:", "failed"
+RELEASE, FAILED, ENDED = "event:", "failed", "ended"
 SHOWN = 50  # messages in a receipt
 MOST = 1_000_000
 DEFAULT = "hold", "EndTxn"  # where no act is given
@@ -48,7 +48,7 @@ class ProtocolStep:
     cut: str = ""  # close the connection instead
     throttle: str = ""  # `bytes_s` for the connection from then on
     on: Literal["request", "answer"] = "request"  # what is caught
-    until: str = ""  # what ends a hold: next:API, closed (default: fire has struck, or at_most_ms is over)
+    until: str = ""  # what ends a hold: next:API, answered:API, closed (default: fire has struck, or at_most_ms is over)
     at_most_ms: Annotated[int, Between(1, 600_000)] = 30_000  # the longest time that anything is held
     delay_ms: Annotated[int, Between(0, 600_000)] = 0  # of delay and late
     code: str = ""  # Kafka's name of the error: NOT_COORDINATOR
@@ -165,17 +165,24 @@ class ProtocolStep:
         if not catches:
             return receipt
         notes = [f"{plural(len(catches), 'message')} caught"]
+        if ended := [catch for catch in catches if catch.state == ENDED]:
+            where = ", ".join(dict.fromkeys(catch.node for catch in ended))
+            notes.append(f"the proxy of {where} ended, and {plural(len(ended), 'message')} that it held went no further")
         nodes = tuple(dict.fromkeys(catch.node for catch in catches))
         struck = replace(receipt, targets=nodes, effective=True)
         return healed(struck, {"caught": len(catches), "after": _shown(catches)}, notes)
 
 
 def check_rule(rule: Mapping[str, Any]) -> None:
-    """Raise ValueError for a rule that the proxies would refuse, as far as can be told without Kafka's own names."""
+    """Raise ValueError for a rule that the proxies would refuse."""
     try:
         rules.of_mapping(rule)
     except CampaignError as error:
         raise ValueError("; ".join(error.mistakes)) from None
+    if wrong := list(names.mistakes(rule)):  # here the option that is the act names the API
+        raise ValueError(
+            "; ".join(f"{rule['act']}{text.removeprefix('api')}" if text.startswith("api:") else text for text in wrong)
+        )
 
 
 def _acted(catches: Sequence[Catch]) -> list[Catch]:

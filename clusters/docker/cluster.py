@@ -14,7 +14,7 @@ from typing import IO, Any, TypeVar
 
 from docker.types import Mount
 
-from fencepost.clusters.docker import clocks, host_python
+from fencepost.clusters.docker import clocks, host_python, proxies
 from fencepost.clusters.docker.container import Container, LogFile, PipeOutput, WorkerProcess, run_to_end
 from fencepost.clusters.docker.disks import INSIDE, DiskVolumes
 from fencepost.clusters.docker.images import Image
@@ -25,7 +25,10 @@ from fencepost.clusters.fault_tools.clocks import Clocks
 from fencepost.clusters.fault_tools.environment import BrokerEnvironment
 from fencepost.clusters.kafka import broker_config, node_plan, storage
 from fencepost.clusters.kafka.broker_config import PlannedNode
+from fencepost.clusters.kafka.interception import BehindProxies, Interceptor
+from fencepost.clusters.kafka.proxies import BrokerProxies
 from fencepost.harness.api import ClusterError, Skewable, TopicSpec
+from fencepost.harness.proxy.process import Settings
 
 T = TypeVar("T")
 
@@ -35,7 +38,7 @@ _PROBE_ATTEMPTS = 3
 _PARALLEL = 4
 
 
-class DockerCluster(BrokerEnvironment):
+class DockerCluster(BrokerEnvironment, BehindProxies):
     """`Cluster` with every capability. Safe to use from several threads."""
 
     def __init__(self, options: DockerOptions, run_dir: Path, resources: RunResources, images: Mapping[str, Image]) -> None:
@@ -46,6 +49,8 @@ class DockerCluster(BrokerEnvironment):
         self._starting = threading.Lock()
         self._no_clock = ""
         self._disks = self._volumes = DiskVolumes(resources, options.disk_mb) if options.disk_mb else None
+        self.interceptor = Interceptor()
+        self._proxies = BrokerProxies(run_dir.resolve(), self.interceptor, self._launch_proxy)
         super().__init__(_nodes(options, resources, self._volumes, run_dir.resolve() / "data"), run_dir.resolve(), options)
 
     # ---- up and down
@@ -57,6 +62,9 @@ class DockerCluster(BrokerEnvironment):
             (self._data / node).mkdir(parents=True, exist_ok=True)
         if self._options.skewable:
             self._prepare_clocks()
+        for planned in self._planned.values():
+            if planned.behind:
+                self._proxies.start(planned)
         self.bring_up(topics, self._format)
 
     def _require_open_network(self) -> None:
@@ -205,6 +213,17 @@ class DockerCluster(BrokerEnvironment):
             settings,
         )
 
+    def _launch_proxy(self, node: PlannedNode, settings: Settings) -> proxies.ContainerProxy:
+        return proxies.ContainerProxy(
+            self._resources.client,
+            self._name(f"{node.name}-proxy"),
+            self._images[self.version(node.name)].name,
+            LIBRARIES,
+            settings,
+            {**self._joined(node.name, proxies.mounts(self._run_dir)), "environment": proxies.ENVIRONMENT},
+            LogFile(self._run_dir, self._place(node.name, "proxy.log")),
+        )
+
     def _limits(self) -> dict[str, Any]:
         """The limits of a broker's container; what it writes on a disk in memory counts too."""
         return {"mem_limit": f"{self._options.memory_mb + self._options.disk_mb}m", "nano_cpus": round(self._options.cpus * 1e9)}
@@ -265,7 +284,12 @@ class DockerCluster(BrokerEnvironment):
         self._heal_environment()
         with ThreadPoolExecutor(max_workers=_PARALLEL) as pool:
             list(pool.map(self.resume, list(self._containers)))
+        self._proxies.restart_ended()
         self.await_answers()
+
+    def _heal_environment(self) -> None:
+        self.interceptor.withdraw_all()
+        super()._heal_environment()
 
 
 def _nodes(options: DockerOptions, resources: RunResources, volumes: DiskVolumes | None, data: Path) -> list[PlannedNode]:
@@ -277,7 +301,8 @@ def _nodes(options: DockerOptions, resources: RunResources, volumes: DiskVolumes
 
     nodes = node_plan.nodes(options.brokers, options.controllers, node_plan.private, getattr(options, "second_brokers", 0))
     with ThreadPoolExecutor(max_workers=_PARALLEL) as pool:
-        return [_at_address(node, address) for node, address in zip(nodes, pool.map(add, nodes), strict=True)]
+        placed = [_at_address(node, address) for node, address in zip(nodes, pool.map(add, nodes), strict=True)]
+    return node_plan.behind_proxies(placed, node_plan.private) if getattr(options, "proxy", False) else placed
 
 
 def _at_address(node: PlannedNode, address: str) -> PlannedNode:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from fencepost.clusters.kafka.options import MOST_MB, TwoClusterOptions
-from fencepost.harness.api import Between, Corruptible
+from fencepost.clusters.kafka.options import MOST_MB, NO_PROXY, TwoClusterOptions
+from fencepost.harness.api import Between, Corruptible, Interceptable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +18,7 @@ class DockerOptions(TwoClusterOptions):
     )
     memory_mb: Annotated[int, Between(256, 2 * MOST_MB)] = 1536  # of each broker's container; beyond, the kernel ends it
     cpus: Annotated[float, Between(0, 1024)] = 0.0  # processors of each broker's container; 0: no limit
+    proxy: bool = False  # a proxy before each broker, for the fault `protocol` and a record of what is on the wire
 
     def mistakes(self) -> list[str]:
         unclear = [f'image = "{self.image}": one image cannot hold several versions; write {{version}} where the version belongs']
@@ -29,4 +30,5 @@ class DockerOptions(TwoClusterOptions):
     def missing(self) -> dict[type, str]:
         hidden = "with disk_mb the brokers' files are where only containers see them"
         inside: dict[type, str] = {Corruptible: hidden} if self.disk_mb else {}
-        return {**super().missing(), **inside}
+        reasons = {**super().missing(), **inside, Interceptable: "" if self.proxy else NO_PROXY}
+        return {capability: reason for capability, reason in reasons.items() if reason}

@@ -28,6 +28,7 @@ from fencepost.clusters.kafka.instances import RunningInstances
 from fencepost.clusters.kafka.interception import BehindProxies, Interceptor
 from fencepost.clusters.kafka.members import leaders_log, partition_names
 from fencepost.clusters.kafka.options import NO_PROXY
+from fencepost.clusters.kafka.proxies import Watch
 from fencepost.clusters.kafka.roles import WireRoles
 from fencepost.clusters.local.processes import NodeProcesses
 from fencepost.harness.api import ClusterError, Interceptable, LogRecord, TopicSpec
@@ -55,6 +56,7 @@ class ExternalCluster(RunningInstances, BehindProxies):
         self._admin, self._roles = ExternalAdmin(self._connection, names), ExternalRoles(self._connection, names)
         self._processes = NodeProcesses()
         self._proxy, self.interceptor = ExternalProxy(run_dir), Interceptor()
+        self._proxy_watch = Watch(self._restart_proxy)
         self._bootstrap = options.bootstrap
         self._made: list[str] = []
         self.topics: tuple[str, ...] = ()
@@ -85,10 +87,19 @@ class ExternalCluster(RunningInstances, BehindProxies):
         proxy = self._proxy.start({name: addresses[number] for name, number in self._ids.items() if number in addresses})
         self.interceptor.controls = dict.fromkeys(self.brokers, proxy.control)
         self._bootstrap = ",".join(broker["listen"] for broker in proxy.brokers)
+        self._proxy_watch.begin()
+
+    def _restart_proxy(self) -> None:
+        """Have another proxy in the place of one that has ended: clients reach no broker without it. Raises ClusterError."""
+        if proxy := self._proxy.restarted():
+            log.warning("proxy had ended", now="started again")
+            for node in self.brokers:
+                self.interceptor.replace(node, proxy.control)
 
     def end(self) -> list[str]:
         """Kill the clients, remove the run's topics and groups; what could not be removed, a sentence each with the remedy."""
         self._processes.kill_all()
+        self._proxy_watch.end()
         self._proxy.close()
         left = [self._removed(self._admin.delete_group, "groups", "group", name) for name in self.groups]
         left += [self._removed(self._admin.delete_topic, "topics", "topic", name) for name in self._made]
@@ -195,6 +206,7 @@ class ExternalCluster(RunningInstances, BehindProxies):
         One that stays away is logged and does not end the run: it may be gone for good, and the final read shows the result.
         """
         self.interceptor.withdraw_all()
+        self._restart_proxy()
         for name in self._processes.names():
             self.resume(name)
         deadline = time.monotonic() + _HEAL_S

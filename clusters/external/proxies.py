@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from fencepost.harness.api import CampaignError, ClusterError
 from fencepost.harness.api.beneath import log_file, make_folder
 from fencepost.harness.api.run import RunFile
 from fencepost.harness.proxy import jars
-from fencepost.harness.proxy.process import Broker, ProxyProcess, Settings
+from fencepost.harness.proxy.process import SPAN, Broker, ProxyProcess, Settings
 
 PASSED = ("plaintext", "sasl_plaintext")  # security protocols that a proxy can read
 NO_TLS = "the proxy reads no TLS: {protocol}; leave out `proxy`, or give the clients a listener with one of {passed}"
@@ -27,22 +28,40 @@ class ExternalProxy:
 
     def __init__(self, run_dir: Path) -> None:
         self._run_dir, self._ends = run_dir, ExitStack()
+        self._running: ProxyProcess | None = None
+        self._starts, self._lock = 0, threading.Lock()
 
     def start(self, nodes: Mapping[str, str]) -> ProxyProcess:
         """Start it. nodes: broker -> HOST:PORT. Raises ClusterError."""
+        return self._start([Broker(upstream=address, node=node) for node, address in nodes.items()])
+
+    def restarted(self) -> ProxyProcess | None:
+        """Another one in the place of one that has ended by itself, at the same addresses. Raises ClusterError."""
+        with self._lock:
+            if self._running is None or self._running.is_alive():
+                return None
+            return self._start([Broker(**broker) for broker in self._running.brokers])
+
+    def _start(self, brokers: Sequence[Broker]) -> ProxyProcess:
         make_folder(self._run_dir, RunFile.WIRE_LINES)
+        make_folder(self._run_dir, RunFile.LOGS)
+        self._starts += 1
         settings = Settings(
-            brokers=[Broker(upstream=address, node=node) for node, address in nodes.items()],
+            brokers=brokers,
             rewrite=True,
             record=self._run_dir / RunFile.WIRE_LINES,
+            node="proxy" if self._starts == 1 else f"proxy-{self._starts}",
+            first=(self._starts - 1) * SPAN,
         )
-        make_folder(self._run_dir, RunFile.LOGS)
         with log_file(self._run_dir, f"{RunFile.LOGS}/proxy.log") as log:
             try:
-                return self._ends.enter_context(ProxyProcess(settings, jars.classpath(), log))
+                self._running = self._ends.enter_context(ProxyProcess(settings, jars.classpath(), log))
             except CampaignError as error:
                 raise ClusterError(f"the proxy does not start: {'; '.join(error.mistakes)}") from error
+        return self._running
 
     def close(self) -> None:
         """End it."""
-        self._ends.close()
+        with self._lock:
+            self._running = None
+            self._ends.close()

@@ -22,7 +22,7 @@ THROTTLE_ONLY_LOCAL = (
 )
 NO_THROTTLE = "nothing stands between the brokers and their disk; let something: slow_disks = true in [test.cluster]"
 NO_PROXY = "clients reach the brokers directly; put a proxy before each: proxy = true in [test.cluster]"
-PROXY_ELSEWHERE = 'no proxy can stand before these brokers: kind = "local" in [test.cluster]'
+PROXY_ELSEWHERE = 'no proxy can stand before these brokers: kind = "local" or "docker" in [test.cluster]'
 NO_AUTHORIZER = "clients may do everything; let an authorizer rule over them: acls = true in [test.cluster]"
 NO_SETTABLE_CLOCK = "brokers read their machine's clock; let theirs be set: skewable = true in [test.cluster]"
 

@@ -9,11 +9,12 @@ from fencepost.clusters.kafka import node_plan, storage
 from fencepost.clusters.kafka.broker_config import PlannedNode
 from fencepost.clusters.kafka.distribution import Distribution
 from fencepost.clusters.kafka.interception import BehindProxies, Interceptor
-from fencepost.clusters.local import services
+from fencepost.clusters.kafka.proxies import CONTROL_PORT, BrokerProxies
+from fencepost.clusters.local import proxies, services
 from fencepost.clusters.local.options import LocalOptions
-from fencepost.clusters.local.proxies import CONTROL_PORT, LocalProxies
 from fencepost.clusters.local.sandbox_cluster import SandboxCluster
-from fencepost.harness.api import ClusterError, TopicSpec
+from fencepost.harness.api import TopicSpec
+from fencepost.harness.proxy.process import ProxyProcess, Settings
 
 
 class LocalCluster(SandboxCluster, BehindProxies):
@@ -23,7 +24,8 @@ class LocalCluster(SandboxCluster, BehindProxies):
 
     def __init__(self, options: LocalOptions, run_dir: Path, distributions: Mapping[str, Distribution]) -> None:
         self._distributions = distributions
-        self._proxies, self.interceptor = LocalProxies(run_dir), Interceptor()
+        self.interceptor = Interceptor()
+        self._proxies = BrokerProxies(run_dir, self.interceptor, self._launch_proxy)
         super().__init__(options, run_dir)
 
     def _plan_nodes(self, listen: node_plan.Listen) -> list[PlannedNode]:
@@ -56,8 +58,11 @@ class LocalCluster(SandboxCluster, BehindProxies):
         """Start the proxy of each broker, if the test has any, where the broker will be."""
         for node in self._planned.values():
             if node.behind:
-                classpath, port = self._distributions[self.version(node.name)].classpath(), CONTROL_PORT if self._network else 0
-                self.interceptor.controls[node.name] = self._proxies.start(node, classpath, self._at(node.name), port)
+                self._proxies.start(node, CONTROL_PORT if self._network else 0)
+
+    def _launch_proxy(self, node: PlannedNode, settings: Settings) -> ProxyProcess:
+        classpath = self._distributions[self.version(node.name)].classpath()
+        return proxies.launch(self._run_dir, node.name, settings, classpath, self._at(node.name))
 
     def end(self) -> None:
         try:
@@ -66,10 +71,9 @@ class LocalCluster(SandboxCluster, BehindProxies):
             super().end()
 
     def _heal_environment(self) -> None:
-        if ended := self._proxies.ended():
-            raise ClusterError(f"the proxy of {', '.join(ended)} has ended by itself: proxy.log beside the broker's log says why")
         self.interceptor.withdraw_all()
         super()._heal_environment()
+        self._proxies.restart_ended()
 
     def command_line(self, node: str) -> list[str]:
         distribution = self._distributions[self.version(node)]

@@ -469,7 +469,8 @@ class Catch:
     transactional_id: where the request names one, else empty.
     time_ns: when it was caught (CLOCK_MONOTONIC).
     state: `held`, or what became of it: `released`, `dropped`, `lost`, `delivered` (late), `repeated`, `answered` and `replaced`
-        (error), `altered`, `cut`, `throttled`, `recorded`; `failed`: the rule could not act on it, and it passed as it was.
+        (error), `altered`, `cut`, `throttled`, `recorded`; `failed`: the rule could not act on it, and it passed as it was;
+        `ended`: its proxy ended while it held it, and it went no further.
     released_ns: when what was held went on; 0: it has not.
     """
 

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 from base64 import urlsafe_b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from fencepost.harness.api import Cluster, HarnessError, Interceptable
 from fencepost.harness.api.beneath import names, remove, replacing
 from fencepost.harness.api.run import RunFile
 from fencepost.harness.api.wire import NodeRecord, with_nodes
+from fencepost.harness.api.words import enumeration
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 NO_PROXY, ENDED = "no proxy stood before it", "its proxy had ended"
+NAMED = 5  # messages that an ended proxy held
 
 
 def write_wire(cluster: Cluster, run_dir: Path) -> Iterator[str]:
@@ -85,10 +87,30 @@ def _ids(cluster: Cluster, topic: str) -> set[str]:
 
 
 def _record_of(node: str, proxied: Mapping[str, bool], table: pa.Table) -> NodeRecord:
-    """Up to when a broker's record is whole: each line was written before its message went on."""
+    """Up to when a broker's record is whole: each line was written before its message went on.
+
+    After an end it ends too, even where another proxy has taken the place: what passed in between is not known.
+    """
     import pyarrow.compute as pc
+
+    from fencepost.harness.proxy.process import SPAN
 
     if proxied.get(node):
         return NodeRecord()
-    last_ns = pc.max(table.filter(pc.field("node") == node)["arrived_ns"]).as_py() if node in proxied else None
-    return NodeRecord(until_ns=last_ns or 0, why=ENDED if node in proxied else NO_PROXY)
+    if node not in proxied:
+        return NodeRecord(until_ns=0, why=NO_PROXY)
+    first = table.filter((pc.field("node") == node) & (pc.field("number") < SPAN))
+    return NodeRecord(until_ns=pc.max(first["arrived_ns"]).as_py() or 0, why=ENDED + _held(first.to_pylist()))
+
+
+def _held(rows: Iterable[Mapping[str, Any]]) -> str:
+    """The requests and answers that an ended proxy had and nobody else got, in words."""
+    unknown = [row for row in rows if row["lost"] is None and row["returned_ns"] is None]
+    here = [(row, "a request of" if row["forwarded_ns"] is None else "an answer to") for row in unknown
+            if row["forwarded_ns"] is None or row["answered_ns"] is not None]  # fmt: skip
+    texts = [
+        f"{what} {row['api']}{f' of {id_}' if (id_ := row['transactional_id']) else ''} from {row['client_id']}"
+        for row, what in here
+    ]
+    more = [f"{len(texts) - NAMED} more"] if len(texts) > NAMED else []
+    return f", and with it {enumeration([*texts[:NAMED], *more])}, which went no further" if texts else ""

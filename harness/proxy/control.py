@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote
@@ -57,6 +57,24 @@ class Control:
     def event(self, name: str) -> int:
         """Release all that is held until this event; how many messages that were."""
         return int(self._document("POST", f"/events/{quote(name)}")["released"])
+
+    def watch(self, until: str) -> int:
+        """Watch for `next:API` or `answered:API` from now on, for rules of other proxies; the watch's number."""
+        return int(self._document("POST", "/watches", {"until": until})["number"])
+
+    def seen(self, number: int, first: int = 0, timeout_s: float = 30.0) -> tuple[int, list[dict[str, Any]]]:
+        """Wait until a watch has seen more than `first`: how often it has, and the newest of those behind `first`."""
+        path = f"/watches/{number}?from={first}&timeout_ms={int(timeout_s * 1000)}"
+        document = self._ask("GET", path, None, timeout_s + ANSWER_S)[1]
+        return int(document["count"]), list(document["seen"])
+
+    def unwatch(self, number: int) -> None:
+        """End a watch."""
+        self._document("DELETE", f"/watches/{number}")
+
+    def occurred(self, seen: Sequence[Mapping[str, Any]]) -> int:
+        """Release what was held for what another proxy has `seen`, before it has; how many messages that were."""
+        return int(self._document("POST", "/occurrences", {"seen": list(seen)})["released"])
 
     def record(self, first: int = 0) -> list[dict[str, Any]]:
         """The lines of the record from a number on, counted from 0; at most 10,000 of them."""

@@ -22,7 +22,8 @@ MAIN = "fencepost.proxy.Proxy"
 HEAP_MB = 512
 FRAME_BYTES = 32 << 20  # what is longer is passed on in pieces, unread
 START_S, END_S = 60.0, 5.0
-_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:-UsePerfData")
+SPAN = 1 << 32  # of numbers of requests and connections: a proxy that takes the place of an ended one begins at a multiple of it
+_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:-UsePerfData", "-Dsun.net.httpserver.nodelay=true")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +52,7 @@ class Settings:
     node: the name of the record's file, and of a broker alone.
     rules: in force before the first connection.
     tls: Kafka's settings `ssl.*` towards `client` and `broker`; without any that side is plain.
+    first: the number before that of the first request and connection.
     """
 
     brokers: Sequence[Broker]
@@ -62,25 +64,31 @@ class Settings:
     rules: Sequence[Rule] = ()
     tls: Mapping[str, Mapping[str, str]] | None = None
     most_frame_bytes: int = FRAME_BYTES
+    first: int = 0
 
     def document(self) -> dict[str, Any]:
         """The configuration as the program takes it."""
         brokers = [{key: value for key, value in vars(broker).items() if value is not None} for broker in self.brokers]
         return {
-            **{key: getattr(self, key) for key in ("rewrite", "advertise", "control", "node", "most_frame_bytes")},
+            **{key: getattr(self, key) for key in ("rewrite", "advertise", "control", "node", "most_frame_bytes", "first")},
             "brokers": brokers,
             "record": None if self.record is None else str(self.record.absolute()),
             "rules": [rule.document() for rule in self.rules],
             "tls": self.tls or {},
         }
 
+    def line(self) -> bytes:
+        """The first line of the program's input."""
+        return json.dumps(self.document()).encode() + b"\n"
 
-def command(classpath: str, heap_mb: int = HEAP_MB) -> list[str]:
-    """The command of the program, for who starts it elsewhere: the first line of its input is `Settings.document()` as JSON.
+
+def command(classpath: str, heap_mb: int = HEAP_MB, program: str = "") -> list[str]:
+    """The command of the program, for who starts it elsewhere: the first line of its input is `Settings.line()`.
 
     Not an argument, which everybody on the machine can read: it may have passwords. It ends with its input.
+    program: its Java; default: this machine's.
     """
-    return [java()[0], f"-Xmx{heap_mb}m", *_FLAGS, "-cp", classpath, MAIN, "-"]
+    return [program or java()[0], f"-Xmx{heap_mb}m", *_FLAGS, "-cp", classpath, MAIN, "-"]
 
 
 class ProxyProcess:
@@ -108,28 +116,26 @@ class ProxyProcess:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with suppress(OSError):  # it may have ended already
-            self._process.stdin.write(json.dumps(self._settings.document()).encode() + b"\n")
+            self._process.stdin.write(self._settings.line())
             self._process.stdin.flush()
         deadline = Timer(START_S, self._process.kill)
         deadline.start()
         line = next((line for line in self._process.stdout if line.startswith(b"{")), b"")  # before it, what the JVM warns of
         deadline.cancel()
         try:
-            answer = json.loads(line)
-        except ValueError as error:
-            self._end()
-            raise ClusterError(
-                f"the proxy has not started: {self._command[0]} ended with exit {self._process.returncode}"
-            ) from error
-        if "errors" in answer:
-            self._end()
-            raise CampaignError(answer["errors"])
+            answer = started(line)
+        except CampaignError:
+            self.end()
+            raise
+        except ClusterError as error:
+            self.end()
+            raise ClusterError(f"{error}: {self._command[0]} ended with exit {self._process.returncode}") from error
         self.control = Control(answer["control"])
         self.brokers: list[dict[str, str]] = answer["brokers"]
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
-        self._end()
+        self.end()
 
     @property
     def address(self) -> str:
@@ -148,8 +154,23 @@ class ProxyProcess:
         """Wait until it has ended by itself; its exit code."""
         return self._process.wait()
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """End it, as the `with` block does."""
         lifeline.cut(self._process, END_S)
         with suppress(OSError):
             if self._process.stdout is not None:
                 self._process.stdout.close()
+
+
+def started(line: bytes) -> dict[str, Any]:
+    """What the program says when it listens: `control`, its address, and `brokers`, the listeners.
+
+    Raises CampaignError when it refuses its settings, a rule or an address; ClusterError when it has not started.
+    """
+    try:
+        answer: dict[str, Any] = json.loads(line)
+    except ValueError as error:
+        raise ClusterError("the proxy has not started") from error
+    if "errors" in answer:
+        raise CampaignError(answer["errors"])
+    return answer

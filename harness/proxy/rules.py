@@ -159,7 +159,7 @@ def _kinds(rule: Rule) -> Iterator[str]:
         elif key in ("name", "code") and not (isinstance(value, str) and value):
             yield f"{key}: must be a text"
         elif key == "until" and not _is_until(value):
-            yield "until: must be event:NAME, next:API with Kafka's name of an API, or closed"
+            yield "until: must be event:NAME, next:API or answered:API with Kafka's name of an API, or closed"
 
 
 def _keys(rule: Rule) -> Iterator[str]:
@@ -204,7 +204,7 @@ def _alteration(rule: Rule) -> Iterator[str]:
 
 def _is_until(value: Any) -> bool:
     kind, colon, name = value.partition(":") if isinstance(value, str) else ("", "", "")
-    return value == "closed" or (bool(colon and name) and kind in ("event", "next"))
+    return value == "closed" or (bool(colon and name) and kind in ("event", "next", "answered"))
 
 
 def _is_whole(value: Any) -> bool:

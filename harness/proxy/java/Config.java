@@ -18,6 +18,7 @@ final class Config {
     final boolean rewrite;
     final String advertise;
     final long mostFrameBytes;
+    final long first; // the number before that of the first request and connection
     final JsonNode tls;
     final JsonNode rules;
     final List<Broker> brokers = new ArrayList<>();
@@ -32,6 +33,7 @@ final class Config {
         rewrite = json.path("rewrite").asBoolean(false);
         advertise = json.path("advertise").asText("127.0.0.1");
         mostFrameBytes = json.path("most_frame_bytes").asLong(100L << 20);
+        first = json.path("first").asLong(0);
         tls = json.path("tls");
         rules = json.path("rules");
         JsonNode given = json.path("brokers");

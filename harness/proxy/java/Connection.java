@@ -60,6 +60,7 @@ final class Connection {
         } finally {
             pending.remove(entry);
         }
+        process.holds.answered(entry.request);
         flush();
     }
 
@@ -85,6 +86,7 @@ final class Connection {
                 process.recorder.lost(entry, why());
             } else {
                 clientSide.write(entry.made.frame);
+                process.holds.answered(entry.request);
             }
         }
     }

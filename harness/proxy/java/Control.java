@@ -3,13 +3,16 @@ package fencepost.proxy;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpServer;
 import java.io.IOException;
 import java.net.URLDecoder;
 import java.nio.charset.StandardCharsets;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.Executors;
 
@@ -80,6 +83,11 @@ final class Control {
             case "GET rules/*/catches" -> of(parts[1], RuleState::catches);
             case "GET rules/*/wait" -> awaited(parts[1], query);
             case "POST events/*" -> new Answer(200, Codec.JSON.createObjectNode().put("released", process.holds.event(parts[1])));
+            case "POST occurrences" -> new Answer(200, occurred(exchange));
+            case "POST watches" -> new Answer(200, watched(exchange));
+            case "GET watches/*" -> seen(parts[1], query);
+            case "DELETE watches/*" -> process.holds.watches.remove(whole(parts[1], -1))
+                ? new Answer(200, Codec.JSON.createObjectNode()) : errors(404, List.of("there is no watch " + parts[1]));
             case "GET record" -> new Answer(200, lines(query));
             case "POST stop" -> new Answer(200, Codec.JSON.createObjectNode().put("stopped", true));
             default -> errors(404, List.of("there is no " + exchange.getRequestMethod() + " " + exchange.getRequestURI().getPath()));
@@ -124,6 +132,28 @@ final class Control {
         }
         boolean there = state.await(whole(query.get("count"), 1), whole(query.get("timeout_ms"), 30_000));
         return new Answer(there ? 200 : 408, state.catches());
+    }
+
+    private ObjectNode watched(HttpExchange exchange) throws IOException {
+        String until = Codec.JSON.readTree(exchange.getRequestBody().readNBytes(MOST)).path("until").asText("");
+        return Codec.JSON.createObjectNode().put("number", process.holds.watches.add(until));
+    }
+
+    private Answer seen(String number, Map<String, String> query) {
+        ObjectNode seen = process.holds.watches.await(whole(number, -1), whole(query.get("from"), 0), whole(query.get("timeout_ms"), 30_000));
+        return seen == null ? errors(404, List.of("there is no watch " + number)) : new Answer(200, seen);
+    }
+
+    /** What another proxy has seen. */
+    private ObjectNode occurred(HttpExchange exchange) throws IOException {
+        int released = 0;
+        for (JsonNode given : Codec.JSON.readTree(exchange.getRequestBody().readNBytes(MOST)).path("seen")) {
+            Set<String> ids = given.path("transactional_ids").isArray() ? new HashSet<>() : null;
+            given.path("transactional_ids").forEach(id -> ids.add(id.asText()));
+            long when = given.path("time_ns").asLong(System.nanoTime());
+            released += process.holds.occurred(given.path("until").asText(""), ids, when);
+        }
+        return Codec.JSON.createObjectNode().put("released", released);
     }
 
     private String lines(Map<String, String> query) {

@@ -8,9 +8,9 @@ import java.util.function.BooleanSupplier;
 /** Messages that are held: each by a thread that waits here until what it waits for occurs, or its time is over. */
 final class Holds {
     private static final long LOOK_MS = 10; // between two looks whether the client is still there
-    private static final Set<String> WITH_TRANSACTIONS = Set.of("Produce", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn",
-        "EndTxn", "TxnOffsetCommit", "FindCoordinator", "DescribeTransactions");
+    final Watches watches = new Watches();
     private final Set<Hold> held = new HashSet<>();
+    private volatile boolean any; // something is held
 
     /** A held message. connection: whose end releases it as well. */
     private static final class Hold {
@@ -18,6 +18,7 @@ final class Holds {
         final String until;
         final String transactionalId;
         final Connection connection;
+        final long since = System.nanoTime();
         String released; // by what; null: it is held
 
         Hold(int rule, String until, String transactionalId, Connection connection) {
@@ -38,6 +39,7 @@ final class Holds {
         Hold hold = new Hold(hit.state().number, String.valueOf(hit.rule().until), id, connection);
         synchronized (this) {
             held.add(hold);
+            any = true;
         }
         hit.caught().state("held"); // from now on it can be released
         long until = System.nanoTime() + mostMs * 1_000_000;
@@ -50,6 +52,7 @@ final class Holds {
                 }
                 if (hold.released != null || until - System.nanoTime() <= 0) {
                     held.remove(hold);
+                    any = !held.isEmpty();
                     return hold.released == null ? "time" : hold.released;
                 }
             }
@@ -68,16 +71,38 @@ final class Holds {
 
     /** A request has arrived: releases what waits for it. */
     void arrived(Message request) {
-        String wanted = "next:" + request.api();
-        synchronized (this) {
-            if (held.stream().noneMatch(hold -> hold.until.equals(wanted))) {
-                return;
-            }
+        if (any || watches.any()) {
+            occurred(Occurrences.NEXT + request.api(), request);
         }
-        boolean any = !WITH_TRANSACTIONS.contains(request.api());
-        Set<String> ids = request.facts().transactionalIds;
-        release(held, hold -> hold.until.equals(wanted)
-            && (any || hold.transactionalId == null || ids.contains(hold.transactionalId)), wanted);
+    }
+
+    /** An answer to a request has gone to its client: releases what waits for it. */
+    void answered(Message request) {
+        if (any || watches.any()) {
+            occurred(Occurrences.ANSWERED + request.api(), request);
+        }
+    }
+
+    private void occurred(String what, Message request) {
+        boolean here;
+        synchronized (this) {
+            here = held.stream().anyMatch(hold -> hold.until.equals(what));
+        }
+        if (here || watches.wants(what)) {
+            Set<String> ids = Occurrences.ids(request);
+            long now = System.nanoTime();
+            occurred(what, ids, now);
+            watches.occurred(what, ids, now);
+        }
+    }
+
+    /**
+     * Something has occurred, here or at another proxy: releases what was held for it before then, and returns how many. ids: its
+     * transactional ids; null: it is of none.
+     */
+    int occurred(String what, Set<String> ids, long when) {
+        return release(held, hold -> hold.until.equals(what) && hold.since <= when
+            && (ids == null || hold.transactionalId == null || ids.contains(hold.transactionalId)), what);
     }
 
     /** A client has closed its connection. */

@@ -16,11 +16,13 @@ final class Process {
     final RecordLines lines;
     final Recorder recorder;
     final Tls tls;
-    private final AtomicLong number = new AtomicLong();
-    private final AtomicLong connection = new AtomicLong();
+    private final AtomicLong number;
+    private final AtomicLong connection;
 
     Process(Config config) throws IOException {
         this.config = config;
+        number = new AtomicLong(config.first);
+        connection = new AtomicLong(config.first);
         tls = new Tls(config.tls);
         lines = new RecordLines(config.record, config.node);
         recorder = new Recorder(lines);

@@ -150,10 +150,8 @@ final class RuleChecks {
         if (until == null) {
             return;
         }
-        boolean next = until.startsWith("next:") && Arrays.stream(ApiMessageType.values())
-            .anyMatch(type -> type.name.equals(until.substring(5)));
-        if (!next && !until.equals("closed") && !until.matches("event:.+")) {
-            errors.add("until: must be event:NAME, next:API with Kafka's name of an API, or closed");
+        if (!Occurrences.valid(until) && !until.equals("closed") && !until.matches("event:.+")) {
+            errors.add("until: " + Occurrences.RULE);
         }
     }
 

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 from fencepost.harness.api.run import RunFile
 from fencepost.harness.api.wire import NodeRecord, nodes_of
 from fencepost.harness.perform.wire_record import on_wire, write_wire
+from fencepost.harness.proxy.process import SPAN
 from fencepost.nemesis.testing import FakeCluster
 
 
@@ -45,6 +46,33 @@ def test_a_proxy_that_ended_and_one_that_never_was_are_told(tmp_path):
         "n3": NodeRecord(until_ns=0, why="no proxy stood before it"),
     }
     assert [note.partition(" early before ")[2] for note in notes] == ["n2: its proxy had ended", "n3: no proxy stood before it"]
+
+
+def test_the_record_of_a_proxy_that_was_started_again_ends_with_the_first_and_what_that_held_is_named(tmp_path):
+    lines = tmp_path / RunFile.WIRE_LINES
+    lines.mkdir()
+    held = [
+        {"n": 1, "arrived_ns": 100, "kept": True, "transactional_id": "tx-1"},
+        {"n": 2, "arrived_ns": 110},
+        {"n": 3, "arrived_ns": 120, "kept": True},
+        {"n": 4, "arrived_ns": 130},
+    ]
+    head = {"at": "request", "node": "n1", "connection": 1, "client_id": "w", "api": "EndTxn", "version": 1}
+    after = [
+        {"at": "answer", "n": 2, "answered_ns": 115},
+        {"at": "lost", "n": 3, "why": "rule 1"},
+    ]
+    (lines / "n1.jsonl").write_text("".join(json.dumps(one) + "\n" for one in [*({**head, **one} for one in held), *after]))
+    (lines / "n1-2.jsonl").write_text(json.dumps({**head, "n": SPAN + 1, "arrived_ns": 900}) + "\n")
+    cluster = FakeCluster()
+    cluster.proxied = lambda: {"n1": False, "n2": True, "n3": True}
+    list(write_wire(cluster, tmp_path))
+    assert nodes_of(tmp_path / RunFile.WIRE)["n1"] == NodeRecord(
+        until_ns=130,
+        why="its proxy had ended, and with it a request of EndTxn of tx-1 from w and an answer to EndTxn from w, which went no "
+        "further",
+    )
+    assert pq.read_table(tmp_path / RunFile.WIRE).column("arrived_ns").to_pylist() == [100, 110, 120, 130, 900]
 
 
 def test_a_record_that_cannot_be_read_is_told(tmp_path):

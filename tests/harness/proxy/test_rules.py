@@ -28,7 +28,10 @@ BAD = [
     ({"act": "lose", "times": 0}, "times: must be a whole number of at least 1"),
     ({"act": "lose", "nth": 1, "times": 1}, "nth: is one match and times many; leave out one"),
     ({"act": "delay"}, "delay_ms: act delay needs it"),
-    ({"act": "hold", "until": "later"}, "until: must be event:NAME, next:API with Kafka's name of an API, or closed"),
+    (
+        {"act": "hold", "until": "later"},
+        "until: must be event:NAME, next:API or answered:API with Kafka's name of an API, or closed",
+    ),
     ({"act": "lose", "delay_ms": 5}, "delay_ms: has no meaning with act lose; leave it out"),
     ({"act": "drop", "on": "answer"}, "on: act drop is of requests; act lose is what drops an answer"),
     ({"act": "repeat", "on": "answer"}, "on: act repeat is of requests"),
