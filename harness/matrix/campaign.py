@@ -1,13 +1,17 @@
-"""The campaign of the matrix: `python -m fencepost.harness.matrix.campaign > campaigns/matrix.toml`."""
+"""The campaigns of the matrix: `python -m fencepost.harness.matrix.campaign > campaigns/matrix.toml`.
+
+That of its crossings: `python -m fencepost.harness.matrix.campaign crossed > campaigns/matrix-crossed.toml`.
+"""
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping
 from typing import Any
 
+from fencepost.harness.matrix import crossed
 from fencepost.harness.matrix.cells import GAPS, Gap, all_cells
+from fencepost.harness.matrix.toml_text import PATIENCE, table
 
 HEAD = """\
 # Every kind of fault at every step of a transaction's protocol, by the proxy before each broker (docs/protocol-faults.md): a test
@@ -23,7 +27,6 @@ time_s = {time_s}
 kind = "local"
 proxy = true
 """
-PATIENCE = {"session.timeout.ms": 6000, "max.poll.interval.ms": 8000}  # else a group waits minutes for a member that is lost
 CELL_S = 7.0  # a fault, its pause, and the start of a broker that was killed
 
 
@@ -40,25 +43,15 @@ def _test(gap: Gap, faults: list[dict[str, Any]]) -> str:
     if len(faults) < 10:
         lines.append(f"time_s = {round(len(faults) * CELL_S)}")
     lines += ["", "[test.workload]", f'kind = "{gap.workload}"', ""]
-    lines += ["[test.client]", f"consumer = {_toml(PATIENCE)}", ""] if gap.workload == "pipeline" else []
+    lines += ["[test.client]", f"consumer = {table(PATIENCE)}", ""] if gap.workload == "pipeline" else []
     lines += ["[test.lanes.main]", 'order = "in turn"', ""]
     return "\n".join([*lines, *(line for options in faults for line in _fault(options))])
 
 
 def _fault(options: Mapping[str, Any]) -> list[str]:
     own = {"kind": "protocol", **options, "every_s": [0.3, 0.6], "lasts_s": [2.0, 3.0], "catch_within_s": 4}
-    return ["[[test.nemesis]]", *(f"{name} = {_toml(value)}" for name, value in own.items()), ""]
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_key(key)} = {_toml(item)}" for key, item in value.items()) + " }"
-    return json.dumps(value)
-
-
-def _key(name: str) -> str:
-    return name if name.replace("_", "").isalnum() else json.dumps(name)
+    return ["[[test.nemesis]]", *(f"{name} = {table(value)}" for name, value in own.items()), ""]
 
 
 if __name__ == "__main__":
-    sys.stdout.write(text())
+    sys.stdout.write(crossed.text() if "crossed" in sys.argv else text())

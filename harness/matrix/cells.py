@@ -117,6 +117,11 @@ class Cell:
             return "nobody waits for the answer to a request that is delivered late"
         return ""
 
+    @property
+    def named(self) -> bool:
+        """True if its messages name a transactional id."""
+        return BY_NAME[self.gap].peer != BROKERS
+
     def options(self) -> dict[str, Any]:
         """The options of the fault `protocol`."""
         gap = BY_NAME[self.gap]
@@ -153,9 +158,9 @@ def _once(matched: Mapping[str, Any]) -> dict[str, int]:
 
 
 def of_text(text: str) -> Cell | None:
-    """The cell of this name; None: there is none."""
+    """The cell of this name, behind which factors may follow (`crossing`); None: there is none."""
     parts = text.split("/")
-    known = len(parts) == 3 and parts[0] in BY_NAME and parts[1] in POINTS and parts[2] in ACTS
+    known = len(parts) >= 3 and parts[0] in BY_NAME and parts[1] in POINTS and parts[2] in ACTS
     return Cell(gap=parts[0], point=parts[1], act=parts[2]) if known else None
 
 

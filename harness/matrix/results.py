@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fencepost.harness.api.run import Problem, Run
 from fencepost.harness.matrix.cells import Cell, all_cells, of_text
+from fencepost.harness.matrix.crossing import crossing_of
+from fencepost.harness.matrix.observed import Observed
 
 IMPOSSIBLE, ABSENT, UNEXERCISED, HELD, VIOLATED = "not possible", "not performed", "not exercised", "held", "violated"
 STATES: Mapping[str, str] = {
@@ -30,6 +32,8 @@ class Strike:
     findings: forbidden anomalies beside it.
     note: of its receipt.
     judged: False: the run has no verdict, or an unknown one.
+    crossing: the name of what was planned, with more than a cell; empty: a cell alone.
+    met: the values of factors that it met (`observed`).
     """
 
     run: str
@@ -38,6 +42,8 @@ class Strike:
     findings: tuple[str, ...] = ()
     note: str = ""
     judged: bool = True
+    crossing: str = ""
+    met: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,28 +82,34 @@ class CellResult:
 
 def results(runs: Iterable[Run]) -> list[CellResult]:
     """All cells, in their order, with the faults of these runs."""
+    return of_strikes(pair for run in runs for pair in strikes_of(run))
+
+
+def of_strikes(found: Iterable[tuple[Cell, Strike]]) -> list[CellResult]:
+    """All cells, in their order, with these faults."""
     strikes: dict[Cell, list[Strike]] = defaultdict(list)
-    for run in runs:
-        for cell, strike in _strikes(run):
-            strikes[cell].append(strike)
+    for cell, strike in found:
+        strikes[cell].append(strike)
     return [CellResult(cell=cell, strikes=strikes[cell]) for cell in all_cells()]
 
 
-def _strikes(run: Run) -> list[tuple[Cell, Strike]]:
+def strikes_of(run: Run) -> list[tuple[Cell, Strike]]:
+    """The faults of a run whose option `cell` names one."""
     schedule = run.plan.get("schedule") or ()
-    planned = {fault["id"]: of_text(str((fault.get("options") or {}).get("cell", ""))) for fault in schedule}
-    if not any(planned.values()):
+    named = {fault["id"]: str((fault.get("options") or {}).get("cell", "")) for fault in schedule}
+    planned = {number: cell for number, name in named.items() if (cell := of_text(name))}
+    if not planned:
         return []
     receipts = {} if isinstance(run.receipts, Problem) else {receipt["id"]: receipt for receipt in run.receipts}
     judged = run.verdict.get("verdict") in ("valid", "invalid")
-    found = _findings(
-        run, {number: receipts[number].get("injected_ns") or 0 for number, cell in planned.items() if cell and number in receipts}
-    )
+    found = _findings(run, {number: receipts[number].get("injected_ns") or 0 for number in planned if number in receipts})
+    observed = Observed(run)
     made = []
     for number, cell in planned.items():
-        if cell is not None:
-            receipt = receipts.get(number, {})
-            made.append((cell, _strike(run.id, number, receipt, found.get(number, ()), judged)))
+        receipt = receipts.get(number, {})
+        strike = _strike(run.id, number, receipt, found.get(number, ()), judged)
+        met = observed.values(cell, receipt) if strike.struck else {}
+        made.append((cell, replace(strike, crossing=named[number] if crossing_of(named[number]) else "", met=met)))
     return made
 
 

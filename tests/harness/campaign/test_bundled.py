@@ -90,5 +90,5 @@ def test_modules_beside_them_are_found_from_elsewhere_also_for_a_copy_of_the_cam
 def test_names_are_completed_and_files_of_the_working_directory_too(elsewhere):
     (elsewhere / "mine.toml").touch()
     (elsewhere / "mine.txt").touch()
-    assert completed("m") == ["mine.toml", "matrix", "museum", "museum-brokers", "museum-steps"]
+    assert completed("m") == ["mine.toml", "matrix", "matrix-crossed", "museum", "museum-brokers", "museum-steps"]
     assert set(campaigns()) < set(completed(""))

@@ -13,6 +13,8 @@ from fencepost.harness.campaign.campaign import read
 from fencepost.harness.cli.main import main
 from fencepost.harness.matrix import campaign
 from fencepost.harness.matrix.cells import ACTS, GAPS, POINTS, Cell, all_cells, of_text
+from fencepost.harness.matrix.crossing import possible_pairs
+from fencepost.harness.matrix.crossings import crossings
 from fencepost.harness.matrix.page import page
 from fencepost.harness.matrix.picture import svg
 from fencepost.harness.matrix.results import ABSENT, HELD, IMPOSSIBLE, UNEXERCISED, VIOLATED, results
@@ -120,10 +122,12 @@ def test_picture_and_page_have_every_cell_and_lead_to_the_reports():
     picture = ElementTree.fromstring(svg(found))
     titles = [title.text for title in picture.iter("{http://www.w3.org/2000/svg}title")]
     assert [title.partition(":")[0] for title in titles[1:]] == [str(cell) for cell in all_cells()]
-    text = page(found, {"abc": "file:///abc/report.html"})
+    text = page(found, crossings([]), {"abc": "file:///abc/report.html"})
     assert 'href="file:///abc/report.html#fault-4"' in text
     assert 'href="#cell-end-txn-before-kill"' in text
     assert f"<b>1 {VIOLATED}</b>" in text
+    assert f"0 of the {len(possible_pairs())} pairs" in text
+    assert "<li>gap produce with: " in text
 
 
 def test_the_command_tells_what_was_seen(tmp_path, capsys):
@@ -132,3 +136,4 @@ def test_the_command_tells_what_was_seen(tmp_path, capsys):
     document = json.loads(capsys.readouterr().out)
     assert (left.value.code, document["counts"][ABSENT], len(document["cells"])) == (0, 159, 210)
     assert (tmp_path / "m.svg").read_text().startswith("<svg")
+    assert document["crossings"]["pairs"]["covered"] == 0
