@@ -37,6 +37,7 @@ from fencepost.harness.interop.jepsen.tables import Assembly
 from fencepost.harness.interop.jepsen.text_lines import NO_TIMES
 from fencepost.harness.interop.native import copy_parquet, merge_lines
 from fencepost.harness.interop.parallel import cores, in_turn
+from fencepost.harness.interop.wire.adopting import adopt_wire
 
 __all__ = ["UNDERSTOOD", "Format", "adopt", "detect"]
 MOST_DAMAGE = 1000
@@ -67,6 +68,10 @@ def adopt(path: Path, run_dir: Path, overrides: Mapping[str, str] | None = None,
         damage, workload = adopt_log(path, run_dir)
         functions, partitions = _contents(run_dir)
         promised = contract(functions, {**OWN, **workload.contract, **given})
+    elif format_.name == "wire-record":
+        damage, said = adopt_wire(path, run_dir)
+        functions, partitions = _contents(run_dir)
+        promised = contract(functions, {**said, **given})
     else:
         damage, functions, partitions, promised = _adopt_jepsen(path, run_dir, format_, given, block)
     source = {"path": str(path), "format": format_.name, "operations": dict(functions), "partitions": len(partitions)}

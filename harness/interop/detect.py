@@ -21,7 +21,8 @@ from fencepost.harness.interop.jepsen.text_lines import TEXT_LINE
 
 UNDERSTOOD = (
     "fencepost's JSON lines or Parquet (docs/history.md), or a Jepsen Kafka history as EDN or JSON, one operation per line or "
-    "one vector of all, or as history.txt, or workload.log of Redpanda's chaos tests (docs/foreign-histories.md)"
+    "one vector of all, or as history.txt, or workload.log of Redpanda's chaos tests, or the record of `fencepost proxy`, its "
+    "directory or a wire.parquet (docs/foreign-histories.md)"
 )
 FILES = ("history.edn", "history.json", "history.txt", "workload.log")  # of a directory of others, the fullest first
 NEEDED = ("process", "op", "f", "type", "time", "end", "mops")
@@ -34,7 +35,7 @@ _LEADING = re.compile(rb"\A(?:[ \t\r\n,]|;[^\n]*\n)+")  # white space and EDN's 
 class Format:
     """A format of histories.
 
-    name: `fencepost-jsonl`, `fencepost-parquet`, `jepsen-edn`, `jepsen-json`, `jepsen-txt`, `chaos-log`.
+    name: `fencepost-jsonl`, `fencepost-parquet`, `jepsen-edn`, `jepsen-json`, `jepsen-txt`, `chaos-log`, `wire-record`.
     array: one vector of all operations.
     """
 
@@ -87,9 +88,29 @@ def detect(path: Path) -> Format:
 def _directory(path: Path) -> Format:
     if any(path.glob("*.parquet")):
         return _parquet(path)
-    if any(path.glob("*.jsonl")) or any(path.glob("history/*.jsonl")):
+    lines = sorted(path.glob("*.jsonl"))
+    if lines and all(map(_is_record, lines)):
+        return Format("wire-record")
+    if lines or any(path.glob("history/*.jsonl")):
         return Format("fencepost-jsonl")
     raise HistoryError(f"{path}: a directory without history.edn, *.parquet or *.jsonl; give the history's file: {UNDERSTOOD}")
+
+
+def _is_record(file: Path) -> bool:
+    """True for the lines of a proxy."""
+    try:
+        with opened(file) as lines:
+            return _is_record_line(unmarked(lines).read(_LOOKED_AT).partition(b"\n")[0])
+    except (OSError, EOFError):
+        return False
+
+
+def _is_record_line(line: bytes) -> bool:
+    try:
+        document = json.loads(line)
+    except (ValueError, RecursionError):
+        return line.startswith(b'{"at":"request","n":')
+    return isinstance(document, dict) and isinstance(document.get("at"), str) and "type" not in document
 
 
 def _parquet(path: Path) -> Format:
@@ -98,6 +119,8 @@ def _parquet(path: Path) -> Format:
         if path.is_dir() and file.name != RunFile.HISTORY:  # else this file alone is read
             demand_ending(path)
         names = pq.read_schema(regular(file)).names
+        if {"api", "arrived_ns", "answer_partitions"} <= set(names) and "mops" not in names:
+            return Format("wire-record")
     except (OSError, ValueError) as error:
         raise HistoryError(f"{file}: looks like Parquet, but cannot be read: {error}") from error
     if twice := next((name for name in names if names.count(name) > 1), None):
@@ -135,6 +158,8 @@ def _of_line(line: str) -> str | None:
         return _of_edn(line)
     if not isinstance(document, dict):
         return None
+    if isinstance(document.get("at"), str) and "type" not in document:
+        return "wire-record"
     if (
         document.get("format") == "fencepost-history"
         or document.get("type") == "process"

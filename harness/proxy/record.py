@@ -64,7 +64,16 @@ def read(directory: Path) -> pa.Table:
 
     Raises ValueError for a line that is none of a record.
     """
-    batches = [batch for file in sorted(directory.glob("*.jsonl")) for batch in _batches(rows_of(lines_of(file)))]
+    return _table(sorted(directory.glob("*.jsonl")))
+
+
+def read_file(file: Path) -> pa.Table:
+    """The same of one file."""
+    return _table([file])
+
+
+def _table(files: Iterable[Path]) -> pa.Table:
+    batches = [batch for file in files for batch in _batches(rows_of(lines_of(file)))]
     return pa.Table.from_batches(batches, WIRE).sort_by("arrived_ns")
 
 

@@ -71,6 +71,7 @@ final class Batches {
         head.put("records", (Integer) of(batch, "countOrNull"));
         head.put("crc", (byte) of(batch, "magic") < 2 ? null : (Long) of(batch, "checksum"));
         head.put("base_offset", (long) of(batch, "baseOffset"));
+        head.put("last_offset", (long) of(batch, "lastOffset"));
         head.put("transactional", (boolean) of(batch, "isTransactional"));
         if ((boolean) of(batch, "isControlBatch")) {
             head.put("control", control(batch));

@@ -171,6 +171,7 @@ final class Facts {
             case "committedOffset", "offset", "fetchOffset" -> line.set("offset", value);
             case "lastStableOffset" -> line.set("last_stable_offset", value);
             case "highWatermark" -> line.set("high_watermark", value);
+            case "logStartOffset" -> line.set("log_start", value);
             case "abortedTransactions" -> {
                 ArrayNode aborted = line.putArray("aborted");
                 value.forEach(one -> aborted.addArray().add(one.get("producerId")).add(one.get("firstOffset")));

@@ -116,8 +116,22 @@ final class Recorder {
     }
 
     private static void body(ObjectNode line, Message message) {
-        JsonNode json = RECORDS.contains(message.api()) ? null : message.json();
+        JsonNode json = RECORDS.contains(message.api()) ? settings(message) : message.json();
         line.set("body", json != null && json.toString().length() <= BODY ? json : null);
+    }
+
+    /** What a Produce or a Fetch says besides its partitions: acks, isolation level, session; null of an answer. */
+    private static JsonNode settings(Message message) {
+        if (message.isAnswer() || message.json() == null) {
+            return null;
+        }
+        ObjectNode settings = Codec.JSON.createObjectNode();
+        message.json().fields().forEachRemaining(field -> {
+            if (!field.getValue().isArray()) {
+                settings.set(field.getKey(), field.getValue());
+            }
+        });
+        return settings;
     }
 
     /** True if an answer makes its request one that is recorded: records, errors, changes. */

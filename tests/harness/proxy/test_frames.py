@@ -196,8 +196,10 @@ def test_heads_of_batches_are_recorded_with_produce_and_fetch(scene):
     (batch,) = partition.pop("batches")
     assert partition == {"topic": "t", "partition": 0}
     assert isinstance(batch.pop("crc"), int)
-    head = {"producer_id": 4000, "epoch": 5, "first_sequence": 0, "records": 1, "base_offset": 0, "transactional": True}
-    assert (batch, sent["producer_id"], sent["producer_epoch"], sent["body"]) == (head, 4000, 5, None)
+    head = {"producer_id": 4000, "epoch": 5, "first_sequence": 0, "records": 1}
+    head |= {"base_offset": 0, "last_offset": 0, "transactional": True}
+    settings = {"transactionalId": "x", "acks": -1, "timeoutMs": 5000}
+    assert (batch, sent["producer_id"], sent["producer_epoch"], sent["body"]) == (head, 4000, 5, settings)
     (part,) = answered["partitions"]
     assert "producer_id" not in answered
     assert (part["aborted"], part["last_stable_offset"], part["batches"][0]["producer_id"]) == ([[7, 1]], 9, 4000)

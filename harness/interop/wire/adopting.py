@@ -1,0 +1,116 @@
+"""The record of `fencepost proxy`, or a `wire.parquet`, as a history of others: history.parquet, values.parquet, wire.parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fencepost.harness.api.beneath import replacing
+from fencepost.harness.api.errors import HistoryError
+from fencepost.harness.api.evidence import Evidence, Gap, GapKind
+from fencepost.harness.api.files import regular
+from fencepost.harness.api.history import VALUES, schema
+from fencepost.harness.api.run import RunFile
+from fencepost.harness.api.wire import NodeRecord, nodes_of, with_nodes
+from fencepost.harness.api.words import and_more, plural
+from fencepost.harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
+from fencepost.harness.interop.wire.conversion import Converted, converted
+from fencepost.harness.interop.wire.requests import requests_of
+from fencepost.harness.proxy import record
+
+JUDGED = (Evidence.SENDS, Evidence.OUTCOMES, Evidence.POLLS, Evidence.POSITIONS, Evidence.DECISIONS, Evidence.WIRE)
+CONTRACT = {"aborted_polls": "kept", "consumption": "assigned", "final_read": "false"}
+
+
+def adopt_wire(path: Path, run_dir: Path) -> tuple[list[Gap], dict[str, str]]:
+    """Write the history of a record into `run_dir`. Returns what it lacks, and what it says of the contract.
+
+    Raises HistoryError: it cannot be read, or no transaction, send or poll is in it.
+    """
+    try:
+        table, nodes = _record(path)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise HistoryError(f"{path}: cannot be read as a proxy's record: {error}") from error
+    until = min((each.until_ns for each in nodes.values() if each.until_ns is not None), default=None)
+    made = converted(requests_of(table, until))
+    if not any(row["f"] in ("txn", "send") for row in made.rows):
+        raise HistoryError(f"{path}: a proxy's record, but no producer's batch in it that a broker got{_why_none(nodes)}")
+    rows = [*made.rows, *_others(made)]
+    values = [dict(zip(("v", "partition", "value"), name, strict=True)) for name in made.names]
+    tables: tuple[tuple[str, list[dict[str, Any]], pa.Schema], ...] = (
+        (RunFile.HISTORY, [{**row, "index": at} for at, row in enumerate(rows)], OPS_SCHEMA),
+        (RunFile.VALUES, values, schema(VALUES)),
+        (RunFile.RECEIPTS, [], FAULTS_SCHEMA),
+    )
+    for file, content, columns in tables:
+        _write(run_dir, file, pa.Table.from_pylist(content, schema=columns))
+    _write(run_dir, RunFile.WIRE, with_nodes(table, nodes))
+    promised = {"transactional": str(made.transactional).lower(), "compaction": str(bool(made.shortened)).lower()}
+    return [*_gaps(path, nodes, made)], {**CONTRACT, **promised}
+
+
+def _write(run_dir: Path, file: str, table: pa.Table) -> None:
+    with replacing(run_dir, file) as part:
+        pq.write_table(table, part, compression="zstd")
+
+
+def _record(path: Path) -> tuple[pa.Table, Mapping[str, NodeRecord]]:
+    """The record's table, and up to when the record of each broker is whole.
+
+    Lines say nothing of that: a proxy is one process before all brokers, and each line was written before its message went on.
+    """
+    if path.is_file():
+        with path.open("rb") as file:
+            columns = file.read(4) == b"PAR1"
+        if columns:
+            table = pq.read_table(regular(path))
+            return table, nodes_of(path) or _all_whole(table)
+    lines = record.read_file(path) if path.is_file() else record.read(path)
+    return lines, _all_whole(lines)
+
+
+def _all_whole(table: pa.Table) -> dict[str, NodeRecord]:
+    return {node: NodeRecord() for node in sorted(table["node"].unique().to_pylist())}
+
+
+def _why_none(nodes: Mapping[str, NodeRecord]) -> str:
+    ended = [f"{node}: {each.why}" for node, each in nodes.items() if each.until_ns is not None]
+    return f" while its record was whole ({ended[0]}{and_more(len(ended) - 1)})" if ended else ""
+
+
+def _others(made: Converted) -> Iterator[dict[str, Any]]:
+    """Operations that stand for readers of whom the record does not tell.
+
+    So a record is missed only where somebody who is in the record went on over its place (docs/foreign-histories.md).
+    """
+    last, number = made.rows[-1]["time"], max(row["process"] for row in made.rows) + 1
+    blank = {**dict.fromkeys(made.rows[0]), "process": number, "slot": number, "role": "reader", "final": False, "time": last}
+    blank |= {"mops": [], "errors": [], "strange": []}
+    yield {**blank, "op": 0, "f": "subscribe", "type": "ok", "end": last, "detail": '{"topics": []}'}
+    yield {**blank, "op": 1, "f": "poll", "type": "info"}
+
+
+def _gaps(path: Path, nodes: Mapping[str, NodeRecord], made: Converted) -> Iterator[Gap]:
+    """What a record does not say."""
+    for node, each in nodes.items():
+        if each.until_ns is not None:
+            yield Gap(
+                file=path.name,
+                why=f"the record of {node} ends early: {each.why}; nothing behind that is judged",
+                kind=GapKind.SHORTENED,
+                evidence=JUDGED,
+            )
+    if made.strangers:
+        why = f"readers got {plural(made.strangers, 'batch', 'batches')} of producers that did not pass a proxy: left out"
+        yield Gap(file=path.name, why=why, kind=GapKind.MISSING)
+    if made.shortened:
+        some = sorted(made.shortened)
+        why = f"brokers deleted records of {some[0]}{and_more(len(some) - 1)} (retention or compaction): no absence is judged"
+        yield Gap(file=path.name, why=why, kind=GapKind.MISSING)
+    if made.left_out:
+        why = f"{plural(made.left_out, 'client')} beyond the {made.rows[-1]['process']} that a history can number: left out"
+        yield Gap(file=path.name, why=why, kind=GapKind.MISSING, evidence=JUDGED)

@@ -1,0 +1,166 @@
+"""A record of requests -> rows of a history."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fencepost.harness.api import Outcome, record_ids
+from fencepost.harness.interop.wire.operations import Operation, Process, Read
+from fencepost.harness.interop.wire.readers import Head, Poll, Reader, Readers, moves_of
+from fencepost.harness.interop.wire.requests import Seen
+from fencepost.harness.interop.wire.writers import Writers
+
+Place = tuple[str, int]  # a partition and an offset
+
+
+@dataclass
+class Converted:
+    """What a record says.
+
+    rows: rows of `history.parquet`, without `index`, in the order of their times.
+    names: identity, partition and name of each batch.
+    strangers: batches that readers got, of producers of which no request was recorded.
+    shortened: partitions of which brokers have deleted records.
+    left_out: processes beyond what a history can number.
+    transactional: whether there is a transaction.
+    offsets: identities of batches by partition and the offset of their first record.
+    """
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    names: list[tuple[int, str, str]] = field(default_factory=list)
+    strangers: int = 0
+    shortened: frozenset[str] = frozenset()
+    left_out: int = 0
+    transactional: bool = False
+    offsets: dict[Place, int] = field(default_factory=dict)
+
+
+def converted(
+    requests: Iterable[Seen], first: int = 0, role: str = "", others: Mapping[str, Mapping[int, int]] | None = None
+) -> Converted:
+    """The history of a record.
+
+    requests: in the order in which they came.
+    first: the number of the first process.
+    role: of all processes; empty: `writer` and `reader`.
+    others: records that somebody else sent, who is no part of the record: partition -> offset -> identity.
+    """
+    writers, readers = Writers(), Readers()
+    for seen in requests:
+        readers.take(seen) if seen.api == "Fetch" else writers.take(seen)
+    conversion = _Conversion(writers, first, role, others or {})
+    conversion.add_writers()
+    conversion.add_readers(readers)
+    made = conversion.made
+    made.shortened, made.transactional = frozenset(readers.shortened), writers.transactional
+    made.rows.sort(key=lambda row: (row["time"], row["process"], row["op"]))
+    return made
+
+
+class _Conversion:
+    def __init__(self, writers: Writers, first: int, role: str, others: Mapping[str, Mapping[int, int]]) -> None:
+        self.made = Converted()
+        self._writers, self._next, self._role, self._others = writers, first, role, others
+
+    def add_writers(self) -> None:
+        """Number the producers and their operations, and so the batches."""
+        for process in self._writers.processes():
+            if process.operations:
+                self._add(process, "writer")
+
+    def add_readers(self, readers: Readers) -> None:
+        for reader in readers.all():
+            reader.process.operations = sorted(
+                [*moves_of(reader), *self._polls(reader)], key=lambda operation: (operation.time, operation.f == "poll")
+            )
+            if any(operation.reads for operation in reader.process.operations):
+                self._add(reader.process, "reader")
+
+    def _add(self, process: Process, role: str) -> None:
+        if self._next > record_ids.MAX_PROCESS:
+            self.made.left_out += 1
+            return
+        process.number, self._next = self._next, self._next + 1
+        for number, operation in enumerate(process.operations):
+            self._name(process, number, operation)
+            self.made.rows.append(_row(process, number, operation, self._role or role))
+
+    def _name(self, process: Process, number: int, operation: Operation) -> None:
+        """Give the batches of an operation their identities."""
+        for seq, batch in enumerate(operation.sends):
+            batch.v = record_ids.record_id(process.number, number, seq)
+            self.made.names.append((batch.v, batch.partition, batch.words))
+            if batch.offset is not None:
+                self.made.offsets[batch.partition, batch.offset] = batch.v
+
+    # -- reads -----------------------------------------------------------------------------------
+    def _polls(self, reader: Reader) -> Iterator[Operation]:
+        for poll in reader.polls:
+            if reads := list(self._reads(poll)):
+                yield Operation("poll", poll.time, Outcome.OK, poll.end, reads=reads)
+
+    def _reads(self, poll: Poll) -> Iterator[Read]:
+        for partition, head in poll.read:
+            if known := self._others.get(partition):
+                mine = [
+                    Read(partition, known[at], at) for at in range(head["base_offset"], head["last_offset"] + 1) if at in known
+                ]
+                yield from mine
+                if mine:
+                    continue
+            yield from self._batch(partition, head)
+
+    def _batch(self, partition: str, head: Head) -> Iterator[Read]:
+        batch = self._writers.batch_of(partition, head)
+        if batch is None:
+            self.made.strangers += 1
+        elif batch.v >= 0:
+            yield Read(partition, batch.v, head["base_offset"])
+
+
+def _row(process: Process, number: int, operation: Operation, role: str) -> dict[str, Any]:
+    sends = [
+        {
+            "kind": 0,
+            "partition": batch.partition,
+            "v": batch.v,
+            "offset": None if batch.acknowledged is None else batch.offset,
+            "began": batch.began,
+            "ended": batch.acknowledged,
+        }
+        for batch in operation.sends
+    ]
+    reads = [
+        {"kind": 1, "partition": read.partition, "v": read.v, "offset": read.offset, "began": None, "ended": operation.end}
+        for read in operation.reads
+    ]
+    return {
+        "process": process.number,
+        "slot": process.number,
+        "op": number,
+        "node": process.client or None,
+        "role": role,
+        "isolation": process.isolation,
+        "transactional_id": process.transactional_id,
+        "final": False,
+        "f": operation.f,
+        "type": operation.type.value,
+        "intent": operation.intent,
+        "time": operation.time,
+        "end": operation.end,
+        "decided": operation.decided,
+        "mops": sends + reads,
+        "errors": [],
+        "strange": [],
+        "detail": None if operation.detail is None else json.dumps(operation.detail),
+        "offsets": [{"partition": partition, "offset": offset} for partition, offset in operation.offsets.items()],
+    }
+
+
+def functions_of(rows: Sequence[Mapping[str, Any]]) -> Counter[str]:
+    """The number of operations of each f."""
+    return Counter(row["f"] for row in rows)

@@ -1,0 +1,122 @@
+"""The requests of a record (`wire.parquet`), as far as a history can be made of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from fencepost.harness.api.wire import OPERATORS_CLIENT
+
+APIS = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "Produce", "TxnOffsetCommit", "EndTxn", "Fetch")
+NONE = "NONE"  # Kafka's name of no error
+OF_BROKERS = 4  # from this version on brokers send AddPartitionsToTxn, about a request of a client that is recorded, too
+INTERNAL = "__"  # the beginning of the names of Kafka's own topics
+_COLUMNS = (
+    *("node", "connection", "client_id", "api", "version", "arrived_ns", "forwarded_ns", "answered_ns", "transactional_id"),
+    *("producer_id", "producer_epoch", "answer_producer_id", "answer_producer_epoch", "committed", "error", "partitions"),
+    *("answer_partitions", "request", "made_by_proxy", "client"),
+)
+Place = Mapping[str, Any]  # what a request or an answer says of a partition
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A request that reached a broker, and the broker's own answer.
+
+    source: broker and connection.
+    arrived: when the proxy had it (ns).
+    answered: when the broker had answered (ns); None: no answer is known.
+    error: the first error of the answer; None: no answer is known.
+    producer, granted: producer id and epoch of the request, of the answer; None: it has none.
+    places, answers: what it and its answer say of each partition, by the partition's name.
+    settings: its other fields, by Kafka's names.
+    """
+
+    source: tuple[str, int]
+    client: str
+    client_id: str
+    api: str
+    version: int
+    arrived: int
+    answered: int | None
+    error: str | None
+    transactional_id: str | None
+    producer: tuple[int, int] | None
+    granted: tuple[int, int] | None
+    committed: bool
+    places: Mapping[str, Place]
+    answers: Mapping[str, Place]
+    settings: Mapping[str, Any]
+
+    @property
+    def succeeded(self) -> bool:
+        return self.error == NONE
+
+
+def requests_of(table: pa.Table, until: int | None = None, wanted: Callable[[str], bool] = lambda partition: True) -> list[Seen]:
+    """The requests of a record in the order in which they came.
+
+    until: what came or was answered from then on is not known (ns).
+    wanted: the partitions that count, besides Kafka's own, which do not.
+    """
+    import pyarrow.compute as pc
+
+    table = table.select(list(_COLUMNS)).filter(pc.is_in(table["api"], pa.array(APIS))).sort_by("arrived_ns")
+    made = (_seen(row, until, wanted) for batch in table.to_batches() for row in batch.to_pylist() if _counts(row, until))
+    return [seen for seen in made if seen is not None]
+
+
+def _counts(row: Mapping[str, Any], until: int | None) -> bool:
+    """True for what a client asked and a broker got."""
+    if row["forwarded_ns"] is None or row["client_id"] == OPERATORS_CLIENT:
+        return False
+    if row["api"] == "AddPartitionsToTxn" and row["version"] >= OF_BROKERS:
+        return False
+    return until is None or row["arrived_ns"] < until
+
+
+def _seen(row: Mapping[str, Any], until: int | None, wanted: Callable[[str], bool]) -> Seen | None:
+    settings = json.loads(row["request"]) if row["request"] else {}
+    if row["api"] == "Fetch" and _replica(settings):
+        return None
+    known = row["answered_ns"] is not None and not row["made_by_proxy"] and (until is None or row["answered_ns"] < until)
+    return Seen(
+        source=(row["node"], row["connection"] or 0),
+        client=row["client"] or "",
+        client_id=row["client_id"] or "",
+        api=row["api"],
+        version=row["version"],
+        arrived=row["arrived_ns"],
+        answered=row["answered_ns"] if known else None,
+        error=row["error"] if known else None,
+        transactional_id=row["transactional_id"] or None,
+        producer=_pair(row["producer_id"], row["producer_epoch"]),
+        granted=_pair(row["answer_producer_id"], row["answer_producer_epoch"]) if known else None,
+        committed=bool(row["committed"]),
+        places=dict(_places(row["partitions"], wanted)),
+        answers=dict(_places(row["answer_partitions"], wanted)) if known else {},
+        settings=settings,
+    )
+
+
+def _replica(settings: Mapping[str, Any]) -> bool:
+    """True for a follower's Fetch."""
+    state = settings.get("replicaState") or {}
+    return bool(max(settings.get("replicaId", -1), state.get("replicaId", -1)) >= 0)
+
+
+def _pair(producer: int | None, epoch: int | None) -> tuple[int, int] | None:
+    return None if producer is None or producer < 0 or epoch is None else (producer, epoch)
+
+
+def _places(text: str | None, wanted: Callable[[str], bool]) -> Iterator[tuple[str, Place]]:
+    for place in json.loads(text) if text else ():
+        topic, number = place.get("topic"), place.get("partition")
+        if topic and number is not None and not topic.startswith(INTERNAL):
+            name = f"{topic}-{number}"
+            if wanted(name):
+                yield name, place

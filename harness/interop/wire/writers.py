@@ -1,0 +1,199 @@
+"""Producers of a record: their transactions and plain sends.
+
+An instance of a transactional id, from one InitProducerId to the next, is a process; so is an idempotent producer of a producer
+id and epoch, and a connection over which batches without sequence numbers came. EndTxn gives a next epoch (KIP-890, part 2): the
+process stays the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from fencepost.harness.api import Outcome
+from fencepost.harness.interop.wire.batches import Attempt, Batch, attempts_of, producer_of, take_answer
+from fencepost.harness.interop.wire.operations import MOST_SENDS, Operation, Process
+from fencepost.harness.interop.wire.outcomes import ending
+from fencepost.harness.interop.wire.requests import NONE, Place, Seen
+
+ALL_REPLICAS = -1  # `acks` of a producer that wants them all
+BatchKey = tuple[str, int, int, int]  # partition, producer id, epoch, first sequence number
+
+
+@dataclass(slots=True, eq=False)
+class Transaction:
+    """A transaction. calls: the EndTxn requests about it."""
+
+    began: int
+    batches: list[Batch] = field(default_factory=list)
+    offsets: dict[str, int] = field(default_factory=dict)
+    calls: list[Seen] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class Producer:
+    """A producer's instance. initialised: its InitProducerId; None: the record has none."""
+
+    process: Process
+    initialised: Seen | None = None
+    transactions: list[Transaction] = field(default_factory=list)
+    plain: list[tuple[Batch, bool]] = field(default_factory=list)  # with whether all replicas were asked for
+
+    def transaction(self, now: int) -> Transaction:
+        """The transaction that a request belongs to which adds something."""
+        if not self.transactions or self.transactions[-1].calls:
+            self.transactions.append(Transaction(now))
+        return self.transactions[-1]
+
+
+class Writers:
+    """All producers of a record, as its requests come in order of time."""
+
+    def __init__(self) -> None:
+        self._producers: dict[tuple[int, int] | tuple[str, int], Producer] = {}  # by id and epoch, or by connection
+        self._batches: dict[BatchKey, list[Batch]] = {}
+        self._unnumbered: dict[tuple[str, int], Batch] = {}  # by partition and offset
+        self.all: list[Producer] = []
+        self.transactional = False
+
+    def take(self, seen: Seen) -> None:
+        """Take one more request."""
+        match seen.api:
+            case "InitProducerId":
+                self._initialise(seen)
+            case "Produce":
+                self._produce(seen)
+            case "AddPartitionsToTxn" | "AddOffsetsToTxn" if seen.producer and seen.succeeded:
+                self._producer(seen.producer, seen).transaction(seen.arrived)
+            case "TxnOffsetCommit" if seen.producer:
+                self._commit_offsets(seen, seen.producer)
+            case "EndTxn" if seen.producer:
+                self._end(seen, seen.producer)
+
+    def batch_of(self, partition: str, head: Place) -> Batch | None:
+        """The batch that a reader got; None: no request has it."""
+        producer = producer_of(head)
+        if producer is None:
+            return self._unnumbered.get((partition, head["base_offset"]))
+        some = self._batches.get((partition, *producer, head["first_sequence"]), ())
+        same = [batch for batch in some if batch.checksum == head.get("crc")]
+        chosen = next(iter(same or some), None)
+        if chosen is not None and chosen.offset is None:
+            chosen.offset = head["base_offset"]
+        return chosen
+
+    def knows(self, producer: tuple[int, int] | None) -> bool:
+        return producer is None or producer in self._producers
+
+    # -- requests --------------------------------------------------------------------------------
+    def _initialise(self, seen: Seen) -> None:
+        if seen.succeeded and seen.granted and seen.granted not in self._producers:
+            self._producer(seen.granted, seen).initialised = seen
+
+    def _producer(self, key: tuple[int, int] | tuple[str, int], seen: Seen) -> Producer:
+        known = self._producers.get(key)
+        if known is None:
+            known = Producer(Process(seen.client_id, seen.transactional_id))
+            self._producers[key] = known
+            self.all.append(known)
+        return known
+
+    def _produce(self, seen: Seen) -> None:
+        everywhere = seen.settings.get("acks", ALL_REPLICAS) == ALL_REPLICAS
+        for attempt in attempts_of(seen):
+            batch = self._known(attempt)
+            if batch is None:
+                batch = self._new(attempt, seen, everywhere)
+            take_answer(batch, attempt, seen.answered)
+            if attempt.producer is None and batch.offset is not None:
+                self._unnumbered[batch.partition, batch.offset] = batch
+
+    def _known(self, attempt: Attempt) -> Batch | None:
+        """The batch, if it was sent before."""
+        if attempt.producer is None:
+            return None
+        some = self._batches.get((attempt.partition, *attempt.producer, attempt.first), ())
+        return next((batch for batch in reversed(some) if attempt.again(batch)), None)
+
+    def _new(self, attempt: Attempt, seen: Seen, everywhere: bool) -> Batch:
+        batch = Batch(attempt.partition, attempt.producer, attempt.first, attempt.count, attempt.checksum, seen.arrived)
+        producer = self._producer(attempt.producer or seen.source, seen)
+        if attempt.producer is not None:
+            self._batches.setdefault((attempt.partition, *attempt.producer, attempt.first), []).append(batch)
+        if attempt.transactional:
+            producer.transaction(seen.arrived).batches.append(batch)
+        else:
+            producer.plain.append((batch, everywhere))
+        return batch
+
+    def _commit_offsets(self, seen: Seen, producer: tuple[int, int]) -> None:
+        transaction = self._producer(producer, seen).transaction(seen.arrived)
+        for partition, place in seen.places.items():
+            if seen.answers.get(partition, {}).get("error", NONE) == NONE and seen.answered is not None and "offset" in place:
+                transaction.offsets[partition] = place["offset"]
+
+    def _end(self, seen: Seen, key: tuple[int, int]) -> None:
+        producer = self._producer(key, seen)
+        if producer.transactions:
+            producer.transactions[-1].calls.append(seen)
+        if seen.succeeded and seen.granted:
+            self._producers.setdefault(seen.granted, producer)
+
+    # -- operations ------------------------------------------------------------------------------
+    def processes(self) -> Iterator[Process]:
+        """All processes, with their operations."""
+        for producer in self.all:
+            made = [*_initialisation(producer), *_sends(producer.plain)]
+            for transaction in producer.transactions:
+                some = list(_operations(transaction))
+                self.transactional |= bool(some)
+                made += some
+            producer.process.operations = sorted(made, key=lambda operation: operation.time)
+            yield producer.process
+
+
+def _initialisation(producer: Producer) -> Iterator[Operation]:
+    seen = producer.initialised
+    if seen is not None and seen.transactional_id:
+        yield Operation("initialise", seen.arrived, end=seen.answered, detail={})
+
+
+def _sends(plain: Sequence[tuple[Batch, bool]]) -> Iterator[Operation]:
+    """An operation for each plain batch, in the order of the calls.
+
+    That is the order of sequence numbers, for requests to two brokers may have come the other way round. One that was refused,
+    or that not all replicas were asked for, promises nothing.
+    """
+    latest: dict[str, int] = {}
+    for batch, everywhere in sorted(plain, key=lambda pair: (pair[0].first, pair[0].began)):
+        time = latest[batch.partition] = max(batch.began, latest.get(batch.partition, 0))
+        if not everywhere:
+            batch.acknowledged = None
+        done = batch.acknowledged is not None
+        yield Operation(
+            "send",
+            time,
+            Outcome.OK if done else Outcome.INFO,
+            max(batch.acknowledged or 0, time) if done else None,
+            sends=[batch],
+        )
+
+
+def _operations(transaction: Transaction) -> Iterator[Operation]:
+    """A transaction as an operation.
+
+    A commit promises what was acknowledged. Batches that were not, and those beyond what one operation holds, are in further
+    operations: of the former nobody knows whether they are in the transaction.
+    """
+    how = ending(transaction.calls)
+    batches = sorted(transaction.batches, key=lambda batch: (batch.partition, batch.first, batch.began))
+    committed = how.type is Outcome.OK and how.intent == "commit"
+    proven = [batch for batch in batches if not committed or batch.acknowledged is not None]
+    unproven = [batch for batch in batches if committed and batch.acknowledged is None and not batch.refused]
+    parts = [proven[at : at + MOST_SENDS] for at in range(0, len(proven), MOST_SENDS)]
+    for number, part in enumerate(parts or ([[]] if transaction.offsets else [])):
+        offsets = {} if number else dict(transaction.offsets)
+        yield Operation("txn", transaction.began, how.type, how.end, how.intent, how.decided, part, offsets=offsets)
+    for at in range(0, len(unproven), MOST_SENDS):
+        part = unproven[at : at + MOST_SENDS]
+        yield Operation("txn", transaction.began, Outcome.INFO, None, "commit", how.decided, part)

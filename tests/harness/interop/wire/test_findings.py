@@ -1,0 +1,167 @@
+"""Anomalies that a record of requests shows, found by the ordinary checks; and what looks like one, and is none."""
+
+from __future__ import annotations
+
+import pytest
+from support.histories import answer, violated
+from support.wire_records import Record, got, marker
+
+from fencepost.checkers.verdict.judge import judge
+from fencepost.harness.history.run_directory import open_run
+from fencepost.harness.interop.adopt import adopt
+
+OTHER = (8, 0)
+
+
+def judged(record, directory, **contract):
+    run = directory / "run"
+    run.mkdir()
+    adopt(record.write(directory / "record"), run, contract)
+    return judge(open_run(run), here=True)
+
+
+def began():
+    return Record().initialise()
+
+
+def lawful():
+    """A committed and an aborted transaction, read at both levels."""
+    record = began().transaction([(0, 0), (1, 1)]).transaction([(2, 3), (3, 4)], commit=False).transaction([(4, 6)])
+    one, two, last = [got(0, 0), got(1, 1), marker(2)], [got(2, 3), got(3, 4), marker(5, "ABORT")], [got(4, 6), marker(7)]
+    record.fetch(0, [*one, *two, *last], aborted=[[7, 3]]).fetch(8)
+    return record.fetch(0, one + two + last, level=0, connection=10).fetch(8, level=0, connection=10)
+
+
+def test_a_lawful_record_is_valid(tmp_path):
+    verdict = judged(lawful(), tmp_path)
+    assert (verdict["verdict"], violated(verdict)) == ("valid", [])
+    for name in ("aborted-read", "dirty-read", "lso-overrun", "lost-write", "duplicate", "torn-transaction", "poll-skip"):
+        assert answer(verdict, name)["verdict"] not in ("violated", "unknown"), name
+    assert answer(verdict, "lost-write")["compared"] == 3
+    assert answer(verdict, "aborted-read")["compared"] == 2
+
+
+def test_an_aborted_record_that_the_answer_does_not_list(tmp_path):
+    record = began().transaction([(0, 0)], commit=False).read(got(0, 0), marker(1, "ABORT"))
+    assert violated(judged(record, tmp_path)) == ["aborted-read"]
+
+
+def test_a_committed_record_that_a_reader_is_not_given(tmp_path):
+    record = began().transaction([(0, 0), (1, 1), (2, 2)]).read(got(0, 0), got(2, 2))
+    assert "lost-write" in violated(judged(record, tmp_path))
+
+
+def test_one_that_a_second_reader_was_given(tmp_path):
+    record = began().transaction([(0, 0), (1, 1), (2, 2)]).read(got(0, 0), got(2, 2)).read(got(0, 0), got(1, 1), connection=10)
+    assert violated(judged(record, tmp_path)) == ["poll-skip"]
+
+
+def test_a_reader_that_began_behind_a_record_misses_nothing(tmp_path):
+    """`auto.offset.reset` = latest: nobody needs to read what lies before."""
+    record = began().transaction([(0, 0), (1, 1), (2, 2)]).read(got(1, 1), got(2, 2), start=1)
+    assert violated(judged(record, tmp_path)) == []
+
+
+def test_a_reader_that_went_elsewhere_misses_nothing(tmp_path):
+    record = began().transaction([(0, 0), (1, 1), (2, 2)])
+    record.fetch(0, [got(0, 0)]).fetch(1).fetch(2, [got(2, 2)]).fetch(3)
+    assert violated(judged(record, tmp_path)) == []
+
+
+def test_a_batch_that_was_appended_twice(tmp_path):
+    """Its first answer was lost, and it was sent again."""
+    record = began().add().produce(0, None).produce(0, 1).end().read(got(0, 0), got(0, 1))
+    assert "duplicate" in violated(judged(record, tmp_path))
+
+
+def test_a_retry_that_was_appended_once(tmp_path):
+    record = began().add().produce(0, None).produce(0, 0).end().read(got(0, 0))
+    verdict = judged(record, tmp_path)
+    assert (violated(verdict), verdict["verdict"]) == ([], "valid")
+
+
+def test_a_transaction_in_two_partitions_of_which_one_is_there(tmp_path):
+    record = began().transaction([(0, 0), (0, 0, 1)]).transaction([(1, 2), (1, 2, 1)])
+    record.read(got(0, 0), got(1, 2)).fetch(0, [got(1, 2)], partition=1, connection=10).fetch(3, partition=1, connection=10)
+    found = violated(judged(record, tmp_path))
+    assert {"torn-transaction", "lost-write"} & set(found)
+
+
+def test_a_record_that_is_read_before_its_transaction_is_committed(tmp_path):
+    record = began().add().produce(0, 0).read(got(0, 0)).end()
+    assert violated(judged(record, tmp_path)) == ["dirty-read"]
+
+
+def test_a_read_uncommitted_reader_may_get_it_before(tmp_path):
+    record = began().add().produce(0, 0).read(got(0, 0), level=0).end()
+    assert violated(judged(record, tmp_path)) == []
+
+
+def test_an_older_instance_that_commits(tmp_path):
+    """Another one has initialised meanwhile: nobody may see what the older one commits then."""
+    record = began().add().produce(0, 0).initialise(producer=(7, 1)).end().read(got(0, 0))
+    assert "zombie-commit" in violated(judged(record, tmp_path))
+
+
+@pytest.mark.parametrize("error", ["PRODUCER_FENCED", "INVALID_TXN_STATE"])
+def test_a_commit_that_was_refused_commits_nothing(tmp_path, error):
+    record = began().add().produce(0, 0).end(error=error).read(got(0, 0))
+    assert "aborted-read" in violated(judged(record, tmp_path))
+
+
+@pytest.mark.parametrize(
+    "more", [{"answered": False}, {"error": "COORDINATOR_NOT_AVAILABLE"}, {"error": "CONCURRENT_TRANSACTIONS"}]
+)
+def test_a_commit_of_which_nobody_knows_the_outcome_accuses_nobody(tmp_path, more):
+    record = began().add().produce(0, 0).end(**more)
+    verdict = judged(record.read(got(0, 0)), tmp_path)
+    assert violated(verdict) == []
+
+
+def test_a_commit_that_was_refused_after_one_without_an_answer_may_have_been_done(tmp_path):
+    record = began().add().produce(0, 0).end(answered=False).end(error="PRODUCER_FENCED").read(got(0, 0))
+    assert violated(judged(record, tmp_path)) == []
+
+
+def test_a_transaction_without_an_end_that_nobody_sees_is_no_anomaly(tmp_path):
+    """Its producer died; the coordinator aborts it."""
+    record = began().transaction([(0, 0)]).add().produce(1, 2).fetch(0, [got(0, 0), marker(1)]).fetch(2)
+    record.fetch(2, [got(1, 2), marker(3, "ABORT")], aborted=[[7, 2]]).fetch(4)
+    assert violated(judged(record, tmp_path)) == []
+
+
+def test_records_that_were_not_acknowledged_are_not_promised(tmp_path):
+    """The client commits all the same: whether the broker has them is not known."""
+    record = began().add().produce(0, 0).produce(1, None).produce(2, 1).end().read(got(0, 0), got(2, 1))
+    assert violated(judged(record, tmp_path)) == []
+
+
+def test_sends_that_ask_for_one_replica_promise_nothing(tmp_path):
+    record = Record().produce(0, 0, OTHER, transactional=False, acks=1).produce(1, 1, OTHER, transactional=False)
+    record.produce(2, 2, OTHER, transactional=False)
+    record.read(got(1, 1, OTHER, transactional=False), got(2, 2, OTHER, transactional=False))
+    assert violated(judged(record, tmp_path)) == []
+
+
+def test_a_plain_send_that_is_gone(tmp_path):
+    record = Record()
+    for number in range(3):
+        record.produce(number, number, OTHER, transactional=False)
+    record.read(*(got(number, number, OTHER, transactional=False) for number in (0, 2)))
+    verdict = judged(record, tmp_path)
+    assert violated(verdict) == ["lost-write"]
+    assert "producer 8, epoch 0, sequence 1" in str(verdict)
+
+
+def test_a_batch_of_nobody_in_the_record_is_left_out(tmp_path):
+    """Its producer did not pass the proxy: it is no phantom."""
+    record = began().transaction([(0, 0)]).read(got(0, 0), marker(1), got(5, 2, OTHER), marker(3, producer=OTHER))
+    verdict = judged(record, tmp_path)
+    assert (violated(verdict), verdict["verdict"]) == ([], "valid")
+    assert "did not pass a proxy" in str(verdict["weakened"])
+
+
+def test_a_topic_that_deletes_records_loses_none(tmp_path):
+    record = began().transaction([(0, 0), (1, 1), (2, 2)])
+    record.read(got(0, 0), got(2, 2), log_start=0).fetch(3, log_start=2)
+    assert violated(judged(record, tmp_path)) == []
