@@ -211,14 +211,18 @@ OUT_OF_ORDER = {
     "the last poll comes first": [*ORDERED[6:], *ORDERED[:6]],
     "a clock was set back": [*ORDERED[:6], ORDERED[6].replace("5000000000", "1500000000"), ORDERED[7]],
 }
-DEAR = (("blocks", "nothing"), ("blocks", "time"))
+QUICK = ("a poll is there twice", "index")  # of what is read in small blocks, which is dear
 CLOCK = ("a clock was set back", "time")  # without times it is not seen
+
+
+def dear(name, *case):
+    return [pytest.mark.nightly] if name == "blocks" and case != QUICK else []
 
 
 @pytest.mark.parametrize(
     ("what", "lacking", "block"),
     [
-        pytest.param(what, key, block, id=f"{what}-{key}-{name}", marks=[pytest.mark.nightly] if (name, key) in DEAR else [])
+        pytest.param(what, key, block, id=f"{what}-{key}-{name}", marks=dear(name, what, key))
         for what in OUT_OF_ORDER
         for key in ("nothing", "index", "time")
         for name, block in (("one block", 8 << 20), ("blocks", 200))
