@@ -23,7 +23,8 @@ ACTS: Mapping[str, str] = {
     ERROR: "the client gets an error that allows it to try again",
 }
 LATE_MS = 1500  # when a late request is delivered
-BROKERS, WORKLOADS = "broker", ("transactions", "pipeline", "fencing")
+OWN_COORDINATOR = "coordinator:{transactional_id}"  # of the message that was caught
+BROKERS = "broker"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,9 +60,10 @@ GAPS = (
     Gap(
         name="find-coordinator",
         api="FindCoordinator",
-        sentence="a client asks for its coordinator",
+        sentence="a client asks for the coordinator of its transactional id",
         workload="fencing",
         code="COORDINATOR_NOT_AVAILABLE",
+        more={"transactional_id": "*"},  # not the coordinator of a group
     ),
     Gap(name="init-producer-id", api="InitProducerId", sentence="a producer gets its id and epoch", workload="fencing"),
     Gap(name="add-partitions", api="AddPartitionsToTxn", sentence="partitions are added to a transaction"),
@@ -139,7 +141,7 @@ class Cell:
         if self.act == MOVE and gap.moves_leaders:
             return {"fire": "move-leaders", "fire_target": "all"}
         if self.act == MOVE:
-            return {"fire": "move-coordinator", "fire_target": ""}
+            return {"fire": "move-coordinator", "fire_target": OWN_COORDINATOR}
         fired: dict[str, dict[str, Any]] = {
             KILL: {"fire": "kill"},
             FREEZE: {"fire": "pause"},

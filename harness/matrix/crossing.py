@@ -8,7 +8,7 @@ from functools import cache
 from itertools import product
 from typing import Any
 
-from fencepost.harness.matrix.cells import FREEZE, KILL, MOVE, ONE_WAY, Cell, all_cells, of_text
+from fencepost.harness.matrix.cells import FREEZE, KILL, MOVE, ONE_WAY, OWN_COORDINATOR, Cell, all_cells, of_text
 from fencepost.harness.matrix.factors import (
     BYSTANDER,
     CLIENT,
@@ -45,12 +45,16 @@ class Strike:
         """The options of the fault `protocol`, without its cell's name."""
         options = self.cell.options()
         if self.cell.act == MOVE and self.role != own_role(self.cell.gap):
-            moved = {LEADER: ("move-leaders", "all"), COORDINATOR: ("move-coordinator", "")}[self.role]
+            moved = {LEADER: ("move-leaders", "all"), COORDINATOR: ("move-coordinator", self._coordinator)}[self.role]
             options |= dict(zip(("fire", "fire_target"), moved, strict=True))
         elif self.cell.act in (KILL, FREEZE, ONE_WAY) and self.role != own_role(self.cell.gap):
-            named = "coordinator:{transactional_id}" if self.cell.named else COORDINATOR
-            options["fire_target"] = {COORDINATOR: named, LEADER: "leader", BYSTANDER: "controller"}[self.role]
+            options["fire_target"] = {COORDINATOR: self._coordinator, LEADER: "leader", BYSTANDER: "controller"}[self.role]
         return options
+
+    @property
+    def _coordinator(self) -> str:
+        """The coordinator as a target: of the message's id, where it names one."""
+        return OWN_COORDINATOR if self.cell.named else COORDINATOR
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
