@@ -60,7 +60,7 @@ final class FrameInput {
     /** Passes on as many bytes, in pieces; throws EOFException when they end before. */
     void pass(OutputStream out, long bytes) throws IOException {
         for (long left = bytes; left > 0;) {
-            if (from == to && !fill()) {
+            if (from == to && !filled()) {
                 throw new EOFException("half a frame: " + left + " of " + bytes + " bytes are missing");
             }
             int piece = (int) Math.min(left, to - from);
@@ -117,6 +117,16 @@ final class FrameInput {
             if (!fill()) {
                 throw new EOFException("half a frame: " + (to - from) + " bytes");
             }
+        }
+    }
+
+    /** As `fill`; a connection that breaks in the middle of a frame has ended there. */
+    private boolean filled() {
+        try {
+            return fill();
+        } catch (IOException error) {
+            ended = true;
+            return false;
         }
     }
 

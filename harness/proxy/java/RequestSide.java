@@ -64,7 +64,7 @@ final class RequestSide {
             entry.hits.addAll(process.rules.hits(request, connection));
         }
         process.recorder.arrived(entry, connection);
-        boolean goesOn = connection.silentRequests == null && acts.perform(entry);
+        boolean goesOn = connection.silentRequests == null && acts.perform(entry) && !refused(entry);
         if (!goesOn && connection.silentRequests != null && entry.hits.isEmpty()) {
             process.recorder.lost(entry, connection.silentRequests);
         }
@@ -85,6 +85,17 @@ final class RequestSide {
                 process.recorder.unknown(request, connection);
             }
         }
+    }
+
+    /** Answers a request for versions that is newer than what can be read, where addresses have to be; false for all others. */
+    private boolean refused(Entry entry) throws IOException {
+        byte[] answer = process.config.rewrite && !entry.streamed() ? Versions.refused(entry.request) : null;
+        if (answer != null) {
+            entry.made = Message.answer(entry.request, answer);
+            entry.sent = true;
+            connection.make(entry);
+        }
+        return answer != null;
     }
 
     private void forward(Entry entry) throws IOException {

@@ -25,6 +25,7 @@ from support.raw_producer import record_batch
 pytestmark = pytest.mark.cluster  # it needs Kafka's jars, as brokers do
 SASL_HANDSHAKE = 17
 HUGE = 100_000_000
+FENCED = 90  # PRODUCER_FENCED
 
 
 @contextmanager
@@ -97,6 +98,57 @@ def test_a_frame_of_any_size_passes_in_pieces(scene):
         client.send(end_txn(9))
         assert correlation_of(broker.receive()) == 9
     assert "most_frame_bytes" in scene.control.rule(rule)["last"]["why"], "what is not kept cannot be repeated"
+
+
+def test_half_an_answer_reaches_nobody(scene):
+    """A broker that is killed while it answers: the request may have been applied."""
+    client, broker = scene.connection()
+    with counted(scene):
+        client.send(end_txn(1), end_txn(2))
+        broker.receive()
+        broker.receive()
+        broker.send(answer(1)[:-3])
+        assert client.is_silent()
+        broker.close()
+        assert client.receive() is None
+    lost = [(line["n"], line["why"]) for line in scene.lines() if line["at"] == "lost"]
+    asked = [line["n"] for line in scene.lines() if line["at"] == "request"]
+    assert lost == [(number, "broker closed") for number in asked]
+
+
+def test_half_of_an_answer_that_passes_in_pieces_ends_with_its_connection(scene):
+    client, broker = scene.connection()
+    reply = answer(1, bytes(3 << 20))
+    with counted(scene, streamed=1):
+        client.send(end_txn(1))
+        broker.receive()
+        broker.send_meanwhile(reply[: 2 << 20])
+        assert client.exactly(2 << 20) == reply[: 2 << 20]
+        broker.close()
+        assert client.receive() is None
+    (lost,) = (line["why"] for line in scene.lines() if line["at"] == "lost")
+    assert lost == "broker closed"
+
+
+def test_rules_that_contradict_each_other_act_in_their_order(scene):
+    """They match a message as it came, whatever another has altered in it; after an answer nothing is left to act on."""
+    numbers = [
+        scene.control.add(rule)
+        for rule in (
+            {"act": "alter", "api": "EndTxn", "where": {"committed": True}, "set": {"committed": False}, "transactional_id": "x"},
+            {"act": "drop", "api": "EndTxn", "where": {"committed": False}},
+            {"act": "error", "api": "EndTxn", "code": "PRODUCER_FENCED", "transactional_id": "second"},
+            {"act": "cut", "api": "EndTxn", "transactional_id": "second"},
+        )
+    ]
+    client, broker = scene.connection()
+    client.send(end_txn(1), end_txn(2, "second"))
+    assert broker.receive() == end_txn(1, committed=False)[4:]
+    broker.send(answer(1))
+    assert client.receive() == answer(1)[4:]
+    assert client.receive() == answer(2, struct.pack(">ih", 0, FENCED))[4:]
+    states = [[catch["state"] for catch in scene.control.catches(number)] for number in numbers]
+    assert states == [["altered"], [], ["answered"], []]
 
 
 def test_a_frame_of_any_size_can_be_dropped(scene):
