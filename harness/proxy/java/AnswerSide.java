@@ -40,8 +40,9 @@ final class AnswerSide {
             in.passAll(connection.clientSide.stream());
             return;
         }
-        boolean whole = size <= process.config.mostFrameBytes;
-        byte[] frame = whole ? in.frame(size) : in.beginning(Math.min(size, 1024));
+        byte[] read = size <= process.config.mostFrameBytes ? in.frame(size) : null;
+        boolean whole = read != null;
+        byte[] frame = whole ? read : in.beginning(Math.min(size, 1024));
         process.counts.message(size + 4L);
         if (!whole) {
             process.counts.streamed();

@@ -42,9 +42,12 @@ final class FrameInput {
         return bytes;
     }
 
-    /** A whole frame with its size. Throws EOFException when it ends before. */
+    /** A whole frame with its size; null when there is no memory for it, and it is still to be read. Throws EOFException when it ends before. */
     byte[] frame(int size) throws IOException {
-        byte[] frame = new byte[4 + size];
+        byte[] frame = room(4 + size);
+        if (frame == null) {
+            return null;
+        }
         int taken = take(frame, 0, frame.length);
         while (taken < frame.length) {
             int read = ended ? -1 : in.read(frame, taken, frame.length - taken);
@@ -98,6 +101,14 @@ final class FrameInput {
             ended = true;
         }
         return ended;
+    }
+
+    private static byte[] room(int size) {
+        try {
+            return new byte[size];
+        } catch (OutOfMemoryError error) {
+            return null;
+        }
     }
 
     private int take(byte[] into, int at, int most) {

@@ -43,11 +43,12 @@ final class RequestSide {
         if (size < Message.HEAD - 4) {
             process.counts.malformed();
             in.passAll(broker.stream());
-        } else if (size <= process.config.mostFrameBytes) {
-            request(in.frame(size), size + 4L);
         } else {
-            process.counts.streamed();
-            request(in.beginning((int) Math.min(size + 4L, 1024)), size + 4L);
+            byte[] frame = size <= process.config.mostFrameBytes ? in.frame(size) : null;
+            if (frame == null) {
+                process.counts.streamed();
+            }
+            request(frame == null ? in.beginning((int) Math.min(size + 4L, 1024)) : frame, size + 4L);
         }
         if (connection.bytesOnly) {
             in.passAll(broker.stream());

@@ -12,6 +12,7 @@ from support.frames import (
     FETCH,
     PRODUCE,
     answer,
+    connected,
     correlation_of,
     end_txn,
     fetch,
@@ -19,8 +20,11 @@ from support.frames import (
     produce,
     request,
     text,
+    upstream,
 )
 from support.raw_producer import record_batch
+
+from fencepost.harness.proxy.process import Broker, ProxyProcess, Settings
 
 pytestmark = pytest.mark.cluster  # it needs Kafka's jars, as brokers do
 SASL_HANDSHAKE = 17
@@ -149,6 +153,29 @@ def test_rules_that_contradict_each_other_act_in_their_order(scene):
     assert client.receive() == answer(2, struct.pack(">ih", 0, FENCED))[4:]
     states = [[catch["state"] for catch in scene.control.catches(number)] for number in numbers]
     assert states == [["altered"], [], ["answered"], []]
+
+
+def test_frames_for_which_there_is_no_memory_pass_in_pieces(kafka_classpath, tmp_path):
+    """Unread, so that they cannot be held; what others send is read and held as before."""
+    frame = request(PRODUCE, 3, 8, bytes(20 << 20))
+    with upstream() as brokers, open(tmp_path / "log", "wb") as log:
+        settings = Settings(brokers=[Broker(upstream=brokers.address)])
+        with ProxyProcess(settings, kafka_classpath, log, heap_mb=48) as proxy:
+            rule = proxy.control.add({"act": "hold", "until": "event:go", "api": ["Produce", "EndTxn"]})
+            clients = [connected(proxy.address) for _ in range(4)]
+            for client in clients:
+                client.send_meanwhile(frame)
+            arrived = [brokers.accepted() for _ in clients]
+            other = connected(proxy.address)
+            other.send(end_txn(9))
+            proxy.control.wait(rule, len(clients) + 1)
+            proxy.control.event("go")
+            assert [broker.receive() == frame[4:] for broker in arrived] == [True] * len(clients)
+            assert correlation_of(brokers.accepted().receive()) == 9
+            status = proxy.control.status()
+    assert (status["failures"], status["malformed"]) == (0, 0)
+    assert 1 <= status["streamed"] <= len(clients)
+    assert not (tmp_path / "log").read_text()
 
 
 def test_a_frame_of_any_size_can_be_dropped(scene):
