@@ -1,11 +1,13 @@
 package fencepost.proxy;
 
+import java.io.EOFException;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.util.List;
 
 /** From the broker to the client. */
 final class AnswerSide {
+    private static final String BROKER_CLOSED = "broker closed";
     private final Connection connection;
     private final Process process;
     private final FrameInput in;
@@ -27,7 +29,7 @@ final class AnswerSide {
         } catch (RuntimeException | OutOfMemoryError error) {
             process.counts.failure(error);
         } finally {
-            connection.end("broker", "broker closed");
+            connection.end("broker", BROKER_CLOSED);
         }
     }
 
@@ -38,8 +40,9 @@ final class AnswerSide {
             in.passAll(connection.clientSide.stream());
             return;
         }
-        boolean whole = size <= process.config.mostFrameBytes;
-        byte[] frame = whole ? in.frame(size) : in.beginning(Math.min(size, 1024));
+        byte[] read = size <= process.config.mostFrameBytes ? in.frame(size) : null;
+        boolean whole = read != null;
+        byte[] frame = whole ? read : in.beginning(Math.min(size, 1024));
         process.counts.message(size + 4L);
         if (!whole) {
             process.counts.streamed();
@@ -94,6 +97,9 @@ final class AnswerSide {
         }
         try {
             connection.deliver(entry, rest == null ? peer -> peer.write(verdict.answer.frame) : rest);
+        } catch (EOFException error) { // the broker has ended in the middle of it
+            process.recorder.lost(entry, BROKER_CLOSED);
+            throw error;
         } catch (IOException error) {
             connection.clientGone = true;
             process.recorder.lost(entry, connection.why());

@@ -8,6 +8,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
+import org.apache.kafka.common.message.ApiMessageType;
 import org.apache.kafka.common.protocol.ApiMessage;
 
 /**
@@ -20,6 +21,7 @@ final class Endpoints {
     private static final List<String> LISTS = List.of("brokers", "coordinators", "nodeEndpoints");
     final List<Endpoint> all = new CopyOnWriteArrayList<>();
     private final Map<Class<?>, Map<String, Method>> methods = new ConcurrentHashMap<>();
+    private final Versions versions = new Versions();
     private final Process process;
 
     Endpoints(Process process) {
@@ -35,7 +37,14 @@ final class Endpoints {
 
     /** Puts listeners into an answer for the brokers that it names, unless the traffic is redirected without this. */
     void rewrite(Message answer) {
-        if (!process.config.rewrite || !APIS.contains(answer.api()) || answer.body() == null) {
+        if (!process.config.rewrite) {
+            return;
+        }
+        if (answer.type == ApiMessageType.API_VERSIONS) {
+            versions.lower(answer, APIS);
+            return;
+        }
+        if (!APIS.contains(answer.api()) || answer.body() == null) {
             return;
         }
         ApiMessage body = answer.body();

@@ -17,6 +17,7 @@ import org.apache.kafka.common.protocol.Errors;
 final class Facts {
     private static final Set<String> PARTITIONS =
         Set.of("partitions", "partitionData", "partitionIndexes", "partitionResponses", "resultsByPartition");
+    private static final String ERROR = "errorCode"; // the end of the name of every field with one
     private static final List<String> TOPIC = List.of("name", "topic", "topicName");
     private static final List<String> NUMBER = List.of("partitionIndex", "index", "partition");
     final Set<String> transactionalIds = new LinkedHashSet<>();
@@ -106,7 +107,8 @@ final class Facts {
     }
 
     private String error(String name, JsonNode value) {
-        if (!name.toLowerCase().endsWith("errorcode") || !value.isNumber()) {
+        int at = name.length() - ERROR.length();
+        if (at < 0 || !name.regionMatches(true, at, ERROR, 0, ERROR.length()) || !value.isNumber()) {
             return null;
         }
         hasErrors = true;

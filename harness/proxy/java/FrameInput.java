@@ -42,9 +42,12 @@ final class FrameInput {
         return bytes;
     }
 
-    /** A whole frame with its size. Throws EOFException when it ends before. */
+    /** A whole frame with its size; null when there is no memory for it, and it is still to be read. Throws EOFException when it ends before. */
     byte[] frame(int size) throws IOException {
-        byte[] frame = new byte[4 + size];
+        byte[] frame = room(4 + size);
+        if (frame == null) {
+            return null;
+        }
         int taken = take(frame, 0, frame.length);
         while (taken < frame.length) {
             int read = ended ? -1 : in.read(frame, taken, frame.length - taken);
@@ -60,7 +63,7 @@ final class FrameInput {
     /** Passes on as many bytes, in pieces; throws EOFException when they end before. */
     void pass(OutputStream out, long bytes) throws IOException {
         for (long left = bytes; left > 0;) {
-            if (from == to && !fill()) {
+            if (from == to && !filled()) {
                 throw new EOFException("half a frame: " + left + " of " + bytes + " bytes are missing");
             }
             int piece = (int) Math.min(left, to - from);
@@ -100,6 +103,14 @@ final class FrameInput {
         return ended;
     }
 
+    private static byte[] room(int size) {
+        try {
+            return new byte[size];
+        } catch (OutOfMemoryError error) {
+            return null;
+        }
+    }
+
     private int take(byte[] into, int at, int most) {
         int taken = Math.min(most, to - from);
         System.arraycopy(buffer, from, into, at, taken);
@@ -117,6 +128,16 @@ final class FrameInput {
             if (!fill()) {
                 throw new EOFException("half a frame: " + (to - from) + " bytes");
             }
+        }
+    }
+
+    /** As `fill`; a connection that breaks in the middle of a frame has ended there. */
+    private boolean filled() {
+        try {
+            return fill();
+        } catch (IOException error) {
+            ended = true;
+            return false;
         }
     }
 

@@ -15,6 +15,10 @@ final class Pending {
 
     /** The request that the broker answers; null when there is none. What came before it has no answer (acks = 0). */
     synchronized Entry answered(int correlation) {
+        Entry first = entries.peek();
+        if (first != null && awaited(first) && first.request.correlation == correlation) {
+            return first;
+        }
         if (entries.stream().noneMatch(entry -> awaited(entry) && entry.request.correlation == correlation)) {
             return null;
         }
@@ -41,7 +45,11 @@ final class Pending {
     }
 
     synchronized void remove(Entry entry) {
-        entries.remove(entry);
+        if (entries.peek() == entry) {
+            entries.remove();
+        } else {
+            entries.remove(entry);
+        }
         notifyAll();
     }
 

@@ -9,6 +9,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayDeque;
+import java.util.Arrays;
 import java.util.Deque;
 import java.util.List;
 import java.util.stream.Stream;
@@ -34,18 +35,38 @@ final class RecordLines {
         file = new FileOutputStream(path.toFile());
     }
 
-    synchronized void add(ObjectNode line) {
-        String text = line.toString();
-        count++;
+    void add(ObjectNode line) {
+        byte[] text = bytes(line);
         if (file == null) {
-            kept.add(text);
-            if (kept.size() > KEPT) {
-                kept.remove();
-            }
-            return;
+            keep(new String(text, 0, text.length - 1, StandardCharsets.UTF_8));
+        } else {
+            write(text);
         }
+    }
+
+    private static byte[] bytes(ObjectNode line) {
         try {
-            file.write((text + "\n").getBytes(StandardCharsets.UTF_8));
+            byte[] text = Codec.JSON.writeValueAsBytes(line);
+            byte[] whole = Arrays.copyOf(text, text.length + 1);
+            whole[text.length] = '\n';
+            return whole;
+        } catch (IOException error) {
+            throw new UncheckedIOException(error);
+        }
+    }
+
+    private synchronized void keep(String text) {
+        count++;
+        kept.add(text);
+        if (kept.size() > KEPT) {
+            kept.remove();
+        }
+    }
+
+    private synchronized void write(byte[] text) {
+        count++;
+        try {
+            file.write(text);
         } catch (IOException error) {
             trouble = error.getMessage(); // traffic goes on; GET /status says it
         }

@@ -3,6 +3,7 @@ package fencepost.proxy;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import com.fasterxml.jackson.databind.util.RawValue;
 import java.util.Collection;
 import java.util.List;
 import java.util.Set;
@@ -117,7 +118,8 @@ final class Recorder {
 
     private static void body(ObjectNode line, Message message) {
         JsonNode json = RECORDS.contains(message.api()) ? settings(message) : message.json();
-        line.set("body", json != null && json.toString().length() <= BODY ? json : null);
+        String text = json == null ? null : json.toString();
+        line.putRawValue("body", text != null && text.length() <= BODY ? new RawValue(text) : null);
     }
 
     /** What a Produce or a Fetch says besides its partitions: acks, isolation level, session; null of an answer. */

@@ -43,11 +43,12 @@ final class RequestSide {
         if (size < Message.HEAD - 4) {
             process.counts.malformed();
             in.passAll(broker.stream());
-        } else if (size <= process.config.mostFrameBytes) {
-            request(in.frame(size), size + 4L);
         } else {
-            process.counts.streamed();
-            request(in.beginning((int) Math.min(size + 4L, 1024)), size + 4L);
+            byte[] frame = size <= process.config.mostFrameBytes ? in.frame(size) : null;
+            if (frame == null) {
+                process.counts.streamed();
+            }
+            request(frame == null ? in.beginning((int) Math.min(size + 4L, 1024)) : frame, size + 4L);
         }
         if (connection.bytesOnly) {
             in.passAll(broker.stream());
@@ -64,7 +65,7 @@ final class RequestSide {
             entry.hits.addAll(process.rules.hits(request, connection));
         }
         process.recorder.arrived(entry, connection);
-        boolean goesOn = connection.silentRequests == null && acts.perform(entry);
+        boolean goesOn = connection.silentRequests == null && acts.perform(entry) && !refused(entry);
         if (!goesOn && connection.silentRequests != null && entry.hits.isEmpty()) {
             process.recorder.lost(entry, connection.silentRequests);
         }
@@ -85,6 +86,17 @@ final class RequestSide {
                 process.recorder.unknown(request, connection);
             }
         }
+    }
+
+    /** Answers a request for versions that is newer than what can be read, where addresses have to be; false for all others. */
+    private boolean refused(Entry entry) throws IOException {
+        byte[] answer = process.config.rewrite && !entry.streamed() ? Versions.refused(entry.request) : null;
+        if (answer != null) {
+            entry.made = Message.answer(entry.request, answer);
+            entry.sent = true;
+            connection.make(entry);
+        }
+        return answer != null;
     }
 
     private void forward(Entry entry) throws IOException {

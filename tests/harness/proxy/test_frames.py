@@ -12,6 +12,7 @@ from support.frames import (
     FETCH,
     PRODUCE,
     answer,
+    connected,
     correlation_of,
     end_txn,
     fetch,
@@ -19,12 +20,16 @@ from support.frames import (
     produce,
     request,
     text,
+    upstream,
 )
 from support.raw_producer import record_batch
+
+from fencepost.harness.proxy.process import Broker, ProxyProcess, Settings
 
 pytestmark = pytest.mark.cluster  # it needs Kafka's jars, as brokers do
 SASL_HANDSHAKE = 17
 HUGE = 100_000_000
+FENCED = 90  # PRODUCER_FENCED
 
 
 @contextmanager
@@ -97,6 +102,80 @@ def test_a_frame_of_any_size_passes_in_pieces(scene):
         client.send(end_txn(9))
         assert correlation_of(broker.receive()) == 9
     assert "most_frame_bytes" in scene.control.rule(rule)["last"]["why"], "what is not kept cannot be repeated"
+
+
+def test_half_an_answer_reaches_nobody(scene):
+    """A broker that is killed while it answers: the request may have been applied."""
+    client, broker = scene.connection()
+    with counted(scene):
+        client.send(end_txn(1), end_txn(2))
+        broker.receive()
+        broker.receive()
+        broker.send(answer(1)[:-3])
+        assert client.is_silent()
+        broker.close()
+        assert client.receive() is None
+    lost = [(line["n"], line["why"]) for line in scene.lines() if line["at"] == "lost"]
+    asked = [line["n"] for line in scene.lines() if line["at"] == "request"]
+    assert lost == [(number, "broker closed") for number in asked]
+
+
+def test_half_of_an_answer_that_passes_in_pieces_ends_with_its_connection(scene):
+    client, broker = scene.connection()
+    reply = answer(1, bytes(3 << 20))
+    with counted(scene, streamed=1):
+        client.send(end_txn(1))
+        broker.receive()
+        broker.send_meanwhile(reply[: 2 << 20])
+        assert client.exactly(2 << 20) == reply[: 2 << 20]
+        broker.close()
+        assert client.receive() is None
+    (lost,) = (line["why"] for line in scene.lines() if line["at"] == "lost")
+    assert lost == "broker closed"
+
+
+def test_rules_that_contradict_each_other_act_in_their_order(scene):
+    """They match a message as it came, whatever another has altered in it; after an answer nothing is left to act on."""
+    numbers = [
+        scene.control.add(rule)
+        for rule in (
+            {"act": "alter", "api": "EndTxn", "where": {"committed": True}, "set": {"committed": False}, "transactional_id": "x"},
+            {"act": "drop", "api": "EndTxn", "where": {"committed": False}},
+            {"act": "error", "api": "EndTxn", "code": "PRODUCER_FENCED", "transactional_id": "second"},
+            {"act": "cut", "api": "EndTxn", "transactional_id": "second"},
+        )
+    ]
+    client, broker = scene.connection()
+    client.send(end_txn(1), end_txn(2, "second"))
+    assert broker.receive() == end_txn(1, committed=False)[4:]
+    broker.send(answer(1))
+    assert client.receive() == answer(1)[4:]
+    assert client.receive() == answer(2, struct.pack(">ih", 0, FENCED))[4:]
+    states = [[catch["state"] for catch in scene.control.catches(number)] for number in numbers]
+    assert states == [["altered"], [], ["answered"], []]
+
+
+def test_frames_for_which_there_is_no_memory_pass_in_pieces(kafka_classpath, tmp_path):
+    """Unread, so that they cannot be held; what others send is read and held as before."""
+    frame = request(PRODUCE, 3, 8, bytes(20 << 20))
+    with upstream() as brokers, open(tmp_path / "log", "wb") as log:
+        settings = Settings(brokers=[Broker(upstream=brokers.address)])
+        with ProxyProcess(settings, kafka_classpath, log, heap_mb=48) as proxy:
+            rule = proxy.control.add({"act": "hold", "until": "event:go", "api": ["Produce", "EndTxn"]})
+            clients = [connected(proxy.address) for _ in range(4)]
+            for client in clients:
+                client.send_meanwhile(frame)
+            arrived = [brokers.accepted() for _ in clients]
+            other = connected(proxy.address)
+            other.send(end_txn(9))
+            proxy.control.wait(rule, len(clients) + 1)
+            proxy.control.event("go")
+            assert [broker.receive() == frame[4:] for broker in arrived] == [True] * len(clients)
+            assert correlation_of(brokers.accepted().receive()) == 9
+            status = proxy.control.status()
+    assert (status["failures"], status["malformed"]) == (0, 0)
+    assert 1 <= status["streamed"] <= len(clients)
+    assert not (tmp_path / "log").read_text()
 
 
 def test_a_frame_of_any_size_can_be_dropped(scene):

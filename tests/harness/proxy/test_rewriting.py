@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 from support import frames
-from support.frames import METADATA, PRODUCE, answer, request, text
+from support.frames import API_VERSIONS, END_TXN, METADATA, PRODUCE, answer, request, text
 
 from fencepost.harness.proxy.process import Broker, ProxyProcess, Settings
 
@@ -63,6 +63,37 @@ def test_each_broker_of_an_answer_gets_a_listener_that_leads_to_it(scene):
     assert frames.correlation_of(second.accepted().receive()) == 5
     nodes = [line["node"] for line in proxy.control.record() if line.get("api") == "EndTxn"]
     assert nodes == ["n2"]
+
+
+def offered(*ranges):
+    """An answer to ApiVersions of version 0; ranges: API, lowest and highest version."""
+    return answer(4, struct.pack(">hi", 0, len(ranges)) + b"".join(struct.pack(">hhh", *one) for one in ranges))
+
+
+def test_no_version_is_agreed_on_in_which_an_address_could_not_be_read(scene):
+    """A newer broker offers it; the versions of other APIs stay, as those of an API that is not known."""
+    proxy, first, _ = scene
+    asked = request(API_VERSIONS, 0, 4, b"")
+    newest = struct.unpack_from(">h", exchanged(proxy, first, asked, offered((METADATA, 0, 99))), 4 + 6 + 4)[0]
+    assert 12 < newest < 99
+    got = exchanged(proxy, first, asked, offered((END_TXN, 0, 99), (METADATA, 1, 99), (999, 0, 7)))
+    assert got == offered((END_TXN, 0, 99), (METADATA, 1, newest), (999, 0, 7))[4:]
+    for _ in range(2):
+        known = offered((METADATA, 1, newest - 1), (END_TXN, 0, 3))
+        assert exchanged(proxy, first, asked, known) == known[4:]
+
+
+def test_a_client_that_asks_in_a_newer_way_asks_again_in_one_that_is_known(scene):
+    """KIP-511: the answer has version 0, an error, and the versions in which it can be asked."""
+    proxy, first, _ = scene
+    client = frames.connected(proxy.address)
+    broker = first.accepted()
+    client.send(request(API_VERSIONS, 99, 7, b"of the future"))
+    correlation, error, count, key, lowest, highest = struct.unpack(">ihihhh", client.receive())
+    assert (correlation, error, count, key, lowest) == (7, 35, 1, API_VERSIONS, 0)
+    assert 3 < highest < 99
+    client.send(request(API_VERSIONS, 0, 8, b""))
+    assert frames.correlation_of(broker.receive()) == 8
 
 
 def test_a_coordinator_is_found_through_the_proxy_and_none_stays_none(scene):
