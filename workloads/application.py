@@ -95,6 +95,8 @@ class Application:
     record_bytes: about the size of an input record's value
     content: where an output has the content of its input, unchanged or as its SHA-256 in hex: header NAME, json POINTER,
         regex PATTERN, value; empty: nowhere, so that no content is judged
+    wire: the program's own transactions, sends and reads are judged too, by its requests as proxies record them; the
+        cluster needs proxy = true
     """
 
     default_nemesis: ClassVar[Sequence[str]] = OF_MEMBERS
@@ -126,6 +128,7 @@ class Application:
     drain_s: Annotated[float, Between(0, HOUR_S)] = 180.0
     record_bytes: Annotated[int, Between(0, 10_000_000)] = 100
     content: str = ""
+    wire: bool = False
 
     def __post_init__(self) -> None:
         demand_bounds(self)
@@ -202,6 +205,7 @@ class Application:
             transaction_timeout_s=self.transaction_timeout_s,
             quiet_s=self.quiet_s,
             drain_s=self.drain_s,
+            wire=self.wire,
         )
         return (
             *[Writer(transactional=True, polls=False)] * self.writers,

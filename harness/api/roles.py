@@ -50,6 +50,7 @@ class Program:
     drain_s: seconds that it may take to process the rest of its input.
     store: the store of a sink, which takes the place of the output topic; None: it writes to a topic.
     fed: writers of the run fill its input; else that is the output of another program of the run.
+    wire: what it sends and reads is taken from the requests that proxies recorded, and judged too (docs/wire.md).
     """
 
     command: tuple[str, ...]
@@ -67,6 +68,7 @@ class Program:
     drain_s: float = 180.0
     store: Store | None = None
     fed: bool = True
+    wire: bool = False
 
 
 def own_group(prefix: str) -> str:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fencepost.harness.api.history import REQUIRED, Column, schema
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 OPERATORS_CLIENT = "fencepost"
 """The client.id of what the harness itself asks brokers, as an operator."""
+FETCHES: Mapping[str, Any] = {"name": "what readers are given", "api": "Fetch", "connection_of": "client", "act": "record"}
+"""The rule of a proxy by which each Fetch of a client is recorded, those without records in their answer too."""
 NODES = b"fencepost.nodes"
 """Key of the table's metadata: whose record it is, and up to when each is whole."""
 WIRE = (

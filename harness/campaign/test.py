@@ -21,6 +21,7 @@ from fencepost.harness.api import (
     CountsSecondBrokers,
     DemandsContract,
     FiresFault,
+    Interceptable,
     JudgesSettings,
     ReportsSettings,
     RunsImages,
@@ -253,6 +254,7 @@ class _Rules:
         self.workload = self.made("workload", test.workload, ("workload",))
         self.provider = self.made("cluster", test.cluster, ("cluster",))
         self.images()
+        self.wire()
         self.second_cluster()
         self.kafka_settings()
         for key, kind in (("kind", test.client), ("readers", test.readers)):
@@ -312,6 +314,13 @@ class _Rules:
             and not (isinstance(self.provider, RunsImages) and self.provider.runs_images)
         ):
             self.wrong(("workload", "image"), 'only a cluster in Docker runs images: [test.cluster] kind = "docker"')
+
+    def wire(self) -> None:
+        """A program whose requests are to be judged needs proxies that record them."""
+        programs = [role.program for role in self.workload.roles() if role.program] if self.workload is not None else []
+        if any(program.wire for program in programs) and self.provider is not None and self.provider.missing().get(Interceptable):
+            text = "needs a proxy before the brokers: cluster.proxy = true (on the command line --cluster-set proxy=true)"
+            self.wrong(("workload", "wire"), text)
 
     def second_cluster(self) -> None:
         """A workload that uses a second Kafka cluster needs one."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fencepost.harness.api import CampaignError, ClusterError
+from fencepost.harness.api.wire import FETCHES
 from fencepost.harness.api.words import plural
 from fencepost.harness.cli.console import Texts, err, pairs, print_line, print_table
 from fencepost.harness.secrets import resolve
@@ -24,6 +25,7 @@ EXAMPLES = """\b
 Examples:
   fencepost proxy --upstream localhost:9092
   fencepost proxy --upstream localhost:9092 --rules rules.toml --record wire
+  fencepost proxy --upstream localhost:9092 --record wire --fetches     # then `fencepost check wire`
   fencepost proxy --upstream kafka-1:9092 --upstream kafka-2:9092 --listen-host 0.0.0.0 --advertise proxy --control 0.0.0.0:8474
   fencepost proxy --upstream kafka:9093 --tls-broker ssl.truststore.type=PEM --tls-broker ssl.truststore.location=ca.pem"""
 CODES = "Exit codes: 0 ended by Ctrl-C, SIGTERM or POST /stop; 254 what was given cannot be used; 255 fencepost itself broke."
@@ -61,6 +63,13 @@ def proxy(
         Path | None,
         typer.Option("--record", metavar="DIR", help="Write what passes to DIR/proxy.jsonl. Default: the newest in memory."),
     ] = None,
+    fetches: Annotated[
+        bool,
+        typer.Option(
+            "--fetches",
+            help="Record each Fetch of a client: `fencepost check DIR` then knows what readers got.",
+        ),
+    ] = False,
     kafka: Annotated[
         str | None, typer.Option("--kafka", metavar="VERSION", help="The release whose messages it knows, 3.8.0 or newer.")
     ] = None,
@@ -73,8 +82,9 @@ def proxy(
 ) -> None:
     from fencepost.harness.proxy.jars import DEFAULT, classpath
     from fencepost.harness.proxy.process import Broker, ProxyProcess, Settings
+    from fencepost.harness.proxy.rules import Rule
 
-    given = _rules(rules)
+    given = [*_rules(rules), *([Rule(**FETCHES)] if fetches else [])]
     tls = {"client": _settings("--tls-client", tls_client), "broker": _settings("--tls-broker", tls_broker)}
     _demand(upstream, record)
     ports = [listen_port + number if listen_port else 0 for number in range(len(upstream))]

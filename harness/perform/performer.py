@@ -66,7 +66,7 @@ from fencepost.harness.perform.recovery_wait import unrecovered
 from fencepost.harness.perform.stored_records import write_stored
 from fencepost.harness.perform.topic_logs import WorkloadLogs
 from fencepost.harness.perform.transaction_looks import TransactionLooks
-from fencepost.harness.perform.wire_record import write_wire
+from fencepost.harness.perform.wire_record import record_fetches, write_wire
 from fencepost.harness.perform.worker import (
     client_factory,
     coordinated,
@@ -147,6 +147,8 @@ class Performance:
         for program in self._programs:
             pool.programs = pool.programs or program.images
             program.prepare()
+        if any(program.program.wire for program in self._programs):
+            record_fetches(self._cluster)
         self._raise_epochs()
         self._writer = self._own_writer()
         self._emit(phase_event("workload", f"{len(self._roles)} processes open their clients"))

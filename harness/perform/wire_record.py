@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from fencepost.harness.api import Cluster, HarnessError, Interceptable
+from fencepost.harness.api import Cluster, ClusterError, HarnessError, Interceptable
 from fencepost.harness.api.beneath import names, remove, replacing
 from fencepost.harness.api.run import RunFile
-from fencepost.harness.api.wire import NodeRecord, with_nodes
+from fencepost.harness.api.wire import FETCHES, NodeRecord, with_nodes
 from fencepost.harness.api.words import enumeration
 
 if TYPE_CHECKING:
@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 
 NO_PROXY, ENDED = "no proxy stood before it", "its proxy had ended"
 NAMED = 5  # messages that an ended proxy held
+
+
+def record_fetches(cluster: Cluster) -> None:
+    """Have the proxies record each Fetch of a client, from now on. Raises ClusterError: there are none."""
+    proxied = cluster.proxied() if isinstance(cluster, Interceptable) else {}
+    if not isinstance(cluster, Interceptable) or not proxied:
+        raise ClusterError("workload.wire = true needs a proxy before the brokers: cluster.proxy = true")
+    cluster.intercept(FETCHES)
 
 
 def write_wire(cluster: Cluster, run_dir: Path) -> Iterator[str]:

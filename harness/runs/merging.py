@@ -11,7 +11,8 @@ from fencepost.harness.api.history import OPERATIONS, RECEIPTS
 from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.history import merge
 from fencepost.harness.history.roster import present
-from fencepost.harness.history.run_directory import open_run, read_verdict
+from fencepost.harness.history.run_directory import open_run, read_verdict, write_damage
+from fencepost.harness.interop.wire.merging import add_wire, wants_wire
 from fencepost.harness.system import liveness
 
 MERGE_LOCK = ".merge.lock"
@@ -33,9 +34,15 @@ def merged(run: Run, announce: Callable[[], None] = lambda: None) -> Run:
     with _alone(run.directory):
         now = open_run(run.directory)
         if not _is_merged(now):
-            merge.merge(now)
+            _merge(now)
     again = open_run(run.directory)
     return read_verdict(again.with_judgement(run.judgement)) if run.judgement else again
+
+
+def _merge(run: Run) -> None:
+    gaps = merge.merge(run)
+    if wants_wire(run):
+        write_damage(run.directory, [*gaps, *add_wire(run)], [file.name for file in present(run)])
 
 
 @contextmanager

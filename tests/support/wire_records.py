@@ -57,13 +57,21 @@ class Record:
             self.produce(first, offset, producer, *partition)
         return self.end(commit, producer, transactional_id)
 
-    def fetch(self, offset, batches=(), aborted=(), level=1, connection=9, partition=0, **answer):
+    def fetch(self, offset, batches=(), aborted=(), level=1, connection=9, partition=0, client_id="app", **answer):
         """A Fetch from an offset. batches: `got(...)`."""
         place = {"topic": TOPIC, "partition": partition}
         answer = {**place, "high_watermark": 99, "aborted": list(aborted), "batches": list(batches), **answer}
         body = {"replicaId": -1, "isolationLevel": level, "sessionId": 0, "sessionEpoch": -1}
         given = {"partitions": [answer]}
-        return self.ask("Fetch", 12, connection=connection, partitions=[{**place, "offset": offset}], body=body, given=given)
+        return self.ask(
+            "Fetch",
+            12,
+            connection=connection,
+            client_id=client_id,
+            partitions=[{**place, "offset": offset}],
+            body=body,
+            given=given,
+        )
 
     def read(self, *batches, start=0, **more):
         """A reader that goes through batches, one Fetch each, and is at the end of them."""

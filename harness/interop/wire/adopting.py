@@ -91,7 +91,7 @@ def _others(made: Converted) -> Iterator[dict[str, Any]]:
     blank = {**dict.fromkeys(made.rows[0]), "process": number, "slot": number, "role": "reader", "final": False, "time": last}
     blank |= {"mops": [], "errors": [], "strange": []}
     yield {**blank, "op": 0, "f": "subscribe", "type": "ok", "end": last, "detail": '{"topics": []}'}
-    yield {**blank, "op": 1, "f": "poll", "type": "info"}
+    yield {**blank, "op": 1, "f": "poll", "type": "info", "end": last, "detail": '{"unheard": true}'}
 
 
 def _gaps(path: Path, nodes: Mapping[str, NodeRecord], made: Converted) -> Iterator[Gap]:
@@ -111,6 +111,9 @@ def _gaps(path: Path, nodes: Mapping[str, NodeRecord], made: Converted) -> Itera
         some = sorted(made.shortened)
         why = f"brokers deleted records of {some[0]}{and_more(len(some) - 1)} (retention or compaction): no absence is judged"
         yield Gap(file=path.name, why=why, kind=GapKind.MISSING)
+    if any(row["mops"] and row["isolation"] is None for row in made.rows if row["f"] == "poll"):
+        why = "Fetches without an isolation level: the record is of an older proxy"
+        yield Gap(file=path.name, why=why, kind=GapKind.MISSING, evidence=(Evidence.LEVELS,))
     if made.left_out:
         why = f"{plural(made.left_out, 'client')} beyond the {made.rows[-1]['process']} that a history can number: left out"
         yield Gap(file=path.name, why=why, kind=GapKind.MISSING, evidence=JUDGED)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +27,7 @@ class Converted:
     shortened: partitions of which brokers have deleted records.
     left_out: processes beyond what a history can number.
     transactional: whether there is a transaction.
-    offsets: identities of batches by partition and the offset of their first record.
+    offsets: identities of batches that lie at a partition and an offset, by what anybody was given; one, unless logs were cut.
     """
 
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -36,23 +36,40 @@ class Converted:
     shortened: frozenset[str] = frozenset()
     left_out: int = 0
     transactional: bool = False
-    offsets: dict[Place, int] = field(default_factory=dict)
+    offsets: dict[Place, set[int]] = field(default_factory=dict)
 
 
-def converted(
-    requests: Iterable[Seen], first: int = 0, role: str = "", others: Mapping[str, Mapping[int, int]] | None = None
-) -> Converted:
+@dataclass(frozen=True)
+class Beside:
+    """The history of a run beside which the one of a record stands.
+
+    first: the number of the first process.
+    others: the records of the run's own writers: partition -> offset -> identity.
+    clients: the client ids and transactional ids of the run's own clients, whose operations the history has already.
+    """
+
+    first: int
+    others: Mapping[str, Mapping[int, int]]
+    clients: Collection[str]
+
+    def has(self, seen: Seen) -> bool:
+        """True for a request of a client of the run."""
+        return seen.client_id in self.clients or (seen.transactional_id or "") in self.clients
+
+
+def converted(requests: Iterable[Seen], run: Beside | None = None) -> Converted:
     """The history of a record.
 
     requests: in the order in which they came.
-    first: the number of the first process.
-    role: of all processes; empty: `writer` and `reader`.
-    others: records that somebody else sent, who is no part of the record: partition -> offset -> identity.
+    run: the history to which it is added; None: it is one of its own.
     """
-    writers, readers = Writers(), Readers()
+    writers, readers = Writers(), Readers(follows_starts=run is None)
     for seen in requests:
-        readers.take(seen) if seen.api == "Fetch" else writers.take(seen)
-    conversion = _Conversion(writers, first, role, others or {})
+        if seen.api == "Fetch":
+            readers.take(seen, reads=run is None or not run.has(seen))
+        elif run is None or not run.has(seen):
+            writers.take(seen)
+    conversion = _Conversion(writers, run or Beside(0, {}, ()), "instance" if run else "")
     conversion.add_writers()
     conversion.add_readers(readers)
     made = conversion.made
@@ -62,9 +79,9 @@ def converted(
 
 
 class _Conversion:
-    def __init__(self, writers: Writers, first: int, role: str, others: Mapping[str, Mapping[int, int]]) -> None:
+    def __init__(self, writers: Writers, run: Beside, role: str) -> None:
         self.made = Converted()
-        self._writers, self._next, self._role, self._others = writers, first, role, others
+        self._writers, self._next, self._role, self._others = writers, run.first, role, run.others
 
     def add_writers(self) -> None:
         """Number the producers and their operations, and so the batches."""
@@ -73,6 +90,10 @@ class _Conversion:
                 self._add(process, "writer")
 
     def add_readers(self, readers: Readers) -> None:
+        for partition, head in readers.heads:
+            batch = self._writers.batch_of(partition, head)
+            if batch is not None and batch.v >= 0:
+                self.made.offsets.setdefault((partition, head["base_offset"]), set()).add(batch.v)
         for reader in readers.all():
             reader.process.operations = sorted(
                 [*moves_of(reader), *self._polls(reader)], key=lambda operation: (operation.time, operation.f == "poll")
@@ -94,8 +115,6 @@ class _Conversion:
         for seq, batch in enumerate(operation.sends):
             batch.v = record_ids.record_id(process.number, number, seq)
             self.made.names.append((batch.v, batch.partition, batch.words))
-            if batch.offset is not None:
-                self.made.offsets[batch.partition, batch.offset] = batch.v
 
     # -- reads -----------------------------------------------------------------------------------
     def _polls(self, reader: Reader) -> Iterator[Operation]:
@@ -105,19 +124,14 @@ class _Conversion:
 
     def _reads(self, poll: Poll) -> Iterator[Read]:
         for partition, head in poll.read:
-            if known := self._others.get(partition):
-                mine = [
-                    Read(partition, known[at], at) for at in range(head["base_offset"], head["last_offset"] + 1) if at in known
-                ]
-                yield from mine
-                if mine:
-                    continue
-            yield from self._batch(partition, head)
+            known = self._others.get(partition, {})
+            mine = [Read(partition, known[at], at) for at in range(head["base_offset"], head["last_offset"] + 1) if at in known]
+            yield from mine or self._batch(partition, head)
 
     def _batch(self, partition: str, head: Head) -> Iterator[Read]:
         batch = self._writers.batch_of(partition, head)
         if batch is None:
-            self.made.strangers += 1
+            self.made.strangers += partition not in self._others
         elif batch.v >= 0:
             yield Read(partition, batch.v, head["base_offset"])
 

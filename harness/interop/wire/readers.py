@@ -48,9 +48,14 @@ class Poll:
 
 @dataclass(slots=True, eq=False)
 class Reader:
-    """A connection. moves: when it went elsewhere (ns), with the partitions whose start it went to."""
+    """A connection.
+
+    follows_starts: as of `Readers`.
+    moves: when it began or went elsewhere (ns), with the partitions whose start it went to.
+    """
 
     process: Process
+    follows_starts: bool = True
     polls: list[Poll] = field(default_factory=list)
     moves: list[tuple[int, list[str]]] = field(default_factory=list)
     offsets: dict[str, int] = field(default_factory=dict)  # from which the session fetches
@@ -60,18 +65,18 @@ class Reader:
     # -- requests --------------------------------------------------------------------------------
     def take(self, seen: Seen) -> None:
         """Take one more Fetch of the connection."""
-        moved, starts = False, []
+        moved, starts = not self.moves, []
         for partition, place in seen.places.items():
             offset = place.get("offset", -1)
             if offset < 0:
                 continue
             fresh = partition not in self.position
             went_on = self._go_on(partition, offset)
-            if offset == 0 and (fresh or not went_on):
+            if self.follows_starts and offset == 0 and (fresh or not went_on):
                 starts.append(partition)
             moved |= not went_on and not fresh
             self.position[partition] = self.offsets[partition] = offset
-        if moved or starts:
+        if (moved or starts) and seen.places:
             self.moves.append((seen.arrived, starts))
         if seen.answered is not None:
             self._answer(seen, seen.answered)
@@ -118,23 +123,31 @@ def handed_on(heads: Sequence[Head], place: Place, committed: bool) -> Iterator[
 
 
 class Readers:
-    """All readers of a record, as its requests come in order of time."""
+    """All readers of a record, as its requests come in order of time.
 
-    def __init__(self) -> None:
+    follows_starts: a reader that fetches from offset 0 is taken to begin at the partition's start.
+    heads: the batches that anybody was given, each with its partition.
+    """
+
+    def __init__(self, follows_starts: bool = True) -> None:
+        self._follows_starts = follows_starts
+        self.heads: list[tuple[str, Head]] = []
         self._readers: dict[tuple[str, int, str | None], Reader] = {}
         self._starts: dict[str, int] = {}
         self.shortened: set[str] = set()  # partitions of which brokers have deleted records
 
-    def take(self, seen: Seen) -> None:
-        """Take one more Fetch."""
+    def take(self, seen: Seen, reads: bool = True) -> None:
+        """Take one more Fetch. reads: what its client reads is wanted."""
+        self._look(seen)
+        if not reads:
+            return
         level = seen.settings.get("isolationLevel")
         isolation = None if level is None else (Isolation.COMMITTED if level == COMMITTED_LEVEL else Isolation.UNCOMMITTED).value
         key = (*seen.source, isolation)
         reader = self._readers.get(key)
         if reader is None:
-            reader = self._readers[key] = Reader(Process(seen.client_id, isolation=isolation))
+            reader = self._readers[key] = Reader(Process(seen.client_id, isolation=isolation), self._follows_starts)
         reader.take(seen)
-        self._look(seen)
 
     def _look(self, seen: Seen) -> None:
         """What answers say of records that brokers have deleted: a start that has moved, or batches that lack some."""
@@ -142,7 +155,9 @@ class Readers:
             start = place.get("log_start", -1)
             if start >= 0 and start > self._starts.setdefault(partition, start):
                 self.shortened.add(partition)
-            if any(map(_lacks_records, place.get("batches") or ())):
+            heads = [head for head in place.get("batches") or () if not head.get("control") and "last_offset" in head]
+            self.heads += [(partition, head) for head in heads]
+            if any(map(_lacks_records, heads)):
                 self.shortened.add(partition)
 
     def all(self) -> Iterator[Reader]:
@@ -152,8 +167,8 @@ class Readers:
 
 def _lacks_records(head: Head) -> bool:
     """True for a batch of which compaction has removed some records."""
-    count, last = head.get("records"), head.get("last_offset")
-    return count is not None and last is not None and not head.get("control") and count < last - head["base_offset"] + 1
+    count = head.get("records")
+    return count is not None and bool(count < head["last_offset"] - head["base_offset"] + 1)
 
 
 def moves_of(reader: Reader) -> Iterator[Operation]:

@@ -103,7 +103,7 @@ def test_a_reader_has_read_what_it_goes_on_behind(tmp_path):
     some = of_kind(rows(record, tmp_path), "poll")
     assert [[mop["offset"] for mop in row.get("mops", ())] for row in some] == [[0, 1], []]
     assert [row.get("isolation") for row in some] == ["read_committed", None]
-    assert "end" not in some[1]  # that of somebody who is not in the record
+    assert "unheard" in some[1]["detail"]  # that of somebody who is not in the record
 
 
 def test_a_session_that_names_only_what_has_changed(tmp_path):
@@ -176,3 +176,12 @@ def test_a_damaged_record_is_refused(tmp_path):
 def test_our_own_lines_are_not_taken_for_a_record(tmp_path):
     (tmp_path / "a.jsonl").write_text(json.dumps({"format": "fencepost-history", "version": 1}) + "\n")
     assert detect(tmp_path) == Format("fencepost-jsonl")
+
+
+def test_a_reader_of_unknown_level_is_a_gap(tmp_path):
+    record = began().transaction([(0, 0)]).read(got(0, 0))
+    for line in record.lines:
+        line["body"] = None
+    rows(record, tmp_path)
+    (gap,) = open_run(tmp_path / "run").gaps
+    assert gap.evidence == (Evidence.LEVELS,)
