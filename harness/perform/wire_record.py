@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from base64 import urlsafe_b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -13,13 +14,13 @@ from fencepost.harness.api import Cluster, ClusterError, HarnessError, Intercept
 from fencepost.harness.api.beneath import names, remove, replacing
 from fencepost.harness.api.run import RunFile
 from fencepost.harness.api.wire import FETCHES, NodeRecord, with_nodes
-from fencepost.harness.api.words import enumeration
+from fencepost.harness.api.words import enumeration, plural
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 NO_PROXY, ENDED = "no proxy stood before it", "its proxy had ended"
-NAMED = 5  # messages that an ended proxy held
+NAMED = 3  # transactional ids of messages that an ended proxy held
 
 
 def record_fetches(cluster: Cluster) -> None:
@@ -112,13 +113,18 @@ def _record_of(node: str, proxied: Mapping[str, bool], table: pa.Table) -> NodeR
 
 
 def _held(rows: Iterable[Mapping[str, Any]]) -> str:
-    """The requests and answers that an ended proxy had and nobody else got, in words."""
-    unknown = [row for row in rows if row["lost"] is None and row["returned_ns"] is None]
-    here = [(row, "a request of" if row["forwarded_ns"] is None else "an answer to") for row in unknown
-            if row["forwarded_ns"] is None or row["answered_ns"] is not None]  # fmt: skip
-    texts = [
-        f"{what} {row['api']}{f' of {id_}' if (id_ := row['transactional_id']) else ''} from {row['client_id']}"
-        for row, what in here
-    ]
-    more = [f"{len(texts) - NAMED} more"] if len(texts) > NAMED else []
-    return f", and with it {enumeration([*texts[:NAMED], *more])}, which went no further" if texts else ""
+    """The requests and answers that an ended proxy had and nobody else got, in words, with their transactional ids."""
+    ids: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for row in rows:
+        if row["lost"] is None and row["returned_ns"] is None:
+            if row["forwarded_ns"] is None:
+                ids["request", row["api"]].append(row["transactional_id"] or "")
+            elif row["answered_ns"] is not None:
+                ids["answer", row["api"]].append(row["transactional_id"] or "")
+    texts = [f"{plural(len(some), f'{api} {what}')}{_named(some)}" for (what, api), some in ids.items()]
+    return f", and {enumeration(texts)} that it held went no further" if texts else ""
+
+
+def _named(ids: Sequence[str]) -> str:
+    some = [*dict.fromkeys(filter(None, ids))]
+    return f" ({', '.join(some[:NAMED])}{', ...' * (len(some) > NAMED)})" if some else ""
