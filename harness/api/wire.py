@@ -47,6 +47,7 @@ WIRE = (
     Column("answer", "string", "JSON: Kafka's own form of the answer"),
     Column("rules", "list of string", "the rules of the proxy that acted"),
     Column("made_by_proxy", "bool", "the answer is the proxy's, not the broker's"),
+    Column("altered", "bool", "the proxy has altered the request, which is as it came here", optional=True),
     Column("lost", "string", "why no answer came; null: it did, or the record ends before"),
 )
 

@@ -49,6 +49,7 @@ class Line(msgspec.Struct):
     error: str | None = None
     why: str | None = None
     kept: bool = False
+    altered: bool = False
     made_by_proxy: bool = False
     copy: int | None = None
     rules: list[str] = []
@@ -129,6 +130,7 @@ def _row(line: Line) -> dict[str, Any]:
         "answer_partitions": "[]",
         "request": _text(line.body),
         "rules": list(line.rules),
+        "altered": line.altered,
         "made_by_proxy": False,
     }
 

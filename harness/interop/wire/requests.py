@@ -65,7 +65,8 @@ def requests_of(table: pa.Table, until: int | None = None, wanted: Callable[[str
     """
     import pyarrow.compute as pc
 
-    table = table.select(list(_COLUMNS)).filter(pc.is_in(table["api"], pa.array(APIS))).sort_by("arrived_ns")
+    columns = [*_COLUMNS, *(name for name in ("altered",) if name in table.column_names)]
+    table = table.select(columns).filter(pc.is_in(table["api"], pa.array(APIS))).sort_by("arrived_ns")
     made = (_seen(row, until, wanted) for batch in table.to_batches() for row in batch.to_pylist() if _counts(row, until))
     return [seen for seen in made if seen is not None]
 
@@ -83,7 +84,11 @@ def _seen(row: Mapping[str, Any], until: int | None, wanted: Callable[[str], boo
     settings = json.loads(row["request"]) if row["request"] else {}
     if row["api"] == "Fetch" and _replica(settings):
         return None
-    known = row["answered_ns"] is not None and not row["made_by_proxy"] and (until is None or row["answered_ns"] < until)
+    altered = bool(row.get("altered"))  # nobody knows what the broker was asked
+    if altered and row["api"] not in ("EndTxn", "Produce"):
+        return None
+    answered = row["answered_ns"] if not (altered or row["made_by_proxy"]) else None
+    known = answered is not None and (until is None or answered < until)
     return Seen(
         source=(row["node"], row["connection"] or 0),
         client=row["client"] or "",
@@ -96,7 +101,7 @@ def _seen(row: Mapping[str, Any], until: int | None, wanted: Callable[[str], boo
         transactional_id=row["transactional_id"] or None,
         producer=_pair(row["producer_id"], row["producer_epoch"]),
         granted=_pair(row["answer_producer_id"], row["answer_producer_epoch"]) if known else None,
-        committed=bool(row["committed"]),
+        committed=bool(row["committed"]) or altered,
         places=dict(_places(row["partitions"], wanted)),
         answers=dict(_places(row["answer_partitions"], wanted)) if known else {},
         settings=settings,

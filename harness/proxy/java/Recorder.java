@@ -51,6 +51,9 @@ final class Recorder {
         if (entry.hits.stream().anyMatch(hit -> hit.rule().keeps())) {
             line.put("kept", true);
         }
+        if (entry.hits.stream().anyMatch(hit -> hit.rule().act.equals("alter"))) {
+            line.put("altered", true);
+        }
         lines.add(line);
     }
 

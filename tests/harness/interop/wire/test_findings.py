@@ -165,3 +165,9 @@ def test_a_topic_that_deletes_records_loses_none(tmp_path):
     record = began().transaction([(0, 0), (1, 1), (2, 2)])
     record.read(got(0, 0), got(2, 2), log_start=0).fetch(3, log_start=2)
     assert violated(judged(record, tmp_path)) == []
+
+
+def test_a_commit_that_a_rule_of_the_proxy_has_altered_says_nothing(tmp_path):
+    """It is recorded as it came, and the broker may have been asked to abort."""
+    record = began().add().produce(0, 0).end(commit=False, altered=True).read(got(0, 0))
+    assert violated(judged(record, tmp_path)) == []
