@@ -109,11 +109,23 @@ class Writers:
                 self._unnumbered[batch.partition, batch.offset] = batch
 
     def _known(self, attempt: Attempt) -> Batch | None:
-        """The batch, if it was sent before."""
+        """The batch, if it was sent before.
+
+        A client may make it anew when it tries once more, so that its checksum is another one. In a later transaction another
+        checksum is that of another batch.
+        """
         if attempt.producer is None:
             return None
-        some = self._batches.get((attempt.partition, *attempt.producer, attempt.first), ())
-        return next((batch for batch in reversed(some) if attempt.again(batch)), None)
+        some = self._batches.get((attempt.partition, *attempt.producer, attempt.first), [])
+        same = next((batch for batch in reversed(some) if attempt.again(batch)), None)
+        if same is not None or not some or (attempt.transactional and not self._is_open(attempt.producer, some[-1])):
+            return same
+        return some[-1]
+
+    def _is_open(self, producer: tuple[int, int], batch: Batch) -> bool:
+        """True if the transaction of a batch is the one that is open."""
+        last = self._producers[producer].transactions[-1:]
+        return any(not transaction.calls and batch in transaction.batches for transaction in last)
 
     def _new(self, attempt: Attempt, seen: Seen, everywhere: bool) -> Batch:
         batch = Batch(attempt.partition, attempt.producer, attempt.first, attempt.count, attempt.checksum, seen.arrived)

@@ -171,3 +171,15 @@ def test_a_commit_that_a_rule_of_the_proxy_has_altered_says_nothing(tmp_path):
     """It is recorded as it came, and the broker may have been asked to abort."""
     record = began().add().produce(0, 0).end(commit=False, altered=True).read(got(0, 0))
     assert violated(judged(record, tmp_path)) == []
+
+
+def test_a_retry_that_its_client_made_anew(tmp_path):
+    """Its checksum is another one, its sequence number the same: it is one batch."""
+    record = began().add().produce(0, None).produce(0, 0, crc=555).end().read(got(0, 0), marker(1))
+    assert set(violated(judged(record, tmp_path))) <= {"sequence-reuse"}
+
+
+def test_a_sequence_number_for_another_batch_in_the_next_transaction(tmp_path):
+    """The broker takes it for a retry of the former, and writes nothing (KAFKA-17754)."""
+    record = began().transaction([(0, 0)]).add().produce(0, 0, crc=555).end().read(got(0, 0), marker(1))
+    assert "swallowed-write" in violated(judged(record, tmp_path))
