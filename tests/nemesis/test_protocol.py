@@ -1,5 +1,6 @@
 """Protocol: a rule of the proxies, its catches as evidence, and another fault at the moment of the first."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -69,6 +70,19 @@ def test_a_hold_that_ends_by_another_message_is_left_to_it():
     assert [catch.state for catch in cluster.caught(receipt.evidence["number"])] == ["held"]
 
 
+def test_what_a_proxy_held_when_it_ended_is_in_the_receipt():
+    cluster = FakeCluster()
+    fault = ProtocolStep(hold="EndTxn", until="answered:InitProducerId")
+    receipt = fault.inject(cluster, Random(1))
+    withdraw = cluster.withdraw
+    cluster.withdraw = lambda number: [
+        replace(catch, state="ended") if catch.node == "n2" else catch for catch in withdraw(number)
+    ]
+    healed = fault.heal(cluster, receipt)
+    assert healed.note == "3 messages caught; the proxy of n2 ended, and 1 message that it held went no further"
+    assert [catch["state"] for catch in healed.healing["after"]] == ["released", "ended", "released"]
+
+
 def test_what_is_transformed_are_answers():
     assert ProtocolStep(alter="Fetch", transform="reverse-aborted").rule() == {
         "api": "Fetch",
@@ -101,6 +115,9 @@ def test_a_strike_that_fails_leaves_no_rule():
         ({"hold": "EndTxn", "nth": 2, "times": 3}, "nth"),
         ({"drop": "EndTxn", "on": "answer"}, "answer"),
         ({"hold": "EndTxn", "until": "tomorrow"}, "until"),
+        ({"hold": "EndTxm"}, r"^hold: Kafka has no API EndTxm; did you mean EndTxn\?$"),
+        ({"hold": "EndTxn", "until": "answered:EndTxm"}, r"^until: Kafka has no API EndTxm; did you mean EndTxn\?$"),
+        ({"error": "EndTxn", "code": "FENCED"}, "^code: Kafka has no error FENCED; did you mean"),
     ],
 )
 def test_options_that_cannot_be_meant_are_refused(options, text):
