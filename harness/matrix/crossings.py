@@ -45,7 +45,8 @@ class CrossingResult:
             return f"{VIOLATED}: {', '.join(found)}"
         if self.state != UNEXERCISED:
             return self.state
-        reasons = sorted({reason for strike in self.planned if (reason := _other(self.crossing, strike))})
+        telling = [strike for strike in self.planned if strike.struck] or self.planned
+        reasons = sorted({reason for strike in telling if (reason := _other(self.crossing, strike))})
         return f"{UNEXERCISED}: {'; '.join(reasons)}" if reasons else UNEXERCISED
 
 

@@ -183,6 +183,12 @@ def test_faults_without_effect_say_why():
     assert (result.state, result.words) == (UNEXERCISED, "not exercised: no EndTxn came")
 
 
+def test_what_struck_says_more_than_what_did_not(tmp_path):
+    more = {"id": 9, "kind": "protocol", "options": {"cell": NAME}}  # without a receipt
+    by_name, _ = states(run(tmp_path, [init(1), request()], [receipt()], schedule=[more]))
+    assert by_name[NAME].words == "not exercised: id was fresh"
+
+
 def test_the_cell_counts_by_its_name_whatever_was_met(tmp_path):
     found = of_strikes(strikes_of(run(tmp_path, [init(1), request()], [receipt()])))
     assert next(result for result in found if result.cell == CELL).state == HELD
