@@ -18,8 +18,8 @@ from fencepost.harness.proxy.rules import Rule
 
 pytestmark = [pytest.mark.cluster, pytest.mark.nightly]
 TOPIC = external_kafka.FOREIGN
-FORGETFUL = Rule(api="Fetch", on="answer", act="alter", set={"responses.*.partitions.*.abortedTransactions": []})
-"""What makes a broker that does not tell readers which transactions were aborted."""
+FAITHLESS = Rule(api="EndTxn", act="alter", set={"committed": False}, nth=3)
+"""What makes a broker that aborts a transaction which it says that it has committed."""
 
 
 @pytest.fixture(scope="module")
@@ -84,5 +84,7 @@ def test_a_sound_broker_is_valid(judged):
     assert answer(verdict, "lost-write")["compared"] > 0
 
 
-def test_a_broker_that_tells_of_no_aborted_transaction_is_found(judged):
-    assert "aborted-read" in violated(judged(work, FORGETFUL))
+def test_a_broker_that_aborts_what_it_says_it_has_committed_is_found(judged):
+    verdict = judged(work, FAITHLESS)
+    assert "lost-write" in violated(verdict)
+    assert "phantom" not in violated(verdict)
