@@ -57,6 +57,7 @@ def _explain_phantom(finding: Finding, text: FindingText) -> str:
     attribution=Attribution.PARTITION,
     rules=(
         UNLESS_PRODUCER,
+        Rule(INAPPLICABLE, "what readers got of senders that are not recorded was left out of the history", {"senders": "some"}),
         DAMAGED,
         Rule(FORBIDDEN, "a topic holds only what producers sent, unchanged (record checksums)"),
     ),

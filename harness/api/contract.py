@@ -241,6 +241,13 @@ _TABLE = (
         planned=False,
     ),
     ContractKey(
+        name="senders",
+        values=("all", "some"),
+        default="all",
+        meaning="`some`: records of senders of whom the history does not tell were left out of it, so nobody finds a `phantom`.",
+        planned=False,
+    ),
+    ContractKey(
         name="judge_uncommitted_readers",
         values=_FLAG,
         default="false",

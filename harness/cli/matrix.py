@@ -35,7 +35,7 @@ def matrix(
     results: Results = None,
     json_: Json = False,
 ) -> None:
-    """Faults at the steps of the transaction protocol (docs/proxy.md): what was held, violated, and not exercised.
+    """Faults at the steps of the transaction protocol (docs/protocol-faults.md): what was held, violated, and not exercised.
 
     Reads the runs below the results folder whose faults name a cell of the matrix, as those of `campaigns/matrix.toml` do.
     """

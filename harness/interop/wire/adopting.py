@@ -50,6 +50,7 @@ def adopt_wire(path: Path, run_dir: Path) -> tuple[list[Gap], dict[str, str]]:
         _write(run_dir, file, pa.Table.from_pylist(content, schema=columns))
     _write(run_dir, RunFile.WIRE, with_nodes(table, nodes))
     promised = {"transactional": str(made.transactional).lower(), "compaction": str(bool(made.shortened)).lower()}
+    promised |= {"senders": "some"} if made.strangers else {}
     return [*_gaps(path, nodes, made)], {**CONTRACT, **promised}
 
 

@@ -159,6 +159,10 @@ def test_a_batch_of_nobody_in_the_record_is_left_out(tmp_path):
     verdict = judged(record, tmp_path)
     assert (violated(verdict), verdict["verdict"]) == ([], "valid")
     assert "did not pass a proxy" in str(verdict["weakened"])
+    assert answer(verdict, "phantom")["verdict"] == "not exercised"
+    (tmp_path / "alone").mkdir()
+    alone = judged(began().transaction([(0, 0)]).read(got(0, 0), marker(1)), tmp_path / "alone")
+    assert answer(alone, "phantom")["verdict"] != "not exercised"
 
 
 def test_a_topic_that_deletes_records_loses_none(tmp_path):
