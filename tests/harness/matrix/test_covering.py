@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from itertools import combinations
 from pathlib import Path
 from random import Random
 
 import pytest
+from support.build_tools import path_with_build_tools
 
 from fencepost.harness.campaign.campaign import read
 from fencepost.harness.matrix import crossed
@@ -139,7 +141,8 @@ def test_the_campaign_is_made_of_the_design():
     )
 
 
-def test_the_campaign_names_each_crossing_once_and_makes_its_start():
+def test_the_campaign_names_each_crossing_once_and_makes_its_start(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", path_with_build_tools(tmp_path, os.environ["PATH"]))  # franz-go's client wants Go
     tests = read(FILE).tests
     planned = [[choice.options["cell"] for choice in test.nemesis if choice.kind == "protocol"] for test in tests]
     assert planned == [[str(crossing) for crossing in block.crossings] for block in design()]
