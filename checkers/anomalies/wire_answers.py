@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
 
 import numpy as np
 import pandas as pd
@@ -109,16 +111,17 @@ def _unnamed(log: WireLog) -> bool:
 def _unproven_ends(run: RunView, log: WireLog) -> tuple[int, list[WireFinding]]:
     """How many acknowledged transactions were compared, and those whose EndTxn no broker granted, or granted the other way."""
     recorded = {row["transactional_id"] for row in log.rows if row["api"] == "InitProducerId" and row["error"] == GRANTED}
-    ends = defaultdict(list)
+    by_id: dict[str, list[Row]] = defaultdict(list)
     for row in log.rows:
         if row["api"] == "EndTxn" and (row["answered_ns"] is None or row["error"] == GRANTED or row["made_by_proxy"]):
-            ends[row["transactional_id"]].append(row)
+            by_id[row["transactional_id"]].append(row)
+    ends, none = {name: _Ends(rows) for name, rows in by_id.items()}, _Ends(())
     table = run.history.of_kind(COLUMNS, "txn").select(list(COLUMNS)).to_pandas()
     fine = table[(table["type"] == "ok") & table["transactional_id"].isin(recorded) & table["end"].notna()]
     sent = set(run.sends_of(fine["index"].to_numpy(dtype=np.int64))["op"].tolist()) if len(fine) else set()
     found, compared = [], 0
     for op in fine[fine["index"].isin(sent)].itertuples():
-        own = [row for row in ends[op.transactional_id] if _within(row, op.time, op.end)]
+        own = ends.get(op.transactional_id, none).within(op.time, op.end)
         if any(row["made_by_proxy"] for row in own):
             continue
         compared += 1
@@ -131,9 +134,27 @@ def _unproven_ends(run: RunView, log: WireLog) -> tuple[int, list[WireFinding]]:
     return compared, found
 
 
-def _within(row: Row, began: int, ended: int) -> bool:
-    """True if a request was under way in a time."""
-    return bool(row["forwarded_ns"] <= ended and (row["answered_ns"] is None or row["answered_ns"] >= began))
+class _Ends:
+    """The EndTxn requests of a transactional id that may have ended a transaction, in the order in which they were forwarded."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        ordered = sorted(rows, key=_forwarded)
+        self._answered = [row for row in ordered if row["answered_ns"] is not None]
+        self._unanswered = [row for row in ordered if row["answered_ns"] is None]
+        self._latest = list(accumulate((row["answered_ns"] for row in self._answered), max))  # answer of those up to each
+
+    def within(self, began: int, ended: int) -> list[Row]:
+        """Those that were under way in a time."""
+        own = self._unanswered[: bisect_right(self._unanswered, ended, key=_forwarded)]
+        for at in range(bisect_right(self._answered, ended, key=_forwarded) - 1, -1, -1):
+            if self._latest[at] < began:  # and so were all before it
+                break
+            own += [self._answered[at]] if self._answered[at]["answered_ns"] >= began else []
+        return own
+
+
+def _forwarded(row: Row) -> int:
+    return int(row["forwarded_ns"])
 
 
 def _unproven_end(commits: bool, granted: set[bool], open_: bool) -> str:

@@ -11,7 +11,7 @@ import pytest
 from support.histories import History, answer, violated
 from support.judging import judge_here
 
-from fencepost.checkers.anomalies.wire_answers import sequence_reuse, unproven_ack
+from fencepost.checkers.anomalies.wire_answers import _Ends, sequence_reuse, unproven_ack
 from fencepost.checkers.anomalies.wire_model import _is_recorded, protocol_violation
 from fencepost.checkers.model.history_rows import read_rows, write_rows
 from fencepost.checkers.model.lawful_history import write_lawful
@@ -178,6 +178,20 @@ def test_two_batches_with_one_number_are_a_finding_and_one_batch_sent_again_is_n
     assert names(w.judged(tmp_path)) == {"sequence-reuse"}
     again["answer_partitions"] = json.dumps([{"topic": "t", "partition": 0, "error": "OUT_OF_ORDER_SEQUENCE_NUMBER"}])
     assert not names(w.judged(tmp_path)), "the second one was refused"
+
+
+def test_ends_under_way_in_a_time_are_those_of_a_search_through_all():
+    rng, met = Random(8), 0
+    for _ in range(200):
+        forwarded = [rng.randint(1, 40) for _ in range(rng.randint(0, 12))]
+        rows = [{"forwarded_ns": at, "answered_ns": rng.choice([None, *range(at, at + 12)])} for at in forwarded]
+        began = rng.randint(0, 40)
+        ended = began + rng.randint(0, 8)
+        own = [row for row in rows if row["forwarded_ns"] <= ended and (row["answered_ns"] or began) >= began]
+        found = _Ends(rows).within(began, ended)
+        assert sorted(map(id, found)) == sorted(map(id, own))
+        met += bool(own) and len(own) < len(rows)
+    assert met > 20
 
 
 @pytest.mark.parametrize("story", ["never sent", "refused", "aborted instead", "committed instead"])
