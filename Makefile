@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 KAFKA ?= 4.4.0
 READY := $(VENV)/.ready
+CALLERS = $(shell grep -lE '^(from|import) fencepost\.' examples/*.py examples/*/*.py campaigns/*.py | grep -v examples/sinks)  # of fencepost's own functions
 unexport PYTHONDONTWRITEBYTECODE  # else every process of the tests compiles them anew, which costs seconds each
 
 .PHONY: help run check everyday-tests test nightly-test setup lint controls bench clean
@@ -45,6 +46,7 @@ lint: $(READY)  ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy $(CALLERS)
 
 controls: setup  ## perform the positive controls
 	$(BIN)/fencepost campaign campaigns/controls.toml

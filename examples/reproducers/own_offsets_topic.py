@@ -59,8 +59,8 @@ def running(version: str, folder: Path) -> Iterator[tuple[str, str]]:
     port, controller, rest = free_ports(3)
     bootstrap, url = f"127.0.0.1:{port}", f"http://127.0.0.1:{rest}"
     broker, worker = folder / "server.properties", folder / "worker.properties"
-    broker_config.write_properties(broker, broker_settings(port, controller, folder / "data"))
-    broker_config.write_properties(worker, worker_settings(bootstrap, url))
+    broker_config.write_properties(folder, broker.name, broker_settings(port, controller, folder / "data"))
+    broker_config.write_properties(folder, worker.name, worker_settings(bootstrap, url))
     kafka, connect = fetch(version), jars.fetch(version)
     tool = kafka.command("kafka.tools.StorageTool", ["format", "-t", kafka_uuid(), "-c", str(broker)], heap_mb=128)
     subprocess.run(tool, check=True, capture_output=True)

@@ -75,7 +75,13 @@ class Message(ctypes.Structure):
 
 
 REPORT = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(Message), ctypes.c_void_p)
-POINTERS = ("rd_kafka_conf_new", "rd_kafka_new", "rd_kafka_topic_new", "rd_kafka_init_transactions", "rd_kafka_begin_transaction")
+POINTERS: tuple[str, ...] = (
+    "rd_kafka_conf_new",
+    "rd_kafka_new",
+    "rd_kafka_topic_new",
+    "rd_kafka_init_transactions",
+    "rd_kafka_begin_transaction",
+)
 POINTERS += ("rd_kafka_commit_transaction", "rd_kafka_abort_transaction")
 TEXTS = ("rd_kafka_version_str", "rd_kafka_error_string", "rd_kafka_err2name")
 
