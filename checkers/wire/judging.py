@@ -120,8 +120,7 @@ class _Judgement:
     def _forget(self) -> None:
         """Begin anew, as at the start of the record. The next epoch voids requests without an answer, but for InitProducerId."""
         self.forgot, self.possible = True, frozenset((state, frozenset()) for state in START)
-        unanswered = {number for number, one in self.open.items() if one.answer is None or number in self.errors}
-        for number in unanswered:
+        for number in filter(self._is_lasting, list(self.open)):
             if self.open[number].request.api is not Api.INIT:
                 del self.open[number]
                 self.errors.discard(number)
@@ -145,6 +144,8 @@ class _Judgement:
         for number, exchange in self.open.items():
             if number in done or self._waits(number, exchange, done):
                 continue
+            if state.phase is Phase.UNKNOWN and self._is_lasting(number):
+                continue  # it changes nothing here, and may as well take effect later
             for then in self._effects(number, exchange, state):
                 over = done | {number}
                 if then != state:  # logged behind what was answered by an error before it was sent, which counts no more
@@ -161,17 +162,22 @@ class _Judgement:
         return self.machine.after(state, exchange.request, answer)
 
     def _waits(self, number: int, exchange: Exchange, done: Done) -> bool:
-        """True if an equal exchange without an answer is older: which of them takes effect is all the same."""
-        if exchange.answer is not None:
+        """True if an equal exchange whose answer says nothing is older: which of them takes effect first is all the same."""
+        if not self._is_lasting(number):
             return False
-        alike = (
-            other for other, one in self.open.items() if other < number and one.answer is None and one.request == exchange.request
+        return any(
+            one.request == exchange.request and other not in done and self._is_lasting(other)
+            for other, one in self.open.items()
+            if other < number
         )
-        return any(other not in done for other in alike)
+
+    def _is_lasting(self, number: int) -> bool:
+        """True if an exchange may take effect at any later time: it has no answer, or one that says nothing."""
+        return self.open[number].answer is None or number in self.errors
 
     def _prune(self) -> None:
         """Forget exchanges without an answer that have taken effect, or can have none any more, in all that is possible."""
-        for number in [number for number, one in self.open.items() if one.answer is None or number in self.errors]:
+        for number in filter(self._is_lasting, list(self.open)):
             if all(number in done or self._void(self.open[number], state) for state, done in self.possible):
                 del self.open[number]
                 self.errors.discard(number)
