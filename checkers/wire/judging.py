@@ -8,6 +8,7 @@ and which of the exchanges under way have taken effect. At an answer those remai
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from fencepost.checkers.wire.exchanges import Breach, Exchange, Judged
@@ -69,7 +70,11 @@ class _Judgement:
             self._answer(number, exchange)
         except TooMany:  # before anything was changed
             self._forget()
-            self._answer(number, exchange)
+            with suppress(TooMany):
+                self._answer(number, exchange)
+                return
+            del self.open[number]  # it may have told something, and nobody knows what
+            self.skipped += 1
 
     def _answer(self, number: int, exchange: Exchange) -> None:
         """What an answer tells."""
