@@ -48,7 +48,6 @@ def violations(run: RunView) -> WireResult:
             compared += result.compared
             skipped[name] += result.skipped
             found += [WireFinding(name, _time(breach), _sentence(name, breach), number) for breach in result.breaches]
-            unjudged.update([result.unjudged] if result.unjudged else [])
     total = len(log.of_ids)
     why = "; ".join(f"{count} of {total} transactional ids were not judged: {reason}" for reason, count in unjudged.items())
     if log.why:

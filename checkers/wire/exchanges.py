@@ -49,11 +49,9 @@ class Judged:
     """The judgement of a transactional id.
 
     compared: exchanges that were compared with known states.
-    unjudged: why its exchanges, or the rest of them, were not judged; empty: they were.
     skipped: answers that were not compared, as too many states had been possible before them.
     """
 
     compared: int
     breaches: tuple[Breach, ...] = ()
-    unjudged: str = ""
     skipped: int = 0

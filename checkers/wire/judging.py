@@ -54,15 +54,12 @@ class _Judgement:
 
     def of(self, exchanges: Sequence[Exchange]) -> Judged:
         """The judgement."""
-        try:
-            for _, answered, number, exchange in sorted(_moments(exchanges), key=lambda moment: moment[:3]):
-                if answered:
-                    self._answer_or_forget(number, exchange)
-                else:
-                    self.open[number] = exchange
-        except TooMany:
-            return Judged(self.compared, tuple(self.breaches), TOO_MANY)
-        return Judged(self.compared, tuple(self.breaches), skipped=self.skipped)
+        for _, answered, number, exchange in sorted(_moments(exchanges), key=lambda moment: moment[:3]):
+            if answered:
+                self._answer_or_forget(number, exchange)
+            else:
+                self.open[number] = exchange
+        return Judged(self.compared, tuple(self.breaches), self.skipped)
 
     def _answer_or_forget(self, number: int, exchange: Exchange) -> None:
         """What an answer tells, or, where too much is possible, what it tells to somebody who knows nothing."""
