@@ -72,6 +72,7 @@ class _Judgement:
                 return
             del self.open[number]  # it may have told something, and nobody knows what
             self.skipped += 1
+            self._note_granting(exchange)
 
     def _answer(self, number: int, exchange: Exchange) -> None:
         """What an answer tells."""
@@ -89,9 +90,13 @@ class _Judgement:
             left = self._breach(exchange, before)
         del self.open[number]
         self.possible = left
-        if exchange.answer.error == NONE and self.nodes[-1:] != [exchange.node]:
-            self.nodes.append(exchange.node)
+        self._note_granting(exchange)
         self._prune()
+
+    def _note_granting(self, exchange: Exchange) -> None:
+        """The broker coordinates the id, if it granted something."""
+        if exchange.answer is not None and exchange.answer.error == NONE and self.nodes[-1:] != [exchange.node]:
+            self.nodes.append(exchange.node)
 
     def _telling(self, exchange: Exchange) -> bool:
         """True if the machine has something to say of an answer. The refusal of a broker that was not the last one to grant

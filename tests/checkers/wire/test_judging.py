@@ -218,6 +218,14 @@ def test_after_too_many_possibilities_an_initialisation_tells_again(monkeypatch)
     assert [breach.exchange.row for breach in result.breaches] == [5]
 
 
+def test_an_answer_that_cannot_be_followed_tells_nothing_but_who_coordinates(monkeypatch):
+    monkeypatch.setattr(judging, "MOST", 0)
+    judgement = judging._Judgement(Machine())
+    result = judgement.of([*story(initialise(0)), *story(end(0, False), node="n2")])
+    assert (result.compared, result.skipped, result.breaches) == (0, 2, ())
+    assert set(judgement.nodes) == {"n1", "n2"}
+
+
 def test_an_initialisation_without_an_answer_may_still_fence_after_too_many_possibilities(monkeypatch):
     monkeypatch.setattr(judging, "MOST", 8)
     lost = [unanswered(exchange) for exchange in story(*(add(0, partitions=frozenset({f"t-{n}"})) for n in range(9)))]
