@@ -280,7 +280,7 @@ class Connect:
         enabled = "enabled" in self._levels
         own = {"offsets.storage.topic": own_offsets(topic)} if moved or self.own_offsets else {}
         once = {"exactly.once.support": "required", "transaction.boundary": self.boundary} if enabled else {}
-        numbered = self._numbered(topic) if self.connector == NUMBERED else {}
+        numbered = {**self._numbered(topic), **self._transform()} if self.connector == NUMBERED else {}
         remote = {f"{part}.override.bootstrap.servers": BOOTSTRAP for part in CLIENTS} if self._elsewhere else {}
         ours = {"connector.class": self.connector, "tasks.max": str(tasks), **once, **own, **remote, **numbered}
         return {**ours, **{key: as_text(value).replace("{topic}", topic) for key, value in self.config.items()}}
@@ -316,6 +316,19 @@ class Connect:
             "sources": str(self.sources),
             "records.per.poll": str(per_poll),
             "poll.interval.ms": str(max(1, round(1000 * per_poll / of_task))),
+        }
+
+    def _transform(self) -> dict[str, str]:
+        """The transform that drops what the numbered source marks."""
+        if not self.config.get("drop.every") or "transforms" in self.config:
+            return {}
+        filtering = {"type": f"{KAFKAS}connect.transforms.Filter", "predicate": "marked"}
+        marked = {"type": f"{KAFKAS}connect.transforms.predicates.HasHeaderKey", "name": "fencepost.dropped"}
+        return {
+            "transforms": "drop",
+            "predicates": "marked",
+            **{f"transforms.drop.{key}": value for key, value in filtering.items()},
+            **{f"predicates.marked.{key}": value for key, value in marked.items()},
         }
 
     def perform(self, op: Operation, client: Any, run: str) -> Outcome:
@@ -398,7 +411,8 @@ class Connect:
         if meaning == "record":
             known = _of_cluster(self._records.entry(record), suffix)
             tells = self.connector == NUMBERED and known.kind == "record"
-            return replace(known, told=connect_records.told(record)) if tells else known
+            told, dropped = connect_records.told(record), connect_records.dropped(record)
+            return replace(known, told=told, dropped=dropped) if tells else known
         if meaning == "offset":
             if self.rest and connect_records.connector_of(record) != f"{prefix}{self.topic}-{NAME}":
                 return None  # of a connector of somebody's own

@@ -87,6 +87,18 @@ def told_after(run: RunView, log: ConnectLog) -> Occasions:
     )
 
 
+def dropped(run: RunView, log: ConnectLog) -> Occasions:
+    """Batches that a transform drops whole: those behind which their task has committed a record, and records of them that lie
+    in the log all the same."""
+    records = log.stored[(log.stored["kind"] == "record") & (log.stored["ended"].isin((COMMITTED, PLAIN)))].reset_index()
+    said = entries_of(run).dropped.drop_duplicates(["partition", "offset"])
+    known = records.merge(said[["partition", "offset", "number"]], on=["partition", "offset"], suffixes=("", "_said"))
+    wrong = entries_in(log.stored.loc[known.loc[known["number_said"] < 0, "index"]])
+    behind = known[known["number_said"] > 0]
+    most = behind["number_said"].groupby(log.sessions_of(behind)).max().drop(NONE, errors="ignore")
+    return Occasions(int(most.sum()), [[(entry, "sent")] for entry in wrong])
+
+
 def stored_there(run: RunView, log: ConnectLog) -> Occasions:
     """Offsets that are committed on the Kafka cluster of the records, where that is another one than the workers'."""
     if not in_second(log.configuration["partition"]).any():

@@ -128,6 +128,13 @@ PROMISES = (
         offsets.told_after,
     ),
     Promise(
+        "a transform drops all records of a batch",
+        "records",
+        "none of them is written, and the task goes on",
+        "Accidental task commit of dropped messages",
+        offsets.dropped,
+    ),
+    Promise(
         "a connector with an offsets topic of its own",
         "offsets topics",
         "the workers' topic gets only what was committed there",

@@ -21,7 +21,7 @@ from fencepost.harness.api import SECOND, Isolation
 from fencepost.harness.api.connect import connect_document
 
 PLAIN, OPEN, ABORTED, COMMITTED = 0, 1, 2, 3  # how the transaction of an entry ended, by the next marker of its producer
-TOLD = "told"  # the kind of a row about commitRecord, beside the row of the record
+TOLD, DROPPED = "told", "dropped"  # kinds of rows beside the row of a record: about commitRecord, about what a transform drops
 STRANGE = "strange"  # the kind of what does not tell its position
 MARKERS = {"COMMIT": COMMITTED, "ABORT": ABORTED}
 WORKERS_OFFSETS = r"(?:^|[^a-z])connect\d*-offsets-\d+$"  # the names of its partitions
@@ -48,6 +48,8 @@ class Entries:
         transaction was written there, `ended_ms`, and that of the producer's transaction before, `before_ms`.
     told: what records of the numbered source say of their source: `partition`, `offset`, `name`, and as `number` the highest one
         for which the worker had called commitRecord.
+    dropped: likewise, and as `number` how many batches that a transform was to drop whole the record's task had returned before
+        it; -1: the record is of such a batch.
     positions: the numbering of the records of sources whose positions give several. `number` in both tables is after it.
     parted: the positions that have several parts. `number` is their place in the order of the source; `sequence` is the record's
         number in a sequence, and where there is none the same as `number`.
@@ -56,6 +58,7 @@ class Entries:
     read: pd.DataFrame
     stored: pd.DataFrame
     told: pd.DataFrame
+    dropped: pd.DataFrame
     positions: Positions
     parted: PartedPositions
 
@@ -74,14 +77,14 @@ def _read(run: RunView) -> Entries:
     columns = ("index", "f", "end", "isolation", "final", "entries")
     flat = [_flat(batch, run) for batch in run.history.batches(columns)[1]]
     entries = pd.concat(flat, ignore_index=True) if flat else _flat_of({})
-    told = entries.loc[entries["kind"] == TOLD, ["partition", "offset", "name", "number"]]
-    entries = entries.drop(told.index)
+    told, dropped = (entries.loc[entries["kind"] == kind, ["partition", "offset", "name", "number"]] for kind in (TOLD, DROPPED))
+    entries = entries.drop([*told.index, *dropped.index])
     positions = positions_of(entries)
     entries, parted = numbered_parts(positions.numbered(entries, STRANGE), STRANGE)
     stored = entries[entries["f"] == "read-log"].drop_duplicates(["partition", "offset"])
     stored = stored.sort_values(["partition", "offset"], ignore_index=True)
     read = entries[entries["f"] != "read-log"].reset_index(drop=True)
-    return Entries(read, _with_transactions(stored), told, positions, parted)
+    return Entries(read, _with_transactions(stored), told, dropped, positions, parted)
 
 
 def _flat(batch: pa.RecordBatch, run: RunView) -> pd.DataFrame:

@@ -61,6 +61,8 @@ class LogEntry:
     name: its subject: a source partition, a connector, a transactional id, a key.
     number: a position in the source, a count, a state; -1: none.
     told: up to which number of its source the record says that commitRecord was called; None: it does not say.
+    dropped: how many batches its task had returned before it that a transform is to drop whole, -1: it is of such a batch itself;
+        None: it does not say.
     producer: id and epoch of the producer that the record is about; None: it names none, and that of the record counts.
     """
 
@@ -69,6 +71,7 @@ class LogEntry:
     number: int
     producer: tuple[int, int] | None = None
     told: int | None = None
+    dropped: int | None = None
 
 
 @runtime_checkable

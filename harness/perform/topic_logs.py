@@ -25,7 +25,7 @@ from fencepost.harness.api.logs import cluster_and_name, of_second
 from fencepost.harness.history.writer import HistoryWriter
 
 FUNCTION = "read-log"
-TOLD = "told"  # the kind of the row beside a record's own that has its `LogEntry.told`
+BESIDE = ("told", "dropped")  # kinds of rows beside a record's own, each with the field of `LogEntry` of this name
 MARKERS = ("COMMIT", "ABORT", "control")
 EntryOf = Callable[[LogRecord], LogEntry | None]
 
@@ -128,5 +128,6 @@ def _rows(record: LogRecord, entry: LogEntry) -> Iterator[list[Any]]:
     producer = entry.producer or (record.producer_id, record.producer_epoch)
     place = [record.offset, record.timestamp_ms, *producer, record.transactional]
     yield [*place, entry.kind, entry.name, entry.number]
-    if entry.told is not None:
-        yield [*place, TOLD, entry.name, entry.told]
+    for kind in BESIDE:
+        if (number := getattr(entry, kind)) is not None:
+            yield [*place, kind, entry.name, number]

@@ -33,7 +33,7 @@ _CONFIG_KINDS = (  # beginnings of keys, the longest of those that share a begin
 )
 _STATE = struct.Struct(">hqhib")  # version, producer id and epoch, timeout, state: the same in both versions
 _SHOWN, _MOST_SHOWN = 40, 200  # bytes of a key or value, characters of a sentence
-_TOLD = re.compile(rb'"told":(-?\d{1,18})[,}]')
+_TOLD, _DROPPED = (re.compile(b'"%s":(-?\\d{1,18})[,}]' % key) for key in (b"told", b"dropped"))
 NOTHING = (ValueError, LookupError, TypeError)
 
 
@@ -159,7 +159,19 @@ class SourceRecords:
 
 def told(record: LogRecord) -> int | None:
     """Up to which number a record of the numbered source says that the worker had called commitRecord; None: it does not say."""
-    found = _TOLD.search(record.value or b"")
+    return _says(_TOLD, record)
+
+
+def dropped(record: LogRecord) -> int | None:
+    """How many batches that are to be dropped a record of the numbered source says were before it.
+
+    -1: it is of such a batch. None: it does not say.
+    """
+    return _says(_DROPPED, record)
+
+
+def _says(key: re.Pattern[bytes], record: LogRecord) -> int | None:
+    found = key.search(record.value or b"")
     return int(found[1]) if found else None
 
 

@@ -7,6 +7,7 @@ import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.connect.data.Schema;
 import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.source.SourceTask;
 import org.apache.kafka.connect.source.TransactionContext;
@@ -16,6 +17,8 @@ public final class NumberedTask extends SourceTask {
     private static final long LONGEST_WAIT_MS = 200; // a worker may wait for the end of poll() before it calls stop()
     private static final int RUN = 5; // consecutive numbers in one partition of the topic
 
+    static final String DROPPED = "fencepost.dropped"; // a header
+
     private final CountDownLatch stopped = new CountDownLatch(1);
     private final List<Numbers> sources = new ArrayList<>();
     private Settings settings;
@@ -24,6 +27,8 @@ public final class NumberedTask extends SourceTask {
     private Transactions transactions; // null: the boundaries are the worker's
     private int turn;
     private long emitted; // in this session
+    private long batches;
+    private long dropped; // batches of records that a transform drops
     private long dueNs;
 
     @Override
@@ -63,6 +68,9 @@ public final class NumberedTask extends SourceTask {
         if (transactions != null && transactions.abortEmpty()) {
             return batch; // a worker looks at what a task requested after every list, also after an empty one
         }
+        if (settings.dropEvery > 0 && batches++ % (settings.dropEvery + 1) == settings.dropEvery) {
+            return droppedBatch();
+        }
         boolean ended = false;
         while (!ended && batch.size() < settings.recordsPerPoll) {
             List<SourceRecord> records = records(sources.get(turn));
@@ -71,6 +79,26 @@ public final class NumberedTask extends SourceTask {
             SourceRecord last = records.get(records.size() - 1);
             ended = transactions != null && (transactions.full() ? end(last) : transactions.aborts());
         }
+        return batch;
+    }
+
+    /**
+     * Records that a transform is to drop, and that have no numbers of their own: their offset is that of the last record of the
+     * source that is surely committed with them, or was before. None for a source without one.
+     */
+    private List<SourceRecord> droppedBatch() {
+        List<SourceRecord> batch = new ArrayList<>();
+        for (Numbers source : sources) {
+            long last = transactions == null ? source.last() : source.before();
+            if (last >= 0) {
+                String value = value(source, last, "drop", "", -1);
+                SourceRecord record = new SourceRecord(source.partition, Map.of(Numbers.NUMBER, last), settings.topic, 0,
+                        Schema.STRING_SCHEMA, Integer.toString(source.source), Schema.STRING_SCHEMA, value);
+                record.headers().addBoolean(DROPPED, true);
+                batch.add(record);
+            }
+        }
+        dropped += batch.isEmpty() ? 0 : 1;
         return batch;
     }
 
@@ -113,7 +141,7 @@ public final class NumberedTask extends SourceTask {
         for (int place = 0; place < (forgets && count > 1 ? count - 1 : count); place++) {
             int partition = (int) ((source.source + number / RUN + place) % settings.partitions);
             String within = settings.recordsPerNumber > 1 ? ",\"place\":" + place + ",\"of\":" + count : "";
-            String value = value(source, number, aborted ? "abort" : "commit", within);
+            String value = value(source, number, aborted ? "abort" : "commit", within, dropped);
             records.add(new NumberedRecord(source, number, aborted, stored(offset), settings.topic, partition, value));
         }
         return records;
@@ -125,9 +153,10 @@ public final class NumberedTask extends SourceTask {
         return invalid ? List.of(offset) : (Object) offset;
     }
 
-    private String value(Numbers source, long number, String fate, String more) {
+    private String value(Numbers source, long number, String fate, String more, long dropped) {
+        String batches = settings.dropEvery > 0 ? ",\"dropped\":" + dropped : "";
         return "{\"source\":\"" + source.source + "\",\"number\":" + number + ",\"task\":" + task + ",\"session\":\"" + session
-                + "\",\"fate\":\"" + fate + "\",\"told\":" + source.told() + more + "}";
+                + "\",\"fate\":\"" + fate + "\",\"told\":" + source.told() + batches + more + "}";
     }
 
     private boolean end(SourceRecord last) {

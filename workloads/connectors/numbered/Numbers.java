@@ -40,6 +40,11 @@ final class Numbers {
         return next++;
     }
 
+    /** The number that was taken last, -1 when there is none. */
+    long last() {
+        return next - 1;
+    }
+
     /** The last number before the present transaction, -1 when there is none. */
     long before() {
         return begin - 1;

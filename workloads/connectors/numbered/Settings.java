@@ -25,6 +25,7 @@ final class Settings extends AbstractConfig {
     static final String ANSWER_EXACTLY_ONCE = "answer.exactly.once";
     static final String ANSWER_BOUNDARIES = "answer.boundaries";
     static final String RECORDS_PER_NUMBER = "records.per.number";
+    static final String DROP_EVERY = "drop.every";
     static final String SKIP_EVERY = "skip.every";
     static final String FORGET_EVERY = "forget.every";
     static final String REPEAT_AFTER_START = "repeat.after.start";
@@ -56,6 +57,9 @@ final class Settings extends AbstractConfig {
                     "What canDefineTransactionBoundaries answers")
             .define(RECORDS_PER_NUMBER, Type.INT, 1, Range.atLeast(1), Importance.MEDIUM,
                     "The most records that a number gives; number n gives 1 + n modulo so many, all with the offset n")
+            .define(DROP_EVERY, Type.INT, 0, Range.atLeast(0), Importance.LOW,
+                    "After so many batches one whose records all have the header " + NumberedTask.DROPPED
+                            + ", for a transform that drops them; 0: never")
             .define(SKIP_EVERY, Type.INT, 0, oneIn(), Importance.LOW, "A lie: one number in so many is never emitted; 0: none")
             .define(FORGET_EVERY, Type.INT, 0, oneIn(), Importance.LOW,
                     "A lie: one number in so many is emitted without its last record, where it gives several; 0: none")
@@ -80,6 +84,7 @@ final class Settings extends AbstractConfig {
     final int abortEvery = getInt(ABORT_EVERY);
     final int abortEmptyEvery = getInt(ABORT_EMPTY_EVERY);
     final int recordsPerNumber = getInt(RECORDS_PER_NUMBER);
+    final int dropEvery = getInt(DROP_EVERY);
     final int skipEvery = getInt(SKIP_EVERY);
     final int forgetEvery = getInt(FORGET_EVERY);
     final int repeatAfterStart = getInt(REPEAT_AFTER_START);
