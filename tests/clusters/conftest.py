@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support import redpanda_double
 from support.ssh_hosts import SSHD, keygen
 
 from fencepost.clusters.docker import engine, images
@@ -89,6 +90,16 @@ def older_kafka_image(kafka_image):
     images.build("3.9.1", base=BASE, name=kafka_image.replace("{version}", "3.9.1"))
 
 
+@pytest.fixture(scope="session")
+def redpanda_image(kafka_image, tmp_path_factory):
+    """The image of a double of Redpanda, with the version left open."""
+    files = redpanda_double.files(tmp_path_factory.mktemp("redpanda"))
+    with engine.opened() as client:
+        name = redpanda_double.IMAGE.replace("{version}", redpanda_double.VERSION)
+        derive(client, name, redpanda_double.lines(kafka_image.replace("{version}", "4.4.0")), files)
+    return redpanda_double.IMAGE
+
+
 def add_classes(client, plain, name, run):
     """An image with the archive that a broker of a plain one makes when it ends, unless it is there."""
     label = f"fencepost.test={plain.id}"
@@ -113,7 +124,7 @@ def derive(client, name, lines, files=None):
     with tarfile.open(fileobj=made, mode="w") as tar:
         for path, content in {"Dockerfile": "\n".join(lines).encode(), **(files or {})}.items():
             entry = tarfile.TarInfo(path)
-            entry.size, entry.mode = len(content), 0o644
+            entry.size, entry.mode = len(content), 0o755 if content[:4] == b"\x7fELF" else 0o644
             tar.addfile(entry, io.BytesIO(content))
     made.seek(0)
     client.images.build(fileobj=made, custom_context=True, tag=name, rm=True)
