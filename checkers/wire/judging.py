@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 
 from fencepost.checkers.wire.exchanges import Breach, Exchange, Judged
 from fencepost.checkers.wire.machine import START, Machine
-from fencepost.checkers.wire.states import BUSY, NO_PRODUCER, NONE, Api, Phase, State
+from fencepost.checkers.wire.settling import Done, Possibility, Settling, is_void, kept_epochs
+from fencepost.checkers.wire.states import BUSY, NONE, Api, Phase, State
 
 MOST = 4096  # possibilities
 NAMED = 3  # states that a sentence names
-Done = frozenset[int]
-Possibility = tuple[State, Done]
 TOO_MANY = f"more than {MOST:,} states were possible at once"
 
 
@@ -28,29 +27,35 @@ class TooMany(Exception):
 
 def judged(machine: Machine, exchanges: Sequence[Exchange]) -> Judged:
     """The judgement of one transactional id's exchanges, in any order."""
-    return _Judgement(machine).of(exchanges)
+    return _Judgement(machine, Settling(machine.expires, kept_epochs(exchanges))).of(exchanges)
 
 
 @dataclass
 class _Judgement:
     """What is known while the exchanges are gone through in the order of time.
 
-    open: exchanges under way, and those whose answer says nothing, by number.
-    errors: those of them that were answered by an error: what they logged counts until something else is logged.
+    settling: the exchanges under way, those among them whose answer said nothing, and which of them need not be told apart.
     nodes: the brokers that granted something, in order, without repetitions in a row.
     forgot: too much was possible at some time: nothing is known until an InitProducerId tells.
     skipped: answers that were not compared for that reason.
     """
 
     machine: Machine
+    settling: Settling
     possible: frozenset[Possibility] = frozenset((state, frozenset()) for state in START)
-    open: dict[int, Exchange] = field(default_factory=dict)
-    errors: set[int] = field(default_factory=set)
     nodes: list[str] = field(default_factory=list)
     compared: int = 0
     skipped: int = 0
     forgot: bool = False
     breaches: list[Breach] = field(default_factory=list)
+
+    @property
+    def open(self) -> dict[int, Exchange]:
+        return self.settling.open
+
+    @property
+    def errors(self) -> set[int]:
+        return self.settling.errors
 
     def of(self, exchanges: Sequence[Exchange]) -> Judged:
         """The judgement."""
@@ -118,8 +123,8 @@ class _Judgement:
             rules = self.machine.broken(states, exchange.request, exchange.answer)
             sentences = tuple(f"{rule.sentence} ({rule.source})" for rule in rules)
             self.breaches.append(Breach(exchange, tuple(rule.name for rule in rules), sentences, _words(states)))
-        under_way = (item for item in self.open.items() if item[0] not in self.errors)
-        self.open = {number: other for number, other in under_way if other.answer is not None}
+        for number in filter(self.settling.is_lasting, list(self.open)):
+            del self.open[number]
         self.errors.clear()
         after = self.machine.after(next(iter(START)), exchange.request, exchange.answer)
         return frozenset((state, frozenset()) for state in after)
@@ -127,7 +132,7 @@ class _Judgement:
     def _forget(self) -> None:
         """Begin anew, as at the start of the record. The next epoch voids requests without an answer, but for InitProducerId."""
         self.forgot, self.possible = True, frozenset((state, frozenset()) for state in START)
-        for number in filter(self._is_lasting, list(self.open)):
+        for number in filter(self.settling.is_lasting, list(self.open)):
             if self.open[number].request.api is not Api.INIT:
                 del self.open[number]
                 self.errors.discard(number)
@@ -135,7 +140,7 @@ class _Judgement:
     def _reached(self) -> frozenset[Possibility]:
         """All that is possible now: any of the exchanges under way may have taken effect, in any order, and the coordinator may
         have done its own steps between them."""
-        reached = {(then, done) for state, done in self.possible for then in self.machine.closed([state])}
+        reached = {then for state, done in self.possible for then in self._spread(state, done)}
         todo = list(reached)
         while todo:
             if len(reached) > MOST:
@@ -151,53 +156,46 @@ class _Judgement:
         for number, exchange in self.open.items():
             if number in done or self._waits(number, exchange, done):
                 continue
-            if state.phase is Phase.UNKNOWN and self._is_lasting(number):
+            if state.phase is Phase.UNKNOWN and self.settling.is_lasting(number):
                 continue  # it changes nothing here, and may as well take effect later
             for then in self._effects(number, exchange, state):
                 over = done | {number}
                 if then != state:  # logged behind what was answered by an error before it was sent, which counts no more
-                    over |= {error for error in self.errors if (self.open[error].ended or 0) <= exchange.began}
-                for closed in self.machine.closed([then]):
-                    yield closed, over
+                    over |= self.settling.logged_before(exchange)
+                yield from self._spread(then, over)
+
+    def _spread(self, state: State, done: Done) -> Iterator[Possibility]:
+        """A possibility, and what may follow by what the coordinator does by itself."""
+        state, done = self.settling.settled(state, done)
+        return (self.settling.settled(then, done) for then in self.machine.closed([state]))
 
     def _effects(self, number: int, exchange: Exchange, state: State) -> Iterable[State]:
-        """The states after an exchange takes effect in a state. One whose answer says nothing has an effect or none."""
-        answer = exchange.answer
-        if answer is None or number in self.errors or not self._telling(exchange):
-            unknown = self.machine.applied(state, exchange.request)
-            return unknown if answer is None or number in self.errors else unknown | {state}
-        return self.machine.after(state, exchange.request, answer)
+        """The states after an exchange takes effect in a state. Of a refusal that says nothing as yet it may be none: by the time
+        it comes, its broker may be known as the coordinator, and then it has to have taken effect."""
+        answer, request = exchange.answer, exchange.request
+        if answer is None or number in self.errors or not self.machine.constrains(request.api, answer.error):
+            return self.machine.applied(state, request)
+        if not self._telling(exchange):
+            return self.machine.applied(state, request) | {state}
+        return self.machine.after(state, request, answer)
 
     def _waits(self, number: int, exchange: Exchange, done: Done) -> bool:
         """True if an equal exchange whose answer says nothing is older: which of them takes effect first is all the same."""
-        if not self._is_lasting(number):
+        if not self.settling.is_lasting(number):
             return False
         return any(
-            one.request == exchange.request and other not in done and self._is_lasting(other)
+            one.request == exchange.request and other not in done and self.settling.is_lasting(other)
             for other, one in self.open.items()
             if other < number
         )
 
-    def _is_lasting(self, number: int) -> bool:
-        """True if an exchange may take effect at any later time: it has no answer, or one that says nothing."""
-        return self.open[number].answer is None or number in self.errors
-
     def _prune(self) -> None:
         """Forget exchanges without an answer that have taken effect, or can have none any more, in all that is possible."""
-        for number in filter(self._is_lasting, list(self.open)):
-            if all(number in done or self._void(self.open[number], state) for state, done in self.possible):
+        for number in filter(self.settling.is_lasting, list(self.open)):
+            if all(number in done or is_void(self.open[number].request, state) for state, done in self.possible):
                 del self.open[number]
                 self.errors.discard(number)
                 self.possible = frozenset((state, done - {number}) for state, done in self.possible)
-
-    def _void(self, exchange: Exchange, state: State) -> bool:
-        """True if a request can have no effect any more: its epoch is over, or its producer id."""
-        request = exchange.request
-        if state.phase in (Phase.UNKNOWN, Phase.DEAD) or request.producer == NO_PRODUCER:
-            return False
-        if request.producer != state.producer:
-            return request.producer == state.last[0] or state.producer >= 0
-        return request.epoch < state.epoch and request.named != state.last
 
 
 def _moments(exchanges: Sequence[Exchange]) -> Iterator[tuple[int, int, int, Exchange]]:

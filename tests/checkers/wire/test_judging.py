@@ -12,6 +12,7 @@ from fencepost.checkers.wire import judging
 from fencepost.checkers.wire.exchanges import Exchange
 from fencepost.checkers.wire.judging import judged
 from fencepost.checkers.wire.machine import Machine
+from fencepost.checkers.wire.settling import Settling
 from fencepost.checkers.wire.states import (
     BUSY,
     FENCED,
@@ -220,7 +221,7 @@ def test_after_too_many_possibilities_an_initialisation_tells_again(monkeypatch)
 
 def test_an_answer_that_cannot_be_followed_tells_nothing_but_who_coordinates(monkeypatch):
     monkeypatch.setattr(judging, "MOST", 0)
-    judgement = judging._Judgement(Machine())
+    judgement = judging._Judgement(Machine(), Settling(expires=False))
     result = judgement.of([*story(initialise(0)), *story(end(0, False), node="n2")])
     assert (result.compared, result.skipped, result.breaches) == (0, 2, ())
     assert set(judgement.nodes) == {"n1", "n2"}
