@@ -69,6 +69,8 @@ class Sink:
     positions: where the store has its own offsets, what lists them, the next ones to be read, `TOPIC PARTITION OFFSET` a line:
         likewise; empty: it has none
     names_input_by: how an item names its input: json POINTER, regex PATTERN, value (the line begins with it)
+    content: where an item has the value of its input, unchanged or as its SHA-256 in hex: json POINTER, regex PATTERN, value;
+        with `value`, which says what that is; empty: nowhere, so that no content is judged
     items_per_input: how many items an input has, (fewest, most); fewest = 0: it may be dropped
     ordered_by_key: the items of inputs with one key keep their order in the listing; keys are then shared by several inputs
     keys: how many keys the inputs of one writer in one partition share, with ordered_by_key
@@ -103,6 +105,7 @@ class Sink:
     listing: str | tuple[str, ...] = ""
     positions: str | tuple[str, ...] = ""
     names_input_by: str = "value"
+    content: str = ""
     items_per_input: Annotated[tuple[int, int], Between(0, 10_000)] = (1, 1)
     ordered_by_key: bool = False
     keys: Annotated[int, Between(1, 1_000_000)] = 1
@@ -133,6 +136,10 @@ class Sink:
             raise ValueError(f'database: sqlite:FILE or postgresql://..., not "{self.database}"')
         if self.names_input_by.partition(" ")[0] not in OF_ITEMS:
             raise ValueError("names_input_by: json POINTER, regex PATTERN or value, for an item of a store is a line of text")
+        if self.content and self.content.partition(" ")[0] not in OF_ITEMS:
+            raise ValueError("content: json POINTER, regex PATTERN or value, for an item of a store is a line of text")
+        if self.content and not self.value:
+            raise ValueError('content: with `value`, which says what an input has, such as {"id": "{input}", "amount": 7}')
         if self.input_topic == STORE:
             raise ValueError(f"input_topic: another name than {STORE}, which stands for the sink's store")
         low, high = self.items_per_input
@@ -178,6 +185,7 @@ class Sink:
             input_topic=self.input_topic,
             output_topic=STORE,
             names_input_by=self.names_input_by,
+            content=self.content,
             value=self.value,
             ordered_by_key=self.ordered_by_key,
             keys=self.keys,

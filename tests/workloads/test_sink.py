@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from fencepost.harness.api import ConnectAnswer, Isolation, Operation, Outcome
+from fencepost.harness.api import ConnectAnswer, Isolation, Operation, Outcome, PlannedOperation, Polled, record_id
 from fencepost.harness.perform.worker import launch_of, roles_of
 from fencepost.workloads.sink import Sink
 
@@ -47,6 +47,9 @@ def test_a_listing_is_a_command_or_a_query():
         ({**LISTED, "database": "sqlite:x", "listing": ("a", "b")}, "listing: with `database` a query"),
         ({**LISTED, "names_input_by": "header x"}, "names_input_by: json POINTER"),
         ({**LISTED, "names_input_by": "key"}, "names_input_by: json POINTER"),
+        ({**LISTED, "content": "header x", "value": "{input}"}, "content: json POINTER"),
+        ({**LISTED, "content": "value"}, "content: with `value`"),
+        ({**LISTED, "content": "regex (", "value": "{input}"}, "is no regular expression"),
         ({**LISTED, "input_topic": "store"}, "input_topic: another name"),
         ({**LISTED, "items_per_input": (2, 1)}, "items_per_input: "),
         ({**LISTED, "listing": "{pyhton} x"}, "listing: unknown placeholder"),
@@ -115,3 +118,24 @@ def test_a_connector_finds_the_store_and_the_input():
 def test_a_connector_is_in_the_place_of_a_command(options):
     with pytest.raises(ValueError, match="connector: "):
         Sink(**{**FILE_SINK, **options})
+
+
+ORDERS = {"value": '{"id": "{input}", "of": "{input}"}', "names_input_by": "json /id"}
+
+
+@pytest.mark.parametrize(
+    ("line", "content", "known"),
+    [
+        ('{"id": "r|1|0|0", "of": "r|1|0|0"}', "value", True),
+        ('{"id": "r|1|0|0", "of": "r|1|0|1"}', "value", False),
+        ('{"id": "r|1|0|0"}', "", True),
+    ],
+)
+def test_an_item_has_the_content_of_its_input_where_the_test_says_so(line, content, known):
+    class Client:
+        def poll(self, timeout_s, limit):
+            return [Polled("store-0", 4, line.encode())]
+
+    op = Operation.of(4, 0, PlannedOperation(f="poll", mops=(("poll",),), limit=1))
+    assert Sink(**LISTED, **ORDERS, content=content).perform(op, Client(), "r") is Outcome.OK
+    assert op.value[1][1] == {"store-0": [[4, record_id(1, 0, 0) if known else -1]]}
