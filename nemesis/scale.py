@@ -14,6 +14,7 @@ from fencepost.nemesis.support.cluster_types import ScalableCluster
 from fencepost.nemesis.support.healing import healed
 from fencepost.nemesis.support.no_effect import catch_no_effect, no_target_on_error
 from fencepost.nemesis.support.processes import pids
+from fencepost.nemesis.support.targets import awake_of
 from fencepost.nemesis.support.waiting import poll_until
 
 
@@ -21,7 +22,8 @@ from fencepost.nemesis.support.waiting import poll_until
 class Scale:
     """Changes how many instances of an application, or members of a pipeline, run: some end in order, or some more are started.
 
-    Instances get SIGTERM; members finish their transaction and leave the group. The workload's `spares` may be started.
+    Instances get SIGTERM; members finish their transaction and leave the group. The workload's `spares` may be started. Instances
+    that another fault has frozen are left alone while enough others run: they cannot end in order.
 
     Healing lets run again what this fault ended, and ends what it started. Evidence: process ids before, during and after (null:
     none), and how many instances were to run.
@@ -41,7 +43,7 @@ class Scale:
         role = f"{self.to or 'some'} instances"
         with no_target_on_error(role):
             states = cluster.instances()
-            fewer, nodes = self._chosen(states, rng)
+            fewer, nodes = self._chosen(states, cluster, rng)
         before, running = _pids(cluster, nodes), sum(states.values())
         undo, change = (cluster.recall, cluster.retire) if fewer else (cluster.retire, cluster.recall)
         with undo_on_error(lambda: attempt_each(undo, nodes)):
@@ -67,18 +69,21 @@ class Scale:
         seen = poll_until(lambda: _pids(cluster, receipt.targets), lambda pids: not _astray(pids, not fewer), self.within_s)
         return healed(receipt, {"after": seen}, problems, _astray(seen, not fewer))
 
-    def _chosen(self, states: Mapping[str, bool], rng: Random) -> tuple[bool, list[str]]:
+    def _chosen(self, states: Mapping[str, bool], cluster: ScalableCluster, rng: Random) -> tuple[bool, list[str]]:
         """Choose whether instances are taken away, and the nodes that change. Raises ClusterError when nothing can change."""
         running = sorted(node for node, runs in states.items() if runs)
         idle = sorted(states.keys() - set(running))
         others = [number for number in range(1, len(states) + 1) if number != len(running)]
         if not others:
             raise ClusterError("no instances or members whose number could change; see the workloads `application`, `pipeline`")
-        wanted = self.to or rng.choice(others)
+        awake = awake_of(running, cluster)
+        possible = [number for number in others if number > len(running) - len(awake)]  # one that is awake goes on
+        wanted = self.to or rng.choice(possible or others)
         if wanted == len(running) or wanted > len(states):
             raise ClusterError(f"{len(running)} of {len(states)} instances run, {wanted} are wanted; `spares` gives more")
-        fewer = wanted < len(running)
-        return fewer, sorted(rng.sample(running, len(running) - wanted) if fewer else rng.sample(idle, wanted - len(running)))
+        fewer, change = wanted < len(running), abs(wanted - len(running))
+        endable = awake if len(awake) >= change else running
+        return fewer, sorted(rng.sample(endable if fewer else idle, change))
 
 
 def _pids(cluster: ScalableCluster, nodes: Iterable[str]) -> dict[str, int | None]:

@@ -74,3 +74,25 @@ def test_where_nothing_can_change_nothing_is_hurt(states, to, why):
     assert why in receipt.note
     fault.heal(cluster, receipt)
     assert cluster.calls == []
+
+
+def frozen_and_scaled(*frozen, seed=0, **options):
+    """The nodes that a fault changes while others are frozen, and how many instances run then."""
+    cluster = FakeCluster(clients=3)
+    cluster.note_instances(THREE)
+    for node in frozen:
+        cluster.pause(node)
+    receipt = Scale(within_s=0.0, **options).inject(cluster, Random(seed))
+    return receipt.targets, receipt.evidence["instances"][1]
+
+
+def test_frozen_instances_are_left_alone_and_one_that_is_awake_goes_on():
+    """A frozen one cannot end in order, and is to wake as a zombie."""
+    chosen = [frozen_and_scaled("c1", seed=seed) for seed in range(20)]
+    assert {targets for targets, _ in chosen} == {("c0",), ("c2",)}
+    assert {left for _, left in chosen} == {2}
+
+
+def test_a_number_that_leaves_no_instance_awake_counts_all_the_same():
+    assert {len(frozen_and_scaled("c0", "c1", to=1, seed=seed)[0]) for seed in range(5)} == {2}
+    assert {frozen_and_scaled("c1", to=1, seed=seed)[0] for seed in range(5)} == {("c0", "c2")}
