@@ -31,7 +31,7 @@ class Scale:
 
     needs: ClassVar[tuple[type, ...]] = (Scalable, Killable)
 
-    to: Annotated[int, Between(0, 200)] = 0  # so many run while it lasts; 0: drawn each time: at least one, not as many as now
+    to: Annotated[int, Between(0, 200)] = 0  # so many run meanwhile; 0: drawn: not as many as now, of several at least one
     within_s: Wait = 30.0  # how long an instance may take to end or to start
 
     def __post_init__(self) -> None:
@@ -73,8 +73,9 @@ class Scale:
         """Choose whether instances are taken away, and the nodes that change. Raises ClusterError when nothing can change."""
         running = sorted(node for node, runs in states.items() if runs)
         idle = sorted(states.keys() - set(running))
-        others = [number for number in range(1, len(states) + 1) if number != len(running)]
-        if not others:
+        least = 1 if len(states) > 1 else 0  # a single one ends and comes back
+        others = [number for number in range(least, len(states) + 1) if number != len(running)]
+        if not states:
             raise ClusterError("no instances or members whose number could change; see the workloads `application`, `pipeline`")
         awake = awake_of(running, cluster)
         possible = [number for number in others if number > len(running) - len(awake)]  # one that is awake goes on

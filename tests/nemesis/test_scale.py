@@ -53,6 +53,14 @@ def test_the_number_is_drawn_and_never_the_present_one():
     assert numbers == {1, 2}
 
 
+def test_a_single_instance_ends_and_comes_back():
+    cluster, fault, receipt = inject({"c0": True})
+    assert (receipt.effective, receipt.targets, receipt.evidence["instances"]) == (True, ("c0",), [1, 0])
+    fault.heal(cluster, receipt)
+    assert cluster.instances() == {"c0": True}
+    assert cluster.pid("c0")
+
+
 def test_an_instance_that_does_not_end_makes_it_ineffective():
     _, _, receipt = inject(THREE, stubborn=("c0", "c1", "c2"), to=2)
     assert receipt.effective is False
@@ -63,7 +71,6 @@ def test_an_instance_that_does_not_end_makes_it_ineffective():
     ("states", "to", "why"),
     [
         ({}, 0, "no instances or members"),
-        ({"c0": True}, 0, "no instances"),
         (THREE, 3, "3 of 3"),
         (THREE, 5, "`spares` gives more"),
     ],
