@@ -22,8 +22,9 @@ from fencepost.nemesis.support.waiting import poll_until
 class Scale:
     """Changes how many instances of an application, or members of a pipeline, run: some end in order, or some more are started.
 
-    Instances get SIGTERM; members finish their transaction and leave the group. The workload's `spares` may be started. Instances
-    that another fault has frozen are left alone while enough others run: they cannot end in order.
+    Those with the highest numbers end, as of a StatefulSet, so that the others get and lose the same partitions again and again.
+    They get SIGTERM; members finish their transaction and leave the group. The workload's `spares` may be started. Instances that
+    another fault has frozen are left alone while enough others run: they cannot end in order.
 
     Healing lets run again what this fault ended, and ends what it started. Evidence: process ids before, during and after (null:
     none), and how many instances were to run.
@@ -71,8 +72,8 @@ class Scale:
 
     def _chosen(self, states: Mapping[str, bool], cluster: ScalableCluster, rng: Random) -> tuple[bool, list[str]]:
         """Choose whether instances are taken away, and the nodes that change. Raises ClusterError when nothing can change."""
-        running = sorted(node for node, runs in states.items() if runs)
-        idle = sorted(states.keys() - set(running))
+        running = [node for node, runs in states.items() if runs]
+        idle = [node for node, runs in states.items() if not runs]
         least = 1 if len(states) > 1 else 0  # a single one ends and comes back
         others = [number for number in range(least, len(states) + 1) if number != len(running)]
         if not states:
@@ -84,7 +85,7 @@ class Scale:
             raise ClusterError(f"{len(running)} of {len(states)} instances run, {wanted} are wanted; `spares` gives more")
         fewer, change = wanted < len(running), abs(wanted - len(running))
         endable = awake if len(awake) >= change else running
-        return fewer, sorted(rng.sample(endable if fewer else idle, change))
+        return fewer, endable[-change:] if fewer else idle[:change]
 
 
 def _pids(cluster: ScalableCluster, nodes: Iterable[str]) -> dict[str, int | None]:

@@ -93,13 +93,20 @@ def frozen_and_scaled(*frozen, seed=0, **options):
     return receipt.targets, receipt.evidence["instances"][1]
 
 
+def test_the_highest_numbers_end_so_that_the_others_get_the_same_partitions_again():
+    assert {frozen_and_scaled(to=2, seed=seed) for seed in range(5)} == {(("c2",), 2)}
+    assert frozen_and_scaled(to=1) == (("c1", "c2"), 1)
+    ten = dict.fromkeys((f"c{number}" for number in range(3, 13)), True)
+    cluster = FakeCluster(clients=13)
+    cluster.note_instances(ten)
+    assert Scale(within_s=0.0, to=8).inject(cluster, Random(1)).targets == ("c11", "c12")
+
+
 def test_frozen_instances_are_left_alone_and_one_that_is_awake_goes_on():
     """A frozen one cannot end in order, and is to wake as a zombie."""
-    chosen = [frozen_and_scaled("c1", seed=seed) for seed in range(20)]
-    assert {targets for targets, _ in chosen} == {("c0",), ("c2",)}
-    assert {left for _, left in chosen} == {2}
+    assert {frozen_and_scaled("c2", seed=seed) for seed in range(20)} == {(("c1",), 2)}
 
 
 def test_a_number_that_leaves_no_instance_awake_counts_all_the_same():
-    assert {len(frozen_and_scaled("c0", "c1", to=1, seed=seed)[0]) for seed in range(5)} == {2}
-    assert {frozen_and_scaled("c1", to=1, seed=seed)[0] for seed in range(5)} == {("c0", "c2")}
+    assert frozen_and_scaled("c0", "c1", to=1) == (("c1", "c2"), 1)
+    assert frozen_and_scaled("c1", to=1) == (("c0", "c2"), 1)
