@@ -14,6 +14,7 @@ from fencepost.nemesis.support.cluster_types import ScalableCluster
 from fencepost.nemesis.support.healing import healed
 from fencepost.nemesis.support.no_effect import catch_no_effect, no_target_on_error
 from fencepost.nemesis.support.processes import pids
+from fencepost.nemesis.support.targets import awake_of
 from fencepost.nemesis.support.waiting import poll_until
 
 
@@ -21,7 +22,9 @@ from fencepost.nemesis.support.waiting import poll_until
 class Scale:
     """Changes how many instances of an application, or members of a pipeline, run: some end in order, or some more are started.
 
-    Instances get SIGTERM; members finish their transaction and leave the group. The workload's `spares` may be started.
+    Those with the highest numbers end, as of a StatefulSet, so that the others get and lose the same partitions again and again.
+    They get SIGTERM; members finish their transaction and leave the group. The workload's `spares` may be started. Instances that
+    another fault has frozen are left alone while enough others run: they cannot end in order.
 
     Healing lets run again what this fault ended, and ends what it started. Evidence: process ids before, during and after (null:
     none), and how many instances were to run.
@@ -29,7 +32,7 @@ class Scale:
 
     needs: ClassVar[tuple[type, ...]] = (Scalable, Killable)
 
-    to: Annotated[int, Between(0, 200)] = 0  # so many run while it lasts; 0: drawn each time: at least one, not as many as now
+    to: Annotated[int, Between(0, 200)] = 0  # so many run meanwhile; 0: drawn: not as many as now, of several at least one
     within_s: Wait = 30.0  # how long an instance may take to end or to start
 
     def __post_init__(self) -> None:
@@ -41,7 +44,7 @@ class Scale:
         role = f"{self.to or 'some'} instances"
         with no_target_on_error(role):
             states = cluster.instances()
-            fewer, nodes = self._chosen(states, rng)
+            fewer, nodes = self._chosen(states, cluster, rng)
         before, running = _pids(cluster, nodes), sum(states.values())
         undo, change = (cluster.recall, cluster.retire) if fewer else (cluster.retire, cluster.recall)
         with undo_on_error(lambda: attempt_each(undo, nodes)):
@@ -67,18 +70,22 @@ class Scale:
         seen = poll_until(lambda: _pids(cluster, receipt.targets), lambda pids: not _astray(pids, not fewer), self.within_s)
         return healed(receipt, {"after": seen}, problems, _astray(seen, not fewer))
 
-    def _chosen(self, states: Mapping[str, bool], rng: Random) -> tuple[bool, list[str]]:
+    def _chosen(self, states: Mapping[str, bool], cluster: ScalableCluster, rng: Random) -> tuple[bool, list[str]]:
         """Choose whether instances are taken away, and the nodes that change. Raises ClusterError when nothing can change."""
-        running = sorted(node for node, runs in states.items() if runs)
-        idle = sorted(states.keys() - set(running))
-        others = [number for number in range(1, len(states) + 1) if number != len(running)]
-        if not others:
+        running = [node for node, runs in states.items() if runs]
+        idle = [node for node, runs in states.items() if not runs]
+        least = 1 if len(states) > 1 else 0  # a single one ends and comes back
+        others = [number for number in range(least, len(states) + 1) if number != len(running)]
+        if not states:
             raise ClusterError("no instances or members whose number could change; see the workloads `application`, `pipeline`")
-        wanted = self.to or rng.choice(others)
+        awake = awake_of(running, cluster)
+        possible = [number for number in others if number > len(running) - len(awake)]  # one that is awake goes on
+        wanted = self.to or rng.choice(possible or others)
         if wanted == len(running) or wanted > len(states):
             raise ClusterError(f"{len(running)} of {len(states)} instances run, {wanted} are wanted; `spares` gives more")
-        fewer = wanted < len(running)
-        return fewer, sorted(rng.sample(running, len(running) - wanted) if fewer else rng.sample(idle, wanted - len(running)))
+        fewer, change = wanted < len(running), abs(wanted - len(running))
+        endable = awake if len(awake) >= change else running
+        return fewer, endable[-change:] if fewer else idle[:change]
 
 
 def _pids(cluster: ScalableCluster, nodes: Iterable[str]) -> dict[str, int | None]:

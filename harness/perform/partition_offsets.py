@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fencepost.harness.api import Admin, Cluster, Isolation
 from fencepost.harness.api.clusters import second_of
+
+PAUSE_S = 0.2
 
 
 class PartitionOffsets:
@@ -32,8 +35,18 @@ class PartitionOffsets:
         """The end offsets, as `Admin.end_offsets` returns them."""
         return {name: end for admin, names in self._by_cluster() for name, end in admin.end_offsets(names, isolation).items()}
 
-    def starts(self) -> dict[str, int]:
-        """The log start offsets, as `Admin.log_start_offsets` returns them."""
+    def starts(self, within_s: float = 0.0) -> dict[str, int]:
+        """The log start offsets, as `Admin.log_start_offsets` returns them.
+
+        Asked again for `within_s` seconds while a partition has no answer: a leader that moves just then has none.
+        """
+        deadline, found = time.monotonic() + within_s, self._starts()
+        while len(found) < len(self.all) and time.monotonic() < deadline:
+            time.sleep(PAUSE_S)
+            found |= self._starts()
+        return found
+
+    def _starts(self) -> dict[str, int]:
         return {name: start for admin, names in self._by_cluster() for name, start in admin.log_start_offsets(names).items()}
 
     def _by_cluster(self) -> Iterator[tuple[Admin, Sequence[str]]]:

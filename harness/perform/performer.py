@@ -95,6 +95,7 @@ LOOK_MARGIN_S = 8.0  # beyond that: a transaction that hangs must be seen to do 
 CLOCKS_S = 120.0  # so long at most is waited for what clocks that were ahead have stamped
 LOOKS_S = 14.0  # and for so long after settling, for markers that are not written
 FINAL_READ_S = 120.0
+STARTS_S = 30.0  # for every leader to say where its log begins
 UNKNOWN_END = 2**62  # of a partition whose end is unknown: no reader can reach it, so its final read is never called complete
 TRANSACTION_TIMEOUT_MS = 60_000  # Kafka's default
 
@@ -316,7 +317,7 @@ class Performance:
         self._await_no_transaction(looks, healed_ns)
         self._group_offsets(writer)
         self._emit(phase_event("final-read", f"reading {len(self._partitions)} partitions back"))
-        starts = {**dict.fromkeys(self._partitions, -1), **self._offsets.starts()}
+        starts = {**dict.fromkeys(self._partitions, -1), **self._offsets.starts(STARTS_S)}
         orders = {}
         for slot in range(len(self._roles), self._slots):
             role = self._all_roles[slot]

@@ -89,7 +89,7 @@ def _find(role: str, cluster: Cluster, rng: Random, count: int) -> tuple[str, ..
         return _sample(_running(cluster), count, "client", rng)
     if role == "instance":
         running = _running_instances(cluster)
-        awake = _awake(running, cluster)
+        awake = awake_of(running, cluster)
         return _sample(awake if len(awake) >= count else running, count, "instance", rng)
     if head == "service":
         return (_service(name, cluster, rng),)
@@ -141,7 +141,7 @@ def _running_instances(cluster: Cluster) -> list[str]:
     return [node for node in _running(cluster) if node in states]
 
 
-def _awake(nodes: Sequence[str], cluster: Cluster) -> list[str]:
+def awake_of(nodes: Sequence[str], cluster: Cluster) -> list[str]:
     """Those that are not frozen: one that another fault has frozen is to wake as a zombie, and would not if it were killed."""
     return [node for node in nodes if not isinstance(cluster, Pausable) or cluster.process_state(node) != FROZEN]
 

@@ -53,6 +53,14 @@ def test_the_number_is_drawn_and_never_the_present_one():
     assert numbers == {1, 2}
 
 
+def test_a_single_instance_ends_and_comes_back():
+    cluster, fault, receipt = inject({"c0": True})
+    assert (receipt.effective, receipt.targets, receipt.evidence["instances"]) == (True, ("c0",), [1, 0])
+    fault.heal(cluster, receipt)
+    assert cluster.instances() == {"c0": True}
+    assert cluster.pid("c0")
+
+
 def test_an_instance_that_does_not_end_makes_it_ineffective():
     _, _, receipt = inject(THREE, stubborn=("c0", "c1", "c2"), to=2)
     assert receipt.effective is False
@@ -63,7 +71,6 @@ def test_an_instance_that_does_not_end_makes_it_ineffective():
     ("states", "to", "why"),
     [
         ({}, 0, "no instances or members"),
-        ({"c0": True}, 0, "no instances"),
         (THREE, 3, "3 of 3"),
         (THREE, 5, "`spares` gives more"),
     ],
@@ -74,3 +81,32 @@ def test_where_nothing_can_change_nothing_is_hurt(states, to, why):
     assert why in receipt.note
     fault.heal(cluster, receipt)
     assert cluster.calls == []
+
+
+def frozen_and_scaled(*frozen, seed=0, **options):
+    """The nodes that a fault changes while others are frozen, and how many instances run then."""
+    cluster = FakeCluster(clients=3)
+    cluster.note_instances(THREE)
+    for node in frozen:
+        cluster.pause(node)
+    receipt = Scale(within_s=0.0, **options).inject(cluster, Random(seed))
+    return receipt.targets, receipt.evidence["instances"][1]
+
+
+def test_the_highest_numbers_end_so_that_the_others_get_the_same_partitions_again():
+    assert {frozen_and_scaled(to=2, seed=seed) for seed in range(5)} == {(("c2",), 2)}
+    assert frozen_and_scaled(to=1) == (("c1", "c2"), 1)
+    ten = dict.fromkeys((f"c{number}" for number in range(3, 13)), True)
+    cluster = FakeCluster(clients=13)
+    cluster.note_instances(ten)
+    assert Scale(within_s=0.0, to=8).inject(cluster, Random(1)).targets == ("c11", "c12")
+
+
+def test_frozen_instances_are_left_alone_and_one_that_is_awake_goes_on():
+    """A frozen one cannot end in order, and is to wake as a zombie."""
+    assert {frozen_and_scaled("c2", seed=seed) for seed in range(20)} == {(("c1",), 2)}
+
+
+def test_a_number_that_leaves_no_instance_awake_counts_all_the_same():
+    assert frozen_and_scaled("c0", "c1", to=1) == (("c1", "c2"), 1)
+    assert frozen_and_scaled("c1", to=1) == (("c0", "c2"), 1)

@@ -1,6 +1,7 @@
 """Offsets of partitions, each asked of the Kafka cluster that has it."""
 
 from fencepost.harness.api import Isolation, Reader
+from fencepost.harness.perform import partition_offsets
 from fencepost.harness.perform.partition_offsets import PartitionOffsets
 from fencepost.harness.perform.worker import roles_of, topics_of
 from fencepost.workloads.mirror import Mirror
@@ -34,6 +35,23 @@ def test_each_partition_is_looked_up_at_its_own_cluster():
     assert offsets.ends(Isolation.COMMITTED) == {"in-0": 70, "in-1": 70, "out-0": 5}
     assert offsets.ends(Isolation.UNCOMMITTED) == {"in-0": 71, "in-1": 71, "out-0": 6}
     assert offsets.starts() == {"in-0": 69, "in-1": 69, "out-0": 4}
+
+
+class Moving(Kafka):
+    """A cluster in which the leader of `in-1` moves: the first answers lack it."""
+
+    missed = 2
+
+    def log_start_offsets(self, names):
+        self.missed -= 1
+        return {name: start for name, start in super().log_start_offsets(names).items() if name != "in-1" or self.missed < 0}
+
+
+def test_a_partition_whose_leader_moves_is_asked_for_again(monkeypatch):
+    monkeypatch.setattr(partition_offsets, "PAUSE_S", 0.0)
+    asked = PartitionOffsets(Kafka(5, Moving(70)), PLAN)
+    assert asked.starts() == {"in-0": 69, "out-0": 4}
+    assert asked.starts(within_s=60.0) == {"in-0": 69, "in-1": 69, "out-0": 4}
 
 
 def test_a_role_reads_the_topics_of_its_cluster():
