@@ -109,14 +109,15 @@ def watch(cluster: Any, clients: int, seconds: float) -> tuple[int, int, float, 
     time.sleep(WARM_S)
     sides = [f"c{slot}" for slot in range(clients)], cluster.brokers
     pids = [[cluster.pid(node) for node in side] for side in sides]
-    began, before = time.monotonic_ns(), [_cpu_s(side) for side in pids]
+    began, before = time.monotonic_ns(), [cpu_s(side) for side in pids]
     time.sleep(seconds)
     ended = time.monotonic_ns()
-    spent = [_cpu_s(side) - cpu for side, cpu in zip(pids, before, strict=True)]
+    spent = [cpu_s(side) - cpu for side, cpu in zip(pids, before, strict=True)]
     return began, ended, spent[0], spent[1]
 
 
-def _cpu_s(pids: Sequence[int]) -> float:
+def cpu_s(pids: Sequence[int]) -> float:
+    """The processor time of processes since they began, in s."""
     stats = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids]
     return sum(int(fields[11]) + int(fields[12]) for fields in stats) / float(sysconf("SC_CLK_TCK"))
 

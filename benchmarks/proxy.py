@@ -12,14 +12,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from confluent_kafka import Producer
 
+from benchmarks.arms import cpu_s
 from benchmarks.figures import goal, ratios, show, spread
 from fencepost.clusters.local import Local
 from fencepost.harness.api import TopicSpec
@@ -36,6 +38,11 @@ FIGURES = {
     "transactions": ("transactions of one record per second, one producer", 1),
     "latency_ms": ("median latency of a transaction, ms", 2),
     "requests": (f"ApiVersions per second over {CONNECTIONS} connections", 0),
+}
+SPENT = {  # processor time of the proxy, beside the broker's without it
+    "records": ("ms for 1 MB of records", 1e6),
+    "transactions": ("ms for a transaction", 1e3),
+    "requests": ("ms for an ApiVersions", 1e3),
 }
 AT_LEAST = 0.8  # of the transactions
 
@@ -58,7 +65,7 @@ def main(folder: Path, rounds: int, seconds: float, path: str) -> None:
         places = {"direct": cluster.bootstrap(), "proxy": proxy.address}
         for number in range(WARM_ROUND, rounds):
             for arm in ARMS if number % 2 == 0 else ARMS[::-1]:
-                figures = _round(places[arm], seconds)
+                figures = _round(places[arm], seconds, [proxy.pid if arm == "proxy" else cluster.pid(cluster.brokers[0])])
                 print(f"round {number + 1} {arm:8}{json.dumps(figures)}", flush=True)
                 if number != WARM_ROUND:
                     by_arm[arm].append(figures)
@@ -67,13 +74,21 @@ def main(folder: Path, rounds: int, seconds: float, path: str) -> None:
     (folder / "figures.json").write_text(json.dumps({**by_arm, "rss_mb": rss / 1024}))
 
 
-def _round(address: str, seconds: float) -> dict[str, float]:
+def _round(address: str, seconds: float, pids: Sequence[int]) -> dict[str, float]:
+    """The figures of a round. pids: whose processor time is counted, in s for each record, transaction and request."""
+    times = [cpu_s(pids)]
     latencies = _transactions(address, seconds)
+    times.append(cpu_s(pids))
+    records = _records(address, seconds)
+    times.append(cpu_s(pids))
+    requests = _requests(address, seconds)
+    times.append(cpu_s(pids))
+    rates = {"transactions": len(latencies) / sum(latencies), "records": records, "requests": requests}
+    spent = [after - before for before, after in pairwise(times)]
     return {
-        "records": _records(address, seconds),
-        "transactions": len(latencies) / sum(latencies),
+        **rates,
         "latency_ms": median(latencies) * 1000,
-        "requests": _requests(address, seconds),
+        **{f"{name}_cpu_s": cpu / (rate * seconds) for (name, rate), cpu in zip(rates.items(), spent, strict=True)},
     }
 
 
@@ -130,6 +145,11 @@ def _report(figures: Mapping[str, Any], rounds: int, seconds: float) -> None:
         rows.append((label, spread(ours, digits), spread(theirs, digits), spread(ratios(ours, theirs), 3)))
     title = f"One broker, {rounds} rounds of {seconds:g} s each; the proxy's peak memory: {figures['rss_mb']:.0f} MB"
     show(title, ("", "proxy", "direct", "proxy / direct"), rows)
+    spent = [
+        (label, *(spread([one[f"{name}_cpu_s"] * factor for one in figures[arm]], 3) for arm in ("proxy", "direct")))
+        for name, (label, factor) in SPENT.items()
+    ]
+    show("Processor time", ("", "the proxy's", "the broker's, direct"), spent)
     pairs = zip(figures["proxy"], figures["direct"], strict=True)
     rate = median(ours["transactions"] / theirs["transactions"] for ours, theirs in pairs)
     goal(f"at least {AT_LEAST:.0%} of the transactions per second without it: {rate:.1%}", rate >= AT_LEAST)

@@ -2,7 +2,7 @@ package fencepost.proxy;
 
 import java.io.EOFException;
 import java.io.IOException;
-import java.io.OutputStream;
+import java.nio.ByteBuffer;
 import java.util.List;
 
 /** From the broker to the client. */
@@ -21,48 +21,89 @@ final class AnswerSide {
 
     void run() {
         try {
+            flush();
             while (in.more()) {
-                next();
+                next(true);
             }
         } catch (IOException error) {
             // said below: the broker has closed the connection, or the other thread has
         } catch (RuntimeException | OutOfMemoryError error) {
             process.counts.failure(error);
         } finally {
+            in.done();
             connection.end("broker", BROKER_CLOSED);
         }
     }
 
-    private void next() throws IOException {
+    /** Writes what an event loop could not; a client that takes nothing has gone. */
+    private void flush() {
+        try {
+            connection.clientSide.flush();
+        } catch (IOException error) {
+            connection.clientGone = true;
+        }
+    }
+
+    /** Serves what has come without waiting; false: the connection needs threads. */
+    boolean serveReady(ByteBuffer shared) {
+        try {
+            in.readNow(shared);
+            while (!connection.ended() && in.whole()) {
+                if (mayWait()) {
+                    return false;
+                }
+                next(false);
+            }
+            return connection.ended() || !in.ended() && in.fits() && !connection.clientGone && !connection.clientSide.full();
+        } catch (IOException error) {
+            return false; // the thread comes upon it
+        } finally {
+            in.leave();
+        }
+    }
+
+    /** True if the next answer has to be served by a thread: a rule may act on it, or what follows is no frame. */
+    private boolean mayWait() {
+        if (in.peek(0) < 4) {
+            return true;
+        }
+        Entry entry = connection.pending.peek(in.peek(4));
+        return entry != null && process.rules.may(entry.request.api());
+    }
+
+    /** mayWait: whether rules may act. */
+    private void next(boolean mayWait) throws IOException {
         int size = in.size();
         if (size < 4) {
             process.counts.malformed();
-            in.passAll(connection.clientSide.stream());
+            in.passAll(connection.clientSide::write);
             return;
         }
-        byte[] read = size <= process.config.mostFrameBytes ? in.frame(size) : null;
+        ByteBuffer read = size <= process.config.mostFrameBytes ? in.frame(size) : null;
         boolean whole = read != null;
-        byte[] frame = whole ? read : in.beginning(Math.min(size, 1024));
+        ByteBuffer frame = whole ? read : in.beginning(Math.min(size, 1024));
         process.counts.message(size + 4L);
         if (!whole) {
             process.counts.streamed();
         }
-        Entry entry = connection.pending.answered(java.nio.ByteBuffer.wrap(frame).getInt(4));
-        FrameSource rest = peer -> in.pass(peer.stream(), size + 4L);
+        Entry entry = connection.pending.answered(frame.getInt(4));
+        FrameSource rest = peer -> in.pass(peer::write, size + 4L);
         if (entry == null) {
             process.counts.unasked();
-            FrameSource unasked = whole ? peer -> peer.write(frame) : rest;
+            FrameSource unasked = whole ? peer -> peer.write(frame.duplicate()) : rest;
             unasked.writeTo(connection.clientSide);
+            in.done();
             return;
         }
-        answer(entry, Message.answer(entry.request, frame), whole ? null : rest);
+        answer(entry, Message.answer(entry.request, frame), whole ? null : rest, mayWait);
+        in.done();
         if (connection.bytesOnly && entry.request.api().equals("SaslHandshake")) {
-            in.passAll(connection.clientSide.stream());
+            in.passAll(connection.clientSide::write);
         }
     }
 
     /** rest: writes the frame where it was not read as a whole. */
-    private void answer(Entry entry, Message answer, FrameSource rest) throws IOException {
+    private void answer(Entry entry, Message answer, FrameSource rest, boolean mayWait) throws IOException {
         long answered = System.nanoTime();
         String api = answer.api();
         look(answer, api);
@@ -72,7 +113,7 @@ final class AnswerSide {
             return;
         }
         String lost = entry.nowhere || connection.silentAnswers != null || connection.clientGone ? connection.why() : null;
-        boolean ruled = lost == null && entry.lose == null && process.rules.may(api);
+        boolean ruled = mayWait && lost == null && entry.lose == null && process.rules.may(api);
         List<Rules.Hit> hits = ruled ? process.rules.hits(answer, connection) : List.of();
         held = false;
         Verdict verdict = lost == null ? perform(entry, answer, hits, answered) : new Verdict(answer, lost);
@@ -96,7 +137,7 @@ final class AnswerSide {
             process.endpoints.rewrite(verdict.answer);
         }
         try {
-            connection.deliver(entry, rest == null ? peer -> peer.write(verdict.answer.frame) : rest);
+            connection.deliver(entry, rest == null ? peer -> peer.write(verdict.answer.frame.duplicate()) : rest);
         } catch (EOFException error) { // the broker has ended in the middle of it
             process.recorder.lost(entry, BROKER_CLOSED);
             throw error;
@@ -108,7 +149,7 @@ final class AnswerSide {
 
     private void skip(Entry entry, FrameSource rest) throws IOException {
         if (rest != null) {
-            in.pass(OutputStream.nullOutputStream(), java.nio.ByteBuffer.wrap(in.beginning(4)).getInt() + 4L);
+            in.pass(bytes -> {}, in.size() + 4L);
         }
         connection.skip(entry);
     }

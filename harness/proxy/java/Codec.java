@@ -48,8 +48,8 @@ final class Codec {
     }
 
     /** A body, read to its end. Throws RuntimeException when it cannot be. */
-    static ApiMessage read(ApiMessage empty, short version, byte[] frame, int from) {
-        ByteBuffer buffer = ByteBuffer.wrap(frame, from, frame.length - from).slice();
+    static ApiMessage read(ApiMessage empty, short version, ByteBuffer frame, int from) {
+        ByteBuffer buffer = frame.duplicate().position(from).slice();
         Readable readable = new ByteBufferAccessor(buffer);
         empty.read(readable, version);
         if (buffer.hasRemaining()) {
@@ -59,12 +59,12 @@ final class Codec {
     }
 
     /** A message behind the first `header` bytes of a frame, as a frame with its size before it. */
-    static byte[] frame(byte[] old, int header, Message message, short version) {
+    static ByteBuffer frame(ByteBuffer old, int header, Message message, short version) {
         ObjectSerializationCache sizes = new ObjectSerializationCache();
         ByteBuffer buffer = ByteBuffer.allocate(header + message.size(sizes, version));
-        buffer.put(old, 0, header);
+        buffer.put(old.duplicate().limit(header));
         message.write(new ByteBufferAccessor(buffer), sizes, version);
-        return buffer.putInt(0, buffer.capacity() - 4).array();
+        return buffer.putInt(0, buffer.capacity() - 4).flip();
     }
 
     /** A message in Kafka's JSON of it; records: with the bytes of records, else with their size. */

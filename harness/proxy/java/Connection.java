@@ -1,9 +1,10 @@
 package fencepost.proxy;
 
 import java.io.IOException;
+import java.util.List;
 import java.util.concurrent.atomic.AtomicReference;
 
-/** A client's connection and the one to the broker that belongs to it: two threads, one for each direction. */
+/** A client's connection and the one to the broker that belongs to it: an event loop serves it, or two threads, one for each direction. */
 final class Connection {
     private static final long DRAIN_MS = 30_000; // for answers to a client that has gone
     final long number;
@@ -12,6 +13,8 @@ final class Connection {
     final Endpoint endpoint;
     final Peer clientSide;
     final Peer brokerSide;
+    final RequestSide requests;
+    final AnswerSide answers;
     final Pending pending = new Pending();
     volatile boolean clientGone;
     volatile boolean bytesOnly; // SASL of the first version: what follows has no headers
@@ -27,17 +30,32 @@ final class Connection {
         this.endpoint = endpoint;
         this.clientSide = clientSide;
         this.brokerSide = brokerSide;
-        client = clientSide.address();
+        client = clientSide.link.address();
+        requests = new RequestSide(this);
+        answers = new AnswerSide(this);
     }
 
     String node() {
         return endpoint.node;
     }
 
-    /** Serves it; returns when the client's side is over. */
-    void run() {
-        process.threads.start("answers " + number, new AnswerSide(this)::run);
-        new RequestSide(this).run();
+    /** Serves it: an event loop does where that is possible, as long as nothing has to wait. */
+    void serve() throws IOException {
+        if (clientSide.link.channel() == null || brokerSide.link.channel() == null) {
+            startThreads();
+        } else {
+            process.loop.add(this);
+        }
+    }
+
+    /** Serves it by two threads from now on. */
+    void startThreads() {
+        process.threads.start("requests " + number, requests::run);
+        process.threads.start("answers " + number, answers::run);
+    }
+
+    List<Peer> sides() {
+        return List.of(clientSide, brokerSide);
     }
 
     boolean ofBroker() {
@@ -85,7 +103,7 @@ final class Connection {
             if (lost) {
                 process.recorder.lost(entry, why());
             } else {
-                clientSide.write(entry.made.frame);
+                clientSide.write(entry.made.frame.duplicate());
                 process.holds.answered(entry.request);
             }
         }

@@ -1,8 +1,9 @@
 package fencepost.proxy;
 
 import java.io.IOException;
-import java.net.ServerSocket;
-import java.net.Socket;
+import java.net.StandardSocketOptions;
+import java.nio.channels.ServerSocketChannel;
+import java.nio.channels.SocketChannel;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 
@@ -13,15 +14,14 @@ final class Endpoint {
     final Address upstream;
     final Set<Connection> connections = ConcurrentHashMap.newKeySet();
     private final Process process;
-    private final ServerSocket server;
+    private final ServerSocketChannel server;
 
     /** Listens. Throws IOException when it cannot. */
     Endpoint(Process process, String node, Address listen, Address upstream) throws IOException {
         this.process = process;
         this.node = node;
         this.upstream = upstream;
-        server = new ServerSocket();
-        server.setReuseAddress(true);
+        server = ServerSocketChannel.open().setOption(StandardSocketOptions.SO_REUSEADDR, true);
         try {
             server.bind(listen.socket(), BACKLOG);
         } catch (IOException error) {
@@ -30,33 +30,45 @@ final class Endpoint {
     }
 
     Address listens() {
-        return new Address(server.getInetAddress().getHostAddress(), server.getLocalPort());
+        return new Address(server.socket().getInetAddress().getHostAddress(), server.socket().getLocalPort());
     }
 
     void accept() {
-        while (!server.isClosed()) {
+        while (server.isOpen()) {
             try {
-                Socket socket = server.accept();
+                SocketChannel channel = server.accept();
                 long number = process.nextConnection();
-                process.threads.start("requests " + number, () -> serve(number, socket));
+                process.threads.start("requests " + number, () -> serve(number, channel));
             } catch (IOException error) {
                 Waiting.sleep(10_000_000); // no more files, or the end
             }
         }
     }
 
-    private void serve(long number, Socket socket) {
-        Socket broker = new Socket();
+    private void serve(long number, SocketChannel channel) {
+        SocketChannel broker = null;
         try {
-            Peer client = new Peer(process.tls.fromClient(socket), socket);
-            Peer upstreamSide = new Peer(process.tls.toBroker(upstream, broker), broker);
+            Peer client = peer(process.tls.fromClient(channel), channel);
+            broker = SocketChannel.open();
+            Peer upstreamSide = peer(process.tls.toBroker(upstream, broker), broker);
             Connection connection = new Connection(number, process, this, client, upstreamSide);
             connections.add(connection);
-            connection.run();
+            connection.serve();
         } catch (IOException error) {
             process.counts.unreached(upstream + ": " + error.getMessage());
-            Peer.close(socket);
-            Peer.close(broker);
+            close(channel);
+            close(broker);
+        }
+    }
+
+    private Peer peer(Link link, SocketChannel channel) throws IOException {
+        channel.setOption(StandardSocketOptions.TCP_NODELAY, true);
+        return new Peer(link, process.buffers);
+    }
+
+    private static void close(SocketChannel channel) {
+        if (channel != null) {
+            Peer.close(channel.socket());
         }
     }
 }

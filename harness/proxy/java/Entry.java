@@ -26,7 +26,7 @@ final class Entry {
 
     /** True if only the beginning of its frame was read. */
     boolean streamed() {
-        return request.frame != null && size > request.frame.length;
+        return request.frame != null && size > request.frame.limit();
     }
 
     /** The request once more. */

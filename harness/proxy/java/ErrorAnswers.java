@@ -45,19 +45,23 @@ final class ErrorAnswers {
     }
 
     /** The frame of an answer to a request. Throws RuntimeException when Kafka's classes make none (Produce with acks = 0). */
-    static byte[] to(Message request, Errors error) {
+    static ByteBuffer to(Message request, Errors error) {
         AbstractRequest parsed = parse(request);
         AbstractResponse answer = parsed.getErrorResponse(0, error.exception());
         if (answer == null) {
             throw new IllegalArgumentException("Kafka answers no such request");
         }
         ApiMessage body = (ApiMessage) answer.data();
-        return Codec.frame(header(request), header(request).length, body, request.version);
+        ByteBuffer header = header(request);
+        return Codec.frame(header, header.limit(), body, request.version);
     }
 
     /** Kafka's own object of a request; its way to it takes a buffer until Kafka 4.0, and a Readable later. */
     private static AbstractRequest parse(Message request) {
-        ByteBuffer body = ByteBuffer.wrap(request.frame, request.bodyAt, request.frame.length - request.bodyAt).slice();
+        if (request.frame == null) {
+            throw new IllegalArgumentException("the rule came when the request had gone on");
+        }
+        ByteBuffer body = request.frame.duplicate().position(request.bodyAt).slice();
         Method method = Arrays.stream(AbstractRequest.class.getMethods())
             .filter(candidate -> candidate.getName().equals("parseRequest")).findFirst().orElseThrow();
         Object content = method.getParameterTypes()[2] == ByteBuffer.class ? body : new ByteBufferAccessor(body);
@@ -65,8 +69,8 @@ final class ErrorAnswers {
     }
 
     /** The size, to be written over, and the header of an answer. */
-    private static byte[] header(Message request) {
+    private static ByteBuffer header(Message request) {
         ResponseHeaderData header = new ResponseHeaderData().setCorrelationId(request.correlation);
-        return Codec.frame(new byte[4], 4, header, request.type.responseHeaderVersion(request.version));
+        return Codec.frame(ByteBuffer.allocate(4), 4, header, request.type.responseHeaderVersion(request.version));
     }
 }

@@ -2,99 +2,113 @@ package fencepost.proxy;
 
 import java.io.EOFException;
 import java.io.IOException;
-import java.io.InputStream;
-import java.io.OutputStream;
-import java.net.Socket;
 import java.net.SocketTimeoutException;
 import java.nio.ByteBuffer;
 
 /** Frames of a connection: a size of four bytes, and as many bytes as it says. */
 final class FrameInput {
-    private static final int ROOM = 1 << 16;
-    private final Socket socket;
-    private final InputStream in;
-    private final byte[] buffer = new byte[ROOM];
-    private int from;
-    private int to;
+    static final int ROOM = 1 << 16;
+    private static final ByteBuffer NOTHING = ByteBuffer.allocate(0);
+    private final Link link;
+    private final Buffers buffers;
+    private ByteBuffer buffer = NOTHING; // its own, or, while an event loop reads it, the loop's: what is not taken yet is between position and limit
+    private ByteBuffer longFrame; // of `buffers`, in use; null: none
     private boolean ended;
 
-    FrameInput(Socket socket) throws IOException {
-        this.socket = socket;
-        in = socket.getInputStream();
+    FrameInput(Link link, Buffers buffers) {
+        this.link = link;
+        this.buffers = buffers;
     }
 
     /** Waits for the next frame; false: the other side has closed the connection between two frames. */
     boolean more() throws IOException {
-        return from < to || fill();
+        return buffer.hasRemaining() || fill();
     }
 
     /** The size of the next frame, which may be nonsense; its four bytes stay to be read. Throws EOFException within them. */
     int size() throws IOException {
         demand(4);
-        return ByteBuffer.wrap(buffer, from, 4).getInt();
+        return buffer.getInt(buffer.position());
     }
 
     /** As many bytes as there are of the first `most`, which stay to be read. Throws EOFException when they end before. */
-    byte[] beginning(int most) throws IOException {
+    ByteBuffer beginning(int most) throws IOException {
         demand(most);
-        byte[] bytes = new byte[most];
-        System.arraycopy(buffer, from, bytes, 0, most);
-        return bytes;
+        return ByteBuffer.allocate(most).put(buffer.slice().limit(most)).flip();
     }
 
-    /** A whole frame with its size; null when there is no memory for it, and it is still to be read. Throws EOFException when it ends before. */
-    byte[] frame(int size) throws IOException {
-        byte[] frame = room(4 + size);
+    /**
+     * A whole frame with its size; null when there is no memory for it, and it is still to be read. It is there until `done` at least. Throws
+     * EOFException when it ends before.
+     */
+    ByteBuffer frame(int size) throws IOException {
+        ByteBuffer frame = room(4 + size);
         if (frame == null) {
             return null;
         }
-        int taken = take(frame, 0, frame.length);
-        while (taken < frame.length) {
-            int read = ended ? -1 : in.read(frame, taken, frame.length - taken);
+        take(frame);
+        while (frame.hasRemaining()) {
+            int read = ended ? -1 : link.read(frame);
             if (read < 0) {
                 ended = true;
-                throw new EOFException("half a frame: " + taken + " of " + frame.length + " bytes");
+                throw new EOFException("half a frame: " + frame.position() + " of " + frame.limit() + " bytes");
             }
-            taken += read;
         }
-        return frame;
+        return frame.flip();
+    }
+
+    /** The frame that was read last has gone on: its memory is for others. */
+    void done() {
+        if (longFrame != null) {
+            buffers.give(longFrame);
+            longFrame = null;
+        }
+    }
+
+    /** True if a frame was read into memory that others get after it. */
+    boolean lent(ByteBuffer frame) {
+        return frame != null && longFrame == frame;
     }
 
     /** Passes on as many bytes, in pieces; throws EOFException when they end before. */
-    void pass(OutputStream out, long bytes) throws IOException {
+    void pass(Sink out, long bytes) throws IOException {
         for (long left = bytes; left > 0;) {
-            if (from == to && !filled()) {
+            if (!buffer.hasRemaining() && !filled()) {
                 throw new EOFException("half a frame: " + left + " of " + bytes + " bytes are missing");
             }
-            int piece = (int) Math.min(left, to - from);
-            out.write(buffer, from, piece);
-            from += piece;
+            int piece = (int) Math.min(left, buffer.remaining());
+            ByteBuffer part = buffer.slice().limit(piece);
+            buffer.position(buffer.position() + piece);
             left -= piece;
+            out.write(part);
         }
     }
 
     /** Passes on all that comes until the end, whatever it is. */
-    void passAll(OutputStream out) throws IOException {
-        while (from < to || fill()) {
-            out.write(buffer, from, to - from);
-            from = to;
+    void passAll(Sink out) throws IOException {
+        while (buffer.hasRemaining() || fill()) {
+            ByteBuffer part = buffer.slice();
+            buffer.position(buffer.limit());
+            out.write(part);
         }
+    }
+
+    /** Takes bytes. */
+    interface Sink {
+        void write(ByteBuffer bytes) throws IOException;
     }
 
     /** Looks for at most a millisecond whether the other side has closed the connection, as far as there is room to read on. */
     boolean closed() {
-        if (ended || to == ROOM) {
-            return ended;
+        if (ended) {
+            return true;
+        }
+        own();
+        if (buffer.limit() == buffer.capacity()) {
+            return false;
         }
         try {
-            socket.setSoTimeout(1);
-            try {
-                int read = in.read(buffer, to, ROOM - to);
-                ended = read < 0;
-                to += Math.max(read, 0);
-            } finally {
-                socket.setSoTimeout(0);
-            }
+            ended = append(into -> link.readWithin(into, 1)) < 0;
         } catch (SocketTimeoutException error) {
             return false;
         } catch (IOException error) {
@@ -103,30 +117,64 @@ final class FrameInput {
         return ended;
     }
 
-    private static byte[] room(int size) {
+    /** Reads what there is without waiting, behind what was left, into a buffer of ROOM that connections share: until `leave`. */
+    void readNow(ByteBuffer shared) throws IOException {
+        buffer = shared.clear().put(buffer).flip();
+        ended = append(link::read) < 0;
+    }
+
+    /** Copies what is left out of a buffer that connections share. */
+    void leave() {
+        buffer = buffer.hasRemaining() ? ByteBuffer.allocate(buffer.remaining()).put(buffer).flip() : NOTHING;
+    }
+
+    /** True if the next frame is here as a whole; its size may be nonsense. */
+    boolean whole() {
+        return buffer.remaining() >= 4 && buffer.remaining() - 4 >= buffer.getInt(buffer.position());
+    }
+
+    /** True if what is left is the beginning of a frame that `readNow` can read to its end. */
+    boolean fits() {
+        return !buffer.hasRemaining() || buffer.remaining() < 4 || buffer.getInt(buffer.position()) <= ROOM - 4;
+    }
+
+    /** A number within the next frame, which is here as a whole. */
+    int peek(int at) {
+        return buffer.getInt(buffer.position() + at);
+    }
+
+    boolean ended() {
+        return ended;
+    }
+
+    /** True if nothing is left to be taken. */
+    boolean empty() {
+        return !buffer.hasRemaining();
+    }
+
+    private ByteBuffer room(int size) {
+        ByteBuffer free = size > ROOM && size <= Buffers.SIZE && longFrame == null ? buffers.take() : null;
+        if (free != null) {
+            longFrame = free;
+            return free.limit(size);
+        }
         try {
-            return new byte[size];
+            return ByteBuffer.allocate(size);
         } catch (OutOfMemoryError error) {
             return null;
         }
     }
 
-    private int take(byte[] into, int at, int most) {
-        int taken = Math.min(most, to - from);
-        System.arraycopy(buffer, from, into, at, taken);
-        from += taken;
-        return taken;
+    private void take(ByteBuffer into) {
+        int taken = Math.min(into.remaining(), buffer.remaining());
+        into.put(buffer.slice().limit(taken));
+        buffer.position(buffer.position() + taken);
     }
 
     private void demand(int bytes) throws IOException {
-        if (from + bytes > ROOM) {
-            System.arraycopy(buffer, from, buffer, 0, to - from);
-            to -= from;
-            from = 0;
-        }
-        while (to - from < bytes) {
+        while (buffer.remaining() < bytes) {
             if (!fill()) {
-                throw new EOFException("half a frame: " + (to - from) + " bytes");
+                throw new EOFException("half a frame: " + buffer.remaining() + " bytes");
             }
         }
     }
@@ -143,13 +191,33 @@ final class FrameInput {
 
     /** Reads what there is behind what is not read yet; false at the end. */
     private boolean fill() throws IOException {
-        if (from == to) {
-            from = 0;
-            to = 0;
-        }
-        int read = ended ? -1 : in.read(buffer, to, ROOM - to);
-        ended = read < 0;
-        to += Math.max(read, 0);
+        own();
+        ended = ended || append(link::read) < 0;
         return !ended;
+    }
+
+    /** Puts what is left at the beginning of a buffer of its own. */
+    private void own() {
+        if (buffer.capacity() < ROOM) {
+            buffer = link.buffer(ROOM).put(buffer).flip();
+        } else if (!buffer.hasRemaining() || buffer.capacity() - buffer.limit() < ROOM / 2) {
+            buffer.compact().flip();
+        }
+    }
+
+    /** Reads. */
+    private interface Source {
+        int read(ByteBuffer into) throws IOException;
+    }
+
+    private int append(Source source) throws IOException {
+        int from = buffer.position();
+        int to = buffer.limit();
+        buffer.limit(buffer.capacity()).position(to);
+        try {
+            return source.read(buffer);
+        } finally {
+            buffer.limit(buffer.position()).position(from);
+        }
     }
 }

@@ -17,14 +17,14 @@ final class Message {
     final int correlation;
     final String clientId;
     final Message request; // of an answer; null in a request
-    byte[] frame;
+    ByteBuffer frame; // from its first byte to its limit; null: let go
     int bodyAt = -1; // -1: its header cannot be read
     private ApiMessage body;
     private JsonNode json;
     private Facts facts;
     private boolean unreadable;
 
-    private Message(byte[] frame, Message request, ApiMessageType type, short key, short version, String clientId, int at) {
+    private Message(ByteBuffer frame, Message request, ApiMessageType type, short key, short version, String clientId, int at) {
         this.frame = frame;
         this.request = request;
         this.type = type;
@@ -32,12 +32,12 @@ final class Message {
         this.version = version;
         this.clientId = clientId;
         this.bodyAt = at;
-        correlation = ByteBuffer.wrap(frame).getInt(request == null ? 8 : 4);
+        correlation = frame.getInt(request == null ? 8 : 4);
     }
 
     /** A request of at least HEAD bytes. */
-    static Message request(byte[] frame) {
-        ByteBuffer head = ByteBuffer.wrap(frame);
+    static Message request(ByteBuffer frame) {
+        ByteBuffer head = frame.duplicate();
         short key = head.getShort(4);
         short version = head.getShort(6);
         ApiMessageType type = Codec.type(key);
@@ -55,10 +55,10 @@ final class Message {
     }
 
     /** The answer to a request. */
-    static Message answer(Message request, byte[] frame) {
+    static Message answer(Message request, ByteBuffer frame) {
         int at = -1;
         try {
-            ByteBuffer head = ByteBuffer.wrap(frame);
+            ByteBuffer head = frame.duplicate();
             head.position(4);
             if (request.bodyAt >= 0) {
                 new ResponseHeaderData().read(new ByteBufferAccessor(head), request.type.responseHeaderVersion(request.version));
@@ -71,6 +71,11 @@ final class Message {
     }
 
     String api() {
+        return api(type, key);
+    }
+
+    /** The name of an API by its type, where this release of Kafka has one. */
+    static String api(ApiMessageType type, short key) {
         return type == null ? "key " + key : type.name;
     }
 
@@ -109,6 +114,20 @@ final class Message {
         return facts;
     }
 
+    /** Copies its frame out of memory that other frames get after it. */
+    void keep() {
+        if (frame != null && frame.isDirect()) {
+            frame = ByteBuffer.allocate(frame.limit()).put(frame.duplicate()).flip();
+            body = null; // its records lie in the frame
+        }
+    }
+
+    /** Lets go of its frame, which nobody needs any more; what it says of transactions, groups and partitions stays. */
+    void letGo() {
+        facts();
+        frame = null;
+    }
+
     /** Puts another body into its place, or the same one after it was changed. */
     void replace(ApiMessage changed) {
         frame = Codec.frame(frame, bodyAt, changed, version);
@@ -118,7 +137,7 @@ final class Message {
     }
 
     /** Puts another frame, made for the same request, into its place. */
-    Message with(byte[] other) {
+    Message with(ByteBuffer other) {
         return answer(request, other);
     }
 }

@@ -1,74 +1,78 @@
 package fencepost.proxy;
 
 import java.io.IOException;
-import java.io.OutputStream;
 import java.net.Socket;
+import java.nio.ByteBuffer;
 
 /** One side of a connection: the client, or the broker. */
 final class Peer {
     final FrameInput in;
-    private static final long POLITE_MS = 500; // for the end of TLS
-    private final Socket socket;
-    private final Socket plain;
-    private final OutputStream out;
+    final Link link;
     private volatile long bytesPerSecond; // 0: no bound
+    private boolean waits = true; // false: an event loop serves it, which may not wait
+    private ByteBuffer left; // what it did not take at once; null: nothing
 
-    /** plain: what is below TLS, or the same socket. */
-    Peer(Socket socket, Socket plain) throws IOException {
-        this.socket = socket;
-        this.plain = plain;
-        socket.setTcpNoDelay(true);
-        in = new FrameInput(socket);
-        out = socket.getOutputStream();
+    Peer(Link link, Buffers buffers) {
+        this.link = link;
+        in = new FrameInput(link, buffers);
     }
 
     void throttle(long rate) {
         bytesPerSecond = rate;
     }
 
+    /** Says whether writing may wait, or keeps what is not taken at once. */
+    synchronized void waits(boolean may) {
+        waits = may;
+    }
+
+    /** True if it has not taken all that was written to it. */
+    synchronized boolean full() {
+        return left != null;
+    }
+
     /** Writes to it, no faster than it may. */
-    void write(byte[] bytes) throws IOException {
-        write(bytes, 0, bytes.length);
-    }
-
-    private void write(byte[] bytes, int from, int count) throws IOException {
-        long rate = bytesPerSecond;
-        if (rate == 0) {
-            out.write(bytes, from, count);
-            return;
-        }
-        int piece = (int) Math.max(1, Math.min(count, rate / 20));
-        for (int at = from; at < from + count; at += piece) {
-            int bytesNow = Math.min(piece, from + count - at);
-            Waiting.sleep(1_000_000_000L * bytesNow / rate);
-            out.write(bytes, at, bytesNow);
+    synchronized void write(ByteBuffer bytes) throws IOException {
+        if (waits) {
+            flush();
+            all(bytes);
+        } else if (left == null) {
+            link.write(bytes);
+            left = bytes.hasRemaining() ? copy(bytes) : null;
+        } else {
+            left = copy(ByteBuffer.allocate(left.remaining() + bytes.remaining()).put(left).put(bytes).flip());
         }
     }
 
-    /** What is written into this stream goes to it. */
-    OutputStream stream() {
-        return new OutputStream() {
-            @Override
-            public void write(int one) throws IOException {
-                Peer.this.write(new byte[] {(byte) one});
-            }
+    /** Writes what it did not take at once. */
+    synchronized void flush() throws IOException {
+        ByteBuffer bytes = left;
+        left = null;
+        if (bytes != null) {
+            all(bytes);
+        }
+    }
 
-            @Override
-            public void write(byte[] bytes, int at, int count) throws IOException {
-                Peer.this.write(bytes, at, count);
+    private void all(ByteBuffer bytes) throws IOException {
+        while (bytes.hasRemaining()) {
+            long rate = bytesPerSecond;
+            int piece = rate == 0 ? bytes.remaining() : (int) Math.max(1, Math.min(bytes.remaining(), rate / 20));
+            if (rate != 0) {
+                Waiting.sleep(1_000_000_000L * piece / rate);
             }
-        };
+            ByteBuffer part = bytes.slice().limit(piece);
+            link.write(part);
+            bytes.position(bytes.position() + part.position());
+        }
+    }
+
+    private static ByteBuffer copy(ByteBuffer bytes) {
+        return ByteBuffer.allocate(bytes.remaining()).put(bytes).flip();
     }
 
     /** Closes it; whoever reads or writes it gets an IOException. */
     void close() {
-        if (plain != socket) {
-            Thread polite = new Thread(() -> close(socket)); // it waits for whoever writes, and they for who does not read
-            polite.setDaemon(true);
-            polite.start();
-            Waiting.join(polite, POLITE_MS);
-        }
-        close(plain);
+        link.close();
     }
 
     /** Closes a socket, whatever its state is. */
@@ -78,10 +82,5 @@ final class Peer {
         } catch (IOException error) {
             return; // it is closed as well as it can be
         }
-    }
-
-    /** The other side's address as HOST:PORT. */
-    String address() {
-        return socket.getInetAddress().getHostAddress() + ":" + socket.getPort();
     }
 }

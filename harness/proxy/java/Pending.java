@@ -34,6 +34,19 @@ final class Pending {
         return null;
     }
 
+    /** As `answered`, which is to come. */
+    synchronized Entry peek(int correlation) {
+        Entry first = entries.peek();
+        if (first != null && awaited(first) && first.request.correlation == correlation) {
+            return first;
+        }
+        return entries.stream().filter(entry -> awaited(entry) && entry.request.correlation == correlation).findFirst().orElse(null);
+    }
+
+    synchronized boolean isEmpty() {
+        return entries.isEmpty();
+    }
+
     private static boolean awaited(Entry entry) {
         return entry.made == null && entry.sent;
     }

@@ -10,6 +10,8 @@ final class Process {
     final Config config;
     final Threads threads = new Threads();
     final Rules rules = new Rules();
+    final Buffers buffers = new Buffers();
+    final EventLoop loop;
     final Holds holds = new Holds();
     final Counts counts = new Counts();
     final Endpoints endpoints = new Endpoints(this);
@@ -21,6 +23,7 @@ final class Process {
 
     Process(Config config) throws IOException {
         this.config = config;
+        loop = new EventLoop(this);
         number = new AtomicLong(config.first);
         connection = new AtomicLong(config.first);
         tls = new Tls(config.tls);
@@ -42,6 +45,7 @@ final class Process {
 
     /** Listens. Throws IOException. */
     void listen() throws IOException {
+        loop.start();
         for (Config.Broker broker : config.brokers) {
             endpoints.add(broker.node(), Address.of(broker.listen()), Address.of(broker.upstream()));
         }

@@ -1,6 +1,7 @@
 package fencepost.proxy;
 
 import java.io.IOException;
+import java.nio.ByteBuffer;
 
 /** What rules do with a request. */
 final class RequestActs {
@@ -102,6 +103,7 @@ final class RequestActs {
     /** Keeps the request, lets the client believe that it is lost, and delivers it later in a thread of its own. */
     private boolean late(Rules.Hit hit, Entry entry) {
         whole(entry);
+        entry.request.keep();
         entry.nowhere = true;
         connection.pending.add(entry);
         connection.silentRequests = hit.state().title;
@@ -124,7 +126,7 @@ final class RequestActs {
         try {
             process.recorder.forwarded(entry, System.nanoTime(), 0);
             entry.sent = true;
-            send(entry);
+            send(entry, entry.request.frame);
         } catch (IOException error) {
             hit.caught().failed("the broker has closed the connection");
             connection.end("broker", "broker closed");
@@ -132,16 +134,15 @@ final class RequestActs {
     }
 
     /** Sends a request to the broker, as often as rules say. */
-    void send(Entry entry) throws IOException {
-        byte[] frame = entry.request.frame;
-        connection.brokerSide.write(frame);
+    void send(Entry entry, ByteBuffer frame) throws IOException {
+        connection.brokerSide.write(frame.duplicate());
         int copy = 0;
         for (Rules.Hit hit : entry.hits) {
             for (int i = 0; hit.rule().act.equals("repeat") && i < hit.rule().count; i++) {
                 copy++;
                 process.recorder.forwarded(entry, System.nanoTime(), copy);
                 connection.pending.add(entry.again(copy));
-                connection.brokerSide.write(frame);
+                connection.brokerSide.write(frame.duplicate());
                 hit.caught().state("repeated");
             }
         }

@@ -2,7 +2,8 @@ package fencepost.proxy;
 
 import java.io.EOFException;
 import java.io.IOException;
-import java.io.OutputStream;
+import java.nio.ByteBuffer;
+import org.apache.kafka.common.message.ApiMessageType;
 
 /** From the client to the broker. */
 final class RequestSide {
@@ -22,8 +23,9 @@ final class RequestSide {
 
     void run() {
         try {
+            connection.brokerSide.flush();
             while (!connection.ended() && in.more()) {
-                next();
+                next(true);
             }
         } catch (EOFException error) {
             process.counts.malformed();
@@ -34,34 +36,75 @@ final class RequestSide {
         } catch (RuntimeException | OutOfMemoryError error) {
             process.counts.failure(error);
         } finally {
+            in.done();
             connection.clientEnded();
         }
     }
 
-    private void next() throws IOException {
-        int size = in.size();
-        if (size < Message.HEAD - 4) {
-            process.counts.malformed();
-            in.passAll(broker.stream());
-        } else {
-            byte[] frame = size <= process.config.mostFrameBytes ? in.frame(size) : null;
-            if (frame == null) {
-                process.counts.streamed();
+    /** Serves what has come without waiting; false: the connection needs threads. */
+    boolean serveReady(ByteBuffer shared) {
+        try {
+            in.readNow(shared);
+            while (!connection.ended() && in.whole()) {
+                if (mayWait()) {
+                    return false;
+                }
+                next(false);
             }
-            request(frame == null ? in.beginning((int) Math.min(size + 4L, 1024)) : frame, size + 4L);
-        }
-        if (connection.bytesOnly) {
-            in.passAll(broker.stream());
+            return connection.ended() || !in.ended() && in.fits() && !broker.full() && !connection.clientSide.full() || over();
+        } catch (BrokerGone error) {
+            connection.end("broker", "broker closed");
+            return true;
+        } catch (IOException error) {
+            return false; // the thread comes upon it
+        } finally {
+            in.leave();
         }
     }
 
-    private void request(byte[] frame, long size) throws IOException {
+    /** Ends the connection if the client has closed it and waits for nothing. */
+    private boolean over() {
+        if (!in.ended() || !in.empty() || !connection.pending.isEmpty()) {
+            return false;
+        }
+        connection.clientEnded();
+        return true;
+    }
+
+    /** True if the next request has to be served by a thread: a rule may act on it, or what follows is no frame. */
+    private boolean mayWait() {
+        if (in.peek(0) < Message.HEAD - 4) {
+            return true;
+        }
+        ApiMessageType type = Codec.type((short) (in.peek(4) >> 16));
+        return type == ApiMessageType.SASL_HANDSHAKE || process.rules.may(Message.api(type, (short) (in.peek(4) >> 16)));
+    }
+
+    /** mayWait: whether rules may act. */
+    private void next(boolean mayWait) throws IOException {
+        int size = in.size();
+        if (size < Message.HEAD - 4) {
+            process.counts.malformed();
+            in.passAll(broker::write);
+        } else {
+            ByteBuffer frame = size <= process.config.mostFrameBytes ? in.frame(size) : null;
+            if (frame == null) {
+                process.counts.streamed();
+            }
+            request(frame == null ? in.beginning((int) Math.min(size + 4L, 1024)) : frame, size + 4L, mayWait);
+        }
+        if (connection.bytesOnly) {
+            in.passAll(broker::write);
+        }
+    }
+
+    private void request(ByteBuffer frame, long size, boolean mayWait) throws IOException {
         Message request = Message.request(frame);
         Entry entry = new Entry(process.nextNumber(), request, System.nanoTime(), size);
         process.counts.message(size);
         look(request);
         process.holds.arrived(request);
-        if (process.rules.may(request.api()) && connection.silentRequests == null) {
+        if (mayWait && process.rules.may(request.api()) && connection.silentRequests == null) {
             entry.hits.addAll(process.rules.hits(request, connection));
         }
         process.recorder.arrived(entry, connection);
@@ -72,8 +115,12 @@ final class RequestSide {
         if (goesOn) {
             forward(entry);
         } else if (entry.streamed()) {
-            in.pass(OutputStream.nullOutputStream(), size);
+            in.pass(bytes -> {}, size);
         }
+        if (in.lent(request.frame)) {
+            request.letGo();
+        }
+        in.done();
     }
 
     /** Notes what a request shows of its connection, and counts what cannot be read. */
@@ -90,7 +137,7 @@ final class RequestSide {
 
     /** Answers a request for versions that is newer than what can be read, where addresses have to be; false for all others. */
     private boolean refused(Entry entry) throws IOException {
-        byte[] answer = process.config.rewrite && !entry.streamed() ? Versions.refused(entry.request) : null;
+        ByteBuffer answer = process.config.rewrite && !entry.streamed() ? Versions.refused(entry.request) : null;
         if (answer != null) {
             entry.made = Message.answer(entry.request, answer);
             entry.sent = true;
@@ -100,20 +147,35 @@ final class RequestSide {
     }
 
     private void forward(Entry entry) throws IOException {
+        ByteBuffer frame = entry.request.frame;
+        boolean streamed = entry.streamed();
         entry.sent = true;
-        if (answered(entry.request)) {
+        boolean answered = answered(entry.request);
+        if (in.lent(frame)) {
+            spare(entry.request);
+        }
+        if (answered) {
             connection.pending.add(entry);
         }
         try {
-            if (entry.streamed()) {
-                in.pass(broker.stream(), entry.size);
+            if (streamed) {
+                in.pass(broker::write, entry.size);
             } else {
-                acts.send(entry);
+                acts.send(entry, frame);
             }
         } catch (EOFException error) {
             throw error;
         } catch (IOException error) {
             throw new BrokerGone(error);
+        }
+    }
+
+    /** Takes the frame from a request that waits for its answer: but for rules, nobody looks at it again. */
+    private void spare(Message request) {
+        if (process.rules.may(request.api())) {
+            request.keep();
+        } else {
+            request.letGo();
         }
     }
 

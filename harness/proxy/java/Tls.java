@@ -3,6 +3,7 @@ package fencepost.proxy;
 import com.fasterxml.jackson.databind.JsonNode;
 import java.io.IOException;
 import java.net.Socket;
+import java.nio.channels.SocketChannel;
 import java.util.HashMap;
 import java.util.Map;
 import javax.net.ssl.SSLContext;
@@ -13,7 +14,7 @@ import org.apache.kafka.common.config.SslConfigs;
 import org.apache.kafka.common.security.ssl.DefaultSslEngineFactory;
 
 /**
- * Sockets to both sides, with TLS where there are settings: Kafka's own (`ssl.keystore.location`, ...), read by Kafka's own class,
+ * Links to both sides, with TLS where there are settings: Kafka's own (`ssl.keystore.location`, ...), read by Kafka's own class,
  * stores of JKS, PKCS12 and PEM alike.
  */
 final class Tls {
@@ -55,32 +56,34 @@ final class Tls {
     }
 
     /** The client's side of a connection that was accepted. */
-    Socket fromClient(Socket socket) throws IOException {
+    Link fromClient(SocketChannel channel) throws IOException {
+        Socket socket = channel.socket();
         if (client == null) {
-            return socket;
+            return new PlainLink(channel);
         }
         SSLSocket secure = (SSLSocket) client.getSocketFactory().createSocket(socket, null, true);
         secure.setNeedClientAuth(wantsCertificates);
-        return handshake(secure);
+        return handshake(secure, socket);
     }
 
-    /** A connection to a broker, on a socket that is not connected yet. */
-    Socket toBroker(Address upstream, Socket socket) throws IOException {
+    /** A connection to a broker, on a channel that is not connected yet. */
+    Link toBroker(Address upstream, SocketChannel channel) throws IOException {
+        Socket socket = channel.socket();
         socket.connect(upstream.socket(), CONNECT_MS);
         if (broker == null) {
-            return socket;
+            return new PlainLink(channel);
         }
         SSLSocket secure = (SSLSocket) broker.getSocketFactory().createSocket(socket, upstream.host(), upstream.port(), true);
         SSLParameters parameters = secure.getSSLParameters();
         parameters.setEndpointIdentificationAlgorithm(endpoint.isEmpty() ? null : endpoint);
         secure.setSSLParameters(parameters);
-        return handshake(secure);
+        return handshake(secure, socket);
     }
 
-    private static Socket handshake(SSLSocket socket) throws IOException {
+    private static Link handshake(SSLSocket socket, Socket plain) throws IOException {
         socket.setSoTimeout(CONNECT_MS);
         socket.startHandshake();
         socket.setSoTimeout(0);
-        return socket;
+        return new TlsLink(socket, plain);
     }
 }

@@ -1,7 +1,6 @@
 package fencepost.proxy;
 
 import java.nio.ByteBuffer;
-import java.util.Arrays;
 import java.util.Set;
 import org.apache.kafka.common.message.ApiMessageType;
 import org.apache.kafka.common.message.ApiVersionsResponseData;
@@ -13,23 +12,22 @@ import org.apache.kafka.common.message.ApiVersionsResponseData;
  */
 final class Versions {
     private static final short UNSUPPORTED = 35;
-    private volatile byte[] passed = new byte[0]; // the answer that was last found to need no change, without its head
+    private volatile ByteBuffer passed = ByteBuffer.allocate(0); // the answer that was last found to need no change, without its head
 
     /** The answer to a request for versions that is newer than what can be read (KIP-511); null for all others. */
-    static byte[] refused(Message request) {
+    static ByteBuffer refused(Message request) {
         if (request.type != ApiMessageType.API_VERSIONS || request.bodyAt >= 0) {
             return null;
         }
         ByteBuffer answer = ByteBuffer.allocate(20).putInt(16).putInt(request.correlation).putShort(UNSUPPORTED).putInt(1);
         answer.putShort(request.key).putShort(request.type.lowestSupportedVersion());
-        return answer.putShort(request.type.highestSupportedVersion(true)).array();
+        return answer.putShort(request.type.highestSupportedVersion(true)).flip();
     }
 
     /** Lowers the highest versions that an answer offers of some APIs to those that can be read. */
     void lower(Message answer, Set<String> apis) {
-        byte[] frame = answer.frame;
-        byte[] before = passed;
-        if (frame.length - 8 == before.length && Arrays.equals(frame, 8, frame.length, before, 0, before.length)) {
+        ByteBuffer content = answer.frame.duplicate().position(8);
+        if (content.equals(passed)) {
             return;
         }
         if (!(answer.body() instanceof ApiVersionsResponseData body)) {
@@ -46,7 +44,7 @@ final class Versions {
         if (changed) {
             answer.replace(body);
         } else {
-            passed = Arrays.copyOfRange(frame, 8, frame.length);
+            passed = ByteBuffer.allocate(content.remaining()).put(content).flip();
         }
     }
 }
