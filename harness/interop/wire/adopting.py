@@ -51,6 +51,7 @@ def adopt_wire(path: Path, run_dir: Path) -> tuple[list[Gap], dict[str, str]]:
     _write(run_dir, RunFile.WIRE, with_nodes(table, nodes))
     promised = {"transactional": str(made.transactional).lower(), "compaction": str(bool(made.shortened)).lower()}
     promised |= {"senders": "some"} if made.strangers else {}
+    promised |= {"consumption": "recorded"} if made.grouped else {}
     return [*_gaps(path, nodes, made)], {**CONTRACT, **promised}
 
 
@@ -111,6 +112,10 @@ def _gaps(path: Path, nodes: Mapping[str, NodeRecord], made: Converted) -> Itera
     if made.shortened:
         some = sorted(made.shortened)
         why = f"brokers deleted records of {some[0]}{and_more(len(some) - 1)} (retention or compaction): no absence is judged"
+        yield Gap(file=path.name, why=why, kind=GapKind.MISSING)
+    if made.outside:
+        some = sorted(made.outside)
+        why = f"somebody commits the group's offset of {some[0]}{and_more(len(some) - 1)} outside of transactions: left out"
         yield Gap(file=path.name, why=why, kind=GapKind.MISSING)
     if any(row["mops"] and row["isolation"] is None for row in made.rows if row["f"] == "poll"):
         why = "Fetches without an isolation level: the record is of an older proxy"
