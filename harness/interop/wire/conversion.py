@@ -13,6 +13,7 @@ from fencepost.harness.interop.wire.groups import Groups, Key
 from fencepost.harness.interop.wire.operations import Operation, Process, Read
 from fencepost.harness.interop.wire.readers import Head, Poll, Reader, Readers, moves_of
 from fencepost.harness.interop.wire.requests import OF_GROUPS, OF_WRITERS, Seen
+from fencepost.harness.interop.wire.topics import Topics, without
 from fencepost.harness.interop.wire.writers import Writers
 
 Place = tuple[str, int]  # a partition and an offset
@@ -26,6 +27,7 @@ class Converted:
     names: identity, partition and name of each batch.
     strangers: batches that readers got, of producers of which no request was recorded.
     shortened: partitions of which brokers have deleted records.
+    again: topics that may have been deleted and made again under their name, with the reason; they are left out.
     left_out: processes beyond what a history can number.
     transactional: whether there is a transaction.
     grouped: whether a transaction commits offsets of a group that are compared.
@@ -37,6 +39,7 @@ class Converted:
     names: list[tuple[int, str, str]] = field(default_factory=list)
     strangers: int = 0
     shortened: frozenset[str] = frozenset()
+    again: Mapping[str, str] = field(default_factory=dict)
     left_out: int = 0
     transactional: bool = False
     grouped: bool = False
@@ -66,10 +69,13 @@ def converted(requests: Iterable[Seen], run: Beside | None = None) -> Converted:
     """The history of a record.
 
     requests: in the order in which they came.
-    run: the history to which it is added; None: it is one of its own.
+    run: the history to which it is added; None: it is one of its own. A run knows which of its topics were deleted.
     """
+    requests = list(requests)
+    topics = Topics.of(requests if run is None else ())
+    again = topics.again()
     writers, readers, groups = Writers(), Readers(follows_starts=run is None), Groups()
-    for seen in requests:
+    for seen in (without(each, again) for each in requests):
         others = run is None or not run.has(seen)
         if seen.api == "Fetch":
             readers.take(seen, reads=others)
@@ -83,7 +89,8 @@ def converted(requests: Iterable[Seen], run: Beside | None = None) -> Converted:
     conversion.add_readers(readers)
     conversion.add_members(groups, ends=run is None)
     made = conversion.made
-    made.shortened, made.transactional = frozenset(readers.shortened), writers.transactional
+    made.shortened, made.transactional = frozenset(readers.shortened | topics.shortened), writers.transactional
+    made.again = again
     made.grouped = groups.known
     made.outside = frozenset(partition for group, partition in groups.outside & groups.committed.keys())
     made.rows.sort(key=lambda row: (row["time"], row["process"], row["op"]))
