@@ -31,7 +31,7 @@ from fencepost.checkers.contract.needs import (
     Needs,
 )
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
-from fencepost.checkers.model.arrays import Ints
+from fencepost.checkers.model.arrays import Bools, Ints
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import ABORTED, COMMITTED, NONE
@@ -42,7 +42,8 @@ from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api.occasions import Occasion
 from fencepost.harness.api.promises import PROCESSED_ONCE
 
-UNRECORDED = "is the group's offset, and the history has no operation that was to commit it; who commits is not wholly recorded"
+NOBODYS = "is the group's offset, and the history has no operation that was to commit it; who commits is not wholly recorded"
+UNRECORDED = "may have been committed by somebody else: who commits is not wholly recorded"
 
 
 def _explain_torn(finding: Finding, text: FindingText) -> str:
@@ -92,6 +93,8 @@ def torn_offset(run: RunView) -> CheckResult:
     2. Only transactions that did not commit were to commit an offset, and it is the group's at the end, or the group's offset
        that a member was told.
 
+    Where somebody commits of whom the history does not tell (contract `offset_commits`), that may be his.
+
     compared: offsets of transactions in partitions whose group offset at the end is known, and offsets that members were told.
     One cause: the transaction.
 
@@ -129,7 +132,15 @@ def torn_offset(run: RunView) -> CheckResult:
         )
         if len(some)
     ]
-    return CheckResult(len(offsets) + len(pipeline.looks), join_rows(*parts) if parts else {}, lacking)
+    return _unless_unrecorded(run, CheckResult(len(offsets) + len(pipeline.looks), join_rows(*parts) if parts else {}, lacking))
+
+
+def _unless_unrecorded(run: RunView, result: CheckResult) -> CheckResult:
+    """A result; unknown, where somebody of whom the history does not tell may have committed the offsets that it is about."""
+    if not result.count or run.contract["offset_commits"] != "unrecorded":
+        return result
+    where, offset = result.rows["partition"][0], result.rows["offset"][0]
+    return CheckResult(result.compared, unknown=f"{where}@{offset} {UNRECORDED}")
 
 
 def _lowered_later(offsets: pd.DataFrame, at_end: pd.Series) -> pd.Series:
@@ -187,6 +198,9 @@ def offset_regression(run: RunView) -> CheckResult:
 
     A member reads on from the group's offset, so its commits rise, and one that has lost the partition is fenced (KIP-447).
 
+    Where somebody commits of whom the history does not tell (contract `offset_commits`), and a member was told a lower offset in
+    between, whoever put it there is not known.
+
     compared: committed transactions that began after another one had committed an offset of the same partition. One cause: the
     later transaction.
 
@@ -206,7 +220,11 @@ def offset_regression(run: RunView) -> CheckResult:
     if pipeline.chains.offsets.empty:
         return CheckResult(0)
     offsets = known_commits(pipeline)
-    return _below(offsets, offsets, "sent")
+    result = _below(offsets, offsets, "sent")
+    if not result.count or run.contract["offset_commits"] != "unrecorded":
+        return result
+    by_members = _below(offsets, offsets, "sent", pipeline.looks)
+    return by_members if by_members.count else _unless_unrecorded(run, result)
 
 
 def _explain_stale(finding: Finding, text: FindingText) -> str:
@@ -266,19 +284,31 @@ def known_commits(pipeline: Pipeline) -> pd.DataFrame:
     return pipeline.offsets[(pipeline.offsets["fate"] == COMMITTED) & (pipeline.offsets["ended"] != NONE)]
 
 
-def _below(later: pd.DataFrame, offsets: pd.DataFrame, role: str) -> CheckResult:
-    """Offsets that are lower than one which had been committed before their operation began."""
+def _below(later: pd.DataFrame, offsets: pd.DataFrame, role: str, looks: pd.DataFrame | None = None) -> CheckResult:
+    """Offsets that are lower than one which had been committed before their operation began.
+
+    looks: left out is what lies behind one of these in between that was lower too, so that somebody else may have put it there.
+    """
     compared, parts = 0, []
     for partition, some in later.groupby("partition", sort=True):
         before = offsets[offsets["partition"] == partition]
         highest, position = _highest_before(before, some["began"].to_numpy())
         compared += int((position >= 0).sum())
         back = (position >= 0) & (highest > some["offset"].to_numpy())
+        if looks is not None:
+            told, since = looks[looks["partition"] == partition], before["ended"].to_numpy()[np.maximum(position, 0)]
+            back &= ~_told_between(told, since, some["began"].to_numpy(), highest)
         cause = {"cause": some["op"].to_numpy()[back]}
         parts += [rows_of(as_rows(some[back]).assign(**cause), role)]
         parts += [rows_of(as_rows(before.iloc[position[back]]).assign(**cause), "read")]
     parts = [rows for rows in parts if len(rows["op"])]
     return CheckResult(compared, join_rows(*parts) if parts else {})
+
+
+def _told_between(told: pd.DataFrame, since: Ints, until: Ints, highest: Ints) -> Bools:
+    """True where somebody was told a lower offset, or none, between two times."""
+    began, ended, offset = (told[name].to_numpy()[:, None] for name in ("began", "ended", "offset"))
+    return np.asarray(((began >= since) & (ended <= until) & (offset < highest)).any(axis=0))
 
 
 def _highest_before(offsets: pd.DataFrame, times: Ints) -> tuple[Ints, Ints]:
@@ -329,7 +359,8 @@ def dirty_offset(run: RunView) -> CheckResult:
     """Somebody is told a group's offset that a transaction is to commit, before its commit was called.
 
     A transaction that surely failed commits nothing (`torn-offset`), and one that began after the answer has nothing to do with
-    it. Where any other one may have committed the same offset by then, it is that one's: also one whose end nobody knows.
+    it. Where any other one may have committed the same offset by then, it is that one's: also one whose end nobody knows, or
+    of whom the history does not tell (contract `offset_commits`).
 
     compared: offsets that members were told and that such a transaction was to commit. One cause: the transaction.
 
@@ -356,7 +387,7 @@ def dirty_offset(run: RunView) -> CheckResult:
     pairs = pipeline.looks.merge(commits, on=["partition", "offset"], suffixes=("", "_by"))
     pairs = pairs[pairs["began_by"] <= pairs["ended"]]
     first = pairs.sort_values("called").drop_duplicates(["op", "partition"])
-    return CheckResult(len(first), _dirty_rows(first[first["called"] > first["ended"]]))
+    return _unless_unrecorded(run, CheckResult(len(first), _dirty_rows(first[first["called"] > first["ended"]])))
 
 
 def _dirty_rows(early: pd.DataFrame) -> dict[str, np.ndarray]:
@@ -435,7 +466,7 @@ def phantom_offset(run: RunView) -> CheckResult:
     nobodys = told[~(told["first"] <= told["ended"])]
     if len(nobodys) and run.contract["offset_commits"] == "unrecorded":
         row = nobodys.iloc[0]
-        return CheckResult(len(told), unknown=f"{row['partition']}@{row['offset']} {UNRECORDED}")
+        return CheckResult(len(told), unknown=f"{row['partition']}@{row['offset']} {NOBODYS}")
     return CheckResult(len(told), _phantom_rows(nobodys))
 
 

@@ -68,7 +68,8 @@ def named(table: pa.Table, names: Mapping[str, str]) -> pa.Table:
     for column in ("partitions", "answer_partitions"):
         texts = table[column]
         for id_, name in names.items():
-            texts = pc.replace_substring(texts, json.dumps(id_), json.dumps(name))
+            for key in ('"topic":', '"topic": '):  # `topic_id` stays
+                texts = pc.replace_substring(texts, key + json.dumps(id_), key + json.dumps(name))
         table = table.set_column(table.schema.get_field_index(column), table.schema.field(column), texts)
     return table
 

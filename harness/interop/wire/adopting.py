@@ -23,6 +23,7 @@ from fencepost.harness.interop.wire.requests import requests_of
 from fencepost.harness.proxy import record
 
 JUDGED = (Evidence.SENDS, Evidence.OUTCOMES, Evidence.POLLS, Evidence.POSITIONS, Evidence.DECISIONS, Evidence.WIRE)
+OF_TOPICS = tuple(kind for kind in JUDGED if kind is not Evidence.WIRE)
 CONTRACT = {"aborted_polls": "kept", "consumption": "assigned", "final_read": "false"}
 
 
@@ -37,7 +38,7 @@ def adopt_wire(path: Path, run_dir: Path) -> tuple[list[Gap], dict[str, str]]:
         raise HistoryError(f"{path}: cannot be read as a proxy's record: {error}") from error
     until = min((each.until_ns for each in nodes.values() if each.until_ns is not None), default=None)
     made = converted(requests_of(table, until))
-    if not any(row["f"] in ("txn", "send") for row in made.rows):
+    if not any(row["f"] in ("txn", "send") for row in made.rows) and not (made.again and made.rows):
         raise HistoryError(f"{path}: a proxy's record, but no producer's batch in it that a broker got{_why_none(nodes)}")
     rows = [*made.rows, *_others(made)]
     values = [dict(zip(("v", "partition", "value"), name, strict=True)) for name in made.names]
@@ -51,6 +52,7 @@ def adopt_wire(path: Path, run_dir: Path) -> tuple[list[Gap], dict[str, str]]:
     _write(run_dir, RunFile.WIRE, with_nodes(table, nodes))
     promised = {"transactional": str(made.transactional).lower(), "compaction": str(bool(made.shortened)).lower()}
     promised |= {"senders": "some"} if made.strangers else {}
+    promised |= {"consumption": "recorded"} if made.grouped else {}
     return [*_gaps(path, nodes, made)], {**CONTRACT, **promised}
 
 
@@ -108,9 +110,16 @@ def _gaps(path: Path, nodes: Mapping[str, NodeRecord], made: Converted) -> Itera
     if made.strangers:
         why = f"readers got {plural(made.strangers, 'batch', 'batches')} of producers that did not pass a proxy: left out"
         yield Gap(file=path.name, why=why, kind=GapKind.MISSING)
+    for topic, reason in made.again.items():
+        why = f"{topic} may have been deleted and made again ({reason}): what was sent and read there is not known"
+        yield Gap(file=path.name, why=why, kind=GapKind.MISSING, evidence=OF_TOPICS)
     if made.shortened:
         some = sorted(made.shortened)
         why = f"brokers deleted records of {some[0]}{and_more(len(some) - 1)} (retention or compaction): no absence is judged"
+        yield Gap(file=path.name, why=why, kind=GapKind.MISSING)
+    if made.outside:
+        some = sorted(made.outside)
+        why = f"somebody commits the group's offset of {some[0]}{and_more(len(some) - 1)} outside of transactions: left out"
         yield Gap(file=path.name, why=why, kind=GapKind.MISSING)
     if any(row["mops"] and row["isolation"] is None for row in made.rows if row["f"] == "poll"):
         why = "Fetches without an isolation level: the record is of an older proxy"

@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fencepost.harness.api import Outcome, record_ids
+from fencepost.harness.interop.wire.groups import Groups, Key
 from fencepost.harness.interop.wire.operations import Operation, Process, Read
 from fencepost.harness.interop.wire.readers import Head, Poll, Reader, Readers, moves_of
-from fencepost.harness.interop.wire.requests import Seen
+from fencepost.harness.interop.wire.requests import OF_GROUPS, OF_WRITERS, Seen
+from fencepost.harness.interop.wire.topics import Topics, without
 from fencepost.harness.interop.wire.writers import Writers
 
 Place = tuple[str, int]  # a partition and an offset
@@ -25,8 +27,11 @@ class Converted:
     names: identity, partition and name of each batch.
     strangers: batches that readers got, of producers of which no request was recorded.
     shortened: partitions of which brokers have deleted records.
+    again: topics that may have been deleted and made again under their name, with the reason; they are left out.
     left_out: processes beyond what a history can number.
     transactional: whether there is a transaction.
+    grouped: whether a transaction commits offsets of a group that are compared.
+    outside: partitions to whose group offsets somebody commits outside of transactions.
     offsets: identities of batches that lie at a partition and an offset, by what anybody was given; one, unless logs were cut.
     """
 
@@ -34,8 +39,11 @@ class Converted:
     names: list[tuple[int, str, str]] = field(default_factory=list)
     strangers: int = 0
     shortened: frozenset[str] = frozenset()
+    again: Mapping[str, str] = field(default_factory=dict)
     left_out: int = 0
     transactional: bool = False
+    grouped: bool = False
+    outside: frozenset[str] = frozenset()
     offsets: dict[Place, set[int]] = field(default_factory=dict)
 
 
@@ -61,27 +69,39 @@ def converted(requests: Iterable[Seen], run: Beside | None = None) -> Converted:
     """The history of a record.
 
     requests: in the order in which they came.
-    run: the history to which it is added; None: it is one of its own.
+    run: the history to which it is added; None: it is one of its own. A run knows which of its topics were deleted.
     """
-    writers, readers = Writers(), Readers(follows_starts=run is None)
-    for seen in requests:
+    requests = list(requests)
+    topics = Topics.of(requests if run is None else ())
+    again = topics.again()
+    writers, readers, groups = Writers(), Readers(follows_starts=run is None), Groups()
+    for seen in (without(each, again) for each in requests):
+        others = run is None or not run.has(seen)
         if seen.api == "Fetch":
-            readers.take(seen, reads=run is None or not run.has(seen))
-        elif run is None or not run.has(seen):
+            readers.take(seen, reads=others)
+        elif others and seen.api in OF_WRITERS:
             writers.take(seen)
-    conversion = _Conversion(writers, run or Beside(0, {}, ()), "instance" if run else "")
+        if others and seen.api in OF_GROUPS:
+            groups.take(seen)
+    groups.leave_out(writers.first_commits())
+    conversion = _Conversion(writers, run or Beside(0, {}, ()), "instance" if run else "", groups.names())
     conversion.add_writers()
     conversion.add_readers(readers)
+    conversion.add_members(groups, ends=run is None)
     made = conversion.made
-    made.shortened, made.transactional = frozenset(readers.shortened), writers.transactional
+    made.shortened, made.transactional = frozenset(readers.shortened | topics.shortened), writers.transactional
+    made.again = again
+    made.grouped = groups.known
+    made.outside = frozenset(partition for group, partition in groups.outside & groups.committed.keys())
     made.rows.sort(key=lambda row: (row["time"], row["process"], row["op"]))
     return made
 
 
 class _Conversion:
-    def __init__(self, writers: Writers, run: Beside, role: str) -> None:
+    def __init__(self, writers: Writers, run: Beside, role: str, names: Mapping[Key, str]) -> None:
         self.made = Converted()
         self._writers, self._next, self._role, self._others = writers, run.first, role, run.others
+        self._names, self._undecided = names, set[Key]()
 
     def add_writers(self) -> None:
         """Number the producers and their operations, and so the batches."""
@@ -101,6 +121,13 @@ class _Conversion:
             if any(operation.reads for operation in reader.process.operations):
                 self._add(reader.process, "reader")
 
+    def add_members(self, groups: Groups, ends: bool) -> None:
+        """What members were told of their group's offsets. ends: also what the groups had at the end, if that was told."""
+        for process in groups.processes():
+            self._add(process, "member")
+        for number, operation in enumerate(groups.ends(self._undecided) if ends else ()):
+            self.made.rows.append(_row(Process("", number=-1), number, operation, "harness", {}))
+
     def _add(self, process: Process, role: str) -> None:
         if self._next > record_ids.MAX_PROCESS:
             self.made.left_out += 1
@@ -108,7 +135,8 @@ class _Conversion:
         process.number, self._next = self._next, self._next + 1
         for number, operation in enumerate(process.operations):
             self._name(process, number, operation)
-            self.made.rows.append(_row(process, number, operation, self._role or role))
+            self._undecided |= operation.offsets.keys() if operation.type is Outcome.INFO else set()
+            self.made.rows.append(_row(process, number, operation, self._role or role, self._names))
 
     def _name(self, process: Process, number: int, operation: Operation) -> None:
         """Give the batches of an operation their identities."""
@@ -136,7 +164,7 @@ class _Conversion:
             yield Read(partition, batch.v, head["base_offset"])
 
 
-def _row(process: Process, number: int, operation: Operation, role: str) -> dict[str, Any]:
+def _row(process: Process, number: int, operation: Operation, role: str, names: Mapping[Key, str]) -> dict[str, Any]:
     sends = [
         {
             "kind": 0,
@@ -171,7 +199,7 @@ def _row(process: Process, number: int, operation: Operation, role: str) -> dict
         "errors": [],
         "strange": [],
         "detail": None if operation.detail is None else json.dumps(operation.detail),
-        "offsets": [{"partition": partition, "offset": offset} for partition, offset in operation.offsets.items()],
+        "offsets": [{"partition": names[key], "offset": offset} for key, offset in operation.offsets.items() if key in names],
     }
 
 

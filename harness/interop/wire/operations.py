@@ -24,7 +24,7 @@ class Read:
 class Operation:
     """An operation, with its fields as in docs/history.md.
 
-    order: where it has its place among those of its process, before its time.
+    offsets: of groups, by group and partition.
     """
 
     f: str
@@ -35,7 +35,7 @@ class Operation:
     decided: int | None = None
     sends: list[Batch] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
-    offsets: dict[str, int] = field(default_factory=dict)
+    offsets: dict[tuple[str, str], int] = field(default_factory=dict)
     detail: dict[str, Any] | None = None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,14 +11,18 @@ import pyarrow as pa
 
 from fencepost.harness.api.wire import OPERATORS_CLIENT
 
-APIS = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "Produce", "TxnOffsetCommit", "EndTxn", "Fetch")
+OF_WRITERS = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "Produce", "TxnOffsetCommit", "EndTxn")
+OF_GROUPS = ("TxnOffsetCommit", "OffsetCommit", "OffsetFetch")
+OF_TOPICS = ("Metadata", "CreateTopics", "DeleteTopics")
+APIS = tuple(dict.fromkeys((*OF_WRITERS, *OF_GROUPS, *OF_TOPICS, "Fetch")))
+KEPT_IF_ALTERED = ("EndTxn", "Produce", "TxnOffsetCommit", "OffsetCommit")  # something came of them, and nobody knows what
 NONE = "NONE"  # Kafka's name of no error
 OF_BROKERS = 4  # from this version on brokers send AddPartitionsToTxn, about a request of a client that is recorded, too
 INTERNAL = "__"  # the beginning of the names of Kafka's own topics
 _COLUMNS = (
     *("node", "connection", "client_id", "api", "version", "arrived_ns", "forwarded_ns", "answered_ns", "transactional_id"),
     *("producer_id", "producer_epoch", "answer_producer_id", "answer_producer_epoch", "committed", "error", "partitions"),
-    *("answer_partitions", "request", "made_by_proxy", "client"),
+    *("answer_partitions", "request", "made_by_proxy", "client", "group", "answer"),
 )
 Place = Mapping[str, Any]  # what a request or an answer says of a partition
 
@@ -34,6 +38,10 @@ class Seen:
     producer, granted: producer id and epoch of the request, of the answer; None: it has none.
     places, answers: what it and its answer say of each partition, by the partition's name.
     settings: its other fields, by Kafka's names.
+    group: the group that it is about; None: none.
+    altered: a rule of the proxy has altered it: nobody knows what the broker was asked.
+    ids: topics and their ids that it or its answer names.
+    given: the answer of CreateTopics and DeleteTopics, by Kafka's names; None: not known.
     """
 
     source: tuple[str, int]
@@ -51,6 +59,10 @@ class Seen:
     places: Mapping[str, Place]
     answers: Mapping[str, Place]
     settings: Mapping[str, Any]
+    group: str | None = None
+    altered: bool = False
+    ids: frozenset[tuple[str, str]] = frozenset()
+    given: Mapping[str, Any] | None = None
 
     @property
     def succeeded(self) -> bool:
@@ -85,10 +97,11 @@ def _seen(row: Mapping[str, Any], until: int | None, wanted: Callable[[str], boo
     if row["api"] == "Fetch" and _replica(settings):
         return None
     altered = bool(row.get("altered"))  # nobody knows what the broker was asked
-    if altered and row["api"] not in ("EndTxn", "Produce"):
+    if altered and row["api"] not in KEPT_IF_ALTERED:
         return None
     answered = row["answered_ns"] if not (altered or row["made_by_proxy"]) else None
     known = answered is not None and (until is None or answered < until)
+    asked, told = _parsed(row["partitions"]), _parsed(row["answer_partitions"]) if known else []
     return Seen(
         source=(row["node"], row["connection"] or 0),
         client=row["client"] or "",
@@ -102,9 +115,13 @@ def _seen(row: Mapping[str, Any], until: int | None, wanted: Callable[[str], boo
         producer=_pair(row["producer_id"], row["producer_epoch"]),
         granted=_pair(row["answer_producer_id"], row["answer_producer_epoch"]) if known else None,
         committed=bool(row["committed"]) or altered,
-        places=dict(_places(row["partitions"], wanted)),
-        answers=dict(_places(row["answer_partitions"], wanted)) if known else {},
+        places=dict(_places(asked, wanted)),
+        answers=dict(_places(told, wanted)),
         settings=settings,
+        group=row["group"] or None,
+        altered=altered,
+        ids=frozenset(_ids((*asked, *told))),
+        given=json.loads(row["answer"]) if known and row["answer"] and row["api"] in OF_TOPICS else None,
     )
 
 
@@ -118,10 +135,22 @@ def _pair(producer: int | None, epoch: int | None) -> tuple[int, int] | None:
     return None if producer is None or producer < 0 or epoch is None else (producer, epoch)
 
 
-def _places(text: str | None, wanted: Callable[[str], bool]) -> Iterator[tuple[str, Place]]:
-    for place in json.loads(text) if text else ():
+def _parsed(text: str | None) -> list[Place]:
+    return json.loads(text) if text else []
+
+
+def _places(places: Iterable[Place], wanted: Callable[[str], bool]) -> Iterator[tuple[str, Place]]:
+    for place in places:
         topic, number = place.get("topic"), place.get("partition")
-        if topic and number is not None and not topic.startswith(INTERNAL):
+        if topic and number is not None and not topic.startswith(INTERNAL) and topic != place.get("topic_id"):
             name = f"{topic}-{number}"
             if wanted(name):
                 yield name, place
+
+
+def _ids(places: Iterable[Place]) -> Iterator[tuple[str, str]]:
+    """Topics with their ids, where both are known."""
+    for place in places:
+        topic, topic_id = place.get("topic"), place.get("topic_id")
+        if topic and topic_id and topic != topic_id:
+            yield topic, topic_id

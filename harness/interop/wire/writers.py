@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from fencepost.harness.api import Outcome
 from fencepost.harness.interop.wire.batches import Attempt, Batch, attempts_of, producer_of, take_answer
+from fencepost.harness.interop.wire.groups import Key, keyed
 from fencepost.harness.interop.wire.operations import MOST_SENDS, Operation, Process
 from fencepost.harness.interop.wire.outcomes import ending
 from fencepost.harness.interop.wire.requests import NONE, Place, Seen
@@ -22,11 +23,17 @@ BatchKey = tuple[str, int, int, int]  # partition, producer id, epoch, first seq
 
 @dataclass(slots=True, eq=False)
 class Transaction:
-    """A transaction. calls: the EndTxn requests about it."""
+    """A transaction.
+
+    offsets: of groups that were added to it.
+    possible: offsets of which nobody knows whether they were.
+    calls: the EndTxn requests about it.
+    """
 
     began: int
     batches: list[Batch] = field(default_factory=list)
-    offsets: dict[str, int] = field(default_factory=dict)
+    offsets: dict[Key, int] = field(default_factory=dict)
+    possible: dict[Key, int] = field(default_factory=dict)
     calls: list[Seen] = field(default_factory=list)
 
 
@@ -65,7 +72,7 @@ class Writers:
                 self._produce(seen)
             case "AddPartitionsToTxn" | "AddOffsetsToTxn" if seen.producer and seen.succeeded:
                 self._producer(seen.producer, seen).transaction(seen.arrived)
-            case "TxnOffsetCommit" if seen.producer:
+            case "TxnOffsetCommit" if seen.producer and not seen.altered:
                 self._commit_offsets(seen, seen.producer)
             case "EndTxn" if seen.producer:
                 self._end(seen, seen.producer)
@@ -140,9 +147,10 @@ class Writers:
 
     def _commit_offsets(self, seen: Seen, producer: tuple[int, int]) -> None:
         transaction = self._producer(producer, seen).transaction(seen.arrived)
-        for partition, place in seen.places.items():
-            if seen.answers.get(partition, {}).get("error", NONE) == NONE and seen.answered is not None and "offset" in place:
-                transaction.offsets[partition] = place["offset"]
+        for key, place in keyed(seen, seen.places):
+            if "offset" in place:
+                granted = seen.answered is not None and seen.answers.get(key[1], {}).get("error", NONE) == NONE
+                (transaction.offsets if granted else transaction.possible)[key] = place["offset"]
 
     def _end(self, seen: Seen, key: tuple[int, int]) -> None:
         producer = self._producer(key, seen)
@@ -150,6 +158,15 @@ class Writers:
             producer.transactions[-1].calls.append(seen)
         if seen.succeeded and seen.granted:
             self._producers.setdefault(seen.granted, producer)
+
+    def first_commits(self) -> dict[Key, int]:
+        """When the first transaction had committed an offset of a group (ns)."""
+        first: dict[Key, int] = {}
+        for transaction in (transaction for producer in self.all for transaction in producer.transactions if transaction.offsets):
+            how = ending(transaction.calls)
+            if how.type is Outcome.OK and how.intent == "commit" and how.end is not None:
+                first |= {key: min(how.end, first.get(key, how.end)) for key in transaction.offsets}
+        return first
 
     # -- operations ------------------------------------------------------------------------------
     def processes(self) -> Iterator[Process]:
@@ -194,8 +211,8 @@ def _sends(plain: Sequence[tuple[Batch, bool]]) -> Iterator[Operation]:
 def _operations(transaction: Transaction) -> Iterator[Operation]:
     """A transaction as an operation.
 
-    A commit promises what was acknowledged. Batches that were not, and those beyond what one operation holds, are in further
-    operations: of the former nobody knows whether they are in the transaction.
+    A commit promises what was acknowledged. Batches and offsets that were not, and batches beyond what one operation holds, are
+    in further operations: of the former nobody knows whether they are in the transaction.
     """
     how = ending(transaction.calls)
     batches = sorted(transaction.batches, key=lambda batch: (batch.partition, batch.first, batch.began))
@@ -209,3 +226,6 @@ def _operations(transaction: Transaction) -> Iterator[Operation]:
     for at in range(0, len(unproven), MOST_SENDS):
         part = unproven[at : at + MOST_SENDS]
         yield Operation("txn", transaction.began, Outcome.INFO, None, "commit", how.decided, part)
+    if transaction.possible:
+        possible = dict(transaction.possible)
+        yield Operation("txn", transaction.began, Outcome.INFO, None, "commit", how.decided, offsets=possible)

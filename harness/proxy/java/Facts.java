@@ -38,6 +38,9 @@ final class Facts {
         if (message.api().equals("FindCoordinator") && !message.isAnswer()) {
             keys(json);
         }
+        if (message.api().equals("OffsetFetch") && json.path("groups").size() > 1) {
+            ofGroups(json.get("groups"));
+        }
         List<ArrayNode> batches = batches(message);
         for (int i = 0; i < batches.size() && i < partitions.size(); i++) {
             add(batches.get(i), (ObjectNode) partitions.get(i));
@@ -82,7 +85,8 @@ final class Facts {
             take(field.getKey(), value);
             if (PARTITIONS.contains(field.getKey()) && value.isArray()) {
                 String topic = topic(node);
-                value.forEach(child -> partition(topic, child, marker));
+                String id = TopicNames.id(node);
+                value.forEach(child -> partition(topic, id, child, marker));
             } else if (value.isArray()) {
                 value.forEach(child -> walk(child, field.getKey().equals("markers") ? child : marker));
             } else if (value.isObject()) {
@@ -136,6 +140,19 @@ final class Facts {
         texts(json.path("coordinatorKeys"), into);
     }
 
+    /** Whose partition each is, where a message is about several groups: they come in the order of the groups. */
+    private void ofGroups(JsonNode groups) {
+        Iterator<JsonNode> lines = partitions.iterator();
+        for (JsonNode group : groups) {
+            for (JsonNode topic : group.path("topics")) {
+                int count = topic.path("partitions").size() + topic.path("partitionIndexes").size();
+                for (int i = 0; i < count && lines.hasNext(); i++) {
+                    ((ObjectNode) lines.next()).set("group", group.get("groupId"));
+                }
+            }
+        }
+    }
+
     private static String topic(JsonNode node) {
         for (String name : TOPIC) {
             if (node.path(name).isTextual()) {
@@ -145,12 +162,15 @@ final class Facts {
         return node.has("topicId") ? TopicNames.of(node.get("topicId").asText()) : null;
     }
 
-    private void partition(String topic, JsonNode node, JsonNode marker) {
+    private void partition(String topic, String id, JsonNode node, JsonNode marker) {
         if (topic == null) {
             walk(node, marker);
             return;
         }
         ObjectNode line = partitions.addObject().put("topic", topic);
+        if (id != null) {
+            line.put("topic_id", id);
+        }
         if (node.isNumber()) {
             line.put("partition", node.asInt());
         }

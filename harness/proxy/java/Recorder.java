@@ -15,9 +15,10 @@ final class Recorder {
     private static final Set<String> RECORDS = Set.of("Produce", "Fetch"); // bodies with records
     private static final Set<String> ALWAYS = Set.of("Produce", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn",
         "TxnOffsetCommit", "OffsetCommit", "OffsetFetch", "FindCoordinator", "WriteTxnMarkers", "JoinGroup", "SyncGroup",
-        "LeaveGroup", "ListOffsets", "DescribeTransactions");
+        "LeaveGroup", "ListOffsets", "DescribeTransactions", "CreateTopics", "DeleteTopics");
     private static final Set<String> GIVES_EPOCHS = Set.of("InitProducerId", "EndTxn"); // since version 5, with KIP-890
-    private static final Set<String> BY_ANSWER = Set.of("Fetch", "Heartbeat", "ConsumerGroupHeartbeat");
+    private static final String METADATA = "Metadata";
+    private static final Set<String> BY_ANSWER = Set.of("Fetch", "Heartbeat", "ConsumerGroupHeartbeat", METADATA);
     private final RecordLines lines;
 
     Recorder(RecordLines lines) {
@@ -79,8 +80,13 @@ final class Recorder {
         if (GIVES_EPOCHS.contains(answer.api())) {
             line.put("producer_id", Facts.first(facts.producerIds)).put("producer_epoch", facts.producerEpoch);
         }
-        line.set("partitions", facts.partitions);
-        body(line, answer);
+        if (answer.api().equals(METADATA)) {
+            line.set("partitions", TopicNames.topics(answer.json()));
+            line.putNull("body");
+        } else {
+            line.set("partitions", facts.partitions);
+            body(line, answer);
+        }
         names(line, hits);
         line.put("made_by_proxy", entry.made != null);
         lines.add(entry.copy == 0 ? line : line.put("copy", entry.copy + 1));
@@ -147,6 +153,9 @@ final class Recorder {
         if (answer.body() instanceof FetchResponseData fetched) {
             return Batches.any(fetched) || fetched.errorCode() != 0 || fetched.responses().stream()
                 .anyMatch(topic -> topic.partitions().stream().anyMatch(partition -> partition.errorCode() != 0));
+        }
+        if (request.api().equals(METADATA)) {
+            return TopicNames.news(answer.json());
         }
         return !answer.facts().errors.isEmpty() || request.api().equals("ConsumerGroupHeartbeat") && changes(request, answer);
     }

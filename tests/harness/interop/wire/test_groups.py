@@ -1,0 +1,191 @@
+"""Offsets of groups in a record of requests: planted violations, and each kind of evidence that is missing."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+from support.histories import answer, violated
+from support.wire_records import Record, got, marker
+
+from fencepost.checkers.verdict.judge import judge
+from fencepost.harness.api.run import RunFile
+from fencepost.harness.history.run_directory import open_run
+from fencepost.harness.interop.adopt import adopt
+
+WHOLE = {"offset_commits": "recorded"}  # whoever commits passes the proxy
+
+
+def judged(record, directory, **contract):
+    run = directory / "run"
+    run.mkdir()
+    adopt(record.write(directory / "record"), run, contract)
+    return judge(open_run(run), here=True)
+
+
+def rows(record, directory, f):
+    judged(record, directory, **WHOLE)
+    return [row for row in pq.read_table(directory / "run" / RunFile.HISTORY).to_pylist() if row["f"] == f]
+
+
+def commits(record, offset, group="g", **more):
+    """TxnOffsetCommit of the transaction that is open."""
+    place = {"topic": "in", "partition": 0}
+    given = {"partitions": [{**place, **({"error": more["error"]} if "error" in more else {})}]}
+    producer = {"transactional_id": "a", "producer_id": 7, "producer_epoch": 0}
+    return record.ask("TxnOffsetCommit", group=group, partitions=[{**place, "offset": offset}], given=given, **producer, **more)
+
+
+def fetches(record, offset, group="g", member="m", stable=True, answered=True, **place):
+    """OffsetFetch, and the offset that its answer has (-1: none)."""
+    body = {"groups": [{"groupId": group, "memberId": member, "memberEpoch": 1}], "requireStable": stable}
+    given = {"partitions": [{"topic": "in", "partition": 0, "offset": offset, **place}]}
+    asked = [{"topic": "in", "partition": 0, **{key: place[key] for key in ("group", "topic_id", "topic") if key in place}}]
+    return record.ask("OffsetFetch", 9, group=group, partitions=asked, given=given, body=body, answered=answered)
+
+
+def elsewhere(record):
+    """Another broker has answered the last request."""
+    record.lines[-2]["node"] = "n2"
+    return record
+
+
+def work(record, sequence, offset, commit=True):
+    """A transaction: a record to `t-0`, and the offset of the input behind it."""
+    record.add().produce(sequence, sequence * 2)
+    return commits(record, offset).end(commit)
+
+
+def began():
+    return Record().initialise()
+
+
+def read(record, *sequences):
+    return record.read(*(batch for n in sequences for batch in (got(n, 2 * n), marker(2 * n + 1))))
+
+
+def test_what_members_are_told_is_an_operation_of_theirs(tmp_path):
+    record = fetches(fetches(work(fetches(began(), -1), 0, 6), 6, member="m"), 6, member="n")
+    told = rows(record, tmp_path, "committed")
+    assert [json.loads(row["detail"])["offsets"] for row in told] == [{"in-0": None}, {"in-0": 6}, {"in-0": 6}]
+    assert [row["process"] for row in told] == [told[0]["process"]] * 2 + [told[0]["process"] + 1]
+    assert {(row["role"], row["type"]) for row in told} == {("member", "ok")}
+
+
+def test_a_lawful_group_is_compared(tmp_path):
+    record = read(fetches(work(fetches(work(began(), 0, 6), 6), 1, 7), 7), 0, 1)
+    verdict = judged(record, tmp_path, **WHOLE)
+    assert (verdict["verdict"], violated(verdict)) == ("valid", [])
+    for name, count in (("offset-regression", 1), ("dirty-offset", 2), ("phantom-offset", 3), ("torn-offset", 4)):
+        assert answer(verdict, name)["compared"] == count, name
+        assert answer(verdict, name)["verdict"] not in ("violated", "unknown"), name
+
+
+def test_a_group_whose_offset_goes_back(tmp_path):
+    record = work(work(began(), 0, 7), 1, 6)
+    assert violated(judged(record, tmp_path)) == ["offset-regression"]
+
+
+def test_one_that_somebody_may_have_put_back_is_unknown(tmp_path):
+    """A member was told the lower one in between: an operator may have reset it, beside the proxy."""
+    record = work(fetches(work(work(began(), 0, 5), 1, 7), 5), 2, 6)
+    verdict = judged(record, tmp_path)
+    assert (violated(verdict), answer(verdict, "offset-regression")["verdict"]) == ([], "unknown")
+    (tmp_path / "whole").mkdir()
+    assert "offset-regression" in violated(judged(record, tmp_path / "whole", **WHOLE))
+
+
+def test_a_partition_of_which_an_offset_from_before_the_record_is_told_after_a_commit_is_left_out(tmp_path):
+    """As when an operator resets a group."""
+    verdict = judged(work(fetches(work(began(), 0, 7), 0), 1, 6), tmp_path, **WHOLE)
+    assert violated(verdict) == []
+    assert "outside of transactions" in str(verdict["weakened"])
+
+
+def test_an_offset_that_is_told_before_its_commit_is_called(tmp_path):
+    record = began().add().produce(0, 0)
+    record = fetches(commits(record, 6), 6).end()
+    verdict = judged(record, tmp_path)
+    assert (violated(verdict), answer(verdict, "dirty-offset")["verdict"]) == ([], "unknown"), "another may have committed it"
+    (tmp_path / "whole").mkdir()
+    assert violated(judged(record, tmp_path / "whole", **WHOLE)) == ["dirty-offset"]
+
+
+def test_an_offset_of_nobody(tmp_path):
+    record = fetches(work(began(), 0, 6), 9)
+    verdict = judged(record, tmp_path)
+    assert (violated(verdict), answer(verdict, "phantom-offset")["verdict"]) == ([], "unknown")
+    (tmp_path / "whole").mkdir()
+    assert violated(judged(record, tmp_path / "whole", **WHOLE)) == ["phantom-offset"]
+
+
+def test_an_offset_of_a_transaction_that_was_aborted(tmp_path):
+    record = fetches(work(work(began(), 0, 6), 1, 7, commit=False), 7)
+    assert violated(judged(record, tmp_path, **WHOLE)) == ["torn-offset"]
+
+
+def test_offsets_that_are_not_there_at_the_end(tmp_path):
+    """The last answer had to wait for what was open, and nobody commits behind it."""
+    record = fetches(work(work(began(), 0, 6), 1, 7), 6)
+    assert violated(judged(record, tmp_path, **WHOLE)) == ["torn-offset"]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        pytest.param(fetches(work(work(began(), 0, 6), 1, 7), 6, stable=False), id="it need not wait for the markers"),
+        pytest.param(work(fetches(work(began(), 0, 6), -1), 1, 7), id="somebody commits behind it"),
+        pytest.param(fetches(commits(work(began(), 0, 6).add(), 7).end(answered=False), 6), id="the outcome is not known"),
+        pytest.param(elsewhere(fetches(work(work(began(), 0, 6), 1, 7), 6)), id="by another broker"),
+    ],
+)
+def test_nobody_knows_what_the_group_had_at_the_end(record, tmp_path):
+    verdict = judged(record, tmp_path, **WHOLE)
+    assert violated(verdict) == []
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        pytest.param(fetches(work(began(), 0, 6), 9, answered=False), id="no answer is known"),
+        pytest.param(fetches(work(began(), 0, 6), 9, error="UNSTABLE_OFFSET_COMMIT"), id="an error"),
+        pytest.param(fetches(work(began(), 0, 6), 3), id="it may be from before the record"),
+        pytest.param(fetches(work(began(), 0, 6), 9, topic="x1", topic_id="x1"), id="the topic's name is not known"),
+        pytest.param(fetches(work(began(), 0, 6), 9, group="other"), id="another group's"),
+        pytest.param(fetches(commits(work(began(), 0, 6).add(), 9, answered=False).end(False), 9), id="an unanswered commit"),
+        pytest.param(fetches(commits(work(began(), 0, 6).add(), 9, error="REQUEST_TIMED_OUT").end(), 9), id="a failed commit"),
+        pytest.param(fetches(commits(work(began(), 0, 6).add(), 8, altered=True).end(), 9), id="an altered commit"),
+    ],
+)
+def test_what_is_not_told_accuses_nobody(record, tmp_path):
+    assert violated(judged(record, tmp_path, **WHOLE)) == []
+
+
+@pytest.mark.parametrize(("error", "known"), [("NONE", False), ("UNKNOWN_SERVER_ERROR", False), ("ILLEGAL_GENERATION", True)])
+def test_a_group_to_which_somebody_commits_outside_of_transactions_is_left_out(tmp_path, error, known):
+    place = {"topic": "in", "partition": 0}
+    record = work(began(), 0, 7).ask(
+        "OffsetCommit", 8, group="g", partitions=[{**place, "offset": 2}], given={"partitions": [{**place, "error": error}]}
+    )
+    verdict = judged(work(record, 1, 3), tmp_path)
+    assert ("offset-regression" in violated(verdict)) == known
+    assert ("outside of transactions" in str(verdict["weakened"])) != known
+
+
+def test_groups_of_one_topic_are_compared_by_themselves(tmp_path):
+    record = began().add().produce(0, 0)
+    record = commits(record, 7, "one").end().add().produce(1, 2)
+    verdict = judged(commits(record, 3, "two").end(), tmp_path)
+    assert violated(verdict) == []
+    record = commits(record.add().produce(2, 4), 2, "two").end()
+    (tmp_path / "two").mkdir()
+    assert violated(judged(record, tmp_path / "two")) == ["offset-regression"]
+
+
+def test_a_request_about_several_groups_says_whose_each_offset_is(tmp_path):
+    record = fetches(work(began(), 0, 6), 9, group="other")
+    record.lines[-1]["partitions"].append({"topic": "in", "partition": 0, "offset": 9, "group": "g"})
+    for line in record.lines[-2:]:
+        line["partitions"][0]["group"] = "other"
+    assert violated(judged(record, tmp_path, **WHOLE)) == ["phantom-offset"]
