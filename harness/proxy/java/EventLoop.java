@@ -2,7 +2,6 @@ package fencepost.proxy;
 
 import java.io.IOException;
 import java.nio.ByteBuffer;
-import java.nio.channels.ClosedSelectorException;
 import java.nio.channels.SelectionKey;
 import java.nio.channels.Selector;
 import java.util.ArrayList;
@@ -16,6 +15,7 @@ import java.util.concurrent.ConcurrentLinkedQueue;
  * its next message, when a frame is longer than what is read at once, and when one of its sides does not take what is written.
  */
 final class EventLoop {
+    private static final int FAILED = 70; // the exit code of an internal error
     private final Process process;
     private final Queue<Connection> added = new ConcurrentLinkedQueue<>();
     private final List<Connection> leaving = new ArrayList<>();
@@ -48,9 +48,9 @@ final class EventLoop {
                 selector.select();
                 serve();
                 leave();
-            } catch (IOException | ClosedSelectorException error) {
+            } catch (IOException | RuntimeException error) { // of one connection it would have been caught: nothing is served any more
                 process.counts.failure(error);
-                return;
+                Runtime.getRuntime().halt(FAILED);
             }
         }
     }
