@@ -64,6 +64,9 @@ class ProtocolStep:
     topic: str = ""  # only of these
     partition: Annotated[int, Between(-1, MOST)] = -1  # only of this one; -1: any
     peer: Literal["any", "client", "broker"] = "any"  # whether clients or other brokers send it
+    state: Literal["", "fresh", "committed", "aborted", "fenced"] = (
+        ""  # only where the id was in this state when the request came
+    )
     where: Mapping[str, Any] = field(default_factory=dict)  # path in the body -> value that it must have: { committed = true }
     nth: Annotated[int, Between(0, MOST)] = 0  # only the n-th match; 0: every one
     times: Annotated[int, Between(0, MOST)] = 0  # at most so many; 0: no limit (with fire: 1)
@@ -96,7 +99,7 @@ class ProtocolStep:
         names = [name.strip() for name in apis.split(",")]
         on = "answer" if self.transform else self.on  # what is transformed are answers
         rule: dict[str, Any] = {"api": names[0] if len(names) == 1 else names, "act": act, "on": on}
-        for name in ("client_id", "transactional_id", "group", "topic", "where", "nth"):
+        for name in ("client_id", "transactional_id", "group", "topic", "state", "where", "nth"):
             if value := getattr(self, name):
                 rule[name] = value
         if self.partition >= 0:
@@ -161,16 +164,18 @@ class ProtocolStep:
         number = receipt.evidence.get("number")
         if number is None:
             return receipt
+        replaced = cluster.replaced(number)
         catches = _acted(cluster.withdraw(number))
-        if not catches:
+        if not catches and not replaced:
             return receipt
-        notes = [f"{plural(len(catches), 'message')} caught"]
+        notes = [f"{plural(len(catches), 'message')} caught", *_replaced(replaced)]
         if ended := [catch for catch in catches if catch.state == ENDED]:
             where = ", ".join(dict.fromkeys(catch.node for catch in ended))
             notes.append(f"the proxy of {where} ended, and {plural(len(ended), 'message')} that it held went no further")
         nodes = tuple(dict.fromkeys(catch.node for catch in catches))
-        struck = replace(receipt, targets=nodes, effective=True)
-        return healed(struck, {"caught": len(catches), "after": _shown(catches)}, notes)
+        struck = replace(receipt, targets=nodes, effective=True) if catches else receipt
+        again = {"replaced": replaced} if replaced else {}
+        return healed(struck, {"caught": len(catches), "after": _shown(catches), **again}, notes)
 
 
 def check_rule(rule: Mapping[str, Any]) -> None:
@@ -183,6 +188,15 @@ def check_rule(rule: Mapping[str, Any]) -> None:
         raise ValueError(
             "; ".join(f"{rule['act']}{text.removeprefix('api')}" if text.startswith("api:") else text for text in wrong)
         )
+
+
+def _replaced(replaced: Mapping[str, bool]) -> list[str]:
+    """What became of the rule where a proxy has ended."""
+    words = {
+        True: "the rule was put at the one started in its place",
+        False: "the rule does not hold at the one started in its place",
+    }
+    return [f"the proxy of {node} ended, and {words[holds]}" for node, holds in replaced.items()]
 
 
 def _acted(catches: Sequence[Catch]) -> list[Catch]:

@@ -17,11 +17,15 @@ from fencepost.harness.api import CampaignError, ClusterError
 from fencepost.harness.proxy.control import Control
 
 SHARED = ("next:", "answered:")
+IDS = "ids"  # not waited for: the states of transactional ids, for rules that ask for them
 log = structlog.get_logger()
 
 
 class Occurrences:
-    """Tells the other proxies what each has seen of `next:API` or `answered:API`, until `close`. Does nothing for one proxy."""
+    """Tells the other proxies what each has seen of `next:API` or `answered:API`, or knows of `ids`, until `close`.
+
+    Does nothing for one proxy.
+    """
 
     def __init__(self, until: str, controls: Iterable[Control]) -> None:
         self._until, self._controls = until, list(controls)

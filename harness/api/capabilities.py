@@ -472,6 +472,7 @@ class Catch:
         (error), `altered`, `cut`, `throttled`, `recorded`; `failed`: the rule could not act on it, and it passed as it was;
         `ended`: its proxy ended while it held it, and it went no further.
     released_ns: when what was held went on; 0: it has not.
+    id_state: the state of the transactional id when the request came (docs/proxy.md), where its proxy knew it; else empty.
     """
 
     number: int
@@ -483,6 +484,7 @@ class Catch:
     time_ns: int = 0
     state: str = ""
     released_ns: int = 0
+    id_state: str = ""
 
 
 @runtime_checkable
@@ -500,6 +502,10 @@ class Interceptable(Protocol):
     @looks
     def proxied(self) -> dict[str, bool]:
         """The brokers before which a proxy stands, and whether it runs. Nothing where there are none."""
+
+    @looks
+    def replaced(self, number: int) -> dict[str, bool]:
+        """The brokers whose proxy has ended since a rule holds, and whether it holds at the one that was started in its place."""
 
     @looks
     def caught(self, number: int) -> list[Catch]:

@@ -27,6 +27,7 @@ from fencepost.harness.matrix.factors import (
 )
 
 CELL_PARTS = 3
+ENDED = "next-begin"
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
@@ -93,8 +94,9 @@ class Crossing:
         return self.strike.cell.impossible or excluded(self.values)
 
     def options(self) -> dict[str, Any]:
-        """The options of the fault `protocol`."""
-        return {**self.strike.options(), "cell": str(self)}
+        """The options of the fault `protocol`. In `next-begin` the message itself ends the transaction that is meant."""
+        state = {} if self.strike.cell.gap == ENDED else {"state": self.start.id}
+        return {**self.strike.options(), **state, "cell": str(self)}
 
 
 def crossing_of(text: str) -> Crossing | None:

@@ -59,7 +59,7 @@ class Control:
         return int(self._document("POST", f"/events/{quote(name)}")["released"])
 
     def watch(self, until: str) -> int:
-        """Watch for `next:API` or `answered:API` from now on, for rules of other proxies; the watch's number."""
+        """Watch for `next:API`, `answered:API` or `ids` from now on, for rules of other proxies; the watch's number."""
         return int(self._document("POST", "/watches", {"until": until})["number"])
 
     def seen(self, number: int, first: int = 0, timeout_s: float = 30.0) -> tuple[int, list[dict[str, Any]]]:

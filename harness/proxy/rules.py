@@ -37,6 +37,7 @@ _WORDS = {
     "connection_of": ("any", "client", "broker"),
     "transform": tuple(TRANSFORMS),
 }
+STATES = ("fresh", "committed", "aborted", "fenced")
 _MAPPINGS = ("where", "set", "lower")
 _TEXTS = ("api", "client_id", "transactional_id", "group", "topic", "node", "error")
 _NUMBERS = ("partition", "producer_id")
@@ -59,6 +60,7 @@ class Rule:
     producer_id: int | Sequence[int] | None = None
     where: Mapping[str, Any] | None = None
     error: Texts | None = None
+    state: Texts | None = None
     nth: int | None = None
     times: int | None = None
     connection_of: str | None = None
@@ -154,6 +156,8 @@ def _kinds(rule: Rule) -> Iterator[str]:
             yield f"{key}: must be a mapping that is not empty"
         elif key in _TEXTS and not _are(value, lambda one: isinstance(one, str) and bool(one)):
             yield f"{key}: must be a text, or a list of texts, each any of them"
+        elif key == "state" and not _are(value, lambda one: one in STATES):
+            yield f"state: must be one of {', '.join(STATES)}, or a list of them"
         elif key in _NUMBERS and not _are(value, _is_whole):
             yield f"{key}: must be a whole number, or a list of them"
         elif key in ("name", "code") and not (isinstance(value, str) and value):

@@ -25,12 +25,14 @@ class FakeProxy:
     """`Interceptable`: a rule catches one message at once, before each of its brokers that is awake.
 
     quiet: no message comes.
+    restarts: brokers whose proxy was started again, and whether rules hold there.
     strikes: faults that other faults injected, with their options.
     """
 
     def __init__(self, brokers: Sequence[str], awake: Callable[[str], bool], done: Callable[[str, object], None]) -> None:
         self._brokers, self._awake, self._done = tuple(brokers), awake, done
         self.quiet = False
+        self.restarts: dict[str, bool] = {}
         self.strikes: list[tuple[str, dict[str, Any]]] = []
         self._given: dict[int, _Given] = {}
         self._numbers = 0
@@ -44,6 +46,9 @@ class FakeProxy:
 
     def proxied(self) -> dict[str, bool]:
         return dict.fromkeys(self._brokers, True)
+
+    def replaced(self, number: int) -> dict[str, bool]:
+        return dict(self.restarts)
 
     def caught(self, number: int) -> list[Catch]:
         if number not in self._given:

@@ -51,6 +51,22 @@ def test_a_message_that_comes_late_counts_all_the_same():
     assert (healed.effective, healed.targets) == (True, ("n1", "n2", "n3"))
 
 
+def test_the_receipt_says_what_became_of_the_rule_where_a_proxy_has_ended():
+    cluster = FakeCluster()
+    cluster.proxy.quiet = True
+    fault = ProtocolStep(drop="Produce", state="aborted", catch_within_s=0)
+    assert fault.rule()["state"] == "aborted"
+    receipt = fault.inject(cluster, Random(1))
+    cluster.proxy.restarts = {"n1": True, "n2": False}
+    healed = fault.heal(cluster, receipt)
+    assert (healed.effective, healed.healing["replaced"]) == (False, {"n1": True, "n2": False})
+    assert healed.note.endswith(
+        "0 messages caught; the proxy of n1 ended, and the rule was put at the one started in its place; "
+        "the proxy of n2 ended, and the rule does not hold at the one started in its place"
+    )
+    assert cluster.whole()
+
+
 def test_another_fault_strikes_the_broker_before_which_the_message_is_held():
     """What is held goes on when the other fault has struck; one message is enough."""
     cluster = FakeCluster()

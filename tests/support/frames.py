@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 from support.raw_producer import record_batch
 
-END_TXN, PRODUCE, FETCH, METADATA, API_VERSIONS = 26, 0, 1, 3, 18
+END_TXN, PRODUCE, FETCH, METADATA, API_VERSIONS, INIT_PRODUCER_ID = 26, 0, 1, 3, 18, 22
 PATIENCE_S = 20.0
 
 
@@ -24,9 +24,19 @@ def request(api: int, version: int, correlation: int, body: bytes, client: str =
     return struct.pack(">i", len(content)) + content
 
 
-def end_txn(correlation: int, transactional_id: str = "x", committed: bool = True) -> bytes:
+def end_txn(correlation: int, transactional_id: str = "x", committed: bool = True, producer: tuple[int, int] = (7, 3)) -> bytes:
     """EndTxn of version 0."""
-    return request(END_TXN, 0, correlation, text(transactional_id) + struct.pack(">qh?", 7, 3, committed))
+    return request(END_TXN, 0, correlation, text(transactional_id) + struct.pack(">qh?", *producer, committed))
+
+
+def init_producer_id(correlation: int, transactional_id: str, client: str = "c") -> bytes:
+    """InitProducerId of version 0."""
+    return request(INIT_PRODUCER_ID, 0, correlation, text(transactional_id) + struct.pack(">i", 60_000), client)
+
+
+def producer_is(correlation: int, producer: tuple[int, int], error: int = 0) -> bytes:
+    """The answer to InitProducerId."""
+    return answer(correlation, struct.pack(">ihqh", 0, error, *producer))
 
 
 def produce(correlation: int, producer: tuple[int, int], topic: str = "t", partition: int = 0) -> bytes:

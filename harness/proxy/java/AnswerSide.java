@@ -155,6 +155,7 @@ final class AnswerSide {
     }
 
     private void look(Message answer, String api) {
+        process.ids.answered(answer);
         if (TopicNames.told(api)) {
             TopicNames.learn(answer.json());
         }

@@ -15,7 +15,7 @@ final class Catch {
         fields.put("client", connection.client).put("client_id", message.clientId).put("api", message.api());
         fields.put("version", message.version).put("correlation", message.correlation);
         fields.put("transactional_id", Facts.first(request.facts().transactionalIds)).put("time_ns", System.nanoTime());
-        fields.put("state", "caught").putNull("released_ns");
+        fields.put("id_state", request.idState).put("state", "caught").putNull("released_ns");
     }
 
     /** Says what is done with the message. From the first time on the catch counts for who waits for it. */

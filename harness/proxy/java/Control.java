@@ -136,7 +136,11 @@ final class Control {
 
     private ObjectNode watched(HttpExchange exchange) throws IOException {
         String until = Codec.JSON.readTree(exchange.getRequestBody().readNBytes(MOST)).path("until").asText("");
-        return Codec.JSON.createObjectNode().put("number", process.holds.watches.add(until));
+        int number = process.holds.watches.add(until);
+        if (until.equals(Occurrences.IDS)) {
+            process.ids.tell(line -> process.holds.watches.told(number, line));
+        }
+        return Codec.JSON.createObjectNode().put("number", number);
     }
 
     private Answer seen(String number, Map<String, String> query) {
@@ -148,6 +152,10 @@ final class Control {
     private ObjectNode occurred(HttpExchange exchange) throws IOException {
         int released = 0;
         for (JsonNode given : Codec.JSON.readTree(exchange.getRequestBody().readNBytes(MOST)).path("seen")) {
+            if (given.path("until").asText("").equals(Occurrences.IDS)) {
+                process.ids.told(given);
+                continue;
+            }
             Set<String> ids = given.path("transactional_ids").isArray() ? new HashSet<>() : null;
             given.path("transactional_ids").forEach(id -> ids.add(id.asText()));
             long when = given.path("time_ns").asLong(System.nanoTime());

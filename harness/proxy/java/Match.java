@@ -21,6 +21,7 @@ final class Match {
     private final Predicate<String> node;
     private final Predicate<String> producerId;
     private final Predicate<String> error;
+    private final Predicate<String> state;
     private final String connectionOf;
     private final Map<String, JsonNode> where = new TreeMap<>();
 
@@ -34,6 +35,7 @@ final class Match {
         node = texts(rule.get("node"));
         producerId = texts(rule.get("producer_id"));
         error = texts(rule.get("error"));
+        state = texts(rule.get("state"));
         connectionOf = rule.path("connection_of").asText("any");
         rule.path("where").fields().forEachRemaining(field -> where.put(field.getKey(), field.getValue()));
     }
@@ -51,7 +53,7 @@ final class Match {
         Message request = message.isAnswer() ? message.request : message;
         return any(transactionalId, request.facts().transactionalIds) && any(group, request.facts().groups)
             && any(producerId, request.facts().producerIds) && place(request.facts().partitions)
-            && (error == null || any(error, message.facts().errors)) && body(message);
+            && one(state, request.idState) && (error == null || any(error, message.facts().errors)) && body(message);
     }
 
     private boolean peer(boolean ofBroker) {

@@ -18,6 +18,7 @@ final class Message {
     final String clientId;
     final Message request; // of an answer; null in a request
     ByteBuffer frame; // from its first byte to its limit; null: let go
+    String idState; // of a request: that of its transactional id when it arrived, if a rule may ask for it; null: not known
     int bodyAt = -1; // -1: its header cannot be read
     private ApiMessage body;
     private JsonNode json;

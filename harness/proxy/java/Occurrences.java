@@ -9,6 +9,7 @@ import org.apache.kafka.common.message.ApiMessageType;
 final class Occurrences {
     static final String NEXT = "next:";
     static final String ANSWERED = "answered:";
+    static final String IDS = "ids"; // what `IdStates` knows: nothing is held for it, but other proxies are told of it
     static final String RULE = "must be event:NAME, next:API or answered:API with Kafka's name of an API, or closed";
     private static final Set<String> WITH_TRANSACTIONS = Set.of("Produce", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn",
         "EndTxn", "TxnOffsetCommit", "FindCoordinator", "DescribeTransactions");

@@ -13,6 +13,7 @@ final class Process {
     final Buffers buffers = new Buffers();
     final EventLoop loop;
     final Holds holds = new Holds();
+    final IdStates ids = new IdStates(holds.watches);
     final Counts counts = new Counts();
     final Endpoints endpoints = new Endpoints(this);
     final RecordLines lines;

@@ -105,6 +105,7 @@ final class RequestSide {
         look(request);
         process.holds.arrived(request);
         if (mayWait && process.rules.may(request.api()) && connection.silentRequests == null) {
+            request.idState = process.ids.of(request);
             entry.hits.addAll(process.rules.hits(request, connection));
         }
         process.recorder.arrived(entry, connection);

@@ -14,7 +14,7 @@ import org.apache.kafka.common.protocol.Errors;
 /** Checks of a rule: every error names a key and what to do. `rules.py` has the same, but for the names of APIs and errors. */
 final class RuleChecks {
     private static final Set<String> MATCH = Set.of("name", "api", "on", "client_id", "transactional_id", "group", "topic",
-        "partition", "node", "producer_id", "where", "error", "nth", "times", "connection_of", "act");
+        "partition", "node", "producer_id", "where", "error", "state", "nth", "times", "connection_of", "act");
     private static final Map<String, Set<String>> OPTIONS = Map.ofEntries(
         Map.entry("record", Set.of()), Map.entry("delay", Set.of("delay_ms")), Map.entry("hold", Set.of("until", "at_most_ms")),
         Map.entry("drop", Set.of("then")), Map.entry("lose", Set.of("then")),
@@ -110,6 +110,9 @@ final class RuleChecks {
                 errors.add(key + ": must be one of " + new TreeSet<>(words));
             }
         });
+        if (rule.has("state") && !are(rule.get("state"), one -> IdStates.WORDS.contains(one.asText()))) {
+            errors.add("state: must be one of " + new TreeSet<>(IdStates.WORDS) + ", or a list of them");
+        }
         if (rule.has("code") && Arrays.stream(Errors.values()).noneMatch(error -> error.name().equals(rule.get("code").asText()))) {
             String code = rule.get("code").asText();
             errors.add("code: Kafka has no error " + code + alike(ErrorAnswers.alike(code)));

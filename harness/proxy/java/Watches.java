@@ -12,7 +12,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 
 /** Occurrences that somebody outside waits for, who tells other proxies of them. */
 final class Watches {
-    private static final int KEPT = 1000;
+    private static final int KEPT = 10_000;
     private final Map<Integer, Watch> watches = new ConcurrentHashMap<>();
     private final AtomicInteger last = new AtomicInteger();
 
@@ -28,13 +28,14 @@ final class Watches {
         }
     }
 
-    /** Watches for `next:API` or `answered:API` from now on; its number. Throws RuleError. */
+    /** Watches for `next:API`, `answered:API` or `ids` from now on; its number. Throws RuleError. */
     int add(String until) {
-        if (!Occurrences.valid(until)) {
-            throw new RuleError(List.of("until: must be next:API or answered:API with Kafka's name of an API"));
+        if (!Occurrences.valid(until) && !until.equals(Occurrences.IDS)) {
+            throw new RuleError(List.of("until: must be next:API or answered:API with Kafka's name of an API, or ids"));
         }
-        watches.put(last.incrementAndGet(), new Watch(until));
-        return last.get();
+        int number = last.incrementAndGet();
+        watches.put(number, new Watch(until));
+        return number;
     }
 
     boolean any() {
@@ -58,6 +59,16 @@ final class Watches {
                 add(watch, line.set("transactional_ids", list));
             }
         }
+    }
+
+    /** The state of an id has changed. */
+    void told(ObjectNode line) {
+        watches.values().stream().filter(watch -> watch.until.equals(Occurrences.IDS)).forEach(watch -> add(watch, line));
+    }
+
+    /** One watch is to have what occurred before it began. */
+    void told(int number, ObjectNode line) {
+        add(watches.get(number), line);
     }
 
     private static void add(Watch watch, ObjectNode line) {

@@ -15,7 +15,24 @@ from fencepost.nemesis.support.waiting import poll_until
 
 class Running:
     def __init__(self, settings):
-        self.settings, self.control, self.alive = settings, self, True
+        self.settings, self.control, self.alive, self.caught = settings, self, True, {}
+
+        self.rules = []
+
+    def add(self, rule):
+        self.rules.append(dict(rule))
+        return len(self.rules)
+
+    def catches(self, number):
+        if not self.alive:
+            raise ClusterError("it has ended")
+        return self.caught.get(number, [])
+
+    def event(self, name):
+        return 0
+
+    def remove(self, number):
+        return {}
 
     def status(self):
         return {}
@@ -76,6 +93,46 @@ def test_another_takes_the_place_of_one_that_has_ended_with_a_record_and_numbers
     assert another.settings.brokers == scene.started[1][1].settings.brokers
     assert scene.interceptor.controls["n2"] is another
     assert scene.interceptor.proxied() == {"n1": True, "n2": False}, "its record has a gap"
+
+
+def _caught(state):
+    return {"node": "n2", "client_id": "c", "api": "EndTxn", "version": 4, "time_ns": 1, "state": state}
+
+
+@pytest.mark.parametrize(
+    ("limit", "caught", "again"),
+    [({}, 2, {}), ({"times": 3}, 2, {"times": 1}), ({"times": 2}, 2, None), ({"nth": 2}, 0, {"nth": 2}), ({"nth": 2}, 1, None)],
+    ids=["all", "some left", "none left", "n-th to come", "n-th gone"],
+)
+def test_what_is_left_of_a_rule_holds_at_the_one_in_the_place(scene, limit, caught, again):
+    """And the others keep theirs as it was."""
+    first, second = (running for _, running in scene.started)
+    rule = {"act": "hold", "api": "EndTxn", "until": "event:go", **limit}
+    number = scene.interceptor.intercept(rule, ["n2"])
+    elsewhere = scene.interceptor.intercept(rule, ["n1"])
+    second.caught[1] = [_caught("held")] * caught
+    assert len(scene.interceptor.caught(number)) == caught
+    second.alive = False
+    scene.proxies.restart_ended()
+    third = scene.started[-1][1]
+    base = {"act": "hold", "api": "EndTxn", "until": f"event:rule-{number}", "node": ["n2"]}
+    assert third.rules == ([] if again is None else [{**base, **again}])
+    assert scene.interceptor.replaced(number) == {"n2": again is not None}
+    assert (scene.interceptor.replaced(elsewhere), len(first.rules)) == ({}, 1)
+    third.caught[1] = [_caught("dropped")]
+    states = [catch.state for catch in scene.interceptor.withdraw(number)]
+    assert states == ["ended"] * caught + (["dropped"] if again is not None else [])
+
+
+def test_a_rule_that_came_while_a_proxy_was_away_holds_at_the_one_in_its_place(scene):
+    second = scene.started[1][1]
+    second.alive = False
+    second.add = second.catches  # it answers nothing
+    second.status = lambda: second.catches(1)
+    number = scene.interceptor.intercept({"act": "cut"})
+    scene.proxies.restart_ended()
+    assert scene.started[-1][1].rules == [{"act": "cut"}]
+    assert scene.interceptor.replaced(number) == {"n2": True}
 
 
 def test_one_that_ends_again_and_again_is_left_alone(scene):

@@ -21,6 +21,8 @@ GOOD = [
     {"act": "alter", "set": {"committed": False}, "where": {"committed": True}},
     {"act": "alter", "transform": "reverse-aborted"},
     {"act": "alter", "transform": "lower-api-versions", "lower": {"EndTxn": 4}},
+    {"act": "record", "state": "fresh"},
+    {"act": "late", "delay_ms": 5, "state": ["committed", "aborted", "fenced"]},
     {"act": "throttle", "bytes_s": 1000, "connection_of": "broker", "node": "n1", "group": "g", "client_id": "c"},
     {"act": "cut", "name": "a name"},
 ]
@@ -49,6 +51,7 @@ BAD = [
         "lower: belongs to transform = lower-api-versions; give both or neither",
     ),
     ({"act": "alter", "set": {}}, "set: must be a mapping that is not empty"),
+    ({"act": "record", "state": ["fresh", "begun"]}, "state: must be one of "),
 ]
 OURS = [
     ({"act": "lsoe"}, "act: must be one of .*; did you mean lose?"),
