@@ -164,6 +164,13 @@ class _Conversion:
             yield Read(partition, batch.v, head["base_offset"])
 
 
+def _detail(operation: Operation, names: Mapping[Key, str]) -> str | None:
+    detail = operation.detail
+    if assigned := [names[key] for key in operation.assigned if key in names]:
+        detail = {**(detail or {}), "rebalances": [["assigned", assigned]]}
+    return None if detail is None else json.dumps(detail)
+
+
 def _row(process: Process, number: int, operation: Operation, role: str, names: Mapping[Key, str]) -> dict[str, Any]:
     sends = [
         {
@@ -198,7 +205,7 @@ def _row(process: Process, number: int, operation: Operation, role: str, names: 
         "mops": sends + reads,
         "errors": [],
         "strange": [],
-        "detail": None if operation.detail is None else json.dumps(operation.detail),
+        "detail": _detail(operation, names),
         "offsets": [{"partition": names[key], "offset": offset} for key, offset in operation.offsets.items() if key in names],
     }
 

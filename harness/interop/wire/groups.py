@@ -18,6 +18,7 @@ from fencepost.harness.interop.wire.operations import Operation, Process
 from fencepost.harness.interop.wire.requests import NONE, Place, Seen
 
 Key = tuple[str, str]  # group and partition
+Owner = tuple[str, int]  # a member of a group, and its generation or epoch
 NO_OFFSET = -1
 REFUSED = frozenset(
     {"ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "STALE_MEMBER_EPOCH", "FENCED_INSTANCE_ID", "REBALANCE_IN_PROGRESS"}
@@ -167,3 +168,18 @@ def told_offset(place: Place) -> int | None:
 
 def _is_refused(seen: Seen, partition: str) -> bool:
     return seen.answered is not None and seen.answers.get(partition, {}).get("error") in REFUSED
+
+
+def owner_of(seen: Seen) -> Owner | None:
+    """In whose name a TxnOffsetCommit is (KIP-447); None: it is older than version 3, or does not say it."""
+    member, generation = seen.settings.get("memberId"), seen.settings.get("generationId", -1)
+    return (member, generation) if member and generation >= 0 else None
+
+
+def is_assigned_anew(key: Key, owners: Mapping[Key, Owner | None], before: Mapping[Key, Owner | None]) -> bool:
+    """True if a partition may have been assigned anew since the offset before was committed.
+
+    It was not if both were in the name of one member in one generation, which had the partition throughout.
+    """
+    owner = owners.get(key)
+    return key in before and (owner is None or owner != before[key])

@@ -25,6 +25,7 @@ class Operation:
     """An operation, with its fields as in docs/history.md.
 
     offsets: of groups, by group and partition.
+    assigned: those of them whose partition may have been assigned anew since the process committed one before.
     """
 
     f: str
@@ -36,6 +37,7 @@ class Operation:
     sends: list[Batch] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
     offsets: dict[tuple[str, str], int] = field(default_factory=dict)
+    assigned: list[tuple[str, str]] = field(default_factory=list)
     detail: dict[str, Any] | None = None
 
 

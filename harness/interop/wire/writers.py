@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from fencepost.harness.api import Outcome
 from fencepost.harness.interop.wire.batches import Attempt, Batch, attempts_of, producer_of, take_answer
-from fencepost.harness.interop.wire.groups import Key, keyed
+from fencepost.harness.interop.wire.groups import Key, Owner, is_assigned_anew, keyed, owner_of
 from fencepost.harness.interop.wire.operations import MOST_SENDS, Operation, Process
 from fencepost.harness.interop.wire.outcomes import ending
 from fencepost.harness.interop.wire.requests import NONE, Place, Seen
@@ -27,6 +27,7 @@ class Transaction:
 
     offsets: of groups that were added to it.
     possible: offsets of which nobody knows whether they were.
+    owners: the member and generation (KIP-447) in whose name offsets were added; None: they are not known.
     calls: the EndTxn requests about it.
     """
 
@@ -34,6 +35,7 @@ class Transaction:
     batches: list[Batch] = field(default_factory=list)
     offsets: dict[Key, int] = field(default_factory=dict)
     possible: dict[Key, int] = field(default_factory=dict)
+    owners: dict[Key, Owner | None] = field(default_factory=dict)
     calls: list[Seen] = field(default_factory=list)
 
 
@@ -151,6 +153,7 @@ class Writers:
             if "offset" in place:
                 granted = seen.answered is not None and seen.answers.get(key[1], {}).get("error", NONE) == NONE
                 (transaction.offsets if granted else transaction.possible)[key] = place["offset"]
+                transaction.owners[key] = owner_of(seen)
 
     def _end(self, seen: Seen, key: tuple[int, int]) -> None:
         producer = self._producer(key, seen)
@@ -173,8 +176,12 @@ class Writers:
         """All processes, with their operations."""
         for producer in self.all:
             made = [*_initialisation(producer), *_sends(producer.plain)]
+            owners: dict[Key, Owner | None] = {}
             for transaction in producer.transactions:
                 some = list(_operations(transaction))
+                for operation in some:
+                    operation.assigned = [key for key in operation.offsets if is_assigned_anew(key, transaction.owners, owners)]
+                owners |= transaction.owners
                 self.transactional |= bool(some)
                 made += some
             producer.process.operations = sorted(made, key=lambda operation: operation.time)

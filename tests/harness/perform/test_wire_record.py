@@ -96,10 +96,10 @@ def test_topics_that_are_given_by_their_id_get_their_names(tmp_path):
     id_ = "71905bc0-0d2e-4d06-8a6e-9f4b1c2d3e4f"
     lines = tmp_path / RunFile.WIRE_LINES
     lines.mkdir()
-    place = {"topic": on_wire(id_), "partition": 0}
+    place = {"topic": on_wire(id_), "topic_id": on_wire(id_), "partition": 0}
     (lines / "n1.jsonl").write_text(json.dumps({**json.loads(line("n1", 100)), "partitions": [place]}) + "\n")
     cluster = FakeCluster()
     cluster.topic_ids = lambda topic: {"n1": id_, "n2": ""}
     assert list(write_wire(cluster, tmp_path)) == []
     (text,) = pq.read_table(tmp_path / RunFile.WIRE).column("partitions").to_pylist()
-    assert json.loads(text) == [{"topic": "t", "partition": 0}]
+    assert json.loads(text) == [{"topic": "t", "topic_id": on_wire(id_), "partition": 0}]

@@ -183,6 +183,31 @@ def test_groups_of_one_topic_are_compared_by_themselves(tmp_path):
     assert violated(judged(record, tmp_path / "two")) == ["offset-regression"]
 
 
+def shared(*owners):
+    """Transactions of two producers in turn with offsets of one partition, each in the name of a member and its generation."""
+    record, offset = Record().initialise("a", (7, 0)).initialise("b", (8, 0)), 4
+    for number, (producer, member, generation) in enumerate(owners):
+        named = {"transactional_id": "a" if producer == 7 else "b", "producer": (producer, 0)}
+        offset += 1
+        record.add(**named).produce(number, 2 * number, (producer, 0))
+        places = [{"topic": "in", "partition": 0, "offset": offset}]
+        body = {"memberId": member, "generationId": generation} if member else None
+        record.ask("TxnOffsetCommit", group="g", partitions=places, given={"partitions": [{"topic": "in", "partition": 0}]},
+            body=body, transactional_id=named["transactional_id"], producer_id=producer, producer_epoch=0)  # fmt: skip
+        record.end(**named)
+    return record
+
+
+@pytest.mark.parametrize(
+    ("again", "found"),
+    [((7, "m", 3), ["double-ownership"]), ((7, "m", 5), []), ((7, "n", 3), []), ((7, "", -1), [])],
+    ids=["the same generation", "a later one", "another member", "not said"],
+)
+def test_two_members_in_one_generation(tmp_path, again, found):
+    """Whoever lost the partition, and commits in the name of the generation that had it, has to be fenced (KIP-447)."""
+    assert violated(judged(shared((7, "m", 3), (8, "n", 4), again), tmp_path)) == found
+
+
 def test_a_request_about_several_groups_says_whose_each_offset_is(tmp_path):
     record = fetches(work(began(), 0, 6), 9, group="other")
     record.lines[-1]["partitions"].append({"topic": "in", "partition": 0, "offset": 9, "group": "g"})
