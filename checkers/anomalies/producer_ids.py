@@ -40,7 +40,7 @@ def shared_ids(run: RunView) -> Found:
     several = wrong.groupby("producer_id")["owner"].agg(lambda names: " and ".join(sorted(set(names))))
     rows = places.take(wrong["at"].to_numpy(dtype=np.int64))
     sentences = [f"Producer id {producer} belongs to {several[producer]}" for producer in wrong["producer_id"].astype(np.int64)]
-    return Found(len(counts), rows, sentences, lacking=NO_PRODUCERS)
+    return Found(len(counts), rows, sentences, lacking=logs.unless_packed(NO_PRODUCERS))
 
 
 def _owners(run: RunView, logs: StoredLogs) -> tuple[pd.DataFrame, StoredRows]:

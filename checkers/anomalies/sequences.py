@@ -250,7 +250,7 @@ def sequence_start(run: RunView) -> CheckResult:
         begins = (some.expected == NONE) & some.known
         whole = np.flatnonzero((some.expected == NONE) & ~some.known & (logs.starts[some.first.partition] == 0))
         begins[whole] = _all_arrived(run, logs, some.first.take(whole))
-        return _result(run, some, begins, begins & (some.first.first_sequence != 0), NO_START)
+        return _result(run, some, begins, begins & (some.first.first_sequence != 0), logs.unless_packed(NO_START))
 
     return judged_by_logs(run, judge)
 

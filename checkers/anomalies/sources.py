@@ -499,7 +499,8 @@ def _stored(run: RunView) -> tuple[SourceLog | None, CheckResult]:
     if log is None:
         return None, answer
     unknown = unread_logs(run) or run.shared(SourceMapping).doubt
-    lacking = log.opaque or ("" if (log.offsets["number"] >= 0).any() else NOT_STORED)
+    opaque = NO_CONNECTOR if log.opaque and log.foreign else log.opaque
+    lacking = opaque or ("" if (log.offsets["number"] >= 0).any() else NOT_STORED)
     return (None if unknown or lacking else log), CheckResult(0, lacking="" if unknown else lacking, unknown=unknown)
 
 

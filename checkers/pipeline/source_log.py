@@ -311,6 +311,12 @@ class SourceLog:
         return ""
 
     @cached_property
+    def foreign(self) -> bool:
+        """True if neither the target's logs nor the final read have a record with a position: those of `mirror` name inputs."""
+        stored = self.stored[self.stored["partition"].isin(self.targets)]
+        return self.visible.empty and not stored["kind"].isin(("record", STRANGE)).any()
+
+    @cached_property
     def strange(self) -> str:
         """That the final read has records that do not tell their position, with the first one; empty when all do."""
         read = self.entries.read

@@ -26,6 +26,7 @@ from fencepost.harness.api.run import table_problem
 
 NO_LOGS = "what the brokers' logs hold was not kept (no stored.parquet)"
 NO_BATCHES = "stored.parquet says nothing of batches: it is of an older version, or of a cluster that does not show them"
+PACKED = "batches in the logs are compressed: which records of this run are in them was not read"
 STATES = (*stored_kinds.STATES, stored_kinds.REMOVED)
 EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT, DEAD, FENCE, REMOVED = range(len(STATES))
 DATA, COMMIT, ABORT, CONTROL, STATE, LOG = range(6)  # kinds of rows
@@ -138,6 +139,12 @@ class StoredLogs:
     def distinct(self) -> StoredRows:
         """The rows of all logs that are distinct; those of the coordinators' topic are left out."""
         return self._of([log for log in self.logs if log.distinct and not self.coordinators(log)])
+
+    def unless_packed(self, lacking: str) -> str:
+        """What was lacking; where batches are compressed, that."""
+        whole = (stored_kinds.EMPTY_BATCH, stored_kinds.DAMAGED_BATCH)
+        kinds = set(pc.unique(self.table["kind"]).to_pylist()) - set(whole)
+        return PACKED if any(kind.endswith(" batch") for kind in kinds) else lacking
 
     @cached_property
     def longest(self) -> dict[int, Log]:

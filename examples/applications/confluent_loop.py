@@ -52,13 +52,13 @@ def main() -> int:
     return 0
 
 
-def new_producer() -> Producer:
+def new_producer(transactional_id: str = ENV["FENCEPOST_TRANSACTIONAL_ID"]) -> Producer:
     """A producer that has fenced the one before with its transactional id. It is tried until that works."""
     while True:
         producer = Producer(
             {
                 **CONNECTION,
-                "transactional.id": ENV["FENCEPOST_TRANSACTIONAL_ID"],
+                "transactional.id": transactional_id,
                 "transaction.timeout.ms": 10_000,
                 "linger.ms": 0,
             }

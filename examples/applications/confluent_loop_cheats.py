@@ -11,6 +11,8 @@ outside: outputs are sent by a producer without transactions; the transaction ha
 order: one batch in ten is produced from its end to its beginning.
 uncommitted: the input is read at read_uncommitted.
 content: one output in so many (CHANGED, 100) has another content than its input, under its input's name.
+memberless: offsets name the group and no member of it, so that nothing refuses those of an instance that has lost its partitions.
+remember: the instance drops what it has seen before, also where the transaction of that was aborted.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import random
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import confluent_loop as right
@@ -133,6 +136,20 @@ class Jumping(Placed):
     place = staticmethod(lambda committed, own: committed + 3 if own is None and committed > 0 else committed)
 
 
+class Memberless(Consumer):  # type: ignore[misc]
+    """A consumer whose group metadata is that of one which is no member: generation -1."""
+
+    def consumer_group_metadata(self) -> Any:
+        return self.of_a_stranger
+
+    @cached_property
+    def of_a_stranger(self) -> Any:
+        stranger = Consumer({**right.CONNECTION, **right.CONSUMER})
+        metadata = stranger.consumer_group_metadata()
+        stranger.close()
+        return metadata
+
+
 # --------------------------------------------------------------------------------------------------
 # Outputs
 # --------------------------------------------------------------------------------------------------
@@ -146,6 +163,18 @@ def changed(message: Message) -> bytes:
     return whole[:-1] if random.random() < 1 / CHANGED else whole
 
 
+seen: set[tuple[int, int]] = set()
+
+
+def remembering(producer: Producer, message: Message) -> None:
+    place = message.partition(), message.offset()
+    if place in seen:
+        print(f"{place[0]}: {place[1]} was seen before", flush=True)
+    else:
+        produce(producer, message)
+        seen.add(place)
+
+
 CHEATS: Mapping[str, Mapping[str, Any]] = {
     "early": {"committed": early},
     "resend": {"committed": resend, "commit": impatient},
@@ -156,6 +185,8 @@ CHEATS: Mapping[str, Mapping[str, Any]] = {
     "order": {"committed": unordered},
     "uncommitted": {"CONSUMER": {**right.CONSUMER, "isolation.level": "read_uncommitted"}},
     "content": {"content": changed},
+    "memberless": {"Consumer": Memberless},
+    "remember": {"produce": remembering},
 }
 
 

@@ -113,6 +113,17 @@ def test_a_batch_counts_as_many_numbers_as_it_has_offsets_whatever_became_of_its
     assert not {name for name in violated(m.judged(tmp_path, compressed)) if name.startswith("sequence")}
 
 
+def test_of_compressed_batches_is_not_said_that_there_are_none(tmp_path):
+    """As franz-go writes them, unless it is told otherwise: who wrote them is not known, and neither is who is missing."""
+    m = LogModel(2)
+    m.initialise(0, "id-0")
+    m.transaction(0, {"t-0": 1})
+    rows = [row | ({"kind": "snappy batch", "v": None} if row["kind"] == "record" else {}) for row in m.replicas()]
+    rows = [row for row in rows if row["partition"] != STATE_LOG]
+    reasons = {name: answer(m.judged(tmp_path, rows), name)["reason"] for name in ("producer-id-reuse", "sequence-start")}
+    assert set(reasons.values()) == {"batches in the logs are compressed: which records of this run are in them was not read"}
+
+
 # --------------------------------------------------------------------------------------------------
 # Three damages with corrected checksums, and what else can be wrong
 # --------------------------------------------------------------------------------------------------

@@ -268,6 +268,12 @@ def test_where_the_offsets_topic_was_compacted_no_offset_is_missed(tmp_path):
     assert violated(document) == []
 
 
+def test_where_copies_name_their_inputs_and_no_positions_nothing_is_said_to_be_lost(tmp_path):
+    """Of `mirror`, the target's log has markers alone."""
+    document = connector(tmp_path, [commit("t-0", 3)], STORED)
+    assert {answers(document)[name] for name in TWINS} == {("not exercised", "no records of a connector were read back")}
+
+
 def test_a_record_that_tells_no_position_may_be_the_one_that_is_missing(tmp_path):
     target = [WHOLE[0], row("t-0", 1, "no number", -1, "strange"), row("t-0", 2, "a", 2), commit("t-0", 3)]
     document = connector(tmp_path, target, [row("o-0", 0, "a", 2, "offset"), commit("o-0", 1)])
