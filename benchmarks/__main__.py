@@ -14,6 +14,7 @@ MEASUREMENTS = {
     "shapes": "the same for many partitions, one partition, many processes and wide transactions, beside a plain history",
     "jepsen": "adopting 1,000,000 generated transactions as Jepsen's EDN, with and without the reader of plain lines",
     "proxy": "the fault proxy without rules against none: records, transactions, 500 connections",
+    "fetches": "each Fetch recorded by an idle proxy, against those with records alone, and against no proxy",
     "verdict": "from the end of the final read to verdict.json: 10,000 generated transactions, and a real short run",
 }
 

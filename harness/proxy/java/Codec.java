@@ -18,11 +18,13 @@ import org.apache.kafka.common.protocol.Readable;
 final class Codec {
     static final ObjectMapper JSON = new ObjectMapper();
     private static final ApiMessageType[] BY_KEY = new ApiMessageType[1024];
+    private static final short[] HIGHEST = new short[1024]; // the newest version that is known, by API key
     private static final Map<Class<?>, Method> WRITERS = new ConcurrentHashMap<>();
 
     static {
         for (ApiMessageType type : ApiMessageType.values()) {
             BY_KEY[type.apiKey()] = type;
+            HIGHEST[type.apiKey()] = highest(type);
         }
     }
 
@@ -44,7 +46,22 @@ final class Codec {
     }
 
     static boolean knows(ApiMessageType type, short version) {
-        return type != null && version >= type.lowestSupportedVersion() && version <= type.highestSupportedVersion(true);
+        return type != null && version >= type.lowestSupportedVersion() && version <= HIGHEST[type.apiKey()];
+    }
+
+    /** The newest version that is known, unstable ones included. */
+    static short newest(ApiMessageType type) {
+        return HIGHEST[type.apiKey()];
+    }
+
+    /** The same by the method of the release, which has no argument in those before 3.5. */
+    private static short highest(ApiMessageType type) {
+        for (Method method : ApiMessageType.class.getMethods()) {
+            if (method.getName().equals("highestSupportedVersion")) {
+                return (short) (method.getParameterCount() == 1 ? invoke(type, method, true) : invoke(type, method));
+            }
+        }
+        throw new IllegalStateException("this release does not tell its versions");
     }
 
     /** A body, read to its end. Throws RuntimeException when it cannot be. */
@@ -88,8 +105,12 @@ final class Codec {
 
     /** Calls a static method; throws what it throws. */
     static Object call(Method method, Object... arguments) {
+        return invoke(null, method, arguments);
+    }
+
+    private static Object invoke(Object target, Method method, Object... arguments) {
         try {
-            return method.invoke(null, arguments);
+            return method.invoke(target, arguments);
         } catch (InvocationTargetException error) {
             throw error.getCause() instanceof RuntimeException cause ? cause : new IllegalStateException(error.getCause());
         } catch (ReflectiveOperationException error) {

@@ -21,7 +21,7 @@ final class Versions {
         }
         ByteBuffer answer = ByteBuffer.allocate(20).putInt(16).putInt(request.correlation).putShort(UNSUPPORTED).putInt(1);
         answer.putShort(request.key).putShort(request.type.lowestSupportedVersion());
-        return answer.putShort(request.type.highestSupportedVersion(true)).flip();
+        return answer.putShort(Codec.newest(request.type)).flip();
     }
 
     /** Lowers the highest versions that an answer offers of some APIs to those that can be read. */
@@ -36,8 +36,8 @@ final class Versions {
         boolean changed = false;
         for (ApiVersionsResponseData.ApiVersion range : body.apiKeys()) {
             ApiMessageType type = Codec.type(range.apiKey());
-            if (type != null && apis.contains(type.name) && range.maxVersion() > type.highestSupportedVersion(true)) {
-                range.setMaxVersion((short) Math.max(range.minVersion(), type.highestSupportedVersion(true)));
+            if (type != null && apis.contains(type.name) && range.maxVersion() > Codec.newest(type)) {
+                range.setMaxVersion((short) Math.max(range.minVersion(), Codec.newest(type)));
                 changed = true;
             }
         }

@@ -8,6 +8,7 @@ import pytest
 from support import frames
 from support.raw_producer import record_batch
 
+from fencepost.clusters.kafka.distribution import fetch
 from fencepost.harness.proxy import jars
 from fencepost.harness.proxy.process import Broker, ProxyProcess, Settings
 
@@ -18,11 +19,21 @@ FENCED = 90
 @pytest.mark.parametrize("version", ["3.8.0", "3.9.1", "4.0.0", "4.1.1", "4.3.0", jars.DEFAULT])
 def test_what_reads_and_makes_messages_works_with_a_release(version, tmp_path):
     """Needs the network, once for each."""
+    works(jars.classpath(version), tmp_path)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("version", ["3.1.0", "3.5.2"])
+def test_it_works_with_the_jars_of_an_old_broker(version, tmp_path):
+    """A proxy before a broker of a run has that broker's."""
+    works(jars.with_proxy(fetch(version).classpath()), tmp_path)
+
+
+def works(path, tmp_path):
     rules = [
         {"act": "error", "code": "PRODUCER_FENCED", "transactional_id": "err"},
         {"act": "alter", "transform": "reverse-aborted"},
     ]
-    path = jars.classpath(version)
     with frames.upstream() as upstream, open(tmp_path / "log", "wb") as log:
         with ProxyProcess(Settings(brokers=[Broker(upstream=upstream.address)], record=tmp_path), path, log) as proxy:
             for rule in rules:
