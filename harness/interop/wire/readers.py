@@ -102,8 +102,23 @@ class Reader:
         for partition, place in seen.answers.items():
             heads = [head for head in place.get("batches") or () if "last_offset" in head]
             if heads:
+                self._pass_unrecorded(seen, partition, heads[0]["base_offset"])
                 kept = list(handed_on(heads, place, committed))
                 self.given[partition] = Given(poll, self.offsets.get(partition), heads[-1]["last_offset"] + 1, kept)
+
+    def _pass_unrecorded(self, seen: Seen, partition: str, first: int) -> None:
+        """Go on to the first batch of an answer that lies behind what was given before, though no Fetch said so.
+
+        A Fetch without records in its answer, which moved the session on, is not in a record without `--fetches`.
+        """
+        given = self.given.get(partition)
+        end = given.end if given is not None else self.offsets.get(partition, first) + 1
+        if partition in seen.places or first < end:
+            return
+        if given is None or first > end or not self._go_on(partition, first):
+            self.given.pop(partition, None)
+            self.moves.append((seen.arrived, []))
+        self.position[partition] = self.offsets[partition] = first
 
 
 def handed_on(heads: Sequence[Head], place: Place, committed: bool) -> Iterator[Head]:

@@ -187,3 +187,13 @@ def test_a_sequence_number_for_another_batch_in_the_next_transaction(tmp_path):
     """The broker takes it for a retry of the former, and writes nothing (KAFKA-17754)."""
     record = began().transaction([(0, 0)]).add().produce(0, 0, crc=555).end().read(got(0, 0), marker(1))
     assert "swallowed-write" in violated(judged(record, tmp_path))
+
+
+@pytest.mark.parametrize("first", [1, 2])
+def test_a_reader_whose_fetches_without_records_were_not_recorded_skips_nothing(tmp_path, first):
+    """Its session went on by one of them, so that the next answer is about a partition that no request names."""
+    record = began().transaction([(0, 0), (1, 1), (2, 2)])
+    record.fetch(0, [got(0, 0)]).fetch(0, [got(number, number) for number in range(first, 3)])
+    del record.lines[-2]["partitions"][0]
+    record.fetch(3).read(got(0, 0), got(1, 1), got(2, 2), connection=10)
+    assert violated(judged(record, tmp_path)) == []
