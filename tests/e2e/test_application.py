@@ -55,8 +55,6 @@ CHEATED = {  # what each program does wrong, with what it may be found by: any o
     "order": {"output-order"},
     "uncommitted": {"phantom-output"},
     "content": {"phantom-output"},
-    "memberless": {"reprocessed"},
-    "remember": {"unprocessed"},
 }
 
 

@@ -35,11 +35,5 @@ def test_the_faults_of_a_workload_are_those_of_a_run_that_names_none(name):
 
 
 def test_a_program_is_struck_itself_and_so_are_the_coordinators_of_its_transactions():
-    faults = faults_of(load("workload", "application").default_nemesis)
-    assert {fault.options["target"] for fault in faults if fault.kind != "scale"} == {"instance", "coordinator"}
-
-
-def test_instances_are_killed_and_scaled_one_after_the_other():
-    """In one lane, so that a group is not rebalanced for one that has left while it waits for one that is dead."""
-    faults = faults_of(load("workload", "application").default_nemesis)
-    assert {fault.kind for fault in faults if "lane" not in fault.options} == {"kill", "scale"}
+    targets = {text.split("target=")[1].partition(",")[0] for text in load("workload", "application").default_nemesis}
+    assert targets == {"instance", "coordinator"}
