@@ -14,6 +14,7 @@ from fencepost.harness.matrix.factors import (
     CLIENT,
     COORDINATOR,
     FACTORS,
+    FENCED,
     GAP,
     GROUP,
     ID,
@@ -94,8 +95,12 @@ class Crossing:
         return self.strike.cell.impossible or excluded(self.values)
 
     def options(self) -> dict[str, Any]:
-        """The options of the fault `protocol`. In `next-begin` the message itself ends the transaction that is meant."""
-        state = {} if self.strike.cell.gap == ENDED else {"state": self.start.id}
+        """The options of the fault `protocol`.
+
+        No state is asked for where the message itself ends the transaction that is meant (`next-begin`), and of fenced ids, which
+        hardly send anything more: of 19 such faults 12 waited in vain.
+        """
+        state = {} if self.strike.cell.gap == ENDED or self.start.id == FENCED else {"state": self.start.id}
         return {**self.strike.options(), **state, "cell": str(self)}
 
 
