@@ -138,9 +138,12 @@ def test_a_missing_permission_is_counted_by_what_it_is_for(tmp_path, trace, expe
     assert tuple(found) == expected
 
 
-def telling(story, task, position, told):
-    """A record that says up to which number commitRecord was called, in a transaction of its own."""
-    story.transaction(task_id(task), [("t-0", "record", "a", position), ("t-0", "told", "a", told)])
+def telling(story, task, position, number, kind="told"):
+    """A record that says a number beside its own, up to which commitRecord was called, in a transaction of its own.
+
+    kind: `dropped`: how many batches that a transform drops whole its task had returned.
+    """
+    story.transaction(task_id(task), [("t-0", "record", "a", position), ("t-0", kind, "a", number)])
     record, said = story.logs["t-0"][-3:-1]
     said["offset"] = record["offset"]
 
@@ -172,25 +175,18 @@ def test_another_task_that_wrote_the_number_says_nothing_of_commit_record(tmp_pa
     assert counts(tmp_path, story, "a worker calls commitRecord")[1] == (1, 0), "its own record of number 0"
 
 
-def behind(story, task, position, batches):
-    """A record whose task had returned so many batches that a transform drops whole, in a transaction of its own."""
-    story.transaction(task_id(task), [("t-0", "record", "a", position), ("t-0", "dropped", "a", batches)])
-    record, said = story.logs["t-0"][-3:-1]
-    said["offset"] = record["offset"]
-
-
 def test_batches_that_a_transform_drops_are_counted_once_a_task_has_gone_on(tmp_path):
     story = story_of()
     for position, batches in ((7, 0), (8, 1), (9, 1), (10, 3)):
-        behind(story, 0, position, batches)
+        telling(story, 0, position, batches, "dropped")
     document, found = counts(tmp_path, story, "a transform drops all records of a batch")
     assert (found, violated(document)) == ((3, 0), [])
 
 
 def test_a_record_that_a_transform_was_to_drop_is_a_finding(tmp_path):
     story = story_of()
-    behind(story, 0, 7, 1)
-    behind(story, 0, 8, -1)
+    telling(story, 0, 7, 1, "dropped")
+    telling(story, 0, 8, -1, "dropped")
     document, found = counts(tmp_path, story, "a transform drops all records of a batch")
     assert found == (1, 1)
     assert "connect-promise" in violated(document)
