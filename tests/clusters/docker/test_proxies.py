@@ -40,9 +40,13 @@ def test_a_brokers_messages_are_caught_and_another_proxy_takes_the_place_of_a_ki
         (catch,) = cluster.withdraw(number)
         assert (catch.node, catch.state, catch.transactional_id) == ("n1", "lost", "before")
         assert cluster.proxied() == {"n1": True}
+        number = cluster.intercept({"act": "lose", "api": "EndTxn", "on": "answer", "transactional_id": "after", "times": 1})
         cluster._proxies._placed["n1"].running._container.signal("SIGKILL")
         poll_until(lambda: cluster._proxies._placed["n1"].started, lambda times: times == 2, 60.0)
+        poll_until(lambda: cluster.replaced(number), lambda places: places == {"n1": True}, 20.0)
         committed(cluster, "after")
+        (catch,) = cluster.withdraw(number)
+        assert (catch.state, catch.transactional_id) == ("lost", "after"), "the rule in force was put at the new one"
         assert cluster.proxied() == {"n1": False}, "its record has a gap"
         cluster.heal()
     ends = record.read(tmp_path / RunFile.WIRE_LINES).filter(pc.field("api") == "EndTxn").to_pylist()
