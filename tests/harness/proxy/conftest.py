@@ -8,23 +8,33 @@ from support import frames
 from fencepost.clusters.kafka.distribution import fetch
 from fencepost.harness.proxy.jars import with_proxy
 from fencepost.harness.proxy.process import Broker, ProxyProcess, Settings
+from fencepost.nemesis.support.waiting import poll_until
 
 
 class Scene:
-    """The proxy, its upstream, and rules that end with the test."""
+    """The proxy, its upstream, and rules and connections that end with the test."""
 
     def __init__(self, proxy, upstream, directory):
         self.proxy, self.upstream, self.directory = proxy, upstream, directory
-        self.control = proxy.control
+        self.control, self.opened = proxy.control, []
 
     def connection(self):
         """A client, and the broker's end of its connection."""
         client = frames.connected(self.proxy.address)
-        return client, self.upstream.accepted()
+        self.opened += [client, broker := self.upstream.accepted()]
+        return client, broker
 
     def lines(self):
         """The record since the test began."""
         return self.control.record(self.first)
+
+    def end(self):
+        """End rules and connections: their last lines are none of the next test's."""
+        for rule in self.control.rules():
+            self.control.remove(rule["number"])
+        while self.opened:
+            self.opened.pop().close()
+        assert poll_until(lambda: self.control.status()["connections"], lambda count: count == 0, 10.0) == 0
 
 
 @pytest.fixture(scope="session")
@@ -48,5 +58,4 @@ def proxy_scene(kafka_classpath, tmp_path_factory):
 def scene(proxy_scene):
     proxy_scene.first = proxy_scene.control.status()["lines"]
     yield proxy_scene
-    for rule in proxy_scene.control.rules():
-        proxy_scene.control.remove(rule["number"])
+    proxy_scene.end()
