@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fencepost.harness.api import CallError, Client, ClientSettings, Cluster, Delivered, Isolation, Outgoing, Polled
+from fencepost.harness.api import CallError, Client, ClientSettings, Cluster, ClusterError, Delivered, Isolation, Outgoing, Polled
 from fencepost.harness.api.beneath import log_file
+from fencepost.harness.api.capabilities import FROZEN
 from fencepost.harness.drivers.client import DriverClient
 from fencepost.harness.drivers.process import DriverProcess
 from fencepost.harness.planning.clients import BENEATH
@@ -20,6 +21,7 @@ TOPIC, PARTITIONS = "t", ("t-0", "t-1")
 GROUP_TOPIC = "g"
 CALL_S = 15.0
 ANSWER_SLACK_S = 5.0
+FREEZE_S = 10.0
 READ_S = 30.0
 MARKERS_S = 10.0
 TRANSACTIONAL = {"acks": "all", "enable.idempotence": True, "transaction.timeout.ms": 20_000, "delivery.timeout.ms": 15_000}
@@ -206,14 +208,29 @@ class ClientFixture:
 
     @contextmanager
     def _brokers_frozen(self) -> Iterator[None]:
+        """Every broker stands still within it. Raises ClusterError for one that goes on."""
         cluster: Any = self._cluster
-        for node in cluster.brokers:
-            cluster.pause(node)
         try:
+            for node in cluster.brokers:
+                cluster.pause(node)
+            for node in cluster.brokers:
+                await_frozen(lambda node=node: cluster.process_state(node), node)  # type: ignore[misc]
             yield
         finally:
             for node in cluster.brokers:
                 cluster.resume(node)
+
+
+def await_frozen(state: Callable[[], str], name: str) -> None:
+    """Wait until a process that got SIGSTOP stands still: on a busy machine it answers requests for some 30 ms more.
+
+    state: gives the kernel's letter for it. Raises ClusterError at the deadline.
+    """
+    deadline = time.monotonic() + FREEZE_S
+    while (letter := state()) != FROZEN:
+        if time.monotonic() > deadline:
+            raise ClusterError(f'{name} is not frozen {FREEZE_S:.0f} s after SIGSTOP (state "{letter}")')
+        time.sleep(0.005)
 
 
 def read_all(client: Client) -> list[Polled]:

@@ -25,6 +25,7 @@ from fencepost.harness.conformance.client_fixture import (
     Deliveries,
     Flaw,
     TooFew,
+    await_frozen,
     demand,
     fresh_values,
     read_all,
@@ -35,6 +36,7 @@ from fencepost.harness.conformance.results import StoryResult, result_of
 from fencepost.harness.drivers.client import DriverClient
 from fencepost.harness.drivers.process import BROKEN, GONE, Hello
 from fencepost.harness.planning.clients import BENEATH
+from fencepost.harness.system import processes
 
 LARGE = 950_000  # a request of 1 MB at most is the default of clients
 SHORT_S, SLACK_S = 3.0, 20.0
@@ -459,4 +461,5 @@ def _frozen_for(pid: int | None, seconds: float) -> None:
     """Freeze a process, and let it go on after a while, by a thread: the next call is made meanwhile."""
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
+    await_frozen(lambda: processes.state(pid), "the driver")
     threading.Timer(seconds, os.kill, (pid, signal.SIGCONT)).start()
