@@ -14,7 +14,9 @@ from fencepost.nemesis.support import targets
 from fencepost.nemesis.support.attempts import answer_or
 from fencepost.nemesis.support.healing import healed
 from fencepost.nemesis.support.no_effect import catch_no_effect, no_target_on_error
+from fencepost.nemesis.support.open_transactions import ids_of_instances
 
+OF_INSTANCE = "instance"
 UNKNOWN = TransactionState(state="", producer_id=-1, epoch=-1)
 
 
@@ -30,18 +32,19 @@ class FenceProducers:
     needs: ClassVar[tuple[type, ...]] = ()
     of_transactions: ClassVar[bool] = True  # it aims at transactional ids of the workload
 
-    target: str = "random"  # the transactional ids: random (one of the workload's), all, or id:ID
+    target: str = "random"  # the ids: random (one of the workload's), all, instance (one of an instance), or id:ID
     times: Annotated[int, Between(1, 1000)] = 1  # how often each is fenced, one epoch each time
 
     def __post_init__(self) -> None:
         demand_bounds(self)
-        targets.check_names(self.target, "id:TRANSACTIONAL-ID")
+        targets.check_names(self.target, "id:TRANSACTIONAL-ID", OF_INSTANCE)
 
     @catch_no_effect
     def inject(self, cluster: ClusterView, rng: Random) -> Receipt:
         """Fence them, one after the other."""
         with no_target_on_error(self.target):
-            names = chosen_ids(self.target, cluster.transactional_ids, rng)
+            known = ids_of_instances(cluster) if self.target == OF_INSTANCE else cluster.transactional_ids
+            names = chosen_ids(self.target, known, rng)
         before = epochs(cluster, names)
         calls = [_fencing(cluster, name) for name in names for _ in range(self.times)]
         during = {**epochs(cluster, names), **{call["transactional_id"]: call["epochs"] for call in calls if call.get("epochs")}}

@@ -40,7 +40,7 @@ from fencepost.harness.api.bounds import demand_bounds
 from fencepost.harness.api.roles import changelog_of
 from fencepost.harness.system.command_words import placeholders_in, resolved
 from fencepost.workloads.support import record_format
-from fencepost.workloads.support.default_faults import OF_MEMBERS
+from fencepost.workloads.support.default_faults import OF_MEMBERS, OF_MEMBERS_LANES
 from fencepost.workloads.support.inputs_and_outputs import (
     HEADER,
     NAME,
@@ -100,6 +100,7 @@ class Application:
     """
 
     default_nemesis: ClassVar[Sequence[str]] = OF_MEMBERS
+    default_lanes: ClassVar[Sequence[str]] = OF_MEMBERS_LANES
 
     command: str | tuple[str, ...] = ""
     image: str = ""
@@ -109,7 +110,7 @@ class Application:
     readers: Annotated[int, Between(0, 200)] = 1
     input_topic: str = "in"
     output_topic: str = "out"
-    input_partitions: Annotated[int, Between(1, 5000)] = 6
+    input_partitions: Annotated[int, Between(1, 5000)] = 12
     output_partitions: Annotated[int, Between(1, 5000)] = 4
     outputs_per_input: Annotated[tuple[int, int], Between(0, 10_000)] = (1, 1)
     names_input_by: str = f"header {HEADER}"

@@ -29,7 +29,7 @@ from fencepost.harness.api import (
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.workloads.support import outcomes
 from fencepost.workloads.support.deciding import CALL_S, aborted, committed, never_begun, think
-from fencepost.workloads.support.default_faults import OF_MEMBERS
+from fencepost.workloads.support.default_faults import OF_MEMBERS, OF_MEMBERS_LANES
 from fencepost.workloads.support.polling import note, read, reader_operations
 from fencepost.workloads.support.sending import send
 from fencepost.workloads.transactions import MARGIN_S, Transactions
@@ -72,6 +72,7 @@ class Pipeline:
     """
 
     default_nemesis: ClassVar[Sequence[str]] = OF_MEMBERS
+    default_lanes: ClassVar[Sequence[str]] = OF_MEMBERS_LANES
     at_least: ClassVar[Mapping[str, int]] = {"transactions": 10}  # for its verdict to say something
 
     members: Annotated[int, Between(1, 200)] = 4

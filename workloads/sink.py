@@ -38,7 +38,7 @@ from fencepost.harness.system.command_words import resolved
 from fencepost.workloads.application import Application
 from fencepost.workloads.connect import Connect
 from fencepost.workloads.support.connect_conductor import NAME as CONNECTOR_NAME
-from fencepost.workloads.support.default_faults import OF_MEMBERS
+from fencepost.workloads.support.default_faults import OF_MEMBERS, OF_MEMBERS_LANES
 from fencepost.workloads.support.inputs_and_outputs import HOWS
 
 TEXT = "org.apache.kafka.connect.storage.StringConverter"
@@ -94,6 +94,7 @@ class Sink:
     """
 
     default_nemesis: ClassVar[Sequence[str]] = OF_MEMBERS
+    default_lanes: ClassVar[Sequence[str]] = OF_MEMBERS_LANES
 
     command: str | tuple[str, ...] = BUILT_IN
     database: str = ""

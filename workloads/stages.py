@@ -30,7 +30,7 @@ from fencepost.harness.api import (
 )
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.workloads.application import Application
-from fencepost.workloads.support.default_faults import OF_MEMBERS
+from fencepost.workloads.support.default_faults import OF_MEMBERS, OF_MEMBERS_LANES
 
 INPUT, OUTPUT = "in", "out"
 
@@ -57,6 +57,7 @@ class Stages:
     """
 
     default_nemesis: ClassVar[Sequence[str]] = OF_MEMBERS
+    default_lanes: ClassVar[Sequence[str]] = OF_MEMBERS_LANES
 
     commands: tuple[str, ...] = ()
     instances: Annotated[int, Between(1, 100)] = 2

@@ -159,8 +159,8 @@ class KafkaCluster(RunningInstances, ABC):
             raise ClusterError(f"the log segments of {node} could not be read: {e}") from e
         return rows, reason
 
-    def transaction_listing(self, partitions: Iterable[str]) -> TransactionListing:
-        return transaction_listing(self._roles, partitions)
+    def transaction_listing(self, partitions: Iterable[str], within_s: float = 2.0) -> TransactionListing:
+        return transaction_listing(self._roles, partitions, within_s)
 
     def connect_duties(self) -> Mapping[str, ConnectDuties]:
         clusters = [cluster for cluster in (self, self.second) if cluster]

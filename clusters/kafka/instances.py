@@ -14,13 +14,23 @@ class RunningInstances:
     def __init__(self) -> None:
         self._states: dict[str, bool] = {}
         self._instance_settings: dict[str, dict[str, str]] = {}
+        self._instance_ids: dict[str, str] = {}
         self._changing = threading.Lock()
 
-    def note_instances(self, states: Mapping[str, bool], settings: Mapping[str, Mapping[str, str]] | None = None) -> None:
-        """The nodes of all instances, and whether each is to run; and what can be set of them."""
+    def note_instances(
+        self,
+        states: Mapping[str, bool],
+        settings: Mapping[str, Mapping[str, str]] | None = None,
+        transactional_ids: Mapping[str, str] | None = None,
+    ) -> None:
+        """The nodes of all instances, and whether each is to run; what can be set of them, and their transactional ids."""
         with self._changing:
+            self._instance_ids = dict(transactional_ids or {})
             self._states = dict(states)
             self._instance_settings = {node: dict(own) for node, own in (settings or {}).items()}
+
+    def transactional_id(self, node: str) -> str:
+        return self._instance_ids.get(node, "")
 
     def setting(self, node: str, name: str) -> str:
         with self._changing:

@@ -17,15 +17,13 @@ from fencepost.harness.api import (
 )
 from fencepost.harness.api.stored_kinds import UNDER_WAY
 
-_ASK_S = 2.0
 
-
-def transaction_listing(roles: WireRoles, partitions: Iterable[str]) -> TransactionListing:
+def transaction_listing(roles: WireRoles, partitions: Iterable[str], within_s: float) -> TransactionListing:
     """Ask all brokers what they coordinate, and then the leaders of these partitions what is open there."""
     wanted = list(partitions)
-    answers = ask_all(_coordinated, roles.brokers)
+    answers = ask_all(lambda address: _coordinated(address, within_s), roles.brokers)
     silent = [node for node in roles.brokers if node not in answers]
-    opened = _opened(roles, set(wanted))
+    opened = _opened(roles, set(wanted), within_s) if wanted else {}
     return TransactionListing(
         coordinated=tuple(transaction for answer in answers.values() for transaction in answer),
         opened=tuple(transaction for some in opened.values() for transaction in some),
@@ -33,18 +31,18 @@ def transaction_listing(roles: WireRoles, partitions: Iterable[str]) -> Transact
     )
 
 
-def _coordinated(address: Place) -> list[CoordinatedTransaction]:
+def _coordinated(address: Place, within_s: float) -> list[CoordinatedTransaction]:
     """The transactions that a broker coordinates; of those under way all details. Raises OSError, also if any has just moved."""
-    listed = protocol.list_transactions(address, _ASK_S)
+    listed = protocol.list_transactions(address, within_s)
     ids = [name for name, (state, _) in listed.items() if state in UNDER_WAY]
-    described = protocol.describe_transactions(address, ids, _ASK_S) if ids else {}
+    described = protocol.describe_transactions(address, ids, within_s) if ids else {}
     if gone := [name for name in ids if name not in described]:
         raise WireError(f"{', '.join(gone)} not told")
     made = {name: TransactionState(state=state, producer_id=number, epoch=-1) for name, (state, number) in listed.items()}
     return [CoordinatedTransaction(transactional_id=name, **vars(state)) for name, state in {**made, **described}.items()]
 
 
-def _opened(roles: WireRoles, wanted: set[str]) -> dict[str, list[OpenTransaction]]:
+def _opened(roles: WireRoles, wanted: set[str], within_s: float) -> dict[str, list[OpenTransaction]]:
     """The open transactions on partitions, without partitions whose leader does not answer."""
     try:
         known = [each for each in roles.partitions().values() if each.name in wanted and each.leader in roles.names]
@@ -54,7 +52,7 @@ def _opened(roles: WireRoles, wanted: set[str]) -> dict[str, list[OpenTransactio
     for partition in known:
         led.setdefault(roles.brokers[roles.names[partition.leader]], []).append((partition.topic, partition.number))
     leaders = {str(address): address for address in led}
-    answers = ask_all(lambda address: protocol.producers_of(address, led[address], _ASK_S), leaders)
+    answers = ask_all(lambda address: protocol.producers_of(address, led[address], within_s), leaders)
     by_partition = {name: pair for answer in answers.values() for name, pair in answer.items()}
     return {name: _open_on(name, producers) for name, (error, producers) in by_partition.items() if not error}
 

@@ -12,6 +12,7 @@ order: one batch in ten is produced from its end to its beginning.
 uncommitted: the input is read at read_uncommitted.
 content: one output in so many (CHANGED, 100) has another content than its input, under its input's name.
 memberless: offsets name the group and no member of it, so that nothing refuses those of an instance that has lost its partitions.
+noseek: after an aborted transaction the instance reads on, and does not go back to its inputs.
 remember: the instance drops what it has seen before, also where the transaction of that was aborted.
 """
 
@@ -136,6 +137,10 @@ class Jumping(Placed):
     place = staticmethod(lambda committed, own: committed + 3 if own is None and committed > 0 else committed)
 
 
+def reading_on(consumer: Consumer, batch: Sequence[Message]) -> None:
+    print(f"reads on after {len(batch)} inputs without outputs", flush=True)
+
+
 class Memberless(Consumer):  # type: ignore[misc]
     """A consumer whose group metadata is that of one which is no member: generation -1."""
 
@@ -185,6 +190,7 @@ CHEATS: Mapping[str, Mapping[str, Any]] = {
     "order": {"committed": unordered},
     "uncommitted": {"CONSUMER": {**right.CONSUMER, "isolation.level": "read_uncommitted"}},
     "content": {"content": changed},
+    "noseek": {"seek_back": reading_on},
     "memberless": {"Consumer": Memberless},
     "remember": {"produce": remembering},
 }

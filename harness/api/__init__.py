@@ -57,6 +57,7 @@ from fencepost.harness.api.logs import LogEntry, LogRecord, ReadingLogs
 from fencepost.harness.api.optional import (
     BoundsSettling,
     ChoosesClient,
+    ChoosesLanes,
     ChoosesNemesis,
     ChoosesVersion,
     ConfiguresMembers,
@@ -117,6 +118,7 @@ __all__ = [
     "CampaignError",
     "ChangesTopicSettings",
     "ChoosesClient",
+    "ChoosesLanes",
     "ChoosesNemesis",
     "ChoosesVersion",
     "Client",

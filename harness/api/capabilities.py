@@ -272,6 +272,10 @@ class Scalable(Protocol):
         """Have an instance run that was retired, or has never run."""
 
     @looks
+    def transactional_id(self, node: str) -> str:
+        """The transactional id that the harness gives to an instance; empty: none. A program may use others."""
+
+    @looks
     def setting(self, node: str, name: str) -> str:
         """A setting of an instance by our name for it, as its next start takes it; empty where it has none of that name."""
 

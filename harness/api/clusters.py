@@ -333,8 +333,14 @@ class Cluster(Protocol):
     def note_clients(self, *, transactional_ids: Sequence[str], groups: Sequence[str]) -> None:
         """Note the transactional ids and groups of the workload, for faults that aim at their coordinators."""
 
-    def note_instances(self, states: Mapping[str, bool], settings: Mapping[str, Mapping[str, str]] | None = None) -> None:
-        """Note the client nodes that are instances of a program or members of a group; True: it is to run (`Scalable`)."""
+    def note_instances(
+        self,
+        states: Mapping[str, bool],
+        settings: Mapping[str, Mapping[str, str]] | None = None,
+        transactional_ids: Mapping[str, str] | None = None,
+    ) -> None:
+        """Note the client nodes that are instances of a program or members of a group (True: it is to run), and what `Scalable`
+        tells of each."""
 
     def bootstrap(self) -> str:
         """Bootstrap servers for clients."""

@@ -159,6 +159,14 @@ class ChoosesNemesis(Protocol):
 
 
 @runtime_checkable
+class ChoosesLanes(Protocol):
+    """A class with `default_nemesis` and the lanes of those faults, as `name,key=value...`."""
+
+    @property
+    def default_lanes(self) -> Sequence[str]: ...
+
+
+@runtime_checkable
 class Leases(Protocol):
     """A provider whose hosts undo everything when the harness has been silent for so long."""
 
@@ -247,10 +255,10 @@ class NeedsServers(Protocol):
 
 
 OPTIONAL: Mapping[str, tuple[type, ...]] = {
-    "workload": (BoundsSettling, RaisesEpochs, ReadsBack, ConfiguresMembers, DemandsLeast, ChoosesNemesis),
+    "workload": (BoundsSettling, RaisesEpochs, ReadsBack, ConfiguresMembers, DemandsLeast, ChoosesNemesis, ChoosesLanes),
     "cluster": (
         *(PrefixesNames, CountsBrokers, CountsControllers, CountsSecondBrokers, DeclaresServices, ListsVersions),
-        *(ReportsSettings, Connects, RunsImages, LimitsToClients, ChoosesNemesis, Leases, JudgesSettings, Obtains),
+        *(ReportsSettings, Connects, RunsImages, LimitsToClients, ChoosesNemesis, ChoosesLanes, Leases, JudgesSettings, Obtains),
     ),
     "nemesis": (
         *(Targeted, Counted, CountsOtherThanBrokers, ChoosesClient, ResizesInstances, ChoosesVersion, OfTransactions),

@@ -63,5 +63,5 @@ class TransactionListing:
 class ListingTransactions(Protocol):
     """A running cluster whose coordinators and leaders can be asked which transactions are under way."""
 
-    def transaction_listing(self, partitions: Iterable[str]) -> TransactionListing:
-        """Ask all brokers what they coordinate, then the leaders of these partitions; takes some seconds if any is silent."""
+    def transaction_listing(self, partitions: Iterable[str], within_s: float = 2.0) -> TransactionListing:
+        """Ask all brokers what they coordinate, then the leaders of these partitions, each for so long at most."""

@@ -108,7 +108,7 @@ def impossible(fault: Any, there: Cast) -> list[tuple[str, str]]:
         mistakes.append(("client", _target(f"client:{client}", there)))
     mistakes.append(("client", _absent(str(client), there)))
     of_transactions = isinstance(fault, OfTransactions) and fault.of_transactions
-    if of_transactions and there.transactional is False and not str(target).startswith("id:"):
+    if of_transactions and there.transactional is False and not str(target).startswith(("id:", "instance")):
         mistakes.append(("", _NO_IDS))
     mistakes += [("", _alone(fault, str(target), there)), *_instances(fault, there)]
     version = fault.version if isinstance(fault, ChoosesVersion) else ""
@@ -181,7 +181,7 @@ def _target(target: str, there: Cast) -> str:
 
 def _count(fault: Any, target: str, count: int, there: Cast) -> str:
     what, most = "clients", there.clients
-    if target == "instance":
+    if target.partition(":")[0] == "instance":
         what, most = "instances", there.instances
     elif target != "client":
         what, most = fault.counts if isinstance(fault, CountsOtherThanBrokers) else "brokers", None

@@ -9,6 +9,7 @@ from typing import Any
 
 from fencepost.harness.api import (
     CampaignError,
+    ChoosesLanes,
     ChoosesNemesis,
 )
 from fencepost.harness.api.contract import CONTRACT_KEYS
@@ -34,10 +35,11 @@ def from_options(**given: Any) -> Test:
     mistakes: list[str] = []
     table: dict[str, Any] = {}
     chosen = {key_option.parameter: given.get(key_option.parameter, key_option.default) for key_option in KEY_OPTIONS}
+    if not chosen["nemesis"]:
+        chosen["nemesis"], lanes = _default_faults(chosen["cluster"], chosen["workload"])
+        chosen["lane"] = (*lanes, *(chosen["lane"] or ()))
     for key_option in KEY_OPTIONS:
         value = chosen[key_option.parameter]
-        if key_option.form == "faults":
-            value = value or _default_nemesis(chosen["cluster"], chosen["workload"])
         if value not in (None, (), []):
             _put(table, key_option.path, _read(key_option, value, mistakes))
     table.setdefault("name", table["workload"]["kind"].rpartition(":")[2])
@@ -105,16 +107,17 @@ def spark_conf_of(texts: Sequence[str]) -> dict[str, str]:
     return conf
 
 
-def _default_nemesis(cluster: str, workload: str) -> tuple[str, ...]:
-    """The faults of `fencepost run` when none is named: the provider's own, else the workload's, else those for any cluster."""
+def _default_faults(cluster: str, workload: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The faults of `fencepost run` when none is named, and their lanes: the provider's own, else the workload's, else those for
+    any cluster."""
     for group, name in (("cluster", cluster), ("workload", workload)):
         try:
             plugin = load(group, name)
         except CampaignError:  # reported with the other mistakes
             continue
         if isinstance(plugin, ChoosesNemesis):
-            return tuple(plugin.default_nemesis)
-    return DEFAULT_NEMESIS
+            return tuple(plugin.default_nemesis), tuple(plugin.default_lanes) if isinstance(plugin, ChoosesLanes) else ()
+    return DEFAULT_NEMESIS, ()
 
 
 def _read(key_option: KeyOption, value: Any, mistakes: list[str]) -> Any:

@@ -72,6 +72,7 @@ from fencepost.harness.perform.worker import (
     coordinated,
     driver_directories,
     group_of,
+    ids_of_instances,
     instances_of,
     partitions_of,
     roles_of,
@@ -497,10 +498,10 @@ def main(argv: list[str]) -> int:
         logs = BoundedLogs(run_dir / "logs")
         with logs.bounded(), provider.up(run_dir, topics) as cluster, parent_watch.undisturbed_end():
             plan = _completed(plan, run_dir, cluster, emit)
-            cluster.note_clients(**coordinated(plan, workload.roles()))
+            cluster.note_clients(**coordinated(plan, roles := workload.roles()))
             if second := second_of(cluster):
-                second.note_clients(**coordinated(plan, workload.roles(), SECOND))
-            cluster.note_instances(instances_of(workload.roles()), settings_of(workload.roles()))
+                second.note_clients(**coordinated(plan, roles, SECOND))
+            cluster.note_instances(instances_of(roles), settings_of(roles), ids_of_instances(plan, roles))
             Performance(plan, run_dir, cluster, workload, emit, stop).run()
     except HarnessError as error:
         kind = "ClusterError" if isinstance(error, ClusterError) else type(error).__name__

@@ -509,6 +509,12 @@ def instances_of(roles: Sequence[Role]) -> dict[str, bool]:
     return {f"c{slot}": not role.spare for slot, role in enumerate(roles) if role.runs or (role.group and role.joins)}
 
 
+def ids_of_instances(plan: Mapping[str, Any], roles: Sequence[Role]) -> dict[str, str]:
+    """The transactional ids that instances of programs and members of groups are given, by node."""
+    slots = [slot for slot, role in enumerate(roles) if not role.worker]
+    return {node: name_of(plan, slot) for slot in slots if (node := f"c{slot}") in instances_of(roles)}
+
+
 def settings_of(roles: Sequence[Role]) -> dict[str, dict[str, str]]:
     """The settings of instances that can be changed, by node."""
     return {f"c{slot}": {"support": role.worker.support} for slot, role in enumerate(roles) if role.worker}

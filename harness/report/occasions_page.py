@@ -11,7 +11,7 @@ from typing import Any
 
 from fencepost.harness.api.contract_layers import overlaid_contract
 from fencepost.harness.api.occasions import Occasion
-from fencepost.harness.api.optional import ChoosesNemesis, ConfiguresMembers
+from fencepost.harness.api.optional import ChoosesLanes, ChoosesNemesis, ConfiguresMembers
 from fencepost.harness.api.services import AnomalyRules
 from fencepost.harness.planning import derived_contract
 from fencepost.harness.plugins import services
@@ -86,7 +86,9 @@ def _workload(name: str, rows: Iterable[AnomalyRules]) -> str:
         for occasions, anomalies in sorted(needed.items(), key=lambda entry: (not entry[0], entry[0]))
     ]
     faults = cls.default_nemesis if isinstance(cls, ChoosesNemesis) else ()
-    default = f"Faults when none is named: `{' '.join(f'-n {fault}' for fault in faults)}`.\n\n" if faults else ""
+    lanes = cls.default_lanes if isinstance(cls, ChoosesLanes) else ()
+    options = [*(f"-n {fault}" for fault in faults), *(f"--lane '{lane}'" for lane in lanes)]
+    default = f"Faults when none is named: `{' '.join(options)}`.\n\n" if faults else ""
     return "\n".join([f"### `{name}`\n", f"{default}| properties | one of |", "|---|---|", *lines, ""])
 
 

@@ -11,6 +11,7 @@ from fencepost.harness.api.capabilities import FROZEN
 from fencepost.harness.api.clusters import second_of, services_of
 from fencepost.harness.api.words import did_you_mean, form, plural
 from fencepost.nemesis.support.no_effect import no_target_on_error
+from fencepost.nemesis.support.open_transactions import await_transactions
 from fencepost.nemesis.support.waiting import poll_until
 
 SPELLINGS = {
@@ -23,7 +24,7 @@ SPELLINGS = {
     "broker": "broker:NODE",
     "second": "second:ROLE",
     "client": "client[:NODE]",
-    "instance": "instance",
+    "instance": "instance[:in-transaction]",
     "connect-leader": "connect-leader",
     "connect-task": "connect-task[:NUMBER]",
     "service": "service[:NAME]",
@@ -33,7 +34,8 @@ BROKERS = (*ONE_BROKER, "all")
 ONE_CLIENT = ("client", "instance", "connect-leader", "connect-task")
 ANY = (*BROKERS, *ONE_CLIENT)
 WITH_LINKS = (*ANY, "service")  # whose links can be hurt
-SEVERAL = ("random", "client", "instance")  # with a count
+SEVERAL = ("random", "client", "instance", "instance:in-transaction")  # with a count
+IN_TRANSACTION = "in-transaction"
 REBALANCED_S = 3.0  # in so much time most rebalances of Connect's workers are over
 
 
@@ -54,6 +56,8 @@ def check(role: str, allowed: Sequence[str] = ANY, count: int = 1) -> None:
         raise ValueError(f'unknown target "{role}"{did_you_mean(head, allowed) or "."} Allowed: {choices}')
     if (colon and not name) or (colon and ":" not in SPELLINGS[head]) or (head in ("broker", SECOND) and not name):
         raise ValueError(f'target "{role}" is spelled {SPELLINGS[head]}. Allowed: {choices}')
+    if head == "instance" and name not in ("", IN_TRANSACTION):
+        raise ValueError(f'target "{role}" is spelled {SPELLINGS[head]}; a node is client:{name}')
     if head == "connect-task" and name and not name.isdigit():
         raise ValueError(f'target "{role}" names no task; write it like connect-task:0')
     if head == "leader" and name and not re.fullmatch(r".+-\d+", name):
@@ -64,12 +68,13 @@ def check(role: str, allowed: Sequence[str] = ANY, count: int = 1) -> None:
         raise ValueError(f'count = {count} goes with the targets {", ".join(SEVERAL)} only, not with "{role}"')
 
 
-def check_names(target: str, spelling: str) -> None:
-    """Raise ValueError unless the target is `random`, `all`, or a name spelled like `topic:NAME`."""
+def check_names(target: str, spelling: str, *further: str) -> None:
+    """Raise ValueError unless the target is `random`, `all`, one of some further words, or a name spelled like `topic:NAME`."""
     head, _, name = target.partition(":")
     named = head == spelling.partition(":")[0] and name
-    if target not in ("random", "all") and not named:
-        raise ValueError(f'unknown target "{target}". Allowed: random, all, {spelling}')
+    words = ("random", "all", *further)
+    if target not in words and not named:
+        raise ValueError(f'unknown target "{target}". Allowed: {", ".join([*words, spelling])}')
 
 
 def find(role: str, cluster: Cluster, rng: Random, count: int = 1) -> tuple[str, ...]:
@@ -87,10 +92,8 @@ def _find(role: str, cluster: Cluster, rng: Random, count: int) -> tuple[str, ..
         return _brokers(name, _second(cluster), rng, count)
     if role == "client":
         return _sample(_running(cluster), count, "client", rng)
-    if role == "instance":
-        running = _running_instances(cluster)
-        awake = awake_of(running, cluster)
-        return _sample(awake if len(awake) >= count else running, count, "instance", rng)
+    if head == "instance":
+        return _instances(name == IN_TRANSACTION, cluster, rng, count)
     if head == "service":
         return (_service(name, cluster, rng),)
     if head in _CLIENT_FINDERS:
@@ -139,6 +142,15 @@ def _running_instances(cluster: Cluster) -> list[str]:
     """The instances of a program, the members of a group or the workers of Connect that run."""
     states = cluster.instances() if isinstance(cluster, Scalable) else {}
     return [node for node in _running(cluster) if node in states]
+
+
+def _instances(in_transaction: bool, cluster: Cluster, rng: Random, count: int) -> tuple[str, ...]:
+    """Some that run, and are not frozen unless all are. in_transaction: rather those inside a transaction, if any are soon."""
+    running = _running_instances(cluster)
+    awake = awake_of(running, cluster)
+    some = awake if len(awake) >= count else running
+    inside = await_transactions(cluster, some, count) if in_transaction else []
+    return _sample(inside if len(inside) >= count else some, count, "instance", rng)
 
 
 def awake_of(nodes: Sequence[str], cluster: Cluster) -> list[str]:

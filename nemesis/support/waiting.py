@@ -12,9 +12,9 @@ LOOK_EVERY_S = 0.05
 Seen = TypeVar("Seen")
 
 
-def poll_until(look: Callable[[], Seen], enough: Callable[[Seen], bool], within_s: float) -> Seen:
+def poll_until(look: Callable[[], Seen], enough: Callable[[Seen], bool], within_s: float, every_s: float = LOOK_EVERY_S) -> Seen:
     """Look until it is enough, for at most `within_s` seconds; returns what was seen last, enough or not."""
     deadline = clock.monotonic() + within_s
     while not enough(seen := look()) and clock.monotonic() < deadline:
-        clock.sleep(LOOK_EVERY_S)
+        clock.sleep(every_s)
     return seen

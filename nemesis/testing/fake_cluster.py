@@ -103,6 +103,7 @@ class FakeCluster(FakeEnvironment):
         self._versions: dict[str, str] = {}
         self._frozen: set[str] = set()
         self._instances = dict.fromkeys(self.clients, True)
+        self._instance_ids: dict[str, str] = {}
         self._settings = {client: {"support": "disabled"} for client in self.clients}
         self._next_pid = FIRST_PID
         self._partitions = FakePartitions(self.brokers, lambda: self.topics, self.awake, self._done)
@@ -177,8 +178,14 @@ class FakeCluster(FakeEnvironment):
         if self._instances.get(client, True):
             self._start_process(client)
 
-    def note_instances(self, states: Mapping[str, bool], settings: Mapping[str, Mapping[str, str]] | None = None) -> None:
+    def note_instances(
+        self,
+        states: Mapping[str, bool],
+        settings: Mapping[str, Mapping[str, str]] | None = None,
+        transactional_ids: Mapping[str, str] | None = None,
+    ) -> None:
         """Those that are not to run end."""
+        self._instance_ids = dict(transactional_ids or {})
         self._instances = dict(states)
         self._settings = {node: dict(own) for node, own in (settings or {}).items()}
         for node in (node for node, runs in states.items() if not runs and node in self._pids):
@@ -203,6 +210,9 @@ class FakeCluster(FakeEnvironment):
         self._instances[node] = True
         if node not in self._pids and node not in self.stubborn:
             self._start_process(node)
+
+    def transactional_id(self, node: str) -> str:
+        return self._instance_ids.get(node, "")
 
     def setting(self, node: str, name: str) -> str:
         return self._settings.get(node, {}).get(name, "")

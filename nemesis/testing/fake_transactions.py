@@ -46,7 +46,7 @@ class FakeTransactions:
     def producers(self, partitions: Iterable[str]) -> dict[str, tuple[ActiveProducer, ...]]:
         return {name: self.open.get(name, ()) for name in partitions}
 
-    def transaction_listing(self, partitions: Iterable[str]) -> TransactionListing:
+    def transaction_listing(self, partitions: Iterable[str], within_s: float = 2.0) -> TransactionListing:
         """Nobody is silent but those whom a test adds to `silent`."""
         coordinated = [CoordinatedTransaction(transactional_id=name, **asdict(state)) for name, state in self.ids.items()]
         opened = [

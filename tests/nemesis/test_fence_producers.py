@@ -37,6 +37,30 @@ def test_one_of_the_workloads_ids_is_drawn_or_all_are_meant():
     assert [call["transactional_id"] for call in calls] == ["tx-0"] * 3 + ["tx-1"] * 3
 
 
+def fenced(cluster):
+    """The transactional ids that any of twenty seeds fences of the instances."""
+    receipts = [FenceProducers(target="instance").inject(cluster, Random(seed)) for seed in range(20)]
+    return {call["transactional_id"] for receipt in receipts for call in receipt.evidence.get("fencings", ())}
+
+
+def test_of_an_instance_the_id_that_it_was_given_or_has_chosen_itself_is_fenced():
+    """Beside ids of writers, and one that was given and is not used."""
+    cluster = FakeCluster(transactional_ids=IDS, clients=4)
+    cluster.note_instances({"c2": True, "c3": True}, transactional_ids={"c2": "x-2", "c3": "x-3"})
+    assert fenced(cluster) == set()
+    for name in ("tx-0", "x-2", "streams-app-0_1"):
+        cluster.coordinated.begin(name, "t-0")
+    assert fenced(cluster) == {"x-2", "streams-app-0_1"}
+
+
+def test_members_of_a_group_are_instances_whose_ids_are_the_workloads():
+    cluster = FakeCluster(transactional_ids=IDS, clients=2)
+    cluster.note_instances({"c1": True}, transactional_ids={"c1": "tx-1"})
+    cluster.coordinated.begin("tx-0", "t-0")
+    cluster.coordinated.begin("tx-1", "t-0")
+    assert fenced(cluster) == {"tx-1"}
+
+
 def test_a_call_without_an_answer_may_have_fenced_and_shows_nothing():
     cluster = FakeCluster(transactional_ids=IDS)
 

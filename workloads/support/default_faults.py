@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 OF_MEMBERS = (
-    "kill,target=instance,every_s=[2,4],lasts_s=[0.5,1]",
-    "pause,target=instance,lane=frozen,every_s=[1,3],lasts_s=[8,9]",
-    "latency,target=instance,delay_ms=600,jitter_ms=250,lane=links,every_s=[1,3],lasts_s=[5,8]",
+    "kill,target=instance:in-transaction,together=crash,every_s=[1,2],lasts_s=[0.5,1]",
+    "pause,target=instance:in-transaction,together=crash,every_s=[1,2],lasts_s=[8.5,9.5]",
+    "scale,every_s=[1,2],lasts_s=[2,3]",
+    "latency,target=instance,delay_ms=600,jitter_ms=250,lane=links,every_s=[3,6],lasts_s=[3,5]",
+    "fence-producers,target=instance,lane=fences,every_s=[5,8],lasts_s=0.1",
     "pause,target=coordinator,lane=brokers,every_s=[6,10],lasts_s=[2,3]",
     "kill,target=coordinator,lane=brokers,every_s=[6,10],lasts_s=[1,2]",
 )
-"""Of instances of a program, or members of a group: they die at work, are frozen beyond their sessions, and lose coordinators.
-Slow links
-stretch the time between a send and the answer to its commit, so that the other faults meet it."""
+"""Of instances of a program, or members of a group. One dies in a transaction and one is frozen in its own, at the same time:
+the group waits for both sessions together (6 s is the least that brokers allow by default), and works on before the frozen one
+wakes as a zombie. Then members leave and join in order, for which a group waits for no session: partitions move to and fro. Links
+are slow, so that commits take long; producers are fenced, so that transactions are aborted whose instances live on; coordinators
+move."""
+OF_MEMBERS_LANES = ("main,order=in turn",)
 OF_CONNECT = ("kill,target=instance", "pause,target=connect-task", "kill,target=connect-leader", "kill")
 """Of workers of Kafka Connect, and the brokers."""
 OF_TRANSACTIONAL_IDS = ("kill,target=coordinator", "pause")

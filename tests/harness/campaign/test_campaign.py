@@ -519,8 +519,10 @@ def test_no_more_instances_can_be_started_than_there_are():
     assert read(f'{text}kind = "kill"\ntarget = "instance"', base="").tests
     [reported] = mistakes_in(f'{text}kind = "scale"\nto = 5', base="")
     assert reported == "first.toml: test[0].nemesis[0].to: there are 4 instances, not 5; `spares` gives more"
-    [reported] = mistakes_in(f'{text}kind = "kill"\ntarget = "instance"\ncount = 5', base="")
-    assert reported == "first.toml: test[0].nemesis[0].count: there are 4 instances, not 5"
+    assert read(f'{text}kind = "kill"\ntarget = "instance:in-transaction"\ncount = 4', base="").tests
+    for target in ("instance", "instance:in-transaction"):
+        [reported] = mistakes_in(f'{text}kind = "kill"\ntarget = "{target}"\ncount = 5', base="")
+        assert reported == "first.toml: test[0].nemesis[0].count: there are 4 instances, not 5"
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,12 @@ def test_the_faults_of_a_workload_are_those_of_a_run_that_names_none(name):
     assert [choice.kind for choice in test.nemesis] == [
         choice.kind for choice in faults_of(load("workload", name).default_nemesis)
     ]
+    assert [f"{lane},order={settings.order}" for lane, settings in test.lanes.items()] == [
+        *getattr(load("workload", name), "default_lanes", ())
+    ]
 
 
 def test_a_program_is_struck_itself_and_so_are_the_coordinators_of_its_transactions():
-    targets = {text.split("target=")[1].partition(",")[0] for text in load("workload", "application").default_nemesis}
-    assert targets == {"instance", "coordinator"}
+    faults = load("workload", "application").default_nemesis
+    targets = {text.split("target=")[1].partition(",")[0] for text in faults if "target=" in text}
+    assert targets == {"instance:in-transaction", "instance", "coordinator"}

@@ -14,7 +14,7 @@ from fencepost.nemesis.testing import FakeCluster
     "role",
     [
         *("random", "all", "leader", "leader:orders-0", "leader:two-words-11", "controller", "coordinator", "coordinator:tx:1"),
-        *("group-coordinator", "group-coordinator:g", "broker:n2", "client", "client:c3"),
+        *("group-coordinator", "group-coordinator:g", "broker:n2", "client", "client:c3", "instance", "instance:in-transaction"),
     ],
 )
 def test_every_documented_role_is_accepted(role):
@@ -32,6 +32,11 @@ def test_an_incomplete_role_is_refused(role):
         check(role)
 
 
+def test_an_instance_is_not_named():
+    with pytest.raises(ValueError, match=r'target "instance:c2" is spelled instance\[:in-transaction\]; a node is client:c2'):
+        check("instance:c2")
+
+
 def test_a_fault_may_allow_fewer_roles():
     """A partition between servers cannot be asked for a client, and a bridge is one broker."""
     with pytest.raises(ValueError, match='unknown target "client"'):
@@ -43,6 +48,7 @@ def test_a_fault_may_allow_fewer_roles():
 def test_a_count_needs_a_role_of_several_nodes():
     check("random", count=2)
     check("client", count=3)
+    check("instance:in-transaction", count=2)
     with pytest.raises(ValueError, match="count = 2 goes with"):
         check("leader", count=2)
     with pytest.raises(ValueError, match="count = 0"):
