@@ -60,8 +60,10 @@ def _time(run: Run) -> Iterator[Shortfall]:
 
 
 def _faults(plan: Plan, receipts: Receipts | None) -> Iterator[Shortfall]:
-    """Faults of the schedule that never struck, by kind."""
-    schedule = plan.get("schedule") or ()
+    """Faults of the schedule that never struck, by kind; or that none of those chosen fell into the time of the workload."""
+    schedule, chosen = plan.get("schedule") or (), plan.get("nemesis") or ()
+    if chosen and not schedule and "schedule" in plan:
+        yield Shortfall(f"no fault ({', '.join(chosen)}) fell into the {float(plan.get('time_s') or 0.0):g} s of the workload")
     if receipts is None or not schedule:
         return
     begun = {receipt["id"] for receipt in receipts}

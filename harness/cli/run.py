@@ -9,6 +9,7 @@ from typing import Any
 
 import typer
 
+from fencepost.harness.api import CampaignError
 from fencepost.harness.cli.console import EXIT_CODES, Conf, Json, KnownFile, Master, Results, given_options, print_json
 from fencepost.harness.cli.run_options import KEY_OPTIONS
 
@@ -41,8 +42,11 @@ def run(
     from fencepost.harness.cli.arguments import from_options
     from fencepost.harness.cli.planned_runs import perform, print_outcome, summary
     from fencepost.harness.memory.known import known_of
+    from fencepost.harness.planning.plan import vain
 
     test = from_options(**given)
+    if mistakes := vain(test):
+        raise CampaignError(mistakes)
     seed = draw_seed() if test.seed is None else test.seed
     plan = [PlannedRun(test, seed, _repeating(context, seed))]
     performed = perform(plan, results, master, spark_conf, to_stderr=json_, known=known_of(known))

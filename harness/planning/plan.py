@@ -81,7 +81,7 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> Plan:
         "nemesis": list(dict.fromkeys(choice.kind for choice in test.nemesis)),
         "schedule": [cast(InjectionPlan, dataclasses.asdict(injection)) for injection in drawn],
         "budget": dataclasses.asdict(test.budget),
-        "at_least": {**({"faults": 1} if drawn else {}), **_demands(workload), **test.at_least},
+        "at_least": {**({"faults": 1} if test.nemesis else {}), **_demands(workload), **test.at_least},
         "recovery": recovery_plan(workload.roles(), client),
         "unavailable": {name: why for fault in faults for name, why in foreseen(fault, provider).items()},
         "machine": machine(),
@@ -191,14 +191,30 @@ def _changes_topics(test: Test) -> bool:
     return any(isinstance(_instance("nemesis", choice.kind, choice.options), ChangesTopicSettings) for choice in test.nemesis)
 
 
+def unscheduled(test: Test, plan: Plan) -> list[str]:
+    """A sentence where none of the faults of a test falls into its time."""
+    if not test.nemesis or plan["schedule"]:
+        return []
+    return [f"no fault falls into {test.time_s:g} s: give it a longer time (time_s, -t), or the faults shorter pauses (every_s)"]
+
+
 def hopeless(test: Test) -> list[str]:
     """Faults of a test that its cluster cannot suffer, as far as is known before the start, each with the reason."""
+    return [f"the fault {kind} will have no effect: {why}" for kind, why in dict.fromkeys(_obstacles(test)) if why]
+
+
+def vain(test: Test) -> list[str]:
+    """The mistakes of a test of whose faults its cluster can suffer none, as far as is known before the start."""
+    return hopeless(test) if all(why for _, why in _obstacles(test)) else []
+
+
+def _obstacles(test: Test) -> list[tuple[str, str]]:
+    """The kind of each fault of a test, and why its cluster cannot suffer it; empty where it can, as far as is known."""
     provider = _instance("cluster", test.cluster.kind, test.cluster.options)
-    reasons = {}
-    for choice in test.nemesis:
-        lacking = foreseen(_instance("nemesis", choice.kind, choice.options), provider)
-        reasons[choice.kind] = "; ".join(dict.fromkeys(lacking.values()))
-    return [f"the fault {kind} will have no effect: {why}" for kind, why in reasons.items() if why]
+    lacking = [foreseen(_instance("nemesis", choice.kind, choice.options), provider) for choice in test.nemesis]
+    return [
+        (choice.kind, "; ".join(dict.fromkeys(reasons.values()))) for choice, reasons in zip(test.nemesis, lacking, strict=True)
+    ]
 
 
 def complete(plan: Plan, settings: Mapping[str, Mapping[str, str]]) -> Plan:

@@ -34,7 +34,7 @@ from fencepost.harness.api.run import Run, RunFile, write_left_behind
 from fencepost.harness.history.run_directory import open_run, read_plan, write_plan, write_verdict
 from fencepost.harness.memory.known import NOTHING_KNOWN, Known, with_known
 from fencepost.harness.memory.remembered import remembered_of, today
-from fencepost.harness.planning.plan import hopeless, look_up_secrets, make_plan
+from fencepost.harness.planning.plan import hopeless, look_up_secrets, make_plan, unscheduled
 from fencepost.harness.plugins import registry, services
 from fencepost.harness.plugins.check_options import load_check
 from fencepost.harness.runs import store
@@ -117,7 +117,7 @@ class Runner:
         plan = make_plan(test, run=run, seed=seed, command=command)
         if round:
             plan = {**plan, "round": round}
-        for text in hopeless(test):
+        for text in [*hopeless(test), *unscheduled(test, plan)]:
             self._on_event(note_event(text))
         run_dir = store.new_run_dir(self._results, test.campaign or test.name, run)
         self.hold(run_dir)

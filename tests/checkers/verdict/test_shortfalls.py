@@ -65,6 +65,13 @@ def test_faults_that_never_struck_are_counted_by_kind(judged):
     assert document["expectation_met"] is True, "nothing was demanded"
 
 
+def test_that_no_fault_was_drawn_in_so_short_a_time_is_said(judged):
+    document = judged(nemesis=["kill", "pause"], schedule=[], at_least={"faults": 1})
+    assert "no fault (kill, pause) fell into the 40 s of the workload" in document["weakened"]
+    assert document["expectation_met"] is None
+    assert judged(nemesis=[], schedule=[])["shortfalls"] == []
+
+
 @pytest.mark.parametrize(
     ("at_least", "sentence"),
     [
