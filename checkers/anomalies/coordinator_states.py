@@ -14,7 +14,13 @@ import numpy as np
 
 from fencepost.checkers.api import run_check
 from fencepost.checkers.contract.common_occasions import DECIDING
-from fencepost.checkers.contract.common_rules import COORDINATOR_CUT_OFF, UNLESS_TRANSACTIONAL, cut_off
+from fencepost.checkers.contract.common_rules import (
+    COORDINATOR_CUT_OFF,
+    DECISIONS_CUT_OFF,
+    UNLESS_DECIDED,
+    UNLESS_TRANSACTIONAL,
+    cut_off,
+)
 from fencepost.checkers.contract.needs import LOGS, OUTCOMES, SENDS, Needs
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Bools, Ints
@@ -64,7 +70,7 @@ LACKS = "lacks partitions of the transaction"
 NO_STEPS = "no transactional id has two records in the coordinators' logs"
 NO_ANSWERS = "no transaction that was acknowledged as committed or aborted has a record in the logs"
 EVIDENCE = Needs({LOGS}, "what is missing of the logs may have shown it")
-CUT_OFF = cut_off("the coordinator may forget what it had logged", transactional="true")
+CUT_OFF = cut_off("the coordinator may forget what it had logged")
 
 
 @cache
@@ -211,9 +217,9 @@ def _sentence(coordinators: CoordinatorLog, at: int, reason: str) -> str:
     "unlawful-state",
     promise=ATOMIC,
     rules=(
-        UNLESS_TRANSACTIONAL,
+        UNLESS_DECIDED,
         *CUT_OFF,
-        *COORDINATOR_CUT_OFF,
+        *DECISIONS_CUT_OFF,
         Rule(
             FORBIDDEN,
             "a coordinator logs each state of a transaction after the one before, and none twice over (KIP-98, KIP-890)",

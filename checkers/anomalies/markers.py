@@ -14,7 +14,15 @@ import numpy as np
 
 from fencepost.checkers.api import run_check
 from fencepost.checkers.contract.common_occasions import DECIDING
-from fencepost.checkers.contract.common_rules import ABORTED_IN_PART, COORDINATOR_CUT_OFF, UNLESS_TRANSACTIONAL, cut_off
+from fencepost.checkers.contract.common_rules import (
+    ABORTED_IN_PART,
+    COORDINATOR_CUT_OFF,
+    DECISIONS_ABORTED_IN_PART,
+    DECISIONS_CUT_OFF,
+    UNLESS_DECIDED,
+    UNLESS_TRANSACTIONAL,
+    cut_off,
+)
 from fencepost.checkers.contract.needs import LOGS, OUTCOMES, SENDS, Needs
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Bools, Ints
@@ -50,7 +58,7 @@ DELETED = Rule(
     {"topic_deletions": "has:records"},
 )
 EVIDENCE = Needs({LOGS}, "what is missing of the logs may have shown it")
-CUT_OFF = cut_off("markers may be gone, or the coordinator's decision", transactional="true")
+CUT_OFF = cut_off("markers may be gone, or the coordinator's decision")
 
 
 def _logs(run: RunView) -> tuple[StoredLogs, CoordinatorLog]:
@@ -65,8 +73,11 @@ def markers_of(run: RunView) -> Markers:
 
 
 def aligned_markers(run: RunView) -> Aligned:
-    """Those that do not match."""
-    return align(*_logs(run), run.shared(markers_of), run.contract["compaction"] != "false")
+    """Those that do not match. Topics that the run did not make, as those of Connect and changelogs, may be compacted."""
+    logs, coordinators = _logs(run)
+    own = [run.topics is None or name.rpartition("-")[0] in run.topics for name in logs.partitions]
+    compacted = [run.contract["compaction"] != "false" or not made for made in own]
+    return align(logs, coordinators, run.shared(markers_of), compacted)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -130,11 +141,11 @@ def _place(coordinators: CoordinatorLog, transaction: int, partition: int) -> St
     "wrong-marker",
     promise=ATOMIC,
     rules=(
-        UNLESS_TRANSACTIONAL,
+        UNLESS_DECIDED,
         DELETED,
-        ABORTED_IN_PART,
+        DECISIONS_ABORTED_IN_PART,
         *CUT_OFF,
-        *COORDINATOR_CUT_OFF,
+        *DECISIONS_CUT_OFF,
         Rule(
             FORBIDDEN, "a coordinator writes what it has decided to each partition of the transaction, and nothing else (KIP-98)"
         ),
@@ -223,11 +234,11 @@ def _split(run: RunView, rows: StoredRows) -> Ints:
     "record-after-marker",
     promise=ATOMIC,
     rules=(
-        UNLESS_TRANSACTIONAL,
+        UNLESS_DECIDED,
         DELETED,
-        ABORTED_IN_PART,
+        DECISIONS_ABORTED_IN_PART,
         *CUT_OFF,
-        *COORDINATOR_CUT_OFF,
+        *DECISIONS_CUT_OFF,
         Rule(
             FORBIDDEN, "a leader takes records of a transaction only while it is under way for its coordinator (KIP-98, KIP-890)"
         ),
@@ -447,11 +458,11 @@ def _overtaken_ms(rows: StoredRows, home: Ints, place: Ints) -> Ints:
     "delayed-marker",
     promise=LIVE,
     rules=(
-        UNLESS_TRANSACTIONAL,
+        UNLESS_DECIDED,
         DELETED,
-        ABORTED_IN_PART,
+        DECISIONS_ABORTED_IN_PART,
         *CUT_OFF,
-        *COORDINATOR_CUT_OFF,
+        *DECISIONS_CUT_OFF,
         Rule(FORBIDDEN, "a partition that cannot be reached delays its own readers only: the others get their markers (KIP-98)"),
     ),
     evidence=EVIDENCE,

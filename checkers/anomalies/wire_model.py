@@ -9,7 +9,7 @@ from collections import Counter
 
 from fencepost.checkers.api import run_check
 from fencepost.checkers.contract.common_occasions import DECIDING
-from fencepost.checkers.contract.common_rules import COORDINATOR_CUT_OFF, UNLESS_TRANSACTIONAL, cut_off
+from fencepost.checkers.contract.common_rules import DECISIONS_CUT_OFF, UNLESS_DECIDED, cut_off
 from fencepost.checkers.contract.needs import WIRE, Needs
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.model.results import CheckResult
@@ -92,9 +92,9 @@ def _sentence(name: str, breach: Breach) -> str:
     "protocol-violation",
     promise=FENCED,
     rules=(
-        UNLESS_TRANSACTIONAL,
-        *cut_off("the coordinator may forget what it had answered", transactional="true"),
-        *COORDINATOR_CUT_OFF,
+        UNLESS_DECIDED,
+        *cut_off("the coordinator may forget what it had answered"),
+        *DECISIONS_CUT_OFF,
         Rule(FORBIDDEN, "a coordinator answers as the state of the transactional id demands (KIP-98, KIP-360, KIP-890)"),
     ),
     evidence=EVIDENCE,

@@ -10,6 +10,12 @@ RETAINED = Rule(INAPPLICABLE, "the topic deletes old records: an absent record p
 """Rule: not judged on topics with retention."""
 UNLESS_TRANSACTIONAL = Rule(INAPPLICABLE, "the workload uses no transactions", {"transactional": "!true"})
 """Rule: not judged where the workload uses no transactions."""
+UNLESS_DECIDED = Rule(
+    INAPPLICABLE,
+    "neither the workload nor a program nor a task of Connect uses transactions",
+    {"transactional": "!true", "connect": "!enabled", "application": "none"},
+)
+"""Rule: not judged where neither the workload, nor a program, nor a worker of Connect may use transactions."""
 UNLESS_IDEMPOTENT = Rule(
     INAPPLICABLE, "no producer is idempotent", {"idempotence": "false", "transactional": "false", "connect": "none"}
 )
@@ -57,24 +63,31 @@ UNFENCED_SOURCES = tuple(
     for level in ("disabled", "preparing")
 )
 TRUNCATED = cut_off("records that were read already may be gone; consumers then go back or on (KIP-320)")
-COORDINATOR_CUT_OFF = (
-    Rule(
-        ALLOWED,
-        "an unclean election may cut off the coordinator's log: it then writes markers of the transaction before into the next",
-        {"unclean_coordinator": "true", "transactional": "true"},
-    ),
-    Rule(
-        ALLOWED,
-        "a power failure may cut off the coordinator's log: it then writes markers of the transaction before into the next",
-        {"power_failures": "all replicas", "transactional": "true"},
-    ),
-)
-ABORTED_IN_PART = Rule(
-    ALLOWED,
-    "an operator aborts open transactions on single partitions, of which their coordinators do not learn (KIP-664)",
-    {"operator_aborts": "open", "transactional": "true"},
-)
-"""Rule: allowed where operators abort open transactions on single partitions (KIP-664)."""
+
+
+def _coordinator_cut_off(**when: str) -> tuple[Rule, ...]:
+    return tuple(
+        Rule(
+            ALLOWED,
+            f"{how} may cut off the coordinator's log: it then writes markers of the transaction before into the next",
+            {**setting, **when},
+        )
+        for how, setting in (
+            ("an unclean election", {"unclean_coordinator": "true"}),
+            ("a power failure", {"power_failures": "all replicas"}),
+        )
+    )
+
+
+def _aborted_in_part(**when: str) -> Rule:
+    reason = "an operator aborts open transactions on single partitions, of which their coordinators do not learn (KIP-664)"
+    return Rule(ALLOWED, reason, {"operator_aborts": "open", **when})
+
+
+COORDINATOR_CUT_OFF, ABORTED_IN_PART = _coordinator_cut_off(transactional="true"), _aborted_in_part(transactional="true")
+"""Rules: allowed where the coordinator's log may be cut off, or operators abort open transactions on single partitions."""
+DECISIONS_CUT_OFF, DECISIONS_ABORTED_IN_PART = _coordinator_cut_off(), _aborted_in_part()
+"""The same behind `UNLESS_DECIDED`."""
 ACKED_ALONE = Rule(
     ALLOWED,
     "with acks=0 or 1 a leader acknowledges alone, and the next leader gives its offsets away again; what readers got is on all "

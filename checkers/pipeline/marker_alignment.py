@@ -75,11 +75,11 @@ def markers(logs: StoredLogs, coordinators: CoordinatorLog) -> Markers:
     return Markers(rows, owner[order], partition[order])
 
 
-def align(logs: StoredLogs, coordinators: CoordinatorLog, some: Markers, compacted: bool) -> Aligned:
+def align(logs: StoredLogs, coordinators: CoordinatorLog, some: Markers, compacted: Sequence[bool]) -> Aligned:
     """The markers and decisions that do not match.
 
-    compacted: the topics are compacted, so that a marker may be gone. In a log that does not begin at offset 0 the first ones
-    may.
+    compacted: of each partition, whether its topic may be compacted, so that a marker may be gone. In a log that does not begin
+        at offset 0 the first ones may.
     """
     transactions, rows = coordinators.transactions, some.rows
     decided_at = coordinators.states.updated[transactions.state]
@@ -91,7 +91,7 @@ def align(logs: StoredLogs, coordinators: CoordinatorLog, some: Markers, compact
         of_m = slice(*np.searchsorted(m, [key, key + 1]).tolist())
         of_d = slice(*np.searchsorted(d, [key, key + 1]).tolist())
         partition = int(rows.partition[of_m.start] if of_m.start < of_m.stop else some.partition[of_d.start])
-        gone = len(rows) if compacted else int(logs.starts[partition] > 0)
+        gone = len(rows) if compacted[partition] else int(logs.starts[partition] > 0)
         found, decisions = range(of_m.start, of_m.stop), some.transaction[of_d].tolist()
         explanations = [_by_order(found, rows.kind, decisions, transactions, partition, gone)]
         if (np.diff(decided_at[decisions]) >= 0).all():

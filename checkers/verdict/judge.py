@@ -158,6 +158,7 @@ def view_of(
         wire=run.wire,
         wire_checksum=run.checksums.get(RunFile.WIRE),
         ids_expire=_ids_expire(run.plan),
+        topics=frozenset(run.plan["topics"]) if run.plan.get("topics") else None,
     )
     return OpenedRun(run, view, present, receipts)
 

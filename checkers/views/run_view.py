@@ -67,6 +67,7 @@ class RunView:
     stored_checksum: of the table as it was written, if that is known.
     wire: the table of the requests on the wire (docs/wire.md); there may be none.
     wire_checksum: of that table as it was written, if that is known.
+    topics: those that the plan names; None: nobody knows.
     ids_expire: transactional ids may be forgotten during the run, for it is long or their time is short; None: nobody knows.
     transaction_timeout_s: the producers'.
     fencings: what operators did to transactional ids; None: nobody knows.
@@ -107,6 +108,7 @@ class RunView:
         wire: Path | None = None,
         wire_checksum: Checksum | None = None,
         ids_expire: bool | None = None,
+        topics: Collection[str] | None = None,
     ) -> None:
         self.history, self.overview, self.contract = history, overview, contract
         self._session, self.here = session, here
@@ -117,7 +119,7 @@ class RunView:
         self.deletions = deletions
         self.wire, self.wire_checksum, self.ids_expire = wire, wire_checksum, ids_expire
         self.faults, self.fencing_s, self.recovery = faults, fencing_s, recovery
-        self.strikes = strikes
+        self.strikes, self.topics = strikes, topics
         self.unsent: Ints = np.empty(0, dtype=np.int64)
         self.gathered = GatheredMessages()
         self.original_values: dict[int, str] = {}

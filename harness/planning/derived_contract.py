@@ -36,7 +36,9 @@ def derive(
     in_flight = str(_first(producer, _IN_FLIGHT, _IN_FLIGHT_IDEMPOTENT if idempotent else "1000000"))
     committed = any(role.isolation is Isolation.COMMITTED for role in roles)
     overlaid = {**broker, **topic}
-    unclean_coordinator = transactional and _flag(broker.get("unclean.leader.election.enable"))
+    connect = _support([role.connect.support for role in roles if role.connect])
+    decided = transactional or connect == "enabled" or any(role.program for role in roles)  # somebody may use transactions
+    unclean_coordinator = decided and _flag(broker.get("unclean.leader.election.enable"))
     contract = {
         "acks": acks if acks in ("0", "1") else "all",
         "idempotence": _text(idempotent),
@@ -44,7 +46,7 @@ def derive(
         "isolation": (Isolation.COMMITTED if committed else Isolation.UNCOMMITTED).value,
         "consumption": "recorded" if any(role.group for role in roles) else "assigned",
         "application": "exactly-once" if any(role.program for role in roles) else "none",
-        "connect": _support([role.connect.support for role in roles if role.connect]),
+        "connect": connect,
         "max_in_flight": in_flight,
         "unclean_leader_election": _text(unclean_coordinator or _flag(overlaid.get("unclean.leader.election.enable"))),
         "unclean_coordinator": _text(unclean_coordinator),

@@ -259,6 +259,44 @@ def test_what_retention_took_is_not_missing_and_compaction_takes_anything(tmp_pa
     assert not violated(m.judged(tmp_path, compacted, {"compaction": "true"}))
 
 
+def test_a_topic_that_the_run_did_not_make_may_be_compacted(tmp_path):
+    """Topics of Connect, and changelogs: a marker that is not there accuses nobody, and one of the other kind does."""
+    m = two_producers()
+    m.judged(tmp_path)
+    kept = [row for row in m.replicas() if row["partition"] != "t-1" or row["kind"] != "COMMIT"]
+    assert "wrong-marker" in violated(m.judged(tmp_path, kept, topics={"t": {"partitions": 2}}))
+    assert "wrong-marker" not in violated(m.judged(tmp_path, kept, topics={"out": {"partitions": 1}}))
+    turned = [{**row, "kind": "ABORT"} if row["kind"] == "COMMIT" and row["partition"] == "t-1" else row for row in m.replicas()]
+    assert "wrong-marker" in violated(m.judged(tmp_path, turned, topics={"out": {"partitions": 1}}))
+
+
+DECIDED = ("wrong-marker", "record-after-marker", "delayed-marker", "unlawful-state")
+
+
+@pytest.mark.parametrize(
+    ("contract", "judged"),
+    [
+        ({"connect": "enabled"}, "forbidden"),
+        ({"connect": "enabled", "unclean_coordinator": "true", "unclean_leader_election": "true"}, "allowed"),
+        ({"connect": "enabled", "power_failures": "all replicas"}, "allowed"),
+        ({"connect": "preparing"}, "inapplicable"),
+        ({"application": "exactly-once"}, "forbidden"),
+        ({}, "inapplicable"),
+    ],
+)
+def test_decisions_are_judged_where_workers_of_connect_or_programs_make_them(contract, judged):
+    by_name = {check.name: check for check in CHECKS}
+    full = full_contract({"transactional": "false", **contract}, {})
+    assert {name: rule_for(by_name[name].rules, full).judged for name in DECIDED} == dict.fromkeys(DECIDED, judged)
+
+
+def test_a_turned_decision_of_connect_is_found(tmp_path):
+    m = two_producers()
+    for marker in m.of("COMMIT", "t-0")[:1]:
+        marker["kind"] = "ABORT"
+    assert "wrong-marker" in violated(m.judged(tmp_path, contract={"transactional": "false", "connect": "enabled"}))
+
+
 def test_a_marker_that_retention_left_says_nothing_of_the_numbers_before_it(tmp_path):
     """The first protocol: a marker has the epoch of the records before it, which may be gone."""
     for protocol, kept in ((1, 2), (2, 2), (1, 3)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fencepost.harness.api import Isolation, Reader, Writer
+from fencepost.harness.api import ConnectInstance, ConnectWorker, Isolation, Reader, Writer
 from fencepost.harness.api.contract import CONTRACT_KEYS
 from fencepost.harness.api.plans import Choice, Test
 from fencepost.harness.planning.derived_contract import derive, weakest
@@ -78,6 +78,14 @@ def test_an_unclean_election_of_the_coordinators_topic_counts_for_transactions()
     transactional = derive([Writer(transactional=True)], {}, topic, broker)
     assert (transactional["unclean_leader_election"], transactional["unclean_coordinator"]) == ("true", "true")
     assert derive([WRITER], {}, topic, broker)["unclean_leader_election"] == "false"
+
+
+@pytest.mark.parametrize(("support", "counts"), [("enabled", "true"), ("preparing", "false"), ("disabled", "false")])
+def test_and_for_the_transactions_of_connect_workers(support, counts):
+    """Only exactly-once support makes transactions (KIP-618)."""
+    worker = ConnectInstance(connect=ConnectWorker(version="4.3.0", support=support))
+    promised = derive([WRITER, worker], {}, {}, {"unclean.leader.election.enable": "true"})
+    assert (promised["transactional"], promised["unclean_coordinator"]) == ("false", counts)
 
 
 @pytest.mark.parametrize("turned", [False, True])
