@@ -198,7 +198,13 @@ def _leader(name: str, cluster: AnyCluster, rng: Random) -> str:
 
 
 def _coordinator(name: str, cluster: AnyCluster, rng: Random) -> str:
-    return cluster.roles().transaction_coordinator(name or choose(cluster.transactional_ids, "transactional id", rng))
+    return cluster.roles().transaction_coordinator(name or choose(_transactional_ids(cluster), "transactional id", rng))
+
+
+def _transactional_ids(cluster: AnyCluster) -> list[str]:
+    """Those of the workload's clients, and those that its instances were given."""
+    given = [cluster.transactional_id(node) for node in cluster.instances()] if isinstance(cluster, Scalable) else []
+    return list(dict.fromkeys([*cluster.transactional_ids, *filter(None, given)]))
 
 
 def _group_coordinator(name: str, cluster: AnyCluster, rng: Random) -> str:

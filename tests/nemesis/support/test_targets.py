@@ -75,6 +75,15 @@ def test_each_role_finds_its_nodes():
     assert find("client:c1", cluster, Random(1)) == ("c1",)
 
 
+def test_the_coordinators_of_a_programs_ids_are_struck_too():
+    cluster = FakeCluster(brokers=9, transactional_ids=("tx-0",), clients=3)
+    of_writer = {cluster.transaction_coordinator("tx-0")}
+    assert {find("coordinator", cluster, Random(seed))[0] for seed in range(30)} == of_writer
+    cluster.note_instances({"c1": True, "c2": False}, transactional_ids={"c1": "x-1", "c2": "x-2"})
+    both = {cluster.transaction_coordinator(name) for name in ("x-1", "x-2")}
+    assert {find("coordinator", cluster, Random(seed))[0] for seed in range(30)} == of_writer | both
+
+
 class ConnectCluster(FakeCluster):
     """c1 leads the workers of Connect, and c2 has its tasks."""
 
