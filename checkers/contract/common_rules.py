@@ -84,10 +84,10 @@ def _aborted_in_part(**when: str) -> Rule:
     return Rule(ALLOWED, reason, {"operator_aborts": "open", **when})
 
 
-COORDINATOR_CUT_OFF, ABORTED_IN_PART = _coordinator_cut_off(transactional="true"), _aborted_in_part(transactional="true")
-"""Rules: allowed where the coordinator's log may be cut off, or operators abort open transactions on single partitions."""
-DECISIONS_CUT_OFF, DECISIONS_ABORTED_IN_PART = _coordinator_cut_off(), _aborted_in_part()
-"""The same behind `UNLESS_DECIDED`."""
+COORDINATOR_CUT_OFF = _coordinator_cut_off(transactional="true")
+ABORTED_IN_PART = _aborted_in_part(transactional="true")
+"""Rule: allowed where operators abort open transactions on single partitions (KIP-664)."""
+DECISIONS_CUT_OFF, DECISIONS_ABORTED_IN_PART = _coordinator_cut_off(), _aborted_in_part()  # behind `UNLESS_DECIDED`
 ACKED_ALONE = Rule(
     ALLOWED,
     "with acks=0 or 1 a leader acknowledges alone, and the next leader gives its offsets away again; what readers got is on all "

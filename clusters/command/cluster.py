@@ -14,14 +14,16 @@ import structlog
 from fencepost.clusters.command import template
 from fencepost.clusters.command.options import CommandOptions
 from fencepost.clusters.kafka import broker_config, node_plan, protocol
-from fencepost.clusters.kafka.broker_config import PlannedNode
+from fencepost.clusters.kafka.broker_config import CLIENT, PlannedNode
 from fencepost.clusters.kafka.node_directory import kafka_uuid
 from fencepost.clusters.kafka.other_broker import OtherBrokerCluster
 from fencepost.clusters.kafka.protocol import Address
 from fencepost.clusters.kafka.roles import ask_all
+from fencepost.clusters.local.proxied_sandbox import ProxiedSandbox
 from fencepost.clusters.local.sandbox_cluster import SandboxCluster
 from fencepost.harness.api import ClusterError, TopicSpec
 from fencepost.harness.api.beneath import make_folder, write_text
+from fencepost.harness.proxy import jars
 from fencepost.harness.secrets import environment_without_secrets
 from fencepost.harness.system import programs
 
@@ -40,7 +42,7 @@ OF_TRANSACTIONS: Mapping[int, str] = {22: "InitProducerId", 24: "AddPartitionsTo
 log = structlog.get_logger()
 
 
-class CommandCluster(OtherBrokerCluster, SandboxCluster):
+class CommandCluster(OtherBrokerCluster, ProxiedSandbox):
     """`Cluster` with every capability that needs no knowledge of the broker's own. Safe to use from several threads."""
 
     _options: CommandOptions
@@ -53,7 +55,11 @@ class CommandCluster(OtherBrokerCluster, SandboxCluster):
         self._answered: dict[int, tuple[int, int]] = {}
 
     def _plan_nodes(self, listen: node_plan.Listen) -> list[PlannedNode]:
-        return node_plan.nodes(self._options.brokers, 0, listen)
+        planned = node_plan.nodes(self._options.brokers, 0, listen)
+        return node_plan.behind_proxies(planned, listen, [CLIENT]) if self._options.proxy else planned
+
+    def message_jars(self, node: str) -> str:
+        return jars.messages()
 
     # ---- up
 
@@ -64,6 +70,7 @@ class CommandCluster(OtherBrokerCluster, SandboxCluster):
             self._write_files(node)
         for node in self._planned:
             self._prepare_node(node)
+        self.start_proxies()
         for node in self._planned:
             self.start(node)
         self._wait(self._options.ready_s, "the brokers to answer and to know each other", self._unready)
@@ -107,7 +114,7 @@ class CommandCluster(OtherBrokerCluster, SandboxCluster):
 
     def _unready(self) -> str:
         """The reason why the brokers cannot be used yet, with the last lines of the first one that is not ready; else empty."""
-        wanted, views = {self.request_address(name): name for name in self.brokers}, self._views()
+        wanted, views = self._advertised(), self._views()
         for node in self.brokers:
             if node not in views:
                 return f"{node} does not answer at {_address(self.request_address(node))}{self._last_lines(node)}"
@@ -120,8 +127,12 @@ class CommandCluster(OtherBrokerCluster, SandboxCluster):
 
     def _names(self) -> dict[int, str]:
         """Node id -> node: a broker may number itself as it likes."""
-        by_address = {self.request_address(name): name for name in self.brokers}
+        by_address = self._advertised()
         return {number: by_address[address] for view in self._views().values() for number, address in view.items()}
+
+    def _advertised(self) -> dict[Address, str]:
+        """Address at which clients are to reach a node -> the node: behind a proxy it listens at another one."""
+        return {self._planned[name].address: name for name in self.brokers}
 
     def _last_lines(self, node: str) -> str:
         lines = [line.strip() for line in self._log_end(node).splitlines() if line.strip()][-_LAST_LINES:]

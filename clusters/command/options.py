@@ -9,13 +9,18 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from fencepost.clusters.command import template
+from fencepost.clusters.kafka.options import NO_PROXY
 from fencepost.clusters.local.options import SandboxOptions
-from fencepost.harness.api import Authorizing, Between, Corruptible, Powered, Upgradable, Wipeable
+from fencepost.harness.api import Authorizing, Between, Corruptible, Interceptable, Powered, Upgradable, Wipeable
 from fencepost.harness.system.programs import no_program
 
 ONE_VERSION = "`command` starts one program: its version does not change in the middle of a run"
 NO_RIGHTS = "how this broker gives rights to clients is not known here"
 NOT_KAFKAS_FILES = "the layout of this broker's files is not known here; of a build of Kafka it is: is_kafka = true"
+BEHIND_IT = (
+    "the broker has to listen behind the proxy, which has the port that clients are told: write {listen_port} in the place of "
+    "{port} where it listens, and leave {port} where it advertises"
+)
 NO_WIPE = "whether this broker may forget what it holds is not known here"
 
 
@@ -35,6 +40,7 @@ class CommandOptions(SandboxOptions):
     without: names of topic settings that this broker does not have; topics are made without them
     title: name and version of the broker, for the report
     ready_s: how long its start may take
+    proxy: a proxy before the port for clients of each node, for the fault `protocol` and a record of what is on the wire
     is_kafka: it is a build of Kafka, or a fork of it: {data} holds Kafka's files, and it answers what is asked about transactions
     """
 
@@ -49,6 +55,7 @@ class CommandOptions(SandboxOptions):
     without: tuple[str, ...] = ()
     title: str = ""
     ready_s: Annotated[float, Between(1, 3600)] = 90.0
+    proxy: bool = False
     is_kafka: bool = False
 
     def mistakes(self) -> list[str]:
@@ -58,6 +65,8 @@ class CommandOptions(SandboxOptions):
         texts = {"command": self._text("command"), "prepare": self._text("prepare"), "config": self.config}
         texts |= {f"environment.{name}": str(value) for name, value in self.environment.items()}
         wrong = [f"{key}: {text}" for key, value in texts.items() for text in template.mistakes(value)]
+        if self.proxy and not any("{listen_port}" in text for text in texts.values()):
+            wrong.append(f"proxy: {BEHIND_IT}")
         wrong += [f"peer: {text}" for text in template.mistakes(self.peer, template.OF_A_PEER)]
         if "/" in self.config_name or self.config_name in ("", ".", "..", "server.log"):
             wrong.append(f'config_name = "{self.config_name}": the name of a file, without a directory, and not server.log')
@@ -102,6 +111,7 @@ class CommandOptions(SandboxOptions):
 
     def missing_by_choice(self) -> dict[type, str]:
         unknown: dict[type, str] = {} if self.is_kafka else dict.fromkeys((Powered, Corruptible), NOT_KAFKAS_FILES)
+        unknown |= {} if self.proxy else {Interceptable: NO_PROXY}
         return {**super().missing_by_choice(), Upgradable: ONE_VERSION, Authorizing: NO_RIGHTS, Wipeable: NO_WIPE, **unknown}
 
 

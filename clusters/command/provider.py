@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,13 @@ class Command(CommandOptions):
     def sandbox(self, argv: Sequence[str]) -> list[str]:
         """The command line that runs `argv` in namespaces (or, where refused, under a supervisor alone)."""
         return sandbox.command(argv, loopback=self.loopback)
+
+    def obtain(self, on_progress: Callable[[str], None]) -> None:
+        """Fetch Kafka's messages for the proxies, if there are any. Raises ClusterError."""
+        if self.proxy:
+            from fencepost.harness.proxy import jars
+
+            jars.messages(progress=on_progress)
 
     def describe(self) -> dict[str, Any]:
         return {

@@ -17,6 +17,7 @@ PLACEHOLDERS: Mapping[str, str] = {
     "id": "its number: 1",
     "host": "its address",
     "port": "the port for clients",
+    "listen_port": "the port at which it listens for clients: another one with `proxy`, else the same",
     "internal_port": "a port for other brokers",
     "controller_port": "a third port",
     "data": "its data directory, empty at the first start",
@@ -71,6 +72,7 @@ def values(
     described = {each.name: filled(peer, peer_values(each)) for each in nodes}
     return {
         **peer_values(node),
+        "listen_port": str(node.own_listeners[CLIENT][1]),
         "data": str(data),
         "config": str(config),
         "brokers": str(len(nodes)),

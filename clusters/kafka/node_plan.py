@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import cache
@@ -12,7 +12,6 @@ from itertools import cycle, islice
 from random import Random
 
 from fencepost.clusters.kafka.broker_config import BROKER, CLIENT, CONTROLLER, PlannedNode
-from fencepost.clusters.kafka.protocol import Address
 from fencepost.harness.api import SECOND, TopicSpec
 
 _NETWORK = IPv4Address("10.73.0.0")
@@ -73,17 +72,21 @@ def nodes(brokers: int, controllers: int, listen: Listen, second_brokers: int = 
     return planned + [replace(node, cluster=SECOND) for node in second]
 
 
-def behind_proxies(planned: Iterable[PlannedNode], listen: Listen) -> list[PlannedNode]:
-    """The nodes with a proxy at the address of each listener for clients and brokers; they listen at other ports themselves."""
+def behind_proxies(
+    planned: Iterable[PlannedNode], listen: Listen, before: Collection[str] = (CLIENT, BROKER)
+) -> list[PlannedNode]:
+    """The nodes with a proxy at the address of some listeners; they listen at other ports themselves.
+
+    before: these listeners, as far as a node has them. Before that of the controllers' quorum no proxy can stand.
+    """
     if listen is private:
-        return [replace(node, behind={name: (host, port + _BEHIND) for name, (host, port) in proxied(node)}) for node in planned]
-    free = [(node, listen(0, 0)[1]) for node in planned]
-    return [replace(node, behind={name: (host, ports[name]) for name, (host, _) in proxied(node)}) for node, ports in free]
+        ports = {name: port + _BEHIND for name, port in _PORTS.items()}
+        return [_behind(node, ports, before) for node in planned]
+    return [_behind(node, listen(0, 0)[1], before) for node in planned]
 
 
-def proxied(node: PlannedNode) -> list[tuple[str, Address]]:
-    """The listeners of a node before which a proxy can stand: its controllers' quorum is not among them."""
-    return [(name, address) for name, address in node.listeners.items() if name != CONTROLLER]
+def _behind(node: PlannedNode, ports: Mapping[str, int], before: Collection[str]) -> PlannedNode:
+    return replace(node, behind={name: (host, ports[name]) for name, (host, _) in node.listeners.items() if name in before})
 
 
 def client_address(number: int) -> str:

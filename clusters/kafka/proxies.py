@@ -13,7 +13,6 @@ import structlog
 
 from fencepost.clusters.kafka.broker_config import PlannedNode
 from fencepost.clusters.kafka.interception import Interceptor
-from fencepost.clusters.kafka.node_plan import proxied
 from fencepost.clusters.kafka.protocol import Address
 from fencepost.harness.api import CampaignError, ClusterError
 from fencepost.harness.api.beneath import make_folder
@@ -137,8 +136,8 @@ class BrokerProxies:
         """The settings of a broker's proxy when it is started for the n-th time: each time has a file of the record."""
         return Settings(
             brokers=[
-                Broker(upstream=_text(node.behind[name]), listen=_text(address), node=node.name)
-                for name, address in proxied(node)
+                Broker(upstream=_text(upstream), listen=_text(node.listeners[name]), node=node.name)
+                for name, upstream in node.behind.items()
             ],
             control=f"{node.address[0]}:{control_port}",
             record=self._run_dir / RunFile.WIRE_LINES,

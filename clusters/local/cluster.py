@@ -8,24 +8,19 @@ from pathlib import Path
 from fencepost.clusters.kafka import node_plan, storage
 from fencepost.clusters.kafka.broker_config import PlannedNode
 from fencepost.clusters.kafka.distribution import Distribution
-from fencepost.clusters.kafka.interception import BehindProxies, Interceptor
-from fencepost.clusters.kafka.proxies import CONTROL_PORT, BrokerProxies
-from fencepost.clusters.local import proxies, services
+from fencepost.clusters.local import services
 from fencepost.clusters.local.options import LocalOptions
-from fencepost.clusters.local.sandbox_cluster import SandboxCluster
+from fencepost.clusters.local.proxied_sandbox import ProxiedSandbox
 from fencepost.harness.api import TopicSpec
-from fencepost.harness.proxy.process import ProxyProcess, Settings
 
 
-class LocalCluster(SandboxCluster, BehindProxies):
+class LocalCluster(ProxiedSandbox):
     """`Cluster` with every capability, those of the network in namespaces only. Safe to use from several threads."""
 
     _options: LocalOptions
 
     def __init__(self, options: LocalOptions, run_dir: Path, distributions: Mapping[str, Distribution]) -> None:
         self._distributions = distributions
-        self.interceptor = Interceptor()
-        self._proxies = BrokerProxies(run_dir, self.interceptor, self._launch_proxy)
         super().__init__(options, run_dir)
 
     def _plan_nodes(self, listen: node_plan.Listen) -> list[PlannedNode]:
@@ -36,7 +31,7 @@ class LocalCluster(SandboxCluster, BehindProxies):
         """Bring Kafka up, in a network of its own where there is one."""
         self.prepare()
         self._start_relays()
-        self._start_proxies()
+        self.start_proxies()
         self.bring_up(topics, storage.local_tool(self._distributions[self.kafka_version]))
 
     @property
@@ -54,26 +49,8 @@ class LocalCluster(SandboxCluster, BehindProxies):
             with self._network.inside(name):
                 self._processes.add(name, services.start_inside(name, host, port))
 
-    def _start_proxies(self) -> None:
-        """Start the proxy of each broker, if the test has any, where the broker will be."""
-        for node in self._planned.values():
-            if node.behind:
-                self._proxies.start(node, CONTROL_PORT if self._network else 0)
-
-    def _launch_proxy(self, node: PlannedNode, settings: Settings) -> ProxyProcess:
-        classpath = self._distributions[self.version(node.name)].classpath()
-        return proxies.launch(self._run_dir, node.name, settings, classpath, self._at(node.name))
-
-    def end(self) -> None:
-        try:
-            self._proxies.close()
-        finally:
-            super().end()
-
-    def _heal_environment(self) -> None:
-        self.interceptor.withdraw_all()
-        super()._heal_environment()
-        self._proxies.restart_ended()
+    def message_jars(self, node: str) -> str:
+        return self._distributions[self.version(node)].classpath()
 
     def command_line(self, node: str) -> list[str]:
         distribution = self._distributions[self.version(node)]

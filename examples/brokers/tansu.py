@@ -3,7 +3,8 @@
 fencepost example tansu fetch
 fencepost campaign campaigns/museum-brokers.toml --only 'tansu 0.6.0, aborted records'
 
-In a campaign the command is `{python} {examples}/brokers/tansu.py {host} {port}`; words after these are tansu's own
+In a campaign the command is `{python} {examples}/brokers/tansu.py {host} {port}`, or with `proxy = true`
+`... {host} {listen_port} --advertised-listener-url tcp://{host}:{port}`; further words are tansu's own
 (`--storage-engine libsql://tansu.db`; without one it keeps everything in memory). The build takes Rust 1.85 or newer, cmake and
 some ten minutes on two cores.
 """
@@ -39,7 +40,8 @@ def run(host: str, port: str, *words: str) -> None:
         sys.exit(f"tansu {VERSION} is not there yet: fencepost example tansu fetch")
     program, address = str(STORE.directory / VERSION / "tansu"), f"tcp://{host}:{port}"
     storage = () if "--storage-engine" in words else ("--storage-engine", "memory://tansu/")
-    os.execv(program, [program, "broker", "--listener-url", address, "--advertised-listener-url", address, *storage, *words])
+    advertised = () if "--advertised-listener-url" in words else ("--advertised-listener-url", address)
+    os.execv(program, [program, "broker", "--listener-url", address, *advertised, *storage, *words])
 
 
 if __name__ == "__main__":

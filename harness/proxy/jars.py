@@ -18,7 +18,12 @@ _LOG = "1.7.36"
 
 
 def classpath(version: str = DEFAULT, progress: Callable[[str], None] = lambda _: None) -> str:
-    """The class path of the proxy with the messages of a release of Kafka.
+    """The class path of the proxy with the messages of a release of Kafka. Raises as `messages` does."""
+    return with_proxy(messages(version, progress))
+
+
+def messages(version: str = DEFAULT, progress: Callable[[str], None] = lambda _: None) -> str:
+    """The class path of the messages of a release of Kafka, without the proxy.
 
     Raises CampaignError when there is no such version, ClusterError when it cannot be fetched.
     """
@@ -38,7 +43,7 @@ def classpath(version: str = DEFAULT, progress: Callable[[str], None] = lambda _
     entry = Store(cache_dir() / "proxy", "kafka-clients", "fencepost proxy --kafka {}").fetch(
         version, fill, progress, repair=True
     )
-    return with_proxy(os.pathsep.join(str(entry.directory / name) for name in sorted(entry.files)))
+    return os.pathsep.join(str(entry.directory / name) for name in sorted(entry.files))
 
 
 def with_proxy(kafka: str) -> str:

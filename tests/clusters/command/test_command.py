@@ -8,12 +8,13 @@ import pytest
 
 from fencepost.clusters.command import template
 from fencepost.clusters.command.provider import Command
-from fencepost.clusters.kafka import node_plan
+from fencepost.clusters.kafka import node_plan, protocol
 from fencepost.harness.api import (
     CampaignError,
     ClusterError,
     Corruptible,
     Fillable,
+    Interceptable,
     Killable,
     ListingTransactions,
     Partitionable,
@@ -92,6 +93,18 @@ def test_what_needs_knowledge_of_the_broker_is_unavailable_with_the_reason():
     assert not {Powered, Corruptible} & set(Command(command=DOUBLE, is_kafka=True, loopback=True).missing())
 
 
+def test_a_proxy_needs_a_broker_that_listens_behind_it():
+    with pytest.raises(CampaignError, match=r"proxy: the broker has to listen behind .* write \{listen_port\} in the place of"):
+        Command(command=DOUBLE, proxy=True)
+    behind = DOUBLE.replace("{port}", "{listen_port}")
+    assert Interceptable not in Command(command=behind, proxy=True, loopback=True).missing()
+    assert "proxy = true" in Command(command=behind, loopback=True).missing()[Interceptable]
+    (node, *_) = node_plan.behind_proxies(NODES, node_plan.private, ["CLIENT"])
+    both = values(node)
+    assert (both["port"], both["listen_port"], both["internal_port"]) == ("9092", "19092", "9093")
+    assert values()["listen_port"] == "9092"
+
+
 def test_the_provider_is_one():
     assert breaches("cluster", Command) == []
 
@@ -125,6 +138,26 @@ def test_brokers_are_found_by_their_addresses_whatever_their_ids(tmp_path):
         assert not isinstance(cluster, Storing)
         assert not isinstance(cluster, ListingTransactions)
     assert not (tmp_path / "data").exists()
+
+
+def test_a_proxy_stands_before_each_node_where_clients_are_sent(tmp_path):
+    """What a client asks of the address that it was told passes the proxy; the broker itself listens elsewhere."""
+    options = {**OPTIONS, "command": DOUBLE.replace("{port}", "{listen_port}"), "peer": "{id}0@{host}:{port}", "ready_s": 30.0}
+    with Command(**options, proxy=True).up(tmp_path, {}) as cluster:
+        assert cluster.proxied() == {"n1": True, "n2": True, "n3": True}
+        told = protocol.metadata(_address_of(cluster.bootstrap().split(",")[1]), 5.0)
+        assert sorted(told.addresses) == [10, 20, 30]
+        assert cluster.request_address("n2") not in told.addresses.values()
+        number = cluster.intercept({"api": "Metadata", "act": "record"}, ["n2"])
+        protocol.metadata(told.addresses[20], 5.0)
+        protocol.metadata(cluster.request_address("n2"), 5.0)  # the harness's own questions pass no proxy
+        assert [catch.api for catch in cluster.withdraw(number)] == ["Metadata"]
+    assert (tmp_path / "logs/n2/proxy.log").exists()
+
+
+def _address_of(text):
+    host, _, port = text.rpartition(":")
+    return host, int(port)
 
 
 def test_a_build_of_kafka_shows_its_files_and_transactions(tmp_path):
