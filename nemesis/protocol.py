@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from random import Random
 from typing import Annotated, Any, ClassVar, Literal
 
-from fencepost.harness.api import Between, CampaignError, Catch, Interceptable, Receipt, Wait
+from fencepost.harness.api import Between, CampaignError, Catch, ClusterError, Interceptable, Receipt, Scalable, Wait
 from fencepost.harness.api.bounds import demand_bounds
 from fencepost.harness.api.words import plural
 from fencepost.harness.proxy import names, rules
@@ -15,11 +15,11 @@ from fencepost.nemesis.support import targets
 from fencepost.nemesis.support.attempts import undo_on_error
 from fencepost.nemesis.support.cluster_types import InterceptableCluster
 from fencepost.nemesis.support.healing import healed
-from fencepost.nemesis.support.no_effect import catch_no_effect
+from fencepost.nemesis.support.no_effect import catch_no_effect, no_target_on_error
 from fencepost.nemesis.support.waiting import poll_until
 
 ACTS = ("hold", "delay", "drop", "lose", "late", "repeat", "error", "alter", "cut", "throttle")
-NODE, ID = "{node}", "{transactional_id}"  # in `fire_target`: of the message that was caught
+NODE, ID, CLIENT = "{node}", "{transactional_id}", "{client}"  # in `fire_target`: of the message that was caught
 RELEASE, FAILED, ENDED = "event:", "failed", "ended"
 SHOWN = 50  # messages in a receipt
 MOST = 1_000_000
@@ -73,7 +73,7 @@ class ProtocolStep:
     target: str = "all"  # the brokers before which it is caught
     cell: str = ""  # its place in the matrix of steps (docs/protocol-faults.md): end-txn/before/kill
     fire: str = ""  # another fault: kill
-    fire_target: str = f"broker:{NODE}"  # its target; {node} and {transactional_id} are those of the message
+    fire_target: str = f"broker:{NODE}"  # its target; {node}, {client} and {transactional_id} are those of the message
     fire_options: Mapping[str, Any] = field(default_factory=dict)  # its other options
     fire_lasts_s: Annotated[float, Between(0, 86_400)] = 3.0  # how long it lasts
     catch_within_s: Wait = 10.0  # how long to wait for the first catch before the fault counts as without effect
@@ -132,7 +132,7 @@ class ProtocolStep:
         """See `harness.api.FiresFault`."""
         if not self.fire:
             return None
-        known = self.fire_target and NODE not in self.fire_target and ID not in self.fire_target
+        known = self.fire_target and not any(name in self.fire_target for name in (NODE, ID, CLIENT))
         return self.fire, {**self.fire_options, **({"target": self.fire_target} if known else {})}
 
     @catch_no_effect
@@ -152,7 +152,7 @@ class ProtocolStep:
         """Fire the other fault, then let go on what is held for it."""
         if not self.fire or not catches:
             return {}
-        target = self.fire_target.replace(NODE, catches[0].node).replace(ID, catches[0].transactional_id)
+        target = _filled(self.fire_target, catches[0], cluster)
         options = {**self.fire_options, **({"target": target} if target else {})}
         struck = cluster.strike_now(self.fire, options, self.fire_lasts_s)
         if self.what[0] == "hold" and not self.until:
@@ -176,6 +176,18 @@ class ProtocolStep:
         struck = replace(receipt, targets=nodes, effective=True) if catches else receipt
         again = {"replaced": replaced} if replaced else {}
         return healed(struck, {"caught": len(catches), "after": _shown(catches), **again}, notes)
+
+
+def _filled(target: str, catch: Catch, cluster: InterceptableCluster) -> str:
+    """A target with what is known of a message. Raises NoEffect where nobody knows which client sent it."""
+    filled = target.replace(NODE, catch.node).replace(ID, catch.transactional_id)
+    if CLIENT not in filled:
+        return filled
+    given = {cluster.transactional_id(node): node for node in cluster.clients} if isinstance(cluster, Scalable) else {}
+    with no_target_on_error(target):
+        if not (node := given.get(catch.transactional_id)):
+            raise ClusterError(f"nobody knows the client with the transactional id {catch.transactional_id or '(none)'}")
+    return filled.replace(CLIENT, node)
 
 
 def check_rule(rule: Mapping[str, Any]) -> None:

@@ -23,7 +23,7 @@ class RunningInstances:
         settings: Mapping[str, Mapping[str, str]] | None = None,
         transactional_ids: Mapping[str, str] | None = None,
     ) -> None:
-        """The nodes of all instances, and whether each is to run; what can be set of them, and their transactional ids."""
+        """The nodes of all instances, and whether each is to run; what can be set of them, and all clients' transactional ids."""
         with self._changing:
             self._instance_ids = dict(transactional_ids or {})
             self._states = dict(states)

@@ -273,7 +273,8 @@ class Scalable(Protocol):
 
     @looks
     def transactional_id(self, node: str) -> str:
-        """The transactional id that the harness gives to an instance; empty: none. A program may use others."""
+        """The transactional id that the harness gives to a client, or to an instance of a program, which may use others; empty:
+        none."""
 
     @looks
     def setting(self, node: str, name: str) -> str:

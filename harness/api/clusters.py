@@ -339,8 +339,8 @@ class Cluster(Protocol):
         settings: Mapping[str, Mapping[str, str]] | None = None,
         transactional_ids: Mapping[str, str] | None = None,
     ) -> None:
-        """Note the client nodes that are instances of a program or members of a group (True: it is to run), and what `Scalable`
-        tells of each."""
+        """Note the client nodes that are instances of a program or members of a group (True: it is to run), what can be set of
+        them, and the transactional ids of all clients (`Scalable`)."""
 
     def bootstrap(self) -> str:
         """Bootstrap servers for clients."""

@@ -20,7 +20,7 @@ from fencepost.harness.conformance.results import STORIES
 from fencepost.harness.conformance.side import Emit, run_side, sweep
 from fencepost.harness.conformance.stories import Kit
 from fencepost.harness.perform import parent_watch
-from fencepost.harness.perform.worker import coordinated, ids_of_instances, instances_of, roles_of
+from fencepost.harness.perform.worker import coordinated, ids_of_clients, instances_of, roles_of
 from fencepost.harness.perform.worker_pool import WorkerPool
 from fencepost.harness.planning.plan import cluster_of, workload_of
 from fencepost.harness.plugins import registry
@@ -37,7 +37,7 @@ def _on_a_cluster(plan: Mapping[str, Any], run_dir: Path, emit: Emit) -> None:
     with cluster_of(plan).up(run_dir, topics) as cluster, parent_watch.undisturbed_end():
         roles = workload.roles()
         cluster.note_clients(**coordinated(plan, roles))
-        cluster.note_instances(instances_of(roles), transactional_ids=ids_of_instances(plan, roles))
+        cluster.note_instances(instances_of(roles), transactional_ids=ids_of_clients(plan, roles))
         emit("phase", text="starting clients, so that there is something to hurt")
         pool = WorkerPool(cluster, run_dir, len(roles_of(workload)), lambda text: emit("phase", text=text))
         pool.start(range(len(roles)))

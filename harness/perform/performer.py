@@ -72,7 +72,7 @@ from fencepost.harness.perform.worker import (
     coordinated,
     driver_directories,
     group_of,
-    ids_of_instances,
+    ids_of_clients,
     instances_of,
     partitions_of,
     roles_of,
@@ -501,7 +501,7 @@ def main(argv: list[str]) -> int:
             cluster.note_clients(**coordinated(plan, roles := workload.roles()))
             if second := second_of(cluster):
                 second.note_clients(**coordinated(plan, roles, SECOND))
-            cluster.note_instances(instances_of(roles), settings_of(roles), ids_of_instances(plan, roles))
+            cluster.note_instances(instances_of(roles), settings_of(roles), ids_of_clients(plan, roles))
             Performance(plan, run_dir, cluster, workload, emit, stop).run()
     except HarnessError as error:
         kind = "ClusterError" if isinstance(error, ClusterError) else type(error).__name__

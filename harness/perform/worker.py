@@ -509,10 +509,10 @@ def instances_of(roles: Sequence[Role]) -> dict[str, bool]:
     return {f"c{slot}": not role.spare for slot, role in enumerate(roles) if role.runs or (role.group and role.joins)}
 
 
-def ids_of_instances(plan: Mapping[str, Any], roles: Sequence[Role]) -> dict[str, str]:
-    """The transactional ids that instances of programs and members of groups are given, by node."""
-    slots = [slot for slot, role in enumerate(roles) if not role.worker]
-    return {node: name_of(plan, slot) for slot in slots if (node := f"c{slot}") in instances_of(roles)}
+def ids_of_clients(plan: Mapping[str, Any], roles: Sequence[Role]) -> dict[str, str]:
+    """The transactional ids that clients, and instances of programs, are given, by node."""
+    given = [slot for slot, role in enumerate(roles) if role.transactional or (role.runs and not role.worker)]
+    return {f"c{slot}": name_of(plan, slot) for slot in given}
 
 
 def settings_of(roles: Sequence[Role]) -> dict[str, dict[str, str]]:

@@ -78,6 +78,30 @@ def test_another_fault_strikes_the_broker_before_which_the_message_is_held():
     assert [catch.state for catch in cluster.caught(receipt.evidence["number"])] == ["released"]
 
 
+def frozen(monkeypatch, given):
+    """The receipt, and what was struck, of a fault that freezes the client whose offsets are held: those of x-1."""
+    cluster = FakeCluster(clients=3)
+    cluster.note_instances({"c1": True}, transactional_ids=given)
+    caught = cluster.caught
+    monkeypatch.setattr(cluster, "caught", lambda number: [replace(catch, transactional_id="x-1") for catch in caught(number)])
+    fault = ProtocolStep(hold="AddOffsetsToTxn", target="broker:n2", fire="pause", fire_target="client:{client}")
+    assert fault.fired() == ("pause", {}), "whom it will strike is not known yet"
+    return fault.inject(cluster, Random(1)), cluster
+
+
+def test_another_fault_strikes_the_client_that_sent_the_message(monkeypatch):
+    receipt, cluster = frozen(monkeypatch, {"c1": "x-1", "c2": "x-2"})
+    assert cluster.proxy.strikes == [("pause", {"target": "client:c1"})]
+    assert receipt.effective
+
+
+def test_where_nobody_knows_who_sent_it_nothing_is_struck(monkeypatch):
+    receipt, cluster = frozen(monkeypatch, {"c2": "x-2"})
+    assert (receipt.effective, cluster.proxy.strikes) == (False, [])
+    assert receipt.note == "no target: nobody knows the client with the transactional id x-1"
+    assert cluster.whole()
+
+
 def test_a_hold_that_ends_by_another_message_is_left_to_it():
     cluster = FakeCluster()
     fault = ProtocolStep(hold="EndTxn", until="next:AddPartitionsToTxn", target="broker:n2", fire="pause", fire_target="leader")
