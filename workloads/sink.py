@@ -38,7 +38,7 @@ from fencepost.harness.system.command_words import resolved
 from fencepost.workloads.application import Application
 from fencepost.workloads.connect import Connect
 from fencepost.workloads.support.connect_conductor import NAME as CONNECTOR_NAME
-from fencepost.workloads.support.default_faults import OF_MEMBERS, OF_MEMBERS_LANES
+from fencepost.workloads.support.default_faults import OF_MEMBERS_LANES, OF_SINKS
 from fencepost.workloads.support.inputs_and_outputs import HOWS
 
 TEXT = "org.apache.kafka.connect.storage.StringConverter"
@@ -93,7 +93,7 @@ class Sink:
     record_bytes: about the size of an input record's value
     """
 
-    default_nemesis: ClassVar[Sequence[str]] = OF_MEMBERS
+    default_nemesis: ClassVar[Sequence[str]] = OF_SINKS
     default_lanes: ClassVar[Sequence[str]] = OF_MEMBERS_LANES
 
     command: str | tuple[str, ...] = BUILT_IN

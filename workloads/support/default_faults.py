@@ -17,6 +17,8 @@ wakes as a zombie. Then members leave and join in order, for which a group waits
 are slow, so that commits take long; producers are fenced, so that transactions are aborted whose instances live on; coordinators
 move."""
 OF_MEMBERS_LANES = ("main,order=in turn",)
+OF_SINKS = tuple(fault for fault in OF_MEMBERS if not fault.startswith("fence-producers"))
+"""Of instances of a sink, which have no transactional ids."""
 OF_CONNECT = ("kill,target=instance", "pause,target=connect-task", "kill,target=connect-leader", "kill")
 """Of workers of Kafka Connect, and the brokers."""
 OF_TRANSACTIONAL_IDS = ("kill,target=coordinator", "pause")
