@@ -31,8 +31,9 @@ class ProtocolStep:
     """Acts on requests, or answers, of one of Kafka's APIs; and, if asked to, strikes with another fault as soon as it has one.
 
     One of the acts names the API: `hold = "EndTxn"` (the default). Needs `proxy = true` of the cluster. `fire` names a fault that
-    is injected at the moment of the first catch, with a receipt of its own; what is held goes on when it has struck. The rule
-    ends with the fault, and what it holds then goes on. Evidence: the messages that were caught, when, and what became of each.
+    is injected at the moment of the first catch, with a receipt of its own; what is held goes on when it has struck, and nothing
+    is held after that. Otherwise the rule ends with the fault, and what it holds then goes on. Evidence: the messages that were
+    caught, when, and what became of each.
     """
 
     needs: ClassVar[tuple[type, ...]] = (Interceptable,)
@@ -149,15 +150,14 @@ class ProtocolStep:
         return Receipt(role=self.target, targets=caught or nodes, evidence=evidence, effective=bool(catches), note=note)
 
     def _strike(self, cluster: InterceptableCluster, number: int, catches: Sequence[Catch]) -> dict[str, Any]:
-        """Fire the other fault, then let go on what is held for it."""
+        """Fire the other fault, then let go on what is held for it: at the other brokers, too, where more may have come."""
         if not self.fire or not catches:
             return {}
         target = _filled(self.fire_target, catches[0], cluster)
         options = {**self.fire_options, **({"target": target} if target else {})}
         struck = cluster.strike_now(self.fire, options, self.fire_lasts_s)
-        if self.what[0] == "hold" and not self.until:
-            cluster.release(number)
-        return {"fired": {"kind": self.fire, "options": options, "effective": struck}}
+        over = {"after": _shown(cluster.withdraw(number))} if self.what[0] == "hold" and not self.until else {}
+        return {"fired": {"kind": self.fire, "options": options, "effective": struck}, **over}
 
     def heal(self, cluster: InterceptableCluster, receipt: Receipt) -> Receipt:
         """Withdraw the rule; what it caught in the end decides whether it had an effect."""
@@ -165,17 +165,19 @@ class ProtocolStep:
         if number is None:
             return receipt
         replaced = cluster.replaced(number)
-        catches = _acted(cluster.withdraw(number))
-        if not catches and not replaced:
+        left = _acted(cluster.withdraw(number))
+        after = _shown(left) or receipt.evidence.get("after", [])  # the rule ended when another fault had struck
+        if not after and not replaced:
             return receipt
-        notes = [f"{plural(len(catches), 'message')} caught", *_replaced(replaced)]
-        if ended := [catch for catch in catches if catch.state == ENDED]:
+        caught = max(len(left), len(after))
+        notes = [f"{plural(caught, 'message')} caught", *_replaced(replaced)]
+        if ended := [catch for catch in left if catch.state == ENDED]:
             where = ", ".join(dict.fromkeys(catch.node for catch in ended))
             notes.append(f"the proxy of {where} ended, and {plural(len(ended), 'message')} that it held went no further")
-        nodes = tuple(dict.fromkeys(catch.node for catch in catches))
-        struck = replace(receipt, targets=nodes, effective=True) if catches else receipt
+        nodes = tuple(dict.fromkeys(catch.node for catch in left)) or tuple(dict.fromkeys(catch["node"] for catch in after))
+        struck = replace(receipt, targets=nodes, effective=True) if after else receipt
         again = {"replaced": replaced} if replaced else {}
-        return healed(struck, {"caught": len(catches), "after": _shown(catches), **again}, notes)
+        return healed(struck, {"caught": caught, "after": after, **again}, notes)
 
 
 def _filled(target: str, catch: Catch, cluster: InterceptableCluster) -> str:

@@ -68,14 +68,27 @@ def test_the_receipt_says_what_became_of_the_rule_where_a_proxy_has_ended():
 
 
 def test_another_fault_strikes_the_broker_before_which_the_message_is_held():
-    """What is held goes on when the other fault has struck; one message is enough."""
+    """What is held goes on when the other fault has struck; one message is enough, and nothing is held after it."""
     cluster = FakeCluster()
     fault = ProtocolStep(hold="EndTxn", target="broker:n2", fire="kill")
     assert fault.rule()["times"] == 1
     receipt = fault.inject(cluster, Random(1))
     assert cluster.proxy.strikes == [("kill", {"target": "broker:n2"})]
     assert receipt.evidence["fired"] == {"kind": "kill", "options": {"target": "broker:n2"}, "effective": True}
-    assert [catch.state for catch in cluster.caught(receipt.evidence["number"])] == ["released"]
+    assert ([catch["state"] for catch in receipt.evidence["after"]], cluster.whole()) == (["released"], True)
+    healed = fault.heal(cluster, receipt)
+    assert (healed.effective, healed.healing["caught"], healed.note) == (True, 1, "1 message caught")
+
+
+def test_what_came_to_other_brokers_meanwhile_is_not_held_any_longer():
+    cluster = FakeCluster()
+    fault = ProtocolStep(hold="EndTxn", fire="kill")
+    receipt = fault.inject(cluster, Random(1))
+    assert [(catch["node"], catch["state"]) for catch in receipt.evidence["after"]] == [
+        (n, "released") for n in ("n1", "n2", "n3")
+    ]
+    assert cluster.whole()
+    assert fault.heal(cluster, receipt).targets == ("n1", "n2", "n3")
 
 
 def frozen(monkeypatch, given):
