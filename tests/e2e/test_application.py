@@ -79,6 +79,22 @@ def test_whoever_cheats_is_caught_in_three_runs_with_the_faults_of_the_workload(
     pytest.fail(f"found in three runs: {sorted(found) or 'nothing'}")
 
 
+ZOMBIES = (  # an instance is frozen beyond its session between its outputs and its offsets
+    *("--cluster-set", "proxy=true", "-n"),
+    "protocol,hold=AddOffsetsToTxn,fire=pause,fire_target=client:{client},fire_lasts_s=9,every_s=[1,2],lasts_s=10",
+)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("program", "found"), [(f"{CHEATS} memberless", {"reprocessed"}), (EXAMPLES / "confluent_loop.py", set())]
+)
+def test_a_zombie_is_caught_whose_offsets_name_no_member(tmp_path, program, found):
+    """Nothing refuses them when it wakes, and others have processed its inputs meanwhile (KIP-447)."""
+    _, violated = run(tmp_path, program, *ZOMBIES, time_s=30)
+    assert violated == found
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("program", ["confluent_loop.py", "confluent_partitions.py"])
 def test_the_right_loop_is_valid_under_the_faults_of_the_workload_and_they_strike_it(tmp_path, program):
