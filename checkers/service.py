@@ -34,9 +34,14 @@ class SparkJudge(Judge):
         more: Mapping[str, Any],
         here: bool = False,
     ) -> dict[str, Any]:
+        from fencepost.checkers.history.large_partitions import release_freed_memory
         from fencepost.checkers.verdict.judge import judge
+        from fencepost.checkers.views.run_view import NO_MASTER
 
-        return judge(run, spark=session, contract=contract, more=more, here=here)
+        document = judge(run, spark=session, contract=contract, more=more, here=here)
+        if document["checker"]["master"] != NO_MASTER:  # a long history: its report needs as much memory again
+            release_freed_memory()
+        return document
 
     def graph(self, run: Run, session: Callable[[], Any], start: Sequence[int] | None, radius: int, most: int) -> GraphColumns:
         from fencepost.checkers.graph.history_graph import GATHERER, history_graph

@@ -6,8 +6,7 @@ The docstring is the definition of the anomaly. Markers that come late for such 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -19,129 +18,20 @@ from fencepost.checkers.contract.common_rules import COMPACTED, RETAINED, TRUNCA
 from fencepost.checkers.contract.needs import OUTCOMES, POLLS, SENDS, Needs
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, INAPPLICABLE, Rule
 from fencepost.checkers.history.lookup import records_of
-from fencepost.checkers.history.source import from_message, to_message
 from fencepost.checkers.model.arrays import Bools, Ints
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.values import FOREVER, NONE
 from fencepost.checkers.pipeline.stored_logs import ABORT, COMMIT, DATA, StoredLogs, operations_of, stored_logs
 from fencepost.checkers.selfcheck.outage_damages import OUTAGE
-from fencepost.checkers.views.gathering import PartitionMessages
-from fencepost.checkers.views.log import PartitionLog
+from fencepost.checkers.views.partition_progress import DELAY_S, QUIET_S, SECOND_NS, Progress, progress, progress_of
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api.promises import LIVE
 
-SECOND_NS = 1_000_000_000
-DELAY_S = 10  # for which a reader must not stop
-QUIET_S = 5  # for which a partition that goes on may have nothing to show
 LEAST_POLLS = 10  # of a reader that polls, in `DELAY_S`
-PROGRESS = "progress"
-MOST_OFFSETS = 2**42  # of a partition, to tell those of one series from those of the next
-CALLED, ACKED, GOT = range(3)  # roles of events
 NO_OUTAGE = f"no partition took no record for {DELAY_S} s while others went on and were read"
 NO_RECEIPTS = "whom the faults struck is not known, for receipts of faults are missing ({count} findings)"
-
-
-# --------------------------------------------------------------------------------------------------
-# What is known of each partition
-# --------------------------------------------------------------------------------------------------
-def progress(log: PartitionLog) -> PartitionMessages:
-    """What happened to a partition that the workload sends to, one event of a kind (and reader) a second.
-
-    role: a send was called, was acknowledged, or a read_committed reader of the main phase got something.
-    process: the reader (NONE: none).
-    time: when (ns).
-    offset: the highest one so far, of acknowledgements and of what a reader got; of a call NONE.
-    """
-    sends, reads = log.sends, log.reads
-    if not len(sends):
-        return PartitionMessages()
-    known = (sends.ended != NONE) & (sends.offset != NONE)
-    own = reads.committed & ~reads.final & (reads.ended != NONE) & (reads.offset != NONE)
-    counts = [len(sends), int(known.sum()), int(own.sum())]
-    role = np.repeat([CALLED, ACKED, GOT], counts)
-    process = np.concatenate([np.full(counts[0] + counts[1], NONE), reads.process[own]])
-    time = np.concatenate([sends.began, sends.ended[known], reads.ended[own]])
-    offset = np.concatenate([np.full(counts[0], NONE), sends.offset[known], reads.offset[own]])
-    columns = _thinned(role, process, time.astype(np.int64), offset.astype(np.int64))
-    table = pa.table({**columns, "partition": pa.repeat(log.partition, len(columns["time"]))})
-    return PartitionMessages(to_driver=[(PROGRESS, to_message(table))])
-
-
-def _thinned(role: Ints, process: Ints, time: Ints, offset: Ints) -> dict[str, Ints]:
-    """Of the events of each role and process the first and the last in each second, in order of time, with the highest offset."""
-    order = np.lexsort([time, process, role])
-    role, process, time, offset = role[order], process[order], time[order], offset[order]
-    series = np.cumsum((np.diff(role, prepend=role[:1]) != 0) | (np.diff(process, prepend=process[:1]) != 0))
-    highest = np.maximum.accumulate(offset + series * MOST_OFFSETS) - series * MOST_OFFSETS
-    first = (np.diff(time // SECOND_NS, prepend=NONE) != 0) | (np.diff(series, prepend=NONE) != 0)
-    kept = np.flatnonzero(first | np.append(first[1:], True))
-    return {"role": role[kept], "process": process[kept], "time": time[kept], "offset": highest[kept]}
-
-
-@dataclass(frozen=True)
-class Progress:
-    """The events of one partition.
-
-    called: when records were sent (ns), rising.
-    acked: when some were acknowledged.
-    highest: the highest offset acknowledged by then.
-    got: of each reader, when it got something, and the highest offset that it had got by then.
-    """
-
-    called: Ints
-    acked: Ints
-    highest: Ints
-    got: dict[int, tuple[Ints, Ints]] = field(default_factory=dict)
-
-    @cached_property
-    def outages(self) -> list[tuple[int, int]]:
-        """Spans (ns) in which a record was sent, and none was acknowledged for `DELAY_S` and more."""
-        if not len(self.called):
-            return []
-        starts = np.concatenate([[NONE], self.acked])
-        ends = np.append(self.acked, max(int(self.called[-1]), int(self.acked.max(initial=NONE))))
-        first = np.searchsorted(self.called, starts, side="right")
-        begun = np.where(first < len(self.called), self.called[np.minimum(first, len(self.called) - 1)], FOREVER)
-        long = ends - begun >= DELAY_S * SECOND_NS
-        return list(zip(begun[long].tolist(), ends[long].tolist(), strict=True))
-
-    def goes_on(self, begin: int, end: int, reader: int) -> bool:
-        """True if from one time to another its leader acknowledged records, or gave some to other readers, all the time."""
-        others = [times for process, (times, _) in self.got.items() if process != reader]
-        times = np.sort(np.concatenate([self.acked, *others]))
-        inside = times[(times >= begin) & (times <= end)]
-        return bool((np.diff(np.concatenate([[begin], inside, [end]])) <= QUIET_S * SECOND_NS).all())
-
-    def others_beyond(self, reader: int, position: int) -> int:
-        """When another reader first had something at or above an offset (ns; FOREVER: never)."""
-        first = FOREVER
-        for process, (times, offsets) in self.got.items():
-            at = int(np.searchsorted(offsets, position))
-            if process != reader and at < len(times):
-                first = min(first, int(times[at]))
-        return first
-
-    def acked_beyond(self, offset: int) -> int:
-        """When a record above an offset was first acknowledged (ns; FOREVER: never)."""
-        at = int(np.searchsorted(self.highest, offset, side="right"))
-        return int(self.acked[at]) if at < len(self.acked) else FOREVER
-
-
-def progress_of(run: RunView) -> dict[str, Progress]:
-    """The events of all partitions that the workload sends to. Raises RuntimeError when they could not be gathered."""
-    if run.gathered.error:
-        raise RuntimeError(run.gathered.error)
-    known = {}
-    for table in [from_message(message) for name, message in run.gathered.to_driver if name == PROGRESS]:
-        role, process, time, offset = (table[name].to_numpy() for name in ("role", "process", "time", "offset"))
-        called, acked, got = (role == one for one in (CALLED, ACKED, GOT))
-        readers = {
-            int(one): (time[got & (process == one)], offset[got & (process == one)]) for one in np.unique(process[got]).tolist()
-        }
-        known[table["partition"][0].as_py()] = Progress(time[called], time[acked], offset[acked], readers)
-    return known
 
 
 # --------------------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ class SpanRows:
         return SpanRows(*(values[which] for values in vars(self).values()))
 
     def edge(self, row: int) -> Edge:
-        return Edge(*(int(getattr(self, name)[row]) for name in Edge._fields))
+        return Edge(*(values.item(row) for values in vars(self).values()))
 
 
 def first_of_kind(rows: Mapping[str, Any]) -> Bools:

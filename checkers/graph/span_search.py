@@ -70,8 +70,9 @@ class _Component:
 
     def _has_all_kinds(self) -> bool:
         """True if there are as many rw edges, a wr edge, and an edge of time, as a cycle of the layer must use."""
-        reads, ordered = not self.layer.must_read or self.reads, not self.layer.order or self.graph.time_edge()
-        return bool(len(self.anti) >= self.layer.anti and reads and ordered)
+        if len(self.anti) < self.layer.anti or (self.layer.must_read and not self.reads):
+            return False
+        return not self.layer.order or self.graph.time_edge() is not None
 
     def _search_from(self, starts: Sequence[Start]) -> None:
         for number, start in enumerate(starts):

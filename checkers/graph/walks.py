@@ -8,8 +8,10 @@ rising length, within bounds (`Walks.detour`).
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -175,6 +177,11 @@ class Walks:
         read, ordered, anti = state & READ, state & ORDERED, state // COUNT
         return bool((read or not self.layer.must_read) and (ordered or not self.layer.order) and anti == self.layer.anti)
 
+    @cached_property
+    def _closing(self) -> list[int]:
+        """The states in which a closed walk is a cycle."""
+        return [state for state in range(STATES) if self.is_cycle(state)]
+
     # ----------------------------------------------------------------------------------------------
     # Breadth first
     # ----------------------------------------------------------------------------------------------
@@ -190,13 +197,14 @@ class Walks:
         if first is None:
             return
         goal = self._number(start.goal) * STATES
-        closing = {goal + state for state in range(STATES) if self.is_cycle(state)}
+        closing = {goal + state for state in self._closing}
         parents = dict.fromkeys(range(goal, goal + STATES), NONE)  # the goal is never gone on from
         origin = self._number(start.end) * STATES + first
         parents[origin] = NONE
         entered, level, depth = _Entered(), [origin], len(start.walk)
         while level and not (best.cycle and depth + 1 >= len(best.cycle)):
             following: list[int] = []
+            is_last = bool(best.cycle) and depth + 2 >= len(best.cycle)  # whatever goes on from here comes back too late
             for here in level:
                 ends = self._ends(here // STATES, here % STATES, entered)
                 if not closing.isdisjoint(ends):
@@ -204,7 +212,7 @@ class Walks:
                     self._count(best, at + 1)
                     self._close(start, (*start.walk, *self._path(parents, here), self._edge_to(here, ends[at])), best)
                     return
-                for there in ends:
+                for there in () if is_last else ends:
                     if there not in parents:
                         parents[there] = here
                         following.append(there)
@@ -215,7 +223,7 @@ class Walks:
             level, depth = following, depth + 1
 
     def _number(self, op: int) -> int:
-        return int(self.graph.operations.numbers(op))
+        return bisect_left(self.graph.names, op)
 
     def _close(self, start: Start, walk: tuple[Edge, ...], best: BestCycle) -> None:
         """Take a closed walk as a cycle; where it visits an operation twice, look for another."""

@@ -103,6 +103,7 @@ def judge(
     document["unseen"] = job.unseen
     document["timing"] = {"merge_s": 0.0, "check_s": round(time.monotonic() - begun, 3)}
     document["checker"] = {"spark": version("pyspark"), "master": view.master}
+    view.forget()
     _write_anomalies(run, judged)
     return document
 

@@ -132,6 +132,10 @@ class RunView:
             self._made[make] = make(self)
         return self._made[make]  # type: ignore[no-any-return]
 
+    def forget(self) -> None:
+        """Let go of what `shared` made. Some of it holds this run, so that all its arrays would wait for a search for garbage."""
+        self._made.clear()
+
     # ---- Spark tables, for checks that need joins over everything ----
     @property
     def spark(self) -> SparkSession:

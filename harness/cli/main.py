@@ -5,6 +5,7 @@ Heavy libraries are imported inside the commands, so that `--help` comes at once
 
 from __future__ import annotations
 
+import atexit
 import gc
 import sys
 import traceback
@@ -28,7 +29,7 @@ COMMANDS = (  # modules of this folder, in the order in which `--help` lists the
 )  # fmt: skip
 START = "\b\nStart with:\n  fencepost doctor\n  fencepost run --time 30\n  fencepost campaign smoke"
 INTERRUPTED = 130
-YOUNG_OBJECTS = 50_000  # between two garbage collections: with 700, as Python has it, they take a tenth of a short check
+YOUNG_OBJECTS = 200_000  # between two garbage collections: with 700, as Python has it, they take a tenth of a short check
 USAGE_ERROR: Any = typer.BadParameter.__bases__[0]  # click's own, or the one inside newer typers
 
 
@@ -63,6 +64,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     With --json the sentences are a JSON document on standard output as well: `{"exit": 254, "mistakes": [...]}`.
     """
     gc.set_threshold(YOUNG_OBJECTS)
+    atexit.register(gc.freeze)  # nobody needs the memory then; to look for garbage in all of it takes a tenth of a short check
     raise_open_files()
     words = list(sys.argv[1:] if args is None else args)
     as_json = "--json" in words and words[0] != "nemesis"  # there it names a file

@@ -1,4 +1,4 @@
-"""Graphs of operations as `networkx.MultiDiGraph`: of a whole history, of what lies around a finding, of one cycle.
+"""Graphs of operations as `networkx.MultiDiGraph`: of a whole history, or of what lies around a finding.
 
 A node is the history index of an operation. An edge says that its source comes before its target, and why (docs/graphs.md).
 What is not known, or means nothing for a node or an edge, is no attribute of it.
@@ -34,19 +34,3 @@ def _edges(table: Any) -> Iterator[tuple[int, int, dict[str, Any]]]:
         ends = zip(batch["source"].to_pylist(), batch["target"].to_pylist(), strict=True)
         for (source, target), row in zip(ends, values, strict=True):
             yield source, target, {name: value for name, value in zip(names, row, strict=True) if value is not None}
-
-
-def cycle_graph(cycle: Mapping[str, Any] | None) -> nx.MultiDiGraph:
-    """The `cycle` of a finding (docs/run-directory.md).
-
-    `name` of a node is its name in the sentence, `why` of an edge the reason. Steps from or to what is no vertex are left out.
-    """
-    graph = nx.MultiDiGraph()
-    document = cycle or {}
-    vertices = list(document.get("vertices", ()))
-    graph.add_nodes_from((vertex, {"name": f"T{number}"}) for number, vertex in enumerate(vertices, 1))
-    for step in document.get("edges", ()):
-        source, target = step.get("from"), step.get("to")
-        if source in graph and target in graph:
-            graph.add_edge(source, target, kind=step.get("kind", ""), why=step.get("why", ""))
-    return graph

@@ -1,4 +1,4 @@
-"""A cycle as a drawing: operations and an arrow for each step, laid out from the graph. Pure numbers; the template makes the SVG.
+"""A cycle as a drawing: operations and arrows for its steps, laid out from a finding. Pure numbers; the template makes the SVG.
 
 Up to six operations stand on a circle, more of them in two columns, so that a drawing is as wide on a telephone as on a wall:
 the steps go down on the right and up on the left. Arrows bend outwards, and several between the same two operations apart.
@@ -7,14 +7,11 @@ the steps go down on the right and up on the left. Arrows bend outwards, and sev
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import cos, hypot, pi, sin
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import networkx as nx
+from typing import Any
 
 MOST = 24
 ON_A_CIRCLE = 6
@@ -22,6 +19,16 @@ _NODE, _LABEL, _MARGIN = 17.0, 30.0, 12.0
 _RADIUS, _GAP, _ROW, _COLUMNS = 58.0, 92.0, 84.0, 190.0
 _BEND, _APART, _LONG = 34.0, 26.0, 30.0  # of an arrow; between several; more for each operation that it passes
 Point = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Step:
+    """An edge of the cycle: from one operation to another, and why it must come before that."""
+
+    source: int
+    target: int
+    kind: str
+    why: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,27 +70,35 @@ class Drawing:
 
 def drawing(cycle: Mapping[str, Any] | None) -> Drawing | None:
     """A finding's `cycle` (docs/run-directory.md) laid out; None without one, or when it is too long or not well formed."""
-    if not 2 <= len((cycle or {}).get("vertices", ())) <= MOST:
+    document = cycle or {}
+    vertices = document.get("vertices", ())
+    if not 2 <= len(vertices) <= MOST:
         return None
-    from fencepost.harness.graphs.model import cycle_graph  # networkx takes as long as a small report
-
-    graph = cycle_graph(cycle)
-    order = around(graph)
+    names = {vertex: f"T{number}" for number, vertex in enumerate(vertices, 1)}
+    steps = _steps(document, list(names))
+    order = around(names, steps)
     places = dict(zip(order, _on_a_circle(len(order)) if len(order) <= ON_A_CIRCLE else _in_columns(len(order)), strict=True))
-    arrows = _arrows(graph, places)
-    return _boxed(graph, places, arrows) if arrows else None
+    arrows = _arrows(steps, places)
+    return _boxed(names, steps, places, arrows) if arrows else None
 
 
-def around(graph: nx.MultiDiGraph) -> list[int]:
+def _steps(document: Mapping[str, Any], vertices: Sequence[int]) -> list[Step]:
+    """The steps between operations, those from one operation together. Steps from or to what is none are left out."""
+    edges = [edge for edge in document.get("edges", ()) if edge.get("from") in vertices and edge.get("to") in vertices]
+    steps = [Step(edge["from"], edge["to"], edge.get("kind", ""), edge.get("why", "")) for edge in edges]
+    return sorted(steps, key=lambda step: vertices.index(step.source))
+
+
+def around(operations: Iterable[int], steps: Sequence[Step]) -> list[int]:
     """The operations in the order of the steps: from each to the first that follows it and does not stand yet."""
     order: list[int] = []
-    left = dict.fromkeys(graph)
+    left = dict.fromkeys(operations)
     while left:
-        at = next(iter(left))
+        at: int | None = next(iter(left))
         while at is not None:
             order.append(at)
             del left[at]
-            at = next((other for other in graph.successors(at) if other in left), None)
+            at = next((step.target for step in steps if step.source == at and step.target in left), None)
     return order
 
 
@@ -110,10 +125,11 @@ def _in_columns(count: int) -> list[Point]:
 # --------------------------------------------------------------------------------------------------
 # Arrows
 # --------------------------------------------------------------------------------------------------
-def _arrows(graph: nx.MultiDiGraph, places: Mapping[int, Point]) -> list[Arrow]:
+def _arrows(steps: Sequence[Step], places: Mapping[int, Point]) -> list[Arrow]:
     drawn: Counter[tuple[int, int]] = Counter()
     arrows = []
-    for source, target, step in graph.edges(data=True):
+    for step in steps:
+        source, target = step.source, step.target
         if source != target:
             bend = _bend(places[source], places[target], places.values()) + _APART * drawn[source, target]
             arrows.append(_arrow(places[source], places[target], bend, step))
@@ -133,7 +149,7 @@ def _is_between(place: Point, start: Point, stop: Point) -> bool:
     return min(parts) > 0 and sum(parts) - whole < 1e-6
 
 
-def _arrow(start: Point, stop: Point, bend: float, step: Mapping[str, Any]) -> Arrow:
+def _arrow(start: Point, stop: Point, bend: float, step: Step) -> Arrow:
     """A curve that bends to the left of its way, so that a step and its return do not lie on one another."""
     (x1, y1), (x2, y2) = start, stop
     length = hypot(x2 - x1, y2 - y1) or 1.0
@@ -143,7 +159,7 @@ def _arrow(start: Point, stop: Point, bend: float, step: Mapping[str, Any]) -> A
     sx, sy = _shortened(start, (cx, cy), _NODE)
     ex, ey = _shortened(stop, (cx, cy), _NODE + 4)
     x, y = middle_x + out_x * bend, middle_y + out_y * bend + 4
-    return Arrow(x1=sx, y1=sy, cx=cx, cy=cy, x2=ex, y2=ey, x=x, y=y, kind=step["kind"], why=step["why"])
+    return Arrow(x1=sx, y1=sy, cx=cx, cy=cy, x2=ex, y2=ey, x=x, y=y, kind=step.kind, why=step.why)
 
 
 def _shortened(point: Point, towards: Point, by: float) -> Point:
@@ -154,13 +170,12 @@ def _shortened(point: Point, towards: Point, by: float) -> Point:
 # --------------------------------------------------------------------------------------------------
 # The box
 # --------------------------------------------------------------------------------------------------
-def _boxed(graph: nx.MultiDiGraph, places: Mapping[int, Point], arrows: Sequence[Arrow]) -> Drawing:
+def _boxed(names: Mapping[int, str], steps: Sequence[Step], places: Mapping[int, Point], arrows: Sequence[Arrow]) -> Drawing:
     """Everything moved into a box with nothing at its edges."""
     corners = [(x + dx, y + dy) for x, y in places.values() for dx, dy in ((-_NODE, -_NODE), (_NODE, _NODE + _LABEL))]
     corners += [(arrow.x + dx, arrow.y + dy) for arrow in arrows for dx, dy in ((-_LABEL, -_NODE), (_LABEL, _MARGIN))]
     left, top = (min(axis) - _MARGIN for axis in zip(*corners, strict=True))
     right, bottom = (max(axis) + _MARGIN for axis in zip(*corners, strict=True))
-    names = dict(graph.nodes(data="name"))
     return Drawing(
         width=round(right - left, 1),
         height=round(bottom - top, 1),
@@ -169,7 +184,7 @@ def _boxed(graph: nx.MultiDiGraph, places: Mapping[int, Point], arrows: Sequence
             for op, name in names.items()
         ),
         arrows=tuple(_moved(arrow, left, top) for arrow in arrows),
-        label=", ".join(f"{names[a]} before {names[b]} ({kind})" for a, b, kind in graph.edges(data="kind")),
+        label=", ".join(f"{names[step.source]} before {names[step.target]} ({step.kind})" for step in steps),
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
+import gc
 import json
 import os
 import re
@@ -796,3 +798,10 @@ def test_too_few_files_are_said_before_anything_is_started(fencepost, monkeypatc
     code, _, err = fencepost(*command)
     assert (code, fencepost.engines, Path("results").exists()) == (254, [], False)
     assert "a process may open 256 files here, and a run needs 1024: raise the limit (ulimit -n 4096)" in err
+
+
+def test_nobody_looks_for_garbage_in_memory_that_is_about_to_be_gone(fencepost, monkeypatch):
+    at_exit = []
+    monkeypatch.setattr(atexit, "register", at_exit.append)
+    assert fencepost("--version")[0] == 0
+    assert gc.freeze in at_exit
