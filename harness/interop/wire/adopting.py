@@ -71,6 +71,7 @@ def _record(path: Path) -> tuple[pa.Table, Mapping[str, NodeRecord]]:
             columns = file.read(4) == b"PAR1"
         if columns:
             table = pq.read_table(regular(path))
+            record.demand_once(table)
             return table, nodes_of(path) or _all_whole(table)
     lines = record.read_file(path) if path.is_file() else record.read(path)
     return lines, _all_whole(lines)
