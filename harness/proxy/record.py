@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import pyarrow as pa
@@ -27,25 +27,30 @@ FOLLOWING = ("forwarded", "answer", "returned", "lost")  # `at` of lines about a
 NOTHING = msgspec.Raw(b"")
 
 
-class Line(msgspec.Struct):
+Short = Annotated[int, msgspec.Meta(ge=-(1 << 15), lt=1 << 15)]
+Int = Annotated[int, msgspec.Meta(ge=-(1 << 31), lt=1 << 31)]
+Long = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+
+
+class Line(msgspec.Struct, forbid_unknown_fields=True):
     """A line of a record (docs/proxy.md). JSON inside stays text."""
 
     at: str
-    n: int = -1
+    n: Long = -1
     node: str | None = None
-    connection: int | None = None
+    connection: Long | None = None
     client: str | None = None
     client_id: str | None = None
-    correlation: int | None = None
+    correlation: Int | None = None
     api: str | None = None
-    version: int | None = None
-    arrived_ns: int = 0
-    forwarded_ns: int | None = None
-    answered_ns: int | None = None
-    returned_ns: int | None = None
+    version: Short | None = None
+    arrived_ns: Long = 0
+    forwarded_ns: Long | None = None
+    answered_ns: Long | None = None
+    returned_ns: Long | None = None
     transactional_id: str | None = None
-    producer_id: int | None = None
-    producer_epoch: int | None = None
+    producer_id: Long | None = None
+    producer_epoch: Short | None = None
     committed: bool | None = None
     group: str | None = None
     error: str | None = None
@@ -53,8 +58,11 @@ class Line(msgspec.Struct):
     kept: bool = False
     altered: bool = False
     made_by_proxy: bool = False
-    copy: int | None = None
+    copy: Int | None = None
     rules: list[str] = []
+    by: str | None = None
+    time_ns: Long = 0
+    answer: bool = False
     partitions: msgspec.Raw = NOTHING
     body: msgspec.Raw = NOTHING
 
@@ -97,9 +105,16 @@ def lines_of(file: Path) -> Iterator[Line]:
             if not line.endswith(b"\n"):
                 return
             try:
-                yield DECODE(line)
-            except msgspec.MsgspecError as error:
+                yield _checked(DECODE(line))
+            except (msgspec.MsgspecError, ValueError, RecursionError) as error:
                 raise ValueError(f"{file.name}, line {number}: {error}") from error
+
+
+def _checked(line: Line) -> Line:
+    """Raise ValueError for a request without what each has."""
+    if line.at == "request" and None in (line.node, line.api, line.version):
+        raise ValueError("a request without its broker, name or version")
+    return line
 
 
 def rows_of(lines: Iterable[Line]) -> Iterator[dict[str, Any]]:
