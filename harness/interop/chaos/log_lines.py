@@ -55,5 +55,6 @@ def log_lines(path: Path, damage: list[Gap]) -> Iterator[LogLine]:
 
 
 def damaged(file: str, line: int, why: str) -> Gap:
-    """A line that cannot be read: it may have held anything."""
-    return Gap(file=file, line=line, why=f"not understood: {why}", kind=GapKind.UNREADABLE, evidence=WORKERS_LINE)
+    """A line that cannot be read: it may have held anything, and there is no final read to say what the log holds."""
+    evidence = (*WORKERS_LINE, Evidence.FINAL_COMMITTED, Evidence.FINAL_UNCOMMITTED)
+    return Gap(file=file, line=line, why=f"not understood: {why}", kind=GapKind.UNREADABLE, evidence=evidence)

@@ -185,6 +185,18 @@ def test_a_lawful_log_without_some_line_accuses_nobody(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", LOGS)
+def test_a_lawful_log_with_a_broken_line_accuses_nobody(tmp_path, name):
+    """A character in the middle of a word: the line may have sent what others read, as the `read` of a streaming member."""
+    lines = log(LOGS[name]).splitlines(keepends=True)
+    for number, line in enumerate(lines[6:], 6):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        broken = line.replace("\t", "\t\u00e9", 2)
+        document = judged(adopted("".join([*lines[:number], broken, *lines[number + 1 :]]), folder, "workload.log"))
+        assert (violated(document), document["verdict"]) == ([], "unknown"), line
+
+
+@pytest.mark.parametrize("name", LOGS)
 def test_a_lawful_log_that_is_cut_off_accuses_nobody(tmp_path, name):
     text = log(LOGS[name])
     for at in range(len(text) // 2, len(text), 37):
