@@ -24,7 +24,7 @@ from fencepost.harness.proxy import record
 
 JUDGED = (Evidence.SENDS, Evidence.OUTCOMES, Evidence.POLLS, Evidence.POSITIONS, Evidence.DECISIONS, Evidence.WIRE)
 OF_TOPICS = tuple(kind for kind in JUDGED if kind is not Evidence.WIRE)
-CONTRACT = {"aborted_polls": "kept", "consumption": "assigned", "final_read": "false"}
+CONTRACT = {"aborted_polls": "kept", "consumption": "assigned", "final_read": "false", "outcomes": "brokers"}
 
 
 def adopt_wire(path: Path, run_dir: Path) -> tuple[list[Gap], dict[str, str]]:
