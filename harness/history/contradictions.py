@@ -92,6 +92,8 @@ def contradictions(table: pa.Table, contents: Contents, file: str) -> Iterator[G
     )
     decisive = flags(pc.is_valid(table["intent"])) | (decided != _ABSENT)
     yield from gap(decisive & ~transaction, "is", "are", "to commit or to abort, and no transaction")
+    calls = among(table["intent"], ("abort",)) & (decided != _ABSENT)
+    yield from gap(calls, "is", "are", "to abort, and called commit")
     yield from gap(_overlapping(process, op, time, end), "began", "began", "before the one before in the process had ended")
     yield from gap(process < HARNESS, "has", "have", "a negative process")
     yield from gap(

@@ -83,6 +83,7 @@ def test_a_record_that_cannot_be_as_it_is(tmp_path, why, row, name, value):
         (SENDER, "f", "send", "is to commit or to abort, and no transaction"),
         (SENDER, "end", 1_001_500_000, "before the one before in the process had ended"),
         (READER, "process", -3, "a negative process"),
+        (SENDER, "intent", "abort", "is to abort, and called commit"),
     ],
 )
 def test_an_operation_that_cannot_be_as_it_is(tmp_path, row, name, value, why):
@@ -117,6 +118,31 @@ def test_lines_are_compared_likewise(tmp_path, change, unreliable):
     document = judge(open_run(Adopted(path, tmp_path / "run").dir), here=True)
     assert violated(document) == []
     assert ("or of its commit" in str(document["weakened"])) == unreliable
+
+
+def test_an_invocation_and_its_completion_name_two_partitions(tmp_path):
+    """Where the record went nobody knows: it is in no wrong partition."""
+    lines = as_lines()
+    lines[2]["value"][0][1] = "t-1"
+    is_unknown(of_lines(tmp_path, lines), "names other partitions of its sends")
+
+
+@pytest.mark.parametrize("again", [1, 4, 5])
+def test_a_process_that_begins_at_two_levels(tmp_path, again):
+    """Its line before the reads, or after them, may be the damaged one: an aborted record that it got is no finding."""
+    lines = [*as_lines()[:3], {**as_lines()[3], "type": "fail"}, *as_lines()[4:]]
+    lines[2:4] = [{**line, "intent": "abort"} if line["type"] == "invoke" else {**line, "decided": None} for line in lines[2:4]]
+    assert violated(of_lines(tmp_path, lines)) == ["aborted-read"]
+    other = {"type": "process", "process": 1, "time": 10, "isolation": "read_uncommitted"}
+    (tmp_path / "twice").mkdir()
+    document = of_lines(tmp_path / "twice", [*lines[:again], other, *lines[again:]])
+    is_unknown(document, "begins once more, and at another isolation level")
+
+
+def of_lines(folder, lines):
+    path = folder / "mine.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return judge(open_run(Adopted(path, folder / "run").dir), here=True)
 
 
 def test_a_table_without_times_is_refused(tmp_path):
