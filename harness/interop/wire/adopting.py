@@ -135,6 +135,12 @@ def _gaps(path: Path, nodes: Mapping[str, NodeRecord], made: Converted) -> Itera
     if any(row["mops"] and row["isolation"] is None for row in made.rows if row["f"] == "poll"):
         why = "Fetches without an isolation level: the record is of an older proxy"
         yield Gap(file=path.name, why=why, kind=GapKind.MISSING, evidence=(Evidence.LEVELS,))
+    if made.unended:
+        batches = plural(len(made.unended), "batch", "batches")
+        why = (
+            f"read_committed readers got {batches} of transactions whose end is not in the record: who decided them is not known"
+        )
+        yield Gap(file=path.name, why=why, kind=GapKind.MISSING, evidence=(Evidence.DECISIONS,))
     if made.left_out:
         why = f"{plural(made.left_out, 'client')} beyond the {made.rows[-1]['process']} that a history can number: left out"
         yield Gap(file=path.name, why=why, kind=GapKind.MISSING, evidence=JUDGED)

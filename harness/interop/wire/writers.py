@@ -181,6 +181,11 @@ class Writers:
                 first |= {key: min(how.end, first.get(key, how.end)) for key in transaction.offsets}
         return first
 
+    def unended(self) -> set[int]:
+        """The identities of the batches of transactions of which the record has no end."""
+        open_ = (transaction for producer in self.all for transaction in producer.transactions if not transaction.calls)
+        return {batch.v for transaction in open_ for batch in transaction.batches}
+
     # -- operations ------------------------------------------------------------------------------
     def processes(self) -> Iterator[Process]:
         """All processes, with their operations, which may be none."""

@@ -94,6 +94,18 @@ def test_a_record_that_is_read_before_its_transaction_is_committed(tmp_path):
     assert violated(judged(record, tmp_path)) == ["dirty-read"]
 
 
+@pytest.mark.parametrize(("level", "known"), [(1, False), (0, True)])
+def test_a_record_of_a_transaction_that_nobody_ends(tmp_path, level, known):
+    """Whether its end passed elsewhere, or the broker decided by itself, nobody knows."""
+    record = began().transaction([(0, 0)]).add().produce(1, 2)
+    verdict = judged(
+        record.read(got(0, 0), marker(1), got(1, 2), level=level).read(got(0, 0), marker(1), connection=10), tmp_path
+    )
+    assert violated(verdict) == []
+    assert ("whose end is not in the record" not in str(verdict["weakened"])) == known
+    assert (answer(verdict, "dirty-read")["verdict"] != "unknown") == known
+
+
 def test_a_read_uncommitted_reader_may_get_it_before(tmp_path):
     record = began().add().produce(0, 0).read(got(0, 0), level=0).end()
     assert violated(judged(record, tmp_path)) == []
