@@ -43,7 +43,10 @@ OTHERS = {
 
 @pytest.mark.parametrize(
     ("planned", "done", "way"),
-    [(*OTHERS["another key"], "blocks"), *((*both, way) for both in OTHERS.values() for way in ("plain", "not plain", "json"))],
+    [
+        pytest.param(*OTHERS["another key"], "blocks", marks=pytest.mark.nightly),
+        *((*both, way) for both in OTHERS.values() for way in ("plain", "not plain", "json")),
+    ],
 )
 def test_other_sends_violate_nothing(tmp_path, planned, done, way):
     made = lines(planned, done, ", :note 5" if way == "not plain" else "")
