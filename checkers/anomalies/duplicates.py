@@ -67,7 +67,7 @@ def _explain_duplicate(finding: Finding, text: FindingText) -> str:
     shown_by=one_at_two_offsets,
     damages=(REPEAT,),
     explain=_explain_duplicate,
-    needs="no record was read",
+    needs="no record was read at the isolation level in use",
 )
 def duplicate(log: PartitionLog) -> CheckResult:
     """One sent record at two or more offsets of its partition, both visible at the isolation level in use.

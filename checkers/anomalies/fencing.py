@@ -35,7 +35,7 @@ from fencepost.checkers.views.final_witness import final_witness
 from fencepost.checkers.views.log import PartitionLog
 from fencepost.checkers.views.result_rows import send_rows
 from fencepost.checkers.views.run_view import RunView, no_sends
-from fencepost.checkers.views.wording import FindingText
+from fencepost.checkers.views.wording import FindingText, apart
 from fencepost.harness.api.occasions import Occasion
 from fencepost.harness.api.promises import ACKNOWLEDGED, FENCED
 
@@ -112,9 +112,9 @@ def _fencing_of(finding: Finding, text: FindingText, before: str) -> str:
     """`process 9 had finished initialising the same transactional id 3.2 ms before its commit was called`."""
     operations = text.run.shared(fenced_operations).set_index("op")
     row = operations.loc[finding.rows[0].op]
-    ms = (finding.time - int(row["fenced"])) / 1e6
+    early = apart(finding.time - int(row["fenced"]))
     who, did = _fencer(int(row["fenced_by"]), text), "finished initialising the same"
-    return f"{who} had {'fenced the' if row['fenced_by'] == NONE else did} transactional id {ms:.1f} ms before {before}"
+    return f"{who} had {'fenced the' if row['fenced_by'] == NONE else did} transactional id {early} {before}"
 
 
 def _fencer(fenced_by: int, text: FindingText) -> str:
@@ -128,7 +128,7 @@ def _fencer(fenced_by: int, text: FindingText) -> str:
 def _explain_commit(finding: Finding, text: FindingText) -> str:
     op = finding.rows[0].op
     when = _fencing_of(finding, text, "its commit was called")
-    return f"{text.name(op)} {text.outcome(op)}, and its records at {text.places(finding.rows)} are visible, although {when}."
+    return f"{text.name(op)} {text.outcome(op)}, and its {text.records_at(finding.rows, 'is', 'are')} visible, although {when}."
 
 
 @run_check(
@@ -181,7 +181,7 @@ def zombie_commit(run: RunView) -> CheckResult:
 def _explain_write(finding: Finding, text: FindingText) -> str:
     op = finding.rows[0].op
     when = _fencing_of(finding, text, "the first of them was sent")
-    return f"{text.name(op)} {text.outcome(op)}; of its records {text.places(finding.rows)} are visible, although {when}."
+    return f"{text.name(op)} {text.outcome(op)}; its {text.records_at(finding.rows, 'is', 'are')} visible, although {when}."
 
 
 def _included(finding: Finding, text: FindingText) -> dict[str, Any]:
@@ -239,8 +239,8 @@ def _explain_false(finding: Finding, text: FindingText) -> str:
     how = f"Commit returned ok for {text.name(op, capital=False)}, but nothing of it ({places}) is visible"
     if op in text.run.shared(fenced_commits):
         row = fenced.loc[op]
-        ms = (int(row["decided"]) - int(row["fenced"])) / 1e6
-        return f"{how}: {_fencer(int(row['fenced_by']), text)} had fenced it {ms:.1f} ms before its commit was called."
+        early = apart(int(row["decided"]) - int(row["fenced"]))
+        return f"{how}: {_fencer(int(row['fenced_by']), text)} had fenced it {early} its commit was called."
     return f"{how}: the log holds it as aborted."
 
 

@@ -22,14 +22,16 @@ from fencepost.harness.api import record_ids
 from fencepost.harness.api.evidence import Gap
 from fencepost.harness.api.promises import ONE_LOG
 
+NOBODY = -1  # the identity of a strange record
+
 
 def _may_have_sent(gap: Gap, finding: Finding, contract: Mapping[str, str]) -> bool:
     """A file of one worker held the sends of that worker's processes only.
 
-    A record without an identity of this run (its bytes are another's, or damaged) was sent by no line that is missing. Where
-    identities are given to values (`values = "per key"`), every record of nobody has such a number, and it says nothing.
+    A record without an identity of this run (its bytes are another's, or damaged: -1) was sent by no line that is missing. Where
+    identities are given to values, every value of nobody has a number below that, and it says nothing.
     """
-    if contract["values"] != "unique":
+    if contract["values"] != "unique" or any(row.v < NOBODY for row in finding.rows):
         return True
     senders = {record_ids.process_of(row.v) for row in finding.rows if row.v >= 0}
     if gap.slot is None or not gap.slots:

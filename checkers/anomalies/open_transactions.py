@@ -41,7 +41,7 @@ from fencepost.checkers.selfcheck.schedules import scheduled
 from fencepost.checkers.views.log import PartitionLog, position_type, slices
 from fencepost.checkers.views.result_rows import first_of_each, read_rows, send_rows
 from fencepost.checkers.views.versions import committed_records, fixed, lost, placed_reads
-from fencepost.checkers.views.wording import FindingText
+from fencepost.checkers.views.wording import FindingText, apart
 from fencepost.harness.api.promises import ISOLATED
 
 
@@ -52,9 +52,9 @@ def _explain_overrun(finding: Finding, text: FindingText) -> str:
         return f"{got}, a record of its own that was not decided yet."
     whose, decided = text.name(writer.op, capital=False), text.decided(writer.op)
     if text.promised(writer.op) or decided > reader.time:
-        return f"{got} of {whose}, {(decided - reader.time) / 1e6:.1f} ms before its commit was called."
-    later = (writer.time - reader.time) / 1e6
-    return f"{got} of {whose}, which was open: {later:.1f} ms later it sent a record to {writer.partition} that was appended."
+        return f"{got} of {whose}, {apart(decided - reader.time)} its commit was called."
+    later = apart(writer.time - reader.time, "later")
+    return f"{got} of {whose}, which was open: {later} it sent a record to {writer.partition} that was appended."
 
 
 @partition_check(

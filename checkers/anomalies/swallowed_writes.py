@@ -28,7 +28,7 @@ from fencepost.harness.api.words import and_more
 
 def _explain_swallowed(finding: Finding, text: FindingText) -> str:
     op, siblings = finding.records("missing")[0].op, _siblings(finding)
-    elsewhere = f", and its records at {text.places(siblings)} were read" if siblings else ""
+    elsewhere = f", and its {text.records_at(siblings, 'was', 'were')} read" if siblings else ""
     return f"{text.name(op)} {text.outcome(op)}{elsewhere}, but {_nowhere(finding, text)}."
 
 

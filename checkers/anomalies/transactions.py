@@ -43,7 +43,7 @@ from fencepost.checkers.views.log import PartitionLog, slices
 from fencepost.checkers.views.result_rows import reads_with_writers, send_rows
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.undecided import passed_in_time, tried, undecided_rows
-from fencepost.checkers.views.wording import FindingText
+from fencepost.checkers.views.wording import FindingText, apart
 from fencepost.harness.api.occasions import Occasion
 from fencepost.harness.api.promises import ATOMIC, ISOLATED
 
@@ -144,8 +144,7 @@ def _explain_dirty(finding: Finding, text: FindingText) -> str:
         return f"{got} before it was sent."
     if text.decided(writer.op) == NONE:
         return f"{got}, for which commit was never called."
-    early = (text.decided(writer.op) - reader.time) / 1e6
-    return f"{got}, {early:.1f} ms before its commit was called."
+    return f"{got}, {apart(text.decided(writer.op) - reader.time)} its commit was called."
 
 
 @partition_check(
@@ -218,7 +217,7 @@ def _dirty(log: PartitionLog, part: slice) -> tuple[Bools, int]:
 def _explain_torn(finding: Finding, text: FindingText) -> str:
     seen, missing = finding.records("read"), finding.records("missing")
     return (
-        f"{text.name(missing[0].op)} {text.outcome(missing[0].op)}; its records at {text.places(seen)} were read, "
+        f"{text.name(missing[0].op)} {text.outcome(missing[0].op)}; its {text.records_at(seen, 'was', 'were')} read, "
         f"but {text.written(missing)} {text.how_missing(missing[0].partition, len(missing))}."
     )
 

@@ -17,7 +17,7 @@ import pandas as pd
 
 from fencepost.checkers.api import run_check
 from fencepost.checkers.contract.common_occasions import DECIDING, SENDING
-from fencepost.checkers.contract.common_rules import UNLESS_IDEMPOTENT
+from fencepost.checkers.contract.common_rules import UNLESS_IDEMPOTENT, UNLESS_REPORTED
 from fencepost.checkers.contract.needs import OUTCOMES, SENDS, WIRE, Needs
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Ints
@@ -228,7 +228,7 @@ def _answers(log: WireLog) -> Iterator[tuple[str, int, int, bool]]:
 @run_check(
     "unproven-ack",
     promise=ACKNOWLEDGED,
-    rules=(Rule(FORBIDDEN, "a client reports as done what a broker acknowledged (KIP-98)"),),
+    rules=(UNLESS_REPORTED, Rule(FORBIDDEN, "a client reports as done what a broker acknowledged (KIP-98)")),
     evidence=Needs(
         {WIRE, SENDS, OUTCOMES},
         "what is missing of the record or of the history may have shown it",

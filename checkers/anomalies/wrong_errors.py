@@ -18,7 +18,7 @@ import pyarrow.dataset as ds
 
 from fencepost.checkers.anomalies.error_table import MISUSES, TABLE, Answer
 from fencepost.checkers.api import run_check
-from fencepost.checkers.contract.common_rules import UNLESS_PRODUCER, UNLESS_TRANSACTIONAL
+from fencepost.checkers.contract.common_rules import UNLESS_PRODUCER, UNLESS_REPORTED, UNLESS_TRANSACTIONAL
 from fencepost.checkers.contract.needs import OUTCOMES, SENDS, Needs
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, SENTENCE, Rule
 from fencepost.checkers.model.findings import Finding
@@ -175,6 +175,7 @@ def _explain(finding: Finding, text: FindingText) -> str:
     rules=(
         UNLESS_PRODUCER,
         UNLESS_TRANSACTIONAL,
+        UNLESS_REPORTED,
         Rule(FORBIDDEN, "the class of each error is KIP-98's; the test's own contract demands it", {"strict_errors": "true"}),
         Rule(
             ALLOWED,

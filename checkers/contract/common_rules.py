@@ -22,6 +22,9 @@ UNLESS_IDEMPOTENT = Rule(
 UNLESS_GROUP = Rule(INAPPLICABLE, "no consumer is a member of a group", {"consumption": "assigned", "application": "none"})
 UNLESS_MEMBER = Rule(INAPPLICABLE, "no consumer of ours is a member of a group", {"consumption": "assigned"})
 UNLESS_PROGRAM = Rule(INAPPLICABLE, "no program of somebody's own was judged", {"application": "none"})
+UNLESS_REPORTED = Rule(
+    INAPPLICABLE, "what clients reported is not recorded: outcomes are brokers' answers", {"outcomes": "brokers"}
+)
 UNLESS_CONNECTOR = Rule(INAPPLICABLE, "no connector was judged", {"connect": "none"})
 UNLESS_PRODUCER = Rule(
     INAPPLICABLE, "no producer of ours writes here: the records are a connector's", {"connect": "!none", "transactional": "!true"}

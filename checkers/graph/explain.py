@@ -15,7 +15,7 @@ from fencepost.checkers.history.lookup import records_of
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.views.run_view import RunView
-from fencepost.checkers.views.wording import FindingText
+from fencepost.checkers.views.wording import FindingText, apart
 
 KINDS = {WW: "ww", WR: "wr", DIRTY_WR: "wr", LSO: "lso", RW: "rw", PROCESS: "process", REALTIME: "realtime"}
 Records = Mapping[tuple[int, str, int, str], int]  # (operation, partition, offset, role) -> v
@@ -49,8 +49,8 @@ def because(edge: Edge, names: dict[int, str], partitions: Sequence[str], place_
     if edge.kind == PROCESS:
         return f"process {view.process[view.at(edge.source)]} ended {source} before it began {target}"
     if edge.kind == REALTIME:
-        apart = (int(view.time[view.at(edge.target)]) - int(view.end[view.at(edge.source)])) / 1e6
-        return f"{source} had ended {apart:.1f} ms before {target} began"
+        between = int(view.time[view.at(edge.target)]) - int(view.end[view.at(edge.source)])
+        return f"{source} had ended {apart(between)} {target} began"
     low, high = (place_names[partition_of(partitions[edge.place]), offset] for offset in (edge.low, edge.high))
     if _of_group(edge, partitions):
         return _because_of_offset(edge, (source, target), (low, high), text)

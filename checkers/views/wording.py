@@ -13,6 +13,12 @@ from fencepost.harness.api.words import enumeration, form
 UNKNOWN = "ended without a known outcome"
 MOST_PLACES = 6
 MOST_OPERATIONS = 3
+SHORTEST_NS = 50_000  # is 0.1 ms in words
+
+
+def apart(ns: int, word: str = "before") -> str:
+    """`3.2 ms before`; `before` alone where less lies between than that says, or where a history has no times, but an order."""
+    return f"{ns / 1e6:.1f} ms {word}" if ns >= SHORTEST_NS else word
 
 
 class FindingText:
@@ -89,6 +95,11 @@ class FindingText:
             return " and ".join(places) if len(places) < 3 else ", ".join(places)
         return f"{places[0]} to {places[-1]}"
 
+    def records_at(self, rows: Sequence[FindingRecord], verb: str, verbs: str) -> str:
+        """`record at t-0@17 was`, `records at t-0@17 and t-2@9 were`."""
+        count = len({row.place for row in rows})
+        return f"{form(count, 'record')} at {self.places(rows)} {form(count, verb, verbs)}"
+
     def written(self, rows: Sequence[FindingRecord]) -> str:
         """`the record it wrote to t-1 (acknowledged at offset 12)`."""
         if len(rows) > 1:
@@ -110,7 +121,7 @@ class FindingText:
 
     def read_elsewhere(self, finding: Finding) -> str:
         read = finding.records("read")
-        return f", and its records at {self.places(read)} were read" if read else ""
+        return f", and its {self.records_at(read, 'was', 'were')} read" if read else ""
 
     def writer(self, row: FindingRecord, capital: bool = False) -> str:
         """The sender of a record, from the identity it carries."""

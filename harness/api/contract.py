@@ -248,6 +248,13 @@ _TABLE = (
         planned=False,
     ),
     ContractKey(
+        name="outcomes",
+        values=("clients", "brokers"),
+        default="clients",
+        meaning="`brokers`: outcomes are brokers' answers on the wire; what clients reported, and their errors, is not known.",
+        planned=False,
+    ),
+    ContractKey(
         name="judge_uncommitted_readers",
         values=_FLAG,
         default="false",

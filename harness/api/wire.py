@@ -76,11 +76,13 @@ def with_nodes(table: pa.Table, nodes: Mapping[str, NodeRecord]) -> pa.Table:
 
 
 def nodes_of(path: Path) -> Mapping[str, NodeRecord] | None:
-    """Whose record a table is; None: it does not say. Raises OSError and ArrowException."""
+    """Whose record a table is; None: it does not say, or not in this form. Raises OSError and ArrowException."""
     import pyarrow.parquet as pq
 
     noted = (pq.read_schema(path).metadata or {}).get(NODES)
     try:
-        return None if noted is None else {node: NodeRecord(**record) for node, record in json.loads(noted).items()}
-    except (ValueError, TypeError, AttributeError):
+        made = {} if noted is None else {node: NodeRecord(**record) for node, record in json.loads(noted).items()}
+    except (ValueError, TypeError, AttributeError, RecursionError):
         return None
+    sound = all(type(each.until_ns) in (int, type(None)) and isinstance(each.why, str) for each in made.values())
+    return made if noted is not None and sound else None

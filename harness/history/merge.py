@@ -19,6 +19,7 @@ from fencepost.harness.api.evidence import Evidence, Gap, GapKind, missing_evide
 from fencepost.harness.api.history import OPERATIONS, RECEIPTS, arrow_type, schema
 from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.history import unsaid
+from fencepost.harness.history.contradictions import Contents
 from fencepost.harness.history.operations import FileReading, Row
 from fencepost.harness.history.receipts import receipts
 from fencepost.harness.history.roster import Roster, content, present, roster_of
@@ -101,9 +102,11 @@ def _completed(rows: list[Row], lacks_sends: bool) -> list[Gap]:
     """
     table = pa.table({name: pa.array([row[name] for row in rows], OPS_SCHEMA.field(name).type) for name in unsaid.COLUMNS})
     keys = np.array([record_ids.operation_key(row["process"], row["op"]) for row in rows], dtype=np.int64)
-    senders = unsaid.unknown_senders([] if lacks_sends else [_mops_column([row["mops"] for row in rows])], keys)
+    contents = Contents(table)
+    mops = list(contents.through([_mops_column([row["mops"] for row in rows])]))
+    senders = unsaid.unknown_senders([] if lacks_sends else mops, keys)
     unchained = np.array([bool(row["offsets"]) and not row["chains"] for row in rows], dtype=np.bool_)
-    answer = unsaid.unsaid(table, RunFile.LINES, senders, unchained=unchained)
+    answer = unsaid.unsaid(table, RunFile.LINES, senders, contents, unchained)
     for row, final, decided in zip(rows, answer.final.tolist(), answer.decided.tolist(), strict=True):
         row.update(final=final, decided=None if decided < 0 else decided)
     return list(answer.gaps)

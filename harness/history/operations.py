@@ -8,7 +8,7 @@ process stood after it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from fencepost.harness.api.errors import HistoryError
 from fencepost.harness.api.evidence import Evidence, Gap, GapKind, HistoryFile, between_lines, evidence_of
 from fencepost.harness.api.history import OPERATIONS, UNREADABLE
 from fencepost.harness.api.values import HISTORY_VERSION
+from fencepost.harness.history.contradictions import WRITES
 from fencepost.harness.history.lines import (
     COMPLETION,
     CUT_OFF,
@@ -135,6 +136,9 @@ class FileReading:
         self._settle()
         self._earliest = line.time or self._earliest
         if which == PROCESS:
+            known = self._begun.get(line.process)
+            if known is not None and not self._ours and known["isolation"] != line.isolation:
+                self._contradicted(f"process {line.process} begins once more, and at another isolation level")
             self._begun[line.process] = self._begun[None] = {**self._header, **_copied(PROCESS, line)}
             return
         if line.version != HISTORY_VERSION:
@@ -167,8 +171,7 @@ class FileReading:
             self._settle()
             planned = _sent(row)
             self.rows.append(self._completion(row, line))
-            if lacking := planned - _sent(row):
-                self._contradicted(row, len(lacking))
+            self._compare(row, planned, _sent(row))
         elif row is not None:
             self.rows.append(row)
             self._alone(line)
@@ -217,12 +220,21 @@ class FileReading:
             self._taken.add(operation)
         return again
 
-    def _contradicted(self, row: Row, lacking: int) -> None:
-        """A completion that does not name all sends of its invocation: in a history of others their fate is not known."""
-        if not self._ours:
-            which = f"operation {row['op']} of process {row['process']}"
-            why = f"the completion of {which} does not name {lacking} of the sends of its invocation"
+    def _compare(self, row: Row, planned: Mapping[int, str], sent: Mapping[int, str]) -> None:
+        """A completion that does not name all sends of its invocation, or not where they went: in a history of others their fate
+        is not known."""
+        if self._ours or planned == sent:
+            return
+        which = f"the completion of operation {row['op']} of process {row['process']}"
+        if lacking := len(planned.keys() - sent.keys()):
+            why = f"{which} does not name {lacking} of the sends of its invocation"
             self._add(why, (Evidence.SENDS, Evidence.OUTCOMES), kind=GapKind.MISSING, line=self._number)
+        if any(sent.get(v, partition) != partition for v, partition in planned.items()):
+            self._contradicted(f"{which} names other partitions of its sends than its invocation")
+
+    def _contradicted(self, why: str) -> None:
+        """Two lines say different things: nobody knows which is true."""
+        self._add(why, WRITES, kind=GapKind.UNRELIABLE, line=self._number)
 
     def _settle(self, line: Any = None) -> None:
         """Give the damaged lines since the last good one, and what lacks between the operations of a process."""
@@ -277,9 +289,9 @@ class FileReading:
         return {**(begun or self._header), **known, **_micro_operations(line.value)}
 
 
-def _sent(row: Row) -> set[int]:
-    """The identities of the records that an operation sends."""
-    return {mop[2] for mop in row["mops"] if mop[0] == 0}
+def _sent(row: Row) -> dict[int, str]:
+    """The identities of the records that an operation sends, each with its partition."""
+    return {mop[2]: mop[1] for mop in row["mops"] if mop[0] == 0}
 
 
 def _unheard(f: str, value: Any) -> bool:

@@ -6,7 +6,7 @@ what it does not say is unknown. All that is decided here is decided by its rows
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from fencepost.harness.api import Isolation, Outcome, record_ids
 from fencepost.harness.api.evidence import Evidence, Gap, GapKind
 from fencepost.harness.api.words import and_more, plural
+from fencepost.harness.history.contradictions import WRITES, Contents, among, contradictions, flags, numbers
 
 COLUMNS = ("process", "op", "role", "isolation", "final", "f", "type", "intent", "time", "end", "decided", "detail")
 LEVEL_REMEDY = "`--contract isolation=read_committed` says it"
 _FINALS = (Evidence.FINAL_COMMITTED, Evidence.FINAL_UNCOMMITTED)
-_WRITES = (Evidence.SENDS, Evidence.OUTCOMES, Evidence.POLLS, Evidence.POSITIONS)
 _READS = (Evidence.POLLS, Evidence.POSITIONS)
 Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
@@ -42,17 +42,18 @@ class Unsaid:
     gaps: tuple[Gap, ...]
 
 
-def unsaid(table: pa.Table, file: str, senders: Ints, blank: Bools | None = None, unchained: Bools | None = None) -> Unsaid:
-    """What the operations of a history leave unsaid.
+def unsaid(table: pa.Table, file: str, senders: Ints, contents: Contents, unchained: Bools | None = None) -> Unsaid:
+    """What the operations of a history leave unsaid, or contradict.
 
     table: `COLUMNS` of its rows.
     senders: operations (`record_ids.operation_key`) that sent what was read, and that the history does not have.
-    blank: rows that say nothing of their micro-operations; None: none.
+    contents: what the column `mops` of these rows says.
     unchained: rows that commit offsets of a group, and name no record that they processed; None: none.
     """
     rows = _Rows(table)
     gaps = [rows.levels(file), rows.results(file), rows.decisions(file), rows.order(file), _sent(senders, file)]
-    gaps += [*rows.contents(file, blank), rows.chains(file, unchained), *rows.numbers(file)]
+    gaps += [*rows.contents(file, contents.blank), rows.chains(file, unchained), *rows.numbers(file)]
+    gaps += contradictions(table, contents, file)
     return Unsaid(rows.final, rows.earliest, tuple(gap for gap in gaps if gap is not None))
 
 
@@ -84,30 +85,30 @@ class _Rows:
     """Rows as columns."""
 
     def __init__(self, table: pa.Table) -> None:
-        self._process, self._op = (_numbers(table[name], -1) for name in ("process", "op"))
-        self._time, self._end = (_numbers(table[name], -1) for name in ("time", "end"))
+        self._process, self._op = (numbers(table[name]) for name in ("process", "op"))
+        self._time, self._end = (numbers(table[name]) for name in ("time", "end"))
         self._f = table["f"]
         self._isolation = table["isolation"]
-        self._reads = _among(self._f, ("poll", "txn", "final-read"))
-        self._polls = _among(self._f, ("poll", "txn"))
-        self._writes = _among(self._f, ("txn", "send"))
+        self._reads = among(self._f, ("poll", "txn", "final-read"))
+        self._polls = among(self._f, ("poll", "txn"))
+        self._writes = among(self._f, ("txn", "send"))
         self._client = self._process >= 0
-        final = _flags(table["final"]) | _among(table["role"], ("final",))
-        self.final = (final | np.isin(self._process, self._process[_among(self._f, ("final-read",))])) & self._client
-        self._unheard = _flags(pc.match_substring(table["detail"], '"unheard"'))
+        final = flags(table["final"]) | among(table["role"], ("final",))
+        self.final = (final | np.isin(self._process, self._process[among(self._f, ("final-read",))])) & self._client
+        self._unheard = flags(pc.match_substring(table["detail"], '"unheard"'))
         self._undecided = self._uncalled(table)
-        self.earliest = np.where(self._undecided, self._time, _numbers(table["decided"], -1))
+        self.earliest = np.where(self._undecided, self._time, numbers(table["decided"]))
 
     def _uncalled(self, table: pa.Table) -> Bools:
         """Completed transactions of unknown outcome, to be committed, of which it is not known whether commit was called."""
-        done = _among(table["type"], (Outcome.INFO.value,)) & (self._end >= 0)
-        aborting = _among(table["intent"], ("abort",))
-        return _among(self._f, ("txn",)) & done & ~aborting & (_numbers(table["decided"], -1) < 0)
+        done = among(table["type"], (Outcome.INFO.value,)) & (self._end >= 0)
+        aborting = among(table["intent"], ("abort",))
+        return among(self._f, ("txn",)) & done & ~aborting & (numbers(table["decided"]) < 0)
 
     # -- gaps ------------------------------------------------------------------------------------
     def levels(self, file: str) -> Gap | None:
         """Readers of no isolation level of their own."""
-        which = self._client & self._reads & _flags(pc.is_null(self._isolation))
+        which = self._client & self._reads & flags(pc.is_null(self._isolation))
         if not which.any():
             return None
         why = f"the isolation level of {_named(self._process[which])} is not known ({LEVEL_REMEDY})"
@@ -141,13 +142,11 @@ class _Rows:
         what = "began before the one before it" if len(back) else "ended before it began"
         first = f"operation {self._op[before[0]]} of process {self._process[before[0]]}"
         why = f"{first}{and_more(len(before) - 1)} {what}, by its time: a clock was set back, or numbers are not in order"
-        return Gap(file=file, why=why, kind=GapKind.UNRELIABLE, evidence=_WRITES)
+        return Gap(file=file, why=why, kind=GapKind.UNRELIABLE, evidence=WRITES)
 
-    def contents(self, file: str, blank: Bools | None) -> Iterator[Gap]:
+    def contents(self, file: str, blank: Bools) -> Iterator[Gap]:
         """Operations that say nothing of what they sent or polled."""
-        which = (
-            np.zeros(len(self._process), dtype=np.bool_) if blank is None else blank & self._client & (self._polls | self._writes)
-        )
+        which = blank & self._client & (self._polls | self._writes)
         for process in np.unique(self._process[which]):
             mine = which & (self._process == process)
             count = plural(int(mine.sum()), "operation says", "operations say")
@@ -171,7 +170,7 @@ class _Rows:
         if shared and any(holes.values()):
             holes = {}
             if missing := _holes(numbers, base):
-                yield _missing(file, f"{_are_missing(plural(missing, 'operation'), missing)}", missing, _WRITES)
+                yield _missing(file, f"{_are_missing(plural(missing, 'operation'), missing)}", missing, WRITES)
         for number, missing in holes.items():
             if missing:
                 which = f"{plural(missing, 'operation')} of process {number}"
@@ -181,7 +180,7 @@ class _Rows:
         """Evidence that operations of a process may hold."""
         if self.final[mine].any():
             return _FINALS
-        return _WRITES if self._writes[mine].any() else _READS
+        return WRITES if self._writes[mine].any() else _READS
 
 
 def _missing(file: str, why: str, lines: int | None, evidence: tuple[Evidence, ...]) -> Gap:
@@ -196,18 +195,6 @@ def _holes(numbers: Ints, base: int) -> int:
     """How many numbers are missing among some that should begin with `base`."""
     known = np.unique(numbers)
     return int(known[-1]) - base + 1 - len(known)
-
-
-def _numbers(column: pa.ChunkedArray, absent: int) -> Ints:
-    return np.asarray(pc.fill_null(column, absent).to_numpy().astype(np.int64))
-
-
-def _among(column: pa.ChunkedArray, words: Sequence[str]) -> Bools:
-    return _flags(pc.is_in(column, pa.array(list(words), pa.string())))
-
-
-def _flags(column: pa.ChunkedArray) -> Bools:
-    return np.asarray(pc.fill_null(column, False).to_numpy().astype(np.bool_))
 
 
 def _named(processes: Ints) -> str:

@@ -31,7 +31,8 @@ from fencepost.harness.interop.blocks import BLOCK, blocks
 from fencepost.harness.interop.chaos.adopting import adopt_log
 from fencepost.harness.interop.detect import UNDERSTOOD, Format, detect, located
 from fencepost.harness.interop.jepsen.joining import Joining
-from fencepost.harness.interop.jepsen.parsed_blocks import WORKERS_LINE, Moment, ParsedBlock, parse_block
+from fencepost.harness.interop.jepsen.parsed_blocks import Moment, ParsedBlock, parse_block
+from fencepost.harness.interop.jepsen.planned_sends import WORKERS_LINE
 from fencepost.harness.interop.jepsen.receipts import receipts
 from fencepost.harness.interop.jepsen.tables import Assembly
 from fencepost.harness.interop.jepsen.text_lines import NO_TIMES

@@ -23,6 +23,7 @@ from fencepost.harness.api.history import OPERATIONS, lacking_values
 from fencepost.harness.api.run import RunFile
 from fencepost.harness.api.words import and_more
 from fencepost.harness.history import merge, unsaid
+from fencepost.harness.history.contradictions import Contents
 from fencepost.harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
 from fencepost.harness.history.run_directory import open_run
 
@@ -112,14 +113,9 @@ def _completed(run_dir: Path, file: str, columns: Collection[str]) -> list[Gap]:
     with pq.ParquetFile(run_dir / RunFile.HISTORY) as copied:
         light = copied.read(list(unsaid.COLUMNS))
         keys = record_ids.operation_key(*(light[name].to_numpy().astype(np.int64) for name in ("process", "op")))
-        blank: list[pa.Array] = []
-        answer = unsaid.unsaid(
-            light,
-            file,
-            unsaid.unknown_senders(_mops(copied, blank), keys),
-            _joined(blank),
-            _unchained(copied) if "chains" in columns else None,
-        )
+        contents = Contents(light)
+        senders = unsaid.unknown_senders(contents.through(_mops(copied)), keys)
+        answer = unsaid.unsaid(light, file, senders, contents, _unchained(copied) if "chains" in columns else None)
         taken = {"final": "final" in columns, "decided": "decided" in columns}
         new = {"final": pa.array(answer.final), "decided": pa.array(answer.decided, mask=answer.decided < 0)}
         changed = {
@@ -130,11 +126,9 @@ def _completed(run_dir: Path, file: str, columns: Collection[str]) -> list[Gap]:
     return [gap for gap in answer.gaps if gap.evidence != (Evidence.DECISIONS,) or taken["decided"]]
 
 
-def _mops(copied: pq.ParquetFile, blank: list[pa.Array]) -> Iterator[pa.Array]:
-    """The column `mops` in parts; `blank` gets, for each part, which rows have none."""
-    for batch in copied.iter_batches(columns=["mops"]):
-        blank.append(batch.column("mops").is_null())
-        yield batch.column("mops")
+def _mops(copied: pq.ParquetFile) -> Iterator[pa.Array]:
+    """The column `mops` in parts."""
+    return (batch.column("mops") for batch in copied.iter_batches(columns=["mops"]))
 
 
 def _unchained(copied: pq.ParquetFile) -> NDArray[np.bool_]:
@@ -207,7 +201,10 @@ _ABSENT = {
 
 
 def _sorted(source: ds.Dataset) -> bool:
-    time = source.to_table(columns=["time"])["time"].to_numpy()
+    time = source.to_table(columns=["time"])["time"]
+    if time.null_count:  # such a table is refused as it is copied
+        return True
+    time = time.to_numpy()
     return bool((time[1:] >= time[:-1]).all())
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import pyarrow as pa
 
 from fencepost.harness.api.wire import wire_schema
+from fencepost.harness.api.words import plural
 
 WIRE = wire_schema()
 SETTLED, BATCH = 20_000, 10_000  # lines after which nothing more is said of an answered request; rows of a batch of Arrow
@@ -22,28 +23,34 @@ _OF_REQUEST = (
     "node", "connection", "client", "client_id", "correlation", "api", "version", "arrived_ns", "transactional_id",
     "producer_id", "producer_epoch", "committed", "group",
 )  # fmt: skip
+FOLLOWING = ("forwarded", "answer", "returned", "lost")  # `at` of lines about a request that one before them has
 NOTHING = msgspec.Raw(b"")
 
 
-class Line(msgspec.Struct):
+Short = Annotated[int, msgspec.Meta(ge=-(1 << 15), lt=1 << 15)]
+Int = Annotated[int, msgspec.Meta(ge=-(1 << 31), lt=1 << 31)]
+Long = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+
+
+class Line(msgspec.Struct, forbid_unknown_fields=True):
     """A line of a record (docs/proxy.md). JSON inside stays text."""
 
     at: str
-    n: int = -1
+    n: Long = -1
     node: str | None = None
-    connection: int | None = None
+    connection: Long | None = None
     client: str | None = None
     client_id: str | None = None
-    correlation: int | None = None
+    correlation: Int | None = None
     api: str | None = None
-    version: int | None = None
-    arrived_ns: int = 0
-    forwarded_ns: int | None = None
-    answered_ns: int | None = None
-    returned_ns: int | None = None
+    version: Short | None = None
+    arrived_ns: Long = 0
+    forwarded_ns: Long | None = None
+    answered_ns: Long | None = None
+    returned_ns: Long | None = None
     transactional_id: str | None = None
-    producer_id: int | None = None
-    producer_epoch: int | None = None
+    producer_id: Long | None = None
+    producer_epoch: Short | None = None
     committed: bool | None = None
     group: str | None = None
     error: str | None = None
@@ -51,8 +58,11 @@ class Line(msgspec.Struct):
     kept: bool = False
     altered: bool = False
     made_by_proxy: bool = False
-    copy: int | None = None
+    copy: Int | None = None
     rules: list[str] = []
+    by: str | None = None
+    time_ns: Long = 0
+    answer: bool = False
     partitions: msgspec.Raw = NOTHING
     body: msgspec.Raw = NOTHING
 
@@ -63,7 +73,7 @@ DECODE = msgspec.json.Decoder(Line).decode
 def read(directory: Path) -> pa.Table:
     """The requests in all files `*.jsonl` of a directory, in the order in which they arrived.
 
-    Raises ValueError for a line that is none of a record.
+    Raises ValueError for a line that is none of a record, and for lines that are missing, as far as others show that, or twice.
     """
     return _table(sorted(directory.glob("*.jsonl")))
 
@@ -75,7 +85,17 @@ def read_file(file: Path) -> pa.Table:
 
 def _table(files: Iterable[Path]) -> pa.Table:
     batches = [batch for file in files for batch in _batches(rows_of(lines_of(file)))]
-    return pa.Table.from_batches(batches, WIRE).sort_by("arrived_ns")
+    table = pa.Table.from_batches(batches, WIRE).sort_by("arrived_ns")
+    demand_once(table)
+    return table
+
+
+def demand_once(table: pa.Table) -> None:
+    """Raise ValueError for a record in which a request is twice: of two copies of lines, say."""
+    requests = table.select(["node", "number", "arrived_ns"])
+    again = len(requests) - len(requests.group_by(requests.column_names).aggregate([]))
+    if again:
+        raise ValueError(f"{plural(again, 'request is', 'requests are')} there twice")
 
 
 def lines_of(file: Path) -> Iterator[Line]:
@@ -85,22 +105,37 @@ def lines_of(file: Path) -> Iterator[Line]:
             if not line.endswith(b"\n"):
                 return
             try:
-                yield DECODE(line)
-            except msgspec.MsgspecError as error:
+                yield _checked(DECODE(line))
+            except (msgspec.MsgspecError, ValueError, RecursionError) as error:
                 raise ValueError(f"{file.name}, line {number}: {error}") from error
 
 
+def _checked(line: Line) -> Line:
+    """Raise ValueError for a request without what each has."""
+    if line.at == "request" and None in (line.node, line.api, line.version):
+        raise ValueError("a request without its broker, name or version")
+    return line
+
+
 def rows_of(lines: Iterable[Line]) -> Iterator[dict[str, Any]]:
-    """A row for each request that lines are about, soon after the last of them."""
+    """A row for each request that lines are about, soon after the last of them.
+
+    Raises ValueError for a line about a request that none before it has, and for a second one of the same request.
+    """
     rows: dict[int, dict[str, Any]] = {}
     settled: deque[tuple[int, int]] = deque()  # requests that were answered or lost, by the number of the line that says so
     for number, line in enumerate(lines):
+        row = rows.get(line.n)
         if line.at == "request":
+            if row is not None:
+                raise ValueError(f"line {number + 1}: request {line.n} is there twice")
             rows[line.n] = _row(line)
-        elif row := rows.get(line.n):
+        elif row is not None:
             _add(row, line)
             if row["returned_ns"] is not None or row["lost"] is not None:
                 settled.append((number, line.n))
+        elif line.at in FOLLOWING and line.copy is None:  # an answer to a copy may come late
+            raise ValueError(f"line {number + 1} is about request {line.n}, which no line before it has: lines are missing")
         while settled and settled[0][0] < number - SETTLED:
             if (row := rows.pop(settled.popleft()[1], None)) is not None:
                 yield row

@@ -46,7 +46,7 @@ def adopt_log(path: Path, run_dir: Path) -> tuple[list[Gap], Workload]:
         raise HistoryError(f"{path}: cannot be read: {error}") from error
     workload = _workload(path, lines)
     operations = _operations(path.name, lines, workload, damage)
-    rows, names = operations.rows()
+    rows, names = operations.rows(whole=not damage)
     if not rows:
         raise HistoryError(f"{path}: a log of {workload.name} without an operation in it")
     values = [dict(zip(("v", "partition", "value"), name, strict=True)) for name in names]

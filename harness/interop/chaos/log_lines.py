@@ -15,6 +15,8 @@ FIRST = re.compile(
     rb"-?\d+\t\d+\t(?:started|constructing|constructed|event|msg|send|tx|log)\b"
 )  # commands that a log may begin with
 _LINE = re.compile(r"(-?\d{1,6})\t(\d{1,18})\t([a-z]+)(?:\t(.*))?", re.DOTALL)
+LAST_US = 1 << 52  # 142 years after the machine's start
+_NUMBER = re.compile(r"[0-9]{1,18}")
 WORKERS_LINE = (Evidence.SENDS, Evidence.OUTCOMES, Evidence.POLLS, Evidence.POSITIONS)
 
 
@@ -47,6 +49,9 @@ def log_lines(path: Path, damage: list[Gap]) -> Iterator[LogLine]:
                 damage += [damaged(path.name, number, FORM if whole else "cut off in the middle")] if text.strip() else []
                 continue
             thread, passed, command, rest = match.groups()
+            if time_us + int(passed) > LAST_US:
+                damage.append(damaged(path.name, number, f"{passed} microseconds have passed since the line before"))
+                continue
             time_us += int(passed)
             words = tuple(rest.split("\t")) if rest else ()
             if command == "log" and words:
@@ -54,6 +59,14 @@ def log_lines(path: Path, damage: list[Gap]) -> Iterator[LogLine]:
             yield LogLine(number, int(thread), time_us * 1000, command, words)
 
 
+def whole_number(word: str) -> int:
+    """An offset, a partition or a name. Raises ValueError."""
+    if not _NUMBER.fullmatch(word):
+        raise ValueError(f"{word[:40]!r} is no number")
+    return int(word)
+
+
 def damaged(file: str, line: int, why: str) -> Gap:
-    """A line that cannot be read: it may have held anything."""
-    return Gap(file=file, line=line, why=f"not understood: {why}", kind=GapKind.UNREADABLE, evidence=WORKERS_LINE)
+    """A line that cannot be read: it may have held anything, and there is no final read to say what the log holds."""
+    evidence = (*WORKERS_LINE, Evidence.FINAL_COMMITTED, Evidence.FINAL_UNCOMMITTED)
+    return Gap(file=file, line=line, why=f"not understood: {why}", kind=GapKind.UNREADABLE, evidence=evidence)

@@ -93,16 +93,21 @@ class Operations:
         why = f"{names} wrote to the same topics, and what they did is in their own logs: their records are left out"
         return [Gap(file=self._file, why=why, kind=GapKind.MISSING, evidence=WORKERS_LINE)]
 
-    def rows(self) -> tuple[list[dict[str, Any]], list[tuple[int, str, str]]]:
-        """Rows of `history.parquet` in the order of their times, and (identity, partition, name) of each record."""
+    def rows(self, whole: bool) -> tuple[list[dict[str, Any]], list[tuple[int, str, str]]]:
+        """Rows of `history.parquet` in the order of their times, and (identity, partition, name) of each record.
+
+        whole: each line was read.
+        """
         self.all.sort(key=lambda operation: (operation.time, operation.process, operation.op))
-        identities = _Identities(self.all)
+        identities = _Identities(self.all, whole)
         rows = [identities.row(index, operation) for index, operation in enumerate(self.all)]
         return rows, identities.names
 
 
 class _Identities:
-    def __init__(self, operations: Sequence[Operation]) -> None:
+    """whole: each line was read; else an operation that cannot be read may have sent a name once more, and was not aborted."""
+
+    def __init__(self, operations: Sequence[Operation], whole: bool) -> None:
         self.names: list[tuple[int, str, str]] = []
         self._read: dict[int, int] = {}  # by id of the record that was read
         self._strange: set[int] = set()
@@ -116,7 +121,8 @@ class _Identities:
         for operation in operations:
             for seq, record in enumerate(operation.sends):
                 v = record_id(operation.process, operation.op, seq)
-                sent.setdefault((record.partition, record.name), []).append((operation, v))
+                if whole or operation.type != Outcome.FAIL.value:
+                    sent.setdefault((record.partition, record.name), []).append((operation, v))
                 self.names.append((v, record.partition, record.name))
         for key, reads in by_name.items():
             self._attribute(key, reads, sent.get(key, []))

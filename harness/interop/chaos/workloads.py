@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fencepost.harness.api import Outcome
-from fencepost.harness.interop.chaos.log_lines import LogLine
+from fencepost.harness.interop.chaos.log_lines import LogLine, whole_number
 from fencepost.harness.interop.chaos.operations import Operation, Operations, Record
 
 NO_BEGINNING = "a transaction is decided whose beginning is not in the log"
@@ -106,7 +106,7 @@ def ended(thread: Thread, line: LogLine) -> None:
         raise ValueError("a transaction ends without `cmt` or `brt` before")
     operation.complete(Outcome.OK, line)
     if line.words:
-        operation.sends[0].offset = int(line.words[0])
+        operation.sends[0].offset = whole_number(line.words[0])
         operation.sends[0].ended = operation.sends[0].ended or line.time
 
 
@@ -133,7 +133,7 @@ def rebalanced(thread: Thread, line: LogLine) -> None:
     """`log assign`, `log revoke`, `log lost`: a callback inside a poll."""
     if thread.poll is not None and thread.poll.end is None:
         topic = SOURCE if thread.role == "streaming" else TOPIC
-        thread.poll.rebalances.append([_REBALANCES[line.command], [f"{topic}-{int(line.words[0])}"]])
+        thread.poll.rebalances.append([_REBALANCES[line.command], [f"{topic}-{whole_number(line.words[0])}"]])
 
 
 def polling(thread: Thread, line: LogLine) -> None:
@@ -190,9 +190,9 @@ def _rw_sent(thread: Thread, line: LogLine) -> None:
 
 def _rw_seen(thread: Thread, line: LogLine) -> None:
     """`ok offset op`: some reader got it first."""
-    read_alone(thread, line, f"{TOPIC}-0", line.words[1], int(line.words[0]), FIRST_READERS)
+    read_alone(thread, line, f"{TOPIC}-0", line.words[1], whole_number(line.words[0]), FIRST_READERS)
     if thread.current and thread.current.sends[0].name == line.words[1]:
-        thread.current.sends[0].offset = int(line.words[0])
+        thread.current.sends[0].offset = whole_number(line.words[0])
 
 
 def _rw_acknowledged(thread: Thread, line: LogLine) -> None:
@@ -217,8 +217,8 @@ def _single_written(thread: Thread, line: LogLine) -> None:
     """`log writen oid@offset`, in the workload's spelling."""
     if thread.current:
         oid, _, offset = line.words[0].partition("@")
-        name = f"{thread.current.label}:{int(oid)}"
-        thread.current.sends.append(Record(f"{TOPIC}-0", name, int(offset), thread.current.time, line.time))
+        name = f"{thread.current.label}:{whole_number(oid)}"
+        thread.current.sends.append(Record(f"{TOPIC}-0", name, whole_number(offset), thread.current.time, line.time))
 
 
 def _single_committing(thread: Thread, line: LogLine) -> None:
@@ -230,7 +230,7 @@ def _single_committing(thread: Thread, line: LogLine) -> None:
 def _single_read(thread: Thread, line: LogLine) -> None:
     """`log read tid:oid@offset`."""
     name, _, offset = line.words[0].partition("@")
-    read_alone(thread, line, f"{TOPIC}-0", name, int(offset))
+    read_alone(thread, line, f"{TOPIC}-0", name, whole_number(offset))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -239,14 +239,14 @@ def _single_read(thread: Thread, line: LogLine) -> None:
 def _subscribe_sent(thread: Thread, line: LogLine) -> None:
     """`send partition oid`."""
     thread.current = thread.operations.begin(line, "send", "writer")
-    thread.current.sends.append(Record(f"{TOPIC}-{int(line.words[0])}", line.words[1], began=line.time))
+    thread.current.sends.append(Record(f"{TOPIC}-{whole_number(line.words[0])}", line.words[1], began=line.time))
 
 
 def _subscribe_read(thread: Thread, line: LogLine) -> None:
     """`read partition offset key oid`."""
     partition, offset, key, oid = line.words
     if not thread.others(key):
-        got(thread, f"{TOPIC}-{int(partition)}", oid, int(offset))
+        got(thread, f"{TOPIC}-{whole_number(partition)}", oid, whole_number(offset))
 
 
 def _subscribe_ok(thread: Thread, line: LogLine) -> None:
@@ -281,9 +281,9 @@ def _tx_sent(thread: Thread, line: LogLine) -> None:
 def _tx_read(thread: Thread, line: LogLine) -> None:
     """`read offset key partition oid`: the next record that is processed, of the last poll."""
     offset, key, partition, oid = line.words
-    where = f"{SOURCE}-{int(partition)}"
-    record = None if thread.others(key) else got(thread, where, oid, int(offset))
-    thread.input = Input(where, int(offset), record, f"{key}/{int(partition)}/{oid}")
+    where = f"{SOURCE}-{whole_number(partition)}"
+    record = None if thread.others(key) else got(thread, where, oid, whole_number(offset))
+    thread.input = Input(where, whole_number(offset), record, f"{key}/{whole_number(partition)}/{oid}")
 
 
 def _tx_began(thread: Thread, line: LogLine) -> None:
@@ -315,7 +315,7 @@ def _tx_seen(thread: Thread, line: LogLine) -> None:
     """`seen offset key server partition oid`: key streamed what server had sent."""
     offset, key, server, partition, oid = line.words
     if not thread.others(key, server):
-        read_alone(thread, line, f"{TARGET}-0", f"{server}/{int(partition)}/{oid}", int(offset))
+        read_alone(thread, line, f"{TARGET}-0", f"{server}/{whole_number(partition)}/{oid}", whole_number(offset))
 
 
 def _tx_constructing(thread: Thread, line: LogLine) -> None:

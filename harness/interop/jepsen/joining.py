@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fencepost.harness.api.evidence import Evidence, Gap
-from fencepost.harness.interop.jepsen.operation_rows import OperationRows, lacks_sends
-from fencepost.harness.interop.jepsen.parsed_blocks import (
-    NOT_UNDERSTOOD,
-    WORKERS_LINE,
-    WRITING,
-    ParsedBlock,
-    PlacedEvent,
-    unnamed_sends,
-)
+from fencepost.harness.interop.jepsen.operation_rows import OperationRows
+from fencepost.harness.interop.jepsen.parsed_blocks import NOT_UNDERSTOOD, ParsedBlock, PlacedEvent
+from fencepost.harness.interop.jepsen.planned_sends import WORKERS_LINE, compared
 
 
 class Joining:
@@ -47,8 +41,8 @@ class Joining:
     def _close(self, number: int, invoked: PlacedEvent, completed: PlacedEvent | None) -> None:
         value = invoked.value if completed is None or completed.value is None else completed.value
         try:
-            if completed is not None and invoked.event.f in WRITING and lacks_sends(invoked.value, value):
-                self.damage.append(unnamed_sends(self._file, completed.line))
+            if completed is not None:
+                self.damage += compared(invoked.event.f, invoked.value, value, self._file, completed.line)
             rows, ended = self.rows.setdefault(number, OperationRows()), completed or invoked
             rows.add(invoked.at, invoked.event, completed and completed.event, value, ended.at)
         except NOT_UNDERSTOOD as error:

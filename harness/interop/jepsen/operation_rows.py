@@ -67,7 +67,7 @@ class OperationRows:
         type_ = Outcome.INFO.value if completed is None else completed.type
         detail = None
         if f in ("assign", "subscribe"):
-            detail = _assignment(value, invoked.seek)
+            detail = _assignment(value, invoked.seek or (completed.seek if completed is not None else invoked.seek))
         elif f != "crash":
             try:
                 polls = self._add_mops(value, type_ == "ok", int(invoked.process))
@@ -116,15 +116,6 @@ class OperationRows:
         columns = list(zip(*self._ops, strict=True)) or [()] * len(OPS)
         ops = pa.table([pa.array(column, kind) for column, kind in zip(columns, OPS.types, strict=True)], schema=OPS)
         return in_order(ops, _mops_table(self._mops))
-
-
-def lacks_sends(planned: Any, done: Any) -> bool:
-    """True if the value of a completion names fewer sends than that of its invocation: nobody knows what became of the others."""
-    return _send_count(done) < _send_count(planned)
-
-
-def _send_count(value: Any) -> int:
-    return sum(mop.__class__ is list and bool(mop) and mop[0] in ("send", ":send") for mop in value or ())
 
 
 def _value(value: Any) -> Any:

@@ -18,18 +18,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from fencepost.harness.api.evidence import Evidence, Gap, GapKind
+from fencepost.harness.api.evidence import Evidence, Gap
 from fencepost.harness.interop.blocks import Block
 from fencepost.harness.interop.jepsen.identities import Ints
 from fencepost.harness.interop.jepsen.lines import ContinuedError, EdnLines, Event, JsonLines, Reader
-from fencepost.harness.interop.jepsen.operation_rows import OperationRows, in_order, lacks_sends, write
+from fencepost.harness.interop.jepsen.operation_rows import OperationRows, in_order, write
 from fencepost.harness.interop.jepsen.plain_grammar import NOTATIONS
 from fencepost.harness.interop.jepsen.plain_lines import INVOKE, Operations, PlainLines, plain_lines
+from fencepost.harness.interop.jepsen.planned_sends import POLLED, SENT, WORKERS_LINE, compared, others, unnamed
 from fencepost.harness.interop.jepsen.text_lines import TextLines
 
 READERS: Mapping[str, Callable[[], Reader]] = {"edn": EdnLines, "json": JsonLines, "txt": TextLines}
 KNOWN = frozenset(("txn", "send", "poll", "assign", "subscribe", "crash"))
-WRITING = frozenset(("txn", "send"))
 IGNORED = frozenset(("debug-topic-partitions",))
 NOT_UNDERSTOOD = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 _F = rb"""(?::f |"f": ?")"""
@@ -38,8 +38,6 @@ _MOVES = re.compile(_F + rb":?(?:assign|subscribe|crash)[\s,\"}]")
 _DEBUG = re.compile(_F + rb":?debug-topic-partitions[\s,\"}]")
 
 NEMESIS = -(1 << 63)  # in the place of a process's number
-SENT, POLLED = (Evidence.SENDS, Evidence.OUTCOMES), (Evidence.POLLS, Evidence.POSITIONS)
-WORKERS_LINE = (*SENT, *POLLED)
 
 
 def _evidence(line: bytes) -> tuple[Evidence, ...]:
@@ -52,12 +50,6 @@ def _evidence(line: bytes) -> tuple[Evidence, ...]:
         return ()
     named = _ONLY.search(line)
     return {b"send": SENT, b"poll": POLLED}.get(named[1] if named else b"", WORKERS_LINE)
-
-
-def unnamed_sends(file: str, line: int) -> Gap:
-    """A completion that names fewer sends than its invocation."""
-    why = "the completion names fewer sends than its invocation: the fate of the others is not known"
-    return Gap(file=file, line=line, why=why, kind=GapKind.MISSING, evidence=SENT)
 
 
 class Moment(NamedTuple):
@@ -311,8 +303,7 @@ class _BlockParser:
         invoked = read or self._reader.event(planned)
         value, asked_for = self._reader.value(event), self._reader.value(invoked)
         value = asked_for if value is None else value
-        if invoked.f in WRITING and lacks_sends(asked_for, value):
-            self._parsed.damage.append(unnamed_sends(self._file, self._block.line(position)))
+        self._parsed.damage += compared(invoked.f, asked_for, value, self._file, self._block.line(position))
         self._rows.add(self._block.first + begun, invoked, event, value, self._block.first + position)
 
     def _unfinished(self, opened: tuple[int, Event | None, bytes] | None) -> None:
@@ -393,7 +384,7 @@ class _BlockParser:
         parsed.senders |= operations.senders
         parsed.functions += operations.functions
         parsed.together |= operations.together
-        lines = map(self._block.line, ended[operations.lacking_sends].tolist())
-        parsed.damage += [unnamed_sends(self._file, line) for line in lines]
+        for gap, which in zip((unnamed, others), operations.unlike_sends, strict=True):
+            parsed.damage += [gap(self._file, line) for line in map(self._block.line, ended[which].tolist())]
         ops, mops = (pa.concat_tables(both) for both in zip(rows.tables(), operations.tables(), strict=True))
         return in_order(ops, mops.unify_dictionaries())

@@ -41,6 +41,7 @@ from fencepost.harness.interop.jepsen.plain_grammar import (
     key_order,
     role,
 )
+from fencepost.harness.interop.jepsen.planned_sends import mixed
 
 INVOKE, OK, FAIL = (TYPES.index(name) for name in ("invoke", "ok", "fail"))
 WRONG, EITHER, ROLES = 11, 12, 13  # beside what an item is: nothing that a plain line has; it depends on the item before
@@ -321,12 +322,16 @@ class Operations:
         return set(np.unique(self._process[self._per_operation(*_SENDS) > 0]).tolist())
 
     @property
-    def lacking_sends(self) -> Any:
-        """The mask of operations whose completion names fewer sends than the invocation."""
-        named = np.bincount(
-            np.repeat(np.arange(len(self._lines.type)), np.diff(self._lines.stops, prepend=0)), _are(self._lines.roles, _SENDS)
-        )
-        return (named[self._completed] < named[self._invoked]) & (self._f != FUNCTIONS.index("poll"))
+    def unlike_sends(self) -> tuple[Any, Any]:
+        """Masks of operations whose completion names fewer sends than the invocation, and of those with as many, but others."""
+        lines, at = self._lines, np.flatnonzero(_are(self._lines.roles, _SENDS))
+        line = np.repeat(np.arange(len(lines.type)), np.diff(lines.stops, prepend=0))[at]
+        keys = lines.numbers[at - 1 - (lines.roles[at] == ACKED)]
+        content = mixed(keys, lines.numbers[at], line, len(lines.type))
+        before, after = (np.bincount(line, minlength=len(lines.type))[which] for which in (self._invoked, self._completed))
+        other = (after == before) & (content[self._completed] != content[self._invoked])
+        writing = self._f != FUNCTIONS.index("poll")
+        return writing & (after < before), writing & other
 
     @property
     def functions(self) -> Counter[str]:

@@ -13,9 +13,9 @@ from fencepost.harness.api.beneath import replacing
 from fencepost.harness.api.errors import HistoryError
 from fencepost.harness.api.evidence import Evidence, Gap, GapKind
 from fencepost.harness.api.files import regular
-from fencepost.harness.api.history import VALUES, schema
+from fencepost.harness.api.history import VALUES, demand_columns, schema
 from fencepost.harness.api.run import RunFile
-from fencepost.harness.api.wire import NodeRecord, nodes_of, with_nodes
+from fencepost.harness.api.wire import NODES, WIRE, NodeRecord, nodes_of, with_nodes
 from fencepost.harness.api.words import and_more, plural
 from fencepost.harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
 from fencepost.harness.interop.wire.conversion import Converted, converted
@@ -24,7 +24,7 @@ from fencepost.harness.proxy import record
 
 JUDGED = (Evidence.SENDS, Evidence.OUTCOMES, Evidence.POLLS, Evidence.POSITIONS, Evidence.DECISIONS, Evidence.WIRE)
 OF_TOPICS = tuple(kind for kind in JUDGED if kind is not Evidence.WIRE)
-CONTRACT = {"aborted_polls": "kept", "consumption": "assigned", "final_read": "false"}
+CONTRACT = {"aborted_polls": "kept", "consumption": "assigned", "final_read": "false", "outcomes": "brokers"}
 
 
 def adopt_wire(path: Path, run_dir: Path) -> tuple[list[Gap], dict[str, str]]:
@@ -34,10 +34,11 @@ def adopt_wire(path: Path, run_dir: Path) -> tuple[list[Gap], dict[str, str]]:
     """
     try:
         table, nodes = _record(path)
+        until = min((each.until_ns for each in nodes.values() if each.until_ns is not None), default=None)
+        requests = requests_of(table, until)
     except (OSError, ValueError, pa.ArrowException) as error:
         raise HistoryError(f"{path}: cannot be read as a proxy's record: {error}") from error
-    until = min((each.until_ns for each in nodes.values() if each.until_ns is not None), default=None)
-    made = converted(requests_of(table, until))
+    made = converted(requests)
     if not any(row["f"] in ("txn", "send") for row in made.rows) and not (made.again and made.rows):
         raise HistoryError(f"{path}: a proxy's record, but no producer's batch in it that a broker got{_why_none(nodes)}")
     rows = [*made.rows, *_others(made)]
@@ -66,14 +67,24 @@ def _record(path: Path) -> tuple[pa.Table, Mapping[str, NodeRecord]]:
 
     Lines say nothing of that: a proxy is one process before all brokers, and each line was written before its message went on.
     """
-    if path.is_file():
-        with path.open("rb") as file:
-            columns = file.read(4) == b"PAR1"
-        if columns:
-            table = pq.read_table(regular(path))
-            return table, nodes_of(path) or _all_whole(table)
+    tables = sorted(path.glob("*.parquet")) if path.is_dir() else [path] if _is_parquet(path) else []
+    if len(tables) > 1:
+        raise ValueError(f"it has {len(tables)} tables: give the file of one")
+    for file in tables:
+        demand_columns(regular(file), WIRE)
+        table = pq.read_table(file)
+        record.demand_once(table)
+        nodes = nodes_of(file)
+        if nodes is None and NODES in (table.schema.metadata or {}):
+            raise ValueError(f"what it says of its brokers ({NODES.decode()}) cannot be read")
+        return table, nodes or _all_whole(table)
     lines = record.read_file(path) if path.is_file() else record.read(path)
     return lines, _all_whole(lines)
+
+
+def _is_parquet(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4) == b"PAR1"
 
 
 def _all_whole(table: pa.Table) -> dict[str, NodeRecord]:
@@ -124,6 +135,12 @@ def _gaps(path: Path, nodes: Mapping[str, NodeRecord], made: Converted) -> Itera
     if any(row["mops"] and row["isolation"] is None for row in made.rows if row["f"] == "poll"):
         why = "Fetches without an isolation level: the record is of an older proxy"
         yield Gap(file=path.name, why=why, kind=GapKind.MISSING, evidence=(Evidence.LEVELS,))
+    if made.unended:
+        batches = plural(len(made.unended), "batch", "batches")
+        why = (
+            f"read_committed readers got {batches} of transactions whose end is not in the record: who decided them is not known"
+        )
+        yield Gap(file=path.name, why=why, kind=GapKind.MISSING, evidence=(Evidence.DECISIONS,))
     if made.left_out:
         why = f"{plural(made.left_out, 'client')} beyond the {made.rows[-1]['process']} that a history can number: left out"
         yield Gap(file=path.name, why=why, kind=GapKind.MISSING, evidence=JUDGED)

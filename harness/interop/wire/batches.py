@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from fencepost.harness.api.words import plural
 from fencepost.harness.interop.wire.requests import NONE, Place, Seen
 
 DUPLICATE = "DUPLICATE_SEQUENCE_NUMBER"  # the batch is in the log already
 NO_SEQUENCE = -1
+SEQUENCES = 1 << 31  # sequence numbers; 0 follows the highest one
 
 
 @dataclass(slots=True, eq=False)
@@ -42,9 +44,24 @@ class Batch:
         """Its name for people."""
         count = self.count or 1
         if self.producer is None:
-            return f"{count} records without sequence numbers"
-        numbers = f"sequence {self.first}" if count == 1 else f"sequences {self.first} to {self.first + count - 1}"
+            return f"{plural(count, 'record')} without sequence numbers"
+        last = (self.first + count - 1) % SEQUENCES
+        numbers = f"sequence {self.first}" if count == 1 else f"sequences {self.first} to {last}"
         return f"producer {self.producer[0]}, epoch {self.producer[1]}, {numbers}"
+
+
+def in_order(batches: Iterable[Batch]) -> list[Batch]:
+    """Batches of one producer, of each partition in the order of the calls: that of sequence numbers, which begin anew at 0."""
+    some = sorted(batches, key=lambda batch: batch.began)
+    began: dict[str, int] = {}
+    for batch in some:
+        began.setdefault(batch.partition, batch.first)
+
+    def place(batch: Batch) -> tuple[str, int]:
+        ahead = (batch.first - began[batch.partition]) % SEQUENCES
+        return batch.partition, ahead if ahead < SEQUENCES // 2 else ahead - SEQUENCES
+
+    return sorted(some, key=place)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fencepost.harness.api import Outcome, record_ids
+from fencepost.harness.api import Isolation, Outcome, record_ids
 from fencepost.harness.interop.wire.groups import Groups, Key
 from fencepost.harness.interop.wire.operations import Operation, Process, Read
 from fencepost.harness.interop.wire.readers import Head, Poll, Reader, Readers, moves_of
@@ -32,6 +32,7 @@ class Converted:
     transactional: whether there is a transaction.
     grouped: whether a transaction commits offsets of a group that are compared.
     outside: partitions to whose group offsets somebody commits outside of transactions.
+    unended: identities of batches that read_committed readers got of transactions of which the record has no end.
     offsets: identities of batches that lie at a partition and an offset, by what anybody was given; one, unless logs were cut.
     """
 
@@ -44,6 +45,7 @@ class Converted:
     transactional: bool = False
     grouped: bool = False
     outside: frozenset[str] = frozenset()
+    unended: set[int] = field(default_factory=set)
     offsets: dict[Place, set[int]] = field(default_factory=dict)
 
 
@@ -114,12 +116,16 @@ class _Conversion:
             batch = self._writers.batch_of(partition, head)
             if batch is not None and batch.v >= 0:
                 self.made.offsets.setdefault((partition, head["base_offset"]), set()).add(batch.v)
+        unended = self._writers.unended()
         for reader in readers.all():
             reader.process.operations = sorted(
                 [*moves_of(reader), *self._polls(reader)], key=lambda operation: (operation.time, operation.f == "poll")
             )
-            if any(operation.reads for operation in reader.process.operations):
+            got = {read.v for operation in reader.process.operations for read in operation.reads}
+            if got:
                 self._add(reader.process, "reader")
+            if reader.process.isolation == Isolation.COMMITTED.value:
+                self.made.unended |= got & unended
 
     def add_members(self, groups: Groups, ends: bool) -> None:
         """What members were told of their group's offsets. ends: also what the groups had at the end, if that was told."""

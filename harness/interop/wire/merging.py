@@ -10,8 +10,9 @@ import pyarrow.parquet as pq
 
 from fencepost.harness.api.beneath import replacing
 from fencepost.harness.api.evidence import Gap, GapKind
+from fencepost.harness.api.history import demand_columns
 from fencepost.harness.api.run import Run, RunFile
-from fencepost.harness.api.wire import nodes_of
+from fencepost.harness.api.wire import WIRE, NodeRecord, nodes_of
 from fencepost.harness.history.merge import OPS_SCHEMA, ROWS_PER_GROUP
 from fencepost.harness.interop.wire.adopting import JUDGED
 from fencepost.harness.interop.wire.conversion import Beside, Converted, converted
@@ -28,22 +29,28 @@ def wants_wire(run: Run) -> bool:
 
 def add_wire(run: Run) -> list[Gap]:
     """Add what `wire.parquet` says of the program's transactions, sends and reads to a merged history; what that lacks."""
-    try:
-        table = pq.read_table(run.directory / RunFile.WIRE)
-        nodes = nodes_of(run.directory / RunFile.WIRE)
-    except (OSError, pa.ArrowException) as error:
-        return [Gap(file=RunFile.WIRE, why=f"what the program sent and read is not known: {error}", evidence=JUDGED)]
-    ends = [(each.until_ns, f"the record of {node} ends early: {each.why}") for node, each in (nodes or {}).items()]
-    until, why = min(((end, why) for end, why in ends if end is not None), default=(None, ""))
-    rows = pq.read_table(run.directory / RunFile.HISTORY).to_pylist()
     topics = set(run.plan["topics"])
-    made = converted(requests_of(table, until, lambda name: name.rpartition("-")[0] in topics), _beside(run.plan, rows))
+    try:
+        demand_columns(run.directory / RunFile.WIRE, WIRE)
+        table = pq.read_table(run.directory / RunFile.WIRE)
+        until, why = _end(nodes_of(run.directory / RunFile.WIRE) or {})
+        requests = requests_of(table, until, lambda name: name.rpartition("-")[0] in topics)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        return [Gap(file=RunFile.WIRE, why=f"what the program sent and read is not known: {error}", evidence=JUDGED)]
+    rows = pq.read_table(run.directory / RunFile.HISTORY).to_pylist()
+    made = converted(requests, _beside(run.plan, rows))
     _add_reads(rows, made)
     whole = sorted([*rows, *made.rows], key=lambda row: (row["time"], row["process"]))
     table = pa.Table.from_pylist([{**row, "index": at} for at, row in enumerate(whole)], schema=OPS_SCHEMA)
     with replacing(run.directory, RunFile.HISTORY) as part:
         pq.write_table(table, part, compression="zstd", row_group_size=ROWS_PER_GROUP)
     return [Gap(file=RunFile.WIRE, why=why, kind=GapKind.SHORTENED, evidence=JUDGED)] if why else []
+
+
+def _end(nodes: Mapping[str, NodeRecord]) -> tuple[int | None, str]:
+    """When the first broker's record ends (ns; None: with the run), and why."""
+    ends = [(each.until_ns, f"the record of {node} ends early: {each.why}") for node, each in nodes.items()]
+    return min(((end, why) for end, why in ends if end is not None), default=(None, ""))
 
 
 def _beside(plan: Mapping[str, Any], rows: Sequence[Row]) -> Beside:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from fencepost.harness.api.wire import OPERATORS_CLIENT
+from fencepost.harness.interop.wire.shapes import body, places
 
 OF_WRITERS = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "Produce", "TxnOffsetCommit", "EndTxn")
 OF_GROUPS = ("TxnOffsetCommit", "OffsetCommit", "OffsetFetch")
@@ -74,6 +74,8 @@ def requests_of(table: pa.Table, until: int | None = None, wanted: Callable[[str
 
     until: what came or was answered from then on is not known (ns).
     wanted: the partitions that count, besides Kafka's own, which do not.
+
+    Raises ValueError for JSON of another form than a proxy writes.
     """
     import pyarrow.compute as pc
 
@@ -93,7 +95,7 @@ def _counts(row: Mapping[str, Any], until: int | None) -> bool:
 
 
 def _seen(row: Mapping[str, Any], until: int | None, wanted: Callable[[str], bool]) -> Seen | None:
-    settings = json.loads(row["request"]) if row["request"] else {}
+    settings = body(row["request"])
     if row["api"] == "Fetch" and _replica(settings):
         return None
     altered = bool(row.get("altered"))  # nobody knows what the broker was asked
@@ -101,7 +103,7 @@ def _seen(row: Mapping[str, Any], until: int | None, wanted: Callable[[str], boo
         return None
     answered = row["answered_ns"] if not (altered or row["made_by_proxy"]) else None
     known = answered is not None and (until is None or answered < until)
-    asked, told = _parsed(row["partitions"]), _parsed(row["answer_partitions"]) if known else []
+    asked, told = places(row["partitions"]), places(row["answer_partitions"]) if known else []
     return Seen(
         source=(row["node"], row["connection"] or 0),
         client=row["client"] or "",
@@ -121,7 +123,7 @@ def _seen(row: Mapping[str, Any], until: int | None, wanted: Callable[[str], boo
         group=row["group"] or None,
         altered=altered,
         ids=frozenset(_ids((*asked, *told))),
-        given=json.loads(row["answer"]) if known and row["answer"] and row["api"] in OF_TOPICS else None,
+        given=body(row["answer"]) if known and row["answer"] and row["api"] in OF_TOPICS else None,
     )
 
 
@@ -135,12 +137,8 @@ def _pair(producer: int | None, epoch: int | None) -> tuple[int, int] | None:
     return None if producer is None or producer < 0 or epoch is None else (producer, epoch)
 
 
-def _parsed(text: str | None) -> list[Place]:
-    return json.loads(text) if text else []
-
-
-def _places(places: Iterable[Place], wanted: Callable[[str], bool]) -> Iterator[tuple[str, Place]]:
-    for place in places:
+def _places(some: Iterable[Place], wanted: Callable[[str], bool]) -> Iterator[tuple[str, Place]]:
+    for place in some:
         topic, number = place.get("topic"), place.get("partition")
         if topic and number is not None and not topic.startswith(INTERNAL) and topic != place.get("topic_id"):
             name = f"{topic}-{number}"
@@ -148,9 +146,9 @@ def _places(places: Iterable[Place], wanted: Callable[[str], bool]) -> Iterator[
                 yield name, place
 
 
-def _ids(places: Iterable[Place]) -> Iterator[tuple[str, str]]:
+def _ids(some: Iterable[Place]) -> Iterator[tuple[str, str]]:
     """Topics with their ids, where both are known."""
-    for place in places:
+    for place in some:
         topic, topic_id = place.get("topic"), place.get("topic_id")
         if topic and topic_id and topic != topic_id:
             yield topic, topic_id

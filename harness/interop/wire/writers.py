@@ -11,14 +11,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from fencepost.harness.api import Outcome
-from fencepost.harness.interop.wire.batches import Attempt, Batch, attempts_of, producer_of, take_answer
+from fencepost.harness.interop.wire.batches import Attempt, Batch, attempts_of, in_order, producer_of, take_answer
 from fencepost.harness.interop.wire.groups import Key, Owner, is_assigned_anew, keyed, owner_of
 from fencepost.harness.interop.wire.operations import MOST_SENDS, Operation, Process
-from fencepost.harness.interop.wire.outcomes import ending
+from fencepost.harness.interop.wire.outcomes import Ending, ending
 from fencepost.harness.interop.wire.requests import NONE, Place, Seen
 
 ALL_REPLICAS = -1  # `acks` of a producer that wants them all
 BatchKey = tuple[str, int, int, int]  # partition, producer id, epoch, first sequence number
+ProducerKey = tuple[int, int] | tuple[str, int]  # producer id and epoch; a connection, for batches without sequence numbers
 
 
 @dataclass(slots=True, eq=False)
@@ -41,25 +42,33 @@ class Transaction:
 
 @dataclass(slots=True, eq=False)
 class Producer:
-    """A producer's instance. initialised: its InitProducerId; None: the record has none."""
+    """A producer's instance.
+
+    initialised: its InitProducerId; None: the record has none.
+    latest: its last transaction in each epoch: a request is about one of its own epoch (KIP-890).
+    plain: batches outside transactions, each with whether all replicas were asked for.
+    """
 
     process: Process
     initialised: Seen | None = None
     transactions: list[Transaction] = field(default_factory=list)
-    plain: list[tuple[Batch, bool]] = field(default_factory=list)  # with whether all replicas were asked for
+    latest: dict[ProducerKey, Transaction] = field(default_factory=dict)
+    plain: list[tuple[Batch, bool]] = field(default_factory=list)
 
-    def transaction(self, now: int) -> Transaction:
+    def transaction(self, key: ProducerKey, now: int) -> Transaction:
         """The transaction that a request belongs to which adds something."""
-        if not self.transactions or self.transactions[-1].calls:
-            self.transactions.append(Transaction(now))
-        return self.transactions[-1]
+        latest = self.latest.get(key)
+        if latest is None or latest.calls:
+            latest = self.latest[key] = Transaction(now)
+            self.transactions.append(latest)
+        return latest
 
 
 class Writers:
     """All producers of a record, as its requests come in order of time."""
 
     def __init__(self) -> None:
-        self._producers: dict[tuple[int, int] | tuple[str, int], Producer] = {}  # by id and epoch, or by connection
+        self._producers: dict[ProducerKey, Producer] = {}
         self._batches: dict[BatchKey, list[Batch]] = {}
         self._unnumbered: dict[tuple[str, int], Batch] = {}  # by partition and offset
         self.all: list[Producer] = []
@@ -73,7 +82,7 @@ class Writers:
             case "Produce":
                 self._produce(seen)
             case "AddPartitionsToTxn" | "AddOffsetsToTxn" if seen.producer and seen.succeeded:
-                self._producer(seen.producer, seen).transaction(seen.arrived)
+                self._producer(seen.producer, seen).transaction(seen.producer, seen.arrived)
             case "TxnOffsetCommit" if seen.producer and not seen.altered:
                 self._commit_offsets(seen, seen.producer)
             case "EndTxn" if seen.producer:
@@ -85,7 +94,7 @@ class Writers:
         if producer is None:
             return self._unnumbered.get((partition, head["base_offset"]))
         some = self._batches.get((partition, *producer, head["first_sequence"]), ())
-        same = [batch for batch in some if batch.checksum == head.get("crc")]
+        same = [batch for batch in some if batch.checksum == head.get("crc")] or _there(some, head["base_offset"])
         chosen = next(iter(same or some), None)
         if chosen is not None and chosen.offset is None:
             chosen.offset = head["base_offset"]
@@ -99,7 +108,7 @@ class Writers:
         if seen.succeeded and seen.granted and seen.granted not in self._producers:
             self._producer(seen.granted, seen).initialised = seen
 
-    def _producer(self, key: tuple[int, int] | tuple[str, int], seen: Seen) -> Producer:
+    def _producer(self, key: ProducerKey, seen: Seen) -> Producer:
         known = self._producers.get(key)
         if known is None:
             known = Producer(Process(seen.client_id, seen.transactional_id))
@@ -133,22 +142,23 @@ class Writers:
 
     def _is_open(self, producer: tuple[int, int], batch: Batch) -> bool:
         """True if the transaction of a batch is the one that is open."""
-        last = self._producers[producer].transactions[-1:]
-        return any(not transaction.calls and batch in transaction.batches for transaction in last)
+        latest = self._producers[producer].latest.get(producer)
+        return latest is not None and not latest.calls and batch in latest.batches
 
     def _new(self, attempt: Attempt, seen: Seen, everywhere: bool) -> Batch:
         batch = Batch(attempt.partition, attempt.producer, attempt.first, attempt.count, attempt.checksum, seen.arrived)
-        producer = self._producer(attempt.producer or seen.source, seen)
+        key = attempt.producer or seen.source
+        producer = self._producer(key, seen)
         if attempt.producer is not None:
             self._batches.setdefault((attempt.partition, *attempt.producer, attempt.first), []).append(batch)
         if attempt.transactional:
-            producer.transaction(seen.arrived).batches.append(batch)
+            producer.transaction(key, seen.arrived).batches.append(batch)
         else:
             producer.plain.append((batch, everywhere))
         return batch
 
     def _commit_offsets(self, seen: Seen, producer: tuple[int, int]) -> None:
-        transaction = self._producer(producer, seen).transaction(seen.arrived)
+        transaction = self._producer(producer, seen).transaction(producer, seen.arrived)
         for key, place in keyed(seen, seen.places):
             if "offset" in place:
                 granted = seen.answered is not None and seen.answers.get(key[1], {}).get("error", NONE) == NONE
@@ -157,8 +167,8 @@ class Writers:
 
     def _end(self, seen: Seen, key: tuple[int, int]) -> None:
         producer = self._producer(key, seen)
-        if producer.transactions:
-            producer.transactions[-1].calls.append(seen)
+        if key in producer.latest:
+            producer.latest[key].calls.append(seen)
         if seen.succeeded and seen.granted:
             self._producers.setdefault(seen.granted, producer)
 
@@ -171,21 +181,37 @@ class Writers:
                 first |= {key: min(how.end, first.get(key, how.end)) for key in transaction.offsets}
         return first
 
+    def unended(self) -> set[int]:
+        """The identities of the batches of transactions of which the record has no end."""
+        open_ = (transaction for producer in self.all for transaction in producer.transactions if not transaction.calls)
+        return {batch.v for transaction in open_ for batch in transaction.batches}
+
     # -- operations ------------------------------------------------------------------------------
     def processes(self) -> Iterator[Process]:
-        """All processes, with their operations."""
+        """All processes, with their operations, which may be none."""
         for producer in self.all:
             made = [*_initialisation(producer), *_sends(producer.plain)]
+            beside = Process(producer.process.client)
             owners: dict[Key, Owner | None] = {}
             for transaction in producer.transactions:
                 some = list(_operations(transaction))
+                beside.operations += _unproven(transaction)
                 for operation in some:
                     operation.assigned = [key for key in operation.offsets if is_assigned_anew(key, transaction.owners, owners)]
                 owners |= transaction.owners
                 self.transactional |= bool(some)
                 made += some
             producer.process.operations = sorted(made, key=lambda operation: operation.time)
-            yield producer.process
+            yield from (producer.process, beside)
+
+
+def _there(some: Sequence[Batch], offset: int) -> list[Batch]:
+    """The batches of one sequence number that may lie at an offset, those that were acknowledged there first.
+
+    Checksums do not tell where brokers write batches anew, as with message.timestamp.type=LogAppendTime.
+    """
+    appended = [batch for batch in some if not batch.refused]
+    return [batch for batch in appended if batch.offset == offset] or appended
 
 
 def _initialisation(producer: Producer) -> Iterator[Operation]:
@@ -201,9 +227,10 @@ def _sends(plain: Sequence[tuple[Batch, bool]]) -> Iterator[Operation]:
     or that not all replicas were asked for, promises nothing.
     """
     latest: dict[str, int] = {}
-    for batch, everywhere in sorted(plain, key=lambda pair: (pair[0].first, pair[0].began)):
+    everywhere = {id(batch): all_replicas for batch, all_replicas in plain}
+    for batch in in_order(batch for batch, _ in plain):
         time = latest[batch.partition] = max(batch.began, latest.get(batch.partition, 0))
-        if not everywhere:
+        if not everywhere[id(batch)]:
             batch.acknowledged = None
         done = batch.acknowledged is not None
         yield Operation(
@@ -218,21 +245,33 @@ def _sends(plain: Sequence[tuple[Batch, bool]]) -> Iterator[Operation]:
 def _operations(transaction: Transaction) -> Iterator[Operation]:
     """A transaction as an operation.
 
-    A commit promises what was acknowledged. Batches and offsets that were not, and batches beyond what one operation holds, are
-    in further operations: of the former nobody knows whether they are in the transaction.
+    A commit promises what was acknowledged (`_unproven` has the others). Batches beyond what one operation holds are in further
+    operations, and offsets that were not acknowledged, for nobody knows whether they are in the transaction.
     """
     how = ending(transaction.calls)
-    batches = sorted(transaction.batches, key=lambda batch: (batch.partition, batch.first, batch.began))
-    committed = how.type is Outcome.OK and how.intent == "commit"
-    proven = [batch for batch in batches if not committed or batch.acknowledged is not None]
-    unproven = [batch for batch in batches if committed and batch.acknowledged is None and not batch.refused]
+    committed = _is_committed(how)
+    proven = [batch for batch in in_order(transaction.batches) if not committed or batch.acknowledged is not None]
     parts = [proven[at : at + MOST_SENDS] for at in range(0, len(proven), MOST_SENDS)]
     for number, part in enumerate(parts or ([[]] if transaction.offsets else [])):
         offsets = {} if number else dict(transaction.offsets)
         yield Operation("txn", transaction.began, how.type, how.end, how.intent, how.decided, part, offsets=offsets)
-    for at in range(0, len(unproven), MOST_SENDS):
-        part = unproven[at : at + MOST_SENDS]
-        yield Operation("txn", transaction.began, Outcome.INFO, None, "commit", how.decided, part)
     if transaction.possible:
         possible = dict(transaction.possible)
         yield Operation("txn", transaction.began, Outcome.INFO, None, "commit", how.decided, offsets=possible)
+
+
+def _unproven(transaction: Transaction) -> Iterator[Operation]:
+    """Operations of the batches of a committed transaction that nobody acknowledged: whether they are in it nobody knows.
+
+    They are of a process beside the producer's: between its operations they would not stand in the order of the calls.
+    """
+    how = ending(transaction.calls)
+    batches = in_order(transaction.batches) if _is_committed(how) else []
+    unproven = [batch for batch in batches if batch.acknowledged is None and not batch.refused]
+    for at in range(0, len(unproven), MOST_SENDS):
+        part = unproven[at : at + MOST_SENDS]
+        yield Operation("txn", transaction.began, Outcome.INFO, None, "commit", how.decided, part)
+
+
+def _is_committed(how: Ending) -> bool:
+    return how.type is Outcome.OK and how.intent == "commit"

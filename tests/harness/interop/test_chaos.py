@@ -185,6 +185,35 @@ def test_a_lawful_log_without_some_line_accuses_nobody(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", LOGS)
+@pytest.mark.parametrize("word", ["read", pytest.param("", marks=pytest.mark.nightly)], ids=["reads", "all"])
+def test_a_lawful_log_with_a_broken_line_accuses_nobody(tmp_path, name, word):
+    """A character in the middle of a word: the line may have sent what others read, as the `read` of a streaming member."""
+    lines = log(LOGS[name]).splitlines(keepends=True)
+    for number, line in list(enumerate(lines))[6:]:
+        if word not in line:
+            continue
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        broken = line.replace("\t", "\t\u00e9", 2)
+        document = judged(adopted("".join([*lines[:number], broken, *lines[number + 1 :]]), folder, "workload.log"))
+        assert (violated(document), document["verdict"]) == ([], "unknown"), line
+
+
+@pytest.mark.parametrize("offset", ["-7", "1_0", "\u0663", "9" * 30, "5.0", ""])
+def test_an_offset_that_is_none_is_a_broken_line(tmp_path, offset):
+    history = read(tmp_path, READS_WRITES.replace("0 ok 9 3", f"0 ok {offset} 3"))
+    assert "is no number" in history.damage[0].why
+    assert violated(judged(history)) == []
+
+
+def test_a_time_beyond_all_clocks_is_a_broken_line(tmp_path):
+    text = log(READS_WRITES).replace("0\t100\tmsg\t3", "0\t" + "9" * 18 + "\tmsg\t3")
+    history = adopted(text, tmp_path, "workload.log")
+    assert "microseconds have passed" in history.damage[0].why
+    assert judged(history)["verdict"] == "unknown"
+
+
+@pytest.mark.parametrize("name", LOGS)
 def test_a_lawful_log_that_is_cut_off_accuses_nobody(tmp_path, name):
     text = log(LOGS[name])
     for at in range(len(text) // 2, len(text), 37):
@@ -321,7 +350,7 @@ def test_the_complaint_of_the_workload_itself_is_shown(tmp_path):
         ("0 hello", "`hello` is no command of reads-writes"),
         ("7 msg 5", "thread 7 does something before its line `started`"),
         ("0 msg", "`msg` has other arguments"),
-        ("0 ok five 1", "invalid literal"),
+        ("0 ok five 1", "is no number"),
         ("x msg", "a line is thread, microseconds since the line before, command and arguments"),
     ],
 )

@@ -92,3 +92,32 @@ def test_a_line_that_is_none_is_named(tmp_path):
 
 def test_an_empty_record_is_an_empty_table(tmp_path):
     assert record.read(tmp_path).num_rows == 0
+
+
+@pytest.mark.parametrize("at", record.FOLLOWING)
+def test_a_line_about_a_request_that_is_not_there(tmp_path, at):
+    """A line between is missing: what the request asked for nobody knows."""
+    lines = [REQUEST, ANSWER, {**ANSWER, "at": at, "n": 5, "why": "client closed"}]
+    (tmp_path / "n1.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(ValueError, match=r"line 3 is about request 5, which no line before it has: lines are missing"):
+        record.read(tmp_path)
+
+
+def test_the_late_answer_to_a_copy_needs_no_request(monkeypatch):
+    monkeypatch.setattr(record, "SETTLED", 0)
+    lines = [REQUEST, ANSWER, {**REQUEST, "n": 5}, {**ANSWER, "n": 5}, {**ANSWER, "copy": 2}]
+    assert len(list(record.rows_of(map(parsed, lines)))) == 2
+
+
+@pytest.mark.parametrize("lines", [(REQUEST, REQUEST, ANSWER), (REQUEST, ANSWER, REQUEST)])
+def test_a_request_that_is_there_twice(tmp_path, lines):
+    (tmp_path / "n1.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(ValueError, match=r"request 4 is there twice"):
+        record.read(tmp_path)
+
+
+def test_a_file_that_is_there_twice(tmp_path):
+    for name in ("n1.jsonl", "copy-of-n1.jsonl"):
+        (tmp_path / name).write_text(json.dumps(REQUEST) + "\n")
+    with pytest.raises(ValueError, match=r"1 request is there twice"):
+        record.read(tmp_path)

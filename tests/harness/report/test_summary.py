@@ -48,7 +48,7 @@ def test_the_summary_has_the_order_of_the_page(tmp_path):
         "This command",
         "campaign **first**",
     ]
-    places = [text.index(part) for part in [*parts, "operations (", "Held: 5 properties", "Not tested: 2 things"]]
+    places = [text.index(part) for part in [*parts, "operations: ", "Held: 5 properties", "Not tested: 2 things"]]
     assert places == sorted(places)
 
 

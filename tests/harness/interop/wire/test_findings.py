@@ -37,6 +37,8 @@ def test_a_lawful_record_is_valid(tmp_path):
     assert (verdict["verdict"], violated(verdict)) == ("valid", [])
     for name in ("aborted-read", "dirty-read", "lso-overrun", "lost-write", "duplicate", "torn-transaction", "poll-skip"):
         assert answer(verdict, name)["verdict"] not in ("violated", "unknown"), name
+    for name in ("unproven-ack", "wrong-error"):
+        assert answer(verdict, name)["verdict"] == "not exercised", "what clients reported is not on the wire"
     assert answer(verdict, "lost-write")["compared"] == 3
     assert answer(verdict, "aborted-read")["compared"] == 2
 
@@ -90,6 +92,18 @@ def test_a_transaction_in_two_partitions_of_which_one_is_there(tmp_path):
 def test_a_record_that_is_read_before_its_transaction_is_committed(tmp_path):
     record = began().add().produce(0, 0).read(got(0, 0)).end()
     assert violated(judged(record, tmp_path)) == ["dirty-read"]
+
+
+@pytest.mark.parametrize(("level", "known"), [(1, False), (0, True)])
+def test_a_record_of_a_transaction_that_nobody_ends(tmp_path, level, known):
+    """Whether its end passed elsewhere, or the broker decided by itself, nobody knows."""
+    record = began().transaction([(0, 0)]).add().produce(1, 2)
+    verdict = judged(
+        record.read(got(0, 0), marker(1), got(1, 2), level=level).read(got(0, 0), marker(1), connection=10), tmp_path
+    )
+    assert violated(verdict) == []
+    assert ("whose end is not in the record" not in str(verdict["weakened"])) == known
+    assert (answer(verdict, "dirty-read")["verdict"] != "unknown") == known
 
 
 def test_a_read_uncommitted_reader_may_get_it_before(tmp_path):
@@ -196,4 +210,117 @@ def test_a_reader_whose_fetches_without_records_were_not_recorded_skips_nothing(
     record.fetch(0, [got(0, 0)]).fetch(0, [got(number, number) for number in range(first, 3)])
     del record.lines[-2]["partitions"][0]
     record.fetch(3).read(got(0, 0), got(1, 1), got(2, 2), connection=10)
+    assert violated(judged(record, tmp_path)) == []
+
+
+# --------------------------------------------------------------------------------------------------
+# Sequence numbers, epochs and checksums in unusual places
+# --------------------------------------------------------------------------------------------------
+LAST = 2**31 - 1  # the highest sequence number
+
+
+def at_the_end_of_sequence_numbers(transactional):
+    numbers = [LAST - 1, LAST, 0, 1]
+    if transactional:
+        record, producer = began().transaction([(first, offset) for offset, first in enumerate(numbers)]), (7, 0)
+    else:
+        record, producer = Record(), OTHER
+        for offset, first in enumerate(numbers):
+            record.produce(first, offset, OTHER, transactional=False)
+    return record, [got(first, offset, producer, transactional=transactional) for offset, first in enumerate(numbers)]
+
+
+@pytest.mark.parametrize("transactional", [True, False])
+def test_sequence_numbers_begin_anew_behind_the_highest_one(tmp_path, transactional):
+    record, batches = at_the_end_of_sequence_numbers(transactional)
+    verdict = judged(record.read(*batches), tmp_path)
+    assert (violated(verdict), verdict["verdict"]) == ([], "valid")
+    assert answer(verdict, "order-inversion")["compared"] == 3
+
+
+@pytest.mark.parametrize("transactional", [True, False])
+def test_batches_that_lie_the_other_way_round_there(tmp_path, transactional):
+    record, (first, second, third, last) = at_the_end_of_sequence_numbers(transactional)
+    for line in record.lines:
+        for place in line.get("partitions") or ():
+            if "base_offset" in place:
+                place["base_offset"] = {1: 2, 2: 1}.get(place["base_offset"], place["base_offset"])
+    turned = [{**third, "base_offset": 1, "last_offset": 1}, {**second, "base_offset": 2, "last_offset": 2}]
+    assert violated(judged(record.read(first, *turned, last), tmp_path)) == ["order-inversion"]
+
+
+def test_the_words_for_a_batch_over_the_highest_sequence_number(tmp_path):
+    record = Record().produce(LAST, 0, OTHER, transactional=False, records=2)
+    for number in (1, 2):
+        record.produce(number, number + 1, OTHER, transactional=False)
+    record.read(got(1, 2, OTHER, transactional=False), got(2, 3, OTHER, transactional=False))
+    assert f"sequences {LAST} to 0" in str(judged(record, tmp_path)["findings"])
+
+
+def second_protocol(record, epoch, requests):
+    """A transaction of KIP-890: `requests` are made in its epoch, and EndTxn gives the next one."""
+    requests(record, (7, epoch))
+    return record.end(version=5, producer=(7, epoch), given={"producer_id": 7, "producer_epoch": epoch + 1})
+
+
+def written(*sends):
+    def write(record, producer):
+        for first, offset in sends:
+            record.produce(first, offset, producer, transactional_id="a")
+            record.lines[-2 if offset is not None else -1]["version"] = 12
+
+    return write
+
+
+def late_end_between(record, producer):
+    """The EndTxn of the transaction before comes once more, and is refused for its epoch."""
+    written((0, 2))(record, producer)
+    record.end(version=5, producer=(7, producer[1] - 1), error="PRODUCER_FENCED")
+    written((1, 3))(record, producer)
+
+
+def test_an_end_of_the_epoch_before_that_comes_late_ends_nothing(tmp_path):
+    record = second_protocol(second_protocol(began(), 0, written((0, 0))), 1, late_end_between)
+    record.read(got(0, 0), marker(1), got(0, 2, (7, 1)), got(1, 3, (7, 1)), marker(4, producer=(7, 1)))
+    verdict = judged(record, tmp_path)
+    assert (violated(verdict), verdict["verdict"]) == ([], "valid")
+
+
+def test_an_end_of_its_own_epoch_that_is_refused_commits_nothing(tmp_path):
+    record = second_protocol(began(), 0, written((0, 0)))
+    written((0, 2))(record, (7, 1))
+    record.end(version=5, producer=(7, 1), error="PRODUCER_FENCED")
+    assert violated(judged(record.read(got(0, 0), marker(1), got(0, 2, (7, 1))), tmp_path)) == ["aborted-read"]
+
+
+def test_an_abort_of_nothing_leaves_the_commit_before_alone(tmp_path):
+    record = second_protocol(began(), 0, written((0, 0)))
+    record.end(False, version=5, producer=(7, 1), given={"producer_id": 7, "producer_epoch": 2})
+    record = second_protocol(record, 2, written((0, 2)))
+    record.read(got(0, 0), marker(1), got(0, 2, (7, 2)), marker(3, producer=(7, 2)))
+    assert (violated(verdict := judged(record, tmp_path)), verdict["verdict"]) == ([], "valid")
+
+
+@pytest.mark.parametrize("error", ["MESSAGE_TOO_LARGE", None])
+def test_a_broker_that_writes_checksums_anew(tmp_path, error):
+    """As with LogAppendTime. The batch that had the sequence number before was refused, or never came; this one is the next."""
+    record = began().add().produce(0, None, error=error or "NONE").end(False)
+    record.add().produce(0, 0, crc=555).end().read(got(0, 0, crc=777), marker(1))
+    verdict = judged(record, tmp_path)
+    assert (violated(verdict), verdict["verdict"]) == ([], "valid")
+
+
+def test_the_batch_before_that_lies_there_all_the_same(tmp_path):
+    """It had been appended, was aborted, and is what the reader gets: by its checksum."""
+    record = began().add().produce(0, 0).end(False).add().produce(0, 2, crc=555).end()
+    assert "aborted-read" in violated(judged(record.read(got(0, 0), marker(1, "ABORT"), got(0, 2, crc=555)), tmp_path))
+
+
+@pytest.mark.parametrize("unanswered", [0, 1, 2])
+def test_a_batch_without_an_answer_stands_in_the_order_of_the_calls(tmp_path, unanswered):
+    """Its client commits all the same, and readers get it where it was called."""
+    record = began().add()
+    for number in range(3):
+        record.produce(number, None if number == unanswered else number)
+    record.end().read(got(0, 0), got(1, 1), got(2, 2), marker(3))
     assert violated(judged(record, tmp_path)) == []

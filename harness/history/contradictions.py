@@ -1,0 +1,132 @@
+"""Values of a history of others that contradict one another, or that docs/history.md does not know: what is true is unknown.
+
+Workers of ours write none, and a manifest has the checksums of their files. Of another history nobody attests anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from fencepost.harness.api import Isolation, Outcome, record_ids
+from fencepost.harness.api.evidence import Evidence, Gap, GapKind
+from fencepost.harness.api.words import and_more, form
+
+WRITES = (Evidence.SENDS, Evidence.OUTCOMES, Evidence.POLLS, Evidence.POSITIONS)
+HIGHEST_IDENTITY = int(record_ids.of(record_ids.MAX_PROCESS, record_ids.MAX_OP, record_ids.MAX_SEQ))
+WORDS = {
+    "type": ([outcome.value for outcome in Outcome], False),
+    "intent": (["commit", "abort"], True),
+    "isolation": ([level.value for level in Isolation], True),
+}
+"""Columns with the words that each may have, and whether it may have none."""
+SENDERS = ("txn", "send")  # functions of operations that send
+HARNESS = -1  # its process
+_ABSENT = -1
+Ints: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
+
+
+class Contents:
+    """What the column `mops` says of its rows, gathered part by part.
+
+    blank: rows without it.
+    sending: rows that have a send.
+    untimely: rows of which a record has a time outside of the operation.
+    impossible: rows with a micro-operation that cannot be: of no kind, in no partition, or with an identity that is not its own.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        self._process, self._time, self._end = (numbers(table[name]) for name in ("process", "time", "end"))
+        self._keys = record_ids.operation_key(self._process, numbers(table["op"]))
+        self._taken = 0
+        self.blank, self.sending, self.untimely, self.impossible = (np.zeros(len(table), dtype=np.bool_) for _ in range(4))
+
+    def through(self, parts: Iterable[pa.Array]) -> Iterator[pa.Array]:
+        """The parts of the column, in the order of the rows, as they are taken."""
+        for part in parts:
+            self._take(part)
+            yield part
+
+    def _take(self, part: pa.Array) -> None:
+        first, self._taken = self._taken, self._taken + len(part)
+        self.blank[first : self._taken] = part.is_null().to_numpy(zero_copy_only=False)
+        flat, row = part.flatten(), first + pc.list_parent_indices(part).to_numpy(zero_copy_only=False).astype(np.int64)
+        kind, v = (numbers(flat.field(name)) for name in ("kind", "v"))
+        self.sending[row[kind == 0]] = True
+        for name in ("began", "ended"):
+            at = numbers(flat.field(name))
+            late = (self._end[row] != _ABSENT) & (at > self._end[row])
+            self.untimely[row[(at != _ABSENT) & ((at < self._time[row]) | late)]] = True
+        foreign = (kind == 0) & (self._process[row] >= 0) & (record_ids.operation_key_of(v) != self._keys[row])
+        nowhere = flags(pc.equal(flat.field("partition"), ""))
+        self.impossible[row[foreign | nowhere | ((kind != 0) & (kind != 1)) | (v > HIGHEST_IDENTITY)]] = True
+
+
+def contradictions(table: pa.Table, contents: Contents, file: str) -> Iterator[Gap]:
+    """The gaps of rows that cannot be true as they are. table: as that of `unsaid`."""
+    process, op, time, end = (numbers(table[name]) for name in ("process", "op", "time", "end"))
+    decided, transaction = numbers(table["decided"]), among(table["f"], ("txn",))
+
+    def gap(which: Bools, verb: str, verbs: str, why: str) -> Iterator[Gap]:
+        rows = np.flatnonzero(which & (process != HARNESS))
+        if len(rows):
+            first = f"operation {op[rows[0]]} of process {process[rows[0]]}{and_more(len(rows) - 1)}"
+            why = f"{first} {form(len(rows), verb, verbs)} {why}"
+            yield Gap(file=file, why=why, kind=GapKind.UNRELIABLE, evidence=WRITES)
+
+    for name, (words, none) in WORDS.items():
+        unknown = ~among(table[name], words) & ~(flags(pc.is_null(table[name])) & none)
+        yield from gap(unknown, "has", "have", f"a value of `{name}` that docs/history.md does not know")
+    late = (end != _ABSENT) & (decided > end)
+    outside = contents.untimely | ((decided != _ABSENT) & ((decided < time) | late))
+    yield from gap(outside, "has", "have", "times of its records, or of its commit, from before its beginning or after its end")
+    yield from gap(contents.impossible, "has", "have", "records of no kind, of no partition, or of another operation's identity")
+    yield from gap(
+        contents.sending & ~among(table["f"], SENDERS), "sends", "send", "records, though `f` is neither `txn` nor `send`"
+    )
+    decisive = flags(pc.is_valid(table["intent"])) | (decided != _ABSENT)
+    yield from gap(decisive & ~transaction, "is", "are", "to commit or to abort, and no transaction")
+    calls = among(table["intent"], ("abort",)) & (decided != _ABSENT)
+    yield from gap(calls, "is", "are", "to abort, and called commit")
+    yield from gap(_overlapping(process, op, time, end), "began", "began", "before the one before in the process had ended")
+    yield from gap(process < HARNESS, "has", "have", "a negative process")
+    yield from gap(
+        _of_two_levels(process, table["isolation"]), "has", "have", "another isolation level than the process elsewhere"
+    )
+
+
+def _overlapping(process: Ints, op: Ints, time: Ints, end: Ints) -> Bools:
+    """Operations that began before the one before them, of the same process, had ended."""
+    order = np.lexsort((op, process))
+    same = process[order][1:] == process[order][:-1]
+    which = np.zeros(len(process), dtype=np.bool_)
+    which[order[1:][same & (end[order][:-1] > time[order][1:])]] = True
+    return which
+
+
+def _of_two_levels(process: Ints, isolation: pa.ChunkedArray) -> Bools:
+    """Rows of processes that read at two isolation levels: a process has one consumer."""
+    uncommitted, known = among(isolation, (Isolation.UNCOMMITTED.value,)), flags(pc.is_valid(isolation))
+    both = np.intersect1d(process[known & uncommitted], process[known & ~uncommitted])
+    return np.isin(process, both)
+
+
+def numbers(column: pa.ChunkedArray | pa.Array) -> Ints:
+    """Whole numbers; -1 for those that are absent."""
+    return np.asarray(pc.fill_null(column, _ABSENT).to_numpy(zero_copy_only=False).astype(np.int64))
+
+
+def among(column: pa.ChunkedArray, words: Sequence[str]) -> Bools:
+    """A mask of the rows that have one of some words."""
+    return flags(pc.is_in(column, pa.array(list(words), pa.string())))
+
+
+def flags(column: pa.ChunkedArray | pa.Array) -> Bools:
+    """A mask; absent values count as false."""
+    return np.asarray(pc.fill_null(column, False).to_numpy(zero_copy_only=False).astype(np.bool_))

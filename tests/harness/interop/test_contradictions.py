@@ -1,0 +1,151 @@
+"""A history of others whose values contradict one another accuses nobody, and nothing is said to have held."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.histories import History, violated
+from support.jepsen_example import Adopted
+
+from fencepost.checkers.verdict.judge import judge
+from fencepost.harness.api.errors import HistoryError
+from fencepost.harness.history.merge import OPS_SCHEMA
+from fencepost.harness.history.run_directory import open_run
+
+EARLY, LATE = 5, 1 << 60
+SENDER, READER, FINAL = 0, 2, 3  # rows of the history
+
+
+def lawful():
+    """A writer's two transactions, a reader that got the first one, and the final reads."""
+    history = History()
+    history.txn(0, {"t-0": [0, 1]})
+    history.txn(0, {"t-0": [3, 4]})
+    history.poll(1, {"t-0": [0, 1]})
+    history.final({"t-0": [0, 1, 3, 4]})
+    names = ("kind", "partition", "v", "offset", "began", "ended")
+    return [{**op, "mops": [dict(zip(names, mop, strict=True)) for mop in op["mops"]]} for op in history.ops]
+
+
+def judged(folder, rows):
+    path = folder / "history.parquet"
+    pq.write_table(pa.Table.from_pylist(rows, schema=OPS_SCHEMA), path)
+    return judge(open_run(Adopted(path, folder / "run").dir), here=True)
+
+
+def test_the_whole_history_is_valid(tmp_path):
+    document = judged(tmp_path, lawful())
+    assert (document["verdict"], violated(document)) == ("valid", [])
+
+
+WRONG = {
+    "times of its records": [
+        ((READER, "ended", EARLY), "a poll that had returned before it began seems to have read what was not sent yet"),
+        ((FINAL, "ended", EARLY), "a final read that did"),
+        ((READER, "ended", LATE), "one that returns after its end"),
+        ((SENDER, "began", LATE), "a record that was sent after its operation"),
+        ((SENDER, "ended", EARLY), "one that was acknowledged before"),
+    ],
+    "records of no kind": [
+        ((SENDER, "kind", 7), "neither sent nor read"),
+        ((READER, "partition", ""), "of no partition"),
+        ((READER, "v", 1 << 60), "no identity"),
+        ((SENDER, "v", -7), "a record of nobody, sent"),
+        ((SENDER, "v", 1 << 12), "another operation's"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("why", "row", "name", "value"),
+    [pytest.param(why, *change, id=words) for why, cases in WRONG.items() for change, words in cases],
+)
+def test_a_record_that_cannot_be_as_it_is(tmp_path, why, row, name, value):
+    rows = lawful()
+    rows[row]["mops"][0][name] = value
+    is_unknown(judged(tmp_path, rows), why)
+
+
+@pytest.mark.parametrize(
+    ("row", "name", "value", "why"),
+    [
+        (SENDER, "decided", LATE, "or of its commit"),
+        (SENDER, "decided", EARLY, "or of its commit"),
+        (SENDER, "type", "done", "a value of `type` that"),
+        (SENDER, "type", None, "a value of `type` that"),
+        (SENDER, "intent", "perhaps", "a value of `intent` that"),
+        (READER, "isolation", "serializable", "a value of `isolation` that"),
+        (FINAL, "isolation", "read_uncommitted", "another isolation level than the process elsewhere"),
+        (SENDER, "f", "write", "sends records, though `f` is neither"),
+        (SENDER, "f", "send", "is to commit or to abort, and no transaction"),
+        (SENDER, "end", 1_001_500_000, "before the one before in the process had ended"),
+        (READER, "process", -3, "a negative process"),
+        (SENDER, "intent", "abort", "is to abort, and called commit"),
+    ],
+)
+def test_an_operation_that_cannot_be_as_it_is(tmp_path, row, name, value, why):
+    rows = lawful()
+    rows[row][name] = value
+    is_unknown(judged(tmp_path, rows), why)
+
+
+def is_unknown(document, why):
+    assert (document["verdict"], violated(document)) == ("unknown", [])
+    assert any(why in text for text in document["weakened"]), document["weakened"]
+
+
+def as_lines(returned=19, decided=8, isolation="read_committed"):
+    return [
+        {"format": "fencepost-history", "version": 1, "run": "x", "slot": 0, "node": "", "role": "writer"},
+        {"type": "process", "process": 0, "time": 1, "isolation": "read_committed"},
+        {"type": "invoke", "process": 0, "op": 0, "f": "txn", "time": 2, "value": [["send", "t-0", 0]], "intent": "commit"},
+        {"type": "ok", "process": 0, "op": 0, "f": "txn", "time": 9, "decided": decided, "value": [["send", "t-0", 0, 0, 3, 4]]},
+        {"type": "process", "process": 1, "time": 10, "isolation": isolation},
+        {"type": "invoke", "process": 1, "op": 0, "f": "poll", "time": 11, "value": [["poll"]]},
+        {"type": "ok", "process": 1, "op": 0, "f": "poll", "time": 20, "value": [["poll", {"t-0": [[0, 0]]}, returned]]},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "unreliable"), [({}, False), ({"returned": 1}, True), ({"decided": 30}, True), ({"decided": 1}, True)]
+)
+def test_lines_are_compared_likewise(tmp_path, change, unreliable):
+    path = tmp_path / "mine.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in as_lines(**change)))
+    document = judge(open_run(Adopted(path, tmp_path / "run").dir), here=True)
+    assert violated(document) == []
+    assert ("or of its commit" in str(document["weakened"])) == unreliable
+
+
+def test_an_invocation_and_its_completion_name_two_partitions(tmp_path):
+    """Where the record went nobody knows: it is in no wrong partition."""
+    lines = as_lines()
+    lines[2]["value"][0][1] = "t-1"
+    is_unknown(of_lines(tmp_path, lines), "names other partitions of its sends")
+
+
+@pytest.mark.parametrize("again", [1, 4, 5])
+def test_a_process_that_begins_at_two_levels(tmp_path, again):
+    """Its line before the reads, or after them, may be the damaged one: an aborted record that it got is no finding."""
+    lines = [*as_lines()[:3], {**as_lines()[3], "type": "fail"}, *as_lines()[4:]]
+    lines[2:4] = [{**line, "intent": "abort"} if line["type"] == "invoke" else {**line, "decided": None} for line in lines[2:4]]
+    assert violated(of_lines(tmp_path, lines)) == ["aborted-read"]
+    other = {"type": "process", "process": 1, "time": 10, "isolation": "read_uncommitted"}
+    (tmp_path / "twice").mkdir()
+    document = of_lines(tmp_path / "twice", [*lines[:again], other, *lines[again:]])
+    is_unknown(document, "begins once more, and at another isolation level")
+
+
+def of_lines(folder, lines):
+    path = folder / "mine.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return judge(open_run(Adopted(path, folder / "run").dir), here=True)
+
+
+def test_a_table_without_times_is_refused(tmp_path):
+    rows = [{**row, "time": None} for row in lawful()]
+    with pytest.raises(HistoryError, match="time lacks values"):
+        judged(tmp_path, rows)
