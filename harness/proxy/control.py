@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from http.client import HTTPException
 from typing import Any
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
@@ -13,7 +14,7 @@ from fencepost.harness.api import CampaignError, ClusterError
 from fencepost.harness.proxy.rules import Rule
 
 ANSWER_S = 10.0
-TIMED_OUT = 408
+REFUSED, TIMED_OUT = 400, 408
 
 
 class Control:
@@ -93,16 +94,21 @@ class Control:
         content = None if body is None else json.dumps(body).encode()
         request = Request(f"http://{self.address}{path}", content, method=method)
         try:
-            with urlopen(request, timeout=timeout_s) as answer:
-                return answer.status, _read(answer.read(), answer.headers.get("Content-Type"))
-        except HTTPError as error:
-            document = _read(error.read(), error.headers.get("Content-Type"))
-            if error.code == TIMED_OUT:
-                return error.code, document
-            raise CampaignError(document["errors"]) from error
-        except (URLError, OSError) as error:
+            status, document = _answer(request, timeout_s)
+        except (OSError, HTTPException) as error:  # the latter of an answer that is cut off
             raise ClusterError(f"the proxy at {self.address} does not answer ({error}): has it ended?") from error
+        if status >= REFUSED and status != TIMED_OUT:
+            raise CampaignError(document["errors"])
+        return status, document
 
 
-def _read(content: bytes, kind: str | None) -> Any:
-    return json.loads(content) if kind == "application/json" else content.decode()
+def _answer(request: Request, timeout_s: float) -> tuple[int, Any]:
+    try:
+        answer = urlopen(request, timeout=timeout_s)
+    except HTTPError as error:
+        answer = error
+    with answer:
+        content = answer.read()
+        return answer.status, json.loads(content) if answer.headers.get(
+            "Content-Type"
+        ) == "application/json" else content.decode()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -84,3 +86,30 @@ def test_the_status_counts(scene):
 def test_a_proxy_that_is_not_there(scene):
     with pytest.raises(ClusterError, match=r"does not answer .*: has it ended"):
         Control("127.0.0.1:1").status()
+
+
+@pytest.mark.parametrize(
+    "beginning",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 90\r\n\r\n",
+        b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 90\r\n\r\n{"count": 1',
+        b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: 90\r\n\r\n{",
+        b"HTTP/1",
+        b"",
+    ],
+)
+def test_a_proxy_that_ends_inside_an_answer_does_not_answer(beginning):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=cut_off, args=(server, beginning))
+        thread.start()
+        with pytest.raises(ClusterError, match=r"does not answer .*: has it ended"):
+            Control("{}:{}".format(*server.getsockname())).seen(1)
+        thread.join()
+
+
+def cut_off(server, beginning):
+    """Take a request, and end within the answer."""
+    connection, _ = server.accept()
+    with connection:
+        connection.recv(65_536)
+        connection.sendall(beginning)
