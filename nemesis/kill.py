@@ -12,6 +12,7 @@ from fencepost.nemesis.support import targets
 from fencepost.nemesis.support.cluster_types import KillableCluster
 from fencepost.nemesis.support.healing import healed
 from fencepost.nemesis.support.no_effect import catch_no_effect
+from fencepost.nemesis.support.open_transactions import struck_in_transaction
 from fencepost.nemesis.support.processes import alive, end_processes, lives_already, pids, restart
 
 GONE_WITHIN_S = 5.0
@@ -21,7 +22,8 @@ GONE_WITHIN_S = 5.0
 class Kill:
     """Sends SIGKILL to nodes. Healing starts those that this fault killed and that are still dead.
 
-    Evidence: process ids before, during (null: gone) and after, and whether each broker answers again.
+    Evidence: process ids before, during (null: gone) and after, whether each broker answers again, and of an
+    instance:in-transaction whether it has left a record in an open transaction (`in_transaction`).
     A killed client is replaced by the harness, not by this fault.
     """
 
@@ -42,7 +44,7 @@ class Kill:
         struck = end_processes(cluster, nodes, cluster.kill, GONE_WITHIN_S)
         problems = [f"{node} was dead already" for node in struck.unhealthy]
         problems += [f"{node} survived" for node in struck.missed]
-        return struck.receipt(self.target, problems)
+        return struck.receipt(self.target, problems, struck_in_transaction(self.target, cluster, struck.hit))
 
     def heal(self, cluster: KillableCluster, receipt: Receipt) -> Receipt:
         """Start what is still dead, and wait until it answers or the time for that is over."""

@@ -14,6 +14,7 @@ from fencepost.nemesis.support.attempts import attempt_each
 from fencepost.nemesis.support.cluster_types import PausableCluster
 from fencepost.nemesis.support.healing import healed
 from fencepost.nemesis.support.no_effect import catch_no_effect
+from fencepost.nemesis.support.open_transactions import struck_in_transaction
 from fencepost.nemesis.support.processes import known_pids
 from fencepost.nemesis.support.strike import strike
 from fencepost.nemesis.support.waiting import poll_until
@@ -27,7 +28,8 @@ class Pause:
     """Sends SIGSTOP to nodes. Healing sends SIGCONT to those that this fault froze.
 
     Evidence: the kernel's letter for each process before, during (T: frozen) and after, and the process ids: one that died
-    meanwhile was not frozen all the time. A client that goes on after a freeze is the zombie of KIP-98.
+    meanwhile was not frozen all the time; of an instance:in-transaction whether it has left a record in an open transaction
+    (`in_transaction`). A client that goes on after a freeze is the zombie of KIP-98.
     """
 
     needs: ClassVar[tuple[type, ...]] = (Pausable,)
@@ -55,7 +57,8 @@ class Pause:
         )
         problems = [f"{node} was {'frozen' if struck.before[node] else 'dead'} already" for node in struck.unhealthy]
         problems += [f'{node} did not freeze (state "{struck.during[node]}")' for node in struck.missed]
-        return struck.receipt(self.target, problems, {"pids": running})
+        left = struck_in_transaction(self.target, cluster, struck.hit)
+        return struck.receipt(self.target, problems, {"pids": running, **left})
 
     def heal(self, cluster: PausableCluster, receipt: Receipt) -> Receipt:
         """Thaw what is still frozen, and look whether it woke up."""

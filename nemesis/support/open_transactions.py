@@ -9,6 +9,7 @@ from typing import Any
 from fencepost.harness.api import CoordinatedTransaction, Killable, ListingTransactions
 from fencepost.nemesis.support.waiting import poll_until
 
+INSIDE = "instance:in-transaction"  # the role
 ONGOING = "Ongoing"
 WITHIN_S = 3.0
 LOOK_EVERY_S = 0.002  # a transaction of a few records is open for some 10 ms
@@ -28,6 +29,17 @@ def await_transactions(cluster: Any, nodes: Sequence[str], count: int) -> list[s
     before = _open(cluster)
     begun = poll_until(lambda: _inside(cluster, nodes, before), lambda inside: len(inside) >= count, WITHIN_S, LOOK_EVERY_S)
     return begun if len(begun) >= count else _inside(cluster, nodes, ())
+
+
+def struck_in_transaction(role: str, cluster: Any, nodes: Sequence[str]) -> dict[str, Any]:
+    """Evidence of a strike at `instance:in-transaction`: whether each node that was hit, and whose transactional id is known, has
+    left a record in an open transaction behind. Empty for other roles, and where nobody can be asked or no id is known.
+    """
+    given = {node: name for node in nodes if (name := _given(cluster).get(node))} if role == INSIDE else {}
+    if not given or not isinstance(cluster, ListingTransactions):
+        return {}
+    ids = {each.transactional_id for each in _open(cluster)}
+    return {"in_transaction": {node: name in ids for node, name in given.items()}}
 
 
 def ids_of_instances(cluster: Any) -> list[str]:
@@ -50,10 +62,15 @@ def _open(cluster: Any) -> set[CoordinatedTransaction]:
 
 def _inside(cluster: Any, nodes: Sequence[str], before: Collection[CoordinatedTransaction]) -> list[str]:
     ids = {each.transactional_id for each in _open(cluster).difference(before)}
-    given = {node: cluster.transactional_id(node) for node in cluster.instances()}
+    given = _given(cluster)
     inside = [node for node in nodes if given[node] in ids and _lives(cluster, node)]
     strange = ids.difference(cluster.transactional_ids, given.values())
     return inside or list(nodes if strange else ())
+
+
+def _given(cluster: Any) -> dict[str, str]:
+    """The transactional ids that instances were given."""
+    return {node: cluster.transactional_id(node) for node in cluster.instances()}
 
 
 def _lives(cluster: Any, node: str) -> bool:

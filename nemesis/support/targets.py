@@ -11,7 +11,7 @@ from fencepost.harness.api.capabilities import FROZEN
 from fencepost.harness.api.clusters import second_of, services_of
 from fencepost.harness.api.words import did_you_mean, form, plural
 from fencepost.nemesis.support.no_effect import no_target_on_error
-from fencepost.nemesis.support.open_transactions import await_transactions
+from fencepost.nemesis.support.open_transactions import INSIDE, await_transactions
 from fencepost.nemesis.support.waiting import poll_until
 
 SPELLINGS = {
@@ -34,8 +34,8 @@ BROKERS = (*ONE_BROKER, "all")
 ONE_CLIENT = ("client", "instance", "connect-leader", "connect-task")
 ANY = (*BROKERS, *ONE_CLIENT)
 WITH_LINKS = (*ANY, "service")  # whose links can be hurt
-SEVERAL = ("random", "client", "instance", "instance:in-transaction")  # with a count
-IN_TRANSACTION = "in-transaction"
+SEVERAL = ("random", "client", "instance", INSIDE)  # with a count
+IN_TRANSACTION = INSIDE.partition(":")[2]
 REBALANCED_S = 3.0  # in so much time most rebalances of Connect's workers are over
 
 

@@ -6,6 +6,8 @@ from random import Random
 
 import pytest
 
+from fencepost.nemesis.kill import Kill
+from fencepost.nemesis.pause import Pause
 from fencepost.nemesis.support import open_transactions
 from fencepost.nemesis.support.targets import find
 from fencepost.nemesis.testing import FakeCluster
@@ -35,7 +37,7 @@ def test_only_an_instance_with_a_record_in_an_open_transaction_is_struck(cluster
     assert chosen(cluster) == {"c2"}
 
 
-def test_the_dead_and_the_frozen_are_not_inside_what_they_left_open(cluster):
+def test_the_dead_and_the_frozen_are_not_inside_what_they_in_transaction(cluster):
     for name in ("x-1", "x-2", "x-3"):
         cluster.coordinated.begin(name, "t-0")
     cluster.kill("c1")
@@ -103,3 +105,22 @@ def test_a_cluster_that_cannot_be_asked_has_any_struck_at_once(monkeypatch):
     cluster.note_instances({"c1": True, "c2": True}, transactional_ids={"c1": "x-1", "c2": "x-2"})
     cluster.coordinated.begin("x-2", "t-0")
     assert chosen(cluster) == {"c1", "c2"}
+
+
+@pytest.mark.parametrize("fault", [Kill, Pause])
+def test_a_receipt_says_whether_the_struck_left_a_transaction_open(cluster, fault):
+    cluster.coordinated.begin("x-2", "t-0")
+    inside = fault(target=INSIDE).inject(cluster, Random(1))
+    assert (inside.targets, inside.evidence["in_transaction"]) == (("c2",), {"c2": True})
+    cluster.coordinated.ids.clear()
+    outside = fault(target=INSIDE).inject(cluster, Random(1))
+    assert outside.effective
+    assert outside.evidence["in_transaction"] == dict.fromkeys(outside.targets, False)
+
+
+@pytest.mark.parametrize("fault", [Kill, Pause])
+def test_a_receipt_says_nothing_of_what_nobody_was_asked_or_knows(cluster, fault):
+    cluster.coordinated.begin("x-2", "t-0")
+    assert "in_transaction" not in fault(target="instance").inject(cluster, Random(1)).evidence
+    cluster.note_instances(dict.fromkeys(("c1", "c2", "c3"), True), transactional_ids={})
+    assert "in_transaction" not in fault(target=INSIDE).inject(cluster, Random(1)).evidence
