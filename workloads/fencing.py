@@ -24,7 +24,8 @@ from fencepost.workloads.support.default_faults import OF_TRANSACTIONAL_IDS
 from fencepost.workloads.support.polling import note, reader_operations
 from fencepost.workloads.transactions import Transactions
 
-CALLS = ("begin", "send", "flush", "send_offsets", "commit", "abort")
+OFFSETS = "send_offsets"
+CALLS = ("begin", "send", "flush", OFFSETS, "commit", "abort")
 MOMENTS = ("before", "during", "after")
 ALONE, IDLE, NEIGHBOUR, BURST, EXPIRY = "alone", "idle", "neighbour", "burst", "expiry"
 FENCE, MOVE, KILL, FINISH, DELETE = "fence", "move", "kill", "finish", "delete"
@@ -33,7 +34,7 @@ FAULTS: Mapping[str, tuple[str, float, Mapping[str, str]]] = {  # at a call: the
     MOVE: ("move-coordinator", 1.0, {"target": "coordinator:{id}"}),
     KILL: ("kill", 2.0, {"target": "coordinator:{id}"}),
 }
-FAULT_CALLS, FAULT_MOMENTS = ("send", "send_offsets", "commit", "abort"), ("before", "during")
+FAULT_CALLS, FAULT_MOMENTS = ("send", OFFSETS, "commit", "abort"), ("before", "during")
 AGAIN = "again"  # the second transaction of the same instance
 RIVAL = "rival"  # a transaction of the rival
 CELLS = (*(f"{moment} {call}" for call in CALLS for moment in MOMENTS), ALONE, IDLE, NEIGHBOUR, BURST)
@@ -66,6 +67,7 @@ class Fencing(Transactions):
     flush_before_abort: wait for the records' acknowledgements before an abort, also one of the cell's own (librdkafka 4849)
     transaction_timeout_s: the producers' transaction.timeout.ms
     only: these cells, separated by commas; empty: all
+    without: calls whose cells are left out, separated by commas: send_offsets for clients that commit no offsets in transactions
     expiry_s: how long a fenced instance idles until its id has expired; 0: there is no such cell
     at_calls: what else happens at calls, in cells of its own: fence, move, kill, finish, delete, separated by commas
     first_epoch: before the run the epochs of all transactional ids are raised so far; 32766 is the last one of a producer id
@@ -81,6 +83,7 @@ class Fencing(Transactions):
     abort_share: Annotated[float, Between(0, 1)] = 0.0
     transaction_timeout_s: Annotated[float, Between(0, HOUR_S)] = 6.0
     only: str = ""
+    without: str = ""
     expiry_s: Annotated[float, Between(0, HOUR_S)] = 0.0
     at_calls: str = ""
     first_epoch: Annotated[int, Between(0, 32_766)] = 0
@@ -92,11 +95,16 @@ class Fencing(Transactions):
             raise ValueError(f"at_calls = {', '.join(foreign)!r}: there are {', '.join((*FAULTS, FINISH, DELETE))}")
         if unknown := [cell for cell in self._chosen if cell not in self._known]:
             raise ValueError(f"only = {', '.join(unknown)!r}: no cell of that name; there are {', '.join(self._known)}")
+        if strange := [call for call in _listed(self.without) if call not in CALLS]:
+            raise ValueError(f"without = {', '.join(strange)!r}: no call of that name; there are {', '.join(CALLS)}")
+        if not self.cells:
+            raise ValueError(f"only = {self.only!r}, without = {self.without!r}: no cell is left")
 
     @property
     def cells(self) -> tuple[str, ...]:
         """The cells of the matrix under these options."""
-        return self._chosen or self._known
+        left_out = _listed(self.without)
+        return tuple(cell for cell in self._chosen or self._known if cell_of(cell)[2] not in left_out)
 
     @property
     def _known(self) -> tuple[str, ...]:
@@ -111,8 +119,12 @@ class Fencing(Transactions):
         return _listed(self.only)
 
     def roles(self) -> tuple[Role, ...]:
+        offsets = any(cell_of(cell)[2] == OFFSETS for cell in self.cells)
+        needs = ("offsets-in-transactions",) if offsets else ()
         return tuple(
-            replace(role, polls=True, rivals=True, operator=bool(self.at_calls)) if isinstance(role, Writer) else role
+            replace(role, polls=True, rivals=True, operator=bool(self.at_calls), needs=(*role.needs, *needs))
+            if isinstance(role, Writer)
+            else role
             for role in super().roles()
         )
 
@@ -148,7 +160,7 @@ class Fencing(Transactions):
         cell = op.planned.cell
         if cell.endswith(" flush") or cell in (IDLE, FINISH):
             client.flush(CALL_S)
-        if cell.endswith(" send_offsets"):
+        if cell_of(cell)[2] == OFFSETS:
             partitions = sorted({mop[1] for mop in op.planned.mops if mop[0] == "send"})
             client.send_offsets(dict.fromkeys(partitions, 0), client.group(), CALL_S)
         if cell == IDLE:

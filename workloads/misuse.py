@@ -66,8 +66,11 @@ class Misuse(Transactions):
         return tuple(filter(None, (name.strip() for name in self.only.split(",")))) or CELLS
 
     def roles(self) -> tuple[Role, ...]:
+        needs = ("offsets-in-transactions",) if OFFSETS_OUTSIDE in self.cells else ()
         return tuple(
-            replace(role, polls=True, rivals=True, operator=True) if isinstance(role, Writer) else role
+            replace(role, polls=True, rivals=True, operator=True, needs=(*role.needs, *needs))
+            if isinstance(role, Writer)
+            else role
             for role in super().roles()
         )
 

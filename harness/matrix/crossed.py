@@ -84,7 +84,7 @@ def _workload(block: Block) -> dict[str, Any]:
         return {"kind": "pipeline", "protocol": start.group, **aborts}
     if start.id in ABORTS:
         return {"kind": "transactions", **aborts}
-    return {"kind": "fencing", **({"only": "alone"} if start.id == FRESH else {})}
+    return {"kind": "fencing", **({"only": "alone"} if start.id == FRESH else {"without": "send_offsets"})}
 
 
 def _client(block: Block) -> list[str]:

@@ -100,7 +100,7 @@ def needed(role: Role, producer: Mapping[str, Any]) -> list[str]:
         "idempotence": writes and idempotent and not role.transactional,
         "assign": role.polls and not role.group,
         "groups": bool(role.group),
-        "offsets-in-transactions": role.rivals or (bool(role.group) and role.transactional),
+        "offsets-in-transactions": bool(role.group) and role.transactional,
         "seek": bool(role.group),
         "static-members": role.static,
         "isolation": role.polls,

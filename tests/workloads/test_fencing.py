@@ -238,3 +238,14 @@ def test_only_some_cells_can_be_selected_and_unknown_ones_are_refused():
         Fencing(only="before comit")
     with pytest.raises(ValueError, match="no cell of that name"):
         Fencing(only="expiry")
+
+
+def test_without_some_calls_their_cells_are_left_out_and_no_offsets_are_committed():
+    all_cells, fewer = Fencing(at_calls="kill"), Fencing(at_calls="kill", without="send_offsets, begin")
+    assert [cell for cell in all_cells.cells if not cell.endswith((" send_offsets", " begin"))] == list(fewer.cells)
+    for workload, needs in ((all_cells, ("offsets-in-transactions",)), (fewer, ())):
+        assert {role.needs for role in workload.roles() if role.transactional} == {needs}
+    with pytest.raises(ValueError, match="no call of that name"):
+        Fencing(without="sned")
+    with pytest.raises(ValueError, match="no cell is left"):
+        Fencing(only="before send_offsets", without="send_offsets")

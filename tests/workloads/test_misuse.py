@@ -95,3 +95,8 @@ def test_the_longest_timeout_is_asked_for_by_another_producer(outcome):
 def test_an_unknown_call_is_refused():
     with pytest.raises(ValueError, match="no call of that name"):
         Misuse(only="commit twice")
+
+
+@pytest.mark.parametrize(("only", "needs"), [("", ("offsets-in-transactions",)), (TIMEOUT, ())])
+def test_a_client_without_offsets_in_transactions_can_make_the_other_calls(only, needs):
+    assert {role.needs for role in Misuse(only=only).roles() if role.transactional} == {needs}

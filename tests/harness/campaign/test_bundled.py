@@ -12,8 +12,11 @@ from support.build_tools import path_with_build_tools
 from fencepost.harness.api import CampaignError
 from fencepost.harness.campaign import campaign
 from fencepost.harness.campaign.bundled import campaign_file, completed
+from fencepost.harness.planning.clients import needed
 from fencepost.harness.plugins import registry
 from fencepost.harness.system.package_files import CAMPAIGNS, campaigns, example_programs
+
+CLIENTS = Path(__file__).parents[3] / "docs" / "clients.md"
 
 
 @pytest.fixture(autouse=True)
@@ -92,3 +95,22 @@ def test_names_are_completed_and_files_of_the_working_directory_too(elsewhere):
     (elsewhere / "mine.txt").touch()
     assert completed("m") == ["mine.toml", "matrix", "matrix-crossed", "museum", "museum-brokers", "museum-steps"]
     assert set(campaigns()) < set(completed(""))
+
+
+def lacked(kind):
+    """The capabilities that a client lacks in all its versions, as docs/clients.md has them."""
+    table = CLIENTS.read_text().partition("\n## ")[0]
+    rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| `")]
+    lacking = {row[0].strip("|` ").partition("@")[0]: row[4] for row in rows}
+    named = re.split(r"[,;]", lacking.get(kind.partition("@")[0], ""))
+    return {text.strip(" `") for text in named if " before " not in text}
+
+
+@pytest.mark.parametrize("name", campaigns())
+def test_clients_of_these_campaigns_can_do_what_their_tests_need(name):
+    """One that cannot is a mistake once its driver has been fetched, and nothing of the campaign is started."""
+    assert {"offsets-in-transactions", "groups"} <= lacked("sarama@1.61.1")
+    for test in campaign.read(Path(name)).tests:
+        roles = registry.build(registry.load("workload", test.workload.kind), test.workload.options, name).roles()
+        wanted = {need for role in roles for need in needed(role, test.producer)}
+        assert not wanted & lacked(test.client), (test.name, test.client)
