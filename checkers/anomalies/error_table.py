@@ -15,6 +15,7 @@ FORBIDDEN = tuple(f"{kind}_AUTHORIZATION{end}" for kind in ("TOPIC", "GROUP") fo
 FENCED_CODES = (47, 90, -144)  # INVALID_PRODUCER_EPOCH, PRODUCER_FENCED, librdkafka's _FENCED
 DECIDING = ("commit", "abort", "send_offsets")  # answered by the coordinator
 SENDING = ("send", "flush")  # answered by the leaders of partitions
+REPEATING = ("commit", "send_offsets")  # raise what a record of the transaction was refused with, and ask nobody
 TIMED = (*DECIDING, "initialise")
 
 
@@ -28,6 +29,7 @@ class Answer:
     after_fatal: an earlier call of the same instance had a fatal error.
     calm: no fault was on since its operation began, or shortly before.
     denied: an earlier call of its operation was refused for lack of a right.
+    repeated: a record of its operation was refused with this error before.
     misuse: the call that a `misuse` operation makes out of order (`MISUSES`); empty: none.
     """
 
@@ -45,6 +47,7 @@ class Answer:
     after_fatal: bool = False
     calm: bool = False
     denied: bool = False
+    repeated: bool = False
     misuse: str = ""
 
     @property
@@ -60,6 +63,11 @@ class Answer:
     def fencing(self) -> bool:
         """True if it says that the producer was fenced, or that its epoch is too old."""
         return self.code in FENCED_CODES or self.plain_name in ("FENCED", "PRODUCERFENCED", "INVALIDPRODUCEREPOCH")
+
+    @property
+    def of_leader(self) -> bool:
+        """True if it may be the answer of a partition's leader, and not of the coordinator."""
+        return self.call in SENDING or (self.call in REPEATING and self.repeated)
 
     @property
     def final(self) -> bool:
@@ -133,15 +141,15 @@ TABLE: Sequence[Demand] = (
         calls="commit, abort, send_offsets",
         demanded="fatal",
         source="KIP-98: InvalidProducerEpoch is fatal",
-        applies=lambda answer: answer.fenced and answer.call in DECIDING and answer.fencing,
+        applies=lambda answer: answer.fenced and answer.call in DECIDING and answer.fencing and not answer.of_leader,
         met=lambda answer: answer.final,
     ),
     Demand(
         situation="another instance has initialised, and a partition's leader refuses the old epoch",
-        calls="send, flush",
+        calls="send, flush; commit, send_offsets that repeat a record's error",
         demanded="fatal or abortable",
         source="KIP-98: fatal; KIP-588: abortable, the coordinator then says whether it is fatal",
-        applies=lambda answer: answer.fenced and answer.call in SENDING and answer.fencing,
+        applies=lambda answer: answer.fenced and answer.of_leader and answer.fencing,
         met=lambda answer: not answer.retriable and (answer.final or answer.abortable),
         doubt="KIP-588 lets a client ask the coordinator first whether it was fenced",
     ),

@@ -34,6 +34,7 @@ COLUMNS = ("index", "process", "f", "type", "time", "end", "errors", "detail")
 MISUSE = "misuse"
 CALM_NS = 15_000_000_000  # after a fault a client may still be at retries of it
 DOUBTS = 2  # causes of a row: with doubt, and without
+RECORDS = ("deliver", "send", "flush")  # calls whose errors may be those of a record
 CLASSED = ("initialise", "begin", "send", "flush", "send_offsets", "commit", "abort")
 
 
@@ -59,7 +60,7 @@ def answers(run: RunView) -> list[Answer]:
 
 def _answers_of(row: Mapping[str, Any], timeout_s: float) -> Iterator[Answer]:
     """The errors of an operation in order, and its success."""
-    misuse, denied = _misuse_of(row), False
+    misuse, denied, refused = _misuse_of(row), False, set[str]()  # refused: the errors of records
     for error in row["errors"] or ():
         if error["call"] in CLASSED and error["name"]:
             flags = {name: bool(error[name]) for name in ("fatal", "retriable", "abortable")}
@@ -73,10 +74,12 @@ def _answers_of(row: Mapping[str, Any], timeout_s: float) -> Iterator[Answer]:
                 code=error["code"] or 0,
                 timed_out=late,
                 denied=denied,
+                repeated=error["name"] in refused,
                 misuse=misuse if error["call"] == MISUSES.get(misuse) else "",
                 **flags,
             )
         denied = denied or "AUTHORIZATION" in (error["name"] or "").upper()
+        refused |= {error["name"]} if error["call"] in RECORDS else set()
     if row["f"] == "txn" and row["type"] == "ok":
         yield Answer(op=row["index"], call="commit", time=row["end"] or row["time"])
     if misuse and row["type"] == "ok":  # the call out of order returned

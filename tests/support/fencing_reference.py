@@ -14,9 +14,9 @@ def wrong_errors(h: FlatHistory) -> Matches:
         if op["f"] == "initialise":
             broken.discard(op["process"])
         for error in op["errors"] if op["f"] == "txn" else ():
-            refused = (
-                number in fenced and error["time"] > fenced[number] and error["name"] in REFUSED and error["call"] == "commit"
-            )
+            of_record = any(each["name"] == error["name"] and each["call"] == "deliver" for each in op["errors"])
+            late = number in fenced and error["time"] > fenced[number]
+            refused = late and error["name"] in REFUSED and error["call"] == "commit" and not of_record
             if (refused or op["process"] in broken) and not error["fatal"]:
                 matches |= {min(send["v"] for send in h.sends if send["op"] == number)}
             if error["fatal"]:

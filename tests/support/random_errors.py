@@ -10,7 +10,7 @@ from typing import Any
 from support.fencing_reference import REFUSED
 from support.histories import History
 
-CALLS = ("begin", "send", "flush", "send_offsets", "commit", "abort")
+CALLS = ("begin", "deliver", "send", "flush", "send_offsets", "commit", "abort")
 NAMES = (*REFUSED, "INVALID_TXN_STATE", "_TIMED_OUT", "TOPIC_AUTHORIZATION_FAILED", "_CONFLICT", "DUPLICATE_SEQUENCE_NUMBER")
 FLAGS = ({"fatal": True}, {"retriable": True}, {"abortable": True}, {})
 MISUSES = {
@@ -21,11 +21,12 @@ MISUSES = {
     "send outside": ("send", "no transaction is open: a record"),
 }
 FENCED = "another instance has initialised, and the coordinator refuses the old epoch"
+LEADER = "another instance has initialised, and a partition's leader refuses the old epoch"
 STATE = "nobody has initialised since, and the calls were made in order"
 AFTER_FATAL = "an earlier call of the same instance had a fatal error"
 DUPLICATE = "a sequence number was seen before: the record is there"
-ROWS = (FENCED, STATE, AFTER_FATAL, DUPLICATE, *(situation for _, situation in MISUSES.values()))
-DOUBTED = (AFTER_FATAL, "no transaction is open: a record")
+ROWS = (FENCED, LEADER, STATE, AFTER_FATAL, DUPLICATE, *(situation for _, situation in MISUSES.values()))
+DOUBTED = (LEADER, AFTER_FATAL, "no transaction is open: a record")
 CALM_NS = 15_000_000_000
 Op = dict[str, Any]
 Span = tuple[int, int | None]
@@ -58,6 +59,9 @@ def _misuse(rng: Random, h: History, process: int, own: dict[str, Any]) -> None:
 
 def _transaction(rng: Random, h: History, process: int, own: dict[str, Any]) -> None:
     errors = [_error(h, rng.choice(CALLS), rng.choice(NAMES), rng.choice(FLAGS)) for _ in range(rng.choice([0, 1, 1, 2]))]
+    if rng.random() < 0.2:
+        name = rng.choice(REFUSED)
+        errors = [_error(h, "deliver", name, {}), _error(h, rng.choice(("commit", "send_offsets")), name, rng.choice(FLAGS))]
     kind = rng.choice(["fail", "info"]) if errors else "ok"
     h.txn(process, {"t-0": None}, kind, errors=errors, **own)
 
@@ -87,8 +91,13 @@ def _rows_of(ops: list[Op], number: int) -> list[tuple[str, bool]]:
     op, found = ops[number], []
     misuse = _misuse_of(op)
     known = _instance(ops, number) is not None
-    broken, denied = _broken(ops, number), False
+    broken, denied, of_records = _broken(ops, number), False, []
     for error in op["errors"]:
+        if error["call"] in ("deliver", "send", "flush"):
+            of_records.append(error["name"])
+        if error["call"] == "deliver":  # no call of its own: flush or commit says so too
+            denied = denied or "AUTHORIZATION" in error["name"]
+            continue
         final = error["fatal"] or (error["name"] == "_STATE")
         misused = bool(misuse) and error["call"] == MISUSES[misuse][0]
         if misused and not broken:
@@ -96,8 +105,10 @@ def _rows_of(ops: list[Op], number: int) -> list[tuple[str, bool]]:
         if broken and op["f"] != "initialise":
             found.append((AFTER_FATAL, final or not (error["retriable"] or error["abortable"])))
         deciding = error["call"] in ("commit", "abort")
-        if _fenced(ops, number) and error["name"] in REFUSED and error["call"] in ("commit", "abort", "send_offsets"):
-            found.append((FENCED, final))
+        if _fenced(ops, number) and error["name"] in REFUSED and error["call"] != "begin":
+            repeats = error["call"] != "abort" and error["name"] in of_records
+            met = final or (repeats and error["abortable"] and not error["retriable"])
+            found.append((LEADER if repeats else FENCED, met))
         if deciding and _undisturbed(ops, number) and not (broken or denied or misused):
             found.append((STATE, error["name"] != "INVALID_TXN_STATE"))
         if error["name"] == "DUPLICATE_SEQUENCE_NUMBER":
@@ -162,6 +173,6 @@ def _broken(ops: list[Op], number: int) -> bool:
         misuse = _misuse_of(op)
         for error in op["errors"] if op["f"] != "initialise" else ():
             misused = bool(misuse) and error["call"] == MISUSES[misuse][0]
-            if error["fatal"] or (error["name"] == "_STATE" and not misused):
+            if error["call"] != "deliver" and (error["fatal"] or (error["name"] == "_STATE" and not misused)):
                 return True
     return False

@@ -28,6 +28,11 @@ def rows_of(given):
         (FENCED, replace(FENCED, fatal=False, retriable=True)),
         (replace(FENCED, call="flush", fatal=False, abortable=True), replace(FENCED, call="flush", fatal=False, retriable=True)),
         (
+            replace(FENCED, repeated=True, fatal=False, abortable=True),
+            replace(FENCED, repeated=True, fatal=False, retriable=True),
+        ),
+        (replace(FENCED, call="abort", repeated=True), replace(FENCED, call="abort", repeated=True, fatal=False, abortable=True)),
+        (
             Answer(op=1, call="begin", time=5, name="X", fatal=True, after_fatal=True),
             Answer(op=1, call="commit", time=5, after_fatal=True),
         ),
@@ -106,6 +111,33 @@ def test_a_retriable_one_is_forbidden_because_the_kip_leaves_no_doubt(tmp_path):
     assert violated(document) == ["wrong-error"]
     sentences = [each["sentence"] for each in document["findings"] if each["anomaly"] == "wrong-error"]
     assert any("raised _FENCED (retriable)" in text and "fatal is demanded" in text for text in sentences)
+
+
+@pytest.mark.parametrize(
+    ("of_record", "abortable", "wrong"),
+    [
+        ("INVALID_PRODUCER_EPOCH", True, False),  # a leader's answer, which commit repeats (KIP-588)
+        ("_MSG_TIMED_OUT", True, True),
+        ("INVALID_PRODUCER_EPOCH", False, False),  # retriable: against the other row, which leaves doubt
+    ],
+)
+def test_a_commit_that_repeats_what_a_leader_answered_may_be_abortable(tmp_path, of_record, abortable, wrong):
+    h = History()
+    h.add(0, "initialise", **ID)
+    h.add(1, "initialise", **ID)
+    flags = {"abortable": True} if abortable else {"retriable": True}
+    errors = [error("deliver", of_record, h.now + 5, fatal=True), error("commit", "INVALID_PRODUCER_EPOCH", h.now + 9, **flags)]
+    h.txn(0, {"t-0": None}, "info", errors=errors, **ID)
+    h.txn(1, {"t-0": [8]}, **ID)
+    h.final({"t-0": [8]})
+    document = judge_here(tmp_path, h.ops)
+    assert ("wrong-error" in violated(document)) == wrong
+    counts = {row["situation"]: (row["met"], row["violated"]) for row in answer(document, "wrong-error")["table"]}
+    repeats = of_record == "INVALID_PRODUCER_EPOCH"
+    assert counts["another instance has initialised, and a partition's leader refuses the old epoch"] == (
+        int(repeats and abortable),
+        int(repeats and not abortable),
+    )
 
 
 def overtaking(name, **flags):
