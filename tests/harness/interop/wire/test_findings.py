@@ -72,12 +72,12 @@ def test_a_reader_that_went_elsewhere_misses_nothing(tmp_path):
 
 def test_a_batch_that_was_appended_twice(tmp_path):
     """Its first answer was lost, and it was sent again."""
-    record = began().add().produce(0, None).produce(0, 1).end().read(got(0, 0), got(0, 1))
+    record = began().add().produce(0, None, connection=2).produce(0, 1).end().read(got(0, 0), got(0, 1))
     assert "duplicate" in violated(judged(record, tmp_path))
 
 
 def test_a_retry_that_was_appended_once(tmp_path):
-    record = began().add().produce(0, None).produce(0, 0).end().read(got(0, 0))
+    record = began().add().produce(0, None, connection=2).produce(0, 0).end().read(got(0, 0))
     verdict = judged(record, tmp_path)
     assert (violated(verdict), verdict["verdict"]) == ([], "valid")
 
@@ -146,7 +146,7 @@ def test_a_transaction_without_an_end_that_nobody_sees_is_no_anomaly(tmp_path):
 
 def test_records_that_were_not_acknowledged_are_not_promised(tmp_path):
     """The client commits all the same: whether the broker has them is not known."""
-    record = began().add().produce(0, 0).produce(1, None).produce(2, 1).end().read(got(0, 0), got(2, 1))
+    record = began().add().produce(0, 0).produce(1, None, connection=2).produce(2, 1).end().read(got(0, 0), got(2, 1))
     assert violated(judged(record, tmp_path)) == []
 
 
@@ -193,7 +193,7 @@ def test_a_commit_that_a_rule_of_the_proxy_has_altered_says_nothing(tmp_path):
 
 def test_a_retry_that_its_client_made_anew(tmp_path):
     """Its checksum is another one, its sequence number the same: it is one batch."""
-    record = began().add().produce(0, None).produce(0, 0, crc=555).end().read(got(0, 0), marker(1))
+    record = began().add().produce(0, None, connection=2).produce(0, 0, crc=555).end().read(got(0, 0), marker(1))
     assert set(violated(judged(record, tmp_path))) <= {"sequence-reuse"}
 
 
@@ -304,7 +304,7 @@ def test_an_abort_of_nothing_leaves_the_commit_before_alone(tmp_path):
 @pytest.mark.parametrize("error", ["MESSAGE_TOO_LARGE", None])
 def test_a_broker_that_writes_checksums_anew(tmp_path, error):
     """As with LogAppendTime. The batch that had the sequence number before was refused, or never came; this one is the next."""
-    record = began().add().produce(0, None, error=error or "NONE").end(False)
+    record = began().add().produce(0, None, error=error or "NONE", connection=2).end(False)
     record.add().produce(0, 0, crc=555).end().read(got(0, 0, crc=777), marker(1))
     verdict = judged(record, tmp_path)
     assert (violated(verdict), verdict["verdict"]) == ([], "valid")
