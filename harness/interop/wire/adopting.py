@@ -26,6 +26,7 @@ from fencepost.harness.proxy import record
 
 JUDGED = (Evidence.SENDS, Evidence.OUTCOMES, Evidence.POLLS, Evidence.POSITIONS, Evidence.DECISIONS, Evidence.WIRE)
 OF_TOPICS = tuple(kind for kind in JUDGED if kind is not Evidence.WIRE)
+OF_OFFSETS = (Evidence.DECISIONS, Evidence.SETTLING)
 CONTRACT = {"aborted_polls": "kept", "consumption": "assigned", "final_read": "false", "outcomes": "brokers"}
 
 
@@ -133,6 +134,17 @@ def _unnumbered(path: Path, numbered: bool) -> Iterator[Gap]:
         yield Gap(file=path.name, why=why, kind=GapKind.MISSING)
 
 
+def _of_groups(path: Path, made: Converted) -> Iterator[Gap]:
+    """What a record does not say of offsets that members were told."""
+    of_end = "and of which the record has no end: who decided it is not known"
+    of_beginning = "which the group may have had before the record: whose it is is not known"
+    for some, why in ((made.doubtful, of_end), (made.before, of_beginning)):
+        if some:
+            where = f"{min(some)}{and_more(len(some) - 1)}"
+            why = f"a member was told the group's offset of {where}, which a transaction was to commit, {why}"
+            yield Gap(file=path.name, why=why, kind=GapKind.MISSING, evidence=OF_OFFSETS)
+
+
 def _gaps(path: Path, nodes: Mapping[str, NodeRecord], made: Converted) -> Iterator[Gap]:
     """What a record does not say."""
     for node, each in nodes.items():
@@ -157,6 +169,7 @@ def _gaps(path: Path, nodes: Mapping[str, NodeRecord], made: Converted) -> Itera
         some = sorted(made.outside)
         why = f"somebody commits the group's offset of {some[0]}{and_more(len(some) - 1)} outside of transactions: left out"
         yield Gap(file=path.name, why=why, kind=GapKind.MISSING)
+    yield from _of_groups(path, made)
     if any(row["mops"] and row["isolation"] is None for row in made.rows if row["f"] == "poll"):
         why = "Fetches without an isolation level: the record is of an older proxy"
         yield Gap(file=path.name, why=why, kind=GapKind.MISSING, evidence=(Evidence.LEVELS,))
