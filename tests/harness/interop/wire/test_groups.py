@@ -88,6 +88,14 @@ def test_a_group_whose_offset_goes_back(tmp_path):
     assert violated(judged(record, tmp_path)) == ["offset-regression"]
 
 
+@pytest.mark.parametrize(("silence_s", "found"), [(90, "unknown"), (30, "violated")])
+def test_a_group_whose_offsets_may_have_expired(tmp_path, silence_s, found):
+    record = work(began(), 0, 7)
+    record.now += silence_s * 1_000_000_000
+    verdict = judged(work(record, 1, 6), tmp_path, offset_expiry="60000")
+    assert answer(verdict, "offset-regression")["verdict"] == found
+
+
 def test_one_that_somebody_may_have_put_back_is_unknown(tmp_path):
     """A member was told the lower one in between: an operator may have reset it, beside the proxy."""
     record = work(fetches(work(work(began(), 0, 5), 1, 7), 5), 2, 6)
