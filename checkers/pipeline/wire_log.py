@@ -139,6 +139,13 @@ def _number(value: int | None, without: int) -> int:
     return without if value is None else int(value)
 
 
+def _known_until(row: dict[str, Any], until: int | None) -> dict[str, Any]:
+    """A request without an answer from behind the end of the record: what the broker was asked in between is not known."""
+    if until is None or row["answered_ns"] is None or row["answered_ns"] < until:
+        return row
+    return {**row, "answered_ns": None, "error": None, "answer_partitions": None}
+
+
 def wire_log(run: RunView) -> WireLog | str:
     """The record of a run, once for all checks; why there is none, in words.
 
@@ -155,5 +162,5 @@ def wire_log(run: RunView) -> WireLog | str:
     until, why = min(((end, why) for end, why in ends if end is not None), default=(None, ""))
     table = pq.read_table(run.wire, columns=list(COLUMNS))
     sent = (row for row in table.to_pylist() if row["forwarded_ns"] is not None)
-    rows = [row for row in sent if until is None or row["forwarded_ns"] < until]
+    rows = [_known_until(row, until) for row in sent if until is None or row["forwarded_ns"] < until]
     return WireLog(sorted(rows, key=lambda row: row["forwarded_ns"]), until, why)

@@ -53,6 +53,59 @@ def test_a_committed_record_that_a_reader_is_not_given(tmp_path):
     assert "lost-write" in violated(judged(record, tmp_path))
 
 
+def told_aborted(record, first=0, offset=0, level=1, listed=(7, 0)):
+    """A reader gets a batch, and is told that the transaction that begins there is aborted; nothing lies behind it."""
+    batches = [got(first, offset), marker(offset + 1, "ABORT")]
+    return record.fetch(offset, batches, aborted=[list(listed)], level=level).fetch(offset + 2, level=level)
+
+
+def ended_twice():
+    return began().add().produce(0, 0).end(False).end()
+
+
+def sent_again():
+    """The broker takes the batch for the one of the aborted transaction before: librdkafka's swallowed write."""
+    return began().transaction([(0, 0)], commit=False).add().produce(0, 0).end()
+
+
+def not_added():
+    return began().produce(0, 0).end()
+
+
+SECOND = began().transaction([(0, 0)], commit=False).transaction([(1, 2)])
+
+
+@pytest.mark.parametrize(
+    ("record", "found"),
+    [
+        pytest.param(told_aborted(began().transaction([(0, 0)])), True, id="committed"),
+        pytest.param(told_aborted(SECOND, 1, 2, listed=(7, 2)), True, id="committed after another"),
+        pytest.param(told_aborted(began().transaction([(0, 0)], commit=False)), False, id="aborted"),
+        pytest.param(told_aborted(began().add().produce(0, 0).end(answered=False)), False, id="no answer to the commit"),
+        pytest.param(told_aborted(began().add().produce(0, 0).end(error="PRODUCER_FENCED")), False, id="the commit was refused"),
+        pytest.param(told_aborted(began().add().produce(0, 0)), False, id="no end"),
+        pytest.param(told_aborted(began().add().produce(0, None).end()), False, id="no answer to the Produce"),
+        pytest.param(told_aborted(ended_twice()), False, id="an abort came first"),
+        pytest.param(told_aborted(sent_again()), False, id="the batch of another transaction"),
+        pytest.param(told_aborted(not_added()), False, id="the partition was not added"),
+        pytest.param(told_aborted(began().transaction([(0, 0)]), listed=(9, 0)), False, id="another producer is listed"),
+        pytest.param(told_aborted(began().transaction([(0, 0)]), listed=(7, 5)), False, id="another offset is listed"),
+        pytest.param(told_aborted(began().transaction([(0, 0)]), level=0), False, id="a read_uncommitted reader"),
+    ],
+)
+def test_a_committed_batch_that_a_reader_is_told_is_aborted(tmp_path, record, found):
+    """The reader drops it, and no later record says that it went on: so it is the answer that accuses the broker."""
+    verdict = judged(record, tmp_path)
+    assert not found or "protocol-violation" in violated(verdict)
+    sentences = [finding["sentence"] for finding in verdict["findings"] if "is aborted" in finding["sentence"]]
+    assert len(sentences) == found
+
+
+def test_an_operator_may_abort_on_single_partitions(tmp_path):
+    verdict = judged(told_aborted(began().transaction([(0, 0)])), tmp_path, operator_aborts="open")
+    assert "protocol-violation" not in violated(verdict)
+
+
 def test_one_that_a_second_reader_was_given(tmp_path):
     record = began().transaction([(0, 0), (1, 1), (2, 2)]).read(got(0, 0), got(2, 2)).read(got(0, 0), got(1, 1), connection=10)
     assert violated(judged(record, tmp_path)) == ["poll-skip"]
