@@ -55,6 +55,8 @@ WRONG = {
         ((READER, "v", 1 << 60), "no identity"),
         ((SENDER, "v", -7), "a record of nobody, sent"),
         ((SENDER, "v", 1 << 12), "another operation's"),
+        ((READER, "offset", -1), "got where no record lies"),
+        ((SENDER, "offset", -5), "acknowledged there"),
     ],
 }
 
@@ -67,6 +69,28 @@ def test_a_record_that_cannot_be_as_it_is(tmp_path, why, row, name, value):
     rows = lawful()
     rows[row]["mops"][0][name] = value
     is_unknown(judged(tmp_path, rows), why)
+
+
+def test_a_record_that_one_operation_sends_twice(tmp_path):
+    """Without a contradiction that is noticed one of the two would be lost."""
+    rows = lawful()
+    rows[SENDER]["mops"].append(rows[SENDER]["mops"][0])
+    is_unknown(judged(tmp_path, rows), "sends a record twice")
+
+
+@pytest.mark.parametrize("row", [READER, FINAL])
+def test_a_record_that_was_polled_nobody_says_where(tmp_path, row):
+    rows = lawful()
+    rows[row]["mops"][0]["offset"] = None
+    is_unknown(judged(tmp_path, rows), "does not say where records lie that process")
+
+
+def test_a_producer_that_was_told_no_offset(tmp_path):
+    for name, told in (("none", None), ("minus", -1)):
+        rows = lawful()
+        rows[SENDER]["mops"][0]["offset"] = told
+        (tmp_path / name).mkdir()
+        assert judged(tmp_path / name, rows)["verdict"] == "valid"
 
 
 @pytest.mark.parametrize(
