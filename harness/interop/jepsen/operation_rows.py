@@ -104,6 +104,8 @@ class OperationRows:
             else:
                 polls.append(mop[1] if len(mop) > 1 else None)
                 for key, records in _polled(polls[-1] or ()):
+                    if key is None or any(v is None for _, v in records):
+                        raise ValueError("a polled record without its key or its value")
                     mops += [(1, key, _value(v), _offset(offset), False) for offset, v in records]
         if sent > MAX_SEQ:
             raise ValueError(f"{sent} sends in one operation; at most {MAX_SEQ}")

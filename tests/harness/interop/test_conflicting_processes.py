@@ -42,8 +42,8 @@ def edn(value):
 
 def lines(operations, form):
     made = []
-    for process, type, f, value, completed in operations:
-        for kind, content in (("invoke", value), (type, completed)):
+    for process, type, fs, value, completed in operations:
+        for kind, content, f in (("invoke", value, fs.split()[0]), (type, completed, fs.split()[-1])):
             number = len(made)
             if form == "edn":
                 text = f"{{:process {process}, :type :{kind}, :f :{f}, :value {edn(content)}, :index {number}, :time {number}}}"
@@ -129,6 +129,11 @@ UNKNOWN = {
     "a record is polled at a negative offset": ([sends(0, 0, 1), polls(5, (-3, 1))], "without an offset"),
     "at an offset that no log reaches": ([sends(0, 0, 1), polls(5, (10**23, 1))], "not understood|without an offset"),
     "a send is acknowledged there": ([sends(0, 10**23, 1), polls(5, (0, 1))], "not understood"),
+    "an invocation of a send is completed as a transaction": (
+        [did(0, "send txn", [["send", 0, 1]], [["send", 0, [0, 1]]]), polls(5, (0, 1))],
+        "of another function",
+    ),
+    "a record is polled without a value": ([sends(0, 0, 1), polls(5, (0, None))], "without its key or its value"),
     "at half an offset": ([sends(0, 0.5, 1), polls(5, (0, 1))], "not understood"),
 }
 

@@ -151,6 +151,22 @@ def test_an_invocation_and_its_completion_name_two_partitions(tmp_path):
     is_unknown(of_lines(tmp_path, lines), "names other partitions of its sends")
 
 
+@pytest.mark.parametrize(("name", "value"), [("f", "send"), ("intent", "abort")])
+def test_a_completion_that_is_of_another_kind_than_its_invocation(tmp_path, name, value):
+    lines = as_lines()
+    lines[3] |= {name: value}
+    is_unknown(of_lines(tmp_path, lines), f"has another `{name}`")
+
+
+@pytest.mark.parametrize(("run", "unreliable"), [("x", False), ("y", True)])
+def test_a_header_in_the_middle_of_a_file(tmp_path, run, unreliable):
+    """Files of one run that were put together have one each; of two runs nobody knows whose operations these are."""
+    lines = as_lines()
+    document = of_lines(tmp_path, [*lines[:4], {**lines[0], "run": run}, *lines[4:]])
+    assert ("lines of two runs" in str(document["weakened"])) == unreliable
+    assert (document["verdict"] == "valid") != unreliable
+
+
 @pytest.mark.parametrize("again", [1, 4, 5])
 def test_a_process_that_begins_at_two_levels(tmp_path, again):
     """Its line before the reads, or after them, may be the damaged one: an aborted record that it got is no finding."""
