@@ -118,15 +118,14 @@ def protocol_violation(run: RunView) -> CheckResult:
     coordinator may abort a transaction for its age, and complete what is decided, at any time. The finding is the first answer
     for which no such order is left, with the rules that forbid it.
 
-    So is a broker's answer to a read_committed Fetch that lists a transaction as aborted, although its coordinator had granted
-    the commit: readers drop its records, and where nothing lies behind them nobody misses them.
+    So is a broker's answer to a read_committed Fetch by which a transaction is aborted (it is listed so, or has such a marker),
+    although its coordinator had granted the commit: readers drop its records, and where nothing lies behind nobody misses them.
 
     Judged are ids from their first answered InitProducerId on. Where more than 4,096 states are possible at once, answers up to
     the next one are not compared, and it is said how many. Not judged are ids that an operator fenced by a request that passed no
     proxy, requests of unknown versions, and what is behind the end of a broker's record.
 
-    compared: answers while the state of their id was known, and transactions that such lists name. One cause: the transactional
-    id.
+    compared: answers while the state of their id was known, and batches that such answers abort. One cause: the transactional id.
 
     Slow twin: `explained` in tests/support/wire_reference.py.
     """

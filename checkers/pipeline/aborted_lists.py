@@ -1,11 +1,14 @@
-"""Answers to Fetch that list a transaction as aborted whose commit was granted: readers drop its records (KIP-98)."""
+"""Answers to Fetch by which a transaction is aborted whose commit was granted: readers drop its records (KIP-98).
+
+They list it as aborted, or its marker behind its batches is an ABORT.
+"""
 
 from __future__ import annotations
 
 import json
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -41,7 +44,7 @@ def wrongly_listed(log: WireLog) -> tuple[int, list[WireFinding]]:
     written, deciding = _batches(log), _deciding(log)
     compared, found = set[Place](), dict[Place, WireFinding]()
     for row in (row for row in log.rows if row["api"] == "Fetch" and row["answered_ns"] is not None and _is_committed_read(row)):
-        for place, writer in _listed(row):
+        for place, writer in _told(row):
             batch = written.get(place)
             if batch is None or batch.writer != writer or batch.answered >= row["answered_ns"] or place in found:
                 continue
@@ -53,7 +56,7 @@ def wrongly_listed(log: WireLog) -> tuple[int, list[WireFinding]]:
 
 def _finding(row: Row, place: Place, batch: _Written) -> WireFinding:
     sentence = (
-        f"{row['node']} answered a Fetch of {place[0]} that the transaction of producer id {batch.writer[0]} which begins at "
+        f"{row['node']} answered a Fetch of {place[0]} that the transaction of producer id {batch.writer[0]} with "
         f"{place[0]}@{place[1]} is aborted, and its coordinator had granted the commit: readers drop its records (KIP-98)"
     )
     return WireFinding(batch.transactional_id, row["answered_ns"], sentence, CAUSES + batch.writer[0])
@@ -65,14 +68,33 @@ def _is_committed_read(row: Row) -> bool:
     return not row["made_by_proxy"] and settings.get("isolationLevel") == COMMITTED_LEVEL
 
 
-def _listed(row: Row) -> Iterator[tuple[Place, Writer]]:
-    """The batches of an answer that its list of aborted transactions names as the first ones of theirs."""
+def _told(row: Row) -> Iterator[tuple[Place, Writer]]:
+    """The batches of an answer that are aborted by it."""
     for answer in json.loads(row["answer_partitions"] or "[]"):
+        partition, heads = f"{answer.get('topic')}-{answer.get('partition')}", answer.get("batches") or ()
         aborted = {tuple(one) for one in answer.get("aborted") or ()}
-        for head in answer.get("batches") or () if aborted else ():
-            producer, offset = head.get("producer_id"), head.get("base_offset")
-            if (producer, offset) in aborted and head.get("transactional") and not head.get("control"):
-                yield (f"{answer.get('topic')}-{answer.get('partition')}", offset), (producer, head.get("epoch"))
+        listed = (head for head in heads if (head.get("producer_id"), head.get("base_offset")) in aborted)
+        for head in (*filter(_is_of_transaction, listed), *_before_aborts(heads)):
+            yield (partition, head.get("base_offset")), (head.get("producer_id"), head.get("epoch"))
+
+
+def _before_aborts(heads: Iterable[Row]) -> Iterator[Row]:
+    """Batches behind which the next marker of their producer is an ABORT, where no offset is missing in between: compaction takes
+    markers of commits."""
+    open_, expected = defaultdict[Any, list[Row]](list), None
+    for head in heads:
+        if head.get("base_offset") != expected:
+            open_.clear()
+        expected = head.get("last_offset", BEFORE_ALL) + 1
+        if _is_of_transaction(head):
+            open_[head.get("producer_id")].append(head)
+        elif head.get("control") in ("ABORT", "COMMIT"):
+            before = open_.pop(head.get("producer_id"), ())
+            yield from before if head["control"] == "ABORT" else ()
+
+
+def _is_of_transaction(head: Row) -> bool:
+    return bool(head.get("transactional")) and not head.get("control")
 
 
 def _batches(log: WireLog) -> dict[Place, _Written]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,6 +106,50 @@ def missing_rows(table: pa.Table) -> NodeRecord | None:
         why = "it does not say how many rows it had" if count is None else "rows at its end are missing"
         return NodeRecord(pc.max(table["arrived_ns"]).as_py(), why)
     return NodeRecord()
+
+
+_ASKS = {
+    "EndTxn": ("transactional_id", "producer_id", "producer_epoch", "committed"),
+    "AddPartitionsToTxn": ("transactional_id", "producer_id", "producer_epoch"),
+    "AddOffsetsToTxn": ("transactional_id", "producer_id", "producer_epoch", "group"),
+    "TxnOffsetCommit": ("transactional_id", "producer_id", "producer_epoch", "group"),
+}
+"""What each request of these says, where the proxy could read it."""
+_OF_BROKERS = 4  # from this version on an AddPartitionsToTxn is of brokers, and about several ids
+
+
+def unread(table: pa.Table) -> NodeRecord | None:
+    """Up to when each request about a transaction says what it asks for; None: all of them do.
+
+    A proxy passes on what it cannot read: a request of a newer version may have decided any transaction from then on.
+    """
+    import pyarrow.compute as pc
+
+    first, api = list[tuple[int, str]](), table["api"]
+    for name, columns in _ASKS.items():
+        lacking = pc.equal(api, name)
+        some = pc.is_null(table[columns[0]])
+        for column in columns[1:]:
+            some = pc.or_(some, pc.is_null(table[column]))
+        if name == "AddPartitionsToTxn":
+            some = pc.and_(some, pc.less(table["version"], _OF_BROKERS))
+        times = pc.filter(table["forwarded_ns"], pc.and_(lacking, some)).drop_null()
+        first += [(pc.min(times).as_py(), name)] if len(times) else []
+    if not first:
+        return None
+    time, name = min(first)
+    return NodeRecord(time, f"a request ({name}) does not say what it asks for: it could not be read")
+
+
+def untimely(table: pa.Table) -> int:
+    """How many requests have times that contradict one another: each of them follows the one before."""
+    import pyarrow.compute as pc
+
+    steps = ("arrived_ns", "forwarded_ns", "answered_ns", "returned_ns")
+    wrong = pc.is_null(table["arrived_ns"])
+    for before, after in (*pairwise(steps), ("arrived_ns", "answered_ns")):
+        wrong = pc.or_(wrong, pc.fill_null(pc.less(table[after], table[before]), False))
+    return int(pc.sum(wrong).as_py() or 0)
 
 
 def nodes_of(path: Path) -> Mapping[str, NodeRecord] | None:

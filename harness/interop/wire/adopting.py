@@ -16,7 +16,7 @@ from fencepost.harness.api.evidence import Evidence, Gap, GapKind
 from fencepost.harness.api.files import regular
 from fencepost.harness.api.history import VALUES, demand_columns, schema
 from fencepost.harness.api.run import RunFile
-from fencepost.harness.api.wire import NODES, WIRE, NodeRecord, missing_rows, nodes_of, with_nodes, with_numbers
+from fencepost.harness.api.wire import NODES, WIRE, NodeRecord, missing_rows, nodes_of, unread, untimely, with_nodes, with_numbers
 from fencepost.harness.api.words import and_more, plural
 from fencepost.harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
 from fencepost.harness.interop.wire.answers import unrecorded_answers
@@ -58,7 +58,7 @@ def adopt_wire(path: Path, run_dir: Path) -> tuple[list[Gap], dict[str, str]]:
     promised = {"transactional": str(made.transactional).lower(), "compaction": str(bool(made.shortened)).lower()}
     promised |= {"senders": "some"} if made.strangers else {}
     promised |= {"consumption": "recorded"} if made.grouped else {}
-    gaps = [*_gaps(path, nodes, made), *_unnumbered(path, found.numbered), *unanswered]
+    gaps = [*_gaps(path, nodes, made), *_unnumbered(path, found.numbered), *unanswered, *_contradictory(path, table)]
     return gaps, {**CONTRACT, **promised}
 
 
@@ -89,13 +89,14 @@ def _record(path: Path) -> _Record:
         if nodes is None and NODES in (table.schema.metadata or {}):
             raise ValueError(f"what it says of its brokers ({NODES.decode()}) cannot be read")
         seen = missing_rows(table)
-        return _Record(table, whole_before(nodes or _all_whole(table), seen), seen is not None)
+        whole = whole_before(nodes or _all_whole(table), seen)
+        return _Record(table, whole_before(whole, unread(table)), seen is not None)
     lines = record.recorded(path)
-    return _Record(with_numbers(lines.table), lines.nodes, lines.numbered)
+    return _Record(with_numbers(lines.table), whole_before(lines.nodes, unread(lines.table)), lines.numbered)
 
 
 def whole_before(nodes: Mapping[str, NodeRecord], seen: NodeRecord | None) -> dict[str, NodeRecord]:
-    """The records of brokers, each up to where rows of the table are missing. seen: see `missing_rows`."""
+    """The records of brokers, each up to where rows of the table are missing, or say nothing. seen: see `missing_rows`."""
     if seen is None or seen.until_ns is None:
         return dict(nodes)
     later = (node for node, each in nodes.items() if each.until_ns is None or each.until_ns > seen.until_ns)
@@ -126,6 +127,15 @@ def _others(made: Converted) -> Iterator[dict[str, Any]]:
     blank |= {"mops": [], "errors": [], "strange": []}
     yield {**blank, "op": 0, "f": "subscribe", "type": "ok", "end": last, "detail": '{"topics": []}'}
     yield {**blank, "op": 1, "f": "poll", "type": "info", "end": last, "detail": '{"unheard": true}'}
+
+
+def _contradictory(path: Path, table: pa.Table) -> Iterator[Gap]:
+    """Times that contradict one another: what came before what is not known."""
+    if count := untimely(table):
+        why = (
+            f"{plural(count, 'request was', 'requests were')} answered, or passed on, before it came, by the times of the record"
+        )
+        yield Gap(file=path.name, why=why, kind=GapKind.UNRELIABLE, evidence=JUDGED)
 
 
 def _unnumbered(path: Path, numbered: bool) -> Iterator[Gap]:

@@ -53,9 +53,9 @@ def test_a_committed_record_that_a_reader_is_not_given(tmp_path):
     assert "lost-write" in violated(judged(record, tmp_path))
 
 
-def told_aborted(record, first=0, offset=0, level=1, listed=(7, 0)):
+def told_aborted(record, first=0, offset=0, level=1, listed=(7, 0), kind="ABORT"):
     """A reader gets a batch, and is told that the transaction that begins there is aborted; nothing lies behind it."""
-    batches = [got(first, offset), marker(offset + 1, "ABORT")]
+    batches = [got(first, offset), marker(offset + 1, kind)]
     return record.fetch(offset, batches, aborted=[list(listed)], level=level).fetch(offset + 2, level=level)
 
 
@@ -88,8 +88,12 @@ SECOND = began().transaction([(0, 0)], commit=False).transaction([(1, 2)])
         pytest.param(told_aborted(ended_twice()), False, id="an abort came first"),
         pytest.param(told_aborted(sent_again()), False, id="the batch of another transaction"),
         pytest.param(told_aborted(not_added()), False, id="the partition was not added"),
-        pytest.param(told_aborted(began().transaction([(0, 0)]), listed=(9, 0)), False, id="another producer is listed"),
-        pytest.param(told_aborted(began().transaction([(0, 0)]), listed=(7, 5)), False, id="another offset is listed"),
+        pytest.param(
+            told_aborted(began().transaction([(0, 0)]), listed=(9, 0), kind="COMMIT"), False, id="another producer is listed"
+        ),
+        pytest.param(
+            told_aborted(began().transaction([(0, 0)]), listed=(7, 5), kind="COMMIT"), False, id="another offset is listed"
+        ),
         pytest.param(told_aborted(began().transaction([(0, 0)]), level=0), False, id="a read_uncommitted reader"),
     ],
 )
@@ -99,6 +103,20 @@ def test_a_committed_batch_that_a_reader_is_told_is_aborted(tmp_path, record, fo
     assert not found or "protocol-violation" in violated(verdict)
     sentences = [finding["sentence"] for finding in verdict["findings"] if "is aborted" in finding["sentence"]]
     assert len(sentences) == found
+
+
+@pytest.mark.parametrize(("kind", "level", "found"), [("ABORT", 1, True), ("COMMIT", 1, False), ("ABORT", 0, False)])
+def test_a_committed_batch_whose_marker_aborts(tmp_path, kind, level, found):
+    """Whatever the list says: the next marker of its producer behind it is that of its transaction."""
+    record = began().transaction([(0, 0), (1, 1)]).fetch(0, [got(0, 0), got(1, 1), marker(2, kind)], level=level)
+    verdict = judged(record.fetch(3, level=level), tmp_path)
+    assert violated(verdict) == (["protocol-violation"] if found else [])
+
+
+def test_a_marker_behind_a_gap_may_be_of_a_later_transaction(tmp_path):
+    """Compaction takes the markers of commits, and the records of transactions that were aborted, before their markers."""
+    record = began().transaction([(0, 0)]).transaction([(1, 2)], commit=False)
+    assert violated(judged(record.fetch(0, [got(0, 0), marker(3, "ABORT")]).fetch(4), tmp_path)) == []
 
 
 def test_an_operator_may_abort_on_single_partitions(tmp_path):

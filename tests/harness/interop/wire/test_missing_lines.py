@@ -150,6 +150,35 @@ def test_an_answer_that_never_was_is_not_missing(tmp_path):
 
 
 # --------------------------------------------------------------------------------------------------
+# Contents
+# --------------------------------------------------------------------------------------------------
+UNREAD = [
+    ("EndTxn", "committed"),
+    ("EndTxn", "producer_epoch"),
+    ("EndTxn", "transactional_id"),
+    ("AddPartitionsToTxn", "producer_id"),
+    ("TxnOffsetCommit", "group"),
+]
+
+
+@pytest.mark.parametrize(("api", "lacking"), UNREAD)
+def test_a_request_that_does_not_say_what_it_asks_for(tmp_path, api, lacking):
+    """The proxy could not read it: it may have decided any transaction."""
+    lines = [dict(line) for line in story().lines]
+    last = [line for line in lines if line.get("api") == api][-1]
+    last[lacking] = None
+    unknown_for(judged(written(tmp_path / "record", numbered(lines))), f"a request ({api}) does not say what it asks for")
+
+
+@pytest.mark.parametrize(("api", "name"), [("EndTxn", "answered_ns"), ("Produce", "returned_ns"), ("Fetch", "answered_ns")])
+def test_times_that_contradict_one_another(tmp_path, api, name):
+    lines = [dict(line) for line in story().lines]
+    at = [number for number, line in enumerate(lines) if line.get("api") == api][-1] + 1
+    lines[at][name] = 5
+    unknown_for(judged(written(tmp_path / "record", numbered(lines))), "1 request was answered, or passed on, before it came")
+
+
+# --------------------------------------------------------------------------------------------------
 # Proxies that ended
 # --------------------------------------------------------------------------------------------------
 def halves():
