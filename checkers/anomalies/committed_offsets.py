@@ -6,6 +6,8 @@ The docstring is the definition of the anomaly.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
@@ -34,8 +36,9 @@ from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Bools, Ints
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult, join_rows
-from fencepost.checkers.model.values import ABORTED, COMMITTED, NONE
+from fencepost.checkers.model.values import ABORTED, COMMITTED, FOREVER, NONE
 from fencepost.checkers.pipeline.chains import NO_OFFSETS, NO_PIPELINE, Pipeline, has_chains, places_of_records, rows_of
+from fencepost.checkers.pipeline.offset_expiry import remembered_ns, unless_forgotten
 from fencepost.checkers.selfcheck.pipeline_damages import LOSE_OFFSET, MOVE_BACK, TELL_EARLY, TELL_NOBODYS, TELL_OLD
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
@@ -93,7 +96,8 @@ def torn_offset(run: RunView) -> CheckResult:
     2. Only transactions that did not commit were to commit an offset, and it is the group's at the end, or the group's offset
        that a member was told.
 
-    Where somebody commits of whom the history does not tell (contract `offset_commits`), that may be his.
+    Where somebody commits of whom the history does not tell (contract `offset_commits`), that may be his. Where brokers forget
+    offsets (contract `offset_expiry`), one that was committed longer before the end may have been forgotten.
 
     compared: offsets of transactions in partitions whose group offset at the end is known, and offsets that members were told.
     One cause: the transaction.
@@ -118,6 +122,8 @@ def torn_offset(run: RunView) -> CheckResult:
     offsets = pipeline.offsets[pipeline.offsets["partition"].isin(list(committed))] if committed else pipeline.offsets.iloc[:0]
     at_end = offsets["partition"].map(committed)
     behind = offsets[(offsets["fate"] == COMMITTED) & (offsets["offset"] > at_end) & ~_lowered_later(offsets, at_end)]
+    kept = pipeline.chains.committed_at[1] - behind["ended"] < remembered_ns(run)
+    forgotten, behind = behind[~kept], behind[kept]
     lawful = offsets[(offsets["fate"] != ABORTED) & (offsets["offset"] == at_end)]["partition"]
     alone = offsets[(offsets["fate"] == ABORTED) & (offsets["offset"] == at_end) & ~offsets["partition"].isin(lawful)]
     lacking = "" if committed or pipeline.records.empty else NO_OFFSETS
@@ -132,7 +138,10 @@ def torn_offset(run: RunView) -> CheckResult:
         )
         if len(some)
     ]
-    return _unless_unrecorded(run, CheckResult(len(offsets) + len(pipeline.looks), join_rows(*parts) if parts else {}, lacking))
+    result = CheckResult(len(offsets) + len(pipeline.looks), join_rows(*parts) if parts else {}, lacking)
+    if len(forgotten) and not result.count:
+        return unless_forgotten(replace(result, rows=rows_of(as_rows(forgotten).assign(cause=forgotten["op"]), "missing")))
+    return _unless_unrecorded(run, result)
 
 
 def _unless_unrecorded(run: RunView, result: CheckResult) -> CheckResult:
@@ -199,7 +208,8 @@ def offset_regression(run: RunView) -> CheckResult:
     A member reads on from the group's offset, so its commits rise, and one that has lost the partition is fenced (KIP-447).
 
     Where somebody commits of whom the history does not tell (contract `offset_commits`), and a member was told a lower offset in
-    between, whoever put it there is not known.
+    between, whoever put it there is not known. Nor is it known what the group had where brokers forget offsets (contract
+    `offset_expiry`), and the two commits are further apart than that.
 
     compared: committed transactions that began after another one had committed an offset of the same partition. One cause: the
     later transaction.
@@ -220,10 +230,13 @@ def offset_regression(run: RunView) -> CheckResult:
     if pipeline.chains.offsets.empty:
         return CheckResult(0)
     offsets = known_commits(pipeline)
-    result = _below(offsets, offsets, "sent")
+    ever = _below(offsets, offsets, "sent")
+    result = _below(offsets, offsets, "sent", within=remembered_ns(run))
+    if ever.count and not result.count:
+        return unless_forgotten(ever)
     if not result.count or run.contract["offset_commits"] != "unrecorded":
         return result
-    by_members = _below(offsets, offsets, "sent", pipeline.looks)
+    by_members = _below(offsets, offsets, "sent", pipeline.looks, remembered_ns(run))
     return by_members if by_members.count else _unless_unrecorded(run, result)
 
 
@@ -276,7 +289,7 @@ def stale_offset(run: RunView) -> CheckResult:
     pipeline = run.shared(Pipeline)
     if pipeline.looks.empty or pipeline.chains.offsets.empty:
         return CheckResult(0)
-    return _below(pipeline.looks, known_commits(pipeline), "missing")
+    return _below(pipeline.looks, known_commits(pipeline), "missing", within=remembered_ns(run))
 
 
 def known_commits(pipeline: Pipeline) -> pd.DataFrame:
@@ -284,9 +297,12 @@ def known_commits(pipeline: Pipeline) -> pd.DataFrame:
     return pipeline.offsets[(pipeline.offsets["fate"] == COMMITTED) & (pipeline.offsets["ended"] != NONE)]
 
 
-def _below(later: pd.DataFrame, offsets: pd.DataFrame, role: str, looks: pd.DataFrame | None = None) -> CheckResult:
+def _below(
+    later: pd.DataFrame, offsets: pd.DataFrame, role: str, looks: pd.DataFrame | None = None, within: int = FOREVER
+) -> CheckResult:
     """Offsets that are lower than one which had been committed before their operation began.
 
+    within: how long before at most (ns).
     looks: left out is what lies behind one of these in between that was lower too, so that somebody else may have put it there.
     """
     compared, parts = 0, []
@@ -295,8 +311,10 @@ def _below(later: pd.DataFrame, offsets: pd.DataFrame, role: str, looks: pd.Data
         highest, position = _highest_before(before, some["began"].to_numpy())
         compared += int((position >= 0).sum())
         back = (position >= 0) & (highest > some["offset"].to_numpy())
+        since = before["ended"].to_numpy()[np.maximum(position, 0)] if len(before) else some["began"].to_numpy()
+        back &= some["began"].to_numpy() - since < within
         if looks is not None:
-            told, since = looks[looks["partition"] == partition], before["ended"].to_numpy()[np.maximum(position, 0)]
+            told = looks[looks["partition"] == partition]
             back &= ~_told_between(told, since, some["began"].to_numpy(), highest)
         cause = {"cause": some["op"].to_numpy()[back]}
         parts += [rows_of(as_rows(some[back]).assign(**cause), role)]

@@ -24,6 +24,7 @@ from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import COMMITTED, INFO, NONE
 from fencepost.checkers.pipeline.applications import has_application
 from fencepost.checkers.pipeline.chains import NO_OFFSETS, NO_PIPELINE, Pipeline, has_chains, places_of_records, rows_of
+from fencepost.checkers.pipeline.offset_expiry import MADE_AGAIN, again_soon
 from fencepost.checkers.selfcheck.application_damages import DROP_OUTPUT, REPEAT_OUTPUT
 from fencepost.checkers.selfcheck.pipeline_damages import LEAVE_OUT, PROCESS_TWICE
 from fencepost.checkers.views.run_view import RunView
@@ -85,6 +86,8 @@ def reprocessed(run: RunView) -> CheckResult:
 
     A program is judged from outside: by the outputs that name the record in complete read_committed final reads.
 
+    Where brokers forget offsets (contract `offset_expiry`), and the transactions are further apart than that, nobody knows.
+
     compared: input records with a visible output. One cause: the later transaction; of a program: the stretch of neighbours.
 
     Example::
@@ -109,7 +112,9 @@ def reprocessed(run: RunView) -> CheckResult:
     twice = makers.index[makers["nunique"] > 1]
     if not len(twice):
         return CheckResult(len(makers))
-    outputs = shown[shown["v"].isin(twice)]
+    if not len(soon := again_soon(run, shown[shown["v"].isin(twice)])):
+        return CheckResult(len(makers), unknown=MADE_AGAIN)
+    outputs = shown[shown["v"].isin(soon)]
     outputs = outputs.assign(cause=makers["max"].reindex(outputs["v"]).to_numpy())
     outputs = outputs.assign(time=run.overview.time[run.overview.at(outputs["op"].to_numpy())])
     inputs = outputs.assign(op=outputs["cause"]).drop_duplicates("v")

@@ -14,6 +14,7 @@ from fencepost.checkers.contract.needs import WIRE, Needs
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.values import FOREVER
+from fencepost.checkers.pipeline.aborted_lists import wrongly_listed
 from fencepost.checkers.pipeline.wire_findings import WireFinding, WireResult, explained_by_wire, found_on_wire, whole
 from fencepost.checkers.pipeline.wire_log import WireLog
 from fencepost.checkers.selfcheck.wire_damages import BACK, BOTH, NOTHING, OUTDATED
@@ -48,6 +49,9 @@ def violations(run: RunView) -> WireResult:
             compared += result.compared
             skipped[name] += result.skipped
             found += [WireFinding(name, _time(breach), _sentence(name, breach), number) for breach in result.breaches]
+    if run.contract["operator_aborts"] == "none":
+        more, listed = wrongly_listed(log)
+        compared, found = compared + more, [*found, *listed]
     total = len(log.of_ids)
     why = "; ".join(f"{count} of {total} transactional ids were not judged: {reason}" for reason, count in unjudged.items())
     if log.why:
@@ -114,11 +118,14 @@ def protocol_violation(run: RunView) -> CheckResult:
     coordinator may abort a transaction for its age, and complete what is decided, at any time. The finding is the first answer
     for which no such order is left, with the rules that forbid it.
 
+    So is a broker's answer to a read_committed Fetch by which a transaction is aborted (it is listed so, or has such a marker),
+    although its coordinator had granted the commit: readers drop its records, and where nothing lies behind nobody misses them.
+
     Judged are ids from their first answered InitProducerId on. Where more than 4,096 states are possible at once, answers up to
     the next one are not compared, and it is said how many. Not judged are ids that an operator fenced by a request that passed no
     proxy, requests of unknown versions, and what is behind the end of a broker's record.
 
-    compared: answers while the state of their id was known. One cause: the transactional id.
+    compared: answers while the state of their id was known, and batches that such answers abort. One cause: the transactional id.
 
     Slow twin: `explained` in tests/support/wire_reference.py.
     """

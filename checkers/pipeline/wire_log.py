@@ -15,7 +15,7 @@ from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.wire.exchanges import Exchange
 from fencepost.checkers.wire.states import IMPLYING, NO_EPOCH, NO_PRODUCER, NONE, SECOND_FROM, Answer, Api, Request
 from fencepost.harness.api.run import table_problem
-from fencepost.harness.api.wire import WIRE, nodes_of
+from fencepost.harness.api.wire import WIRE, nodes_of, unread
 
 NO_WIRE = "no requests were recorded on the wire (no wire.parquet): no proxy lay between clients and brokers"
 UNNAMED = "wire.parquet does not say which brokers there were, so requests may be missing"
@@ -139,6 +139,13 @@ def _number(value: int | None, without: int) -> int:
     return without if value is None else int(value)
 
 
+def _known_until(row: dict[str, Any], until: int | None) -> dict[str, Any]:
+    """A request without an answer from behind the end of the record: what the broker was asked in between is not known."""
+    if until is None or row["answered_ns"] is None or row["answered_ns"] < until:
+        return row
+    return {**row, "answered_ns": None, "error": None, "answer_partitions": None}
+
+
 def wire_log(run: RunView) -> WireLog | str:
     """The record of a run, once for all checks; why there is none, in words.
 
@@ -152,8 +159,10 @@ def wire_log(run: RunView) -> WireLog | str:
     if nodes is None:
         raise OSError(UNNAMED)
     ends = [(record.until_ns, f"the record of {node} ends early: {record.why}") for node, record in nodes.items()]
-    until, why = min(((end, why) for end, why in ends if end is not None), default=(None, ""))
     table = pq.read_table(run.wire, columns=list(COLUMNS))
+    if silent := unread(table):
+        ends.append((silent.until_ns, silent.why))
+    until, why = min(((end, why) for end, why in ends if end is not None), default=(None, ""))
     sent = (row for row in table.to_pylist() if row["forwarded_ns"] is not None)
-    rows = [row for row in sent if until is None or row["forwarded_ns"] < until]
+    rows = [_known_until(row, until) for row in sent if until is None or row["forwarded_ns"] < until]
     return WireLog(sorted(rows, key=lambda row: row["forwarded_ns"]), until, why)

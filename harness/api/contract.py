@@ -241,6 +241,14 @@ _TABLE = (
         planned=False,
     ),
     ContractKey(
+        name="offset_expiry",
+        values=("none", "MILLISECONDS"),
+        default="none",
+        meaning="How long brokers keep the offsets of a group after its last commit, where that is less than Kafka's own seven "
+        "days (`offsets.retention.minutes`).",
+        planned=False,
+    ),
+    ContractKey(
         name="senders",
         values=("all", "some"),
         default="all",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,10 @@ FETCHES: Mapping[str, Any] = {"name": "what readers are given", "api": "Fetch", 
 """The rule of a proxy by which each Fetch of a client is recorded, those without records in their answer too."""
 NODES = b"fencepost.nodes"
 """Key of the table's metadata: whose record it is, and up to when each is whole."""
+ROWS = b"fencepost.rows"
+"""Key of the table's metadata: how many rows it had when it was written."""
+NUMBERS = "row"
+"""Its column of running numbers, by which missing rows are seen."""
 WIRE = (
     Column("node", "string", "the broker whose proxy recorded it", default=REQUIRED),
     Column("connection", "int64", "number of the connection, at its proxy"),
@@ -49,6 +54,7 @@ WIRE = (
     Column("made_by_proxy", "bool", "the answer is the proxy's, not the broker's"),
     Column("altered", "bool", "the proxy has altered the request, which is as it came here", optional=True),
     Column("lost", "string", "why no answer came; null: it did, or the record ends before"),
+    Column("row", "int64", "number of the row in the table as it was written, from 0", optional=True),
 )
 
 
@@ -73,6 +79,77 @@ def with_nodes(table: pa.Table, nodes: Mapping[str, NodeRecord]) -> pa.Table:
     """The table with a note of whose record it is: all brokers of the cluster, those without a record too (`until_ns` 0)."""
     document = {node: asdict(record) for node, record in nodes.items()}
     return table.replace_schema_metadata({**(table.schema.metadata or {}), NODES: json.dumps(document).encode()})
+
+
+def with_numbers(table: pa.Table) -> pa.Table:
+    """The table with a running number for each row, in the order in which requests came, and a note of how many there are."""
+    import pyarrow as pa
+
+    table = table.sort_by("arrived_ns")
+    at = table.schema.get_field_index(NUMBERS)
+    table = table.set_column(at, table.schema.field(at), pa.array(range(len(table)), pa.int64()))
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), ROWS: str(len(table)).encode()})
+
+
+def missing_rows(table: pa.Table) -> NodeRecord | None:
+    """Up to when a table is whole, by the numbers of its rows; None: it has none."""
+    import pyarrow.compute as pc
+
+    if NUMBERS not in table.column_names or table[NUMBERS].null_count == len(table):
+        return None
+    ordered = table.select([NUMBERS, "arrived_ns"]).sort_by(NUMBERS).to_pydict()
+    for number, seen in enumerate(ordered[NUMBERS]):
+        if seen != number:
+            return NodeRecord(max(ordered["arrived_ns"][:number], default=0), f"rows are missing, the first is number {number}")
+    count = (table.schema.metadata or {}).get(ROWS)
+    if count != str(len(table)).encode():
+        why = "it does not say how many rows it had" if count is None else "rows at its end are missing"
+        return NodeRecord(pc.max(table["arrived_ns"]).as_py(), why)
+    return NodeRecord()
+
+
+_ASKS = {
+    "EndTxn": ("transactional_id", "producer_id", "producer_epoch", "committed"),
+    "AddPartitionsToTxn": ("transactional_id", "producer_id", "producer_epoch"),
+    "AddOffsetsToTxn": ("transactional_id", "producer_id", "producer_epoch", "group"),
+    "TxnOffsetCommit": ("transactional_id", "producer_id", "producer_epoch", "group"),
+}
+"""What each request of these says, where the proxy could read it."""
+_OF_BROKERS = 4  # from this version on an AddPartitionsToTxn is of brokers, and about several ids
+
+
+def unread(table: pa.Table) -> NodeRecord | None:
+    """Up to when each request about a transaction says what it asks for; None: all of them do.
+
+    A proxy passes on what it cannot read: a request of a newer version may have decided any transaction from then on.
+    """
+    import pyarrow.compute as pc
+
+    first, api = list[tuple[int, str]](), table["api"]
+    for name, columns in _ASKS.items():
+        lacking = pc.equal(api, name)
+        some = pc.is_null(table[columns[0]])
+        for column in columns[1:]:
+            some = pc.or_(some, pc.is_null(table[column]))
+        if name == "AddPartitionsToTxn":
+            some = pc.and_(some, pc.less(table["version"], _OF_BROKERS))
+        times = pc.filter(table["forwarded_ns"], pc.and_(lacking, some)).drop_null()
+        first += [(pc.min(times).as_py(), name)] if len(times) else []
+    if not first:
+        return None
+    time, name = min(first)
+    return NodeRecord(time, f"a request ({name}) does not say what it asks for: it could not be read")
+
+
+def untimely(table: pa.Table) -> int:
+    """How many requests have times that contradict one another: each of them follows the one before."""
+    import pyarrow.compute as pc
+
+    steps = ("arrived_ns", "forwarded_ns", "answered_ns", "returned_ns")
+    wrong = pc.is_null(table["arrived_ns"])
+    for before, after in (*pairwise(steps), ("arrived_ns", "answered_ns")):
+        wrong = pc.or_(wrong, pc.fill_null(pc.less(table[after], table[before]), False))
+    return int(pc.sum(wrong).as_py() or 0)
 
 
 def nodes_of(path: Path) -> Mapping[str, NodeRecord] | None:

@@ -5,6 +5,7 @@ Workers of ours write none, and a manifest has the checksums of their files. Of 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
@@ -27,6 +28,7 @@ WORDS = {
 """Columns with the words that each may have, and whether it may have none."""
 SENDERS = ("txn", "send")  # functions of operations that send
 HARNESS = -1  # its process
+NOT_TOLD = -1  # a producer's word for an offset that it was not told (acks=0)
 _ABSENT = -1
 Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
@@ -38,14 +40,21 @@ class Contents:
     blank: rows without it.
     sending: rows that have a send.
     untimely: rows of which a record has a time outside of the operation.
-    impossible: rows with a micro-operation that cannot be: of no kind, in no partition, or with an identity that is not its own.
+    impossible: rows with a micro-operation that cannot be: of no kind, in no partition, at a negative offset, or with an identity
+        that is not its own.
+    again: rows that send a record which they have sent before.
+    placeless: rows that polled a record, and do not say where it lies.
+    reach: the highest offset that final readers polled, by process and partition.
     """
 
     def __init__(self, table: pa.Table) -> None:
         self._process, self._time, self._end = (numbers(table[name]) for name in ("process", "time", "end"))
         self._keys = record_ids.operation_key(self._process, numbers(table["op"]))
+        self._final = np.isin(self._process, self._process[among(table["f"], ("final-read",))])
+        self.reach: dict[tuple[int, str], int] = {}
         self._taken = 0
-        self.blank, self.sending, self.untimely, self.impossible = (np.zeros(len(table), dtype=np.bool_) for _ in range(4))
+        rows = [np.zeros(len(table), dtype=np.bool_) for _ in range(6)]
+        self.blank, self.sending, self.untimely, self.impossible, self.again, self.placeless = rows
 
     def through(self, parts: Iterable[pa.Array]) -> Iterator[pa.Array]:
         """The parts of the column, in the order of the rows, as they are taken."""
@@ -66,6 +75,41 @@ class Contents:
         foreign = (kind == 0) & (self._process[row] >= 0) & (record_ids.operation_key_of(v) != self._keys[row])
         nowhere = flags(pc.equal(flat.field("partition"), ""))
         self.impossible[row[foreign | nowhere | ((kind != 0) & (kind != 1)) | (v > HIGHEST_IDENTITY)]] = True
+        self._take_places(row, kind, v, flat)
+
+    def _take_places(self, row: Ints, kind: Ints, v: Ints, flat: pa.StructArray) -> None:
+        offset = flat.field("offset")
+        below = flags(pc.less(offset, np.where(kind == 0, NOT_TOLD, 0)))
+        self.impossible[row[below]] = True
+        self._take_reach(row[(kind == 1) & self._final[row]], flat.filter(pa.array((kind == 1) & self._final[row])))
+        self.placeless[row[(kind == 1) & flags(pc.is_null(offset))]] = True
+        sent, its_row = v[kind == 0], row[kind == 0]
+        order = np.argsort(sent, kind="stable")
+        self.again[its_row[order[1:][np.diff(sent[order]) == 0]]] = True
+
+    def _take_reach(self, row: Ints, reads: pa.StructArray) -> None:
+        places = {name: reads.field(name) for name in ("partition", "offset")}
+        own = pa.table({"process": self._process[row], **places}).group_by(["process", "partition"])
+        for found in own.aggregate([("offset", "max")]).to_pylist():
+            where, highest = (found["process"], found["partition"]), found["offset_max"]
+            self.reach[where] = max(self.reach.get(where, _ABSENT), _ABSENT if highest is None else highest)
+
+    def beyond(self, table: pa.Table) -> Bools:
+        """Final reads that say of a partition that their process went less far than it did."""
+        which = np.zeros(len(table), dtype=np.bool_)
+        for row in np.flatnonzero(among(table["f"], ("final-read",))).tolist():
+            for partition, place in _told(table["detail"][row].as_py()):
+                which[row] |= self.reach.get((int(self._process[row]), partition), _ABSENT) >= place
+        return which
+
+
+def _told(detail: str | None) -> Iterator[tuple[str, int]]:
+    """The partitions of a final read, and where each of them was left; nothing of what is not as documented."""
+    try:
+        said = json.loads(detail or "{}")
+        yield from [(partition, int(position)) for partition, (_, _, position) in said.items()]
+    except (ValueError, TypeError, AttributeError):
+        return
 
 
 def contradictions(table: pa.Table, contents: Contents, file: str) -> Iterator[Gap]:
@@ -86,7 +130,13 @@ def contradictions(table: pa.Table, contents: Contents, file: str) -> Iterator[G
     late = (end != _ABSENT) & (decided > end)
     outside = contents.untimely | ((decided != _ABSENT) & ((decided < time) | late))
     yield from gap(outside, "has", "have", "times of its records, or of its commit, from before its beginning or after its end")
-    yield from gap(contents.impossible, "has", "have", "records of no kind, of no partition, or of another operation's identity")
+    yield from gap(
+        contents.impossible,
+        "has",
+        "have",
+        "records of no kind, of no partition, at a negative offset, or of another operation's identity",
+    )
+    yield from gap(contents.again, "sends", "send", "a record twice: an identity stands for one")
     yield from gap(
         contents.sending & ~among(table["f"], SENDERS), "sends", "send", "records, though `f` is neither `txn` nor `send`"
     )

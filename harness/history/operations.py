@@ -63,6 +63,7 @@ class FileReading:
         self.rows: list[Row] = []
         self.gaps: list[Gap] = []
         self.clock: int | None = None
+        self._run: str | None = None  # by the last header
         self._header: Row = {**BLANK, "slot": -1 if file.slot is None else file.slot, "node": file.node, "role": file.role}
         self._begun: dict[int | None, Row] = {}  # by process: what its process line says; None: the last such line
         self._open: dict[int, Row] = {}  # by process: the operation that was invoked
@@ -143,6 +144,9 @@ class FileReading:
             return
         if line.version != HISTORY_VERSION:
             raise HistoryError(f"{self._file.name}: history version {line.version}; this fencepost reads {HISTORY_VERSION}")
+        if not self._ours and self._run not in (None, line.run):
+            self._contradicted("a header of another run: lines of two runs are in one file")
+        self._run = line.run
         self._header = {**BLANK, **_copied(HEADER, line)}
         self.clock = line.wall - line.time if line.wall and line.time else None
 
@@ -170,6 +174,7 @@ class FileReading:
         if row is not None and row["op"] == line.op:
             self._settle()
             planned = _sent(row)
+            self._agree(row, line)
             self.rows.append(self._completion(row, line))
             self._compare(row, planned, _sent(row))
         elif row is not None:
@@ -231,6 +236,12 @@ class FileReading:
             self._add(why, (Evidence.SENDS, Evidence.OUTCOMES), kind=GapKind.MISSING, line=self._number)
         if any(sent.get(v, partition) != partition for v, partition in planned.items()):
             self._contradicted(f"{which} names other partitions of its sends than its invocation")
+
+    def _agree(self, row: Row, line: Any) -> None:
+        """A completion that says something else of what was to be done than its invocation, in a history of others."""
+        for name, said in (("f", line.f), ("intent", line.intent)):
+            if not self._ours and said is not None and row[name] not in (None, said):
+                self._contradicted(f"the completion of operation {row['op']} of process {row['process']} has another `{name}`")
 
     def _contradicted(self, why: str) -> None:
         """Two lines say different things: nobody knows which is true."""

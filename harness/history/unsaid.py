@@ -52,8 +52,13 @@ def unsaid(table: pa.Table, file: str, senders: Ints, contents: Contents, unchai
     """
     rows = _Rows(table)
     gaps = [rows.levels(file), rows.results(file), rows.decisions(file), rows.order(file), _sent(senders, file)]
-    gaps += [*rows.contents(file, contents.blank), rows.chains(file, unchained), *rows.numbers(file)]
-    gaps += contradictions(table, contents, file)
+    gaps += [
+        *rows.contents(file, contents.blank),
+        *rows.places(file, contents.placeless),
+        rows.chains(file, unchained),
+        *rows.numbers(file),
+    ]
+    gaps += [rows.reach(file, contents.beyond(table)), *contradictions(table, contents, file)]
     return Unsaid(rows.final, rows.earliest, tuple(gap for gap in gaps if gap is not None))
 
 
@@ -151,6 +156,21 @@ class _Rows:
             mine = which & (self._process == process)
             count = plural(int(mine.sum()), "operation says", "operations say")
             yield _missing(file, f"{count} nothing of what process {process} sent and polled", None, self._held(mine))
+
+    def places(self, file: str, placeless: Bools) -> Iterator[Gap]:
+        """Operations that polled records, and do not say where these lie."""
+        which = placeless & self._client
+        for process in np.unique(self._process[which]):
+            mine = which & (self._process == process)
+            count = plural(int(mine.sum()), "operation does", "operations do")
+            yield _missing(file, f"{count} not say where records lie that process {process} polled", None, self._held(mine))
+
+    def reach(self, file: str, beyond: Bools) -> Gap | None:
+        """Final reads that went less far, as they say, than their process polled: where they ended is not known."""
+        if not beyond.any():
+            return None
+        why = f"the final {_named(self._process[beyond])} went less far than it polled, by its own final read"
+        return _missing(file, why, None, _FINALS)
 
     def chains(self, file: str, unchained: Bools | None) -> Gap | None:
         """Transactions that commit offsets of a group, and do not say which records they processed."""

@@ -28,6 +28,7 @@ FILES = ("history.edn", "history.json", "history.txt", "workload.log")  # of a d
 NEEDED = ("process", "op", "f", "type", "time", "end", "mops")
 _LOOKED_AT = 64 << 10
 _TRIED = 50
+_LONG_RECORD_LINE = re.compile(rb'\{("line":\d+,)?"at":"request","n":')
 _LEADING = re.compile(rb"\A(?:[ \t\r\n,]|;[^\n]*\n)+")  # white space and EDN's comments before the first value
 
 
@@ -89,7 +90,8 @@ def _directory(path: Path) -> Format:
     if any(path.glob("*.parquet")):
         return _parquet(path)
     lines = sorted(path.glob("*.jsonl"))
-    if lines and all(map(_is_record, lines)):
+    written = [file for file in lines if file.lstat().st_size]  # an empty one may be a record that was emptied
+    if written and all(map(_is_record, written)):
         return Format("wire-record")
     if lines or any(path.glob("history/*.jsonl")):
         return Format("fencepost-jsonl")
@@ -109,7 +111,7 @@ def _is_record_line(line: bytes) -> bool:
     try:
         document = json.loads(line)
     except (ValueError, RecursionError):
-        return line.startswith(b'{"at":"request","n":')
+        return _LONG_RECORD_LINE.match(line) is not None
     return isinstance(document, dict) and isinstance(document.get("at"), str) and "type" not in document
 
 

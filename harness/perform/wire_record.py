@@ -13,11 +13,14 @@ from uuid import UUID
 from fencepost.harness.api import Cluster, ClusterError, HarnessError, Interceptable
 from fencepost.harness.api.beneath import names, remove, replacing
 from fencepost.harness.api.run import RunFile
-from fencepost.harness.api.wire import FETCHES, NodeRecord, with_nodes
+from fencepost.harness.api.wire import FETCHES, NodeRecord, with_nodes, with_numbers
 from fencepost.harness.api.words import enumeration, plural
+from fencepost.harness.proxy.continuity import NO_END, REPLACED
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from fencepost.harness.proxy.record import Recorded
 
 NO_PROXY, ENDED = "no proxy stood before it", "its proxy had ended"
 NAMED = 3  # transactional ids of messages that an ended proxy held
@@ -44,11 +47,12 @@ def write_wire(cluster: Cluster, run_dir: Path) -> Iterator[str]:
     from fencepost.harness.proxy import record
 
     try:
-        table = named(record.read(run_dir / RunFile.WIRE_LINES), _topic_names(cluster))
+        recorded = record.recorded(run_dir / RunFile.WIRE_LINES)
+        table = with_numbers(named(recorded.table, _topic_names(cluster)))
     except (OSError, ValueError) as error:
         yield f"what is on the wire is not kept as evidence: {error}"
         return
-    nodes = {node: _record_of(node, proxied, table) for node in cluster.brokers}
+    nodes = {node: _seen(recorded, node, proxied) or _record_of(node, proxied, table) for node in cluster.brokers}
     yield from (
         f"the record of what is on the wire ends early before {node}: {each.why}" for node, each in nodes.items() if each.why
     )
@@ -94,6 +98,14 @@ def _ids(cluster: Cluster, topic: str) -> set[str]:
         return set(cluster.admin().topic_ids(topic).values())
     except HarnessError:
         return set()
+
+
+def _seen(recorded: Recorded, node: str, proxied: Mapping[str, bool]) -> NodeRecord | None:
+    """What the lines themselves show of missing ones; None: nothing. That a proxy runs, or was replaced, is known elsewhere."""
+    end = recorded.nodes.get(node)
+    if end is None and proxied.get(node) and recorded.numbered:
+        return NodeRecord(until_ns=0, why="the file of its record is missing")
+    return end if end is not None and end.why not in ("", NO_END, REPLACED) else None
 
 
 def _record_of(node: str, proxied: Mapping[str, bool], table: pa.Table) -> NodeRecord:

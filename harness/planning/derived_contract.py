@@ -15,6 +15,7 @@ _ACKS = ("acks", "request.required.acks")
 _IN_FLIGHT = ("max.in.flight", "max.in.flight.requests.per.connection")
 OF_TOPICS = ("min.insync.replicas", "unclean.leader.election.enable", "cleanup.policy", "retention.ms", "retention.bytes")
 _DAY_MS = 86_400_000
+_WEEK_MINUTES = 7 * 24 * 60
 _IN_FLIGHT_IDEMPOTENT = "5"  # librdkafka and the Java client lower it so far by themselves (KIP-98)
 
 
@@ -58,6 +59,8 @@ def derive(
         contract["offset_commits"] = "unrecorded"
     if 0 <= (expiry := _number(broker.get("producer.id.expiration.ms", -1))) < _DAY_MS:
         contract["producer_expiry"] = str(expiry)
+    if 0 <= (minutes := _number(broker.get("offsets.retention.minutes", -1))) < _WEEK_MINUTES:
+        contract["offset_expiry"] = str(minutes * 60_000)
     planned = {name: key.default for name, key in CONTRACT_KEYS.items() if key.planned} | contract
     return planned | _positions([role.connect.positions for role in roles if role.connect])
 

@@ -7,15 +7,17 @@ A request and its answer are separate lines, others between them. A row is kept 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import pyarrow as pa
 
-from fencepost.harness.api.wire import wire_schema
+from fencepost.harness.api.wire import NodeRecord, wire_schema
 from fencepost.harness.api.words import plural
+from fencepost.harness.proxy.continuity import Continuity, whole_until
 
 WIRE = wire_schema()
 SETTLED, BATCH = 20_000, 10_000  # lines after which nothing more is said of an answered request; rows of a batch of Arrow
@@ -36,7 +38,11 @@ class Line(msgspec.Struct, forbid_unknown_fields=True):
     """A line of a record (docs/proxy.md). JSON inside stays text."""
 
     at: str
+    line: Long | None = None
     n: Long = -1
+    nodes: list[str] | None = None
+    first: Long | None = None
+    lines: Long | None = None
     node: str | None = None
     connection: Long | None = None
     client: str | None = None
@@ -66,28 +72,68 @@ class Line(msgspec.Struct, forbid_unknown_fields=True):
     partitions: msgspec.Raw = NOTHING
     body: msgspec.Raw = NOTHING
 
+    @property
+    def times(self) -> tuple[int, ...]:
+        """When what it tells of was (ns), as far as it says so."""
+        some = (self.arrived_ns, self.forwarded_ns, self.answered_ns, self.returned_ns, self.time_ns)
+        return tuple(time for time in some if time)
+
 
 DECODE = msgspec.json.Decoder(Line).decode
 
 
-def read(directory: Path) -> pa.Table:
-    """The requests in all files `*.jsonl` of a directory, in the order in which they arrived.
+@dataclass(frozen=True)
+class Recorded:
+    """What files of a record hold.
 
-    Raises ValueError for a line that is none of a record, and for lines that are missing, as far as others show that, or twice.
+    table: a row for each request, in the order in which they arrived.
+    nodes: up to when the record of each broker is whole.
+    numbered: its lines have numbers, so that missing ones are seen.
     """
-    return _table(sorted(directory.glob("*.jsonl")))
+
+    table: pa.Table
+    nodes: Mapping[str, NodeRecord]
+    numbered: bool
 
 
-def read_file(file: Path) -> pa.Table:
-    """The same of one file."""
-    return _table([file])
+def read(directory: Path) -> pa.Table:
+    """The requests in all files `*.jsonl` of a directory, in the order in which they arrived."""
+    return recorded(directory).table
 
 
-def _table(files: Iterable[Path]) -> pa.Table:
-    batches = [batch for file in files for batch in _batches(rows_of(lines_of(file)))]
+def recorded(path: Path) -> Recorded:
+    """What all files `*.jsonl` of a directory hold, or one file.
+
+    Raises ValueError for a line that is none of a record or is there twice, and, where lines have no numbers, for missing ones as
+    far as others show that.
+    """
+    files = [path] if path.is_file() else sorted(path.glob("*.jsonl"))
+    shown = [Continuity() for _ in files]
+    batches = [batch for file, continuity in zip(files, shown, strict=True) for batch in _batches(_rows_of(file, continuity))]
     table = pa.Table.from_batches(batches, WIRE).sort_by("arrived_ns")
     demand_once(table)
-    return table
+    numbered = any(continuity.numbered for continuity in shown)
+    return Recorded(table, whole_until(shown, _replaced(table)), numbered)
+
+
+def _rows_of(file: Path, continuity: Continuity) -> Iterator[dict[str, Any]]:
+    yield from rows_of(continuity.through(lines_of(file)), lambda: continuity.broken)
+    if continuity.empty:
+        continuity.nodes.add(file.stem)
+
+
+def _replaced(table: pa.Table) -> dict[str, int]:
+    """Brokers whose requests are of several proxies, by their numbers, and when the last request of the first one came (ns)."""
+    import pyarrow.compute as pc
+
+    from fencepost.harness.proxy.process import SPAN
+
+    number = pc.divide(table["number"], pa.scalar(SPAN))
+    last = table.append_column("proxy", number).group_by(["node", "proxy"]).aggregate([("arrived_ns", "max")]).to_pylist()
+    some: dict[str, dict[int, int]] = {}
+    for row in last:
+        some.setdefault(row["node"], {})[row["proxy"]] = row["arrived_ns_max"]
+    return {node: own.get(0, -1) for node, own in some.items() if len(own) > 1 or 0 not in own}
 
 
 def demand_once(table: pa.Table) -> None:
@@ -117,10 +163,13 @@ def _checked(line: Line) -> Line:
     return line
 
 
-def rows_of(lines: Iterable[Line]) -> Iterator[dict[str, Any]]:
+def rows_of(lines: Iterable[Line], broken: Callable[[], bool] = lambda: False) -> Iterator[dict[str, Any]]:
     """A row for each request that lines are about, soon after the last of them.
 
-    Raises ValueError for a line about a request that none before it has, and for a second one of the same request.
+    broken: whether lines are known to be missing before the one that was taken last.
+
+    Raises ValueError for a line about a request that none before it has, though none is known to be missing, and for a second one
+    of the same request.
     """
     rows: dict[int, dict[str, Any]] = {}
     settled: deque[tuple[int, int]] = deque()  # requests that were answered or lost, by the number of the line that says so
@@ -134,7 +183,7 @@ def rows_of(lines: Iterable[Line]) -> Iterator[dict[str, Any]]:
             _add(row, line)
             if row["returned_ns"] is not None or row["lost"] is not None:
                 settled.append((number, line.n))
-        elif line.at in FOLLOWING and line.copy is None:  # an answer to a copy may come late
+        elif line.at in FOLLOWING and line.copy is None and not broken():  # an answer to a copy may come late
             raise ValueError(f"line {number + 1} is about request {line.n}, which no line before it has: lines are missing")
         while settled and settled[0][0] < number - SETTLED:
             if (row := rows.pop(settled.popleft()[1], None)) is not None:

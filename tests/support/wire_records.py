@@ -82,8 +82,18 @@ class Record:
 
     def write(self, directory, name="proxy"):
         directory.mkdir(exist_ok=True)
-        (directory / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in self.lines))
+        (directory / f"{name}.jsonl").write_text(as_text(numbered(self.lines)))
         return directory
+
+
+def numbered(lines, first=0, node="n1"):
+    """Lines as a proxy numbers them, with the first and the last one. first: the number before that of the first request."""
+    begin, end = {"at": "begin", "nodes": [node], "first": first}, {"at": "end", "lines": len(lines) + 2}
+    return [{"line": number, **line} for number, line in enumerate([begin, *lines, end])]
+
+
+def as_text(lines):
+    return "".join(json.dumps(line) + "\n" for line in lines)
 
 
 def got(first, offset, producer=(7, 0), records=1, transactional=True, **more):

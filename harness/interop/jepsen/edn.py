@@ -124,6 +124,8 @@ def _mapping(flat: list[Any], text: str, number: int) -> Any:
     """A map of a text, from its keys and values in turn. Raises ValueError: one is missing."""
     if len(flat) % 2:
         raise ValueError(f"a map with a key but no value before {_position(text, number)}")
+    if None in flat[::2]:
+        raise ValueError(f"a map with the key nil before {_position(text, number)}")
     keys = [key if isinstance(key, (str, int)) else str(key) for key in flat[::2]]
     return mapping(list(zip(keys, flat[1::2], strict=True)))
 

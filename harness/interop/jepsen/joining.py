@@ -42,7 +42,7 @@ class Joining:
         value = invoked.value if completed is None or completed.value is None else completed.value
         try:
             if completed is not None:
-                self.damage += compared(invoked.event.f, invoked.value, value, self._file, completed.line)
+                self.damage += compared((invoked.event.f, completed.event.f), invoked.value, value, self._file, completed.line)
             rows, ended = self.rows.setdefault(number, OperationRows()), completed or invoked
             rows.add(invoked.at, invoked.event, completed and completed.event, value, ended.at)
         except NOT_UNDERSTOOD as error:

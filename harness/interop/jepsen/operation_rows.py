@@ -97,14 +97,16 @@ class OperationRows:
                 offset, v = result if result.__class__ is list else (None, result)
                 if v is None or mop[1] is None:
                     raise ValueError("a send without its key or its value")
-                mops.append((0, _value(mop[1]), _value(v), offset, result.__class__ is list or ok))
+                mops.append((0, _value(mop[1]), _value(v), _offset(offset), result.__class__ is list or ok))
                 sent += 1
             elif name != "poll":
                 raise ValueError(f"unknown micro-operation {name!r}")
             else:
                 polls.append(mop[1] if len(mop) > 1 else None)
                 for key, records in _polled(polls[-1] or ()):
-                    mops += [(1, key, _value(v), offset, False) for offset, v in records]
+                    if key is None or any(v is None for _, v in records):
+                        raise ValueError("a polled record without its key or its value")
+                    mops += [(1, key, _value(v), _offset(offset), False) for offset, v in records]
         if sent > MAX_SEQ:
             raise ValueError(f"{sent} sends in one operation; at most {MAX_SEQ}")
         if sent:
@@ -116,6 +118,13 @@ class OperationRows:
         columns = list(zip(*self._ops, strict=True)) or [()] * len(OPS)
         ops = pa.table([pa.array(column, kind) for column, kind in zip(columns, OPS.types, strict=True)], schema=OPS)
         return in_order(ops, _mops_table(self._mops))
+
+
+def _offset(value: Any) -> Any:
+    """A record's offset; None: not told. Raises ValueError for what is none."""
+    if value is None or (value.__class__ is int and value in _WHOLE):
+        return value
+    raise ValueError(f"the offset {str(value)[:40]} is no number of Kafka's")
 
 
 def _value(value: Any) -> Any:

@@ -25,7 +25,7 @@ from fencepost.harness.interop.jepsen.lines import ContinuedError, EdnLines, Eve
 from fencepost.harness.interop.jepsen.operation_rows import OperationRows, in_order, write
 from fencepost.harness.interop.jepsen.plain_grammar import NOTATIONS
 from fencepost.harness.interop.jepsen.plain_lines import INVOKE, Operations, PlainLines, plain_lines
-from fencepost.harness.interop.jepsen.planned_sends import POLLED, SENT, WORKERS_LINE, compared, others, unnamed
+from fencepost.harness.interop.jepsen.planned_sends import POLLED, SENT, WORKERS_LINE, another, compared, others, unnamed
 from fencepost.harness.interop.jepsen.text_lines import TextLines
 
 READERS: Mapping[str, Callable[[], Reader]] = {"edn": EdnLines, "json": JsonLines, "txt": TextLines}
@@ -303,7 +303,7 @@ class _BlockParser:
         invoked = read or self._reader.event(planned)
         value, asked_for = self._reader.value(event), self._reader.value(invoked)
         value = asked_for if value is None else value
-        self._parsed.damage += compared(invoked.f, asked_for, value, self._file, self._block.line(position))
+        self._parsed.damage += compared((invoked.f, event.f), asked_for, value, self._file, self._block.line(position))
         self._rows.add(self._block.first + begun, invoked, event, value, self._block.first + position)
 
     def _unfinished(self, opened: tuple[int, Event | None, bytes] | None) -> None:
@@ -384,7 +384,7 @@ class _BlockParser:
         parsed.senders |= operations.senders
         parsed.functions += operations.functions
         parsed.together |= operations.together
-        for gap, which in zip((unnamed, others), operations.unlike_sends, strict=True):
+        for gap, which in zip((another, unnamed, others), operations.unlike, strict=True):
             parsed.damage += [gap(self._file, line) for line in map(self._block.line, ended[which].tolist())]
         ops, mops = (pa.concat_tables(both) for both in zip(rows.tables(), operations.tables(), strict=True))
         return in_order(ops, mops.unify_dictionaries())

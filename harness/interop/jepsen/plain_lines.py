@@ -322,8 +322,8 @@ class Operations:
         return set(np.unique(self._process[self._per_operation(*_SENDS) > 0]).tolist())
 
     @property
-    def unlike_sends(self) -> tuple[Any, Any]:
-        """Masks of operations whose completion names fewer sends than the invocation, and of those with as many, but others."""
+    def unlike(self) -> tuple[Any, Any, Any]:
+        """Masks of operations whose completion has another function than the invocation, fewer sends, or as many, but others."""
         lines, at = self._lines, np.flatnonzero(_are(self._lines.roles, _SENDS))
         line = np.repeat(np.arange(len(lines.type)), np.diff(lines.stops, prepend=0))[at]
         keys = lines.numbers[at - 1 - (lines.roles[at] == ACKED)]
@@ -331,7 +331,7 @@ class Operations:
         before, after = (np.bincount(line, minlength=len(lines.type))[which] for which in (self._invoked, self._completed))
         other = (after == before) & (content[self._completed] != content[self._invoked])
         writing = self._f != FUNCTIONS.index("poll")
-        return writing & (after < before), writing & other
+        return lines.f[self._completed] != self._f, writing & (after < before), writing & other
 
     @property
     def functions(self) -> Counter[str]:

@@ -18,9 +18,12 @@ _ONE, _SPREAD = np.uint64(1), np.uint64(0x9E3779B97F4A7C15)  # a product with an
 WRITING = frozenset(("txn", "send"))
 
 
-def compared(f: str, planned: Any, done: Any, file: str, line: int) -> Iterator[Gap]:
-    """The gap of a completion (the value `done`, in a line) that does not have the sends of its invocation (`planned`)."""
-    if f not in WRITING:
+def compared(fs: tuple[str, str], planned: Any, done: Any, file: str, line: int) -> Iterator[Gap]:
+    """The gaps of a completion (the value `done`, in a line) that does not have the sends of its invocation (`planned`), or is of
+    another function (`fs`: that of the invocation, and its own)."""
+    if fs[0] != fs[1]:
+        yield another(file, line)
+    if fs[0] not in WRITING:
         return
     before, after = _sends(planned), _sends(done)
     if after.total() < before.total():
@@ -38,6 +41,12 @@ def unnamed(file: str, line: int) -> Gap:
 def others(file: str, line: int) -> Gap:
     """A completion that names other keys or values than its invocation: one of the two lines is damaged."""
     why = "the completion names other sends than its invocation: nobody knows which of the two is true"
+    return Gap(file=file, line=line, why=why, kind=GapKind.UNRELIABLE, evidence=WORKERS_LINE)
+
+
+def another(file: str, line: int) -> Gap:
+    """A completion of another function than its invocation: one of the two lines is damaged."""
+    why = "the completion is of another function (`:f`) than its invocation: nobody knows which of the two is true"
     return Gap(file=file, line=line, why=why, kind=GapKind.UNRELIABLE, evidence=WORKERS_LINE)
 
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from fencepost.harness.api import record_ids
 from fencepost.harness.api.beneath import replacing
 from fencepost.harness.api.errors import HistoryError
-from fencepost.harness.api.evidence import Gap
+from fencepost.harness.api.evidence import Evidence, Gap
 from fencepost.harness.api.history import VALUES, schema
 from fencepost.harness.api.record_ids import MAX_OP, MAX_PROCESS
 from fencepost.harness.api.run import RunFile
@@ -34,9 +34,16 @@ WORDS = ["role", "isolation", "f", "type", "intent", "mops.list.element.partitio
 UNSENT = "its value was sent by no operation of this history"
 
 
+NO_OFFSET = -1  # a producer's word for an offset that it was not told (acks=0)
+LEFT_OUT = (Evidence.OUTCOMES, Evidence.POLLS)
+
+
 @dataclass(frozen=True)
 class Part:
-    """The operations and micro-operations of one block as columns; `owner` is the row of the operation."""
+    """The operations and micro-operations of one block as columns; `owner` is the row of the operation.
+
+    impossible: which of them are sends that were acknowledged at an offset that cannot be.
+    """
 
     ops: pa.Table
     process: Ints
@@ -46,6 +53,7 @@ class Part:
     names: RecordNames
     offset: pa.Array
     acked: Any
+    impossible: Any
 
     @property
     def identities(self) -> Ints:
@@ -123,7 +131,8 @@ class Assembly:
             ops = pa.concat_tables([ops, more_ops])
             ops, mops = in_order(ops, pa.concat_tables([mops, more_mops]).unify_dictionaries())
         columns = {name: _whole(mops[name]) for name in mops.column_names}
-        process = self._processes.numbered(ops["process"].to_numpy())
+        process, offset = self._processes.numbered(ops["process"].to_numpy()), columns["offset"]
+        kind = columns["kind"].to_numpy(zero_copy_only=False)
         number = ops["number" if self._indexed else "at"].to_numpy()
         if len(ops) and number.max() > MAX_OP:
             raise HistoryError(f"{self._file}: has operation {number.max()}; at most {MAX_OP}")
@@ -132,9 +141,10 @@ class Assembly:
             process=process,
             number=number,
             owner=np.repeat(np.arange(len(ops)), ops["count"].to_numpy()),
-            kind=columns["kind"].to_numpy(zero_copy_only=False),
+            kind=kind,
             names=RecordNames(self._coded(columns["key"]), columns["number"], columns["text"]),
-            offset=columns["offset"],
+            offset=pc.if_else(pc.less(offset, 0), pa.scalar(None, pa.int64()), offset),
+            impossible=(kind == 0) & pc.fill_null(pc.less(offset, NO_OFFSET), False).to_numpy(zero_copy_only=False),
             acked=columns["acked"].to_numpy(zero_copy_only=False),
         )
 
@@ -177,16 +187,18 @@ class Assembly:
     def _judged(self, part: Part, ambiguous: Any, placeless: Any) -> Any:
         """The mask of micro-operations that can be judged.
 
-        Without the sends and reads of values that were sent more than once to their key (a read of such a value is ambiguous),
-        and without polled records of unknown place.
+        Without the sends and reads of values that were sent more than once to their key (a read of such a value is ambiguous, and
+        two processes that claim one record contradict each other), and without polled records of unknown place. Where a send was
+        acknowledged at an offset that cannot be, its place is not known.
         """
         for which, why in (
             (ambiguous & (part.kind == 0), "sends a value that is sent more than once to its key"),
             (placeless, "polled records without an offset, and of their keys"),
+            (part.impossible, "has an acknowledgement at a negative offset"),
         ):
             for row in np.unique(part.owner[which]).tolist():
                 line, why_left_out = int(part.ops["at"][row].as_py()) + 1, f"operation {int(part.number[row])} {why}; left out"
-                self.damage.append(Gap(file=self._file, line=line, why=why_left_out))
+                self.damage.append(Gap(file=self._file, line=line, why=why_left_out, evidence=LEFT_OUT))
         return ~(ambiguous | placeless)
 
     def _mops(self, part: Part, v: Ints, partition: pa.Array, judged: Any) -> pa.ListArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,17 @@ from fencepost.harness.api.evidence import Evidence, Gap, GapKind
 from fencepost.harness.api.files import regular
 from fencepost.harness.api.history import VALUES, demand_columns, schema
 from fencepost.harness.api.run import RunFile
-from fencepost.harness.api.wire import NODES, WIRE, NodeRecord, nodes_of, with_nodes
+from fencepost.harness.api.wire import NODES, WIRE, NodeRecord, missing_rows, nodes_of, unread, untimely, with_nodes, with_numbers
 from fencepost.harness.api.words import and_more, plural
 from fencepost.harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
+from fencepost.harness.interop.wire.answers import unrecorded_answers
 from fencepost.harness.interop.wire.conversion import Converted, converted
 from fencepost.harness.interop.wire.requests import requests_of
 from fencepost.harness.proxy import record
 
 JUDGED = (Evidence.SENDS, Evidence.OUTCOMES, Evidence.POLLS, Evidence.POSITIONS, Evidence.DECISIONS, Evidence.WIRE)
 OF_TOPICS = tuple(kind for kind in JUDGED if kind is not Evidence.WIRE)
+OF_OFFSETS = (Evidence.DECISIONS, Evidence.SETTLING)
 CONTRACT = {"aborted_polls": "kept", "consumption": "assigned", "final_read": "false", "outcomes": "brokers"}
 
 
@@ -33,9 +36,10 @@ def adopt_wire(path: Path, run_dir: Path) -> tuple[list[Gap], dict[str, str]]:
     Raises HistoryError: it cannot be read, or no transaction, send or poll is in it.
     """
     try:
-        table, nodes = _record(path)
+        found = _record(path)
+        table, nodes = found.table, found.nodes
         until = min((each.until_ns for each in nodes.values() if each.until_ns is not None), default=None)
-        requests = requests_of(table, until)
+        requests, unanswered = requests_of(table, until), list(unrecorded_answers(table, path.name))
     except (OSError, ValueError, pa.ArrowException) as error:
         raise HistoryError(f"{path}: cannot be read as a proxy's record: {error}") from error
     made = converted(requests)
@@ -54,7 +58,8 @@ def adopt_wire(path: Path, run_dir: Path) -> tuple[list[Gap], dict[str, str]]:
     promised = {"transactional": str(made.transactional).lower(), "compaction": str(bool(made.shortened)).lower()}
     promised |= {"senders": "some"} if made.strangers else {}
     promised |= {"consumption": "recorded"} if made.grouped else {}
-    return [*_gaps(path, nodes, made)], {**CONTRACT, **promised}
+    gaps = [*_gaps(path, nodes, made), *_unnumbered(path, found.numbered), *unanswered, *_contradictory(path, table)]
+    return gaps, {**CONTRACT, **promised}
 
 
 def _write(run_dir: Path, file: str, table: pa.Table) -> None:
@@ -62,11 +67,17 @@ def _write(run_dir: Path, file: str, table: pa.Table) -> None:
         pq.write_table(table, part, compression="zstd")
 
 
-def _record(path: Path) -> tuple[pa.Table, Mapping[str, NodeRecord]]:
-    """The record's table, and up to when the record of each broker is whole.
+@dataclass(frozen=True)
+class _Record:
+    """A record: its table, up to when that of each broker is whole, and whether missing lines or rows of it are seen."""
 
-    Lines say nothing of that: a proxy is one process before all brokers, and each line was written before its message went on.
-    """
+    table: pa.Table
+    nodes: Mapping[str, NodeRecord]
+    numbered: bool
+
+
+def _record(path: Path) -> _Record:
+    """The record at a path: a table, or lines."""
     tables = sorted(path.glob("*.parquet")) if path.is_dir() else [path] if _is_parquet(path) else []
     if len(tables) > 1:
         raise ValueError(f"it has {len(tables)} tables: give the file of one")
@@ -77,9 +88,19 @@ def _record(path: Path) -> tuple[pa.Table, Mapping[str, NodeRecord]]:
         nodes = nodes_of(file)
         if nodes is None and NODES in (table.schema.metadata or {}):
             raise ValueError(f"what it says of its brokers ({NODES.decode()}) cannot be read")
-        return table, nodes or _all_whole(table)
-    lines = record.read_file(path) if path.is_file() else record.read(path)
-    return lines, _all_whole(lines)
+        seen = missing_rows(table)
+        whole = whole_before(nodes or _all_whole(table), seen)
+        return _Record(table, whole_before(whole, unread(table)), seen is not None)
+    lines = record.recorded(path)
+    return _Record(with_numbers(lines.table), whole_before(lines.nodes, unread(lines.table)), lines.numbered)
+
+
+def whole_before(nodes: Mapping[str, NodeRecord], seen: NodeRecord | None) -> dict[str, NodeRecord]:
+    """The records of brokers, each up to where rows of the table are missing, or say nothing. seen: see `missing_rows`."""
+    if seen is None or seen.until_ns is None:
+        return dict(nodes)
+    later = (node for node, each in nodes.items() if each.until_ns is None or each.until_ns > seen.until_ns)
+    return {**nodes, **dict.fromkeys(later, seen)}
 
 
 def _is_parquet(path: Path) -> bool:
@@ -108,6 +129,32 @@ def _others(made: Converted) -> Iterator[dict[str, Any]]:
     yield {**blank, "op": 1, "f": "poll", "type": "info", "end": last, "detail": '{"unheard": true}'}
 
 
+def _contradictory(path: Path, table: pa.Table) -> Iterator[Gap]:
+    """Times that contradict one another: what came before what is not known."""
+    if count := untimely(table):
+        why = (
+            f"{plural(count, 'request was', 'requests were')} answered, or passed on, before it came, by the times of the record"
+        )
+        yield Gap(file=path.name, why=why, kind=GapKind.UNRELIABLE, evidence=JUDGED)
+
+
+def _unnumbered(path: Path, numbered: bool) -> Iterator[Gap]:
+    if not numbered:
+        why = "its lines have no numbers (an older proxy's): those that are missing are not noticed"
+        yield Gap(file=path.name, why=why, kind=GapKind.MISSING)
+
+
+def _of_groups(path: Path, made: Converted) -> Iterator[Gap]:
+    """What a record does not say of offsets that members were told."""
+    of_end = "and of which the record has no end: who decided it is not known"
+    of_beginning = "which the group may have had before the record: whose it is is not known"
+    for some, why in ((made.doubtful, of_end), (made.before, of_beginning)):
+        if some:
+            where = f"{min(some)}{and_more(len(some) - 1)}"
+            why = f"a member was told the group's offset of {where}, which a transaction was to commit, {why}"
+            yield Gap(file=path.name, why=why, kind=GapKind.MISSING, evidence=OF_OFFSETS)
+
+
 def _gaps(path: Path, nodes: Mapping[str, NodeRecord], made: Converted) -> Iterator[Gap]:
     """What a record does not say."""
     for node, each in nodes.items():
@@ -132,6 +179,7 @@ def _gaps(path: Path, nodes: Mapping[str, NodeRecord], made: Converted) -> Itera
         some = sorted(made.outside)
         why = f"somebody commits the group's offset of {some[0]}{and_more(len(some) - 1)} outside of transactions: left out"
         yield Gap(file=path.name, why=why, kind=GapKind.MISSING)
+    yield from _of_groups(path, made)
     if any(row["mops"] and row["isolation"] is None for row in made.rows if row["f"] == "poll"):
         why = "Fetches without an isolation level: the record is of an older proxy"
         yield Gap(file=path.name, why=why, kind=GapKind.MISSING, evidence=(Evidence.LEVELS,))

@@ -32,6 +32,8 @@ class Converted:
     transactional: whether there is a transaction.
     grouped: whether a transaction commits offsets of a group that are compared.
     outside: partitions to whose group offsets somebody commits outside of transactions.
+    doubtful: partitions of which a member was told a group's offset of a transaction of which the record has no end.
+    before: partitions of which a member was told one that a transaction was to commit, or the group had before the record.
     unended: identities of batches that read_committed readers got of transactions of which the record has no end.
     offsets: identities of batches that lie at a partition and an offset, by what anybody was given; one, unless logs were cut.
     """
@@ -45,6 +47,8 @@ class Converted:
     transactional: bool = False
     grouped: bool = False
     outside: frozenset[str] = frozenset()
+    doubtful: frozenset[str] = frozenset()
+    before: frozenset[str] = frozenset()
     unended: set[int] = field(default_factory=set)
     offsets: dict[Place, set[int]] = field(default_factory=dict)
 
@@ -85,7 +89,7 @@ def converted(requests: Iterable[Seen], run: Beside | None = None) -> Converted:
             writers.take(seen)
         if others and seen.api in OF_GROUPS:
             groups.take(seen)
-    groups.leave_out(writers.first_commits())
+    groups.leave_out(writers.first_commits(), begins=run is not None)
     conversion = _Conversion(writers, run or Beside(0, {}, ()), "instance" if run else "", groups.names())
     conversion.add_writers()
     conversion.add_readers(readers)
@@ -94,6 +98,8 @@ def converted(requests: Iterable[Seen], run: Beside | None = None) -> Converted:
     made.shortened, made.transactional = frozenset(readers.shortened | topics.shortened), writers.transactional
     made.again = again
     made.grouped = groups.known
+    made.doubtful = frozenset(partition for group, partition in groups.told_of(writers.open_offsets()))
+    made.before = frozenset(partition for _, (group, partition) in groups.before)
     made.outside = frozenset(partition for group, partition in groups.outside & groups.committed.keys())
     made.rows.sort(key=lambda row: (row["time"], row["process"], row["op"]))
     return made

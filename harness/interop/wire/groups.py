@@ -24,6 +24,12 @@ REFUSED = frozenset(
     {"ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "STALE_MEMBER_EPOCH", "FENCED_INSTANCE_ID", "REBALANCE_IN_PROGRESS"}
 )
 """Errors of an OffsetCommit that committed nothing."""
+REFUSED_IN_TRANSACTION = REFUSED | {
+    *("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED", "INVALID_PRODUCER_ID_MAPPING", "INVALID_TXN_STATE", "INVALID_GROUP_ID"),
+    *("GROUP_AUTHORIZATION_FAILED", "TOPIC_AUTHORIZATION_FAILED", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
+    *("OFFSET_METADATA_TOO_LARGE", "UNKNOWN_TOPIC_OR_PARTITION"),
+}
+"""Errors of a TxnOffsetCommit that added nothing. Any other one may have come too late."""
 
 
 @dataclass(slots=True, eq=False)
@@ -49,13 +55,17 @@ class Look:
 class Groups:
     """All groups of a record, as its requests come in order of time.
 
-    committed: the offsets that transactions were to commit, of whatever outcome.
+    committed: the offsets that transactions were to commit, of whatever outcome, and when the first request for each came (ns).
+    first: when the first transaction had committed an offset (ns).
+    before: answers and keys where what was told may be from before the record, though a transaction was to commit it.
     latest: when the last of them came (ns), and the broker that took it; empty: nobody knows whether one did.
     outside: where somebody commits who is no transaction, or may.
     """
 
     looks: list[Look] = field(default_factory=list)
-    committed: dict[Key, set[int]] = field(default_factory=dict)
+    committed: dict[Key, dict[int, int]] = field(default_factory=dict)
+    first: Mapping[Key, int] = field(default_factory=dict)
+    before: set[tuple[int, Key]] = field(default_factory=set)
     latest: dict[Key, tuple[int, str]] = field(default_factory=dict)
     outside: set[Key] = field(default_factory=set)
 
@@ -82,15 +92,18 @@ class Groups:
             if seen.altered:
                 self.outside.add(key)
             elif "offset" in place:
-                self.committed.setdefault(key, set()).add(place["offset"])
+                self.committed.setdefault(key, {}).setdefault(place["offset"], seen.arrived)
                 granted = seen.answered is not None and seen.answers.get(key[1], {}).get("error", NONE) == NONE
                 self.latest[key] = (seen.arrived, seen.source[0] if granted else "")
 
-    def leave_out(self, first: Mapping[Key, int]) -> None:
+    def leave_out(self, first: Mapping[Key, int], begins: bool = False) -> None:
         """Leave out where an offset from before the record is told after a transaction had committed one.
 
+        begins: the groups have no offsets from before the record.
         first: when the first transaction had (ns).
         """
+        self.first = first
+        self.before = set() if begins else set(self._told_before())
         for look in self.looks:
             self.outside |= {
                 key
@@ -101,6 +114,23 @@ class Groups:
     def _is_older(self, key: Key, offset: int | None) -> bool:
         """True for an offset below all that are committed in the record."""
         return offset is not None and all(offset < commit for commit in self.committed.get(key, ()))
+
+    def _told_before(self) -> Iterator[tuple[int, Key]]:
+        """Where a member was told what a transaction was to commit, and what the group may have had before the record.
+
+        So it is where no transaction of the record had committed by then, and nobody had been told anything else.
+        """
+        told = dict[Key, int | None]()
+        for look in self.looks:
+            for key, offset in look.offsets.items():
+                asked = None if offset is None else self.committed.get(key, {}).get(offset)
+                alike = told.setdefault(key, offset) == offset and asked is not None and asked <= look.end
+                if alike and look.time <= self.first.get(key, look.time):
+                    yield id(look), key
+
+    def told_of(self, open_: Mapping[Key, set[int]]) -> set[Key]:
+        """Where a member was told an offset of transactions of which the record has no end. open_: their offsets."""
+        return {key for look in self.looks for key, offset in look.offsets.items() if offset in open_.get(key, ())}
 
     # -- operations ------------------------------------------------------------------------------
     @property
@@ -134,7 +164,11 @@ class Groups:
 
     def _compared(self, look: Look, names: Mapping[Key, str]) -> dict[str, int | None]:
         """What was told, but for offsets that may be from before the record."""
-        return {names[key]: offset for key, offset in look.offsets.items() if key in names and not self._is_older(key, offset)}
+        return {
+            names[key]: offset
+            for key, offset in look.offsets.items()
+            if key in names and not self._is_older(key, offset) and (id(look), key) not in self.before
+        }
 
     def ends(self, undecided: Iterable[Key]) -> Iterator[Operation]:
         """What each group had at the end, as far as that was told.

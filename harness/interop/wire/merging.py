@@ -10,11 +10,10 @@ import pyarrow.parquet as pq
 
 from fencepost.harness.api.beneath import replacing
 from fencepost.harness.api.evidence import Gap, GapKind
-from fencepost.harness.api.history import demand_columns
 from fencepost.harness.api.run import Run, RunFile
-from fencepost.harness.api.wire import WIRE, NodeRecord, nodes_of
+from fencepost.harness.api.wire import WIRE, NodeRecord, missing_rows, nodes_of, unread
 from fencepost.harness.history.merge import OPS_SCHEMA, ROWS_PER_GROUP
-from fencepost.harness.interop.wire.adopting import JUDGED
+from fencepost.harness.interop.wire.adopting import JUDGED, whole_before
 from fencepost.harness.interop.wire.conversion import Beside, Converted, converted
 from fencepost.harness.interop.wire.requests import requests_of
 
@@ -31,9 +30,11 @@ def add_wire(run: Run) -> list[Gap]:
     """Add what `wire.parquet` says of the program's transactions, sends and reads to a merged history; what that lacks."""
     topics = set(run.plan["topics"])
     try:
-        demand_columns(run.directory / RunFile.WIRE, WIRE)
+        if problem := run.table_problem(RunFile.WIRE, WIRE):
+            raise ValueError(problem.reason)
         table = pq.read_table(run.directory / RunFile.WIRE)
-        until, why = _end(nodes_of(run.directory / RunFile.WIRE) or {})
+        nodes = whole_before(nodes_of(run.directory / RunFile.WIRE) or {}, missing_rows(table))
+        until, why = _end(whole_before(nodes, unread(table)))
         requests = requests_of(table, until, lambda name: name.rpartition("-")[0] in topics)
     except (OSError, ValueError, pa.ArrowException) as error:
         return [Gap(file=RunFile.WIRE, why=f"what the program sent and read is not known: {error}", evidence=JUDGED)]

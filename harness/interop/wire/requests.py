@@ -22,7 +22,7 @@ INTERNAL = "__"  # the beginning of the names of Kafka's own topics
 _COLUMNS = (
     *("node", "connection", "client_id", "api", "version", "arrived_ns", "forwarded_ns", "answered_ns", "transactional_id"),
     *("producer_id", "producer_epoch", "answer_producer_id", "answer_producer_epoch", "committed", "error", "partitions"),
-    *("answer_partitions", "request", "made_by_proxy", "client", "group", "answer"),
+    *("answer_partitions", "request", "made_by_proxy", "client", "group", "answer", "copies"),
 )
 Place = Mapping[str, Any]  # what a request or an answer says of a partition
 
@@ -42,6 +42,7 @@ class Seen:
     altered: a rule of the proxy has altered it: nobody knows what the broker was asked.
     ids: topics and their ids that it or its answer names.
     given: the answer of CreateTopics and DeleteTopics, by Kafka's names; None: not known.
+    copies: how often it was passed on to the broker.
     """
 
     source: tuple[str, int]
@@ -63,6 +64,7 @@ class Seen:
     altered: bool = False
     ids: frozenset[tuple[str, str]] = frozenset()
     given: Mapping[str, Any] | None = None
+    copies: int = 1
 
     @property
     def succeeded(self) -> bool:
@@ -124,6 +126,7 @@ def _seen(row: Mapping[str, Any], until: int | None, wanted: Callable[[str], boo
         altered=altered,
         ids=frozenset(_ids((*asked, *told))),
         given=body(row["answer"]) if known and row["answer"] and row["api"] in OF_TOPICS else None,
+        copies=row["copies"] or 1,
     )
 
 

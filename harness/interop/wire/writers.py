@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from fencepost.harness.api import Outcome
 from fencepost.harness.interop.wire.batches import Attempt, Batch, attempts_of, in_order, producer_of, take_answer
-from fencepost.harness.interop.wire.groups import Key, Owner, is_assigned_anew, keyed, owner_of
+from fencepost.harness.interop.wire.groups import REFUSED_IN_TRANSACTION, Key, Owner, is_assigned_anew, keyed, owner_of
 from fencepost.harness.interop.wire.operations import MOST_SENDS, Operation, Process
 from fencepost.harness.interop.wire.outcomes import Ending, ending
 from fencepost.harness.interop.wire.requests import NONE, Place, Seen
@@ -28,6 +28,7 @@ class Transaction:
 
     offsets: of groups that were added to it.
     possible: offsets of which nobody knows whether they were.
+    refused: operations of requests to add offsets that were refused for good.
     owners: the member and generation (KIP-447) in whose name offsets were added; None: they are not known.
     calls: the EndTxn requests about it.
     """
@@ -36,6 +37,7 @@ class Transaction:
     batches: list[Batch] = field(default_factory=list)
     offsets: dict[Key, int] = field(default_factory=dict)
     possible: dict[Key, int] = field(default_factory=dict)
+    refused: list[Operation] = field(default_factory=list)
     owners: dict[Key, Owner | None] = field(default_factory=dict)
     calls: list[Seen] = field(default_factory=list)
 
@@ -159,11 +161,16 @@ class Writers:
 
     def _commit_offsets(self, seen: Seen, producer: tuple[int, int]) -> None:
         transaction = self._producer(producer, seen).transaction(producer, seen.arrived)
+        refused = Operation("txn", seen.arrived, Outcome.FAIL, seen.answered, "commit")
         for key, place in keyed(seen, seen.places):
             if "offset" in place:
-                granted = seen.answered is not None and seen.answers.get(key[1], {}).get("error", NONE) == NONE
-                (transaction.offsets if granted else transaction.possible)[key] = place["offset"]
+                error = seen.answers.get(key[1], {}).get("error", NONE) if seen.answered is not None else None
+                if error in REFUSED_IN_TRANSACTION and seen.copies == 1:
+                    refused.offsets[key] = place["offset"]
+                    continue
+                (transaction.offsets if error == NONE else transaction.possible)[key] = place["offset"]
                 transaction.owners[key] = owner_of(seen)
+        transaction.refused += [refused] * bool(refused.offsets)
 
     def _end(self, seen: Seen, key: tuple[int, int]) -> None:
         producer = self._producer(key, seen)
@@ -183,8 +190,18 @@ class Writers:
 
     def unended(self) -> set[int]:
         """The identities of the batches of transactions of which the record has no end."""
-        open_ = (transaction for producer in self.all for transaction in producer.transactions if not transaction.calls)
-        return {batch.v for transaction in open_ for batch in transaction.batches}
+        return {batch.v for transaction in self._open() for batch in transaction.batches}
+
+    def open_offsets(self) -> dict[Key, set[int]]:
+        """The offsets of groups in transactions of which the record has no end."""
+        made: dict[Key, set[int]] = {}
+        for transaction in self._open():
+            for key, offset in (*transaction.offsets.items(), *transaction.possible.items()):
+                made.setdefault(key, set()).add(offset)
+        return made
+
+    def _open(self) -> Iterator[Transaction]:
+        return (transaction for producer in self.all for transaction in producer.transactions if not transaction.calls)
 
     # -- operations ------------------------------------------------------------------------------
     def processes(self) -> Iterator[Process]:
@@ -195,7 +212,7 @@ class Writers:
             owners: dict[Key, Owner | None] = {}
             for transaction in producer.transactions:
                 some = list(_operations(transaction))
-                beside.operations += _unproven(transaction)
+                beside.operations += [*_unproven(transaction), *transaction.refused]
                 for operation in some:
                     operation.assigned = [key for key in operation.offsets if is_assigned_anew(key, transaction.owners, owners)]
                 owners |= transaction.owners

@@ -29,6 +29,7 @@ final class Process {
         connection = new AtomicLong(config.first);
         tls = new Tls(config.tls);
         lines = new RecordLines(config.record, config.node);
+        lines.begin(config.brokers.stream().map(Config.Broker::node).distinct().toList(), config.first);
         recorder = new Recorder(lines);
     }
 

@@ -13,6 +13,7 @@ import java.util.List;
  */
 public final class Proxy {
     private static final int REFUSED = 2;
+    private static volatile Process running; // null: not yet
 
     private Proxy() {}
 
@@ -21,7 +22,9 @@ public final class Proxy {
         System.setOut(System.err); // whatever a library prints is no answer
         try {
             Process process = new Process(Config.of(arguments[0]));
+            Runtime.getRuntime().addShutdownHook(new Thread(process.lines::end)); // a signal, which leaves the time for it
             process.takeRules();
+            running = process;
             Control control = new Control(process); // first: who is connected can already set rules
             process.listen();
             ObjectNode says = Codec.JSON.createObjectNode().put("control", control.address().toString());
@@ -49,8 +52,11 @@ public final class Proxy {
         end(REFUSED);
     }
 
-    /** Ends the process at once: every line of the record is in the kernel's hands. */
+    /** Ends the process at once: every line of the record is in the kernel's hands, and the last one says so. */
     static void end(int code) {
+        if (running != null) {
+            running.lines.end();
+        }
         Runtime.getRuntime().halt(code);
     }
 }

@@ -1,5 +1,6 @@
 package fencepost.proxy;
 
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.FileOutputStream;
 import java.io.IOException;
@@ -10,11 +11,15 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayDeque;
 import java.util.Arrays;
+import java.util.Collection;
 import java.util.Deque;
 import java.util.List;
 import java.util.stream.Stream;
 
-/** The lines of the record: in a file, each in the kernel's hands before its message goes on; without one, the newest in memory. */
+/**
+ * The lines of the record: in a file, each in the kernel's hands before its message goes on; without one, the newest in memory. They are
+ * numbered from 0, and the last one says how many there are, so that whoever reads them sees what is missing.
+ */
 final class RecordLines {
     private static final int KEPT = 20_000;
     private static final int ANSWERED = 10_000; // lines of one answer to GET /record
@@ -22,6 +27,7 @@ final class RecordLines {
     private final OutputStream file;
     private final Deque<String> kept = new ArrayDeque<>();
     private long count;
+    private boolean over; // the last line is written
     private String trouble; // the disk's; null: none
 
     RecordLines(Path directory, String name) throws IOException {
@@ -35,36 +41,70 @@ final class RecordLines {
         file = new FileOutputStream(path.toFile());
     }
 
+    /** The first line: whose record it is. */
+    void begin(Collection<String> nodes, long first) {
+        ObjectNode line = Codec.JSON.createObjectNode().put("at", "begin");
+        ArrayNode names = line.putArray("nodes");
+        nodes.forEach(names::add);
+        add(line.put("first", first).put("time_ns", System.nanoTime()));
+    }
+
+    /** The last line. What would be recorded later has to wait, and its message with it, until the process has ended. */
+    synchronized void end() {
+        if (!over) {
+            add(Codec.JSON.createObjectNode().put("at", "end").put("lines", count + 1).put("time_ns", System.nanoTime()));
+            over = true;
+        }
+    }
+
     void add(ObjectNode line) {
         byte[] text = bytes(line);
-        if (file == null) {
-            keep(new String(text, 0, text.length - 1, StandardCharsets.UTF_8));
-        } else {
-            write(text);
+        synchronized (this) {
+            while (over) {
+                await();
+            }
+            byte[] whole = numbered(text, count++);
+            if (file == null) {
+                keep(new String(whole, 0, whole.length - 1, StandardCharsets.UTF_8));
+            } else {
+                write(whole);
+            }
+        }
+    }
+
+    private void await() {
+        try {
+            wait();
+        } catch (InterruptedException error) {
+            throw new IllegalStateException("the record is over", error);
         }
     }
 
     private static byte[] bytes(ObjectNode line) {
         try {
-            byte[] text = Codec.JSON.writeValueAsBytes(line);
-            byte[] whole = Arrays.copyOf(text, text.length + 1);
-            whole[text.length] = '\n';
-            return whole;
+            return Codec.JSON.writeValueAsBytes(line);
         } catch (IOException error) {
             throw new UncheckedIOException(error);
         }
     }
 
-    private synchronized void keep(String text) {
-        count++;
+    /** A JSON object with its number in front, and the end of the line. */
+    private static byte[] numbered(byte[] object, long number) {
+        byte[] head = ("{\"line\":" + number + ",").getBytes(StandardCharsets.UTF_8);
+        byte[] whole = Arrays.copyOf(head, head.length + object.length);
+        System.arraycopy(object, 1, whole, head.length, object.length - 1);
+        whole[whole.length - 1] = '\n';
+        return whole;
+    }
+
+    private void keep(String text) {
         kept.add(text);
         if (kept.size() > KEPT) {
             kept.remove();
         }
     }
 
-    private synchronized void write(byte[] text) {
-        count++;
+    private void write(byte[] text) {
         try {
             file.write(text);
         } catch (IOException error) {

@@ -163,6 +163,45 @@ def test_a_group_without_an_offset_and_one_with_a_lower_one_are_reported_apart(j
     )
 
 
+MINUTE_NS = 60_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("expiry", "apart", "found"),
+    [("none", 90, True), ("120000", 90, True), ("60000", 90, False), ("60000", 50, True)],
+)
+def test_a_group_whose_offsets_brokers_may_have_forgotten(judged, expiry, apart, found):
+    """It was silent for longer than offsets.retention.minutes, and began anew: what it commits and makes then accuses nobody."""
+    h, (a, b) = pipeline(5, 6)
+    processed(h, 2, [a, b], [0, 1])
+    h.now += apart * MINUTE_NS // 60
+    processed(h, 3, [a], [3])
+    document = judged(ended(h, {"in-0": [5, 6], "out-0": [0, 1, 3]}, 6), {**CONTRACT, "offset_expiry": expiry})
+    assert names(document) == (["offset-regression", "reprocessed"] if found else [])
+    some = {answer(document, name)["verdict"] for name in ("offset-regression", "reprocessed")}
+    assert some == {"violated" if found else "unknown"}
+    assert ("offset_expiry" in str(answer(document, "offset-regression")["reason"])) != found
+
+
+@pytest.mark.parametrize(("expiry", "answered"), [("none", "violated"), ("120000", "violated"), ("60000", "unknown")])
+def test_a_group_that_has_no_offset_at_the_end_after_a_silence(judged, expiry, answered):
+    h, (a,) = pipeline(5)
+    processed(h, 2, [a], [0])
+    h.now += 90 * MINUTE_NS // 60
+    document = judged(ended(h, {"in-0": [5], "out-0": [0]}, None), {**CONTRACT, "offset_expiry": expiry})
+    assert answer(document, "torn-offset")["verdict"] == answered
+
+
+def test_a_regression_before_the_silence_is_found(judged):
+    h, (a, b) = pipeline(5, 6)
+    processed(h, 2, [b], [0])
+    processed(h, 3, [a], [2])
+    h.now += 90 * MINUTE_NS // 60
+    processed(h, 2, [a], [4], "fail")
+    document = judged(ended(h, {"in-0": [5, 6], "out-0": [0, 2]}, 6), {**CONTRACT, "offset_expiry": "60000"})
+    assert answer(document, "offset-regression")["verdict"] == "violated"
+
+
 def lawful_pipeline():
     """Two members side by side, each with a partition of its own."""
     h = History()

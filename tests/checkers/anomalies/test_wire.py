@@ -86,6 +86,17 @@ def test_a_lawful_record_holds_and_says_how_much_was_compared(tmp_path, w):
     assert compared == {"protocol-violation": 4, "sequence-reuse": 2, "unproven-ack": 4}
 
 
+def test_an_answer_from_behind_the_end_of_the_record_accuses_nobody(tmp_path, w):
+    """An instance that the record does not show may have taken the id over after the end, and before the answer."""
+    end = w.of("EndTxn")[1]
+    end |= {"error": "INVALID_TXN_STATE"}
+    assert "protocol-violation" in names(w.judged(tmp_path))
+    ended = {"n1": NodeRecord(end["answered_ns"] - 1, "a line is missing")}
+    (tmp_path / "ended").mkdir()
+    document = w.judged(tmp_path / "ended", ended)
+    assert answer(document, "protocol-violation")["verdict"] == "unknown"
+
+
 def test_without_a_record_nothing_was_compared(tmp_path):
     document = judge_here(tmp_path, Wire().h.ops, None, CHECKS)
     assert {answer(document, check.name)["verdict"] for check in CHECKS} == {"not exercised"}
@@ -150,7 +161,7 @@ def test_behind_the_end_of_a_brokers_record_nothing_is_judged(tmp_path):
     document = w.judged(tmp_path, cut)
     assert {answer(document, name)["verdict"] for name in ("protocol-violation", "unproven-ack")} == {"unknown"}
     assert "its host was lost" in answer(document, "protocol-violation")["reason"]
-    later = {**cut, "n2": NodeRecord(end["forwarded_ns"] + 1, "its host was lost")}
+    later = {**cut, "n2": NodeRecord(end["answered_ns"] + 1, "its host was lost")}
     assert "protocol-violation" in names(w.judged(tmp_path, later)), "what was before is judged"
 
 

@@ -55,6 +55,8 @@ WRONG = {
         ((READER, "v", 1 << 60), "no identity"),
         ((SENDER, "v", -7), "a record of nobody, sent"),
         ((SENDER, "v", 1 << 12), "another operation's"),
+        ((READER, "offset", -1), "got where no record lies"),
+        ((SENDER, "offset", -5), "acknowledged there"),
     ],
 }
 
@@ -67,6 +69,40 @@ def test_a_record_that_cannot_be_as_it_is(tmp_path, why, row, name, value):
     rows = lawful()
     rows[row]["mops"][0][name] = value
     is_unknown(judged(tmp_path, rows), why)
+
+
+@pytest.mark.parametrize(("position", "known"), [(4, True), (5, False), (1000, False)])
+def test_a_final_read_that_went_less_far_than_it_polled(tmp_path, position, known):
+    """What it did not get, and its end, prove nothing then."""
+    rows = lawful()
+    for row in rows:
+        if row["f"] == "final-read":
+            row["detail"] = json.dumps({"t-0": [0, position, position]})
+    document = judged(tmp_path, rows)
+    assert (document["verdict"], violated(document)) == ("unknown" if known else "valid", [])
+    assert ("went less far than it polled" in str(document["weakened"])) == known
+
+
+def test_a_record_that_one_operation_sends_twice(tmp_path):
+    """Without a contradiction that is noticed one of the two would be lost."""
+    rows = lawful()
+    rows[SENDER]["mops"].append(rows[SENDER]["mops"][0])
+    is_unknown(judged(tmp_path, rows), "sends a record twice")
+
+
+@pytest.mark.parametrize("row", [READER, FINAL])
+def test_a_record_that_was_polled_nobody_says_where(tmp_path, row):
+    rows = lawful()
+    rows[row]["mops"][0]["offset"] = None
+    is_unknown(judged(tmp_path, rows), "does not say where records lie that process")
+
+
+def test_a_producer_that_was_told_no_offset(tmp_path):
+    for name, told in (("none", None), ("minus", -1)):
+        rows = lawful()
+        rows[SENDER]["mops"][0]["offset"] = told
+        (tmp_path / name).mkdir()
+        assert judged(tmp_path / name, rows)["verdict"] == "valid"
 
 
 @pytest.mark.parametrize(
@@ -125,6 +161,22 @@ def test_an_invocation_and_its_completion_name_two_partitions(tmp_path):
     lines = as_lines()
     lines[2]["value"][0][1] = "t-1"
     is_unknown(of_lines(tmp_path, lines), "names other partitions of its sends")
+
+
+@pytest.mark.parametrize(("name", "value"), [("f", "send"), ("intent", "abort")])
+def test_a_completion_that_is_of_another_kind_than_its_invocation(tmp_path, name, value):
+    lines = as_lines()
+    lines[3] |= {name: value}
+    is_unknown(of_lines(tmp_path, lines), f"has another `{name}`")
+
+
+@pytest.mark.parametrize(("run", "unreliable"), [("x", False), ("y", True)])
+def test_a_header_in_the_middle_of_a_file(tmp_path, run, unreliable):
+    """Files of one run that were put together have one each; of two runs nobody knows whose operations these are."""
+    lines = as_lines()
+    document = of_lines(tmp_path, [*lines[:4], {**lines[0], "run": run}, *lines[4:]])
+    assert ("lines of two runs" in str(document["weakened"])) == unreliable
+    assert (document["verdict"] == "valid") != unreliable
 
 
 @pytest.mark.parametrize("again", [1, 4, 5])

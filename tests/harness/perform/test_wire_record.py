@@ -74,6 +74,28 @@ def test_the_record_of_a_proxy_that_was_started_again_ends_with_the_first_and_wh
     assert pq.read_table(tmp_path / RunFile.WIRE).column("arrived_ns").to_pylist() == [100, 110, 120, 130, 900]
 
 
+def numbered(*lines):
+    return "".join(json.dumps({"line": number, **line}) + "\n" for number, line in lines)
+
+
+def test_a_line_that_is_missing_ends_the_record_of_a_proxy_that_runs(tmp_path):
+    """One that runs has no last line yet. One without a file has lost it."""
+    directory = tmp_path / RunFile.WIRE_LINES
+    directory.mkdir()
+    for node, missing in (("n1", ()), ("n2", (2,))):
+        begin = {"at": "begin", "nodes": [node], "first": 0, "time_ns": 50}
+        some = enumerate([begin, *(json.loads(line(node, time)) for time in (100, 200, 300))])
+        (directory / f"{node}.jsonl").write_text(numbered(*(each for each in some if each[0] not in missing)))
+    cluster = FakeCluster()
+    cluster.proxied = lambda: {"n1": True, "n2": True, "n3": True}
+    list(write_wire(cluster, tmp_path))
+    assert nodes_of(tmp_path / RunFile.WIRE) == {
+        "n1": NodeRecord(),
+        "n2": NodeRecord(until_ns=101, why="1 line is missing behind line number 1"),
+        "n3": NodeRecord(until_ns=0, why="the file of its record is missing"),
+    }
+
+
 def test_a_record_that_cannot_be_read_is_told(tmp_path):
     lines = tmp_path / RunFile.WIRE_LINES
     lines.mkdir()

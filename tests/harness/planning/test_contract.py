@@ -105,6 +105,13 @@ def test_members_that_commit_automatically_commit_what_the_history_does_not_tell
     assert "offset_commits" not in derive([WRITER], {}, {}, {}, {"enable.auto.commit": "false"})
 
 
+@pytest.mark.parametrize(
+    ("minutes", "expiry"), [("1", "60000"), (1440, "86400000"), (10080, None), ("20000", None), ("-1", None), ("soon", None)]
+)
+def test_brokers_that_forget_offsets_sooner_than_after_a_week(minutes, expiry):
+    assert derive([WRITER], {}, {}, {"offsets.retention.minutes": minutes}).get("offset_expiry") == expiry
+
+
 @pytest.mark.parametrize(("contract", "derived"), [({}, {}), ({"acks": "1"}, {"acks": "all", "idempotence": "true"})])
 def test_a_plan_has_what_the_settings_give_where_the_test_says_otherwise(contract, derived):
     test = Test(name="t", workload=Choice(kind="idempotent"), contract=contract)

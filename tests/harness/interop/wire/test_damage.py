@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.histories import violated
-from support.wire_records import Record, got, marker
+from support.wire_records import Record, as_text, got, marker, numbered
 
 from fencepost.checkers.verdict.judge import judge
 from fencepost.harness.api.errors import HistoryError
@@ -44,18 +44,19 @@ def judged(folder):
 
 def written(folder, lines):
     folder.mkdir()
-    (folder / "proxy.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (folder / "proxy.jsonl").write_text(as_text(lines))
     return folder
 
 
 def test_the_whole_record_is_valid(tmp_path):
-    verdict = judged(written(tmp_path / "record", lawful().lines))
+    verdict = judged(written(tmp_path / "record", numbered(lawful().lines)))
     assert (verdict["verdict"], violated(verdict), verdict["weakened"]) == ("valid", [], [])
 
 
 @pytest.mark.parametrize("api", sorted({line["api"] for line in lawful().lines if "api" in line}))
 def test_a_request_that_is_gone_refuses_the_record(tmp_path, api):
-    """Its answer is there: without the request an abort would seem to be of another transaction, or a commit to be nobody's."""
+    """Of lines without numbers, where its answer is there: without it an abort would seem to be of another transaction, or a
+    commit to be nobody's."""
     lines = lawful().lines
     del lines[next(at for at, line in enumerate(lines) if line.get("api") == api)]
     with pytest.raises(HistoryError, match="lines are missing"):

@@ -53,6 +53,77 @@ def test_a_committed_record_that_a_reader_is_not_given(tmp_path):
     assert "lost-write" in violated(judged(record, tmp_path))
 
 
+def told_aborted(record, first=0, offset=0, level=1, listed=(7, 0), kind="ABORT"):
+    """A reader gets a batch, and is told that the transaction that begins there is aborted; nothing lies behind it."""
+    batches = [got(first, offset), marker(offset + 1, kind)]
+    return record.fetch(offset, batches, aborted=[list(listed)], level=level).fetch(offset + 2, level=level)
+
+
+def ended_twice():
+    return began().add().produce(0, 0).end(False).end()
+
+
+def sent_again():
+    """The broker takes the batch for the one of the aborted transaction before: librdkafka's swallowed write."""
+    return began().transaction([(0, 0)], commit=False).add().produce(0, 0).end()
+
+
+def not_added():
+    return began().produce(0, 0).end()
+
+
+SECOND = began().transaction([(0, 0)], commit=False).transaction([(1, 2)])
+
+
+@pytest.mark.parametrize(
+    ("record", "found"),
+    [
+        pytest.param(told_aborted(began().transaction([(0, 0)])), True, id="committed"),
+        pytest.param(told_aborted(SECOND, 1, 2, listed=(7, 2)), True, id="committed after another"),
+        pytest.param(told_aborted(began().transaction([(0, 0)], commit=False)), False, id="aborted"),
+        pytest.param(told_aborted(began().add().produce(0, 0).end(answered=False)), False, id="no answer to the commit"),
+        pytest.param(told_aborted(began().add().produce(0, 0).end(error="PRODUCER_FENCED")), False, id="the commit was refused"),
+        pytest.param(told_aborted(began().add().produce(0, 0)), False, id="no end"),
+        pytest.param(told_aborted(began().add().produce(0, None).end()), False, id="no answer to the Produce"),
+        pytest.param(told_aborted(ended_twice()), False, id="an abort came first"),
+        pytest.param(told_aborted(sent_again()), False, id="the batch of another transaction"),
+        pytest.param(told_aborted(not_added()), False, id="the partition was not added"),
+        pytest.param(
+            told_aborted(began().transaction([(0, 0)]), listed=(9, 0), kind="COMMIT"), False, id="another producer is listed"
+        ),
+        pytest.param(
+            told_aborted(began().transaction([(0, 0)]), listed=(7, 5), kind="COMMIT"), False, id="another offset is listed"
+        ),
+        pytest.param(told_aborted(began().transaction([(0, 0)]), level=0), False, id="a read_uncommitted reader"),
+    ],
+)
+def test_a_committed_batch_that_a_reader_is_told_is_aborted(tmp_path, record, found):
+    """The reader drops it, and no later record says that it went on: so it is the answer that accuses the broker."""
+    verdict = judged(record, tmp_path)
+    assert not found or "protocol-violation" in violated(verdict)
+    sentences = [finding["sentence"] for finding in verdict["findings"] if "is aborted" in finding["sentence"]]
+    assert len(sentences) == found
+
+
+@pytest.mark.parametrize(("kind", "level", "found"), [("ABORT", 1, True), ("COMMIT", 1, False), ("ABORT", 0, False)])
+def test_a_committed_batch_whose_marker_aborts(tmp_path, kind, level, found):
+    """Whatever the list says: the next marker of its producer behind it is that of its transaction."""
+    record = began().transaction([(0, 0), (1, 1)]).fetch(0, [got(0, 0), got(1, 1), marker(2, kind)], level=level)
+    verdict = judged(record.fetch(3, level=level), tmp_path)
+    assert violated(verdict) == (["protocol-violation"] if found else [])
+
+
+def test_a_marker_behind_a_gap_may_be_of_a_later_transaction(tmp_path):
+    """Compaction takes the markers of commits, and the records of transactions that were aborted, before their markers."""
+    record = began().transaction([(0, 0)]).transaction([(1, 2)], commit=False)
+    assert violated(judged(record.fetch(0, [got(0, 0), marker(3, "ABORT")]).fetch(4), tmp_path)) == []
+
+
+def test_an_operator_may_abort_on_single_partitions(tmp_path):
+    verdict = judged(told_aborted(began().transaction([(0, 0)])), tmp_path, operator_aborts="open")
+    assert "protocol-violation" not in violated(verdict)
+
+
 def test_one_that_a_second_reader_was_given(tmp_path):
     record = began().transaction([(0, 0), (1, 1), (2, 2)]).read(got(0, 0), got(2, 2)).read(got(0, 0), got(1, 1), connection=10)
     assert violated(judged(record, tmp_path)) == ["poll-skip"]
@@ -72,12 +143,12 @@ def test_a_reader_that_went_elsewhere_misses_nothing(tmp_path):
 
 def test_a_batch_that_was_appended_twice(tmp_path):
     """Its first answer was lost, and it was sent again."""
-    record = began().add().produce(0, None).produce(0, 1).end().read(got(0, 0), got(0, 1))
+    record = began().add().produce(0, None, connection=2).produce(0, 1).end().read(got(0, 0), got(0, 1))
     assert "duplicate" in violated(judged(record, tmp_path))
 
 
 def test_a_retry_that_was_appended_once(tmp_path):
-    record = began().add().produce(0, None).produce(0, 0).end().read(got(0, 0))
+    record = began().add().produce(0, None, connection=2).produce(0, 0).end().read(got(0, 0))
     verdict = judged(record, tmp_path)
     assert (violated(verdict), verdict["verdict"]) == ([], "valid")
 
@@ -146,7 +217,7 @@ def test_a_transaction_without_an_end_that_nobody_sees_is_no_anomaly(tmp_path):
 
 def test_records_that_were_not_acknowledged_are_not_promised(tmp_path):
     """The client commits all the same: whether the broker has them is not known."""
-    record = began().add().produce(0, 0).produce(1, None).produce(2, 1).end().read(got(0, 0), got(2, 1))
+    record = began().add().produce(0, 0).produce(1, None, connection=2).produce(2, 1).end().read(got(0, 0), got(2, 1))
     assert violated(judged(record, tmp_path)) == []
 
 
@@ -193,7 +264,7 @@ def test_a_commit_that_a_rule_of_the_proxy_has_altered_says_nothing(tmp_path):
 
 def test_a_retry_that_its_client_made_anew(tmp_path):
     """Its checksum is another one, its sequence number the same: it is one batch."""
-    record = began().add().produce(0, None).produce(0, 0, crc=555).end().read(got(0, 0), marker(1))
+    record = began().add().produce(0, None, connection=2).produce(0, 0, crc=555).end().read(got(0, 0), marker(1))
     assert set(violated(judged(record, tmp_path))) <= {"sequence-reuse"}
 
 
@@ -304,7 +375,7 @@ def test_an_abort_of_nothing_leaves_the_commit_before_alone(tmp_path):
 @pytest.mark.parametrize("error", ["MESSAGE_TOO_LARGE", None])
 def test_a_broker_that_writes_checksums_anew(tmp_path, error):
     """As with LogAppendTime. The batch that had the sequence number before was refused, or never came; this one is the next."""
-    record = began().add().produce(0, None, error=error or "NONE").end(False)
+    record = began().add().produce(0, None, error=error or "NONE", connection=2).end(False)
     record.add().produce(0, 0, crc=555).end().read(got(0, 0, crc=777), marker(1))
     verdict = judged(record, tmp_path)
     assert (violated(verdict), verdict["verdict"]) == ([], "valid")

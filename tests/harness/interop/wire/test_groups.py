@@ -14,6 +14,7 @@ from fencepost.harness.api.run import RunFile
 from fencepost.harness.history.run_directory import open_run
 from fencepost.harness.interop.adopt import adopt
 
+FENCED = "PRODUCER_FENCED"
 WHOLE = {"offset_commits": "recorded"}  # whoever commits passes the proxy
 
 
@@ -87,6 +88,14 @@ def test_a_group_whose_offset_goes_back(tmp_path):
     assert violated(judged(record, tmp_path)) == ["offset-regression"]
 
 
+@pytest.mark.parametrize(("silence_s", "found"), [(90, "unknown"), (30, "violated")])
+def test_a_group_whose_offsets_may_have_expired(tmp_path, silence_s, found):
+    record = work(began(), 0, 7)
+    record.now += silence_s * 1_000_000_000
+    verdict = judged(work(record, 1, 6), tmp_path, offset_expiry="60000")
+    assert answer(verdict, "offset-regression")["verdict"] == found
+
+
 def test_one_that_somebody_may_have_put_back_is_unknown(tmp_path):
     """A member was told the lower one in between: an operator may have reset it, beside the proxy."""
     record = work(fetches(work(work(began(), 0, 5), 1, 7), 5), 2, 6)
@@ -104,7 +113,7 @@ def test_a_partition_of_which_an_offset_from_before_the_record_is_told_after_a_c
 
 
 def test_an_offset_that_is_told_before_its_commit_is_called(tmp_path):
-    record = began().add().produce(0, 0)
+    record = fetches(began(), -1).add().produce(0, 0)
     record = fetches(commits(record, 6), 6).end()
     verdict = judged(record, tmp_path)
     assert (violated(verdict), answer(verdict, "dirty-offset")["verdict"]) == ([], "unknown"), "another may have committed it"
@@ -160,6 +169,50 @@ def test_nobody_knows_what_the_group_had_at_the_end(record, tmp_path):
 )
 def test_what_is_not_told_accuses_nobody(record, tmp_path):
     assert violated(judged(record, tmp_path, **WHOLE)) == []
+
+
+def tries(record, offset, error):
+    """A transaction with an offset that its coordinator refuses to add, or does not add as far as is known."""
+    return commits(work(record, 0, 6).add().produce(1, 2), offset, error=error)
+
+
+@pytest.mark.parametrize(
+    ("record", "found"),
+    [
+        pytest.param(fetches(tries(began(), 9, "ILLEGAL_GENERATION").end(), 9), ["torn-offset"], id="refused"),
+        pytest.param(fetches(tries(began(), 9, "INVALID_PRODUCER_EPOCH").end(False), 9), ["torn-offset"], id="fenced"),
+        pytest.param(fetches(tries(began(), 9, "NOT_COORDINATOR").end(), 9), [], id="perhaps added"),
+        pytest.param(fetches(tries(began(), 9, "ILLEGAL_GENERATION").end(), 6), [], id="another one is told"),
+        pytest.param(fetches(commits(tries(began(), 9, "ILLEGAL_GENERATION"), 9).end(), 9), [], id="refused, and then granted"),
+        pytest.param(fetches(work(work(began(), 0, 6), 1, 9, commit=False), 9), ["torn-offset"], id="aborted"),
+        pytest.param(fetches(commits(work(began(), 0, 6).add(), 9).end(error=FENCED), 9), ["torn-offset"], id="end refused"),
+    ],
+)
+def test_an_offset_that_was_refused_or_aborted_and_is_told(record, found, tmp_path):
+    """Whoever begins there skips what nobody has processed."""
+    assert violated(judged(record, tmp_path, **WHOLE)) == found
+
+
+def test_a_refused_request_that_the_proxy_had_repeated_may_have_been_granted(tmp_path):
+    record = tries(began(), 9, "ILLEGAL_GENERATION")
+    record.lines.append({"at": "forwarded", "n": record.number, "forwarded_ns": record.now + 2, "copy": 2})
+    assert violated(judged(fetches(record.end(), 9), tmp_path, **WHOLE)) == []
+
+
+def test_an_offset_of_a_transaction_without_an_end_that_is_told_is_unknown(tmp_path):
+    verdict = judged(fetches(commits(work(began(), 0, 6).add(), 9), 9), tmp_path, **WHOLE)
+    assert violated(verdict) == []
+    assert {answer(verdict, name)["verdict"] for name in ("torn-offset", "dirty-offset", "phantom-offset")} == {"unknown"}
+    assert "of which the record has no end" in str(verdict["weakened"])
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_what_the_group_may_have_had_before_the_record_accuses_nobody(tmp_path, before):
+    """A member that has processed nothing commits the group's offset once more. Another one, told first, says otherwise."""
+    record = began() if before else fetches(began(), 5)
+    verdict = judged(work(fetches(work(record, 0, 6, commit=False), 6), 1, 7), tmp_path, **WHOLE)
+    assert violated(verdict) == ([] if before else ["torn-offset"])
+    assert ("may have had before the record" in str(verdict["weakened"])) == before
 
 
 @pytest.mark.parametrize(("error", "known"), [("NONE", False), ("UNKNOWN_SERVER_ERROR", False), ("ILLEGAL_GENERATION", True)])

@@ -76,7 +76,7 @@ def test_the_runs_own_readers_got_the_programs_records(tmp_path):
 
 
 def test_a_record_that_was_appended_twice_is_one_at_two_places(tmp_path):
-    record = Record().initialise().add().produce(0, None).produce(0, 1).end()
+    record = Record().initialise().add().produce(0, None, connection=2).produce(0, 1).end()
     rows, _ = merged(record.fetch(0, [got(0, 0), got(0, 1)], client_id="fp-x-4"), tmp_path)
     (final,) = [each for each in rows if each["role"] == "final"]
     assert [each["v"] for each in final["mops"]] == [record_id(5, 1, 0)] * 2

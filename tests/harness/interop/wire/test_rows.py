@@ -12,7 +12,7 @@ from fencepost.harness.api import record_id
 from fencepost.harness.api.errors import HistoryError
 from fencepost.harness.api.evidence import Evidence
 from fencepost.harness.api.run import RunFile
-from fencepost.harness.api.wire import NodeRecord, nodes_of, with_nodes
+from fencepost.harness.api.wire import NodeRecord, nodes_of, with_nodes, with_numbers
 from fencepost.harness.history.run_directory import open_run
 from fencepost.harness.interop.adopt import adopt
 from fencepost.harness.interop.detect import Format, detect
@@ -149,7 +149,7 @@ def test_nothing_behind_the_end_of_a_record_counts(tmp_path):
     folder = began().transaction([(0, 0)]).transaction([(1, 2)]).write(tmp_path / "lines")
     file = tmp_path / "wire.parquet"
     nodes = {"n1": NodeRecord(), "n2": NodeRecord(until_ns=1070, why="its proxy had ended")}
-    pq.write_table(with_nodes(proxy_record.read(folder), nodes), file)
+    pq.write_table(with_nodes(with_numbers(proxy_record.read(folder)), nodes), file)
     some = of_kind(rows(file, tmp_path), "txn")
     assert [row["type"] for row in some] == ["ok", "info"]
     (gap,) = open_run(tmp_path / "run").gaps

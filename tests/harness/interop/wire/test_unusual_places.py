@@ -118,7 +118,7 @@ CASES = {
     "offsets alone": (offsets_only, 5, ["torn-offset"], 7),
     "a static member": (static_member, 3, ["double-ownership"], 4),
     "two groups": (two_groups, 8, ["offset-regression"], 10),
-    "interleaved": (interleaved, [[7, 0]], ["aborted-read", "lost-write"], [[8, 1]]),
+    "interleaved": (interleaved, [[7, 0]], ["aborted-read", "lost-write", "protocol-violation"], [[8, 1]]),
     "handed over": (handed_over, "NONE", ["protocol-violation", "zombie-commit"], "PRODUCER_FENCED"),
     "past an open one": (past_an_open_one, 1, ["lso-overrun"], 0),
     "a repeated commit": (repeated_commit, 0, ["lost-write"], 1),
