@@ -125,6 +125,8 @@ class Check(Generic[Where]):
         `given`, which comes of `module:NAME,KEY=VALUE...`, else the defaults.
     damages: ways to spoil a history so that this check must find it; `fencepost selfcheck` plants them.
     undamaged: why there are none, in words.
+    together: of partition checks: the function may be given many small partitions as one log (`checkers.views.joined_logs`),
+        where it compares as much and finds the same as in each of them.
     """
 
     name: str
@@ -141,6 +143,7 @@ class Check(Generic[Where]):
     given: Any = None
     damages: tuple[PlantedDamage, ...] = ()
     undamaged: str = "its check brings none (`damages`)"
+    together: bool = False
     rules: tuple[Rule, ...] = ()
     occasions: tuple[Occasion, ...] = ()
     evidence: Needs = UNDECLARED

@@ -78,6 +78,7 @@ def _proven(ops: Any, run: RunView) -> set[int]:
 
 @partition_check(
     "inconsistent-offset",
+    together=True,
     occasions=LEADERS,
     promise=ONE_LOG,
     attribution=Attribution.EACH_OFFSET,

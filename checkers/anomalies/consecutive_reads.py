@@ -269,7 +269,7 @@ class _RequiredRecords:
     """
 
     def __init__(self, log: PartitionLog, ranks: Any, committed: bool) -> None:
-        self._rank = ranks
+        self._log, self._rank = log, ranks
         required = with_false(due(log, committed))  # `send` is NONE for records of nobody, and so looks up the last entry
         send_at = np.full(int(self._rank[-1]) + 1, NONE, dtype=log.reads.send.dtype)
         for part in slices(len(log.reads)):
@@ -281,12 +281,20 @@ class _RequiredRecords:
 
     def skips(self, pairs: ReadPairs) -> Skips:
         """Pairs among some that pass over such records."""
-        start = np.where(pairs.before != NONE, self._count[self._rank[pairs.before]], 0)
+        start = np.where(pairs.before != NONE, self._count[self._rank[pairs.before]], self._before_start(pairs.after))
         rank = self._rank[pairs.after]
         stop = self._count[rank] - self._required[rank]
         over = true_positions(stop > start)
         start, stop = start[over].astype(np.int64), np.minimum(stop[over], start[over] + MOST_MISSING).astype(np.int64)
         return Skips(pairs.pick(over), self._sends[_ranges(start, stop)], stop - start)
+
+    def _before_start(self, reads: Any) -> Any:
+        """The number of required records below the start of each read's partition: none, but in a joined log."""
+        if (parts := self._log.parts) is None:
+            return 0
+        below = np.searchsorted(self._log.reads.offset, np.arange(len(parts)) * parts.offsets)
+        counts = np.concatenate([[0], self._count])[np.concatenate([[0], self._rank + 1])[below]]
+        return counts[parts.numbers(self._log.reads.op[reads])]
 
 
 def _ranks(log: PartitionLog) -> Any:

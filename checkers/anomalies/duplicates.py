@@ -49,6 +49,7 @@ def _explain_duplicate(finding: Finding, text: FindingText) -> str:
 
 @partition_check(
     "duplicate",
+    together=True,
     occasions=(Occasion.LEADER_MOVED, Occasion.SERVER_STRUCK, Occasion.CLIENT_STRUCK, Occasion.COMMIT_UNANSWERED),
     promise=ONCE,
     rules=(

@@ -251,6 +251,7 @@ def _resolve_false(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
 
 @partition_check(
     "false-ack",
+    together=True,
     occasions=(Occasion.LEADER_MOVED, Occasion.COORDINATOR_MOVED, Occasion.PRODUCER_FENCED, Occasion.SERVER_STRUCK),
     promise=ACKNOWLEDGED,
     rules=(

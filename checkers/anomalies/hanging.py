@@ -40,8 +40,9 @@ from fencepost.checkers.pipeline.listed_transactions import (
     sightings,
 )
 from fencepost.checkers.selfcheck.listing_damages import HANG, MISREPORT, OVERDUE, REOPEN
-from fencepost.checkers.views.gathering import PartitionMessages
+from fencepost.checkers.views.gathering import PartitionMessages, together
 from fencepost.checkers.views.log import PartitionLog
+from fencepost.checkers.views.parts import AskAlone
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.versions import placed_reads
 from fencepost.checkers.views.wording import FindingText
@@ -309,8 +310,11 @@ def open_facts(run: RunView) -> Facts:
     return facts
 
 
+@together
 def reads_above(log: PartitionLog, brief: Mapping[str, Sequence[tuple[int, int]]] | None = None) -> PartitionMessages:
     """The first read at read_committed above each open transaction of a partition, if that was before it was named."""
+    if log.parts is not None and brief:
+        raise AskAlone
     facts = (brief or {}).get(log.partition, ())
     reads = log.reads
     which = np.flatnonzero(reads.judged & log.shared(placed_reads) & (reads.ended != NONE)) if facts else np.empty(0, np.int64)

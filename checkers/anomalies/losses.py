@@ -76,6 +76,7 @@ def _resolve_lost(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
 
 @partition_check(
     "lost-write",
+    together=True,
     occasions=LEADERS,
     promise=ACKNOWLEDGED,
     consequences=("inconsistent-offset", "stale-read"),  # a truncated record's offset is given away again

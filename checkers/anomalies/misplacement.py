@@ -55,6 +55,7 @@ def _explain_phantom(finding: Finding, text: FindingText) -> str:
 
 @partition_check(
     "phantom",
+    together=True,
     promise=ONE_LOG,
     attribution=Attribution.PARTITION,
     rules=(
@@ -107,6 +108,7 @@ def _explain_wrong(finding: Finding, text: FindingText) -> str:
 
 @partition_check(
     "wrong-partition",
+    together=True,
     promise=ONE_LOG,
     rules=(
         UNLESS_PRODUCER,

@@ -59,6 +59,7 @@ def _explain_overrun(finding: Finding, text: FindingText) -> str:
 
 @partition_check(
     "lso-overrun",
+    together=True,
     promise=ISOLATED,
     consequences=("poll-skip", "int-poll-skip", *READ_CYCLES),  # who reads past an open transaction never gets its records
     rules=(
@@ -115,6 +116,9 @@ def _overruns(log: PartitionLog, opened: _Opened, part: slice) -> tuple[int, Int
     """The number of reads compared; those that overrun (positions), and of each the send (position) that it passed."""
     reads = _sound_reads(log, part)
     below = opened.last_below(log.reads.offset[part])[reads - part.start]
+    if log.parts is not None:  # nothing lies below in another partition
+        there = np.append(log.parts.numbers(log.sends.op[opened.sends]), NONE)[below]
+        below = np.where(there == log.parts.numbers(log.reads.op[reads]), below, NONE)
     reads, below = reads[below >= 0], below[below >= 0]
     last = opened.latest[below]  # of all below, the one that was open longest
     over = opened.until[last] > log.reads.ended[reads]

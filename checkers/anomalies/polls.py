@@ -111,6 +111,7 @@ def _two(text: FindingText, first: int, last: int) -> str:
 
 @partition_check(
     "poll-skip",
+    together=True,
     occasions=READING_PAST_ABORTS,
     promise=COMPLETE,
     rules=(UNLESS_PRODUCER, COMPACTED, RETAINED, *TRUNCATED, ABORTED_IN_PART, _SUBSCRIBED, Rule(FORBIDDEN, _IN_ORDER)),
@@ -151,6 +152,7 @@ def poll_skip(log: PartitionLog) -> CheckResult:
 
 @partition_check(
     "int-poll-skip",
+    together=True,
     occasions=READING_PAST_ABORTS,
     promise=COMPLETE,
     rules=(UNLESS_PRODUCER, COMPACTED, RETAINED, *TRUNCATED, ABORTED_IN_PART, _SUBSCRIBED, Rule(FORBIDDEN, _IN_ORDER)),
@@ -195,6 +197,7 @@ def _explain_return(finding: Finding, text: FindingText) -> str:
 
 @partition_check(
     "nonmonotonic-poll",
+    together=True,
     occasions=READING,
     promise=COMPLETE,
     attribution=Attribution.PAIR,
@@ -230,6 +233,7 @@ def nonmonotonic_poll(log: PartitionLog) -> CheckResult:
 
 @partition_check(
     "int-nonmonotonic-poll",
+    together=True,
     occasions=READING,
     promise=COMPLETE,
     attribution=Attribution.PAIR,

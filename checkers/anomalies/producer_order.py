@@ -57,6 +57,7 @@ def _explain_inversion(finding: Finding, text: FindingText) -> str:
 
 @partition_check(
     "order-inversion",
+    together=True,
     occasions=SENDING,
     promise=ORDERED,
     attribution=Attribution.PAIR,
@@ -221,6 +222,7 @@ def _explain_descent(finding: Finding, text: FindingText) -> str:
 
 @partition_check(
     "nonmonotonic-send",
+    together=True,
     occasions=SENDING,
     promise=ORDERED,
     rules=(
@@ -257,6 +259,7 @@ def nonmonotonic_send(log: PartitionLog) -> CheckResult:
 
 @partition_check(
     "int-nonmonotonic-send",
+    together=True,
     occasions=SENDING,
     promise=ORDERED,
     rules=(
@@ -299,6 +302,14 @@ def _numbered_places(log: PartitionLog) -> Any:
     return number
 
 
+def _first_in_each(log: PartitionLog, ops: Any) -> Any:
+    """The first examples of each partition among some sends, of which these are the operations."""
+    if log.parts is None:
+        return slice(EXAMPLES)
+    number = log.parts.numbers(ops)
+    return np.arange(len(number)) - np.searchsorted(number, number) < EXAMPLES
+
+
 def _explain_send_skip(finding: Finding, text: FindingText) -> str:
     low, high = finding.rows[0], finding.rows[-1]
     return f"{text.name(low.op)} sent {low.place} and next {high.place}; other producers' records lie between them."
@@ -306,6 +317,7 @@ def _explain_send_skip(finding: Finding, text: FindingText) -> str:
 
 @partition_check(
     "int-send-skip",
+    together=True,
     occasions=SENDING,
     promise=ORDERED,
     rules=(
@@ -341,7 +353,7 @@ def int_send_skip(log: PartitionLog) -> CheckResult:
     before, after = before[same_operation], after[same_operation]
     number = _numbered_places(log)
     skips = true_positions(number[after] - number[before] > 1)  # some visible record lies between the two
-    examples = skips[:EXAMPLES]
+    examples = skips[_first_in_each(log, log.sends.op[after[skips]])]
     low, high = before[examples], after[examples]
     rows = pair_rows(log, np.r_[low, high], np.r_[high, high]) if len(examples) else {}
     return CheckResult(len(after), rows, more=len(skips) - len(examples))

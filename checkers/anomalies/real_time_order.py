@@ -39,6 +39,7 @@ def _explain_inversion(finding: Finding, text: FindingText) -> str:
 
 @partition_check(
     "real-time-inversion",
+    together=True,
     occasions=SENDING,
     promise=ORDERED,
     attribution=Attribution.PAIR,
@@ -83,11 +84,20 @@ def real_time_inversion(log: PartitionLog) -> CheckResult:
     began = log.arrays.taken(log.sends.began, sent)
     process = log.arrays.stored(record_ids.process_of(log.sends.v[sent]))
     ended = log.arrays.stored(np.where(log.sends.ended[sent] != NONE, log.sends.ended[sent], FOREVER))
-    compared = int((began > ended.min()).sum())
+    compared = int((began > _first_acknowledged(log, sent, ended)).sum())
     low, high = _inverted(began, ended, process)
     if not len(low):
         return CheckResult(compared)
     return CheckResult(compared, pair_rows(log, sent[np.r_[low, high]], sent[np.r_[low, low]]))
+
+
+def _first_acknowledged(log: PartitionLog, sent: Ints, ended: Ints) -> Any:
+    """The first acknowledgement among some sends, in the version order; of a joined log, for each that of its partition."""
+    if log.parts is None:
+        return ended.min()
+    number = log.parts.numbers(log.sends.op[sent])
+    begins = np.r_[True, number[1:] != number[:-1]]
+    return np.minimum.reduceat(ended, true_positions(begins))[np.cumsum(begins) - 1]
 
 
 def _inverted(began: Ints, ended: Ints, process: Ints) -> tuple[Ints, Ints]:

@@ -5,6 +5,8 @@ The docstring is the definition of the anomaly.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from fencepost.checkers.api import partition_check
@@ -18,6 +20,7 @@ from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.selfcheck.read_damages import FORGET
 from fencepost.checkers.views.log import PartitionLog
+from fencepost.checkers.views.parts import AskAlone
 from fencepost.checkers.views.versions import got_by, reads_before
 from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api.promises import COMPLETE
@@ -36,6 +39,7 @@ def _explain_stale(finding: Finding, text: FindingText) -> str:
 
 @partition_check(
     "stale-read",
+    together=True,
     occasions=LEADERS,
     promise=COMPLETE,
     rules=(
@@ -87,11 +91,13 @@ def stale_read(log: PartitionLog) -> CheckResult:
     return CheckResult(sum(part.compared for part in parts), join_rows(*rows) if rows else {})
 
 
-def _stale(log: PartitionLog, process: int, final: int, began: int) -> CheckResult:
+def _stale(log: PartitionLog, process: Any, final: Any, began: Any) -> CheckResult:
     """The answer about one final read.
 
     final: its operation (history index).
     began: when its process began its first operation (ns).
+
+    Of a joined log these are arrays, of one final read in each partition.
     """
     reads, sends = log.reads, log.sends
     earlier = reads_before(log, process, began)
@@ -100,6 +106,8 @@ def _stale(log: PartitionLog, process: int, final: int, began: int) -> CheckResu
     missing = true_positions(known & ~log.seen_by(reads.process == process))
     if not len(missing):
         return CheckResult(compared)
+    if log.parts is not None:
+        raise AskAlone
     # Of every missing record one earlier read: the first one in the order of `earlier`.
     earlier_reads = true_positions(earlier)
     read_sends, first = np.unique(reads.send[earlier_reads], return_index=True)

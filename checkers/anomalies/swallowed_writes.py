@@ -68,6 +68,7 @@ def _resolve_swallowed(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
 
 @partition_check(
     "swallowed-write",
+    together=True,
     occasions=SENDING,
     promise=ACKNOWLEDGED,
     rules=(

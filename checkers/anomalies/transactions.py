@@ -67,6 +67,7 @@ def _explain_aborted(finding: Finding, text: FindingText) -> str:
 
 @partition_check(
     "aborted-read",
+    together=True,
     occasions=(Occasion.TRANSACTION_ABORTED,),
     promise=ISOLATED,
     consequences=READ_CYCLES,
@@ -149,6 +150,7 @@ def _explain_dirty(finding: Finding, text: FindingText) -> str:
 
 @partition_check(
     "dirty-read",
+    together=True,
     promise=ISOLATED,
     # what was read too early and then aborted is never returned to others
     consequences=("poll-skip", "int-poll-skip", "stale-read", "lso-overrun", *READ_CYCLES),
@@ -264,6 +266,7 @@ def _may_be_torn(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
 
 @partition_check(
     "torn-transaction",
+    together=True,
     occasions=(
         Occasion.CLIENT_DIED,
         Occasion.COMMIT_UNANSWERED,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import pickle
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import astuple, dataclass, field, replace
 from functools import cache, partial
@@ -24,22 +24,24 @@ import pandas as pd
 import pyarrow as pa
 
 from fencepost.checkers.api import Check
-from fencepost.checkers.history.large_partitions import PackedParts, is_large, large_partition_lock, release_freed_memory
+from fencepost.checkers.engine.answers import Counts, PartitionResult, Questions
+from fencepost.checkers.engine.joined_answers import JoinedAnswers
+from fencepost.checkers.history.large_partitions import PackedParts, is_large, large_partition_lock
 from fencepost.checkers.history.part_files import StoredMessage, StoredPart, stored, stored_message
-from fencepost.checkers.history.scan import COLUMNS, Columns, PackedPart, pack, scan_columns, scan_locally
-from fencepost.checkers.history.source import LocalSource, Source, from_message, message
+from fencepost.checkers.history.positions import Positions
+from fencepost.checkers.history.scan import COLUMNS, PackedPart, pack, scan_columns, scan_locally
+from fencepost.checkers.history.source import LocalSource, Source, from_message
 from fencepost.checkers.model import forks
 from fencepost.checkers.model.array_files import ArrayFiles
-from fencepost.checkers.model.arrays import Ints, distinct
-from fencepost.checkers.model.failures import RAISED, described
-from fencepost.checkers.model.results import ROW_COLUMNS, ROW_NUMBERS, CheckResult
-from fencepost.checkers.model.threads import results as in_threads
+from fencepost.checkers.model.arrays import Ints
+from fencepost.checkers.model.results import ROW_COLUMNS, ROW_NUMBERS
 from fencepost.checkers.model.values import FinalRead, Resets, Settings
 from fencepost.checkers.views import several_records
 from fencepost.checkers.views.assembly import log_of_columns, unpack_log
-from fencepost.checkers.views.gathering import ExecutorMessage, GatheredMessages, Gatherer, gather_messages
+from fencepost.checkers.views.gathering import ExecutorMessage, GatheredMessages
+from fencepost.checkers.views.joined_logs import Sides, joinable, joined_log
 from fencepost.checkers.views.log import IN_MEMORY, PartitionLog
-from fencepost.checkers.views.unseen import total_unseen, unseen_at
+from fencepost.checkers.views.unseen import total_unseen
 from fencepost.harness.system import liveness
 
 if TYPE_CHECKING:
@@ -49,7 +51,6 @@ if TYPE_CHECKING:
 BYTES_PER_TASK = 1 << 20  # packed, of a short history; to start a worker costs as much as to judge so many
 MOST_BYTES_IN_TASKS = 64 << 20  # packed, of all partitions of a short history; Spark sends no task of more than 128 MiB
 BUCKETS_PER_CORE = 4  # partitions are shared out among them
-FEW_ROWS = 1000  # of a check in a partition, up to which a message of Arrow's costs more than it saves
 RELEASED = 3  # the first questions to a large partition need by far the most memory; freed, it would lie between what others need
 RECORDS_OF_A_FORK = 400_000  # sent or read, that take this process a few tenths of a second; a fork costs a twentieth of one
 PACKED_RECORD = 14  # bytes, about
@@ -74,16 +75,6 @@ class CombinedResult:
 
 
 @dataclass(frozen=True)
-class Counts:
-    """Micro-operations over all partitions."""
-
-    sent: int = 0
-    read: int = 0
-    final_read: int = 0
-    partitions: int = 0
-
-
-@dataclass(frozen=True)
 class JobResult:
     """Results of the one job.
 
@@ -99,45 +90,6 @@ class JobResult:
     unsent: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     unseen: list[list[int]] = field(default_factory=list)
     written_late: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class PackedResult:
-    """A check's result for one partition (`CheckResult`), or its error.
-
-    rows: arrays by column, or, of many rows, an Arrow message; empty for none.
-    several: operations with records (`CheckResult.several`).
-    """
-
-    compared: int = 0
-    lacking: str = ""
-    more: int = 0
-    error: str = ""
-    rows: Mapping[str, Any] | bytes = b""
-    several: several_records.RecordCounts | None = None
-
-
-@dataclass(frozen=True)
-class PartitionResult:
-    """Results that leave the worker which judged a partition.
-
-    results: by check.
-    counts: its sends and reads.
-    unsent: identities that nobody sent to it.
-    unseen: records at each of the moments.
-    to_driver: what run checks gathered for the driver.
-    gather_error: what a gatherer raised.
-    written_late: its final read does not count.
-    """
-
-    partition: str
-    results: dict[str, PackedResult]
-    counts: Counts
-    unsent: Ints
-    unseen: Ints
-    to_driver: list[tuple[str, bytes]] = field(default_factory=list)
-    gather_error: str = ""
-    written_late: bool = False
 
 
 def run_partition_checks(
@@ -167,7 +119,7 @@ def run_partition_checks(
     results = sorted((result for result in made if isinstance(result, PartitionResult)), key=lambda result: result.partition)
     gathered.collected = [sent for sent in made if isinstance(sent, ExecutorMessage)]  # of a short history
     gathered.to_driver = [message for result in results for message in result.to_driver]
-    gathered.partitions = [result.partition for result in results]
+    gathered.partitions = sorted({name for result in results for name in (result.partition, *result.others)})
     gathered.error = next((result.gather_error for result in results if result.gather_error), "")
     unsent = np.concatenate([np.empty(0, dtype=np.int64), *(result.unsent for result in results)])
     counts = Counts(*map(sum, zip(*(astuple(result.counts) for result in results), strict=True)))
@@ -200,11 +152,7 @@ class _Scanned(NamedTuple):
 def _scanned_here(history: LocalSource, questions: Questions) -> dict[str, _Scanned]:
     """All partitions by name."""
     if history.records_of_a_partition() < FEW_RECORDS:
-        columns = scan_columns(history)
-        return {
-            name: _Scanned(sum(len(side["v"]) for side in sides), partial(_of_columns, questions, name, sides))
-            for name, sides in columns.items()
-        }
+        return _small_partitions(scan_columns(history), questions)
     groups = scan_locally(history)
     return {
         name: _Scanned(sum(part.size for part in parts) // PACKED_RECORD, partial(_of_parts, questions, name, parts))
@@ -212,9 +160,40 @@ def _scanned_here(history: LocalSource, questions: Questions) -> dict[str, _Scan
     }
 
 
-def _of_columns(
-    questions: Questions, partition: str, sides: tuple[Columns, Columns], threads: int
+def _small_partitions(columns: Mapping[str, Sides], questions: Questions) -> dict[str, _Scanned]:
+    """Partitions by name, those that are judged together by the first one's."""
+    places = {name: place for place, name in enumerate(sorted(columns))}
+    joined = joinable(columns, questions.final, questions.resets)
+    together = {name: group for group in joined for name in group}
+    judges: dict[str, Callable[[int], Any]] = {
+        group[0]: partial(_of_group, questions, places, columns, group) for group in joined
+    }
+    judges |= {name: partial(_of_columns, questions, name, columns[name]) for name in columns if name not in together}
+    records = {name: sum(len(side["v"]) for side in sides) for name, sides in columns.items()}
+    return {name: _Scanned(sum(records[own] for own in together.get(name, (name,))), judge) for name, judge in judges.items()}
+
+
+def _of_group(
+    questions: Questions, places: Mapping[str, int], columns: Mapping[str, Sides], group: Sequence[str], threads: int
 ) -> Iterator[PartitionResult | ExecutorMessage]:
+    """The answers of partitions that are judged together, as far as they can be."""
+    assert isinstance(questions.resets, Positions)
+    finals = {name: questions.final(name) for name in group}
+    log = joined_log({name: columns[name] for name in group}, places, finals, questions.settings, questions.resets)
+    alone: Collection[str] = group
+    if log is not None and log.parts is not None:
+        own = partial(_log_of, questions, columns)
+        yield from JoinedAnswers(questions, log, own).answers()
+        alone = [name for name in group if name not in set(log.parts.names)]
+    for name in alone:
+        yield from _of_columns(questions, name, columns[name], threads)
+
+
+def _log_of(questions: Questions, columns: Mapping[str, Sides], name: str) -> PartitionLog:
+    return log_of_columns(name, *columns[name], questions.final(name), questions.settings, questions.resets)
+
+
+def _of_columns(questions: Questions, partition: str, sides: Sides, threads: int) -> Iterator[PartitionResult | ExecutorMessage]:
     log = log_of_columns(partition, *sides, questions.final(partition), questions.settings, questions.resets, threads)
     return questions.answers(log, threads)
 
@@ -312,7 +291,7 @@ def _bucket_results(
 
 
 def _combined(name: str, partitions: Sequence[PartitionResult]) -> CombinedResult:
-    results = [(judged.partition, judged.results[name]) for judged in partitions]
+    results = [(judged.partition, judged.results[name]) for judged in partitions if name in judged.results]
     rows = _joined_rows([(partition, _columns(result.rows)) for partition, result in results if result.rows])
     lacking = "; ".join(sorted({result.lacking for _, result in results} - {""}))
     error = next((result.error for _, result in results if result.error), "")
@@ -324,11 +303,12 @@ def _joined_rows(parts: Sequence[tuple[str, Mapping[str, Any]]]) -> pd.DataFrame
     """The rows of all partitions as one frame."""
     if not parts:
         return no_rows()
-    counts = [len(columns["op"]) for _, columns in parts]
-    names = np.repeat(np.array([name for name, _ in parts], dtype=object), counts)
-    return pd.DataFrame(
-        {"partition": names, **{name: np.concatenate([part[name] for _, part in parts]) for name in (*ROW_NUMBERS, "role")}}
-    )
+    names = [columns.get("partition", np.full(len(columns["op"]), name, dtype=object)) for name, columns in parts]
+    columns = {name: np.concatenate([part[name] for _, part in parts]) for name in (*ROW_NUMBERS, "role")}
+    frame = pd.DataFrame({"partition": np.concatenate(names), **columns})
+    if any("partition" in part for _, part in parts):
+        frame = frame.sort_values("partition", kind="stable", ignore_index=True)
+    return frame
 
 
 def _columns(rows: Mapping[str, Any] | bytes) -> Mapping[str, Any]:
@@ -350,42 +330,6 @@ def no_rows() -> pd.DataFrame:
 # --------------------------------------------------------------------------------------------------
 # One partition
 # --------------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class Questions:
-    """Everything that is asked of each partition, and what has to be known of the run for it."""
-
-    checks: tuple[Check[PartitionLog], ...]
-    finals: Mapping[str, FinalRead]
-    settings: Settings
-    resets: Resets
-    moments: Ints
-    gatherers: tuple[Gatherer, ...]
-
-    def final(self, partition: str) -> FinalRead:
-        """The final read of a partition."""
-        return self.finals.get(partition, FinalRead())
-
-    def answers(
-        self, log: PartitionLog, threads: int = 1, folder: Path | None = None, releasing: int = 0
-    ) -> Iterator[PartitionResult | ExecutorMessage]:
-        """Run every check and gatherer on a partition.
-
-        folder: for messages that stay on the executors. releasing: after so many questions the kernel gets freed memory back.
-        """
-        late = log.written_late
-        log = replace(log, final=FinalRead()) if late else log
-        asked: list[Callable[[], Any]] = [partial(gather_messages, self.gatherers, log, folder)]
-        asked += [partial(unseen_at, log, self.moments), *_questions(self.checks, log)]
-        asked[:releasing] = [partial(_released, question) for question in asked[:releasing]]
-        gathered, unseen, *answers = in_threads(asked, threads)
-        by_name = {name: result for some in answers for name, result in some.items()}
-        results = {check.name: by_name[check.name] for check in self.checks}
-        unsent = distinct(log.reads.unsent_v)
-        counts = _counted(log)
-        yield PartitionResult(log.partition, results, counts, unsent, unseen, gathered.to_driver, gathered.error, late)
-        yield from gathered.on_executors
-
-
 def _judged(
     questions: Questions,
     partition: str,
@@ -414,58 +358,3 @@ def _threads(spark: SparkSession) -> int:
     """The number of threads that may judge a large partition: of this machine's executors, whose other tasks wait meanwhile."""
     context = spark.sparkContext
     return min(MOST_THREADS, context.defaultParallelism) if context.master.startswith("local") else 1
-
-
-def _questions(checks: Sequence[Check[PartitionLog]], log: PartitionLog) -> list[Callable[[], dict[str, PackedResult]]]:
-    """The checks of a partition, those of the largest module first.
-
-    Checks of one module share most of what they compute, so one thread runs them.
-    """
-    modules: dict[str, list[Check[PartitionLog]]] = {}
-    for check in checks:
-        modules.setdefault(check.function.__module__, []).append(check)
-    return [partial(_results, group, log) for group in sorted(modules.values(), key=len, reverse=True)]
-
-
-def _released(question: Callable[[], Any]) -> Any:
-    """An answer, after which the kernel has back what was needed for it."""
-    answer = question()
-    release_freed_memory()
-    return answer
-
-
-def _results(checks: Sequence[Check[PartitionLog]], log: PartitionLog) -> dict[str, PackedResult]:
-    """The results of some checks, one after the other."""
-    return {check.name: _result(check, log) for check in checks}
-
-
-def _result(check: Check[PartitionLog], log: PartitionLog) -> PackedResult:
-    """One check's result for one partition. What it raises becomes the result's error."""
-    try:
-        result = check(log)
-        several = several_records.record_counts(result.several)
-        return PackedResult(result.compared, result.lacking, result.more, result.unknown, _packed_rows(result), several)
-    except RAISED as error:  # a check that fails is unknown and takes no other answer with it
-        return PackedResult(error=described(error, check.function))
-
-
-def _packed_rows(result: CheckResult) -> Mapping[str, Any] | bytes:
-    """The rows as `PackedResult` holds them; a check may give one value for a whole column."""
-    count = result.count
-    if not count:
-        return b""
-    columns = {name: _column(result.rows[name], count) for name in (*ROW_NUMBERS, "role")}
-    if count < FEW_ROWS:
-        numbers = {name: np.array(columns[name], dtype=np.int64) for name in ROW_NUMBERS}
-        return {**numbers, "role": np.array(columns["role"], dtype=object)}
-    arrays = {name: pa.array(columns[name], pa.int64()) for name in ROW_NUMBERS}
-    return message(pa.RecordBatch.from_pydict({**arrays, "role": pa.array(columns["role"], pa.string()).dictionary_encode()}))
-
-
-def _column(values: Any, count: int) -> Any:
-    return values if np.shape(values) else np.broadcast_to(values, count)
-
-
-def _counted(log: PartitionLog) -> Counts:
-    final = int(log.reads.final.sum())
-    return Counts(len(log.sends), len(log.reads) - final, final, 1)

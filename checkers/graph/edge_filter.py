@@ -17,7 +17,8 @@ import numpy as np
 from fencepost.checkers.graph.layers import ANTI, ANTI_TIME, LAYERS
 from fencepost.checkers.graph.spans import SpanSet
 from fencepost.checkers.history.overview import Overview
-from fencepost.checkers.model.arrays import Bools
+from fencepost.checkers.model.arrays import Bools, Ints
+from fencepost.checkers.views.parts import Parts
 
 LONG = 50_000  # operations
 STRETCHES, STRETCH = 8, 500  # how many, and how many operations long
@@ -36,11 +37,37 @@ class EdgeFilter:
     last_write_began: int
     stretches: SpanSet
 
+    def began_to_write_after(self, times: Ints) -> Bools:
+        """True for each time after which somebody began to write."""
+        return np.asarray(times < self.last_write_began)
+
+    def of_parts(self, parts: Parts) -> EdgeFilter:
+        """The same for a joined log."""
+        number = np.arange(len(parts))
+        read_only = self.read_only[(self.read_only >= 0) & (self.read_only < parts.processes)]
+        stretches = SpanSet(*(np.add.outer(number * parts.ops, ends).ravel() for ends in vars(self._within(parts)).values()))
+        return JoinedFilter(np.add.outer(number * parts.processes, read_only).ravel(), self.last_write_began, stretches, parts)
+
+    def _within(self, parts: Parts) -> SpanSet:
+        """The stretches as far as the operations of a joined log's partitions go."""
+        some = self.stretches.pick(self.stretches.low < parts.ops)
+        return SpanSet(some.low, np.minimum(some.high, parts.ops - 1))
+
     def in_one_stretch(self, source: Any, target: Any) -> Bools:
         """True for each two operations that lie in one stretch; both by history index."""
         inside = np.zeros(len(source), dtype=np.bool_)
         inside[self.stretches.around(source, target)[0]] = True
         return inside
+
+
+@dataclass(frozen=True)
+class JoinedFilter(EdgeFilter):
+    """A filter for a joined log, with its processes and operations; times are as they were."""
+
+    parts: Parts
+
+    def began_to_write_after(self, times: Ints) -> Bools:
+        return np.asarray(self.parts.times_of(times) < self.last_write_began)
 
 
 def edge_filter_for(view: Overview, forbidden: Collection[str]) -> EdgeFilter | None:

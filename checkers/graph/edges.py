@@ -12,7 +12,7 @@ A reader whose poll gave a record without offset has no known position, so no rw
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -26,11 +26,12 @@ from fencepost.checkers.graph.passed_records import SPARSE, first_passed, last_r
 from fencepost.checkers.history.packing import packed, unpacked
 from fencepost.checkers.model.arrays import Ints, among, true_positions
 from fencepost.checkers.model.values import ABORTED, COMMITTED, FOREVER, NONE
-from fencepost.checkers.views.gathering import PartitionMessages
+from fencepost.checkers.views.gathering import PartitionMessages, together
 from fencepost.checkers.views.log import PartitionLog, slices
 from fencepost.checkers.views.versions import committed_records
 
 FIRSTS, LATEST, EDGES = "firsts", "latest", "edges"
+JOINED_EDGES = "joined edges"  # of a joined log: with a further column, the number of each edge's partition
 EDGE_COLUMNS = ("source", "target", "kind", "low", "high")
 ENDS = EDGE_COLUMNS[:3]
 SMALL = 1 << 15  # records of a partition whose edges are one message
@@ -51,22 +52,43 @@ class Edges:
         return len(self.source)
 
 
+@together
 def gather(log: PartitionLog, brief: EdgeFilter | None = None) -> PartitionMessages:
     """All that the graph checks need of a partition, as named messages: edges, and what places operations in time.
 
     `firsts`: (op, when a record of it was first returned or passed here), if it was not surely over by then. `latest`: (reader,
     the latest commit among what it got here).
     """
-    edges = ((EDGES, encode(vars(some).values())) for some in _messages(log, partition_edges(log, brief)) if len(some))
+    if log.parts is not None:
+        brief = brief and brief.of_parts(log.parts)
+    edges = (_message(log, vars(some).values()) for some in _messages(log, partition_edges(log, brief)) if len(some))
     first, records = log.arrays.stored(_first_returned(log)), log.shared(committed_records)
     passed = log.arrays.stored(first_passed(log, records))
-    lists = (EDGES, encode(passed_records(log, brief, partial(_over, log), passed).columns()))
+    lists = _message(log, passed_records(log, brief, partial(_over, log), passed).columns())
     latest = _latest(log, first, brief)
     passed_or_returned = first.copy()
     passed_or_returned[records] = np.minimum(first[records], passed)
     times = ((FIRSTS, _firsts(log, passed_or_returned)), (LATEST, latest))
-    to_driver = [(name, encode(columns.values())) for name, columns in times if len(columns["op"])]
+    to_driver = [(name, encode(_told(log, columns))) for name, columns in times if len(columns["op"])]
     return PartitionMessages(chain(edges, [lists]), to_driver)
+
+
+def _message(log: PartitionLog, columns: Iterable[Any]) -> tuple[str, bytes]:
+    """Some edges, or the lists, as a named message; of a joined log with the number of each row's partition, in their order."""
+    if (parts := log.parts) is None:
+        return EDGES, encode(columns)
+    source, target, kind, low, high = columns
+    number = parts.numbers(np.maximum(source, target))
+    lists = (source == NONE) | (target == NONE)
+    inside = true_positions(lists | (parts.numbers(source) == parts.numbers(target)))
+    rows = inside[np.argsort(number[inside], kind="stable")]
+    ends, offsets = (parts.ops_of(source[rows]), parts.ops_of(target[rows])), (low[rows], high[rows])
+    return JOINED_EDGES, encode([*ends, kind[rows], *map(parts.offsets_of, offsets), parts.places[number[rows]]])
+
+
+def _told(log: PartitionLog, columns: Mapping[str, Any]) -> Iterable[Any]:
+    """Operations and times as the log of their partition has them."""
+    return columns.values() if log.parts is None else (log.parts.ops_of(columns["op"]), log.parts.times_of(columns["time"]))
 
 
 def _messages(log: PartitionLog, edges: Iterator[Edges]) -> Iterator[Edges]:
@@ -121,7 +143,7 @@ def _wr(log: PartitionLog, part: slice, edge_filter: EdgeFilter | None) -> Edges
     keep = writer != reader
     if edge_filter is not None:
         returned = reads.ended[sent]
-        may_close = (_over(log, reads.send[sent]) > returned) & (returned < edge_filter.last_write_began)
+        may_close = (_over(log, reads.send[sent]) > returned) & edge_filter.began_to_write_after(returned)
         keep &= ~among(reads.process[sent], edge_filter.read_only) | may_close | edge_filter.in_one_stretch(writer, reader)
     sent, writer, reader = sent[keep], writer[keep], reader[keep]
     kind = np.where(reads.judged[sent], WR, DIRTY_WR)

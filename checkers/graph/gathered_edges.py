@@ -11,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fencepost.checkers.graph.edges import EDGES
+from fencepost.checkers.graph.edges import EDGES, JOINED_EDGES
 from fencepost.checkers.graph.joined_messages import PlacedMessage, joined
 from fencepost.checkers.history.source import from_message, message, to_message
 from fencepost.checkers.model import forks
+from fencepost.checkers.model.values import NONE
 from fencepost.checkers.views.gathering import ExecutorMessage, GatheredMessages
 from fencepost.harness.system import liveness
 
@@ -67,7 +68,8 @@ def gathered_edges(gathered: GatheredMessages, more: Sequence[Message], more_to_
     to_driver = [*gathered.to_driver, *more_to_driver]
     if gathered.short:
         messages = [(sent.partition, sent.content) for sent in gathered.collected if sent.name == EDGES]
-        return DriverEdges(places, [*messages, *more], to_driver)
+        placed = [(NONE, sent.content) for sent in gathered.collected if sent.name == JOINED_EDGES]
+        return DriverEdges(places, [*messages, *more], to_driver, placed)
     if gathered.on_executors is None:
         raise RuntimeError("the partitions kept no edges; the graph checks were not asked together with the partition checks")
     return SparkEdges(places, gathered.on_executors, to_driver, more)
@@ -83,9 +85,16 @@ class _DriverArrays:
 class DriverEdges:
     """The edges of a history that this process judges, or of a short one: this process and forks of it look through them."""
 
-    def __init__(self, partitions: list[str], messages: Sequence[Message], to_driver: list[tuple[str, bytes]]) -> None:
+    def __init__(
+        self,
+        partitions: list[str],
+        messages: Sequence[Message],
+        to_driver: list[tuple[str, bytes]],
+        placed: Sequence[PlacedMessage] = (),
+    ) -> None:
+        """placed: messages of several partitions, which say themselves of which each edge is."""
         self.partitions, self.to_driver = partitions, to_driver
-        self._edges = list(joined(messages, _numbers(partitions)))
+        self._edges = [*joined(messages, _numbers(partitions)), *placed]
 
     def __enter__(self) -> DriverEdges:
         return self

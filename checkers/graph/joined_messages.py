@@ -15,11 +15,10 @@ from fencepost.checkers.graph.edges import EDGE_COLUMNS, decode, encode
 from fencepost.checkers.graph.layers import LSO
 from fencepost.checkers.model.arrays import Ints
 from fencepost.checkers.model.values import NONE
+from fencepost.checkers.views.parts import OFFSET_BITS, PARTITIONS
 
 SMALL = 1 << 16  # bytes of a message, above which it stays alone
 JOINED = 1 << 18  # edges of a joined message, about
-OFFSET_BITS = 40  # of an offset, beside its partition's number in one key
-PARTITIONS = 1 << 62 - OFFSET_BITS  # that such a key has room for
 COLUMNS = (*EDGE_COLUMNS, "place")
 PlacedMessage = tuple[int, bytes]  # of the partition with this number; NONE: of those in its column `place`
 

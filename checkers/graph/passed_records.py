@@ -65,6 +65,8 @@ def first_passed(log: PartitionLog, records: Ints) -> Ints:
         first = np.minimum.accumulate(np.concatenate(((lowest,), reads.ended[which][::-1])))[::-1]
         passed[start:stop] = first[np.searchsorted(reads.offset[which], place[start:stop], side="right")]
         lowest, stop = int(first[0]), start
+    if log.parts is not None:  # readers of later partitions passed nothing here
+        passed[passed // log.parts.span != log.parts.numbers(log.sends.op[records])] = FOREVER
     return passed
 
 
@@ -83,13 +85,23 @@ def passed_records(
     some = reads.judged & log.shared(placed_reads)
     if edge_filter is not None:
         idle = np.concatenate([some[:0], *(among(reads.process[part], edge_filter.read_only) for part in slices(len(reads)))])
-        if not (some & ~idle).any():
+        busy = some & ~idle
+        if log.parts is not None or not busy.any():
             early = [over(sends[part]) > passed[part] for part in slices(len(sends))]
-            sends = sends[np.concatenate([np.empty(0, dtype=np.bool_), *early])]
-        some &= ~idle | (reads.ended < edge_filter.last_write_began)
+            sends = sends[np.concatenate([np.empty(0, dtype=np.bool_), *early]) | _with_others(log, sends, busy)]
+        some &= ~idle | edge_filter.began_to_write_after(reads.ended)
     readers, last = last_reads(log, some)
     lowest = first_of_each(log.sends.op[sends])
     return PassedRecords(log.sends.op[sends[lowest]], log.place[sends[lowest]], readers, reads.offset[last])
+
+
+def _with_others(log: PartitionLog, sends: Any, busy: Bools) -> Bools:
+    """True for each of some sends in a partition with reads of processes that write."""
+    if log.parts is None:
+        return np.zeros(len(sends), dtype=np.bool_)
+    there = np.zeros(len(log.parts), dtype=np.bool_)
+    there[log.parts.numbers(log.reads.op[busy])] = True
+    return there[log.parts.numbers(log.sends.op[sends])]
 
 
 def first_of_each(values: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +33,7 @@ class FinalRead:
     stalled: the last stable offset was below the high watermark, so that read_committed could not see everything.
     unsettled: nobody knows whether it was: neither offset was looked up, and no read_uncommitted final read was complete.
     readers: of each complete read_committed final read its process, its `final-read` operation (history index), and when that
-        process began its first operation (ns).
+        process began its first operation (ns). Of a joined log each of these is an array with an entry for each read.
     begun: when the ends up to which they read were measured (ns). A partition to which somebody still wrote by then has no final
         read that counts: what was written later lies beyond its end.
     """
@@ -42,7 +43,7 @@ class FinalRead:
     reach: int = 0
     stalled: bool = False
     unsettled: bool = False
-    readers: tuple[tuple[int, int, int], ...] = ()
+    readers: tuple[tuple[Any, Any, Any], ...] = ()
     begun: int = FOREVER
 
 

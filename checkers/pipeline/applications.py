@@ -21,8 +21,9 @@ from fencepost.checkers.history.source import from_message, to_message
 from fencepost.checkers.model.arrays import Bools, Ints
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.chains import chains_of
-from fencepost.checkers.views.gathering import PartitionMessages
+from fencepost.checkers.views.gathering import PartitionMessages, together
 from fencepost.checkers.views.log import PartitionLog
+from fencepost.checkers.views.parts import AskAlone
 from fencepost.checkers.views.run_view import RunView
 from fencepost.harness.api import Isolation, record_ids
 
@@ -95,10 +96,13 @@ def _flat(batch: pa.RecordBatch, run: RunView) -> pd.DataFrame:
     return pd.concat([_no_records(), table.to_pandas()])[list(_no_records().columns)]
 
 
+@together
 def input_places(log: PartitionLog, brief: bool = False) -> PartitionMessages:
     """The records of a partition that a read_committed reader got, with their lowest offsets; brief: if anybody needs them."""
     if not brief or not len(log.sends):
         return PartitionMessages()
+    if log.parts is not None:
+        raise AskAlone
     seen = np.flatnonzero(log.seen_committed)
     table = pa.table({"v": log.sends.v[seen], "offset": log.place[seen]}).replace_schema_metadata({"partition": log.partition})
     return PartitionMessages(to_driver=[(INPUTS, to_message(table))])

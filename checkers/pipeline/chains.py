@@ -17,8 +17,9 @@ from fencepost.checkers.history.source import from_message, to_message
 from fencepost.checkers.model.arrays import Bools, Ints
 from fencepost.checkers.model.values import ABORTED, COMMITTED, INFO, NONE
 from fencepost.checkers.pipeline.instances import fenced_commits
-from fencepost.checkers.views.gathering import PartitionMessages
+from fencepost.checkers.views.gathering import PartitionMessages, together
 from fencepost.checkers.views.log import PartitionLog
+from fencepost.checkers.views.parts import AskAlone
 from fencepost.checkers.views.run_view import RunView
 
 PLACES = "places of records"
@@ -37,6 +38,7 @@ def has_chains(run: RunView) -> bool:
     return run.history.has("chains") and len(chains_of(run).records) > 0
 
 
+@together
 def places_of_records(log: PartitionLog, brief: bool = False) -> PartitionMessages:
     """The records sent to a partition, with their lowest offsets, which of them a read_committed reader got, and which only the
     complete read_uncommitted final read did.
@@ -45,6 +47,8 @@ def places_of_records(log: PartitionLog, brief: bool = False) -> PartitionMessag
     """
     if not brief or not len(log.sends):
         return PartitionMessages()
+    if log.parts is not None:
+        raise AskAlone
     columns = {"v": log.sends.v, "offset": log.place, "visible": log.seen_committed}
     columns["hidden"] = log.covered & log.seen_witness & ~log.seen_committed
     table = pa.table(columns).replace_schema_metadata({"partition": log.partition})

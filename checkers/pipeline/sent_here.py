@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
@@ -9,22 +11,38 @@ from fencepost.checkers.history.source import from_message, to_message
 from fencepost.checkers.model.arrays import Bools
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.stored_logs import StoredLogs, StoredRows, stored_logs
-from fencepost.checkers.views.gathering import PartitionMessages
+from fencepost.checkers.views.gathering import PartitionMessages, together
 from fencepost.checkers.views.log import PartitionLog
 from fencepost.checkers.views.run_view import RunView
-from fencepost.harness.api.record_ids import process_of
+from fencepost.harness.api.record_ids import MAX_PROCESS, process_of
 
 SENT_HERE, UNANSWERED = "sent here", "sent here unanswered"
 
 
+@together
 def sent_here(log: PartitionLog) -> PartitionMessages:
     """The partition's name, where a record was sent to it, and the processes of which one was not acknowledged there."""
-    table = pa.table({"partition": [log.partition]})
-    messages = [(SENT_HERE, to_message(table))] if len(log.sends) else []
-    if len(processes := np.unique(process_of(log.sends.v[log.sends.offset == NONE]))):
-        unanswered = pa.table({"partition": [log.partition] * len(processes), "process": processes})
-        messages.append((UNANSWERED, to_message(unanswered)))
+    messages = [(SENT_HERE, to_message(pa.table({"partition": here})))] if (here := _sent_to(log)) else []
+    unanswered = log.sends.offset == NONE
+    processes, first = np.unique(process_of(log.sends.v[unanswered]), return_index=True)
+    if len(processes):
+        columns = {"partition": _partitions(log, log.sends.op[unanswered][first]), "process": processes & MAX_PROCESS}
+        messages.append((UNANSWERED, to_message(pa.table(columns))))
     return PartitionMessages(to_driver=messages)
+
+
+def _sent_to(log: PartitionLog) -> list[str]:
+    """The partitions to which something was sent."""
+    if log.parts is None:
+        return [log.partition] if len(log.sends) else []
+    return [log.parts.names[number] for number in np.unique(log.parts.numbers(log.sends.op)).tolist()]
+
+
+def _partitions(log: PartitionLog, ops: Any) -> list[str]:
+    """The partition of each send; these are their operations."""
+    if log.parts is None:
+        return [log.partition] * len(ops)
+    return [log.parts.names[number] for number in log.parts.numbers(ops).tolist()]
 
 
 def partitions_sent_to(run: RunView) -> frozenset[str]:

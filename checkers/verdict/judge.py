@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 
 from fencepost.checkers.api import Check
 from fencepost.checkers.contract.rules import DELETIONS, FORBIDDEN, SENTENCE, rule_for, rule_on_evidence
-from fencepost.checkers.engine.job import CombinedResult, Counts, JobResult
+from fencepost.checkers.engine.answers import Counts
+from fencepost.checkers.engine.job import CombinedResult, JobResult
 from fencepost.checkers.engine.placement import fits_here
 from fencepost.checkers.engine.registry import installed_checks, with_more
 from fencepost.checkers.history.overview import Overview, read_overview

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fencepost.checkers.engine.job import Counts
+from fencepost.checkers.engine.answers import Counts
 from fencepost.checkers.history.overview import Overview
 from fencepost.checkers.model.arrays import Ints
 from fencepost.checkers.model.values import ABORTED, COMMITTED, NONE

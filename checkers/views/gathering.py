@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fencepost.checkers.history.part_files import StoredMessage, stored_message
 from fencepost.checkers.views.log import PartitionLog
@@ -29,6 +29,19 @@ class PartitionMessages:
 
 
 Gatherer = Callable[[PartitionLog], PartitionMessages]
+Gather = TypeVar("Gather", bound=Callable[..., PartitionMessages])
+_TOGETHER: set[Any] = set()
+
+
+def together(gather: Gather) -> Gather:
+    """Say of a gathering function that it may be given many partitions as one log (`checkers.views.joined_logs`)."""
+    _TOGETHER.add(gather)
+    return gather
+
+
+def is_together(gatherer: Gatherer) -> bool:
+    """True if a gathering function, alone or with what it has to know of the run, is `together`."""
+    return getattr(gatherer, "func", gatherer) in _TOGETHER
 
 
 @dataclass(frozen=True)

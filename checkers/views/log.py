@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from fencepost.checkers.model.array_files import Arrays
 from fencepost.checkers.model.arrays import Bools, Ints, among, true_positions
 from fencepost.checkers.model.values import COMMITTED, INFO, NONE, FinalRead, Resets, Settings
+from fencepost.checkers.views.parts import Parts
 from fencepost.checkers.views.swallowed import NO_READ, holding_reads
 
 _MOST_IN_32_BITS = np.iinfo(np.int32).max
@@ -147,6 +148,7 @@ class PartitionLog:
     """All that the history knows of one partition (`topic-number`).
 
     arrays: where those lie that several checks need.
+    parts: its partitions, where it is a joined log (`checkers.views.joined_logs`).
     """
 
     partition: str
@@ -156,6 +158,7 @@ class PartitionLog:
     settings: Settings
     resets: Resets = field(default_factory=Resets)
     arrays: Arrays = field(default=IN_MEMORY, repr=False, compare=False)
+    parts: Parts | None = None
     _made: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     _locks: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 

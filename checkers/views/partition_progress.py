@@ -8,15 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fencepost.checkers.history.source import from_message, to_message
 from fencepost.checkers.model.arrays import Ints
 from fencepost.checkers.model.values import FOREVER, NONE
-from fencepost.checkers.views.gathering import PartitionMessages
-from fencepost.checkers.views.log import PartitionLog, slices
+from fencepost.checkers.views.gathering import PartitionMessages, together
+from fencepost.checkers.views.log import PartitionLog, Reads, Sends, slices
+from fencepost.checkers.views.parts import Parts
 from fencepost.checkers.views.run_view import RunView
 
 SECOND_NS = 1_000_000_000
@@ -26,9 +30,11 @@ PROGRESS = "progress"
 MOST_OFFSETS = 2**42  # of a partition, to tell those of one series from those of the next
 MANY = 2_000  # events, from which on it pays to look for runs of them before they are sorted
 CALLED, ACKED, GOT = range(3)  # roles of events
+ROLES = 3
 Events = tuple[Ints, Ints, Ints, Ints]  # role, process, time, offset
 
 
+@together
 def progress(log: PartitionLog) -> PartitionMessages:
     """What happened to a partition that the workload sends to, one event of a kind (and reader) a second.
 
@@ -41,25 +47,42 @@ def progress(log: PartitionLog) -> PartitionMessages:
         return PartitionMessages()
     events = [_ends_of_runs(*some) for some in _events(log)]
     columns = _thinned(*(np.concatenate(parts) for parts in zip(*events, strict=True)))
+    if log.parts is not None:
+        return PartitionMessages(to_driver=[(PROGRESS, to_message(_of_parts(log.parts, columns)))])
     table = pa.table({**columns, "partition": pa.repeat(log.partition, len(columns["time"]))})
     return PartitionMessages(to_driver=[(PROGRESS, to_message(table))])
 
 
+def _of_parts(parts: Parts, columns: dict[str, Ints]) -> pa.Table:
+    """The events of a joined log, those of each partition together."""
+    number, role = np.divmod(columns["role"], ROLES)
+    own = np.isin(number, number[role == CALLED])  # of partitions that the workload sends to
+    told = {"role": role, "process": parts.processes_of(columns["process"]), "time": parts.times_of(columns["time"])}
+    told["offset"] = parts.offsets_of(columns["offset"])
+    names = pa.array(parts.names).take(pa.array(number[own]))
+    return pa.table({**{name: values[own] for name, values in told.items()}, "partition": names})
+
+
 def _events(log: PartitionLog) -> Iterator[Events]:
-    """All events of a partition, some at a time."""
+    """All events of a partition, some at a time; of a joined log with roles of each partition's own."""
     sends, reads = log.sends, log.reads
     for part in slices(len(sends)):
         began, ended, offset = sends.began[part], sends.ended[part], sends.offset[part]
-        yield _of_role(CALLED, began)
+        yield _of_role(_role(log, CALLED, sends, part), began)
         known = (ended != NONE) & (offset != NONE)
-        yield _of_role(ACKED, ended[known], offset[known])
+        yield _of_role(_role(log, ACKED, sends, part, known), ended[known], offset[known])
     for part in slices(len(reads)):
         ended, offset = reads.ended[part], reads.offset[part]
         own = reads.committed[part] & ~reads.final[part] & (ended != NONE) & (offset != NONE)
-        yield _of_role(GOT, ended[own], offset[own], reads.process[part][own])
+        yield _of_role(_role(log, GOT, reads, part, own), ended[own], offset[own], reads.process[part][own])
 
 
-def _of_role(role: int, time: Ints, offset: Ints | None = None, process: Ints | None = None) -> Events:
+def _role(log: PartitionLog, role: int, side: Sends | Reads, part: slice, which: Any = slice(None)) -> Any:
+    """The role of the events of some records."""
+    return role if log.parts is None else log.parts.numbers(side.op[part][which]) * ROLES + role
+
+
+def _of_role(role: Any, time: Ints, offset: Ints | None = None, process: Ints | None = None) -> Events:
     nothing = np.full(len(time), NONE)
     return np.full(len(time), role), nothing if process is None else process, time, nothing if offset is None else offset
 
@@ -74,7 +97,7 @@ def _ends_of_runs(role: Ints, process: Ints, time: Ints, offset: Ints) -> Events
         return role, process, time, offset
     second = time // SECOND_NS
     begins = np.ones(len(time), dtype=np.bool_)
-    begins[1:] = (second[1:] != second[:-1]) | (time[1:] < time[:-1]) | (process[1:] != process[:-1])
+    begins[1:] = (second[1:] != second[:-1]) | (time[1:] < time[:-1]) | (process[1:] != process[:-1]) | (role[1:] != role[:-1])
     starts = np.flatnonzero(begins)
     stops = np.append(starts[1:], len(time)) - 1
     several = stops > starts
@@ -152,10 +175,16 @@ def progress_of(run: RunView) -> dict[str, Progress]:
         raise RuntimeError(run.gathered.error)
     known = {}
     for table in [from_message(message) for name, message in run.gathered.to_driver if name == PROGRESS]:
-        role, process, time, offset = (table[name].to_numpy() for name in ("role", "process", "time", "offset"))
-        called, acked, got = (role == one for one in (CALLED, ACKED, GOT))
-        readers = {
-            int(one): (time[got & (process == one)], offset[got & (process == one)]) for one in np.unique(process[got]).tolist()
-        }
-        known[table["partition"][0].as_py()] = Progress(time[called], time[acked], offset[acked], readers)
+        columns = [table[name].to_numpy() for name in ("role", "process", "time", "offset")]
+        runs = pc.run_end_encode(table["partition"].combine_chunks())  # the events of a partition stand together
+        for name, (start, stop) in zip(runs.values.to_pylist(), pairwise([0, *runs.run_ends.to_pylist()]), strict=True):
+            known[name] = _progress(*(values[start:stop] for values in columns))
     return known
+
+
+def _progress(role: Ints, process: Ints, time: Ints, offset: Ints) -> Progress:
+    called, acked, got = (role == one for one in (CALLED, ACKED, GOT))
+    readers = {
+        int(one): (time[got & (process == one)], offset[got & (process == one)]) for one in np.unique(process[got]).tolist()
+    }
+    return Progress(time[called], time[acked], offset[acked], readers)

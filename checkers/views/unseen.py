@@ -36,6 +36,7 @@ def unseen_at(log: PartitionLog, times: Ints) -> Ints:
     counted = log.promised & (log.acked | (sends.over != NONE))
     known = np.maximum(np.where(log.acked, sends.ended, sends.over), sends.decided)[counted]
     read = np.maximum(_first_read(log)[counted], known)
+    known, read = (moments if log.parts is None else log.parts.times_of(moments) for moments in (known, read))
     return np.asarray(_count_until(known, times) - _count_until(read, times), dtype=np.int64)
 
 

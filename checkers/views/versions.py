@@ -40,7 +40,7 @@ def _vanished(log: PartitionLog) -> Bools:
     return np.asarray(perhaps & np.logical_or.reduce(got))
 
 
-def reads_before(log: PartitionLog, process: int, began: int) -> Bools:
+def reads_before(log: PartitionLog, process: Any, began: Any) -> Bools:
     """Reads of others, before a final reader at read_committed began, of what it had to return. They were at read_committed;
     outside transactions at any level, for both read up to the high watermark.
     """

@@ -193,7 +193,9 @@ def _lanes(ops: Ops, begun: Ints, worker: Ints) -> list[tuple[str, int, str, int
     for (role, node), members in groups.items():
         spans = [(int(ops.time[begun[place]]), int(ends[place])) for place in members]
         numbers = partitioned(spans)
-        heads = {lane: members[numbers.index(lane)] for lane in set(numbers)}  # workers are in order of their slots
+        heads = dict(
+            zip(reversed(numbers), reversed(members), strict=True)
+        )  # of each lane the first: workers are in order of slots
         for place, lane in zip(members, numbers, strict=True):
             lanes[place] = (role, heads[lane], node, lane)
     return lanes

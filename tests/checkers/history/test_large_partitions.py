@@ -17,7 +17,7 @@ from support.installed import DAMAGES
 
 from fencepost.checkers.anomalies import consecutive_reads, producer_order
 from fencepost.checkers.api import partition_check
-from fencepost.checkers.engine import job
+from fencepost.checkers.engine import answers, job
 from fencepost.checkers.engine.registry import installed_checks
 from fencepost.checkers.graph.edges import FIRSTS, LATEST, TIME_COLUMNS, decode
 from fencepost.checkers.history import large_partitions
@@ -99,6 +99,7 @@ def test_a_damaged_history_is_judged_the_same_however_few_rows_are_looked_at_at_
     damage = next(damage for damage in DAMAGES if name in damage.expects)
     (tmp_path / "plan.json").write_bytes(history.with_name("plan.json").read_bytes())
     write_rows(damage.plant(rows, Random(1)).rows, tmp_path / "history.parquet")
+    monkeypatch.setattr(job, "joinable", lambda *_: [])
     whole = judged(tmp_path)
     for module in (log, consecutive_reads, producer_order):
         monkeypatch.setattr(module, "SLICE", 61)
@@ -180,7 +181,7 @@ def test_threads_share_the_cores_of_this_machine_only():
 
 
 def test_a_small_partition_is_judged_by_one_thread(history, monkeypatch):
-    monkeypatch.setattr(job, "in_threads", lambda functions, threads: results(functions, {1: 1}[threads]))
+    monkeypatch.setattr(answers, "in_threads", lambda functions, threads: results(functions, {1: 1}[threads]))
     assert of_partitions(history.parent, 2)
 
 

@@ -12,7 +12,7 @@ import pytest
 from support.installed import rule_of
 
 from fencepost.checkers.api import partition_check, run_check
-from fencepost.checkers.engine.job import _result
+from fencepost.checkers.engine.answers import check_result
 from fencepost.checkers.model.failures import described
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.testing import PartitionBuilder
@@ -42,7 +42,7 @@ def test_what_a_check_raises_has_the_file_and_the_line_of_the_check_itself():
     """Not those of the library that it called."""
     partition = PartitionBuilder()
     partition.send(0)
-    error = _result(too_short, partition.log()).error
+    error = check_result(too_short, partition.log()).error
     assert error.startswith("ValueError: cannot reshape array")
     assert re.search(r"\(\S+test_failures\.py, line \d+, in too_short: return CheckResult\(1 if np\.zeros", error)
 
@@ -60,7 +60,7 @@ def test_a_check_that_leaves_the_program_is_unknown_and_gives_the_command_no_exi
         sys.exit(code)
 
     of_run = _run_check(dataclasses.replace(too_long, function=leaves), SimpleNamespace(shared=lambda make: make(None)))
-    of_partition = _result(dataclasses.replace(too_short, function=leaves), PartitionBuilder().log())
+    of_partition = check_result(dataclasses.replace(too_short, function=leaves), PartitionBuilder().log())
     for error in (of_run.error, of_partition.error):
         assert re.match(r"SystemExit: .*test_failures\.py, line \d+, in leaves", error)
 

@@ -37,7 +37,10 @@ def drawn(rng, sends, reads, span):
     flags = {"committed": rng.random(reads) < 0.9, "final": rng.random(reads) < 0.1}
     columns = {"process": process, "ended": got, "offset": rng.integers(0, sends, reads), **flags}
     return SimpleNamespace(
-        partition="t-0", sends=Rows({"began": began[order], "ended": ended[order], "offset": offset[order]}), reads=Rows(columns)
+        partition="t-0",
+        parts=None,
+        sends=Rows({"began": began[order], "ended": ended[order], "offset": offset[order]}),
+        reads=Rows(columns),
     )
 
 
@@ -64,6 +67,16 @@ def test_of_a_second_the_first_and_the_last_event_stay_with_the_highest_offset()
     nobody = Rows({name: np.empty(0, dtype=np.int64) for name in ("process", "ended", "offset")})
     nobody.columns |= {name: np.empty(0, dtype=np.bool_) for name in ("committed", "final")}
     acked = [
-        (time, offset) for role, _, time, offset in events(SimpleNamespace(partition="t-0", sends=sends, reads=nobody)) if role
+        (time, offset)
+        for role, _, time, offset in events(SimpleNamespace(partition="t-0", parts=None, sends=sends, reads=nobody))
+        if role
     ]
     assert acked == [(10, 4), (30, 9), (S + 1, 9), (S + 2, 10)]
+
+
+def test_events_of_several_roles_are_never_one_run(monkeypatch):
+    """Of a joined log each partition's events have a role of their own, and sends that never began have no time."""
+    monkeypatch.setattr(partition_progress, "MANY", 1)
+    nothing = np.full(4, NONE)
+    roles, *_ = partition_progress._ends_of_runs(np.array([0, 0, 3, 3]), nothing, nothing, nothing)
+    assert set(roles.tolist()) == {0, 3}
