@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 
 from fencepost.checkers.wire.effects import initialised
 from fencepost.checkers.wire.guards import Guard, Situation
@@ -125,14 +126,15 @@ class Machine:
                     yield transition, then
 
     def broken(self, states: Collection[State], request: Request, answer: Answer) -> list[Rule]:
-        """The rules that forbid an exchange in all of some states: those that the nearest transitions lack, the fewest first."""
+        """The rules that forbid an exchange in all of some states: those that the nearest transitions lack, by name."""
         misses: list[tuple[int, tuple[Rule, ...]]] = []
         for transition in self._of.get((request.api, answer.error), ()):
             for state in states:
                 missing = tuple(self._missing(transition, Situation(state, request, answer, self.last_epoch)))
                 misses.append((len(missing), missing))
         least = min((number for number, _ in misses), default=0)
-        return list(dict.fromkeys(rule for number, missing in misses if number == least for rule in missing))
+        nearest = {rule for number, missing in misses if number == least for rule in missing}
+        return sorted(nearest, key=attrgetter("name", "sentence"))  # states have no order
 
     def _missing(self, transition: Transition, situation: Situation) -> Iterator[Rule]:
         if situation.state.phase not in transition.phases:

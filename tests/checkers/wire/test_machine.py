@@ -86,3 +86,14 @@ def test_the_rule_that_an_exchange_breaks_is_named():
     assert {rule.name for rule in rules} >= {"commit"}
     rules = machine.broken([committed], Request(Api.PARTITIONS, 3, 7, 2, partitions=frozenset("a")), Answer(NONE))
     assert [rule.name for rule in rules] == ["epoch"]
+
+
+def test_the_rules_that_an_exchange_breaks_have_one_order():
+    """States come as a set, whose order changes from process to process."""
+    states = sorted(reachable(EXPIRING), key=str)[:40]
+    seen = 0
+    for request, answer in EXCHANGES:
+        orders = {tuple(EXPIRING.broken(some, request, answer)) for some in (states, states[::-1], states[7:] + states[:7])}
+        assert len(orders) == 1
+        seen += len(orders.pop()) > 1
+    assert seen, "one rule alone has no order"
