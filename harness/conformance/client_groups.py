@@ -33,6 +33,7 @@ IN_GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {  # story: what must be 
     "leave": ("what was sent is delivered first, and another member gets the partitions at once", ("groups", "leave")),
 }
 COMMITS = 20
+TELL = "tell every assignment and every revocation as an event `rebalanced`; in `leave`, leave the group"
 
 
 class Member:
@@ -66,21 +67,21 @@ class GroupStories(ClientFixture):
             members = [Member(one)]
             self._await_shares(members)
             members.append(Member(other))
-            self._await_shares(members)
+            self._await_shares(members, "after the second one has joined, ")
             values = self._fill(30, GROUP_TOPIC)
             self._await_read(members, values)
             shares = " and ".join(str(len(member.partitions)) for member in members)
         return f"{shares} partitions, {len(values)} records"
 
-    def _await_shares(self, members: Sequence[Member]) -> None:
+    def _await_shares(self, members: Sequence[Member], when: str = "") -> None:
         """Poll until each member has partitions, none two have, and together they have all. Raises Flaw at the deadline."""
         deadline = time.monotonic() + READ_S
         while not _shared(members):
             for member in members:
                 member.poll()
             told = " and ".join(f"{sorted(member.partitions)}" for member in members)
-            text = f"after {READ_S:.0f} s the members of a group are told {told}"
-            demand(time.monotonic() < deadline, text, "tell every assignment and every revocation as an event `rebalanced`")
+            text = f"{when}the members of a group are told {told}, for {READ_S:.0f} s"
+            demand(time.monotonic() < deadline, text, TELL)
 
     def _await_read(self, members: Sequence[Member], values: Sequence[bytes]) -> None:
         """Poll until these have been read. Raises Flaw for a record that another member has, or that does not come."""
@@ -92,7 +93,7 @@ class GroupStories(ClientFixture):
                 member.poll()
                 foreign = [record for record in member.read if record.partition not in member.partitions]
                 text = f"a member that is told {sorted(member.partitions)} reads {foreign and foreign[0].partition}"
-                demand(not foreign, text, "tell every assignment and every revocation as an event `rebalanced`")
+                demand(not foreign, text, TELL)
                 missing -= {record.value for record in member.read}
             text = f"{len(missing)} of {len(values)} records do not come within {READ_S:.0f} s"
             demand(time.monotonic() < deadline, text, "read each partition that was assigned, on from where the group stands")
@@ -153,7 +154,7 @@ class GroupStories(ClientFixture):
             for number, value in enumerate(values if producer else ()):
                 one.send(Outgoing(topic=TOPIC, partition=number % 2, value=value), deliveries.of(number))
             one.leave(CALL_S)
-            self._await_shares([Member(other)])
+            self._await_shares([Member(other)], "after the only other one has left, ")
         if producer:
             self._missing(deliveries, values, self._observed())
         return "the other member has all partitions"

@@ -93,7 +93,7 @@ class Ledger:
         _none(lost, "acknowledged, and not there", PLACES)
         _none((one for one in expected if len(there[one.record.value or b""]) > 1), "there more than once", ONCE)
         pairs = [(one, there[one.record.value or b""][0]) for one in expected]
-        _none((one for one, record in pairs if not _exact(one, record)), "not where it was reported", PLACES)
+        _none((one for one, record in pairs if not _exact(one, record)), "not at the reported place", PLACES)
         _none((one for one, record in pairs if not _same(one, record)), "there with other bytes", CONTENT)
         _none(_misplaced(pairs), "in front of one that was sent before it", "send records of a partition in their order")
 

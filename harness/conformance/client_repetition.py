@@ -192,26 +192,33 @@ class RepeatedStories(ClientFixture):
         return first
 
     def story_many_offsets(self) -> str:
-        rng, name = Random(0), self._name()
+        name = self._name()
         settings = self._settings(TRANSACTIONAL, Isolation.COMMITTED, name=name, transactional_id=name)
         self._fill(GROUP_RECORDS, GROUP_TOPIC)  # a client that commits what it has polled is seen
-        expected, done = dict[str, int | None].fromkeys(GROUP_PARTITIONS), 0
-        with self._group_observer(settings.group) as own, self._client(settings) as client:
-            self._joined(client)
-            for end in self._while_time(shuffled(self.many.offsets // 2, self.many.offsets // 2)):
-                some = rng.sample(GROUP_PARTITIONS, rng.randint(1, len(GROUP_PARTITIONS)))
-                offsets = {partition: rng.randrange(1, 1_000_000) for partition in some}
-                self._call(client, "begin")
-                self._sent(client, Ledger(), b"offsets")
-                self._call(client, "flush", CALL_S)  # the markers of the transaction before are written by then
-                self._demand_committed(client, own, expected, done)
-                self._call(client, "send_offsets", offsets, self._call(client, "group"), CALL_S)
-                self._call(client, end, CALL_S)
-                expected, done = {**expected, **offsets} if end == "commit" else expected, done + 1
-                self._call(client, "poll", 0.0)
-            self._await_offsets(own, expected)
-            self._demand_committed(client, own, expected, done)
+        with self._group_observer(settings.group) as own:
+            with self._client(settings) as client:
+                expected, done = self._offsets_in_transactions(client, own)
+            _demand_committed("the harness' own client", own, expected, done)  # some clients commit when they are closed
         return self._answered(sensitivity(transactions=done), done, self.many.offsets)
+
+    def _offsets_in_transactions(self, client: Client, own: Client) -> tuple[Mapping[str, int | None], int]:
+        """Offsets in transactions, looked at between them: those that are committed in the end, and how many transactions."""
+        rng, done, expected = Random(0), 0, dict[str, int | None].fromkeys(GROUP_PARTITIONS)
+        self._joined(client)
+        for end in self._while_time(shuffled(self.many.offsets // 2, self.many.offsets // 2)):
+            some = rng.sample(GROUP_PARTITIONS, rng.randint(1, len(GROUP_PARTITIONS)))
+            offsets = {partition: rng.randrange(1, 1_000_000) for partition in some}
+            self._call(client, "begin")
+            self._sent(client, Ledger(), b"offsets")
+            self._call(client, "flush", CALL_S)  # the markers of the transaction before are written by then
+            self._demand_both(client, own, expected, done)
+            self._call(client, "send_offsets", offsets, self._call(client, "group"), CALL_S)
+            self._call(client, end, CALL_S)
+            expected, done = {**expected, **offsets} if end == "commit" else expected, done + 1
+            self._call(client, "poll", 0.0)
+        self._await_offsets(own, expected)
+        self._demand_both(client, own, expected, done)
+        return expected, done
 
     def _await_offsets(self, own: Client, expected: Mapping[str, int | None]) -> None:
         """Commit returns before its markers are written (KIP-98)."""
@@ -219,16 +226,11 @@ class RepeatedStories(ClientFixture):
         while own.committed(GROUP_PARTITIONS, CALL_S) != expected and time.monotonic() < deadline:
             time.sleep(0.1)
 
-    def _demand_committed(self, client: Client, own: Client, expected: Mapping[str, int | None], number: int) -> None:
+    def _demand_both(self, client: Client, own: Client, expected: Mapping[str, int | None], number: int) -> None:
         """Raise Flaw unless both clients know these offsets as the group's."""
-        for reader, known in (
-            ("the harness' own client", own.committed(GROUP_PARTITIONS, CALL_S)),
-            ("the driver", self._call(client, "committed", GROUP_PARTITIONS, CALL_S)),
-        ):
-            for partition, offset in expected.items():
-                at = known.get(partition)
-                text = f"after {number} transactions {offset} is committed of {partition}, and {reader} is answered {at}"
-                demand(at == offset, text, "commit what you are given, and nothing else; ask the group's coordinator each time")
+        _demand_committed("the harness' own client", own, expected, number)
+        with self._in_time("committed"):
+            _demand_committed("the driver", client, expected, number)
 
     def story_many_fencings(self) -> str:
         name, survived, fenced, done = self._name(), Ledger(), Ledger(), 0
@@ -319,6 +321,15 @@ def shuffled(commits: int, aborts: int) -> list[str]:
     ends = ["commit"] * commits + ["abort"] * aborts
     Random(0).shuffle(ends)
     return ends
+
+
+def _demand_committed(reader: str, client: Client, expected: Mapping[str, int | None], number: int) -> None:
+    """Raise Flaw unless a client knows these offsets as the group's."""
+    known = client.committed(GROUP_PARTITIONS, CALL_S)
+    for partition, offset in expected.items():
+        at = known.get(partition)
+        text = f"after {number} transactions {offset} is committed of {partition}, and {reader} is answered {at}"
+        demand(at == offset, text, "commit what you are given, and nothing else; ask the group's coordinator each time")
 
 
 def varied(number: int, value: bytes, headers: bool) -> Outgoing:

@@ -90,7 +90,7 @@ LIES = {  # a liar: the story that finds it out, words of what is seen, and what
     ),
     "tells no revocation": (
         "rebalance",
-        "the members of a group are told",
+        "after the second one has joined, the members of a group are told ['g-0', 'g-1', 'g-2'] and",
         """
     def rebalanced(self, kind, partitions):
         kind == "assigned" and super().rebalanced(kind, partitions)
@@ -120,7 +120,7 @@ LIES = {  # a liar: the story that finds it out, words of what is seen, and what
     ),
     "claims to leave and stays a member": (
         "leave",
-        "the members of a group are told",
+        "after the only other one has left, the members of a group are told []",
         """
     kept = ()
 
