@@ -75,9 +75,11 @@ class ClientFixture:
     observer: the class of the client that the driver is compared with.
     log: of the driver's standard error.
     capabilities: the driver's; without `headers`, records have none.
+    transactions: the newest transaction protocol that it names.
     """
 
     capabilities: frozenset[str] = frozenset()
+    transactions: int | None = None
 
     def __init__(self, cluster: Cluster, command: Sequence[str], observer: Callable[[ClientSettings], Client], log: Path) -> None:
         self._cluster, self._command, self._observer = cluster, list(command), observer

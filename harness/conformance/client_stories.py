@@ -100,7 +100,7 @@ class ClientKit(FailureStories, EdgeStories, GroupStories, WireStories):
     def story_protocol(self) -> str:
         with self._process() as process:
             hello = process.start()
-            self._hello, self.capabilities = hello, hello.capabilities
+            self._hello, self.capabilities, self.transactions = hello, hello.capabilities, hello.transactions
             unknown = sorted(hello.capabilities - CAPABILITIES.keys())
             demand(not unknown, f"unknown capabilities: {', '.join(unknown)}", f"there are: {', '.join(CAPABILITIES)}")
             demand(hello.client and hello.version, "hello names no client or no version", "name the library and its version")

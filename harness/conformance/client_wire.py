@@ -7,10 +7,11 @@ something dies meanwhile: the proxy delays the requests, so that an answer befor
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -35,7 +36,7 @@ from fencepost.harness.proxy.record import Line, lines_of
 from fencepost.harness.proxy.rules import Rule
 
 ON_WIRE: Mapping[str, tuple[str, tuple[str, ...]]] = {  # story: what must be seen, and the capabilities that it needs
-    "settings on the wire": ("requests have the acks, the timeout, the isolation level and the id that were given", ()),
+    "settings on the wire": ("requests have the settings that were given, and the protocols that the driver claims", ()),
     "many answers": (
         "of 144 transactions whose requests arrive late no record, commit or abort is answered before the broker has it",
         ("transactions",),
@@ -45,6 +46,8 @@ DELAY_MS = 30
 HEAP_MB = 128
 TIMEOUT_MS = 23_000  # nobody's default
 ISOLATION = {Isolation.UNCOMMITTED: 0, Isolation.COMMITTED: 1}  # as Fetch has them
+FIRST_OF_SECOND = 5  # EndTxn of the second transaction protocol (KIP-890)
+OFFERS_SECOND, OFFERS_CONSUMER = (4, 0), (4, 0)  # releases of Kafka
 ACKS = {"all": -1, "1": 1}  # as Produce has them
 FETCHES = Rule(name="fetches", api="Fetch", connection_of="client", act="record")
 LATE = Rule(name="late", api=["Produce", "EndTxn"], connection_of="client", act="delay", delay_ms=DELAY_MS)
@@ -57,7 +60,7 @@ ANSWERS = {
 
 @dataclass
 class Wire:
-    """A proxy before the broker, for one client at a time.
+    """A proxy before the broker.
 
     bootstrap: the address at which clients reach it.
     record: the directory of its record.
@@ -65,15 +68,33 @@ class Wire:
 
     bootstrap: str
     record: Path
+    _name: str = ""
     _before: int = 0
 
-    def begin(self) -> None:
-        """Forget the requests of clients before."""
-        self._before = len(self._lines())
+    def begin(self, name: str) -> None:
+        """Look at the requests of the client of this name, from now on."""
+        self._name, self._before = name, len(self._lines())
+
+    def is_named(self) -> bool:
+        """Whether the client says its name. Otherwise requests of a client that was closed before may be among its own."""
+        return any(self._is_own(line) for line in self._lines()[self._before :])
 
     def requests(self, api: str) -> list[dict[str, Any]]:
-        """The bodies of the requests since then."""
-        return [_body(line) for line in self._lines()[self._before :] if line.at == "request" and line.api == api]
+        """The bodies of its requests."""
+        return [_body(line) for line in self._own(api)]
+
+    def versions(self, api: str) -> set[int]:
+        """The versions of its requests."""
+        return {line.version or 0 for line in self._own(api)}
+
+    def _own(self, api: str) -> list[Line]:
+        lines = self._lines()[self._before :]
+        own = [line for line in lines if self._is_own(line)] or lines
+        return [line for line in own if line.at == "request" and line.api == api]
+
+    def _is_own(self, line: Line) -> bool:
+        """Whether the client's id is this name; libraries add words of their own."""
+        return re.search(rf"{re.escape(self._name)}(?!\d)", line.client_id or "") is not None
 
     def _lines(self) -> list[Line]:
         return [line for file in self.record.glob("*.jsonl") for line in lines_of(file)]
@@ -122,6 +143,8 @@ class WireStories(RepeatedStories):
             "idempotence": self._acks_of_all,
             "": self._acks_of_one,
             "assign": self._isolation_levels,
+            "static-members": self._static_member,
+            "consumer-protocol": self._consumer_protocol,
         }
         with self._wire(FETCHES) as wire:
             seen = [play(wire) for need, play in stories.items() if not need or need in self.capabilities]
@@ -129,8 +152,8 @@ class WireStories(RepeatedStories):
 
     def _transactional_settings(self, wire: Wire) -> str:
         name, producer = self._name(), {**TRANSACTIONAL, "transaction.timeout.ms": TIMEOUT_MS}
-        settings = self._settings(producer, None, transactional_id=f"{name}-id", bootstrap=wire.bootstrap)
-        wire.begin()
+        settings = self._settings(producer, None, name=name, transactional_id=f"{name}-id", bootstrap=wire.bootstrap)
+        wire.begin(name)
         with self._client(settings) as client:
             self._transaction(client, fresh_values("wire", 2))
         begun = wire.requests("InitProducerId")
@@ -141,7 +164,23 @@ class WireStories(RepeatedStories):
         text = f"transaction.timeout.ms = {TIMEOUT_MS} was given, and {_shown(timeouts)} is asked for"
         demand(timeouts == {TIMEOUT_MS}, text, change)
         self._demand_acks(wire, "all")
-        return f"transaction.timeout.ms {TIMEOUT_MS}"
+        return f"transaction.timeout.ms {TIMEOUT_MS}, {self._transaction_protocol(wire)}"
+
+    def _transaction_protocol(self, wire: Wire) -> str:
+        """The transaction protocol by the versions of EndTxn. Raises Flaw for another one than `hello` named."""
+        newest = max(wire.versions("EndTxn"), default=0)
+        spoken = 2 if newest >= FIRST_OF_SECOND else 1
+        text = (
+            f"`hello` names transaction protocol {self.transactions}, and EndTxn has version {newest}, which is protocol {spoken}"
+        )
+        most = (self.transactions or 1) if self._kafka() >= OFFERS_SECOND else 1
+        demand(spoken == most, text, "name the newest transaction protocol of the library as `transactions`")
+        return f"transaction protocol {spoken}"
+
+    def _kafka(self) -> tuple[int, ...]:
+        """The broker's version."""
+        cluster: Any = self._cluster
+        return tuple(int(number) for number in re.findall(r"\d+", cluster.version(cluster.brokers[0]))[:2])
 
     def _acks_of_all(self, wire: Wire) -> str:
         return self._sent_with(wire, IDEMPOTENT)
@@ -156,8 +195,9 @@ class WireStories(RepeatedStories):
         return self._sent_with(wire, producer)
 
     def _sent_with(self, wire: Wire, producer: Mapping[str, Any]) -> str:
-        wire.begin()
-        with self._client(self._settings(producer, None, bootstrap=wire.bootstrap)) as client:
+        settings = self._settings(producer, None, bootstrap=wire.bootstrap)
+        wire.begin(settings.name)
+        with self._client(settings) as client:
             client.send(Outgoing(topic=TOPIC, partition=0, value=fresh_values("wire", 1)[0]), lambda _: None)
             client.flush(CALL_S)
         self._demand_acks(wire, str(producer["acks"]))
@@ -173,15 +213,44 @@ class WireStories(RepeatedStories):
         levels = [*ISOLATION] if "isolation" in self.capabilities else [Isolation.COMMITTED]
         with self._process() as process:
             for level in (*levels, *levels):
-                client = DriverClient(process, self._settings(None, level, bootstrap=wire.bootstrap))
-                wire.begin()
+                settings = self._settings(None, level, bootstrap=wire.bootstrap)
+                client = DriverClient(process, settings)
+                wire.begin(settings.name)
                 client.open(CALL_S)
                 read_all(client)
                 asked = {one.get("isolationLevel") for one in wire.requests("Fetch")}
                 client.close()
+                if not wire.is_named():
+                    process.end()
                 text = f"isolation.level = {level.value} was given, and {_shown(asked)} is asked for"
                 demand(asked == {ISOLATION[level]}, text, "give isolation.level to the client, whatever its default")
         return f"isolation.level {' and '.join(level.value for level in levels)}"
+
+    def _static_member(self, wire: Wire) -> str:
+        name = self._name()
+        self._join(wire, {"group.instance.id": name})
+        given = {one.get("groupInstanceId") for one in wire.requests("JoinGroup")}
+        text = f"group.instance.id = {name} was given, and {_shown(given)} joins the group"
+        demand(given == {name}, text, "give group.instance.id to the client, or do not claim `static-members`")
+        return "group.instance.id"
+
+    def _consumer_protocol(self, wire: Wire) -> str:
+        if self._kafka() < OFFERS_CONSUMER:
+            return ""
+        self._join(wire, {"group.protocol": "consumer"})
+        seen = (
+            f"group.protocol = consumer was given, and {plural(len(wire.requests('JoinGroup')), 'JoinGroup')} of the other sent"
+        )
+        known = wire.requests("ConsumerGroupHeartbeat") and not wire.requests("JoinGroup")
+        demand(known, seen, "give group.protocol to the client, or do not claim `consumer-protocol`")
+        return "group.protocol consumer"
+
+    def _join(self, wire: Wire, consumer: Mapping[str, Any]) -> None:
+        """A member with these settings joins a group and gets the partitions."""
+        settings = self._settings(None, Isolation.COMMITTED, bootstrap=wire.bootstrap)
+        wire.begin(settings.name)
+        with self._client(replace(settings, consumer={**(settings.consumer or {}), **consumer})) as client:
+            self._joined(client)
 
     # -- answers ----------------------------------------------------------------------------------
     def story_many_answers(self) -> str:
