@@ -40,6 +40,10 @@ class TooFew(Exception):
     """Fewer operations than a story needs, none of them wrong; its text says how many."""
 
 
+class NotHere(Exception):
+    """A story that cannot be played here; its text says why."""
+
+
 def demand(true: object, seen: str, change: str) -> None:
     """Raise Flaw unless the condition is true."""
     if not true:

@@ -23,6 +23,7 @@ from fencepost.harness.conformance.client_fixture import (
     TRANSACTIONAL,
     Deliveries,
     Flaw,
+    NotHere,
     TooFew,
     demand,
     fresh_values,
@@ -90,6 +91,8 @@ class ClientKit(FailureStories, EdgeStories, GroupStories, WireStories):
             seen = getattr(self, f"story_{name.replace(' ', '_')}")()
         except Flaw as flaw:
             return result_of(name, [(flaw.seen, flaw.change)], "")
+        except NotHere as why:
+            return StoryResult(name, None, f"not played: {why}")
         except TooFew as few:
             return StoryResult(name, None, str(few), observable=False)
         except CallError as error:
