@@ -167,9 +167,9 @@ class EdgeStories(ClientFixture):
         short_id = self._name()
         short_settings = self._settings(SHORT, None, name=short_id, transactional_id=short_id)
         with self._client(short_settings) as short, self._writer() as long:
-            for client, value in ((short, short_values[0]), (long, long_values[0])):
+            for number, (client, value) in enumerate(((short, short_values[0]), (long, long_values[0]))):
                 client.begin()
-                client.send(Outgoing(topic=TOPIC, partition=client is long, value=value), deliveries.of(client is long))
+                client.send(Outgoing(topic=TOPIC, partition=number, value=value), deliveries.of(number))
                 client.flush(CALL_S)
             took = self._await_stable(PARTITIONS[0])
             text = f"a transaction with transaction.timeout.ms = {SHORT_MS} is still open after {ENDED_S:.0f} s"
