@@ -49,8 +49,8 @@ ISOLATION = {Isolation.UNCOMMITTED: 0, Isolation.COMMITTED: 1}  # as Fetch has t
 FIRST_OF_SECOND = 5  # EndTxn of the second transaction protocol (KIP-890)
 OFFERS_SECOND, OFFERS_CONSUMER = (4, 0), (4, 0)  # releases of Kafka
 ACKS = {"all": -1, "1": 1}  # as Produce has them
-FETCHES = Rule(name="fetches", api="Fetch", connection_of="client", act="record")
-LATE = Rule(name="late", api=["Produce", "EndTxn"], connection_of="client", act="delay", delay_ms=DELAY_MS)
+FETCHES = Rule(name="fetches", api="Fetch", act="record")
+LATE = Rule(name="late", api=["Produce", "EndTxn"], act="delay", delay_ms=DELAY_MS)
 ANSWERS = {
     "record": "report `delivered` only for what the broker acknowledged",
     "commit": "answer `commit` when the client's own commit has returned",
