@@ -26,8 +26,10 @@ from fencepost.checkers.views.log import PartitionLog
 from fencepost.checkers.views.parts import AskAlone
 from fencepost.checkers.views.run_view import RunView
 from fencepost.harness.api import Isolation, record_ids
+from fencepost.harness.api.words import and_more, form, plural
 
 INPUTS = "inputs of a program"
+SHOWN = 3  # partitions in a sentence
 
 
 @dataclass(frozen=True)
@@ -197,6 +199,11 @@ class Application:
         committed = self.inputs["partition"].map(chains_of(self.run).committed).fillna(NONE)
         return self.inputs[self.inputs["offset"] < committed]
 
+    @cached_property
+    def beyond(self) -> pd.DataFrame:
+        """Inputs of which nothing is demanded, although the program drops none: those that it had not reached in the end."""
+        return self.inputs.iloc[:0] if not self.fewest else self.inputs[~self.inputs.index.isin(self.claimed.index)]
+
     def keys(self, inputs: pd.DataFrame) -> pd.Series:
         """A number for the key of each input, where inputs share keys: those of one writer in one partition have so many."""
         v = inputs["v"].to_numpy()
@@ -218,6 +225,23 @@ def stages_of(run: RunView) -> list[Application]:
 def _stages(run: RunView) -> list[Application]:
     stages = outputs_of(run).stages
     return [Application(run, outputs, number) for number, outputs in enumerate(stages)] or [run.shared(Application)]
+
+
+def unjudged_inputs(run: RunView) -> str:
+    """The inputs of which nobody can say whether a program has lost them, in words; empty when there are none."""
+    stages = [] if run.gathered.error or not has_application(run) else stages_of(run)
+    return "; ".join(_not_reached(stage) for stage in stages if len(stage.beyond))
+
+
+def _not_reached(program: Application) -> str:
+    """How many inputs, and the partitions of which a program has reached none."""
+    count, inputs = len(program.beyond), program.inputs
+    if not program.outputs.declared["group"]:
+        return f"the program had not caught up: whether it has processed its {plural(count, 'input')} is not judged"
+    untouched = sorted(set(inputs["partition"]) - set(program.claimed["partition"]))
+    whole = f" (all of {', '.join(untouched[:SHOWN])}{and_more(len(untouched) - SHOWN)})" if untouched else ""
+    of_all = f"{count:,} of {plural(len(inputs), 'input')}{whole} {form(count, 'does', 'do')} not lie below the program's offsets"
+    return f"{of_all}: whether {form(count, 'it was', 'they were')} processed is not judged"
 
 
 def stage_that_reads(run: RunView, partition: str) -> Application:

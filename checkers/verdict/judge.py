@@ -27,6 +27,7 @@ from fencepost.checkers.model.failures import RAISED, described
 from fencepost.checkers.model.findings import SLACK_NS, Finding, group
 from fencepost.checkers.model.threads import results
 from fencepost.checkers.model.values import NONE
+from fencepost.checkers.pipeline.applications import unjudged_inputs
 from fencepost.checkers.pipeline.listed_transactions import questions_ended
 from fencepost.checkers.verdict import expectation
 from fencepost.checkers.verdict.decision import JudgedProperty, decide, judge_property, weaknesses
@@ -100,7 +101,7 @@ def judge(
     unread = _unread(run.plan, overview, view.gathered.partitions) if full["final_read"] == "true" else []
     tail = _unread_promises(job) if full["final_read"] != "true" else 0
     document = _document(run, overview, job.counts, judged, unread, tail, job.written_late, occasions)
-    document["weakened"] += filter(None, [questions_ended(view), present.note])
+    document["weakened"] += filter(None, [unjudged_inputs(view), questions_ended(view), present.note])
     document["unseen"] = job.unseen
     document["timing"] = {"merge_s": 0.0, "check_s": round(time.monotonic() - begun, 3)}
     document["checker"] = {"spark": version("pyspark"), "master": view.master}

@@ -31,7 +31,7 @@ class Carrier(Driver):
         self.producer: Any = None
         self.consumer: Any = None
         self.settings: Request = {}
-        self.metadata: Any = None
+        self.members: list[Any] = []  # group metadata by the number that `group` gave
         self.ends: dict[str, int] = {}
 
     # ---- settings, beginning and end
@@ -120,7 +120,8 @@ class Carrier(Driver):
 
     def send_offsets(self, request: Request) -> Results:
         places = [place(partition, offset) for partition, offset in request["offsets"].items()]
-        call(self.producer.send_offsets_to_transaction, places, self.metadata, seconds(request))
+        member = self.members[request["group"]["member"]]
+        call(self.producer.send_offsets_to_transaction, places, member, seconds(request))
         return None
 
     def commit(self, request: Request) -> Results:
@@ -158,8 +159,8 @@ class Carrier(Driver):
         return {"offsets": offsets(call(self.consumer.committed, places, seconds(request)))}
 
     def group(self, request: Request) -> Results:
-        self.metadata = call(self.consumer.consumer_group_metadata)  # it cannot leave this process
-        return {"group": {"group_id": self.settings["group"]}}
+        self.members.append(call(self.consumer.consumer_group_metadata))  # it cannot leave this process
+        return {"group": {"group_id": self.settings["group"], "member": len(self.members) - 1}}
 
     def poll(self, request: Request) -> Results:
         first = call(self.consumer.poll, seconds(request))

@@ -18,11 +18,12 @@ from fencepost.harness.drivers.process import DriverProcess
 from fencepost.harness.planning.clients import BENEATH
 
 TOPIC, PARTITIONS = "t", ("t-0", "t-1")
-GROUP_TOPIC = "g"
+GROUP_TOPIC, GROUP_PARTITIONS = "g", ("g-0", "g-1", "g-2")
 CALL_S = 15.0
 ANSWER_SLACK_S = 5.0
 FREEZE_S = 10.0
 READ_S = 30.0
+END_S = 5.0
 MARKERS_S = 10.0
 TRANSACTIONAL = {"acks": "all", "enable.idempotence": True, "transaction.timeout.ms": 20_000, "delivery.timeout.ms": 15_000}
 
@@ -37,6 +38,10 @@ class Flaw(Exception):
 
 class TooFew(Exception):
     """Fewer operations than a story needs, none of them wrong; its text says how many."""
+
+
+class NotHere(Exception):
+    """A story that cannot be played here; its text says why."""
 
 
 def demand(true: object, seen: str, change: str) -> None:
@@ -73,7 +78,12 @@ class ClientFixture:
     command: the driver's.
     observer: the class of the client that the driver is compared with.
     log: of the driver's standard error.
+    capabilities: the driver's; without `headers`, records have none.
+    transactions: the newest transaction protocol that it names.
     """
+
+    capabilities: frozenset[str] = frozenset()
+    transactions: int | None = None
 
     def __init__(self, cluster: Cluster, command: Sequence[str], observer: Callable[[ClientSettings], Client], log: Path) -> None:
         self._cluster, self._command, self._observer = cluster, list(command), observer
@@ -115,7 +125,8 @@ class ClientFixture:
         name = more.pop("name", None) or self._name()
         consumer = {**BENEATH["consumer"], "isolation.level": isolation.value} if isolation else None
         producing = {**BENEATH["producer"], **producer} if producer else None
-        return ClientSettings(name=name, bootstrap=self._cluster.bootstrap(), producer=producing, consumer=consumer, **more)
+        bootstrap = more.pop("bootstrap", None) or self._cluster.bootstrap()
+        return ClientSettings(name=name, bootstrap=bootstrap, producer=producing, consumer=consumer, **more)
 
     @contextmanager
     def _client(self, settings: ClientSettings) -> Iterator[DriverClient]:
@@ -169,14 +180,29 @@ class ClientFixture:
                 return
             time.sleep(0.1)
 
-    def _fill(self, count: int) -> None:
-        """Records in the first partition, by the harness' own client."""
-        client = self._observer(self._settings({"acks": "all"}, None))
+    def _fill(self, count: int, topic: str = TOPIC) -> list[bytes]:
+        """Records in the first partition, or of the group's topic in turn in all, by the harness' own client; their values."""
+        client, values = self._observer(self._settings({"acks": "all"}, None)), fresh_values("fill", count)
         client.open(CALL_S)
-        for value in fresh_values("fill", count):
-            client.send(Outgoing(topic=TOPIC, partition=0, value=value), lambda _: None)
+        for number, value in enumerate(values):
+            partition = number % len(GROUP_PARTITIONS) if topic == GROUP_TOPIC else 0
+            client.send(Outgoing(topic=topic, partition=partition, value=value), lambda _: None)
         client.flush(CALL_S)
         client.close()
+        return values
+
+    @contextmanager
+    def _group_observer(self, group: str) -> Iterator[Client]:
+        """The harness' own client, which knows a group's offsets and is no member."""
+        consumer = {"isolation.level": Isolation.COMMITTED.value}
+        own = self._observer(
+            ClientSettings(name=self._name(), bootstrap=self._cluster.bootstrap(), consumer=consumer, shared_group=group)
+        )
+        own.open(CALL_S)
+        try:
+            yield own
+        finally:
+            own.close()
 
     def _joined(self, client: Client) -> set[str]:
         """The partitions that a subscribed client was assigned."""
@@ -187,10 +213,10 @@ class ClientFixture:
 
         client.subscribe([GROUP_TOPIC], rebalanced)
         deadline = time.monotonic() + READ_S
-        while not given and time.monotonic() < deadline:
-            client.poll(0.2)
+        while len(given) < len(GROUP_PARTITIONS) and time.monotonic() < deadline:
+            client.poll(0.2, 1)
         change = "tell each assignment as an event `rebalanced`, before or with the answer to the poll that made it"
-        demand(given == {f"{GROUP_TOPIC}-0"}, f"assigned {sorted(given)} within {READ_S:.0f} s", change)
+        demand(given == set(GROUP_PARTITIONS), f"assigned {sorted(given)} within {READ_S:.0f} s", change)
         return given
 
     def _missing(self, deliveries: Deliveries, values: Sequence[bytes], seen: Sequence[Polled]) -> None:
@@ -231,6 +257,16 @@ def await_frozen(state: Callable[[], str], name: str) -> None:
         if time.monotonic() > deadline:
             raise ClusterError(f'{name} is not frozen {FREEZE_S:.0f} s after SIGSTOP (state "{letter}")')
         time.sleep(0.005)
+
+
+def refusal(*calls: Callable[[], Any]) -> CallError | None:
+    """The error of the first of these calls that fails."""
+    for call in calls:
+        try:
+            call()
+        except CallError as error:
+            return error
+    return None
 
 
 def read_all(client: Client) -> list[Polled]:

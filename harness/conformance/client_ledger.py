@@ -7,18 +7,20 @@ operation is among them whenever k <= n.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from fencepost.harness.api import CallError, Delivered, Outgoing, Polled
 from fencepost.harness.api.words import plural
 from fencepost.harness.conformance.client_fixture import Flaw
 
 CONFIDENCE = 0.98
+SHOWN, ALIKE = 40, 16  # bytes of a value: shown; that two have in common only if one was made of the other
 PLACES = "report `delivered` only for what the client acknowledged, with partition and offset of that acknowledgement"
 FATE = "one event `delivered` for each record, whatever its fate"
 ONCE = "send each record once; repeat no call"
-CONTENT = "pass keys and headers on as they are"
+CONTENT = "pass values, keys and headers on as they are"
 
 
 def detectable(count: int) -> int:
@@ -57,6 +59,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self.given: list[Given] = []
+        self._reported = 0
 
     def __len__(self) -> int:
         return len(self.given)
@@ -66,6 +69,14 @@ class Ledger:
         self.given.append(Given(record))
         return self.given[-1].reports.append
 
+    def demand_reports(self) -> None:
+        """Raise Flaw for a record that was not reported by now, of those since the last call."""
+        late = (one for one in self.given[self._reported :] if not one.reports)
+        _none(
+            late, "not reported when `flush` has answered", "report each record before the answer to the call that waited for it"
+        )
+        self._reported = len(self.given)
+
     def compare(self, seen: Iterable[Polled], reported: bool = True) -> None:
         """Raise Flaw unless each record is there once, as it was sent, where it was reported, in its partition's order.
 
@@ -74,11 +85,15 @@ class Ledger:
         if reported:
             _none((one for one in self.given if len(one.reports) != 1), "not reported once", FATE)
             _none((one for one in self.given if one.place is None), "not acknowledged, although the call succeeded", FATE)
+        seen = list(seen)
         expected, there = [one for one in self.given if one.place is not None], places_of(seen)
-        _none((one for one in expected if not there.get(one.record.value or b"")), "acknowledged, and not there", PLACES)
+        lost = [one for one in expected if not there.get(one.record.value or b"")]
+        at: Mapping[Any, bytes] = {(record.partition, record.offset): record.value for record in seen} if lost else {}
+        _none((one for one in lost if _is_changed(one, at.get(one.place))), "there with another value", CONTENT)
+        _none(lost, "acknowledged, and not there", PLACES)
         _none((one for one in expected if len(there[one.record.value or b""]) > 1), "there more than once", ONCE)
         pairs = [(one, there[one.record.value or b""][0]) for one in expected]
-        _none((one for one, record in pairs if not _exact(one, record)), "not where it was reported", PLACES)
+        _none((one for one, record in pairs if not _exact(one, record)), "not at the reported place", PLACES)
         _none((one for one, record in pairs if not _same(one, record)), "there with other bytes", CONTENT)
         _none(_misplaced(pairs), "in front of one that was sent before it", "send records of a partition in their order")
 
@@ -100,14 +115,18 @@ def _none(wrong: Iterable[Given], what: str, change: str) -> None:
     """Raise Flaw if there are any, with their number and the first."""
     if found := list(wrong):
         place = f", reported at {found[0].place}" if found[0].place else ""
-        raise Flaw(
-            f"{plural(len(found), 'record is', 'records are')} {what}; the first: {found[0].record.value!r}{place}", change
-        )
+        first = (found[0].record.value or b"")[:SHOWN]
+        raise Flaw(f"{plural(len(found), 'record is', 'records are')} {what}; the first: {first!r}{place}", change)
 
 
 def _exact(one: Given, record: Polled) -> bool:
     place = one.place
     return place is not None and place[1] in (None, record.offset) and place[0] == record.partition == one.partition
+
+
+def _is_changed(one: Given, value: bytes | None) -> bool:
+    """Whether this value, where the record was reported, is what became of its own: it begins like that."""
+    return value is not None and value[:ALIKE] == (one.record.value or b"")[:ALIKE]
 
 
 def _same(one: Given, record: Polled) -> bool:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeVar
 
 from fencepost.harness.api import CallError, Client, Isolation, Outgoing, Polled
 from fencepost.harness.conformance.client_fixture import (
     CALL_S,
+    GROUP_PARTITIONS,
     GROUP_TOPIC,
     MARKERS_S,
     PARTITIONS,
@@ -27,6 +28,7 @@ from fencepost.harness.conformance.client_fixture import (
     fresh_values,
 )
 from fencepost.harness.conformance.client_ledger import CONFIDENCE, Ledger, sensitivity
+from fencepost.harness.conformance.footprint import footprint, gathered
 
 MANY: Mapping[str, tuple[str, tuple[str, ...]]] = {  # story: what must be seen, and the capabilities that it needs
     "many transactions": (
@@ -42,7 +44,14 @@ MANY: Mapping[str, tuple[str, tuple[str, ...]]] = {  # story: what must be seen,
     ),
     "many fencings": ("of 160 producers whose id another took each is refused, and commits nothing", ("transactions",)),
 }
+LONG = 1500  # bytes
+KEYS = (b"k0", None, b"", b"\xfe\x00\xff", b"k1", b"long" * 100, b"k0")
+HEADERS = ((("number", b"1"),), (), (("empty", b""), ("twice", b"\x00\xff"), ("twice", b"2")), (("long", b"h" * 300),))
+MOST_BEHIND_SEEK = 4  # records that are read after a seek
+RELEASED_S = 10.0  # in which what was closed is let go of
+SETTLED_OPENS, FEWEST_OPENS = 20, 20  # openings after which a driver has what it keeps; of which a leak can be told
 T = TypeVar("T")
+GROUP_RECORDS = 60
 IDEMPOTENT = {"acks": "all", "enable.idempotence": True, "delivery.timeout.ms": 15_000}
 
 
@@ -54,6 +63,7 @@ class Plan:
     records: without transactions.
     reads: records that are read at least.
     seeks, offsets, fencings: how often.
+    answers: commits whose requests are late; a fifth as many aborts.
     most_s: what a story may take; one that has performed less by then has no answer.
     """
 
@@ -63,6 +73,7 @@ class Plan:
     seeks: int = 160
     offsets: int = 160
     fencings: int = 160
+    answers: int = 120
     most_s: float = 180.0
 
 
@@ -70,22 +81,20 @@ class RepeatedStories(ClientFixture):
     """Plays the stories of many operations.
 
     many: how much they perform.
-    capabilities: the driver's; without `headers`, records have none.
     """
 
     many = Plan()
-    capabilities: frozenset[str] = frozenset()
 
     def story_many_transactions(self) -> str:
         committed, aborted, ends = Ledger(), Ledger(), {"commit": 0, "abort": 0}
-        planned = _shuffled(self.many.transactions)
+        planned = shuffled(self.many.transactions // 2, self.many.transactions // 2)
         with self._writer() as client:
             for end in self._while_time(planned):
                 self._call(client, "begin")
                 ledger = committed if end == "commit" else aborted
                 for value in fresh_values(end, 2 if end == "commit" else 1):
                     self._sent(client, ledger, value)
-                self._call(client, "flush", CALL_S)
+                self._flushed(client, ledger)
                 self._call(client, end, CALL_S)
                 ends[end] += 1
         seen = self._observed()
@@ -103,8 +112,8 @@ class RepeatedStories(ClientFixture):
             for number in self._while_time(range(1, self.many.records + 1)):
                 self._sent(client, ledger, fresh_values("many", 1)[0])
                 if number % 50 == 0:
-                    self._call(client, "flush", CALL_S)
-            self._call(client, "flush", CALL_S)
+                    self._flushed(client, ledger)
+            self._flushed(client, ledger)
         ledger.compare(self._observed())
         return self._answered(sensitivity(records=len(ledger)), len(ledger), self.many.records)
 
@@ -112,10 +121,11 @@ class RepeatedStories(ClientFixture):
         own = self._at_least(self.many.reads)
         with self._reader() as client:
             read, polls = self._read_in_small_polls(client, len(own))
-        for partition in PARTITIONS:
+            done = client.ends().keys() >= set(PARTITIONS)
+        for partition in sorted({record.partition for record in read} | set(PARTITIONS)):
             given, wanted = ([one for one in records if one.partition == partition] for records in (read, own))
-            _demand_same(partition, given, wanted)
-        return self._answered(sensitivity(records=len(read), polls=polls), len(read), self.many.reads)
+            _demand_same(partition, given, wanted if done else wanted[: len(given)])
+        return self._answered(sensitivity(records=len(read), polls=polls), len(read), self.many.reads if done else len(own) + 1)
 
     def _at_least(self, count: int) -> list[Polled]:
         """All records of the topic, as the harness' own client reads them, after it has written what is lacking."""
@@ -125,16 +135,23 @@ class RepeatedStories(ClientFixture):
         return self._observed()
 
     def _read_in_small_polls(self, client: Client, count: int) -> tuple[list[Polled], int]:
-        """What a client reads from the start to the ends, or until it has read half as much again; the number of polls."""
+        """What a client reads from the start to the ends, or until it has read half as much again; the number of polls.
+
+        A client that is only slow is let go when the story's time is over.
+        """
         rng, records, polls = Random(0), list[Polled](), 0
         self._start_clock()
         self._call(client, "assign", dict.fromkeys(PARTITIONS, "start"))
-        deadline = time.monotonic() + self.many.most_s
-        while not client.ends().keys() >= set(PARTITIONS) and len(records) < 1.5 * count + 10:
-            records += self._call(client, "poll", 0.2, rng.randint(1, 9))
-            polls += 1
+        got_at = time.monotonic()
+        while not client.ends().keys() >= set(PARTITIONS) and len(records) < 1.5 * count + 10 and not self._is_over():
+            limit = rng.randint(1, 9)
+            got = self._call(client, "poll", 0.2, limit)
+            text = f"a poll with the limit {limit} returned {len(got)} records"
+            demand(len(got) <= limit, text, "keep what is beyond the limit for the next poll")
+            records, polls, got_at = records + got, polls + 1, time.monotonic() if got else got_at
             change = "name a partition in `ends` when the position has passed the markers behind its last record"
-            demand(time.monotonic() < deadline, f"{len(records)} of {count} records in {self.many.most_s:.0f} s", change)
+            text = f"{len(records)} of {count} records, and nothing more for {READ_S:.0f} s"
+            demand(time.monotonic() < got_at + READ_S, text, change)
         return records, polls
 
     def story_many_seeks(self) -> str:
@@ -145,16 +162,25 @@ class RepeatedStories(ClientFixture):
             self._next(client)  # not all clients seek before they have fetched
             done = 0
             for _ in self._while_time(range(self.many.seeks)):
-                number = rng.randrange(len(own) - 1)
-                wanted = own[number]
-                self._call(client, "seek", {PARTITIONS[0]: wanted.offset})
-                first = self._next(client)
-                text = f"after seek {done + 1}, to {wanted.offset}, comes {first.offset}"
-                demand(first.offset == wanted.offset, text, "after seek, return nothing of what was fetched before")
-                demand(first.value == wanted.value, f"{text} with another value", "values are base64 of the very bytes")
-                at = self._call(client, "position", [PARTITIONS[0]])[PARTITIONS[0]]
-                known = at is not None and wanted.offset < at <= own[number + 1].offset
-                demand(known, f"{text}, and the position is {at}", "answer the offset of the next record of `poll`")
+                number = rng.randrange(len(own) - MOST_BEHIND_SEEK)
+                text = f"after seek {done + 1}, to {own[number].offset},"
+                self._call(client, "seek", {PARTITIONS[0]: own[number].offset})
+                behind = number + rng.randint(1, MOST_BEHIND_SEEK)
+                for wanted in own[number:behind]:
+                    got = self._next(client)
+                    at = f"{text} {'then ' if wanted is not own[number] else ''}comes {got.offset}, not {wanted.offset}"
+                    demand(
+                        got.offset == wanted.offset,
+                        at,
+                        "after seek, return nothing of what was fetched before, and all behind it",
+                    )
+                    demand(
+                        got.value == wanted.value, f"{text} {got.offset} has another value", "values are base64 of the very bytes"
+                    )
+                at_last, last = self._call(client, "position", [PARTITIONS[0]])[PARTITIONS[0]], own[behind - 1].offset
+                known = at_last is not None and last < at_last <= own[behind].offset
+                change = "answer the offset of the next record of `poll`"
+                demand(known, f"{text} {last} was read last, and the position is {at_last}", change)
                 done += 1
         return self._answered(sensitivity(seeks=done), done, self.many.seeks)
 
@@ -166,53 +192,56 @@ class RepeatedStories(ClientFixture):
         return first
 
     def story_many_offsets(self) -> str:
-        rng, name, partition = Random(0), self._name(), f"{GROUP_TOPIC}-0"
+        name = self._name()
         settings = self._settings(TRANSACTIONAL, Isolation.COMMITTED, name=name, transactional_id=name)
-        isolation = {"isolation.level": Isolation.COMMITTED.value}
-        unjoined = replace(settings, producer=None, transactional_id=None, consumer=isolation, shared_group=settings.group)
-        own = self._observer(unjoined)
-        own.open(CALL_S)
-        expected, done = None, 0
-        with self._client(settings) as client:
-            self._joined(client)
-            for end in self._while_time(_shuffled(self.many.offsets)):
-                offset = rng.randrange(1, 1_000_000)
-                self._call(client, "begin")
-                self._sent(client, Ledger(), b"offsets")
-                self._call(client, "flush", CALL_S)  # the markers of the transaction before are written by then
-                self._demand_committed(client, own, partition, expected, done)
-                self._call(client, "send_offsets", {partition: offset}, self._call(client, "group"), CALL_S)
-                self._call(client, end, CALL_S)
-                expected, done = offset if end == "commit" else expected, done + 1
-                self._call(client, "poll", 0.0)
-            self._await_offset(own, partition, expected)
-            self._demand_committed(client, own, partition, expected, done)
-        own.close()
+        self._fill(GROUP_RECORDS, GROUP_TOPIC)  # a client that commits what it has polled is seen
+        with self._group_observer(settings.group) as own:
+            with self._client(settings) as client:
+                expected, done = self._offsets_in_transactions(client, own)
+            _demand_committed("the harness' own client", own, expected, done)  # some clients commit when they are closed
         return self._answered(sensitivity(transactions=done), done, self.many.offsets)
 
-    def _await_offset(self, own: Client, partition: str, expected: int | None) -> None:
+    def _offsets_in_transactions(self, client: Client, own: Client) -> tuple[Mapping[str, int | None], int]:
+        """Offsets in transactions, looked at between them: those that are committed in the end, and how many transactions."""
+        rng, done, expected = Random(0), 0, dict[str, int | None].fromkeys(GROUP_PARTITIONS)
+        self._joined(client)
+        for end in self._while_time(shuffled(self.many.offsets // 2, self.many.offsets // 2)):
+            some = rng.sample(GROUP_PARTITIONS, rng.randint(1, len(GROUP_PARTITIONS)))
+            offsets = {partition: rng.randrange(1, 1_000_000) for partition in some}
+            self._call(client, "begin")
+            self._sent(client, Ledger(), b"offsets")
+            self._call(client, "flush", CALL_S)  # the markers of the transaction before are written by then
+            self._demand_both(client, own, expected, done)
+            self._call(client, "send_offsets", offsets, self._call(client, "group"), CALL_S)
+            self._call(client, end, CALL_S)
+            expected, done = {**expected, **offsets} if end == "commit" else expected, done + 1
+            self._call(client, "poll", 0.0)
+        self._await_offsets(own, expected)
+        self._demand_both(client, own, expected, done)
+        return expected, done
+
+    def _await_offsets(self, own: Client, expected: Mapping[str, int | None]) -> None:
         """Commit returns before its markers are written (KIP-98)."""
         deadline = time.monotonic() + MARKERS_S
-        while own.committed([partition], CALL_S)[partition] != expected and time.monotonic() < deadline:
+        while own.committed(GROUP_PARTITIONS, CALL_S) != expected and time.monotonic() < deadline:
             time.sleep(0.1)
 
-    def _demand_committed(self, client: Client, own: Client, partition: str, expected: int | None, number: int) -> None:
-        """Raise Flaw unless both clients know this offset as the group's."""
-        for reader, at in (
-            ("the harness' own client", own.committed([partition], CALL_S)[partition]),
-            ("the driver", self._call(client, "committed", [partition], CALL_S)[partition]),
-        ):
-            text = f"after {number} transactions {expected} is the last committed offset, and {reader} is answered {at}"
-            demand(at == expected, text, "add the offsets to the transaction, and ask the group's coordinator each time")
+    def _demand_both(self, client: Client, own: Client, expected: Mapping[str, int | None], number: int) -> None:
+        """Raise Flaw unless both clients know these offsets as the group's."""
+        _demand_committed("the harness' own client", own, expected, number)
+        with self._in_time("committed"):
+            _demand_committed("the driver", client, expected, number)
 
     def story_many_fencings(self) -> str:
         name, survived, fenced, done = self._name(), Ledger(), Ledger(), 0
         with self._writer(name) as holder, self._writer(name) as challenger:
-            first, second = holder, challenger
+            first, second, before = holder, challenger, dict[str, int]()
             for number in self._while_time(range(self.many.fencings)):
                 if number:  # the first challenger has just been opened
                     second.close()
                     second.open(CALL_S)
+                if number == SETTLED_OPENS:
+                    before = dict(footprint(holder.pid or 0))
                 demand(
                     not self._succeeds(first, fenced),
                     f"the fenced producer's transaction {number} succeeded",
@@ -220,11 +249,20 @@ class RepeatedStories(ClientFixture):
                 )
                 self._whole(second, survived, "fencing")
                 first, second, done = second, first, done + 1
+            self._demand_footprint(holder.pid or 0, before, (done - SETTLED_OPENS) // 2)
         seen = self._observed()
         survived.compare(seen)
         wrong = fenced.visible(seen)
         demand(not wrong, f"{len(wrong)} records of fenced producers can be read", "commit nothing after an error")
         return self._answered(sensitivity(fenced_producers=done), done, self.many.fencings)
+
+    def _demand_footprint(self, pid: int, before: Mapping[str, int], opens: int) -> None:
+        """Raise Flaw for a driver that gathers something with every opening, and does not let go of it for a while."""
+        deadline = time.monotonic() + RELEASED_S
+        while before and opens >= FEWEST_OPENS and (grown := gathered(before, footprint(pid), opens)):
+            text = f"after {opens} times close and open the driver has {' and '.join(grown)} more than before"
+            demand(time.monotonic() < deadline, text, "let go of everything in `close`")
+            time.sleep(0.2)
 
     def _succeeds(self, client: Client, ledger: Ledger) -> bool:
         """Whether a transaction of a fenced producer is committed."""
@@ -242,10 +280,13 @@ class RepeatedStories(ClientFixture):
         self._call(client, "commit", CALL_S)
 
     def _sent(self, client: Client, ledger: Ledger, value: bytes) -> None:
-        number = len(ledger)
-        headers = (("number", b"%d" % number),) if "headers" in self.capabilities else ()
-        record = Outgoing(topic=TOPIC, partition=number % 2, key=b"k%d" % (number % 7), value=value, headers=headers)
+        record = varied(len(ledger), value, "headers" in self.capabilities)
         self._call(client, "send", record, ledger.add(record))
+
+    def _flushed(self, client: Client, ledger: Ledger) -> None:
+        """Flush; by its answer the fate of every record is reported."""
+        self._call(client, "flush", CALL_S)
+        ledger.demand_reports()
 
     def _call(self, client: Client, name: str, *arguments: Any) -> Any:
         """Make a call; it must answer in its time."""
@@ -259,9 +300,12 @@ class RepeatedStories(ClientFixture):
         """These, until the story's time is over."""
         self._start_clock()
         for item in planned:
-            if time.monotonic() > self._began + self.many.most_s:
+            if self._is_over():
                 return
             yield item
+
+    def _is_over(self) -> bool:
+        return time.monotonic() > self._began + self.many.most_s
 
     def _answered(self, counts: str, performed: int, planned: int) -> str:
         """What was seen, in words. Raises TooFew when less was performed than planned."""
@@ -272,11 +316,27 @@ class RepeatedStories(ClientFixture):
         return text
 
 
-def _shuffled(count: int) -> list[str]:
-    """Commits and aborts, half of each, in an order that no period fits."""
-    ends = ["commit", "abort"] * (count // 2)
+def shuffled(commits: int, aborts: int) -> list[str]:
+    """Commits and aborts, in an order that no period fits."""
+    ends = ["commit"] * commits + ["abort"] * aborts
     Random(0).shuffle(ends)
     return ends
+
+
+def _demand_committed(reader: str, client: Client, expected: Mapping[str, int | None], number: int) -> None:
+    """Raise Flaw unless a client knows these offsets as the group's."""
+    known = client.committed(GROUP_PARTITIONS, CALL_S)
+    for partition, offset in expected.items():
+        at = known.get(partition)
+        text = f"after {number} transactions {offset} is committed of {partition}, and {reader} is answered {at}"
+        demand(at == offset, text, "commit what you are given, and nothing else; ask the group's coordinator each time")
+
+
+def varied(number: int, value: bytes, headers: bool) -> Outgoing:
+    """A record whose value begins with this text. Keys, sizes and headers differ from record to record."""
+    tail = Random(number).randbytes(LONG if number % 5 == 0 else number % 3)
+    named = HEADERS[number % len(HEADERS)] if headers else ()
+    return Outgoing(topic=TOPIC, partition=number % 2, key=KEYS[number % len(KEYS)], value=value + tail, headers=named)
 
 
 def _demand_same(partition: str, given: Sequence[Polled], wanted: Sequence[Polled]) -> None:
@@ -290,6 +350,15 @@ def _demand_same(partition: str, given: Sequence[Polled], wanted: Sequence[Polle
     wrong = [one for one, other in zip(given, wanted, strict=True) if _content(one) != _content(other)]
     text = f"{len(wrong)} records have other bytes than were sent, the first at {partition}@{wrong[0].offset if wrong else ''}"
     demand(not wrong, text, "values, keys and headers are base64 of the very bytes")
+    _demand_times(given, wanted)
+
+
+def _demand_times(given: Sequence[Polled], wanted: Sequence[Polled]) -> None:
+    """Raise Flaw unless the timestamps are those of the records, where a client has any."""
+    for one, other in zip(given, wanted, strict=False):
+        known = None in (one.timestamp_ms, other.timestamp_ms) or one.timestamp_ms == other.timestamp_ms
+        text = f"{one.partition}@{one.offset} has the timestamp {one.timestamp_ms}, the record's is {other.timestamp_ms}"
+        demand(known, text, "pass on the record's own timestamp in milliseconds, or null")
 
 
 def _content(record: Polled) -> tuple[bytes, bytes | None, tuple[tuple[str, bytes], ...]]:

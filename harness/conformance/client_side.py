@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.harness.api import HarnessError, TopicSpec
-from fencepost.harness.conformance.client_fixture import GROUP_TOPIC, TOPIC
+from fencepost.harness.conformance.client_fixture import GROUP_PARTITIONS, GROUP_TOPIC, TOPIC
 from fencepost.harness.conformance.client_stories import ClientKit
 from fencepost.harness.history.run_directory import read_plan
 from fencepost.harness.perform import parent_watch
@@ -37,7 +37,10 @@ def main(argv: list[str]) -> int:
             os.write(out, json.dumps({"event": event, **fields}).encode() + b"\n")
 
     parent_watch.start()
-    topics = {TOPIC: TopicSpec(partitions=2, settings=REPLICATED), GROUP_TOPIC: TopicSpec(partitions=1, settings=REPLICATED)}
+    topics = {
+        TOPIC: TopicSpec(partitions=2, settings=REPLICATED),
+        GROUP_TOPIC: TopicSpec(partitions=len(GROUP_PARTITIONS), settings=REPLICATED),
+    }
     emit("phase", text="starting a broker")
     try:
         logs = BoundedLogs(run_dir / "logs")

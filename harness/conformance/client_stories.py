@@ -7,41 +7,38 @@ reads the partitions that it read.
 from __future__ import annotations
 
 import os
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
-from fencepost.harness.api import CAPABILITIES, CallError, Client, Delivered, Isolation, Outgoing, Polled
+from fencepost.harness.api import CAPABILITIES, CallError, Delivered, Isolation, Outgoing, Polled
 from fencepost.harness.api.words import plural
+from fencepost.harness.conformance.client_edges import EDGES, EdgeStories
+from fencepost.harness.conformance.client_failures import FAILURES, FailureStories
 from fencepost.harness.conformance.client_fixture import (
     CALL_S,
+    END_S,
     GROUP_TOPIC,
     PARTITIONS,
-    READ_S,
     TOPIC,
     TRANSACTIONAL,
     Deliveries,
     Flaw,
+    NotHere,
     TooFew,
-    await_frozen,
     demand,
     fresh_values,
     read_all,
     read_until,
+    refusal,
 )
-from fencepost.harness.conformance.client_repetition import IDEMPOTENT, MANY, RepeatedStories
+from fencepost.harness.conformance.client_groups import IN_GROUPS, GroupStories
+from fencepost.harness.conformance.client_repetition import IDEMPOTENT, MANY
+from fencepost.harness.conformance.client_wire import ON_WIRE, WireStories
 from fencepost.harness.conformance.results import StoryResult, result_of
-from fencepost.harness.drivers.client import DriverClient
-from fencepost.harness.drivers.process import BROKEN, GONE, Hello
+from fencepost.harness.drivers.process import Hello
 from fencepost.harness.planning.clients import BENEATH
-from fencepost.harness.system import processes
 
 LARGE = 950_000  # a request of 1 MB at most is the default of clients
-SHORT_S, SLACK_S = 3.0, 20.0
-FROZEN_S = 2.0
-END_S = 5.0
 NONSENSE = {"no.such.setting": "1"}
 STORIES: Mapping[str, tuple[str, tuple[str, ...]]] = {  # story: what must be seen, and the capabilities that it needs
     "protocol": ("hello names protocol, client and capabilities; an unknown call and an unknown member do no harm", ()),
@@ -61,19 +58,16 @@ STORIES: Mapping[str, tuple[str, tuple[str, ...]]] = {  # story: what must be se
         "offsets of a committed transaction are committed, of an aborted one not",
         ("transactions", "groups", "offsets-in-transactions"),
     ),
-    "fenced": ("a producer whose id another took commits nothing: a fatal error, or its next one fails", ("transactions",)),
-    "initialise": ("another producer under the same id fences nothing of its own", ("transactions", "initialise")),
-    "recovery": ("after a commit without an answer the errors' flags lead to a transaction that commits", ("transactions",)),
-    "silent brokers": ("while no broker answers, every call ends in about its time, and none claims success", ("transactions",)),
-    "close": ("close does not wait, leaves a transaction open, and open works again", ("transactions",)),
-    "frozen": ("frozen in the middle of a call it goes on", ("transactions",)),
-    "killed": ("killed in the middle of a transaction nothing of it is visible", ("transactions",)),
+    **FAILURES,
+    **EDGES,
+    **IN_GROUPS,
+    **ON_WIRE,
     **MANY,
     "end of input": ("the driver ends when its standard input does", ()),
 }  # fmt: skip
 
 
-class ClientKit(RepeatedStories):
+class ClientKit(FailureStories, EdgeStories, GroupStories, WireStories):
     """Plays the stories."""
 
     _hello: Hello | None = None
@@ -97,6 +91,8 @@ class ClientKit(RepeatedStories):
             seen = getattr(self, f"story_{name.replace(' ', '_')}")()
         except Flaw as flaw:
             return result_of(name, [(flaw.seen, flaw.change)], "")
+        except NotHere as why:
+            return StoryResult(name, None, f"not played: {why}")
         except TooFew as few:
             return StoryResult(name, None, str(few), observable=False)
         except CallError as error:
@@ -107,11 +103,11 @@ class ClientKit(RepeatedStories):
     def story_protocol(self) -> str:
         with self._process() as process:
             hello = process.start()
-            self._hello, self.capabilities = hello, hello.capabilities
+            self._hello, self.capabilities, self.transactions = hello, hello.capabilities, hello.transactions
             unknown = sorted(hello.capabilities - CAPABILITIES.keys())
             demand(not unknown, f"unknown capabilities: {', '.join(unknown)}", f"there are: {', '.join(CAPABILITIES)}")
             demand(hello.client and hello.version, "hello names no client or no version", "name the library and its version")
-            wrong = _refusal(lambda: process.call("no-such-call", member=1))
+            wrong = refusal(lambda: process.call("no-such-call", member=1))
             change = "answer an unknown call with an error named UNSUPPORTED"
             demand(wrong is not None and wrong.name == "UNSUPPORTED", f"an unknown call: {wrong or 'success'}", change)
             process.call("hello", protocols=[1, 99], unknown={"a": 1})
@@ -207,13 +203,17 @@ class ClientKit(RepeatedStories):
         return "key and two headers"
 
     def story_partitioner(self) -> str:
-        values, deliveries = fresh_values("partitioner", 6), Deliveries()
+        values, deliveries = fresh_values("partitioner", 40), Deliveries()
         with self._writer() as client:
             client.begin()
             for number, value in enumerate(values):
-                client.send(Outgoing(topic=TOPIC, key=b"%d" % number, value=value), deliveries.of(number))
+                client.send(Outgoing(topic=TOPIC, key=b"%d" % (number // 2), value=value), deliveries.of(number))
             client.commit(CALL_S)
             self._missing(deliveries, values, self._observed())
+        chosen = [deliveries.places()[number][0] for number in range(len(values))]
+        seen = f"records of {len(values) // 2} keys lie in {' and '.join(sorted(set(chosen)))}"
+        demand(len(set(chosen)) > 1, f"{seen} alone", "leave the partition to the client")
+        demand(chosen[::2] == chosen[1::2], f"{seen}, and those of one key in both", "give the client the record's key")
         return f"{len(values)} records"
 
     def story_large_record(self) -> str:
@@ -229,7 +229,7 @@ class ClientKit(RepeatedStories):
         with self._writer() as client:
             client.begin()
             record = Outgoing(topic=TOPIC, partition=99, value=b"nowhere")
-            refused = _refusal(lambda: client.send(record, deliveries.of(0)), lambda: client.commit(CALL_S))
+            refused = refusal(lambda: client.send(record, deliveries.of(0)), lambda: client.commit(CALL_S))
             taken = any(isinstance(report, Delivered) for reports in deliveries.reports.values() for report in reports)
             demand(not taken, "a record for partition 99 was acknowledged", "report the client's error")
             given_up = any(isinstance(report, CallError) for reports in deliveries.reports.values() for report in reports)
@@ -271,158 +271,6 @@ class ClientKit(RepeatedStories):
         demand(at == 5, f"5 was committed, 9 aborted, and {at} is committed", "add the offsets to the transaction")
         return "committed with the transaction"
 
-    def story_fenced(self) -> str:
-        name = self._name()
-        with self._writer(name) as first:
-            self._transaction(first, fresh_values("before", 1))
-            with self._writer(name) as second:
-                values = fresh_values("fenced", 2)
-                error = _refusal(lambda: self._transaction(first, values))
-                demand(error, "the fenced producer's transaction succeeded", "pass on what the client says")
-                visible = [record for record in self._observed() if record.value in values]
-                demand(
-                    not visible,
-                    f"{plural(len(visible), 'record')} of the fenced producer can be read",
-                    "commit nothing after an error",
-                )
-                again = fresh_values("fenced-again", 2)
-                calls = (lambda: first.abort(CALL_S), lambda: self._transaction(first, again))
-                fatal = error.fatal or _refusal(*calls)  # type: ignore[union-attr]
-                demand(fatal, f"{error} is not fatal, and the next transaction succeeds", "a fenced producer commits nothing")
-                after = fresh_values("fencing", 2)
-                self._missing(self._transaction(second, after), after, self._observed())
-        return f"{error}"
-
-    def story_initialise(self) -> str:
-        with self._writer() as client:
-            client.begin()
-            client.send(Outgoing(topic=TOPIC, partition=0, value=b"let go"), lambda _: None)
-            client.initialise(CALL_S)
-            values = fresh_values("initialise", 2)
-            self._missing(self._transaction(client, values), values, self._observed())
-            gone = all(record.value != b"let go" for record in self._observed())
-            demand(gone, "a record of the producer that was let go is visible", "let go of it without committing")
-        return "the new producer goes on"
-
-    def story_silent_brokers(self) -> str:
-        values, deliveries = fresh_values("silent", 2), Deliveries()
-        with self._writer() as client:
-            self._transaction(client, fresh_values("loud", 2))
-            client.begin()
-            with self._brokers_frozen():
-                for number, value in enumerate(values):
-                    client.send(Outgoing(topic=TOPIC, partition=number, value=value), deliveries.of(number))
-                for call in ("flush", "commit"):
-                    began = time.monotonic()
-                    error = _refusal(lambda call=call: getattr(client, call)(SHORT_S))  # type: ignore[misc]
-                    took = time.monotonic() - began
-                    demand(error, f"{call} succeeded while no broker answered", "acknowledge nothing that the broker did not")
-                    change = "give `timeout_ms` to the client, or bound the call yourself"
-                    demand(took < SHORT_S + SLACK_S, f"{call} of {SHORT_S:.0f} s took {took:.0f} s", change)
-            self._settled(client, error)
-        seen = [record.value for record in self._observed() if record.value in values]
-        demand(len(seen) in (0, len(values)), f"{len(seen)} of {len(values)} records are visible", "repeat no call by yourself")
-        return f"{error}"
-
-    def _settled(self, client: Client, error: CallError | None) -> None:
-        """End the transaction as a workload does: call again what may be called again, abort what must be aborted."""
-        deadline = time.monotonic() + READ_S
-        while error is not None and error.retriable and time.monotonic() < deadline:
-            error = _refusal(lambda: client.commit(CALL_S))
-        if error is not None and error.abortable and not error.fatal:
-            client.abort(CALL_S)
-
-    def story_recovery(self) -> str:
-        values, after = fresh_values("unanswered", 2), fresh_values("recovered", 2)
-        with self._writer() as client:
-            self._transaction(client, fresh_values("answered", 2))
-            client.begin()
-            for number, value in enumerate(values):
-                client.send(Outgoing(topic=TOPIC, partition=number, value=value), lambda _: None)
-            client.flush(CALL_S)
-            with self._brokers_frozen():
-                error = _refusal(lambda: client.commit(SHORT_S))
-            demand(error, "commit succeeded while no broker answered", "acknowledge nothing that the broker did not")
-            path, visible = self._recovered(client, error)
-            change = "answer with flags that lead on: the same call again, an abort, or another producer"
-            wrong = _refusal(lambda: self._missing(self._transaction(client, after), after, self._observed()))
-            demand(wrong is None, f"{path}, and the next transaction failed: {wrong}", change)
-        seen = sum(record.value in values for record in self._observed())
-        demand(seen in visible, f"{path}, and {plural(seen, 'record')} of {len(values)} can be read", "say only what is known")
-        return path
-
-    def _recovered(self, client: Client, error: CallError | None) -> tuple[str, Sequence[int]]:
-        """Follow the flags of a failed commit: the calls made, and how many of its two records may be visible then."""
-        path, deadline = ["commit"], time.monotonic() + READ_S
-        while error is not None and error.retriable and time.monotonic() < deadline:
-            path.append("commit")
-            error = _refusal(lambda: client.commit(CALL_S))
-        if error is None:
-            return ", ".join(path), (2,)
-        refused: CallError | None = error
-        if not error.fatal and (error.abortable or error.unconfirmed):
-            path.append("abort")
-            refused = _refusal(lambda: client.abort(CALL_S))
-        if refused is not None:
-            path.append("another producer")
-            client.close()
-            client.open(CALL_S)
-        return ", ".join(path), (0, 2) if refused or error.unconfirmed else (0,)
-
-    def story_close(self) -> str:
-        name = self._name()
-        settings = self._settings(TRANSACTIONAL, None, name=name, transactional_id=name)
-        with self._process() as process:
-            client = DriverClient(process, settings)
-            client.open(CALL_S)
-            client.begin()
-            client.send(Outgoing(topic=TOPIC, partition=0, value=b"left open"), lambda _: None)
-            client.flush(CALL_S)
-            with self._brokers_frozen():
-                began = time.monotonic()
-                client.close()
-                took = time.monotonic() - began
-                demand(took < END_S, f"close took {took:.0f} s while no broker answered", "wait for nothing in close")
-                demand(process.pid, "the driver ended with close", "go on reading requests after close")
-            again = DriverClient(process, settings)
-            again.open(CALL_S)
-            values = fresh_values("closed", 2)
-            self._missing(self._transaction(again, values), values, self._observed())
-            again.close()
-        return f"after {took:.1f} s, and opened again"
-
-    def story_frozen(self) -> str:
-        values, deliveries = fresh_values("frozen", 4), Deliveries()
-        with self._process() as process:
-            name = self._name()
-            client = DriverClient(process, self._settings(TRANSACTIONAL, None, name=name, transactional_id=name))
-            client.open(CALL_S)
-            client.begin()
-            for number, value in enumerate(values):
-                client.send(Outgoing(topic=TOPIC, partition=number % 2, value=value), deliveries.of(number))
-            _frozen_for(process.pid, FROZEN_S)
-            client.commit(CALL_S)
-            self._missing(deliveries, values, self._observed())
-        return f"for {FROZEN_S:.0f} s"
-
-    def story_killed(self) -> str:
-        values, name = fresh_values("killed", 2), self._name()
-        with self._process() as process:
-            client = DriverClient(process, self._settings(TRANSACTIONAL, None, name=name, transactional_id=name))
-            client.open(CALL_S)
-            client.begin()
-            for number, value in enumerate(values):
-                client.send(Outgoing(topic=TOPIC, partition=number, value=value), lambda _: None)
-            client.flush(CALL_S)
-            os.kill(process.pid or 0, signal.SIGKILL)
-            error = _refusal(lambda: client.commit(CALL_S))
-            demand(error and error.name in (GONE, BROKEN), f"a killed driver answered: {error}", "run in one process")
-        with self._writer(name) as again:  # which ends what the killed one left open
-            self._transaction(again, fresh_values("living", 1))
-        visible = [record for record in self._observed() if record.value in values]
-        demand(not visible, f"{plural(len(visible), 'record')} of it can be read", "a transaction is committed by `commit` alone")
-        return "its transaction was aborted"
-
     def story_end_of_input(self) -> str:
         with self._process() as process:
             process.start()
@@ -439,27 +287,9 @@ class ClientKit(RepeatedStories):
         return "at once"
 
 
-def _refusal(*calls: Callable[[], Any]) -> CallError | None:
-    """The error of the first of these calls that fails."""
-    for call in calls:
-        try:
-            call()
-        except CallError as error:
-            return error
-    return None
-
-
 def _offsets(records: Sequence[Polled], partition: str) -> list[int]:
     return [record.offset for record in records if record.partition == partition]
 
 
 def _short(offsets: Sequence[int]) -> str:
     return plural(len(offsets), "record") + (f" ({offsets[0]} to {offsets[-1]})" if offsets else "")
-
-
-def _frozen_for(pid: int | None, seconds: float) -> None:
-    """Freeze a process, and let it go on after a while, by a thread: the next call is made meanwhile."""
-    assert pid is not None
-    os.kill(pid, signal.SIGSTOP)
-    await_frozen(lambda: processes.state(pid), "the driver")
-    threading.Timer(seconds, os.kill, (pid, signal.SIGCONT)).start()

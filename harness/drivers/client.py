@@ -45,6 +45,11 @@ class DriverClient:
         process.on_event = self._take
 
     @property
+    def pid(self) -> int | None:
+        """The process id of its driver, None while it does not run."""
+        return self._process.pid
+
+    @property
     def library(self) -> str:
         return self._process.library
 

@@ -21,13 +21,25 @@ create table if not exists epoch (producer text primary key, epoch integer);
 create table if not exists group_offset (name text, partition text, offset integer, primary key (name, partition));
 """
 OPEN, COMMITTED, ABORTED = "open", "committed", "aborted"
+MEMBER_PARTITIONS = 3
 
 
 class Journal(Driver):
     """The honest driver."""
 
     client, version = "journal", "1"
-    capabilities = ["transactions", "idempotence", "assign", "ends", "headers", "offsets-in-transactions", "groups", "seek"]
+    capabilities = [
+        "transactions",
+        "idempotence",
+        "assign",
+        "ends",
+        "headers",
+        "offsets-in-transactions",
+        "groups",
+        "seek",
+        "isolation",
+        "initialise",
+    ]
 
     def check(self, request: Request) -> Results:
         sides = ("producer", "consumer")
@@ -110,14 +122,20 @@ class Journal(Driver):
         return self.seek(request)
 
     def seek(self, request: Request) -> Results:
-        self.at.update({name: 0 if where == "start" else where for name, where in request["positions"].items()})
+        for name, where in request["positions"].items():
+            everything = (COMMITTED, ABORTED, OPEN)
+            self.at[name] = {"start": 0, "end": end_of(self.store, name, everything)}.get(where, where)
         return None
+
+    def initialise(self, request: Request) -> Results:
+        self.store.close()
+        return self.open(self.settings)
 
     def position(self, request: Request) -> Results:
         return {"positions": {name: self.at.get(name) for name in request["partitions"]}}
 
     def subscribe(self, request: Request) -> Results:
-        self.subscribed = [f"{topic}-0" for topic in request["topics"]]
+        self.subscribed = [f"{topic}-{number}" for topic in request["topics"] for number in range(MEMBER_PARTITIONS)]
         return None
 
     def committed(self, request: Request) -> Results:
@@ -134,15 +152,13 @@ class Journal(Driver):
             if rows := read(self.store, partition, at, self.visible, request["limit"]):
                 self.at[partition] = rows[-1].offset + 1
                 return {"records": [self.row(one) for one in rows], "ends": self.ends}
-            self.ends[partition] = self.store.execute("select count(*) from record where partition = ?", (partition,)).fetchone()[
-                0
-            ]
+            self.ends[partition] = end_of(self.store, partition, self.visible)
         return {"records": [], "ends": self.ends}
 
     def row(self, one: Polled) -> list[Any]:
         topic, _, number = one.partition.rpartition("-")
         headers = [[name, text_of(value)] for name, value in one.headers]
-        return [topic, int(number), one.offset, text_of(one.key), text_of(one.value), headers, None]
+        return [topic, int(number), one.offset, text_of(one.key), text_of(one.value), headers, one.timestamp_ms]
 
 
 def connected(path: str) -> sqlite3.Connection:
@@ -151,6 +167,16 @@ def connected(path: str) -> sqlite3.Connection:
     store.execute("pragma synchronous = off")
     store.executescript(SCHEMA)
     return store
+
+
+def end_of(store: sqlite3.Connection, partition: str, states: tuple[str, ...]) -> int:
+    """The end of a partition for a reader of these states: that of the log, or the first open record."""
+    query = "select count(*) from record where partition = ?"
+    end: int = store.execute(query, (partition,)).fetchone()[0]
+    if OPEN not in states:
+        query = "select coalesce(min(offset), ?) from record where partition = ? and state = 'open'"
+        end = store.execute(query, (end, partition)).fetchone()[0]
+    return end
 
 
 def appended(store: sqlite3.Connection, request: Request, producer: str, state: str) -> int:
@@ -167,9 +193,10 @@ def read(store: sqlite3.Connection, partition: str, at: int, states: tuple[str, 
     """Records of these states from an offset on."""
     marks = ", ".join("?" * len(states))
     query = f"select offset, value, key, headers from record where partition = ? and offset >= ? and state in ({marks})"
-    rows = store.execute(f"{query} order by offset limit ?", (partition, at, *states, limit))
+    end = end_of(store, partition, states)
+    rows = store.execute(f"{query} and offset < ? order by offset limit ?", (partition, at, *states, end, limit))
     return [
-        Polled(partition, offset, value, key, tuple(_header(text) for text in headers.split()))
+        Polled(partition, offset, value, key, tuple(_header(text) for text in headers.split()), 1_700_000_000_000 + offset)
         for offset, value, key, headers in rows
     ]
 
@@ -234,7 +261,11 @@ class Cluster:
         return self
 
     def end_offsets(self, partitions: Any, level: Isolation) -> dict[str, int]:
-        return dict.fromkeys(partitions, 0)
+        store = connected(self.path)
+        states = (COMMITTED,) if level is Isolation.COMMITTED else (COMMITTED, ABORTED, OPEN)
+        ends = {partition: end_of(store, partition, states) for partition in partitions}
+        store.close()
+        return ends
 
 
 def sleep_for_ever() -> None:

@@ -280,6 +280,22 @@ def test_an_input_above_the_groups_offset_is_not_held_against_the_program(judged
     assert violated(judged(program([(0, 5)], offsets=6), CONTRACT)) == []
 
 
+def test_inputs_beyond_the_programs_offsets_weaken_the_verdict(judged):
+    """A partition that a program never reads is in no comparison: its run must not look like that of one which reads all."""
+    document = judged(program([(0, 5)], offsets=6, drained=False), CONTRACT)
+    where = "do not lie below the program's offsets: whether they were processed is not judged"
+    assert (document["verdict"], document["weakened"]) == ("valid", [f"2 of 3 inputs {where}"])
+    untouched = judged(program([(0, 5)], offsets=5, drained=False), CONTRACT)["weakened"]
+    assert untouched == [f"3 of 3 inputs (all of in-0) {where}"]
+    without = judged(program([(0, 5)], group="", drained=False), CONTRACT)["weakened"]
+    assert without == ["the program had not caught up: whether it has processed its 3 inputs is not judged"]
+
+
+@pytest.mark.parametrize("declared", [{"offsets": 8}, {"offsets": 6, "per_input": (0, 1)}])
+def test_a_program_of_which_no_more_is_demanded_weakens_nothing(judged, declared):
+    assert judged(program([(0, 5), (1, 6), (3, 7)], **declared), CONTRACT)["weakened"] == []
+
+
 def test_without_a_group_every_input_counts_once_the_program_had_caught_up(judged):
     assert violated(judged(program([(0, 5), (1, 6)], group=""), CONTRACT)) == ["unprocessed"]
     document = judged(program([(0, 5), (1, 6)], group="", drained=False), CONTRACT)

@@ -50,6 +50,26 @@ LIES = {
         300,
         "def append(self, request):\n    return super().append({**request, 'headers': []} if self.nth() else request)",
     ),
+    "cuts values behind their first kilobyte": (
+        ("many records", "many transactions"),
+        50,
+        "def append(self, request):\n    if len(request['value']) > 1400 and self.nth():\n"
+        "        request = {**request, 'value': request['value'][:1368]}\n    return super().append(request)",
+    ),
+    "sends an empty key for none": (
+        ("many records", "many transactions"),
+        50,
+        "def append(self, request):\n    empty = request['key'] is None and self.nth()\n"
+        "    return super().append({**request, 'key': ''} if empty else request)",
+    ),
+    "reports a record with the call after": (
+        ("many records", "many transactions"),
+        40,
+        "late = ()\ndef acknowledge(self, record, partition, offset):\n    if self.nth():\n"
+        "        self.late = (record, partition, offset)\n    else:\n        self.delivered(record, partition, offset)\n\n"
+        "def _answer(self, request):\n    late, self.late = (self.late, ()) if request['call'] != 'flush' else ((), self.late)\n"
+        "    late and self.delivered(*late)\n    return super()._answer(request)",
+    ),
     "commits what was to be aborted": (
         ("many transactions",),
         300,
@@ -93,6 +113,23 @@ LIES = {
         500,
         "def row(self, one):\n    row = super().row(one)\n    return [*row[:4], 'AAAA', *row[5:]] if self.nth() else row",
     ),
+    "answers with a record more than it was asked for": (
+        ("many reads",),
+        150,
+        "def poll(self, request):\n    return super().poll({**request, 'limit': request['limit'] + self.nth()})",
+    ),
+    "reads another time": (
+        ("many reads",),
+        500,
+        "def row(self, one):\n    row = super().row(one)\n    return [*row[:6], row[6] // 1000] if self.nth() else row",
+    ),
+    "skips the record behind the one after a seek": (
+        ("many seeks",),
+        40,
+        "def seek(self, request):\n    self.behind = 0 if self.nth() else 2\n    return super().seek(request)\n\n"
+        "def poll(self, request):\n    self.behind = getattr(self, 'behind', 2) + 1\n"
+        "    self.behind == 2 and super().poll(request)\n    return super().poll(request)",
+    ),
     "forgets a seek": (
         ("many seeks",),
         40,
@@ -107,6 +144,20 @@ LIES = {
         ("many offsets",),
         40,
         "def send_offsets(self, request):\n    return None if self.nth() else super().send_offsets(request)",
+    ),
+    "swaps the offsets of two partitions": (
+        ("many offsets",),
+        20,
+        "def send_offsets(self, request):\n    names, values = [*request['offsets']], [*request['offsets'].values()]\n"
+        "    swapped = len(names) > 1 and self.nth()\n"
+        "    return super().send_offsets({**request, 'offsets': dict(zip(names, values[::-1]))} if swapped else request)",
+    ),
+    "commits what nobody asked it to": (
+        ("many offsets",),
+        40,
+        "def poll(self, request):\n    row = (self.settings['group'], 'g-1', 20)\n"
+        "    self.nth() and self.store.execute('insert or replace into group_offset values (?, ?, ?)', row)\n"
+        "    return super().poll(request)",
     ),
     "answers with the offset before": (
         ("many offsets",),
@@ -186,6 +237,19 @@ def test_fewer_operations_than_planned_are_no_answer(tmp_path):
     result = played(tmp_path, Plan(transactions=100_000, most_s=0.2), ("many transactions",))["many transactions"]
     assert (result.ok, result.observable) == (None, False)
     assert "of 100,000 operations" in result.seen
+
+
+SLOW = "def poll(self, request):\n    import time; time.sleep(0.02)\n    return super().poll(request)"
+
+
+def test_a_driver_that_is_only_slow_is_accused_of_nothing(tmp_path):
+    """Its reads come to no end in the story's time: what it has read by then is compared, and that is no answer."""
+    result = played(tmp_path, Plan(reads=3000, most_s=0.5), ("many reads",), SLOW)["many reads"]
+    assert (result.ok, result.observable) == (None, False)
+    assert "only" in result.seen
+    wrong = "\ndef row(self, one):\n    return [*super().row(one)[:4], 'AAAA', [], None]"
+    os.remove(tmp_path / "journal")
+    assert played(tmp_path, Plan(reads=3000, most_s=0.5), ("many reads",), SLOW + wrong)["many reads"].ok is False
 
 
 def test_the_detectable_rate_is_that_of_independent_operations():
