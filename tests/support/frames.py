@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 from support.raw_producer import record_batch
 
-END_TXN, PRODUCE, FETCH, METADATA, API_VERSIONS, INIT_PRODUCER_ID = 26, 0, 1, 3, 18, 22
+END_TXN, PRODUCE, FETCH, METADATA, API_VERSIONS, INIT_PRODUCER_ID, ADD_PARTITIONS = 26, 0, 1, 3, 18, 22, 24
 PATIENCE_S = 20.0
 
 
@@ -27,6 +27,14 @@ def request(api: int, version: int, correlation: int, body: bytes, client: str =
 def end_txn(correlation: int, transactional_id: str = "x", committed: bool = True, producer: tuple[int, int] = (7, 3)) -> bytes:
     """EndTxn of version 0."""
     return request(END_TXN, 0, correlation, text(transactional_id) + struct.pack(">qh?", *producer, committed))
+
+
+def add_partitions(correlation: int, client: str = "c") -> bytes:
+    """AddPartitionsToTxn of version 5: compact lists of one, each with its tags behind it."""
+    topic = b"\x02" + b"\x02t" + b"\x02" + struct.pack(">i", 0) + b"\0"
+    return request(
+        ADD_PARTITIONS, 5, correlation, b"\0\x02" + b"\x02x" + struct.pack(">qh?", 7, 3, False) + topic + b"\0\0", client
+    )
 
 
 def init_producer_id(correlation: int, transactional_id: str, client: str = "c") -> bytes:

@@ -15,7 +15,7 @@ final class Brokers {
     /** True or false where a request shows it; null where it does not. */
     static Boolean sent(Message request) {
         String api = request.api();
-        if (THEIRS.contains(api) || api.equals("AddPartitionsToTxn") && request.version >= 4) {
+        if (THEIRS.contains(api) || api.equals("AddPartitionsToTxn") && verifies(request)) {
             return true;
         }
         if (api.equals("Fetch") && request.body() instanceof FetchRequestData fetch) {
@@ -23,5 +23,10 @@ final class Brokers {
             return replica >= 0;
         }
         return null;
+    }
+
+    /** A leader asks about transactions of its clients (KIP-890), from version 4 on, which some clients send too. */
+    private static boolean verifies(Message request) {
+        return request.version >= 4 && request.clientId != null && request.clientId.startsWith("AddPartitionsManager");
     }
 }

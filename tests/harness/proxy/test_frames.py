@@ -11,6 +11,7 @@ from support.frames import (
     END_TXN,
     FETCH,
     PRODUCE,
+    add_partitions,
     answer,
     connected,
     correlation_of,
@@ -316,6 +317,19 @@ def test_a_replica_is_known_by_its_fetches(scene):
     for _ in range(3):
         broker.receive()
     assert [caught["correlation"] for caught in scene.control.catches(rule)] == [3]
+
+
+@pytest.mark.parametrize(("client_id", "expected"), [("AddPartitionsManager-client-1", [3]), ("some-client", [])])
+def test_a_leader_that_verifies_is_known_by_its_client_id(scene, client_id, expected):
+    """Clients may send the same version of AddPartitionsToTxn."""
+    rule = scene.control.add({"act": "record", "connection_of": "broker", "api": "EndTxn"})
+    client, broker = scene.connection()
+    client.send(end_txn(1), add_partitions(2, client_id), end_txn(3))
+    for _ in range(3):
+        broker.receive()
+    assert [caught["correlation"] for caught in scene.control.catches(rule)] == expected
+    asked = [line for line in scene.lines() if line.get("api") == "AddPartitionsToTxn"]
+    assert [line["body"]["transactions"][0]["transactionalId"] for line in asked] == ["x"]
 
 
 def test_an_answer_matches_by_its_error_and_by_its_request(scene):
