@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 
 from fencepost.harness.api.beneath import replacing
 from fencepost.harness.api.evidence import Gap, GapKind
-from fencepost.harness.api.history import demand_columns
 from fencepost.harness.api.run import Run, RunFile
-from fencepost.harness.api.wire import WIRE, NodeRecord, nodes_of
+from fencepost.harness.api.wire import NodeRecord, nodes_of
+from fencepost.harness.api.wire_table import wire_table_of
 from fencepost.harness.history.merge import OPS_SCHEMA, ROWS_PER_GROUP
 from fencepost.harness.interop.wire.adopting import JUDGED
 from fencepost.harness.interop.wire.conversion import Beside, Converted, converted
@@ -31,9 +31,8 @@ def add_wire(run: Run) -> list[Gap]:
     """Add what `wire.parquet` says of the program's transactions, sends and reads to a merged history; what that lacks."""
     topics = set(run.plan["topics"])
     try:
-        demand_columns(run.directory / RunFile.WIRE, WIRE)
-        table = pq.read_table(run.directory / RunFile.WIRE)
-        until, why = _end(nodes_of(run.directory / RunFile.WIRE) or {})
+        table = wire_table_of(run)
+        until, why = _end(nodes_of(run.path(RunFile.WIRE)) or {})
         requests = requests_of(table, until, lambda name: name.rpartition("-")[0] in topics)
     except (OSError, ValueError, pa.ArrowException) as error:
         return [Gap(file=RunFile.WIRE, why=f"what the program sent and read is not known: {error}", evidence=JUDGED)]
