@@ -196,5 +196,9 @@ def _show(status: Mapping[str, Any]) -> None:
         print_table(("rule", "act", "matched", "acted", "last"), rows)
     for row in status.get("unknown", ()):
         print_line(f"passed unread: {row['count']} of {row['api']}, version {row['version']}")
+    if reason := status.get("record_error"):
+        err().print(
+            f"{status['record']} ends early ({reason}): what passed behind that is not in it. Make room, and record again"
+        )
     if reason := status.get("last_unreached"):
         print_line(f"{status['unreached']} connections had no broker: {reason}")

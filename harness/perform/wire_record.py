@@ -19,7 +19,8 @@ from fencepost.harness.api.words import enumeration, plural
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NO_PROXY, ENDED = "no proxy stood before it", "its proxy had ended"
+NO_PROXY = "no proxy stood before it"
+ENDED = "its proxy had ended, or its disk was full"
 NAMED = 3  # transactional ids of messages that an ended proxy held
 
 

@@ -20,6 +20,7 @@ public final class Proxy {
         PrintStream out = System.out;
         System.setOut(System.err); // whatever a library prints is no answer
         try {
+            Endpoint.prepare();
             Process process = new Process(Config.of(arguments[0]));
             process.takeRules();
             Control control = new Control(process); // first: who is connected can already set rules

@@ -3,7 +3,6 @@ package fencepost.proxy;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.FileOutputStream;
 import java.io.IOException;
-import java.io.OutputStream;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -19,10 +18,11 @@ final class RecordLines {
     private static final int KEPT = 20_000;
     private static final int ANSWERED = 10_000; // lines of one answer to GET /record
     private final Path path; // null: in memory
-    private final OutputStream file;
+    private final FileOutputStream file;
     private final Deque<String> kept = new ArrayDeque<>();
     private long count;
-    private String trouble; // the disk's; null: none
+    private long size; // of the file, as far as lines are whole
+    private String trouble; // why the record ends; null: it does not
 
     RecordLines(Path directory, String name) throws IOException {
         if (directory == null) {
@@ -63,12 +63,27 @@ final class RecordLines {
         }
     }
 
+    /** After a line that could not be written there is none: with a hole in it a record would say what never happened. */
     private synchronized void write(byte[] text) {
-        count++;
+        if (trouble != null) {
+            return;
+        }
         try {
             file.write(text);
+            size += text.length;
+            count++;
+        } catch (IOException error) { // traffic goes on; GET /status says it
+            end(String.valueOf(error.getMessage()));
+        }
+    }
+
+    private void end(String why) {
+        trouble = why;
+        System.err.println(path + " could not be written (" + why + "): the record ends there, and messages pass on");
+        try {
+            file.getChannel().truncate(size); // of half a line
         } catch (IOException error) {
-            trouble = error.getMessage(); // traffic goes on; GET /status says it
+            return; // whoever reads it leaves out a last line that is torn
         }
     }
 
