@@ -20,7 +20,7 @@ from fencepost.checkers.pipeline.wire_log import WireLog
 from fencepost.checkers.selfcheck.wire_damages import BACK, BOTH, NOTHING, OUTDATED
 from fencepost.checkers.views.run_view import Fencing, RunView
 from fencepost.checkers.wire.exchanges import Breach
-from fencepost.checkers.wire.judging import TOO_MANY, judged
+from fencepost.checkers.wire.judging import TOO_MANY, Steps, judged
 from fencepost.checkers.wire.machine import Machine
 from fencepost.harness.api.promises import FENCED
 from fencepost.harness.api.wire import OPERATORS_CLIENT
@@ -38,6 +38,7 @@ def violations(run: RunView) -> WireResult:
     """Exchanges that the machine forbids, over all transactional ids."""
     log, machine = whole(run), Machine(expires=run.ids_expire is not False)
     fenced = None if run.fencings is None else {one.transactional_id for one in run.fencings if not _is_recorded(one, log)}
+    steps = Steps(sum(map(len, log.of_ids.values())))
     compared, found, unjudged, skipped = 0, list[WireFinding](), Counter[str](), Counter[str]()
     for number, (name, exchanges) in enumerate(sorted(log.of_ids.items())):
         if reason := log.unknown.get(name) or ("nobody knows what operators did" if fenced is None else ""):
@@ -45,7 +46,7 @@ def violations(run: RunView) -> WireResult:
         elif fenced and name in fenced:
             unjudged[OPERATOR] += 1
         else:
-            result = judged(machine, exchanges)
+            result = judged(machine, exchanges, steps)
             compared += result.compared
             skipped[name] += result.skipped
             found += [WireFinding(name, _time(breach), _sentence(name, breach), number) for breach in result.breaches]
@@ -121,9 +122,10 @@ def protocol_violation(run: RunView) -> CheckResult:
     So is a broker's answer to a read_committed Fetch by which a transaction is aborted (it is listed so, or has such a marker),
     although its coordinator had granted the commit: readers drop its records, and where nothing lies behind nobody misses them.
 
-    Judged are ids from their first answered InitProducerId on. Where more than 4,096 states are possible at once, answers up to
-    the next one are not compared, and it is said how many. Not judged are ids that an operator fenced by a request that passed no
-    proxy, requests of unknown versions, and what is behind the end of a broker's record.
+    Judged are ids from their first answered InitProducerId on. Where more than 4,096 states are possible at once, or to find them
+    takes too many steps, answers up to the next one are not compared, and it is said how many. Not judged are ids that an
+    operator fenced by a request that passed no proxy, requests of unknown versions, and what is behind the end of a broker's
+    record.
 
     compared: answers while the state of their id was known, and batches that such answers abort. One cause: the transactional id.
 

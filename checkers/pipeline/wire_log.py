@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.wire.exchanges import Exchange
 from fencepost.checkers.wire.states import IMPLYING, NO_EPOCH, NO_PRODUCER, NONE, SECOND_FROM, Answer, Api, Request
-from fencepost.harness.api.run import table_problem
-from fencepost.harness.api.wire import WIRE, nodes_of, unread
+from fencepost.harness.api.wire import nodes_of, unread
+from fencepost.harness.api.wire_table import demand_wire
 
 NO_WIRE = "no requests were recorded on the wire (no wire.parquet): no proxy lay between clients and brokers"
 UNNAMED = "wire.parquet does not say which brokers there were, so requests may be missing"
@@ -32,6 +32,7 @@ NEWEST = {  # the newest version of each request whose rules are known here
     Api.COMMIT_OFFSETS: 6,
     Api.END: 5,
 }
+MOST_COPIES = 1000  # of a request: no rule of a proxy makes more
 OF_BROKERS = 4  # from this version on brokers send AddPartitionsToTxn, about a request of a client that is recorded, too
 Row = Mapping[str, Any]
 
@@ -60,6 +61,9 @@ class WireLog:
                 continue
             if row["version"] > NEWEST[api]:
                 self.unknown[name] = f"{api.value} of version {row['version']} is not known"
+                continue
+            if (row["copies"] or 0) > MOST_COPIES:
+                self.unknown[name] = f"one of its requests was passed on more than {MOST_COPIES:,} times"
                 continue
             made.setdefault(name, []).extend(_exchanges(at, api, row))
         return made
@@ -153,8 +157,7 @@ def wire_log(run: RunView) -> WireLog | str:
     """
     if run.wire is None or not os.path.lexists(run.wire):
         return NO_WIRE
-    if problem := table_problem(run.wire, WIRE, run.wire_checksum):
-        raise OSError(problem.reason)
+    demand_wire(run.wire, run.wire_checksum)
     nodes = nodes_of(run.wire)
     if nodes is None:
         raise OSError(UNNAMED)

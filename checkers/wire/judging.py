@@ -17,17 +17,46 @@ from fencepost.checkers.wire.settling import Done, Possibility, Settling, is_voi
 from fencepost.checkers.wire.states import BUSY, NONE, Api, Phase, State
 
 MOST = 4096  # possibilities
+MOST_STEPS = 1_000_000  # for one answer; records of ours took 34,000 at most, and 200 on average
 NAMED = 3  # states that a sentence names
-TOO_MANY = f"more than {MOST:,} states were possible at once"
+TOO_MANY = f"more than {MOST:,} states were possible at once, or more steps than {MOST_STEPS:,} to find them"
 
 
 class TooMany(Exception):
-    """More possibilities than `MOST`."""
+    """More possibilities than `MOST`, or steps than are left."""
 
 
-def judged(machine: Machine, exchanges: Sequence[Exchange]) -> Judged:
-    """The judgement of one transactional id's exchanges, in any order."""
-    return _Judgement(machine, Settling(machine.expires, kept_epochs(exchanges))).of(exchanges)
+class Steps:
+    """The steps that may still be taken: looks at one exchange under way in one possibility.
+
+    exchanges: how many are to be judged, of all ids that share them.
+    """
+
+    def __init__(self, exchanges: int) -> None:
+        self._left = 5 * MOST_STEPS + 2_000 * exchanges
+        self._of_answer = 0
+
+    @property
+    def over(self) -> bool:
+        """True if none is left."""
+        return self._left < 0
+
+    def begin(self) -> None:
+        """Steps for another answer."""
+        self._of_answer = 0
+
+    def take(self, count: int) -> None:
+        """Raise TooMany when this answer takes too many, or none is left."""
+        self._left -= count
+        self._of_answer += count
+        if self._of_answer > MOST_STEPS or self.over:
+            raise TooMany
+
+
+def judged(machine: Machine, exchanges: Sequence[Exchange], steps: Steps | None = None) -> Judged:
+    """The judgement of one transactional id's exchanges, in any order. steps: those that several ids share."""
+    settling = Settling(machine.expires, kept_epochs(exchanges))
+    return _Judgement(machine, settling, steps or Steps(len(exchanges))).of(exchanges)
 
 
 @dataclass
@@ -35,6 +64,7 @@ class _Judgement:
     """What is known while the exchanges are gone through in the order of time.
 
     settling: the exchanges under way, those among them whose answer said nothing, and which of them need not be told apart.
+    steps: those that may still be taken.
     nodes: the brokers that granted something, in order, without repetitions in a row.
     forgot: too much was possible at some time: nothing is known until an InitProducerId tells.
     skipped: answers that were not compared for that reason.
@@ -42,6 +72,7 @@ class _Judgement:
 
     machine: Machine
     settling: Settling
+    steps: Steps = field(default_factory=lambda: Steps(0))
     possible: frozenset[Possibility] = frozenset((state, frozenset()) for state in START)
     nodes: list[str] = field(default_factory=list)
     compared: int = 0
@@ -68,6 +99,9 @@ class _Judgement:
 
     def _answer_or_forget(self, number: int, exchange: Exchange) -> None:
         """What an answer tells, or, where too much is possible, what it tells to somebody who knows nothing."""
+        if self.steps.over:
+            self._skip(number, exchange)
+            return
         try:
             self._answer(number, exchange)
         except TooMany:  # before anything was changed
@@ -75,9 +109,13 @@ class _Judgement:
             with suppress(TooMany):
                 self._answer(number, exchange)
                 return
-            del self.open[number]  # it may have told something, and nobody knows what
-            self.skipped += 1
-            self._note_granting(exchange)
+            self._skip(number, exchange)
+
+    def _skip(self, number: int, exchange: Exchange) -> None:
+        """An answer may have told something, and nobody knows what."""
+        del self.open[number]
+        self.skipped += 1
+        self._note_granting(exchange)
 
     def _answer(self, number: int, exchange: Exchange) -> None:
         """What an answer tells."""
@@ -140,6 +178,7 @@ class _Judgement:
     def _reached(self) -> frozenset[Possibility]:
         """All that is possible now: any of the exchanges under way may have taken effect, in any order, and the coordinator may
         have done its own steps between them."""
+        self.steps.begin()
         reached = {then for state, done in self.possible for then in self._spread(state, done)}
         todo = list(reached)
         while todo:
@@ -153,6 +192,7 @@ class _Judgement:
 
     def _next(self, state: State, done: Done) -> Iterator[Possibility]:
         """What may follow when one more exchange takes effect."""
+        self.steps.take(len(self.open))
         for number, exchange in self.open.items():
             if number in done or self._waits(number, exchange, done):
                 continue
@@ -166,6 +206,7 @@ class _Judgement:
 
     def _spread(self, state: State, done: Done) -> Iterator[Possibility]:
         """A possibility, and what may follow by what the coordinator does by itself."""
+        self.steps.take(len(self.open))
         state, done = self.settling.settled(state, done)
         return (self.settling.settled(then, done) for then in self.machine.closed([state]))
 
@@ -183,6 +224,7 @@ class _Judgement:
         """True if an equal exchange whose answer says nothing is older: which of them takes effect first is all the same."""
         if not self.settling.is_lasting(number):
             return False
+        self.steps.take(len(self.open))
         return any(
             one.request == exchange.request and other not in done and self.settling.is_lasting(other)
             for other, one in self.open.items()

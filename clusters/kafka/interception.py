@@ -129,7 +129,7 @@ class Interceptor:
 
     def proxied(self) -> dict[str, bool]:
         """See `harness.api.Interceptable`."""
-        return {node: node not in self._replaced and _runs(control) for node, control in self.controls.items()}
+        return {node: node not in self._replaced and _records(control) for node, control in self.controls.items()}
 
     def replace(self, node: str, control: Control) -> None:
         """Note that a broker's proxy had ended, and that another has taken its place: it gets the rules in force."""
@@ -269,6 +269,14 @@ def _runs(control: Control) -> bool:
     except ClusterError:
         return False
     return True
+
+
+def _records(control: Control) -> bool:
+    """True if a proxy runs, and has written all that passed it."""
+    try:
+        return control.status().get("record_error") is None
+    except ClusterError:
+        return False
 
 
 def _event(number: int) -> str:

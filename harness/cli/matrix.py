@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fencepost.harness.cli.console import Json, Results, print_json, print_line, print_table
+from fencepost.harness.cli.console import Json, Results, err, print_json, print_line, print_table
 
 if TYPE_CHECKING:
     from fencepost.harness.matrix.crossings import Crossings
@@ -49,6 +49,8 @@ def matrix(
     root = results_root(results)
     runs = [run for run in list_runs(root) if campaign in ("", run.campaign)]
     strikes = [strike for run in runs for strike in strikes_of(run)]
+    if not strikes:
+        err().print(f"no run below {root} has a fault of a cell")
     found, crossed = of_strikes(strikes), crossings(strikes)
     if html is not None:
         reports = {run.id: run.path(RunFile.REPORT).absolute().as_uri() for run in runs}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,6 +32,7 @@ Examples:
   fencepost proxy --upstream kafka:9093 --tls-broker ssl.truststore.type=PEM --tls-broker ssl.truststore.location=ca.pem"""
 CODES = "Exit codes: 0 ended by Ctrl-C, SIGTERM or POST /stop; 254 what was given cannot be used; 255 fencepost itself broke."
 REACH_S = 5.0
+MOST_PORT, MOST_DIGITS = 65535, 5
 LOOK_S = 0.5
 
 
@@ -86,8 +89,8 @@ def proxy(
 
     given = [*_rules(rules), *([Rule(**FETCHES)] if fetches else [])]
     tls = {"client": _settings("--tls-client", tls_client), "broker": _settings("--tls-broker", tls_broker)}
-    _demand(upstream, record)
     ports = [listen_port + number if listen_port else 0 for number in range(len(upstream))]
+    _demand(upstream, ports, control, record)
     brokers = [Broker(upstream=one, listen=f"{listen_host}:{port}") for one, port in zip(upstream, ports, strict=True)]
     settings = Settings(brokers=brokers, rewrite=True, advertise=advertise, control=control, record=record, rules=given, tls=tls)
     path = classpath(kafka or DEFAULT, err().print)
@@ -116,23 +119,45 @@ def _settings(option: str, texts: Texts) -> dict[str, str]:
     return resolve({key: value for key, _, value in split})
 
 
-def _demand(upstreams: Sequence[str], record: Path | None) -> None:
-    """Raises CampaignError unless every broker is reached, and no former record would be written over."""
+def _demand(upstreams: Sequence[str], ports: Sequence[int], control: str, record: Path | None) -> None:
+    """Raises CampaignError unless every broker is reached, the addresses are some, and the record can be written."""
     mistakes = [mistake for upstream in upstreams if (mistake := _unreached(upstream))]
-    if record and (record / "proxy.jsonl").exists():
-        mistakes.append(f"--record {record}: {record / 'proxy.jsonl'} is there already; name another directory")
+    if not _is_address(control, least=0):
+        mistakes.append(f"--control {control}: must be HOST:PORT")
+    if ports[-1] > MOST_PORT:
+        mistakes.append(f"--listen-port {ports[0]}: {len(ports)} brokers need ports up to {ports[-1]}; choose a lower one")
+    if record and (mistake := _unwritable(record)):
+        mistakes.append(f"--record {record}: {mistake}; name another directory")
     if mistakes:
         raise CampaignError(mistakes)
 
 
+def _unwritable(record: Path) -> str:
+    """Why no record can be written into a directory, which is made; empty: it can."""
+    if os.path.lexists(record / "proxy.jsonl"):
+        return f"{record / 'proxy.jsonl'} is there already"
+    try:
+        record.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=record).close()
+    except OSError as error:
+        return f"it cannot be written ({error.strerror or error})"
+    return ""
+
+
+def _is_address(text: str, least: int = 1) -> bool:
+    host, _, port = text.rpartition(":")
+    return bool(host) and port.isascii() and port.isdecimal() and len(port) <= MOST_DIGITS and least <= int(port) <= MOST_PORT
+
+
 def _unreached(upstream: str) -> str:
-    host, _, port = upstream.rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+    if not _is_address(upstream):
         return f"--upstream {upstream}: must be HOST:PORT"
+    host, _, port = upstream.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), REACH_S).close()
-    except OSError as error:
-        return f"--upstream {upstream}: is not reached ({error.strerror or error}): is a broker running there?"
+    except (OSError, UnicodeError) as error:  # the latter of a name that is too long
+        reason = getattr(error, "strerror", None) or error
+        return f"--upstream {upstream}: is not reached ({reason}): is a broker running there?"
     return ""
 
 
@@ -196,5 +221,9 @@ def _show(status: Mapping[str, Any]) -> None:
         print_table(("rule", "act", "matched", "acted", "last"), rows)
     for row in status.get("unknown", ()):
         print_line(f"passed unread: {row['count']} of {row['api']}, version {row['version']}")
+    if reason := status.get("record_error"):
+        err().print(
+            f"{status['record']} ends early ({reason}): what passed behind that is not in it. Make room, and record again"
+        )
     if reason := status.get("last_unreached"):
         print_line(f"{status['unreached']} connections had no broker: {reason}")

@@ -6,12 +6,16 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from fencepost.harness.matrix.evidence import Caught
 from fencepost.harness.matrix.factors import ABORTED, BEGINS_ALONE, COMMITTED, FENCED, FRESH
 
+if TYPE_CHECKING:
+    from fencepost.harness.api.run import Run
+
 INIT, END = "InitProducerId", "EndTxn"
+NONE = "NONE"  # Kafka's name of no error
 COLUMNS = (
     "node", "api", "client_id", "arrived_ns", "answered_ns", "transactional_id", "producer_id", "producer_epoch",
     "answer_producer_id", "answer_producer_epoch", "committed", "error",
@@ -44,31 +48,33 @@ class IdStates:
     def __init__(self, exchanges: Iterable[Row], caught: Iterable[Row]) -> None:
         self._reigns: dict[str, list[Reign]] = defaultdict(list)
         self._names: dict[int, str] = {}  # producer id -> transactional id
-        self._caught: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
+        self._caught: dict[tuple[str, str, str | None], list[Row]] = defaultdict(list)
         for row in sorted(exchanges, key=lambda row: row["answered_ns"]):
             self._add(row)
         for row in sorted(caught, key=lambda row: row["arrived_ns"]):
             self._caught[row["node"], row["api"], row["client_id"]].append(row)
 
     @classmethod
-    def read(cls, wire: Path) -> IdStates:
-        """Of `wire.parquet`; without it nothing is known."""
-        import pyarrow.parquet as pq  # here, because most commands do without it
+    def read(cls, run: Run) -> IdStates:
+        """Of a run's `wire.parquet`; without one that can be read nothing is known."""
+        import pyarrow as pa  # here, because most commands do without it
         from pyarrow import ArrowException, compute
 
+        from fencepost.harness.api.wire_table import wire_table_of
+
         try:
-            ends = pq.read_table(wire, columns=[*COLUMNS], filters=[("api", "in", (INIT, END)), ("error", "=", "NONE")])
-            all_ = pq.read_table(wire, columns=[*COLUMNS, "rules"])
+            table = wire_table_of(run, [*COLUMNS, "rules"])
         except (OSError, ArrowException):
             return cls((), ())
-        caught = all_.filter(compute.greater(compute.list_value_length(all_["rules"]), 0))
-        exchanges = [row for row in ends.to_pylist() if row["answered_ns"] and row["transactional_id"]]
-        return cls(exchanges, caught.to_pylist())
+        ends = table.filter(compute.is_in(table["api"], pa.array((INIT, END)))).to_pylist()
+        caught = table.filter(compute.greater(compute.list_value_length(table["rules"]), 0)).to_pylist()
+        named = [row for row in ends if row["error"] == NONE and row["answered_ns"] and row["transactional_id"]]
+        return cls(named, caught)
 
-    def state(self, gap: str, catch: Mapping[str, Any]) -> str:
+    def state(self, gap: str, catch: Caught) -> str:
         """The state of the id of a message that was caught; empty: not known."""
-        rows = self._caught.get((catch["node"], catch["api"], catch["client_id"]), [])
-        at = bisect_left([row["arrived_ns"] for row in rows], catch["time_ns"] + 1)
+        rows = self._caught.get((catch.node, catch.api, catch.client_id), [])
+        at = bisect_left([row["arrived_ns"] for row in rows], catch.time_ns + 1)
         if not at:
             return ""
         row = rows[at - 1]
@@ -81,6 +87,8 @@ class IdStates:
         reigns = self._reigns[row["transactional_id"]]
         if row["api"] == INIT:
             producer, epoch = row["answer_producer_id"], row["answer_producer_epoch"]
+            if producer is None or epoch is None:  # no record of ours lacks them
+                return
             self._names[producer] = row["transactional_id"]
             reigns.append(Reign(row["client_id"], producer, epoch, row["answered_ns"]))
         elif reign := _of(reigns, row["producer_id"], row["producer_epoch"]):

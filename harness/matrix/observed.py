@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from fencepost.harness.api.run import Problem, Run, RunFile
+from fencepost.harness.api.run import Problem, Run
 from fencepost.harness.matrix.cells import MOVE, Cell
+from fencepost.harness.matrix.evidence import Caught, Evidence, evidence_of
 from fencepost.harness.matrix.factors import (
     ACT,
     BYSTANDER,
@@ -52,11 +53,11 @@ class Observed:
 
     def values(self, cell: Cell, receipt: Mapping[str, Any]) -> dict[str, str]:
         """What the fault of a cell met. receipt: its own."""
-        catch = _first_catch(receipt)
+        evidence = evidence_of(receipt)
         made = {GAP: cell.gap, POINT: cell.point, ACT: cell.act, **self._of_start}
-        if catch:
-            made[ROLE] = self._role(cell, receipt, catch)
-            made[ID] = self._ids.state(cell.gap, catch)
+        if evidence.catch:
+            made[ROLE] = self._role(cell, evidence, evidence.catch)
+            made[ID] = self._ids.state(cell.gap, evidence.catch)
         return {factor: value for factor, value in made.items() if value}
 
     @cached_property
@@ -72,18 +73,17 @@ class Observed:
 
     @cached_property
     def _ids(self) -> IdStates:
-        return IdStates.read(self._run.path(RunFile.WIRE))
+        return IdStates.read(self._run)
 
-    def _role(self, cell: Cell, receipt: Mapping[str, Any], catch: Mapping[str, Any]) -> str:
-        fired = (receipt.get("evidence") or {}).get("fired")
+    def _role(self, cell: Cell, evidence: Evidence, catch: Caught) -> str:
+        fired = evidence.fired
         if not fired:
             return own_role(cell.gap)
         if cell.act == MOVE:
-            return ROLES.get(fired.get("kind", ""), "")
-        head = str((fired.get("options") or {}).get("target", "")).partition(":")[0]
-        if head == "broker" or catch["node"] in self._struck(fired["kind"], int(catch.get("time_ns") or 0)):
+            return ROLES.get(fired.kind, "")
+        if fired.role == "broker" or catch.node in self._struck(fired.kind, catch.time_ns):
             return own_role(cell.gap)
-        return ROLES.get(head, "")
+        return ROLES.get(fired.role, "")
 
     def _struck(self, kind: str, after_ns: int) -> tuple[str, ...]:
         """The nodes of the first fault of a kind that was injected after a moment."""
@@ -103,13 +103,8 @@ def _version(plan: Mapping[str, Any]) -> str:
         return CHANGING
     cluster = plan.get("cluster") or {}
     major = str((cluster.get("description") or {}).get("kafka", "")).partition(".")[0]
-    level = ((cluster.get("options") or {}).get("features") or {}).get(FEATURE)
+    features = (cluster.get("options") or {}).get("features")
+    level = features.get(FEATURE) if isinstance(features, Mapping) else None
     if level is None:
         return "" if not major.isdigit() else V2 if int(major) >= FIRST_WITH_V2 else V1
     return V2 if level == 2 else V1
-
-
-def _first_catch(receipt: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The message at which it struck; None: it caught none."""
-    caught = (receipt.get("evidence") or {}).get("during") or (receipt.get("healing") or {}).get("after") or ()
-    return caught[0] if caught else None

@@ -10,6 +10,7 @@ from typing import Any
 from fencepost.harness.api.run import Problem, Run
 from fencepost.harness.matrix.cells import Cell, all_cells, of_text
 from fencepost.harness.matrix.crossing import crossing_of
+from fencepost.harness.matrix.evidence import Evidence, evidence_of
 from fencepost.harness.matrix.observed import Observed
 
 IMPOSSIBLE, ABSENT, UNEXERCISED, HELD, VIOLATED = "not possible", "not performed", "not exercised", "held", "violated"
@@ -114,12 +115,21 @@ def strikes_of(run: Run) -> list[tuple[Cell, Strike]]:
 
 
 def _strike(run: str, number: int, receipt: Mapping[str, Any], findings: Sequence[str], judged: bool) -> Strike:
-    fired = (receipt.get("evidence") or {}).get("fired")
-    struck = receipt.get("effective") is True and (fired is None or fired.get("effective") is True)
-    note = str(receipt.get("note") or "") or ("its time did not come" if not receipt else "")
-    if fired is not None and not fired.get("effective"):
-        note = f"{fired.get('kind')} had no effect"
+    evidence = evidence_of(receipt)
+    fired = evidence.fired
+    struck = evidence.readable and receipt.get("effective") is True and (fired is None or fired.effective is True)
+    note = _note(receipt, evidence)
     return Strike(run=run, fault=number, struck=struck, findings=tuple(findings), note=note, judged=judged)
+
+
+def _note(receipt: Mapping[str, Any], evidence: Evidence) -> str:
+    if not receipt:
+        return "its time did not come"
+    if not evidence.readable:
+        return "its evidence is not of the form that a run leaves"
+    if evidence.fired is not None and not evidence.fired.effective:
+        return f"{evidence.fired.kind} had no effect"
+    return str(receipt.get("note") or "")
 
 
 def _findings(run: Run, injected: Mapping[int, int]) -> dict[int, list[str]]:

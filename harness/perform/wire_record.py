@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from fencepost.harness.proxy.record import Recorded
 
-NO_PROXY, ENDED = "no proxy stood before it", "its proxy had ended"
+NO_PROXY = "no proxy stood before it"
+ENDED = "its proxy had ended, or its disk was full"
 NAMED = 3  # transactional ids of messages that an ended proxy held
 
 

@@ -6,6 +6,8 @@ A request and its answer are separate lines, others between them. A row is kept 
 
 from __future__ import annotations
 
+import itertools
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,11 +17,13 @@ from typing import Annotated, Any
 import msgspec
 import pyarrow as pa
 
+from fencepost.harness.api.files import fits_in_memory, regular
 from fencepost.harness.api.wire import NodeRecord, wire_schema
 from fencepost.harness.api.words import plural
 from fencepost.harness.proxy.continuity import Continuity, whole_until
 
 WIRE = wire_schema()
+MOST_LINE = 16 << 20  # bytes; a request of ten thousand partitions has two million
 SETTLED, BATCH = 20_000, 10_000  # lines after which nothing more is said of an answered request; rows of a batch of Arrow
 _OF_REQUEST = (
     "node", "connection", "client", "client_id", "correlation", "api", "version", "arrived_ns", "transactional_id",
@@ -145,9 +149,17 @@ def demand_once(table: pa.Table) -> None:
 
 
 def lines_of(file: Path) -> Iterator[Line]:
-    """The lines of a file. The last one may be torn, by an end of the process while it was written: it is left out."""
-    with open(file, "rb") as content:
-        for number, line in enumerate(content, 1):
+    """The lines of a file. The last one may be torn, by an end of the process while it was written: it is left out.
+
+    Raises ValueError also for a file, or a line, that is longer than any that can be judged: it may come from anywhere.
+    """
+    with regular(file).open("rb") as content:
+        if (size := os.fstat(content.fileno()).st_size) > fits_in_memory():
+            raise ValueError(f"{file.name}: it has {size:,} bytes, more than an eighth of this machine's memory")
+        for number in itertools.count(1):
+            line = content.readline(MOST_LINE + 1)
+            if len(line) > MOST_LINE:
+                raise ValueError(f"{file.name}, line {number}: it has more than {MOST_LINE:,} bytes")
             if not line.endswith(b"\n"):
                 return
             try:

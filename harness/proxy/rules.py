@@ -30,6 +30,8 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {  # the options of each act
 _NEEDED = {"delay": "delay_ms", "hold": "until", "error": "code", "throttle": "bytes_s"}
 _OF_REQUESTS = ("drop", "late", "repeat")
 _LEAST = {"delay_ms": 0, "at_most_ms": 1, "count": 1, "nth": 1, "times": 1, "bytes_s": 1}
+_LONG, _MONTH_MS = (1 << 63) - 1, 31 * 24 * 3600 * 1000
+_MOST = {"delay_ms": _MONTH_MS, "at_most_ms": _MONTH_MS, "count": 1000}
 _WORDS = {
     "act": tuple(OPTIONS),
     "on": ("request", "answer"),
@@ -150,8 +152,9 @@ def _kinds(rule: Rule) -> Iterator[str]:
             continue
         if key in _WORDS and value not in _WORDS[key]:
             yield f"{key}: must be one of {', '.join(_WORDS[key])}{_alike(str(value), _WORDS[key])}"
-        elif key in _LEAST and not (_is_whole(value) and value >= _LEAST[key]):
-            yield f"{key}: must be a whole number of at least {_LEAST[key]}"
+        elif key in _LEAST and not (_is_whole(value) and _LEAST[key] <= value <= _MOST.get(key, _LONG)):
+            most = f" and at most {_MOST[key]}" if key in _MOST else ""
+            yield f"{key}: must be a whole number of at least {_LEAST[key]}{most}"
         elif key in _MAPPINGS and not (isinstance(value, Mapping) and value):
             yield f"{key}: must be a mapping that is not empty"
         elif key in _TEXTS and not _are(value, lambda one: isinstance(one, str) and bool(one)):

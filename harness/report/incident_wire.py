@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from fencepost.harness.api.run import Run, RunFile
+from fencepost.harness.api.run import Run
+from fencepost.harness.api.wire_table import wire_table_of
 from fencepost.harness.report.text import duration
 
 BEFORE_NS, AFTER_NS = 500_000_000, 2_500_000_000  # around an accused operation
@@ -110,12 +110,12 @@ class WireRow:
 
 def wire_rows(run: Run | None, spans: Sequence[tuple[str, int, int]]) -> tuple[WireRow, ...]:
     """The requests around operations, in order of time. spans: transactional id, and when the operation began and ended (ns)."""
-    if run is None or not spans or not run.path(RunFile.WIRE).is_file():
+    if run is None or not spans:
         return ()
     begin, end = min(span[1] for span in spans) - BEFORE_NS - HELD_NS, max(span[2] for span in spans) + AFTER_NS
     try:
         window = [("arrived_ns", ">=", begin), ("arrived_ns", "<=", end)]
-        rows = pq.read_table(run.path(RunFile.WIRE), columns=[*_COLUMNS, *_MORE], filters=window).to_pylist()
+        rows = wire_table_of(run, [*_COLUMNS, *_MORE], window).to_pylist()
     except (OSError, pa.ArrowException):
         return ()
     return tuple(WireRow(**row) for row in _chosen(rows, spans))[:MOST]

@@ -7,6 +7,7 @@ is Wilson's at 95 %; a cell of few runs has a mark (`client_table.few`).
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, fields
@@ -15,9 +16,12 @@ from pathlib import Path
 
 from fencepost.harness.api import CampaignError
 from fencepost.harness.api.beneath import write_text
+from fencepost.harness.api.files import limited
 from fencepost.harness.api.run import Run
 from fencepost.harness.api.values import Property, Verdict
 from fencepost.harness.report.client_table import client_name, few, wilson
+from fencepost.harness.report.text import shortened
+from fencepost.harness.visible_text import visible
 
 
 @dataclass(frozen=True, order=True)
@@ -47,6 +51,10 @@ class RecordedRun:
 
 
 COLUMNS = tuple(one.name for one in fields(RecordedRun))
+MOST_BYTES = 64 << 20  # of a record: half a million runs
+MOST_LETTERS = 200  # of a text in the table
+_SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?([eE][+-]?[0-9]{1,2})?")
+_PART = re.compile("[0-9]{1,9}")  # of a version
 
 
 def recorded(run: Run) -> RecordedRun | None:
@@ -71,15 +79,16 @@ def recorded(run: Run) -> RecordedRun | None:
 def read(path: Path) -> list[RecordedRun]:
     """The rows of a record. Raises CampaignError for a file that is none."""
     try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        lines = list(csv.reader(StringIO(limited(path, MOST_BYTES).decode())))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise CampaignError([f"{path}: cannot be read: {error}"]) from error
-    lines = list(csv.reader(StringIO(text)))
     if not lines or tuple(lines[0]) != COLUMNS:
         raise CampaignError([f"{path}: its first line is not {','.join(COLUMNS)}"])
     for number, line in enumerate(lines[1:], 2):
         if len(line) != len(COLUMNS) or line[COLUMNS.index("verdict")] not in {one.value for one in Verdict}:
             raise CampaignError([f"{path}, line {number}: not {len(COLUMNS)} columns with a verdict: {','.join(line)[:80]}"])
+        if not _SECONDS.fullmatch(seconds := line[COLUMNS.index("seconds")]):
+            raise CampaignError([f"{path}, line {number}: its seconds are no number: {seconds[:80]}"])
     return [RecordedRun(*line) for line in lines[1:]]
 
 
@@ -106,7 +115,7 @@ def cell(rows: Sequence[RecordedRun]) -> str:
     mark = few(count)
     names = Counter(name for row in bad for name in row.violated.split())
     if bad:
-        listed = ", ".join(f"{name} {number}" for name, number in sorted(names.items()))
+        listed = ", ".join(f"{_plain(name)} {number}" for name, number in sorted(names.items()))
         text = f"**invalid {len(bad)} of {count}**{mark} ({low:.0%} to {high:.0%}): {listed}"
     else:
         text = f"valid {count} of {count}{mark} (violated in at most {high:.0%})"
@@ -119,20 +128,26 @@ def markdown(rows: Sequence[RecordedRun]) -> str:
     for kafka in sorted({row.kafka for row in rows}, key=_numbers):
         here = [row for row in rows if row.kafka == kafka]
         tests = sorted({row.test for row in here})
-        lines = ["".join(f"| {name} " for name in ("client", *tests)) + "|", "|---" * (len(tests) + 1) + "|"]
+        lines = ["".join(f"| {name} " for name in ("client", *map(_plain, tests))) + "|", "|---" * (len(tests) + 1) + "|"]
         for client in sorted({row.client for row in here}):
             cells = [cell([row for row in here if (row.client, row.test) == (client, test)]) for test in tests]
-            lines.append("".join(f"| {one} " for one in (f"`{client}`", *cells)) + "|")
-        parts.append(f"**Kafka {kafka}**, {_performed(here)}:\n\n" + "\n".join(lines))
+            lines.append("".join(f"| {one} " for one in (f"`{_plain(client)}`", *cells)) + "|")
+        parts.append(f"**Kafka {_plain(kafka)}**, {_performed(here)}:\n\n" + "\n".join(lines))
     return "\n\n".join(parts)
 
 
 def _performed(rows: Sequence[RecordedRun]) -> str:
     dates, seconds = sorted({row.date for row in rows}), sorted({float(row.seconds) for row in rows})
-    when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+    when = " to ".join(_plain(date) for date in dict.fromkeys((dates[0], dates[-1])))
     long = f"{seconds[0]:g} s" if len(seconds) == 1 else f"{seconds[0]:g} to {seconds[-1]:g} s"
     return f"{len(rows)} run{'s' if len(rows) > 1 else ''} of {long}, {when}"
 
 
+def _plain(text: str) -> str:
+    """A text of the record in a line of a Markdown table, with no markup of its own."""
+    line = " ".join(visible(shortened(text, MOST_LETTERS)).split())
+    return line.replace("`", "'").replace("|", "/").replace("<", "&lt;")
+
+
 def _numbers(version: str) -> list[int]:
-    return [int(part) for part in version.split(".") if part.isdigit()]
+    return [int(part) for part in version.split(".") if _PART.fullmatch(part)]

@@ -170,6 +170,7 @@ class Runner:
         performer.wait()
         self._performer = None
         if not ended:
+            shutil.rmtree(run_dir / "data", ignore_errors=True)  # of brokers that have ended with it
             sweep(run_dir, RunFile.LOGS, lambda text: self._on_event(note_event(text)))
         if not ended and isinstance(provider, PrefixesNames):
             write_left_behind(

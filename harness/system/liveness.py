@@ -265,9 +265,16 @@ class TemporaryPlace:
         _PLACES.add(self)
 
     def remove(self) -> None:
-        """Remove it with all that is in it; nothing if it is gone."""
+        """Remove it with all that is in it; nothing if it is gone.
+
+        Under another name first: a thread that still writes into it would else write behind the removal, which leaves the rest.
+        """
         _PLACES.discard(self)
-        shutil.rmtree(self.path, ignore_errors=True)
+        ending = self.path.with_name(f"{self.path.name}-ending")
+        with suppress(OSError):
+            self.path.rename(ending)
+        for path in (ending, self.path):
+            shutil.rmtree(path, ignore_errors=True)
         self._hold.close()
 
 

@@ -14,9 +14,10 @@ from fencepost.harness.api.beneath import replacing
 from fencepost.harness.api.errors import HistoryError
 from fencepost.harness.api.evidence import Evidence, Gap, GapKind
 from fencepost.harness.api.files import regular
-from fencepost.harness.api.history import VALUES, demand_columns, schema
+from fencepost.harness.api.history import VALUES, schema
 from fencepost.harness.api.run import RunFile
-from fencepost.harness.api.wire import NODES, WIRE, NodeRecord, missing_rows, nodes_of, unread, untimely, with_nodes, with_numbers
+from fencepost.harness.api.wire import NODES, NodeRecord, missing_rows, nodes_of, unread, untimely, with_nodes, with_numbers
+from fencepost.harness.api.wire_table import wire_table
 from fencepost.harness.api.words import and_more, plural
 from fencepost.harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
 from fencepost.harness.interop.wire.answers import unrecorded_answers
@@ -82,8 +83,7 @@ def _record(path: Path) -> _Record:
     if len(tables) > 1:
         raise ValueError(f"it has {len(tables)} tables: give the file of one")
     for file in tables:
-        demand_columns(regular(file), WIRE)
-        table = pq.read_table(file)
+        table = wire_table(regular(file))
         record.demand_once(table)
         nodes = nodes_of(file)
         if nodes is None and NODES in (table.schema.metadata or {}):

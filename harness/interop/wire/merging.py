@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 from fencepost.harness.api.beneath import replacing
 from fencepost.harness.api.evidence import Gap, GapKind
 from fencepost.harness.api.run import Run, RunFile
-from fencepost.harness.api.wire import WIRE, NodeRecord, missing_rows, nodes_of, unread
+from fencepost.harness.api.wire import NodeRecord, missing_rows, nodes_of, unread
+from fencepost.harness.api.wire_table import wire_table_of
 from fencepost.harness.history.merge import OPS_SCHEMA, ROWS_PER_GROUP
 from fencepost.harness.interop.wire.adopting import JUDGED, whole_before
 from fencepost.harness.interop.wire.conversion import Beside, Converted, converted
@@ -30,10 +31,8 @@ def add_wire(run: Run) -> list[Gap]:
     """Add what `wire.parquet` says of the program's transactions, sends and reads to a merged history; what that lacks."""
     topics = set(run.plan["topics"])
     try:
-        if problem := run.table_problem(RunFile.WIRE, WIRE):
-            raise ValueError(problem.reason)
-        table = pq.read_table(run.directory / RunFile.WIRE)
-        nodes = whole_before(nodes_of(run.directory / RunFile.WIRE) or {}, missing_rows(table))
+        table = wire_table_of(run)
+        nodes = whole_before(nodes_of(run.path(RunFile.WIRE)) or {}, missing_rows(table))
         until, why = _end(whole_before(nodes, unread(table)))
         requests = requests_of(table, until, lambda name: name.rpartition("-")[0] in topics)
     except (OSError, ValueError, pa.ArrowException) as error:

@@ -2,6 +2,7 @@ package fencepost.proxy;
 
 import java.io.EOFException;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.util.List;
 
@@ -134,7 +135,7 @@ final class AnswerSide {
             return;
         }
         if (rest == null) {
-            process.endpoints.rewrite(verdict.answer);
+            rewrite(entry, verdict.answer);
         }
         try {
             connection.deliver(entry, rest == null ? peer -> peer.write(verdict.answer.frame.duplicate()) : rest);
@@ -144,6 +145,18 @@ final class AnswerSide {
         } catch (IOException error) {
             connection.clientGone = true;
             process.recorder.lost(entry, connection.why());
+        }
+    }
+
+    /** Throws IOException where there is no listener for a broker that it names: its client would go past the proxy. */
+    private void rewrite(Entry entry, Message answer) throws IOException {
+        try {
+            process.endpoints.rewrite(answer);
+        } catch (UncheckedIOException error) {
+            process.counts.unreached(error.getCause().getMessage());
+            process.recorder.lost(entry, "no listener for a broker that it names");
+            connection.end("proxy", "no listener for a broker that an answer names");
+            throw error.getCause();
         }
     }
 

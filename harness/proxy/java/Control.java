@@ -49,6 +49,8 @@ final class Control {
                 answer = answer(exchange);
             } catch (RuleError error) {
                 answer = errors(400, error.errors);
+            } catch (TooLong error) {
+                answer = errors(413, List.of("the body has more than " + MOST + " bytes"));
             } catch (JsonProcessingException error) {
                 answer = errors(400, List.of("the body is no JSON: " + error.getOriginalMessage()));
             } catch (RuntimeException error) {
@@ -65,6 +67,19 @@ final class Control {
                 Proxy.end(0);
             }
         }
+    }
+
+    /** A body that is longer than any rule. */
+    private static final class TooLong extends IOException {
+        private static final long serialVersionUID = 1L;
+    }
+
+    private static JsonNode body(HttpExchange exchange) throws IOException {
+        byte[] content = exchange.getRequestBody().readNBytes(MOST + 1);
+        if (content.length > MOST) {
+            throw new TooLong();
+        }
+        return Codec.JSON.readTree(content);
     }
 
     private Answer answer(HttpExchange exchange) throws IOException {
@@ -107,7 +122,7 @@ final class Control {
     }
 
     private Answer added(HttpExchange exchange) throws IOException {
-        JsonNode rule = Codec.JSON.readTree(exchange.getRequestBody().readNBytes(MOST));
+        JsonNode rule = body(exchange);
         return new Answer(200, Codec.JSON.createObjectNode().put("number", process.rules.add(rule).number));
     }
 
@@ -135,7 +150,7 @@ final class Control {
     }
 
     private ObjectNode watched(HttpExchange exchange) throws IOException {
-        String until = Codec.JSON.readTree(exchange.getRequestBody().readNBytes(MOST)).path("until").asText("");
+        String until = body(exchange).path("until").asText("");
         int number = process.holds.watches.add(until);
         if (until.equals(Occurrences.IDS)) {
             process.ids.tell(line -> process.holds.watches.told(number, line));
@@ -151,7 +166,7 @@ final class Control {
     /** What another proxy has seen. */
     private ObjectNode occurred(HttpExchange exchange) throws IOException {
         int released = 0;
-        for (JsonNode given : Codec.JSON.readTree(exchange.getRequestBody().readNBytes(MOST)).path("seen")) {
+        for (JsonNode given : body(exchange).path("seen")) {
             if (given.path("until").asText("").equals(Occurrences.IDS)) {
                 process.ids.told(given);
                 continue;

@@ -1,6 +1,8 @@
 package fencepost.proxy;
 
 import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
 import java.net.StandardSocketOptions;
 import java.nio.channels.ServerSocketChannel;
 import java.nio.channels.SocketChannel;
@@ -38,10 +40,19 @@ final class Endpoint {
             try {
                 SocketChannel channel = server.accept();
                 long number = process.nextConnection();
-                process.threads.start("requests " + number, () -> serve(number, channel));
+                begin(number, channel);
             } catch (IOException error) {
                 Waiting.sleep(10_000_000); // no more files, or the end
             }
+        }
+    }
+
+    private void begin(long number, SocketChannel channel) {
+        try {
+            process.threads.start("requests " + number, () -> serve(number, channel));
+        } catch (OutOfMemoryError error) { // the next one may be served again
+            process.counts.unreached(upstream + ": no memory for another thread");
+            close(channel);
         }
     }
 
@@ -54,10 +65,19 @@ final class Endpoint {
             Connection connection = new Connection(number, process, this, client, upstreamSide);
             connections.add(connection);
             connection.serve();
-        } catch (IOException error) {
+        } catch (IOException | RuntimeException error) { // the latter of an address that is none
             process.counts.unreached(upstream + ": " + error.getMessage());
             close(channel);
             close(broker);
+        }
+    }
+
+    /** Loads what closing a connection needs: without a free descriptor it could not be loaded, then or ever. */
+    static void prepare() throws IOException {
+        try (ServerSocketChannel server = ServerSocketChannel.open().bind(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0));
+            SocketChannel there = SocketChannel.open(server.getLocalAddress()); SocketChannel here = server.accept()) {
+            there.socket().close();
+            here.socket().close();
         }
     }
 

@@ -1,6 +1,7 @@
 package fencepost.proxy;
 
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.lang.reflect.Method;
 import java.util.Arrays;
 import java.util.List;
@@ -18,6 +19,7 @@ import org.apache.kafka.common.protocol.ApiMessage;
 final class Endpoints {
     private static final Set<String> APIS =
         Set.of("Metadata", "FindCoordinator", "DescribeCluster", "Produce", "Fetch", "ShareFetch", "ShareAcknowledge");
+    private static final int MOST = 1000; // listeners: each has a thread
     private static final List<String> LISTS = List.of("brokers", "coordinators", "nodeEndpoints");
     final List<Endpoint> all = new CopyOnWriteArrayList<>();
     private final Map<Class<?>, Map<String, Method>> methods = new ConcurrentHashMap<>();
@@ -77,13 +79,25 @@ final class Endpoints {
     private synchronized Address of(Address upstream, String node) {
         Endpoint endpoint = all.stream().filter(one -> one.upstream.equals(upstream)).findFirst().orElse(null);
         try {
+            if (endpoint == null && all.size() >= MOST) {
+                throw new TooManyBrokers();
+            }
             if (endpoint == null) {
                 endpoint = add(node, next(), upstream);
             }
         } catch (IOException error) {
-            throw new IllegalStateException(error);
+            throw new UncheckedIOException(error);
         }
         return new Address(process.config.advertise, endpoint.listens().port());
+    }
+
+    /** More brokers than any cluster has. */
+    static final class TooManyBrokers extends IOException {
+        private static final long serialVersionUID = 1L;
+
+        TooManyBrokers() {
+            super("answers have named more than " + MOST + " brokers, which no cluster has: connections that name others are cut");
+        }
     }
 
     /** A free port, where possible the one behind that of the last listener. */

@@ -21,6 +21,7 @@ public final class Proxy {
         PrintStream out = System.out;
         System.setOut(System.err); // whatever a library prints is no answer
         try {
+            Endpoint.prepare();
             Process process = new Process(Config.of(arguments[0]));
             Runtime.getRuntime().addShutdownHook(new Thread(process.lines::end)); // a signal, which leaves the time for it
             process.takeRules();

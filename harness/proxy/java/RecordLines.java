@@ -4,7 +4,6 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.FileOutputStream;
 import java.io.IOException;
-import java.io.OutputStream;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -24,11 +23,12 @@ final class RecordLines {
     private static final int KEPT = 20_000;
     private static final int ANSWERED = 10_000; // lines of one answer to GET /record
     private final Path path; // null: in memory
-    private final OutputStream file;
+    private final FileOutputStream file;
     private final Deque<String> kept = new ArrayDeque<>();
     private long count;
+    private long size; // of the file, as far as lines are whole
     private boolean over; // the last line is written
-    private String trouble; // the disk's; null: none
+    private String trouble; // why the record ends; null: it does not
 
     RecordLines(Path directory, String name) throws IOException {
         if (directory == null) {
@@ -63,9 +63,13 @@ final class RecordLines {
             while (over) {
                 await();
             }
-            byte[] whole = numbered(text, count++);
+            if (trouble != null) {
+                return; // after a line that could not be written there is none: with a hole a record would say what never happened
+            }
+            byte[] whole = numbered(text, count);
             if (file == null) {
                 keep(new String(whole, 0, whole.length - 1, StandardCharsets.UTF_8));
+                count++;
             } else {
                 write(whole);
             }
@@ -107,8 +111,20 @@ final class RecordLines {
     private void write(byte[] text) {
         try {
             file.write(text);
+            size += text.length;
+            count++;
+        } catch (IOException error) { // traffic goes on; GET /status says it
+            cutOff(String.valueOf(error.getMessage()));
+        }
+    }
+
+    private void cutOff(String why) {
+        trouble = why;
+        System.err.println(path + " could not be written (" + why + "): the record ends there, and messages pass on");
+        try {
+            file.getChannel().truncate(size); // of half a line
         } catch (IOException error) {
-            trouble = error.getMessage(); // traffic goes on; GET /status says it
+            return; // whoever reads it leaves out a last line that is torn
         }
     }
 

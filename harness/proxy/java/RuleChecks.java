@@ -24,8 +24,10 @@ final class RuleChecks {
     private static final Map<String, String> NEEDED =
         Map.of("delay", "delay_ms", "hold", "until", "error", "code", "throttle", "bytes_s");
     private static final Set<String> OF_REQUESTS = Set.of("drop", "late", "repeat");
+    private static final long MONTH_MS = 31L * 24 * 3600 * 1000;
     private static final Map<String, Long> NUMBERS = Map.of("delay_ms", 0L, "at_most_ms", 1L, "count", 1L, "nth", 1L, "times", 1L,
         "bytes_s", 1L);
+    private static final Map<String, Long> MOST = Map.of("delay_ms", MONTH_MS, "at_most_ms", MONTH_MS, "count", 1000L);
     private static final Map<String, Set<String>> WORDS = Map.of("on", Set.of("request", "answer"), "then", Set.of("cut", "stall"),
         "connection_of", Set.of("any", "client", "broker"), "transform", Transforms.API.keySet());
     private final JsonNode rule;
@@ -86,6 +88,9 @@ final class RuleChecks {
                 errors.add(key + ": must be a text, or a list of texts, each any of them");
             }
         }
+        if (rule.has("name") && !(rule.get("name").isTextual() && !rule.get("name").asText().isEmpty())) {
+            errors.add("name: must be a text");
+        }
         for (String key : List.of("partition", "producer_id")) {
             if (rule.has(key) && !are(rule.get(key), JsonNode::isIntegralNumber)) {
                 errors.add(key + ": must be a whole number, or a list of them");
@@ -121,8 +126,11 @@ final class RuleChecks {
 
     private void numbers() {
         NUMBERS.forEach((key, least) -> {
-            if (rule.has(key) && !(rule.get(key).isIntegralNumber() && rule.get(key).asLong() >= least)) {
-                errors.add(key + ": must be a whole number of at least " + least);
+            JsonNode value = rule.path(key);
+            long most = MOST.getOrDefault(key, Long.MAX_VALUE);
+            boolean whole = value.isIntegralNumber() && value.canConvertToLong() && value.asLong() >= least && value.asLong() <= most;
+            if (rule.has(key) && !whole) {
+                errors.add(key + ": must be a whole number of at least " + least + (MOST.containsKey(key) ? " and at most " + most : ""));
             }
         });
     }

@@ -219,6 +219,27 @@ def test_after_too_many_possibilities_an_initialisation_tells_again(monkeypatch)
     assert [breach.exchange.row for breach in result.breaches] == [5]
 
 
+def test_more_steps_than_are_allowed_are_not_taken(monkeypatch):
+    """A record from anywhere may say that all requests were under way at once."""
+    monkeypatch.setattr(judging, "MOST_STEPS", 1000)
+    pairs = [(add if number % 3 else end)(number) for number in range(600)]
+    together = [replace(exchange, began=0, ended=10**18 + number) for number, exchange in enumerate(story(*pairs))]
+    steps = judging.Steps(len(together))
+    result = judged(Machine(), together, steps)
+    assert (result.compared, result.skipped, result.breaches) == (0, 600, ())
+    assert steps.over
+    assert steps._left > -2 * 1000
+
+
+def test_steps_are_shared_by_ids(monkeypatch):
+    monkeypatch.setattr(judging, "MOST_STEPS", 1000)
+    pairs = story(initialise(0), add(0), end(0), add(0), end(0))
+    steps = judging.Steps(5)
+    assert judged(Machine(), pairs, steps).compared == judged(Machine(), pairs).compared > 0
+    steps._left = 0
+    assert judged(Machine(), pairs, steps).skipped == 5
+
+
 def test_an_answer_that_cannot_be_followed_tells_nothing_but_who_coordinates(monkeypatch):
     monkeypatch.setattr(judging, "MOST", 0)
     judgement = judging._Judgement(Machine(), Settling(expires=False))

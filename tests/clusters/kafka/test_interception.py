@@ -126,6 +126,9 @@ def test_a_proxy_that_has_ended_is_told():
     ended = FakeControl()
     ended.dead = True
     assert intercepting(n1=FakeControl(), n2=ended).proxied() == {"n1": True, "n2": False}
+    full = FakeControl()
+    full.status = lambda: {"record_error": "No space left on device"}
+    assert intercepting(n1=full).proxied() == {"n1": False}, "its record has a hole"
 
 
 def test_a_cluster_with_an_interceptor_has_the_capability():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -11,6 +12,7 @@ from fencepost.harness.api.wire import wire_schema
 from fencepost.harness.matrix.cells import Cell
 from fencepost.harness.matrix.crossing import crossing_of
 from fencepost.harness.matrix.crossings import crossings, uncovered_lines
+from fencepost.harness.matrix.evidence import Caught
 from fencepost.harness.matrix.id_states import IdStates
 from fencepost.harness.matrix.observed import Observed
 from fencepost.harness.matrix.results import ABSENT, HELD, UNEXERCISED, VIOLATED, Strike, of_strikes, strikes_of
@@ -35,7 +37,7 @@ def request(at=100, api="EndTxn", epoch=0, producer=7, **more):
 
 
 def caught(api="EndTxn", at=101, client="w"):
-    return {"node": "n1", "api": api, "client_id": client, "time_ns": at}
+    return Caught(node="n1", api=api, client_id=client, time_ns=at)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +110,7 @@ def receipt(target="broker:n1", kind="kill"):
         "effective": True,
         "note": "",
         "injected_ns": 1,
-        "evidence": {"during": [caught()], "fired": fired},
+        "evidence": {"during": [msgspec.to_builtins(caught())], "fired": fired},
     }
 
 

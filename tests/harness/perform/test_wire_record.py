@@ -42,10 +42,13 @@ def test_a_proxy_that_ended_and_one_that_never_was_are_told(tmp_path):
     notes, path = recorded(tmp_path, {"n1": True, "n2": False})
     assert nodes_of(path) == {
         "n1": NodeRecord(),
-        "n2": NodeRecord(until_ns=200, why="its proxy had ended"),
+        "n2": NodeRecord(until_ns=200, why="its proxy had ended, or its disk was full"),
         "n3": NodeRecord(until_ns=0, why="no proxy stood before it"),
     }
-    assert [note.partition(" early before ")[2] for note in notes] == ["n2: its proxy had ended", "n3: no proxy stood before it"]
+    assert [note.partition(" early before ")[2] for note in notes] == [
+        "n2: its proxy had ended, or its disk was full",
+        "n3: no proxy stood before it",
+    ]
 
 
 def test_the_record_of_a_proxy_that_was_started_again_ends_with_the_first_and_what_that_held_is_named(tmp_path):
@@ -69,7 +72,8 @@ def test_the_record_of_a_proxy_that_was_started_again_ends_with_the_first_and_wh
     list(write_wire(cluster, tmp_path))
     assert nodes_of(tmp_path / RunFile.WIRE)["n1"] == NodeRecord(
         until_ns=130,
-        why="its proxy had ended, and 1 EndTxn request (tx-1) and 1 EndTxn answer that it held went no further",
+        why="its proxy had ended, or its disk was full, and 1 EndTxn request (tx-1) and 1 EndTxn answer that it held went no "
+        "further",
     )
     assert pq.read_table(tmp_path / RunFile.WIRE).column("arrived_ns").to_pylist() == [100, 110, 120, 130, 900]
 

@@ -40,6 +40,24 @@ def test_a_broker_that_is_not_reached_is_named(capsys):
     assert "--upstream broker: must be HOST:PORT" in said
 
 
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--control", "garbage"), "--control garbage: must be HOST:PORT"),
+        (("--control", "127.0.0.1:99999"), "--control 127.0.0.1:99999: must be HOST:PORT"),
+        (("--listen-port", "65535", "--upstream", "x:1"), "--listen-port 65535: 2 brokers need ports up to 65536"),
+        (("--record", "/dev/null"), "--record /dev/null: it cannot be written (File exists); name another directory"),
+        (("--record", "/proc/nowhere/x"), "--record /proc/nowhere/x: it cannot be written (No such file or directory)"),
+        (("--upstream", f"{'a' * 300}:9092"), "is not reached (encoding with 'idna' codec failed"),
+        (("--upstream", f"x:{'9' * 5000}"), "9: must be HOST:PORT"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_had_is_named_before_anything_is_started(capsys, upstream, words, sentence):
+    code, said = told(capsys, "--upstream", upstream.address, *words)
+    assert (code, sentence in said) == (254, True)
+
+
 def test_a_mistake_in_the_rules_is_named_with_file_rule_and_key(capsys, tmp_path, upstream):
     file = tmp_path / "rules.toml"
     file.write_text('[[rule]]\nname = "a"\nact = "delay"\n')

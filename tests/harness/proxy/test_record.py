@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
 
 import pytest
 
+from fencepost.harness.api.files import fits_in_memory
 from fencepost.harness.proxy import record
 
 REQUEST = {
@@ -120,4 +123,21 @@ def test_a_file_that_is_there_twice(tmp_path):
     for name in ("n1.jsonl", "copy-of-n1.jsonl"):
         (tmp_path / name).write_text(json.dumps(REQUEST) + "\n")
     with pytest.raises(ValueError, match=r"1 request is there twice"):
+        record.read(tmp_path)
+
+
+@pytest.mark.parametrize("size", [record.MOST_LINE + 10, fits_in_memory() + 1])
+def test_a_record_of_any_size_is_a_sentence_before_it_is_in_memory(tmp_path, size):
+    """A sparse file has any size, and takes no room."""
+    with (tmp_path / "proxy.jsonl").open("wb") as file:
+        file.truncate(size)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(ValueError, match=r"it has more than 16,777,216 bytes|more than an eighth of this machine's memory"):
+        record.read(tmp_path)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10
+
+
+def test_a_pipe_is_no_record(tmp_path):
+    os.mkfifo(tmp_path / "proxy.jsonl")
+    with pytest.raises(OSError, match="it is a pipe"):
         record.read(tmp_path)

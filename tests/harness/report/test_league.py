@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from pathlib import Path
 
 import pytest
@@ -76,3 +78,40 @@ def test_a_file_that_is_no_record_is_named(tmp_path, text, match):
 def test_the_page_shows_what_the_record_holds():
     """After new runs: fencepost client table --record docs/league.csv, and its output into the page."""
     assert league.markdown(league.read(DOCS / "league.csv")) in (DOCS / "clients.md").read_text()
+
+
+ODD = [
+    ("seconds", "", "its seconds are no number: "),
+    ("seconds", "nan", "its seconds are no number: nan"),
+    ("seconds", "9" * 5000, "its seconds are no number: 999"),
+    ("verdict", "=cmd()", "not 9 columns with a verdict"),
+    ("run", "x" * 200_000, "cannot be read: field larger than field limit"),
+]
+
+
+@pytest.mark.parametrize(("column", "value", "sentence"), ODD, ids=[f"{column} {value[:9]}" for column, value, _ in ODD])
+def test_a_record_from_anywhere_is_read_or_named(tmp_path, column, value, sentence):
+    path = tmp_path / "league.csv"
+    path.write_text(f"{','.join(COLUMNS)}\n{','.join({**vars(row()), column: value}.values())}\n")
+    with pytest.raises(CampaignError, match=re.escape(sentence)):
+        league.read(path)
+
+
+@pytest.mark.parametrize("way", ["a pipe", "a device", "more than 67,108,864 bytes"])
+def test_what_never_ends_is_no_record(tmp_path, way):
+    path = tmp_path / "league.csv"
+    if way == "a pipe":
+        os.mkfifo(path)
+    elif way == "a device":
+        path.symlink_to("/dev/zero")
+    else:
+        path.touch()
+        os.truncate(path, 2 << 30)
+    with pytest.raises(CampaignError, match=f"cannot be read: it (is|has) {way}"):
+        league.read(path)
+
+
+def test_versions_and_texts_of_any_kind_make_a_table():
+    table = league.markdown([row(kafka="9" * 5000), row(client="<img src=x>|`\n", run="b")])
+    assert "<img" not in table
+    assert table.count("\n| `") == 2

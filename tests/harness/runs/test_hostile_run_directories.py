@@ -188,6 +188,8 @@ def other_commands(results: Path, folder: Path) -> list[tuple[object, ...]]:
         ("export", folder, "--format", "graphml"),
         ("selfcheck", folder),
         ("client", "table", "--results", results),
+        ("matrix", "--results", results),
+        ("compare", folder, folder),
     ]
 
 

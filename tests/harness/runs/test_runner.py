@@ -2,13 +2,16 @@
 
 import json
 import threading
+from types import SimpleNamespace
 
 import pytest
 
 from fencepost.checkers.model.lawful_history import write_lawful
 from fencepost.harness import report
-from fencepost.harness.history.run_directory import open_run
+from fencepost.harness.api.errors import MachineError
+from fencepost.harness.history.run_directory import open_run, write_plan
 from fencepost.harness.plugins import services
+from fencepost.harness.runs import runner
 from fencepost.harness.runs.runner import Runner, ignored_checks
 
 
@@ -67,3 +70,15 @@ def test_a_check_of_the_plan_is_asked_when_it_is_named_with_whatever_options(tmp
     (run.directory / "plan.json").write_text(json.dumps(plan))
     texts = ignored_checks(open_run(run.directory), named)
     assert [text.startswith("the check mine:gap,least=3 of the plan was not asked") for text in texts] == [True] * ignored
+
+
+def test_what_brokers_had_goes_with_a_sandbox_that_was_killed(tmp_path, monkeypatch):
+    """Somebody killed it, and nobody inside could clean up."""
+    write_plan(tmp_path, {"run": "a", "cluster": {"kind": "local", "options": {}}, "topics": {}})
+    (tmp_path / "data" / "n1").mkdir(parents=True)
+    sandbox = SimpleNamespace(sandbox=lambda _: ["sh", "-c", "kill -9 $$"])
+    monkeypatch.setattr(runner.registry, "load", lambda *_: None)
+    monkeypatch.setattr(runner.registry, "build", lambda *_: sandbox)
+    with pytest.raises(MachineError, match="performing the test was killed"):
+        Runner(results=tmp_path, on_event=lambda event: None).perform(tmp_path)
+    assert not (tmp_path / "data").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -168,4 +169,22 @@ def test_a_process_that_leaves_at_once_can_remove_all_that_it_has_in_temporary_d
     places[2].remove()
     assert len(list(tmp_path.iterdir())) == 2
     liveness.remove_temporary_places()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_is_removed_while_a_thread_writes_into_it(tmp_path, monkeypatch):
+    place = liveness.TemporaryPlace("warm", tmp_path)
+    (place.path / "early").touch()
+    refused, rmtree = [], shutil.rmtree
+
+    def late(path, **more):
+        try:
+            (place.path / "late").touch()
+        except FileNotFoundError:
+            refused.append(path)
+        rmtree(path, **more)
+
+    monkeypatch.setattr(liveness.shutil, "rmtree", late)
+    place.remove()
+    assert refused
     assert list(tmp_path.iterdir()) == []
