@@ -170,7 +170,7 @@ class Runner:
         performer.wait()
         self._performer = None
         if not ended:
-            shutil.rmtree(run_dir / "data", ignore_errors=True)  # of brokers that have ended with it
+            _remove_data(run_dir)
             sweep(run_dir, RunFile.LOGS, lambda text: self._on_event(note_event(text)))
         if not ended and isinstance(provider, PrefixesNames):
             write_left_behind(
@@ -211,8 +211,7 @@ class Runner:
         self._stopping = self._stopping or "a signal"
         if self._performer is not None:
             lifeline.cut(self._performer, LIFELINE_S)
-            # for the case that it had to be killed
-            shutil.rmtree(self._run_dir / "data", ignore_errors=True)
+            _remove_data(self._run_dir)
 
     # -- fetch -----------------------------------------------------------------------------------
     def fetch(self, url: str, contract: Mapping[str, str]) -> Path:
@@ -334,3 +333,8 @@ def _stop(spark: Any) -> None:
 def _environment(run_dir: Path) -> dict[str, str]:
     """The environment of a performer: a sandbox that loses its harness shall remove the brokers' data too."""
     return {**os.environ, "FENCEPOST_SCRATCH": str(run_dir.resolve() / "data")}
+
+
+def _remove_data(run_dir: Path) -> None:
+    """The data of brokers that have ended with a performer which could not remove them itself, as it was killed."""
+    shutil.rmtree(run_dir / "data", ignore_errors=True)

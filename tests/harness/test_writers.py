@@ -60,6 +60,7 @@ EXCEPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "workloads/clients/python_packages.py": ("PythonPackage.download",),
     },
     TEMPORARY: {
+        "harness/conformance/client_wire.py": ("WireStories._wire",),
         "harness/conformance/kit.py": ("log_directory",),
         "harness/fetching/built_jars.py": ("BuiltJar.rebuild", "BuiltJar._classes", "write"),
         "harness/interop/adopt.py": ("_adopt_jepsen",),
@@ -123,7 +124,7 @@ EXCEPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     REMOVED: {
         "harness/perform/performer.py": ("Performance._end_instances",),
         "harness/runs/leftovers.py": ("remove",),
-        "harness/runs/runner.py": ("Runner.kill",),
+        "harness/runs/runner.py": ("_remove_data",),
         "harness/runs/store.py": ("discard",),
         "clusters/local/init.py": ("remove_scratch",),
         "clusters/ssh/cluster.py": ("SshCluster.make_storage",),
