@@ -139,10 +139,10 @@ TABLE: Sequence[Demand] = (
     Demand(
         situation="another instance has initialised, and the coordinator refuses the old epoch",
         calls="commit, abort, send_offsets",
-        demanded="fatal",
+        demanded="fatal (neither retriable nor abortable)",
         source="KIP-98: InvalidProducerEpoch is fatal",
         applies=lambda answer: answer.fenced and answer.call in DECIDING and answer.fencing and not answer.of_leader,
-        met=lambda answer: answer.final,
+        met=lambda answer: answer.final or not (answer.retriable or answer.abortable),
     ),
     Demand(
         situation="another instance has initialised, and a partition's leader refuses the old epoch",

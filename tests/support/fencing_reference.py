@@ -8,7 +8,7 @@ REFUSED = ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
 
 
 def wrong_errors(h: FlatHistory) -> Matches:
-    """The first record of each transaction with an error that is not fatal after a fatal one, or in a fenced commit."""
+    """The first record of each transaction with an error that lets its producer go on, although it is fenced or broken."""
     fenced, broken, matches = fencings(h), set(), set()
     for number, op in enumerate(h.ops):
         if op["f"] == "initialise":
@@ -17,7 +17,8 @@ def wrong_errors(h: FlatHistory) -> Matches:
             of_record = any(each["name"] == error["name"] and each["call"] == "deliver" for each in op["errors"])
             late = number in fenced and error["time"] > fenced[number]
             refused = late and error["name"] in REFUSED and error["call"] == "commit" and not of_record
-            if (refused or op["process"] in broken) and not error["fatal"]:
+            goes_on = not error["fatal"] and (error["retriable"] or error["abortable"])
+            if (refused or op["process"] in broken) and goes_on:
                 matches |= {min(send["v"] for send in h.sends if send["op"] == number)}
             if error["fatal"]:
                 broken.add(op["process"])

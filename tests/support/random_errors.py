@@ -107,7 +107,8 @@ def _rows_of(ops: list[Op], number: int) -> list[tuple[str, bool]]:
         deciding = error["call"] in ("commit", "abort")
         if _fenced(ops, number) and error["name"] in REFUSED and error["call"] != "begin":
             repeats = error["call"] != "abort" and error["name"] in of_records
-            met = final or (repeats and error["abortable"] and not error["retriable"])
+            goes_on = error["retriable"] or error["abortable"]
+            met = (final or error["abortable"]) and not error["retriable"] if repeats else final or not goes_on
             found.append((LEADER if repeats else FENCED, met))
         if deciding and _undisturbed(ops, number) and not (broken or denied or misused):
             found.append((STATE, error["name"] != "INVALID_TXN_STATE"))

@@ -74,6 +74,11 @@ def test_a_fenced_instance_that_reaches_no_broker_is_in_no_row_but_that_of_timeo
     assert [met for _, met in rows_of(given)] == [True]
 
 
+def test_an_error_of_no_class_tells_nobody_to_go_on():
+    """As that of a library without classes, whose documentation has an application abort (`unconfirmed` of a driver)."""
+    assert [met for _, met in rows_of(replace(FENCED, name="INVALID_PRODUCER_EPOCH", fatal=False))] == [True]
+
+
 def test_an_instance_that_may_have_been_fenced_is_in_no_row():
     assert rows_of(Answer(op=1, call="commit", time=5, name="_FENCED", fatal=True)) == []
 
@@ -110,7 +115,10 @@ def test_a_retriable_one_is_forbidden_because_the_kip_leaves_no_doubt(tmp_path):
     document = judge_here(tmp_path, refused(retriable=True).ops)
     assert violated(document) == ["wrong-error"]
     sentences = [each["sentence"] for each in document["findings"] if each["anomaly"] == "wrong-error"]
-    assert any("raised _FENCED (retriable)" in text and "fatal is demanded" in text for text in sentences)
+    assert any(
+        "raised _FENCED (retriable)" in text and "where fatal (neither retriable nor abortable) is demanded" in text
+        for text in sentences
+    )
 
 
 @pytest.mark.parametrize(
