@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.wire.exchanges import Exchange
 from fencepost.checkers.wire.states import IMPLYING, NO_EPOCH, NO_PRODUCER, NONE, SECOND_FROM, Answer, Api, Request
-from fencepost.harness.api.wire import nodes_of, unread
+from fencepost.harness.api.wire import nodes_of, of_broker, unread
 from fencepost.harness.api.wire_table import demand_wire
 
 NO_WIRE = "no requests were recorded on the wire (no wire.parquet): no proxy lay between clients and brokers"
@@ -33,7 +33,6 @@ NEWEST = {  # the newest version of each request whose rules are known here
     Api.END: 5,
 }
 MOST_COPIES = 1000  # of a request: no rule of a proxy makes more
-OF_BROKERS = 4  # from this version on brokers send AddPartitionsToTxn, about a request of a client that is recorded, too
 Row = Mapping[str, Any]
 
 
@@ -74,7 +73,7 @@ _API = {api.value: api for api in Api}
 
 def _exchanges(at: int, api: Api, row: Row) -> Iterator[Exchange]:
     """The exchanges of a row: one, of a Produce one for each partition."""
-    if api is Api.PARTITIONS and row["version"] >= OF_BROKERS:
+    if of_broker(api.value, row["version"], row["client_id"]):  # about a request of a client that is recorded, too
         return
     if api in IMPLYING and row["version"] < SECOND_FROM[api]:
         return

@@ -115,7 +115,13 @@ _ASKS = {
     "TxnOffsetCommit": ("transactional_id", "producer_id", "producer_epoch", "group"),
 }
 """What each request of these says, where the proxy could read it."""
-_OF_BROKERS = 4  # from this version on an AddPartitionsToTxn is of brokers, and about several ids
+_BATCHED = 4  # from this version on an AddPartitionsToTxn is about several ids
+_VERIFYING = "AddPartitionsManager"  # with which the client ids begin under which Kafka's brokers send it
+
+
+def of_broker(api: str, version: int, client_id: str | None) -> bool:
+    """True for an AddPartitionsToTxn by which a leader asks about a client's transaction (KIP-890). Clients may send such too."""
+    return api == "AddPartitionsToTxn" and version >= _BATCHED and (client_id or "").startswith(_VERIFYING)
 
 
 def unread(table: pa.Table) -> NodeRecord | None:
@@ -132,13 +138,19 @@ def unread(table: pa.Table) -> NodeRecord | None:
         for column in columns[1:]:
             some = pc.or_(some, pc.is_null(table[column]))
         if name == "AddPartitionsToTxn":
-            some = pc.and_(some, pc.less(table["version"], _OF_BROKERS))
+            some = pc.and_(some, pc.or_(pc.less(table["version"], _BATCHED), pc.invert(_verifying(table["client_id"]))))
         times = pc.filter(table["forwarded_ns"], pc.and_(lacking, some)).drop_null()
         first += [(pc.min(times).as_py(), name)] if len(times) else []
     if not first:
         return None
     time, name = min(first)
     return NodeRecord(time, f"a request ({name}) does not say what it asks for: it could not be read")
+
+
+def _verifying(client_ids: Any) -> Any:
+    import pyarrow.compute as pc
+
+    return pc.fill_null(pc.starts_with(client_ids, _VERIFYING), False)
 
 
 def untimely(table: pa.Table) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from fencepost.harness.api.wire import OPERATORS_CLIENT
+from fencepost.harness.api.wire import OPERATORS_CLIENT, of_broker
 from fencepost.harness.interop.wire.shapes import body, places
 
 OF_WRITERS = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "Produce", "TxnOffsetCommit", "EndTxn")
@@ -17,7 +17,6 @@ OF_TOPICS = ("Metadata", "CreateTopics", "DeleteTopics")
 APIS = tuple(dict.fromkeys((*OF_WRITERS, *OF_GROUPS, *OF_TOPICS, "Fetch")))
 KEPT_IF_ALTERED = ("EndTxn", "Produce", "TxnOffsetCommit", "OffsetCommit")  # something came of them, and nobody knows what
 NONE = "NONE"  # Kafka's name of no error
-OF_BROKERS = 4  # from this version on brokers send AddPartitionsToTxn, about a request of a client that is recorded, too
 INTERNAL = "__"  # the beginning of the names of Kafka's own topics
 _COLUMNS = (
     *("node", "connection", "client_id", "api", "version", "arrived_ns", "forwarded_ns", "answered_ns", "transactional_id"),
@@ -91,7 +90,7 @@ def _counts(row: Mapping[str, Any], until: int | None) -> bool:
     """True for what a client asked and a broker got."""
     if row["forwarded_ns"] is None or row["client_id"] == OPERATORS_CLIENT:
         return False
-    if row["api"] == "AddPartitionsToTxn" and row["version"] >= OF_BROKERS:
+    if of_broker(row["api"], row["version"], row["client_id"]):  # about a request of a client that is recorded, too
         return False
     return until is None or row["arrived_ns"] < until
 

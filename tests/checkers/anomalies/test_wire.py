@@ -86,6 +86,15 @@ def test_a_lawful_record_holds_and_says_how_much_was_compared(tmp_path, w):
     assert compared == {"protocol-violation": 4, "sequence-reuse": 2, "unproven-ack": 4}
 
 
+@pytest.mark.parametrize(("client_id", "wrong"), [("some-client", False), ("AddPartitionsManager-client-1", True)])
+def test_a_client_that_adds_partitions_by_the_brokers_version_has_added_them(tmp_path, client_id, wrong):
+    """@platformatic/kafka sends version 5, by which leaders ask about transactions too."""
+    w = Wire()
+    for asked in w.of("AddPartitionsToTxn"):
+        asked |= {"version": 5, "client_id": client_id}
+    assert ("protocol-violation" in names(w.judged(tmp_path))) == wrong
+
+
 def test_an_answer_from_behind_the_end_of_the_record_accuses_nobody(tmp_path, w):
     """An instance that the record does not show may have taken the id over after the end, and before the answer."""
     end = w.of("EndTxn")[1]

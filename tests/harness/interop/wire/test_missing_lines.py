@@ -153,20 +153,21 @@ def test_an_answer_that_never_was_is_not_missing(tmp_path):
 # Contents
 # --------------------------------------------------------------------------------------------------
 UNREAD = [
-    ("EndTxn", "committed"),
-    ("EndTxn", "producer_epoch"),
-    ("EndTxn", "transactional_id"),
-    ("AddPartitionsToTxn", "producer_id"),
-    ("TxnOffsetCommit", "group"),
+    ("EndTxn", "committed", 3),
+    ("EndTxn", "producer_epoch", 3),
+    ("EndTxn", "transactional_id", 3),
+    ("AddPartitionsToTxn", "producer_id", 3),
+    ("AddPartitionsToTxn", "producer_id", 5),
+    ("TxnOffsetCommit", "group", 3),
 ]
 
 
-@pytest.mark.parametrize(("api", "lacking"), UNREAD)
-def test_a_request_that_does_not_say_what_it_asks_for(tmp_path, api, lacking):
+@pytest.mark.parametrize(("api", "lacking", "version"), UNREAD)
+def test_a_request_that_does_not_say_what_it_asks_for(tmp_path, api, lacking, version):
     """The proxy could not read it: it may have decided any transaction."""
     lines = [dict(line) for line in story().lines]
     last = [line for line in lines if line.get("api") == api][-1]
-    last[lacking] = None
+    last |= {lacking: None, "version": version}
     unknown_for(judged(written(tmp_path / "record", numbered(lines))), f"a request ({api}) does not say what it asks for")
 
 
