@@ -23,6 +23,7 @@ from fencepost.clusters.kafka.protocol import Partition, Place
 from fencepost.clusters.kafka.roles import WireRoles, ask_all
 from fencepost.clusters.kafka.transaction_admin import TransactionAdmin
 from fencepost.harness.api import ClusterError, Isolation, TopicSpec
+from fencepost.harness.api.wire import OPERATORS_CLIENT
 from fencepost.harness.api.words import plural
 
 _REQUEST_S = 5.0
@@ -35,6 +36,7 @@ class KafkaAdmin(PlacementAdmin, TransactionAdmin):
     def __init__(self, bootstrap: str, roles: WireRoles) -> None:
         self._settings = {
             "bootstrap.servers": bootstrap,
+            "client.id": OPERATORS_CLIENT,
             "log_level": 0,
             "socket.timeout.ms": 5000,
             "reconnect.backoff.max.ms": 500,

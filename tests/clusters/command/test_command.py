@@ -148,10 +148,10 @@ def test_a_proxy_stands_before_each_node_where_clients_are_sent(tmp_path):
         told = protocol.metadata(_address_of(cluster.bootstrap().split(",")[1]), 5.0)
         assert sorted(told.addresses) == [10, 20, 30]
         assert cluster.request_address("n2") not in told.addresses.values()
-        number = cluster.intercept({"api": "Metadata", "act": "record"}, ["n2"])
-        protocol.metadata(told.addresses[20], 5.0)
-        protocol.metadata(cluster.request_address("n2"), 5.0)  # the harness's own questions pass no proxy
-        assert [catch.api for catch in cluster.withdraw(number)] == ["Metadata"]
+        number = cluster.intercept({"api": "FindCoordinator", "act": "record"}, ["n2"])  # nobody else asks for it
+        protocol.find_coordinator(told.addresses[20], 1, "through", 5.0)
+        protocol.find_coordinator(cluster.request_address("n2"), 1, "past", 5.0)  # as the harness asks
+        assert [(catch.api, catch.transactional_id) for catch in cluster.withdraw(number)] == [("FindCoordinator", "through")]
     assert (tmp_path / "logs/n2/proxy.log").exists()
 
 
