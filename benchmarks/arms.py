@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.bare_loop import Orders
 from fencepost.harness.api import Cluster
-from fencepost.harness.perform.worker import name_of, roles_of
+from fencepost.harness.perform.plan_roles import name_of, roles_of
 from fencepost.harness.perform.worker_pool import WorkerPool
 from fencepost.harness.planning.plan import workload_of
 from fencepost.workloads.clients.librdkafka import PRODUCER_DEFAULTS

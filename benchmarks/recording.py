@@ -11,7 +11,7 @@ from typing import Any
 
 from fencepost.harness.api import CallError, Delivered, Operation, Outgoing, Polled
 from fencepost.harness.history.writer import HistoryWriter
-from fencepost.harness.perform.worker import partitions_of
+from fencepost.harness.perform.plan_roles import partitions_of
 from fencepost.harness.planning.plan import workload_of
 
 OPERATIONS = 4000

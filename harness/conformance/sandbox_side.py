@@ -20,7 +20,7 @@ from fencepost.harness.conformance.results import STORIES
 from fencepost.harness.conformance.side import Emit, run_side, sweep
 from fencepost.harness.conformance.stories import Kit
 from fencepost.harness.perform import parent_watch
-from fencepost.harness.perform.worker import coordinated, ids_of_clients, instances_of, roles_of
+from fencepost.harness.perform.plan_roles import coordinated, ids_of_clients, instances_of, roles_of
 from fencepost.harness.perform.worker_pool import WorkerPool
 from fencepost.harness.planning.plan import cluster_of, workload_of
 from fencepost.harness.plugins import registry

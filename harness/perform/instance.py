@@ -25,6 +25,7 @@ from fencepost.harness.api.run import RunFile
 from fencepost.harness.connect.worker import prepare, serves
 from fencepost.harness.history.writer import HistoryWriter
 from fencepost.harness.perform.remote_program import RemoteProgram
+from fencepost.harness.perform.worker_commands import Report
 from fencepost.harness.system.parent_death import die_with
 
 LOG = "application.log"
@@ -55,12 +56,6 @@ class Child(Protocol):
     def wait(self, timeout: float | None = None) -> int: ...
     def terminate(self) -> None: ...
     def kill(self) -> None: ...
-
-
-class Report(Protocol):
-    """Sends one JSON object to the harness."""
-
-    def __call__(self, message: dict[str, Any]) -> None: ...
 
 
 def group_of(plan: Mapping[str, Any], program: Program) -> str:

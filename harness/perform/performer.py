@@ -61,13 +61,7 @@ from fencepost.harness.perform.instance import END_S, directory_of
 from fencepost.harness.perform.open_transactions import in_transaction
 from fencepost.harness.perform.operators import OperatorService
 from fencepost.harness.perform.partition_offsets import PartitionOffsets
-from fencepost.harness.perform.program_part import ProgramPart
-from fencepost.harness.perform.recovery_wait import unrecovered
-from fencepost.harness.perform.stored_records import write_stored
-from fencepost.harness.perform.topic_logs import WorkloadLogs
-from fencepost.harness.perform.transaction_looks import TransactionLooks
-from fencepost.harness.perform.wire_record import record_fetches, write_wire
-from fencepost.harness.perform.worker import (
+from fencepost.harness.perform.plan_roles import (
     client_factory,
     coordinated,
     driver_directories,
@@ -79,6 +73,12 @@ from fencepost.harness.perform.worker import (
     settings_of,
     topics_of,
 )
+from fencepost.harness.perform.program_part import ProgramPart
+from fencepost.harness.perform.recovery_wait import unrecovered
+from fencepost.harness.perform.stored_records import write_stored
+from fencepost.harness.perform.topic_logs import WorkloadLogs
+from fencepost.harness.perform.transaction_looks import TransactionLooks
+from fencepost.harness.perform.wire_record import record_fetches, write_wire
 from fencepost.harness.perform.worker_pool import Place, WorkerPool, end
 from fencepost.harness.planning.plan import complete
 from fencepost.harness.plugins import registry

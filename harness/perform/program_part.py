@@ -15,9 +15,9 @@ from fencepost.harness.history.writer import HistoryWriter
 from fencepost.harness.perform.draining import Draining, Offsets, last_inputs, task_stands_still
 from fencepost.harness.perform.image_programs import ImagePrograms
 from fencepost.harness.perform.instance import directory_of, group_of, topic_of
+from fencepost.harness.perform.plan_roles import partitions_of
 from fencepost.harness.perform.sink_store import SinkStore, StoreOffsets, of_plan
 from fencepost.harness.perform.store_dumps import EntryOf, StoreDumps
-from fencepost.harness.perform.worker import partitions_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,12 +13,11 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
-from typing import Any, NoReturn, Protocol
+from typing import Any
 
 import msgspec
 
@@ -29,29 +28,38 @@ from fencepost.harness.api import (
     CallError,
     Client,
     ClientSettings,
-    Isolation,
     Operation,
     Outcome,
     PlannedOperation,
     Role,
 )
-from fencepost.harness.api import roles as kinds
-from fencepost.harness.api.clients import consumer_group
 from fencepost.harness.api.errors import lack_of_machine
 from fencepost.harness.api.service_addresses import services_of
 from fencepost.harness.connect.rest import RestClient
-from fencepost.harness.connect.worker import addresses, transactional_ids
-from fencepost.harness.connect.worker import group_of as group_of_connect
-from fencepost.harness.drivers.client import DriverClient
-from fencepost.harness.drivers.process import DriverProcess, kill_all
+from fencepost.harness.connect.worker import addresses
 from fencepost.harness.history.run_directory import read_plan
 from fencepost.harness.history.writer import HistoryWriter, file_name
-from fencepost.harness.perform.instance import Instance, Launch, directory_of, end_group
-from fencepost.harness.perform.instance import group_of as group_of_program
+from fencepost.harness.perform.final_reader import FinalReader
+from fencepost.harness.perform.instance import Instance, end_group
 from fencepost.harness.perform.operators import RemoteOperator
+from fencepost.harness.perform.plan_roles import (
+    at_cluster,
+    client_factory,
+    client_plan_of,
+    group_of,
+    launch_of,
+    name_of,
+    partitions_of,
+    pool_ids,
+    recovery_of,
+    roles_of,
+    topics_of,
+    workers_of,
+)
 from fencepost.harness.perform.recovery_wait import answered
 from fencepost.harness.perform.rivals import SlotRivals
 from fencepost.harness.perform.sink_store import StoreReader, of_plan
+from fencepost.harness.perform.worker_commands import Control, Report, leave
 from fencepost.harness.plugins import registry
 
 OPEN_S = 15.0
@@ -60,41 +68,6 @@ REPORT_EVERY_S = 0.5
 # Longer than any operation's own bounds together; a call that is still out then hangs.
 WATCHDOG_S = 120.0
 EXIT_HUNG = 3
-
-
-class Report(Protocol):
-    """Sends one JSON object to the harness."""
-
-    def __call__(self, message: dict[str, Any]) -> None: ...
-
-
-@dataclass
-class Control:
-    """The commands of the harness so far."""
-
-    answered: Callable[[Mapping[str, Any]], None] = lambda answer: None  # takes what a `RemoteOperator` asked for
-    on_program: Any = None  # a function that takes what is said of a program in an image
-    go: threading.Event = field(default_factory=threading.Event)
-    stop: threading.Event = field(default_factory=threading.Event)
-    closing: threading.Event = field(default_factory=threading.Event)
-    orders: dict[str, Any] = field(default_factory=dict)
-
-    def listen(self) -> None:
-        """Read commands until standard input ends, and then exit: the harness is gone."""
-        for line in sys.stdin:
-            command = json.loads(line)
-            if "go" in command:
-                self.orders = command["go"]
-                self.go.set()
-            if "stop" in command:
-                self.stop.set()
-            if "closing" in command:
-                self.closing.set()
-            if "program" in command and self.on_program is not None:
-                self.on_program(command["program"])
-            if "operated" in command:
-                self.answered(command["operated"])
-        leave()
 
 
 @dataclass
@@ -389,36 +362,6 @@ class WorkerLoop:
             self._report({"counts": {**counts, "answered": self._answered}})
 
 
-class FinalReader:
-    """Reads every partition once, from the log's start to the end that its orders name, at one isolation level."""
-
-    def __init__(self, loop: WorkerLoop, workload: Any, writer: HistoryWriter, control: Control, process: int) -> None:
-        self._loop, self._workload, self._writer = loop, workload, writer
-        self._control, self._process = control, process
-
-    def run(self, report: Report, run: str) -> None:
-        """Read, as the orders say: `ends` and `starts` per partition, `bound_s`."""
-        self._control.go.wait()
-        client = self._loop.open()
-        orders = self._control.orders
-        starts, ends = orders["starts"], orders["ends"]
-        deadline = time.monotonic() + orders["bound_s"]
-        number = 0
-        while not _covers(client.ends(), ends) and time.monotonic() < deadline and not self._control.stop.is_set():
-            op = Operation.of(self._process, number, PlannedOperation(f="poll", mops=(("poll",),)))
-            self._writer.invoke(op.process, op.number, "poll", op.value)
-            outcome = self._workload.perform(op, client, run)
-            self._writer.complete(outcome, op.process, op.number, "poll", op.value, errors=secrets.without_secrets(op.errors))
-            number += 1
-        reached = client.ends()
-        value = {partition: [starts[partition], end, reached.get(partition, -1)] for partition, end in ends.items()}
-        self._writer.invoke(self._process, number, "final-read", {})
-        done = Outcome.OK if _covers(reached, ends) else Outcome.INFO
-        self._writer.complete(done, self._process, number, "final-read", value, errors=[])
-        client.close()
-        report({"final": done.value})
-
-
 @dataclass
 class Pace:
     """Spaces operations to `rate` per second on average (Poisson arrivals); 0 means no pause at all."""
@@ -436,105 +379,6 @@ def note_attempt(op: Operation, error: CallError) -> None:
     row = {**error.row(), "call": INITIALISE}
     if not op.errors or any(op.errors[-1][name] != row[name] for name in ("name", "fatal", "retriable", "abortable")):
         op.errors.append(row)
-
-
-def client_plan_of(plan: Mapping[str, Any], role: Role) -> Mapping[str, Any]:
-    """The plan's entry for the client of a role: kind, version, and the driver if there is one."""
-    client: Mapping[str, Any] = plan["client"]
-    return (role.name in ONLY_READ and client.get("readers")) or client
-
-
-def recovery_of(plan: Mapping[str, Any]) -> str:
-    """What follows a commit or an abort that failed, by the plan."""
-    return str(plan["client"].get("recovery", "documented"))
-
-
-def client_factory(client: Mapping[str, Any]) -> Callable[[ClientSettings], Client]:
-    """The factory of a worker's clients: a class of its own, or one driver for all of them."""
-    if driver := client.get("driver"):
-        return partial(DriverClient, DriverProcess(driver["command"]))
-    factory: Callable[[ClientSettings], Client] = registry.load("fencepost.client", client["kind"])
-    return factory
-
-
-def driver_directories(client: Mapping[str, Any]) -> list[str]:
-    """The directories that the drivers of these clients need to see."""
-    plans = filter(None, (client, client.get("readers")))
-    return [directory for plan in plans for directory in (plan.get("driver") or {}).get("reads", ())]
-
-
-def name_of(plan: Mapping[str, Any], slot: int) -> str:
-    """The name and transactional id of a slot's clients: kept when a process is replaced, so that the new one fences the old."""
-    return f"{plan['prefix']}{slot}"
-
-
-def group_of(plan: Mapping[str, Any], role: Role) -> str:
-    """The consumer group that a role's members share; empty for none."""
-    return f"{plan['prefix']}{role.group}" if role.group else ""
-
-
-def pool_ids(name: str, role: Role) -> list[str]:
-    """The transactional ids of a role's producers: the slot's own, and for each further one that with a number."""
-    return [name, *(f"{name}-p{number}" for number in range(1, role.producers))]
-
-
-def coordinated(plan: Mapping[str, Any], roles: Sequence[Role], cluster: str = "") -> dict[str, list[str]]:
-    """The transactional ids and the consumer groups of a run's clients at one of its Kafka clusters, for faults on coordinators.
-
-    Leaders of Connect are at the cluster of the workers, tasks at the one that is judged. Groups with members come alone: nobody
-    asks the coordinators of the others for much.
-    """
-    names = {slot: name_of(plan, slot) for slot, role in enumerate(roles) if role.cluster == cluster}
-    here = [role for role in roles if role.cluster == cluster]
-    programs = {group_of_program(plan, role.program) for role in here if role.program} - {""}
-    workers = {role.worker.group: role for role in roles if role.worker}.values()
-    connect = [group_of_connect(plan["prefix"], role.worker) for role in workers if role.worker and role.cluster == cluster]
-    shared = dict.fromkeys([*(group_of(plan, role) for role in here if role.group), *sorted(programs), *connect])
-    ids = [name for slot, name in names.items() if roles[slot].transactional for name in pool_ids(name, roles[slot])]
-    for role in workers:
-        leader, *tasks = transactional_ids(plan["prefix"], role.worker, tasks=1) if role.worker else []
-        ids += [leader] * (role.cluster == cluster) + tasks * (not cluster)
-    own = [consumer_group(name) for slot, name in names.items() if not (roles[slot].group or roles[slot].runs)]
-    return {"transactional_ids": ids, "groups": list(shared) or own}  # consumers with assigned partitions commit nothing
-
-
-def workers_of(roles: Sequence[Role], conductor: Role) -> set[str]:
-    """The nodes of the workers of a conductor's Connect cluster."""
-    group = conductor.connect.group if conductor.connect else ""
-    return {f"c{slot}" for slot, role in enumerate(roles) if role.worker and role.worker.group == group}
-
-
-def instances_of(roles: Sequence[Role]) -> dict[str, bool]:
-    """The nodes of a program's instances, or of a group's members, and whether each runs from the start."""
-    return {f"c{slot}": not role.spare for slot, role in enumerate(roles) if role.runs or (role.group and role.joins)}
-
-
-def ids_of_clients(plan: Mapping[str, Any], roles: Sequence[Role]) -> dict[str, str]:
-    """The transactional ids that clients, and instances of programs, are given, by node."""
-    given = [slot for slot, role in enumerate(roles) if role.transactional or (role.runs and not role.worker)]
-    return {f"c{slot}": name_of(plan, slot) for slot in given}
-
-
-def settings_of(roles: Sequence[Role]) -> dict[str, dict[str, str]]:
-    """The settings of instances that can be changed, by node."""
-    return {f"c{slot}": {"support": role.worker.support} for slot, role in enumerate(roles) if role.worker}
-
-
-def topics_of(plan: Mapping[str, Any], role: Role) -> list[str]:
-    """The topics that a role reads at its Kafka cluster, by their names there, which may begin with the run's prefix."""
-    wanted = {name for topic in role.topics for name in (topic, plan["prefix"] + topic)}
-    there = [topic for topic, spec in plan["topics"].items() if spec.get("cluster", "") == role.cluster]
-    return [topic for topic in there if not role.topics or topic in wanted]
-
-
-def partitions_of(plan: Mapping[str, Any], topics: Iterable[str] | None = None) -> list[str]:
-    """Every partition of the plan's topics, or of some of them, as `topic-number`."""
-    wanted = plan["topics"] if topics is None else topics
-    return [f"{topic}-{n}" for topic in wanted for n in range(plan["topics"][topic]["partitions"])]
-
-
-def _covers(reached: Mapping[str, int], ends: Mapping[str, int]) -> bool:
-    return all(reached.get(partition, -1) >= end for partition, end in ends.items())
 
 
 def _unexpected(error: Exception) -> dict[str, Any]:
@@ -594,43 +438,10 @@ def work(plan: dict[str, Any], place: tuple[Path, int, int, int], report: Report
         control.go.wait()
         StoreReader(of_plan(plan, sink, run_dir), writer, process).run(workload, plan["run"], report)
     elif roles[index].name == "final":
-        FinalReader(loop, workload, writer, control, process).run(report, plan["run"])
+        FinalReader(loop.open, workload, writer, control, process).run(report, plan["run"])
     else:
         loop.run()
     report({"done": True})
-
-
-def leave(status: int = 0) -> NoReturn:
-    """End at once, with what drivers have started: librdkafka's threads may be waiting for a broker that is gone."""
-    kill_all()
-    os._exit(status)
-
-
-def at_cluster(plan: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The plan with `bootstrap` and `brokers`, how many there are, of one of the test's Kafka clusters."""
-    brokers = plan["cluster"]["options"].get("second_brokers" if name else "brokers", 3)
-    return {**plan, "bootstrap": plan["bootstraps"][name], "brokers": brokers}
-
-
-def launch_of(plan: Mapping[str, Any], role: Role, slot: int, run_dir: Path) -> Launch | None:
-    """The start of a slot's instance; None of a role that has clients of ours."""
-    directory = directory_of(run_dir, slot)
-    if role.worker:
-        support = os.environ.get("FENCEPOST_SUPPORT") or role.worker.support
-        return Launch.of_connect(plan, replace(role.worker, support=support), slot, directory)
-    return Launch.of_program(plan, role.program, slot, directory) if role.program and role.runs else None
-
-
-def roles_of(workload: Any) -> tuple[Role, ...]:
-    """The workload's roles, and after them the readers of the final phase.
-
-    These are two for each Kafka cluster that has topics, and one for the store of a sink.
-    """
-    clusters = sorted({"", *(spec.cluster for spec in workload.topics().values())})
-    levels = (Isolation.COMMITTED, Isolation.UNCOMMITTED)
-    finals = [kinds.FinalReader(isolation=level, cluster=cluster) for cluster in clusters for level in levels]
-    sinks = [role.program for role in workload.roles() if role.program and role.program.store]
-    return (*workload.roles(), *finals, *(kinds.FinalReader(program=program) for program in sinks[:1]))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from fencepost.harness.api import CallError, ConnectAnswer, LogEntry, LogRecord, Operation, Outcome, Polled
-from fencepost.harness.perform.worker import workers_of
+from fencepost.harness.perform.plan_roles import workers_of
 from fencepost.workloads.connect import Connect, own_offsets
 from fencepost.workloads.support.connect_records import OVERRIDDEN
 from fencepost.workloads.support.connect_refusals import FirstRecords, without_definitions

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from fencepost.harness.api import Member, Operation, Outcome, PlannedOperation, Polled, Reader, Writer
-from fencepost.harness.perform.worker import coordinated
+from fencepost.harness.perform.plan_roles import coordinated
 from fencepost.workloads.pipeline import Pipeline
 from fencepost.workloads.support import record_format
 from fencepost.workloads.testing.fake_client import FakeClient, error, perform

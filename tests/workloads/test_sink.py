@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from fencepost.harness.api import ConnectAnswer, Isolation, Operation, Outcome, PlannedOperation, Polled, record_id
-from fencepost.harness.perform.worker import launch_of, roles_of
+from fencepost.harness.perform.plan_roles import launch_of, roles_of
 from fencepost.workloads.sink import Sink
 
 LISTED = {"command": "true", "listing": "cat items"}

@@ -3,7 +3,7 @@
 from fencepost.harness.api import Isolation, Reader
 from fencepost.harness.perform import partition_offsets
 from fencepost.harness.perform.partition_offsets import PartitionOffsets
-from fencepost.harness.perform.worker import roles_of, topics_of
+from fencepost.harness.perform.plan_roles import roles_of, topics_of
 from fencepost.workloads.mirror import Mirror
 
 PLAN = {

@@ -14,7 +14,7 @@ import pytest
 
 from fencepost.harness.api import ClientSettings, Member, Reader, Writer
 from fencepost.harness.perform.performer import Performance, receipt_text
-from fencepost.harness.perform.worker import coordinated, instances_of, name_of
+from fencepost.harness.perform.plan_roles import coordinated, instances_of, name_of
 
 LEAKY = '''
 import os
