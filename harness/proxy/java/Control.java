@@ -15,12 +15,16 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.Executors;
+import java.util.concurrent.Semaphore;
+import java.util.function.Supplier;
 
 /** The HTTP interface. */
 final class Control {
     private static final int MOST = 1 << 20; // bytes of a rule
+    private static final int MOST_WAITING = 256; // requests that wait for something to happen: each has a thread
     private final Process process;
     private final HttpServer server;
+    private final Semaphore waiting = new Semaphore(MOST_WAITING);
 
     Control(Process process) throws IOException {
         this.process = process;
@@ -96,11 +100,11 @@ final class Control {
             case "GET rules/*" -> of(parts[1], RuleState::json);
             case "DELETE rules/*" -> removed(parts[1]);
             case "GET rules/*/catches" -> of(parts[1], RuleState::catches);
-            case "GET rules/*/wait" -> awaited(parts[1], query);
+            case "GET rules/*/wait" -> waiting(() -> awaited(parts[1], query));
             case "POST events/*" -> new Answer(200, Codec.JSON.createObjectNode().put("released", process.holds.event(parts[1])));
             case "POST occurrences" -> new Answer(200, occurred(exchange));
             case "POST watches" -> new Answer(200, watched(exchange));
-            case "GET watches/*" -> seen(parts[1], query);
+            case "GET watches/*" -> waiting(() -> seen(parts[1], query));
             case "DELETE watches/*" -> process.holds.watches.remove(whole(parts[1], -1))
                 ? new Answer(200, Codec.JSON.createObjectNode()) : errors(404, List.of("there is no watch " + parts[1]));
             case "GET record" -> new Answer(200, lines(query));
@@ -138,6 +142,17 @@ final class Control {
         }
         process.holds.removed(state.number);
         return new Answer(200, state.json());
+    }
+
+    private Answer waiting(Supplier<Answer> answer) {
+        if (!waiting.tryAcquire()) {
+            return errors(503, List.of(MOST_WAITING + " requests wait here already; let one of them end, or ask with a shorter timeout_ms"));
+        }
+        try {
+            return answer.get();
+        } finally {
+            waiting.release();
+        }
     }
 
     private Answer awaited(String number, Map<String, String> query) {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from contextlib import ExitStack
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -12,7 +13,9 @@ from support.frames import answer, end_txn
 
 from fencepost.harness.api import CampaignError, ClusterError
 from fencepost.harness.proxy.control import Control
+from fencepost.nemesis.support.waiting import poll_until
 
+WAITING = 256  # requests at most
 pytestmark = pytest.mark.cluster  # it needs Kafka's jars, as brokers do
 
 
@@ -55,6 +58,27 @@ def test_a_wait_ends_with_its_time_or_with_its_rule(scene):
     assert scene.control.remove(rule)["acted"] == 0
     with pytest.raises(CampaignError, match=f"there is no rule {rule}"):
         scene.control.wait(rule)
+
+
+def test_more_requests_than_there_are_threads_for_are_refused(scene):
+    """Each that waits has a thread; the rest of the interface answers on."""
+    rule = scene.control.add({"act": "record", "api": "Vote"})
+    host, _, port = scene.control.address.rpartition(":")
+    with ExitStack() as steps:
+        for _ in range(WAITING):
+            waits = steps.enter_context(socket.create_connection((host, int(port)), 30))
+            waits.sendall(f"GET /rules/{rule}/wait?timeout_ms=600000 HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        assert f"{WAITING} requests wait here already" in waited(scene, rule, 503)
+        assert scene.control.remove(rule)["acted"] == 0  # which ends them
+    assert waited(scene, scene.control.add({"act": "record", "api": "Vote"}), 408) == "[]"
+
+
+def waited(scene, rule, status):
+    """Ask for a rule's catches until the answer has a status; its body."""
+    path = f"/rules/{rule}/wait?timeout_ms=1"
+    code, body = poll_until(lambda: asked(scene, "GET", path), lambda answer: answer[0] == status, 30.0)
+    assert code == status
+    return body
 
 
 def test_the_record_is_read_on_from_a_line(scene):
