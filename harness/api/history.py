@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # Whose JSON line gives a column: the file's header, the process line, the invocation, the completion.
 HEADER, PROCESS, INVOCATION, COMPLETION = "header", "process", "invocation", "completion"
+WRITTEN: Mapping[str, Any] = {"compression": "zstd", "write_page_checksum": True}
+"""How tables are written: a page that was damaged since is noticed by whoever asks for that when reading."""
 UNREADABLE = "unreadable"  # `f` of a row that stands for operations of a process which are missing in its file
 REQUIRED = object()  # as a default: a line, a row or an element of a list without it is damaged
 
@@ -277,7 +279,7 @@ def demand_columns(path: Path, columns: Sequence[Column]) -> None:
         _demand_types(pq.read_schema(path), tuple(columns))
         demanded = tuple(replace(column, optional=True) for column in columns)
         _demand_values(path, status.st_size, status.st_mtime_ns, demanded)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, UnicodeDecodeError) as error:  # the latter of a column's name
         raise OSError(f"it is no whole Parquet file: {error}") from error
 
 

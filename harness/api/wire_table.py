@@ -28,7 +28,7 @@ def wire_table(path: Path, columns: Sequence[str] | None = None, filters: Any = 
 
     demand_unpacked(path)
     demand_columns(path, WIRE)
-    return pq.read_table(path, columns=columns, filters=filters)
+    return pq.read_table(path, columns=columns, filters=filters, page_checksum_verification=True)
 
 
 def wire_table_of(run: Run, columns: Sequence[str] | None = None, filters: Any = None) -> pa.Table:

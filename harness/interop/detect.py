@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fencepost.harness.api.errors import HistoryError
@@ -123,7 +124,7 @@ def _parquet(path: Path) -> Format:
         names = pq.read_schema(regular(file)).names
         if {"api", "arrived_ns", "answer_partitions"} <= set(names) and "mops" not in names:
             return Format("wire-record")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, pa.ArrowException) as error:
         raise HistoryError(f"{file}: looks like Parquet, but cannot be read: {error}") from error
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise HistoryError(f"{file}: Parquet with two columns {twice}; docs/history.md has all of {OPS_SCHEMA.names}")

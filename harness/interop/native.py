@@ -19,13 +19,15 @@ from fencepost.harness.api.beneath import make_folder, names, replacing
 from fencepost.harness.api.errors import HistoryError
 from fencepost.harness.api.evidence import Evidence, Gap, GapKind
 from fencepost.harness.api.files import fits_in_memory, regular
-from fencepost.harness.api.history import OPERATIONS, lacking_values
+from fencepost.harness.api.history import OPERATIONS, WRITTEN, lacking_values
 from fencepost.harness.api.run import RunFile
 from fencepost.harness.api.words import and_more
 from fencepost.harness.history import merge, unsaid
 from fencepost.harness.history.contradictions import Contents
 from fencepost.harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
 from fencepost.harness.history.run_directory import open_run
+
+_PARQUET = ds.ParquetFileFormat(default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True))
 
 
 def merge_lines(path: Path, run_dir: Path) -> list[Gap]:
@@ -73,17 +75,12 @@ def copy_parquet(path: Path, run_dir: Path) -> list[Gap]:
 
 def _copied(path: Path, run_dir: Path) -> list[Gap]:
     whole = path / RunFile.HISTORY
-    source = ds.dataset(whole if whole.exists() else path, format="parquet", exclude_invalid_files=path.is_dir())
+    source = ds.dataset(whole if whole.exists() else path, format=_PARQUET, exclude_invalid_files=path.is_dir())
     order = None if _sorted(source) else pc.sort_indices(source.to_table(columns=["time"])["time"])
     again, copies = _copies(source, order)
     first, taken = 0, 0
-    with replacing(run_dir, RunFile.HISTORY) as part, pq.ParquetWriter(part, OPS_SCHEMA, compression="zstd") as writer:
-        batches = (
-            [source.to_table().take(order)]
-            if order is not None
-            else map(pa.Table.from_batches, ([b] for b in source.to_batches()))
-        )
-        for batch in batches:
+    with replacing(run_dir, RunFile.HISTORY) as part, pq.ParquetWriter(part, OPS_SCHEMA, **WRITTEN) as writer:
+        for batch in _batches(source, order, path):
             once = batch.filter(pa.array(~again[taken : taken + len(batch)])) if copies else batch
             writer.write_table(_ours(once, first, path))
             taken, first = taken + len(batch), first + len(once)
@@ -103,6 +100,17 @@ def _copied(path: Path, run_dir: Path) -> list[Gap]:
             if name not in source.schema.names
         ]
     )
+
+
+def _batches(source: ds.Dataset, order: pa.Array | None, path: Path) -> Iterator[pa.Table]:
+    """The rows in their order. Raises HistoryError where they cannot be read: an OSError is one of the file that is written."""
+    try:
+        if order is not None:
+            yield source.to_table().take(order)
+        else:
+            yield from map(pa.Table.from_batches, ([batch] for batch in source.to_batches()))
+    except (OSError, pa.ArrowException) as error:
+        raise HistoryError(f"{path}: cannot be read: {_first_line(error)}") from error
 
 
 def _completed(run_dir: Path, file: str, columns: Collection[str]) -> list[Gap]:
@@ -147,7 +155,7 @@ def _joined(parts: Sequence[pa.Array]) -> NDArray[np.bool_]:
 def _rewrite(copied: pq.ParquetFile, run_dir: Path, changed: Mapping[str, pa.Array]) -> None:
     """Write a history again with other values of some columns."""
     first = 0
-    with replacing(run_dir, RunFile.HISTORY) as part, pq.ParquetWriter(part, OPS_SCHEMA, compression="zstd") as writer:
+    with replacing(run_dir, RunFile.HISTORY) as part, pq.ParquetWriter(part, OPS_SCHEMA, **WRITTEN) as writer:
         for group in range(copied.num_row_groups):
             table = copied.read_row_group(group)
             for name, values in changed.items():

@@ -19,6 +19,7 @@ from fencepost.harness.history.merge import OPS_SCHEMA
 from fencepost.harness.interop import blocks
 from fencepost.harness.interop.adopt import Format
 from fencepost.harness.interop.detect import detect
+from fencepost.harness.interop.native import copy_parquet
 
 V = record_id(3, 0, 0)
 OURS = [
@@ -120,6 +121,31 @@ def test_our_parquet_is_taken_in_whatever_columns_are_absent(tmp_path):
     assert [(row["index"], row["time"]) for row in history.rows] == [(0, 10), (1, 99)]
     assert history.rows[0]["mops"] == rows[0]["mops"]
     assert history.faults == []
+
+
+def test_a_damaged_byte_of_our_parquet_is_never_another_history(tmp_path):
+    """Its pages have checksums; what its footer says may be refused, or matter to nobody."""
+    (tmp_path / "lines").write_text(LINES)
+    whole = Adopted(tmp_path / "lines", tmp_path / "first").dir / "history.parquet"
+    rows, content = pq.read_table(whole), whole.read_bytes()
+    damaged, refusals = tmp_path / "damaged.parquet", []
+    for at in range(4, len(content), 397):
+        damaged.write_bytes(content[:at] + bytes([content[at] ^ 0x80]) + content[at + 1 :])
+        refusals += _refusals(damaged, tmp_path / "copy", rows)
+    assert len(refusals) >= 10
+    assert [text for text in refusals if str(damaged) not in text] == []
+
+
+def _refusals(path, copy, rows):
+    """How a table is refused; of one that is read the rows are the same."""
+    copy.mkdir(exist_ok=True)
+    try:
+        detect(path)
+        copy_parquet(path, copy)
+    except HistoryError as error:
+        return [str(error)]
+    assert pq.read_table(copy / "history.parquet").equals(rows)
+    return []
 
 
 def test_parquet_with_a_column_of_another_type_is_refused(tmp_path):
