@@ -29,7 +29,7 @@ FILES = ("history.edn", "history.json", "history.txt", "workload.log")  # of a d
 NEEDED = ("process", "op", "f", "type", "time", "end", "mops")
 _LOOKED_AT = 64 << 10
 _TRIED = 50
-_LONG_RECORD_LINE = re.compile(rb'\{("line":\d+,)?"at":"request","n":')
+_LONG_RECORD_LINE = re.compile(rb'\{("line":\d+,)?("sum":\d+,)?"at":"request","n":')
 _LEADING = re.compile(rb"\A(?:[ \t\r\n,]|;[^\n]*\n)+")  # white space and EDN's comments before the first value
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -43,6 +44,7 @@ class Line(msgspec.Struct, forbid_unknown_fields=True):
 
     at: str
     line: Long | None = None
+    sum: Long | None = None
     n: Long = -1
     nodes: list[str] | None = None
     first: Long | None = None
@@ -163,16 +165,24 @@ def lines_of(file: Path) -> Iterator[Line]:
             if not line.endswith(b"\n"):
                 return
             try:
-                yield _checked(DECODE(line))
+                yield _checked(DECODE(line), line)
             except (msgspec.MsgspecError, ValueError, RecursionError) as error:
                 raise ValueError(f"{file.name}, line {number}: {error}") from error
 
 
-def _checked(line: Line) -> Line:
-    """Raise ValueError for a request without what each has."""
+def _checked(line: Line, text: bytes) -> Line:
+    """Raise ValueError for a line that was written otherwise, and for a request without what each has."""
+    if line.sum is not None and _sum(text) != line.sum:
+        raise ValueError("it is not as it was written: its checksum is another")
     if line.at == "request" and None in (line.node, line.api, line.version):
         raise ValueError("a request without its broker, name or version")
     return line
+
+
+def _sum(text: bytes) -> int:
+    """The CRC-32 of a line from behind its own checksum to the end of its object."""
+    _, _, behind = text.partition(b'"sum":')
+    return zlib.crc32(behind.partition(b",")[2].rstrip(b"\n"))
 
 
 def rows_of(lines: Iterable[Line], broken: Callable[[], bool] = lambda: False) -> Iterator[dict[str, Any]]:

@@ -14,10 +14,12 @@ import java.util.Collection;
 import java.util.Deque;
 import java.util.List;
 import java.util.stream.Stream;
+import java.util.zip.CRC32;
 
 /**
  * The lines of the record: in a file, each in the kernel's hands before its message goes on; without one, the newest in memory. They are
- * numbered from 0, and the last one says how many there are, so that whoever reads them sees what is missing.
+ * numbered from 0, and the last one says how many there are; each has the checksum of what follows it. So whoever reads them sees
+ * what is missing or damaged.
  */
 final class RecordLines {
     private static final int KEPT = 20_000;
@@ -92,9 +94,11 @@ final class RecordLines {
         }
     }
 
-    /** A JSON object with its number in front, and the end of the line. */
+    /** A JSON object with its number and the checksum of its own fields in front, and the end of the line. */
     private static byte[] numbered(byte[] object, long number) {
-        byte[] head = ("{\"line\":" + number + ",").getBytes(StandardCharsets.UTF_8);
+        CRC32 sum = new CRC32();
+        sum.update(object, 1, object.length - 1);
+        byte[] head = ("{\"line\":" + number + ",\"sum\":" + sum.getValue() + ",").getBytes(StandardCharsets.UTF_8);
         byte[] whole = Arrays.copyOf(head, head.length + object.length);
         System.arraycopy(object, 1, whole, head.length, object.length - 1);
         whole[whole.length - 1] = '\n';
