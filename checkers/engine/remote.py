@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from fencepost.checkers.history.source import last_cause
-from fencepost.checkers.history.spark_source import SparkSource, whole_table
+from fencepost.checkers.history.spark_source import SparkSource, reader, whole_table
 from fencepost.checkers.model.arrays import Ints
 from fencepost.harness.api import CampaignError, HarnessError
 from fencepost.harness.api.beneath import replacing
@@ -61,7 +61,7 @@ _INSTEAD = "copy anything but a run's directory or a Parquet history (docs/histo
 
 def contents(spark: SparkSession, history: str) -> tuple[dict[str, int], list[str]]:
     """The number of operations of each f in a history, and the partitions in it."""
-    table = spark.read.parquet(history)
+    table = reader(spark).parquet(history)
     functions = {row["f"]: row["count"] for row in table.groupBy("f").count().collect()}
     partitions = table.select(F.explode("mops.partition").alias("partition")).distinct().collect()
     return functions, sorted(row["partition"] for row in partitions if row["partition"] is not None)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyspark import RDD
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -22,6 +22,11 @@ from fencepost.checkers.model.arrays import Ints
 from fencepost.harness.api.run import RunFile
 
 _MESSAGE_COLUMNS = "rows long, message binary"
+
+
+def reader(spark: SparkSession) -> DataFrameReader:
+    """Spark's reader of Parquet, which compares the checksums of pages where a file has some."""
+    return spark.read.option("parquet.page.verify-checksum.enabled", "true")
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class SparkSource:
 
     @cached_property
     def _table(self) -> DataFrame:
-        return self.spark.read.parquet(self.url)
+        return reader(self.spark).parquet(self.url)
 
     def table(self, spark: SparkSession) -> DataFrame:
         return self._table
@@ -71,7 +76,7 @@ class SparkSource:
         return _collected(self._among(between, "index", wanted).select(*columns))[1]
 
     def original_values(self, identities: Ints) -> dict[int, str]:
-        named = self.spark.read.parquet(f"{self.url.rpartition('/')[0]}/{RunFile.VALUES}").select("v", "value")
+        named = reader(self.spark).parquet(f"{self.url.rpartition('/')[0]}/{RunFile.VALUES}").select("v", "value")
         rows = self._among(named, "v", identities)
         return value_names(whole_table(_collected(rows)[1], rows))
 

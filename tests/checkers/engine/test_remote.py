@@ -29,6 +29,7 @@ from fencepost.checkers.selfcheck.transaction_damages import tear
 from fencepost.checkers.verdict.judge import judge
 from fencepost.harness.api import CampaignError
 from fencepost.harness.api.errors import HistoryError
+from fencepost.harness.api.history import WRITTEN
 from fencepost.harness.api.run import Run
 from fencepost.harness.history.merge import OPS_SCHEMA
 from fencepost.harness.history.run_directory import open_run
@@ -89,6 +90,20 @@ def test_a_remote_history_gets_the_same_verdict_as_a_local_one(runs, large, both
     local, remote = both(name)
     assert local["verdict"] == verdict
     assert {key: remote[key] for key in SAME} == {key: local[key] for key in SAME}
+
+
+def test_a_damaged_page_is_no_other_history(spark, runs, large):
+    """Spark compares no checksums of its own accord."""
+    (runs / "flipped").mkdir()
+    flipped = runs / "flipped" / "history.parquet"
+    pq.write_table(pq.read_table(runs / large / "history.parquet"), flipped, **WRITTEN)
+    names = pq.read_schema(flipped).names
+    time = pq.read_metadata(flipped).row_group(0).column(names.index("time"))
+    content = bytearray(flipped.read_bytes())
+    content[(time.dictionary_page_offset or time.data_page_offset) + time.total_compressed_size - 5] ^= 1
+    flipped.write_bytes(content)
+    with pytest.raises(read_errors(), match="CRC checksum"):
+        list(SparkSource(f"{FAR}/flipped/history.parquet", spark).batches(["time"])[1])
 
 
 def write_imported_run(folder: Path) -> History:
