@@ -46,7 +46,7 @@ from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api.occasions import Occasion
 from fencepost.harness.api.promises import PROGRAM
 from fencepost.harness.api.roles import STORE_OFFSETS
-from fencepost.harness.api.words import form
+from fencepost.harness.api.words import form, plural
 
 NO_PROGRAM = "no output of a program of somebody's own was read"
 NOT_READ_BACK = "not every partition of the output was read back by a complete final read"
@@ -284,13 +284,23 @@ def output_order(run: RunView) -> CheckResult:
     program = run.shared(Application)
     if not program.ordered:
         return CheckResult(0, lacking=UNORDERED)
-    compared, inverted = 0, []
-    for stage in stages_of(run):
-        for _, some in _keyed(stage).groupby(["partition", "key", "of"], sort=True):
+    compared, inverted, keyed = 0, [], [_keyed(stage) for stage in stages_of(run)]
+    for outputs in keyed:
+        for _, some in outputs.groupby(["partition", "key", "of"], sort=True):
             compared += len(some) - 1
             inverted += list(_inverted(some))
     rows = [rows_of(outputs.assign(cause=-2 - number), "read") for number, outputs in enumerate(inverted)]
-    return CheckResult(compared, join_rows(*rows) if rows else {})
+    return CheckResult(compared, join_rows(*rows) if rows else {}, bound="; ".join(filter(None, map(_scattered, keyed))))
+
+
+def _scattered(outputs: pd.DataFrame) -> str:
+    """The keys whose outputs no reader gets in one order, in words; empty when there are none."""
+    partitions = outputs.groupby("key")["partition"].nunique()
+    count = int((partitions > 1).sum())
+    if not count:
+        return ""
+    keys = f"{count:,} of {plural(len(partitions), 'key')} {form(count, 'has', 'have')} outputs in several partitions"
+    return f"{keys}, between which nothing is ordered"
 
 
 def _keyed(program: Application) -> pd.DataFrame:

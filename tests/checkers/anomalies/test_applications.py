@@ -225,7 +225,8 @@ def program(outputs, aborted=(), group="g", offsets=10, polled=(), per_input=(1,
     h.txn(0, {"in-0": [5, 6]})
     h.txn(0, {"in-0": [7, *more]}, "fail" if aborted else "ok")
     h.add(4, "poll", role="reader", outputs=rows(h, polled))
-    h.final({"in-0": [5, 6] if aborted else [5, 6, 7, *more], "out-0": []})
+    written = {name: [] for name in declared.get("output_partitions", ["out-0"])}
+    h.final({"in-0": [5, 6] if aborted else [5, 6, 7, *more], **written})
     first = next(op for op in h.ops if op["final"] and op["isolation"] == "read_committed")
     first["outputs"] = rows(h, outputs)
     detail = {
@@ -289,6 +290,20 @@ def test_inputs_beyond_the_programs_offsets_weaken_the_verdict(judged):
     assert untouched == [f"3 of 3 inputs (all of in-0) {where}"]
     without = judged(program([(0, 5)], group="", drained=False), CONTRACT)["weakened"]
     assert without == ["the program had not caught up: whether it has processed its 3 inputs is not judged"]
+
+
+def test_outputs_of_one_key_in_several_partitions_are_in_no_order(judged):
+    """A program that scatters a key keeps the order in each partition, and nobody can read it."""
+    h = program([(0, 5), (1, 6)], ordered=True, output_partitions=["out-0", "out-1"])
+    first = next(op for op in h.ops if op["final"] and op["isolation"] == "read_committed")
+    first["outputs"].append({"partition": "out-1", "offset": 0, "v": h.v("in-0", 7), "ended": h.now})
+    document = judged(h, CONTRACT)
+    order, why = (
+        answer(document, "output-order"),
+        "1 of 1 key has outputs in several partitions, between which nothing is ordered",
+    )
+    assert (order["verdict"], order["compared"], order["reason"]) == ("held", 1, why)
+    assert document["weakened"] == [f"output-order has a bound: {why}"]
 
 
 @pytest.mark.parametrize("declared", [{"offsets": 8}, {"offsets": 6, "per_input": (0, 1)}])
