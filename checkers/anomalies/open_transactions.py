@@ -133,9 +133,15 @@ def _sound_reads(log: PartitionLog, part: slice) -> Ints:
     """
     sends, ended = log.sends, log.reads.ended
     reads = part.start + true_positions(log.reads.judged[part] & log.shared(placed_reads)[part] & (ended[part] != NONE))
-    own = log.reads.send[reads]
-    decided = np.maximum(np.where(sends.txn[own], sends.decided[own], NONE), sends.began[own]) <= ended[reads]
-    return np.asarray(reads[decided & (sends.op[own] != log.reads.op[reads])])
+    sound = log.shared(_decided_when)[log.reads.send[reads]] <= ended[reads]
+    if log.by_senders.any():
+        sound &= sends.op[log.reads.send[reads]] != log.reads.op[reads]
+    return np.asarray(reads[sound])
+
+
+def _decided_when(log: PartitionLog) -> Ints:
+    """The time at which each send was called, or, in a transaction, its commit, if that came later."""
+    return np.maximum(np.where(log.sends.txn, log.sends.decided, NONE), log.sends.began)
 
 
 def _surely_open_until(log: PartitionLog) -> tuple[Bools, Ints]:
@@ -211,8 +217,10 @@ class _Opened:
 
     def own_below(self, log: PartitionLog, reads: Ints) -> Ints:
         """The lowest record of each read's own operation, if that lies below it (NONE: none does)."""
-        reader = log.reads.op[reads]
         own = np.full(len(reads), NONE, dtype=np.int64)
+        if not log.by_senders.any():
+            return own
+        reader = log.reads.op[reads]
         low, wrote = self._wrote
         both = wrote[np.clip(reader - low, 0, len(wrote) - 1)] & (reader >= low) & (reader < low + len(wrote))
         if both.any():
