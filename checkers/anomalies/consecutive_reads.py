@@ -30,6 +30,7 @@ from fencepost.checkers.views.log import SLICE, PartitionLog, slices
 from fencepost.checkers.views.versions import aborted, due, fixed, lost
 
 MOST_MISSING = 100  # records that one skip lists
+FEW = 8  # processes, each of which is looked for by itself
 
 
 @dataclass(frozen=True)
@@ -201,6 +202,9 @@ def _by_process(process: Any, kind: Any) -> Any:
         return np.argsort(process, kind="stable").astype(kind)
     order = np.empty(len(process), dtype=kind)
     counts = [np.bincount(process[part], minlength=1 << 16) for part in slices(len(process))]
+    different = true_positions(sum(counts, np.zeros(1 << 16, dtype=np.int64)))
+    if len(different) <= FEW:
+        return np.concatenate([true_positions(process == one).astype(kind) for one in different.tolist()])
     next_place = np.cumsum(sum(counts, np.zeros(1 << 16, dtype=np.int64)))
     next_place = np.r_[0, next_place[:-1]]  # of each process
     for part, count in zip(slices(len(process)), counts, strict=True):

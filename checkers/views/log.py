@@ -198,6 +198,8 @@ class PartitionLog:
     @shared_property
     def seen(self) -> Bools:
         """Sends returned to anybody."""
+        if len(self.reads) and self.reads.offset[0] != NONE:  # the first: all have an offset
+            return np.asarray(self.places_read[0] != NONE)
         return self.seen_by(np.ones(len(self.reads), dtype=np.bool_))
 
     @shared_property
