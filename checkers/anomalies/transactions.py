@@ -275,9 +275,9 @@ def _resolve_torn(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
 
 def _may_be_torn(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
     """Drop operations of unknown outcome of which only one side was reported: of these every covered record is."""
-    roles = rows.groupby("op")["role"].nunique()
-    status = run.status(roles.index.to_numpy())
-    return rows[rows["op"].isin(roles.index[(roles > 1) | (status != INFO)])]
+    op, read = rows["op"].to_numpy(), rows["role"].to_numpy() == "read"
+    both = np.isin(op, op[read]) & np.isin(op, op[~read])
+    return rows[both | (run.status(op) != INFO)]
 
 
 @partition_check(
