@@ -192,7 +192,7 @@ class PartitionLog:
         seen = np.zeros(len(self.sends) + 1, dtype=np.bool_)  # `send` is NONE for records of nobody, and so marks the last entry
         for part in slices(len(self.reads)):
             some = which[part]
-            seen[self.reads.send[part] if some.all() else self.reads.send[part][some]] = True
+            seen[self.reads.send[part] if some.all() else np.compress(some, self.reads.send[part])] = True
         return seen[:-1]
 
     @shared_property
@@ -291,7 +291,7 @@ class PartitionLog:
 
     def in_place_order(self, which: Bools) -> Any:
         """Positions of some sends by their place, of equal places as they come."""
-        return self.by_place[which[self.by_place]]
+        return np.compress(which[self.by_place], self.by_place)  # a mask without a pattern takes twice as long as an index
 
     @shared_property
     def by_senders(self) -> Bools:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.checkers.history.source import from_message, to_message
-from fencepost.checkers.model.arrays import Ints
+from fencepost.checkers.model.arrays import Ints, true_positions
 from fencepost.checkers.model.values import FOREVER, NONE
 from fencepost.checkers.views.gathering import PartitionMessages, together
 from fencepost.checkers.views.log import PartitionLog, Reads, Sends, slices
@@ -74,7 +74,7 @@ def _events(log: PartitionLog) -> Iterator[Events]:
         yield _role(log, ACKED, sends, part, known), NONE, ended[known], offset[known]
     for part in slices(len(reads)):
         ended, offset = reads.ended[part], reads.offset[part]
-        own = reads.committed[part] & ~reads.final[part] & (ended != NONE) & (offset != NONE)
+        own = true_positions(reads.committed[part] & ~reads.final[part] & (ended != NONE) & (offset != NONE))
         yield _role(log, GOT, reads, part, own), reads.process[part][own], ended[own], offset[own]
 
 
