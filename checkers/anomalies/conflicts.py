@@ -143,20 +143,28 @@ def _disputed(log: PartitionLog, believed: Ints) -> Ints:
     """Offsets at which reads or believed acknowledgements (positions of sends) name different records.
 
     Both are sorted by offset, so two that share an offset are neighbours, or joined by neighbours that share it. It is enough to
-    compare each read with the next one, each acknowledgement with one read at its offset, and each acknowledgement with the next.
+    compare each read with the next one, each acknowledgement with one read at its offset, unless that was read there itself, and
+    each acknowledgement with the next.
     """
-    reads = log.reads
-    believed = believed[np.argsort(log.sends.offset[believed], kind="stable")]
-    offset, v = (log.arrays.taken(values, believed) for values in (log.sends.offset, log.sends.v))
+    reads, sends = log.reads, log.sends
+    offset = sends.offset[believed]
+    if (offset[1:] < offset[:-1]).any():
+        believed = believed[np.argsort(offset, kind="stable")]
+        offset = sends.offset[believed]
     disputed = []
     for part in slices(len(reads) - 1):
         before, after = slice(part.start, part.stop), slice(part.start + 1, part.stop + 1)
         same = true_positions((reads.offset[before] == reads.offset[after]) & (reads.offset[before] != NONE))
+        same = same[(reads.send[before][same] != reads.send[after][same]) | (reads.send[before][same] < 0)]
         differ = reads.identities(part.start + same) != reads.identities(part.start + same + 1)
         disputed.append(reads.offset[before][same[differ]])
-    for part in slices(len(believed) if len(reads) else 0):
-        first_read = np.minimum(np.searchsorted(reads.offset, offset[part]), len(reads) - 1)  # at this offset, or above it
-        differ = (reads.offset[first_read] == offset[part]) & (reads.identities(first_read) != v[part])
-        disputed.append(offset[part][differ])
-    disputed.append(offset[1:][(offset[1:] == offset[:-1]) & (v[1:] != v[:-1])])
+    low, high = log.places_read
+    apart = believed[(low[believed] != offset) & (high[believed] != offset)]
+    for part in slices(len(apart) if len(reads) else 0):
+        at = sends.offset[apart[part]]
+        first_read = np.minimum(np.searchsorted(reads.offset, at), len(reads) - 1)  # at this offset, or above it
+        differ = (reads.offset[first_read] == at) & (reads.identities(first_read) != sends.v[apart[part]])
+        disputed.append(at[differ])
+    same = true_positions(offset[1:] == offset[:-1])
+    disputed.append(offset[same][sends.v[believed[same]] != sends.v[believed[same + 1]]])
     return np.asarray(distinct(np.concatenate(disputed)))

@@ -17,7 +17,7 @@ The method, on arrays of the partition's reads (sorted by offset):
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -30,6 +30,7 @@ from fencepost.checkers.views.log import SLICE, PartitionLog, slices
 from fencepost.checkers.views.versions import aborted, due, fixed, lost
 
 MOST_MISSING = 100  # records that one skip lists
+FEW = 8  # processes, each of which is looked for by itself
 
 
 @dataclass(frozen=True)
@@ -91,18 +92,26 @@ def consecutive_reads(log: PartitionLog) -> ConsecutiveReads:
     for pairs in _pairs(log):
         continues = pairs.before != NONE
         total.unknown += pairs.unknown
-        total.pairs += np.bincount(pairs.same_operation, minlength=2)
-        total.continued += np.bincount(pairs.same_operation[continues], minlength=2)
-        back = continues & (log.reads.offset[pairs.after] <= log.reads.offset[pairs.before])
-        total.returns.append(pairs.pick(back))
-        level = log.reads.committed[pairs.after]
+        total.pairs += _by_kind(pairs.same_operation)
+        total.continued += _by_kind(pairs.same_operation[continues])
+        before, after = np.where(continues, ranks[pairs.before], NONE), ranks[pairs.after]
+        total.returns.append(pairs.pick(continues & (after <= before)))
+        further = true_positions(after > before + 1)  # between neighbours lies nothing
+        level = log.reads.committed[pairs.after[further]]
         for committed in (False, True):
-            if not (level == committed).any():
+            some = further[level == committed]
+            if not len(some):
                 continue
             if committed not in required:
                 required[committed] = _RequiredRecords(log, ranks, committed)
-            total.skips.append(required[committed].skips(pairs.pick(level == committed)))
+            total.skips.append(required[committed].skips(pairs.pick(some)))
     return total
+
+
+def _by_kind(same_operation: Bools) -> Ints:
+    """The number of pairs across operations, and of those inside one."""
+    inside = int(np.count_nonzero(same_operation))
+    return np.array([len(same_operation) - inside, inside])
 
 
 # --------------------------------------------------------------------------------------------------
@@ -145,7 +154,8 @@ def _pairs(log: PartitionLog) -> Iterator[ReadPairs]:
             known[between_polls] = False
             if any_lost:
                 known &= ~truncated[reads.send[after]] & ~((last != NONE) & truncated[reads.send[last]])
-            yield ReadPairs(last[known], after[known], ~crossing[known], (int(reassigned.sum()), len(between_polls)))
+            pairs = ReadPairs(last, after, ~crossing, (int(reassigned.sum()), len(between_polls)))
+            yield pairs if known.all() else replace(pairs.pick(known), unknown=pairs.unknown)
 
 
 def _sought_to_start(log: PartitionLog, process: Ints, first: Ints, last: Ints) -> Bools:
@@ -179,7 +189,8 @@ def _in_order_of_return(log: PartitionLog) -> Iterator[Any]:
         if stop - group > SLICE or stop == len(by_process):
             for some in ((group, start), (start, stop)) if stop - start > SLICE else ((group, stop),):
                 order = _with_place(log, by_process[slice(*some)])
-                for key in (log.reads.arrival, log.reads.op, process):
+                several = len(order) and process[order[0]] != process[order[-1]]
+                for key in (log.reads.arrival, log.reads.op, *([process] if several else [])):
                     order = _sorted_by(key, order)
                 yield order
             group = stop
@@ -191,6 +202,9 @@ def _by_process(process: Any, kind: Any) -> Any:
         return np.argsort(process, kind="stable").astype(kind)
     order = np.empty(len(process), dtype=kind)
     counts = [np.bincount(process[part], minlength=1 << 16) for part in slices(len(process))]
+    different = true_positions(sum(counts, np.zeros(1 << 16, dtype=np.int64)))
+    if len(different) <= FEW:
+        return np.concatenate([true_positions(process == one).astype(kind) for one in different.tolist()])
     next_place = np.cumsum(sum(counts, np.zeros(1 << 16, dtype=np.int64)))
     next_place = np.r_[0, next_place[:-1]]  # of each process
     for part, count in zip(slices(len(process)), counts, strict=True):
@@ -211,7 +225,16 @@ def _sorted_by(key: Any, order: Any) -> Any:
 
 def _with_place(log: PartitionLog, order: Any) -> Any:
     """Reads that have a place in the version order of their own isolation level."""
+    if log.shared(_all_with_place):
+        return order
     return np.concatenate([order[:0], *(_those_with_place(log, order[part]) for part in slices(len(order)))])
+
+
+def _all_with_place(log: PartitionLog) -> bool:
+    """True if every read has a place, as in most partitions."""
+    if len(log.reads.unsent) or (len(log.reads) and log.reads.offset[0] == NONE):  # they are sorted by offset
+        return False
+    return not ((log.seen & ~log.shared(fixed)) | (log.seen_committed & log.shared(aborted))).any()
 
 
 def _those_with_place(log: PartitionLog, order: Any) -> Any:
@@ -271,11 +294,13 @@ class _RequiredRecords:
     def __init__(self, log: PartitionLog, ranks: Any, committed: bool) -> None:
         self._log, self._rank = log, ranks
         required = with_false(due(log, committed))  # `send` is NONE for records of nobody, and so looks up the last entry
-        send_at = np.full(int(self._rank[-1]) + 1, NONE, dtype=log.reads.send.dtype)
-        for part in slices(len(log.reads)):
-            which = part.start + true_positions(required[log.reads.send[part]] & (log.reads.offset[part] != NONE))
-            send_at[self._rank[which]] = log.reads.send[which]
-        self._required = send_at != NONE
+        send_at = log.shared(_send_at_each_rank)
+        if send_at is None:
+            send_at = np.full(int(self._rank[-1]) + 1, NONE, dtype=log.reads.send.dtype)
+            for part in slices(len(log.reads)):
+                which = part.start + true_positions(required[log.reads.send[part]] & (log.reads.offset[part] != NONE))
+                send_at[self._rank[which]] = log.reads.send[which]
+        self._required = required[send_at]
         self._sends = log.arrays.stored(send_at[self._required])
         self._count = log.arrays.stored(np.cumsum(self._required, dtype=self._rank.dtype))
 
@@ -295,6 +320,13 @@ class _RequiredRecords:
         below = np.searchsorted(self._log.reads.offset, np.arange(len(parts)) * parts.offsets)
         counts = np.concatenate([[0], self._count])[np.concatenate([[0], self._rank + 1])[below]]
         return counts[parts.numbers(self._log.reads.op[reads])]
+
+
+def _send_at_each_rank(log: PartitionLog) -> Any:
+    """The send that lies at each offset that was read; None where reads found several at one, or have no offset."""
+    reads, first = log.reads, _changes(log.reads.offset)
+    several = not first[1:].all() and ((reads.send[1:] != reads.send[:-1]) & ~first[1:]).any()
+    return None if several or reads.offset[0] == NONE else reads.send[first]
 
 
 def _ranks(log: PartitionLog) -> Any:

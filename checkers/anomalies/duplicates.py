@@ -12,7 +12,7 @@ from fencepost.checkers.api import partition_check
 from fencepost.checkers.contract.common_rules import UNLESS_PRODUCER, cut_off
 from fencepost.checkers.contract.needs import ALL_READS, ANYBODY, OUTCOMES, SENDS, Needs
 from fencepost.checkers.contract.rules import ALLOWED, FINAL_READS, FORBIDDEN, Rule
-from fencepost.checkers.model.arrays import positions_in
+from fencepost.checkers.model.arrays import Bools, Ints, positions_in
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import ABORTED, NONE
@@ -95,20 +95,39 @@ def duplicate(log: PartitionLog) -> CheckResult:
     Slow twin: `duplicates` in tests/support/reference.py.
     """
     sends, reads = log.sends, log.reads
-    visible = ~log.unsent_reads  # a mask over the reads; of those with a send, the ones that count for it
-    if not log.settings.read_uncommitted and len(sends):
-        for part in slices(len(reads)):
-            visible[part] &= reads.judged[part] | ~sends.txn[reads.send[part]]
-    low, high = log.places_read if (visible | log.unsent_reads).all() else log.span(visible)  # over the sends
+    low, high = _places(log)
     elsewhere = (sends.offset != NONE) & (sends.status != ABORTED) & (low != NONE) & (sends.offset != low)
     elsewhere[elsewhere] = positions_in(reads.offset, sends.offset[elsewhere]) == NONE  # acknowledged where nobody read anything
     twice = (low != high) | elsewhere
     compared = int((low != NONE).sum())
     if not twice.any():
         return CheckResult(compared)
+    visible = _visible(log)
     copies = visible.copy()  # of the reads that count, those of such sends, and each pair of send and offset once
     copies[visible] &= twice[reads.send[visible]]
     copies[copies] &= first_of_each(reads.send[copies], reads.offset[copies])
     acknowledged = send_rows(log, twice, sends.op, "sent")
     acknowledged["offset"] = np.where(elsewhere, sends.offset, log.place)[twice]
     return CheckResult(compared, join_rows(read_rows(log, copies, sends.op[reads.send]), acknowledged))
+
+
+def _places(log: PartitionLog) -> tuple[Ints, Ints]:
+    """Lowest and highest offset at which each send was read by those that count (NONE: by none)."""
+    low, high = log.places_read
+    if log.settings.read_uncommitted:
+        return low, high
+    if (low == high).all() and not (len(log.reads) and log.reads.offset[0] == NONE):  # each at one offset, whoever read it
+        judged = log.seen_committed if log.reads.judged is log.reads.committed else log.seen_by(log.reads.judged)
+        place = np.where(judged | (log.seen & ~log.sends.txn), low, NONE)
+        return place, place
+    visible = _visible(log)
+    return (low, high) if (visible | log.unsent_reads).all() else log.span(visible)
+
+
+def _visible(log: PartitionLog) -> Bools:
+    """True for each read with a send that counts for it."""
+    reads, visible = log.reads, ~log.unsent_reads
+    if not log.settings.read_uncommitted and len(log.sends):
+        for part in slices(len(reads)):
+            visible[part] &= reads.judged[part] | ~log.sends.txn[reads.send[part]]
+    return visible

@@ -38,7 +38,7 @@ from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import COMMITTED, NONE
 from fencepost.checkers.selfcheck.accompanying import SKIPS
 from fencepost.checkers.selfcheck.schedules import scheduled
-from fencepost.checkers.views.log import PartitionLog, position_type, slices
+from fencepost.checkers.views.log import PartitionLog, slices
 from fencepost.checkers.views.result_rows import first_of_each, read_rows, send_rows
 from fencepost.checkers.views.versions import committed_records, fixed, lost, placed_reads
 from fencepost.checkers.views.wording import FindingText, apart
@@ -120,9 +120,9 @@ def _overruns(log: PartitionLog, opened: _Opened, part: slice) -> tuple[int, Int
         there = np.append(log.parts.numbers(log.sends.op[opened.sends]), NONE)[below]
         below = np.where(there == log.parts.numbers(log.reads.op[reads]), below, NONE)
     reads, below = reads[below >= 0], below[below >= 0]
-    last = opened.latest[below]  # of all below, the one that was open longest
-    over = opened.until[last] > log.reads.ended[reads]
-    writer = np.where(over, opened.sends[last], opened.own_below(log, reads))
+    writer = opened.own_below(log, reads)
+    over = true_positions(opened.longest[below] > log.reads.ended[reads])
+    writer[over] = opened.sends[opened.open_longest(below[over])]
     overrun = writer != NONE
     return len(reads), reads[overrun], writer[overrun]
 
@@ -133,9 +133,15 @@ def _sound_reads(log: PartitionLog, part: slice) -> Ints:
     """
     sends, ended = log.sends, log.reads.ended
     reads = part.start + true_positions(log.reads.judged[part] & log.shared(placed_reads)[part] & (ended[part] != NONE))
-    own = log.reads.send[reads]
-    decided = np.maximum(np.where(sends.txn[own], sends.decided[own], NONE), sends.began[own]) <= ended[reads]
-    return np.asarray(reads[decided & (sends.op[own] != log.reads.op[reads])])
+    sound = log.shared(_decided_when)[log.reads.send[reads]] <= ended[reads]
+    if log.by_senders.any():
+        sound &= sends.op[log.reads.send[reads]] != log.reads.op[reads]
+    return np.asarray(reads[sound])
+
+
+def _decided_when(log: PartitionLog) -> Ints:
+    """The time at which each send was called, or, in a transaction, its commit, if that came later."""
+    return np.maximum(np.where(log.sends.txn, log.sends.decided, NONE), log.sends.began)
 
 
 def _surely_open_until(log: PartitionLog) -> tuple[Bools, Ints]:
@@ -161,18 +167,16 @@ def _surely_open_until(log: PartitionLog) -> tuple[Bools, Ints]:
 class _Opened:
     """Sends of transactions, by place: positions in `Sends`.
 
-    until: of each, until when its transaction was surely open.
-    latest: for each, where among them the one stands that was open longest of all up to it.
+    longest: of each, until when a transaction of it or of one below was surely open.
     committed: positions among these of those that committed (None: all).
-    op: the operations of these.
+    ops: of all sends of the partition.
     """
 
     sends: Any
     place: Ints
-    until: Ints
-    latest: Any
+    longest: Ints
     committed: Any
-    op: Any
+    ops: Any
 
     @classmethod
     def of(cls, log: PartitionLog) -> _Opened:
@@ -184,11 +188,16 @@ class _Opened:
             sends = log.in_place_order(undone | whole)
             until = np.where(whole[sends], log.sends.decided[sends], open_until[sends])
             committed = true_positions(whole[sends])
-        number = np.arange(len(sends), dtype=position_type(len(sends)))
-        number[1:][until[1:] <= np.maximum.accumulate(until)[:-1]] = 0
-        latest = np.maximum.accumulate(number, out=number)
-        op = log.sends.op[sends if committed is None else sends[committed]]
-        return cls(sends, log.place[sends], until, latest, committed, op)
+        return cls(sends, log.place[sends], np.maximum.accumulate(until), committed, log.sends.op)
+
+    def open_longest(self, which: Ints) -> Ints:
+        """For some of these (as numbers), where the one stands that was open longest of all up to it."""
+        return np.searchsorted(self.longest, self.longest[which], side="left")
+
+    @cached_property
+    def op(self) -> Any:
+        """The operations of those that committed."""
+        return self.ops[self.sends if self.committed is None else self.sends[self.committed]]
 
     def last_below(self, offset: Ints) -> Ints:
         """The last send (as a number among these) below each of some offsets, which rise; NONE for none."""
@@ -211,8 +220,10 @@ class _Opened:
 
     def own_below(self, log: PartitionLog, reads: Ints) -> Ints:
         """The lowest record of each read's own operation, if that lies below it (NONE: none does)."""
-        reader = log.reads.op[reads]
         own = np.full(len(reads), NONE, dtype=np.int64)
+        if not log.by_senders.any():
+            return own
+        reader = log.reads.op[reads]
         low, wrote = self._wrote
         both = wrote[np.clip(reader - low, 0, len(wrote) - 1)] & (reader >= low) & (reader < low + len(wrote))
         if both.any():

@@ -205,7 +205,7 @@ def _neighbours(log: PartitionLog) -> tuple[Any, Any, Any]:
 def _descents(log: PartitionLog, same_operation: bool) -> CheckResult:
     """Neighbours of which the later lies at or below the earlier."""
     before, after, in_one_operation = log.shared(_neighbours)
-    wanted = in_one_operation == same_operation
+    wanted = true_positions(in_one_operation == same_operation)
     before, after = before[wanted], after[wanted]
     descent = log.place[after] <= log.place[before]
     low, high = after[descent], before[descent]
@@ -350,7 +350,8 @@ def int_send_skip(log: PartitionLog) -> CheckResult:
     Slow twin: `int_send_skips` in tests/support/reference.py.
     """
     before, after, same_operation = log.shared(_neighbours)
-    before, after = before[same_operation], after[same_operation]
+    inside = true_positions(same_operation)
+    before, after = before[inside], after[inside]
     number = _numbered_places(log)
     skips = true_positions(number[after] - number[before] > 1)  # some visible record lies between the two
     examples = skips[_first_in_each(log, log.sends.op[after[skips]])]

@@ -305,7 +305,7 @@ def _joined_rows(parts: Sequence[tuple[str, Mapping[str, Any]]]) -> pd.DataFrame
         return no_rows()
     names = [columns.get("partition", np.full(len(columns["op"]), name, dtype=object)) for name, columns in parts]
     columns = {name: np.concatenate([part[name] for _, part in parts]) for name in (*ROW_NUMBERS, "role")}
-    frame = pd.DataFrame({"partition": np.concatenate(names), **columns})
+    frame = pd.DataFrame({"partition": np.concatenate(names), **columns}, copy=False)
     if any("partition" in part for _, part in parts):
         frame = frame.sort_values("partition", kind="stable", ignore_index=True)
     return frame
@@ -352,6 +352,7 @@ def _judged(
         log = unpack_log(partition, packed, final, questions.settings, questions.resets, threads, arrays)
         del packed
         yield from questions.answers(log, threads, folder, RELEASED if large else 0)
+        del log  # before the lock gives back what was freed
 
 
 def _threads(spark: SparkSession) -> int:

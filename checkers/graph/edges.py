@@ -22,9 +22,9 @@ import numpy as np
 
 from fencepost.checkers.graph.edge_filter import EdgeFilter
 from fencepost.checkers.graph.layers import DIRTY_WR, RW, WR, WW
-from fencepost.checkers.graph.passed_records import SPARSE, first_passed, last_reads, passed_records, span
+from fencepost.checkers.graph.passed_records import SPARSE, first_passed, last_of_few, last_reads, passed_records, span
 from fencepost.checkers.history.packing import packed, unpacked
-from fencepost.checkers.model.arrays import Ints, among, true_positions
+from fencepost.checkers.model.arrays import Bools, Ints, among, true_positions, with_false
 from fencepost.checkers.model.values import ABORTED, COMMITTED, FOREVER, NONE
 from fencepost.checkers.views.gathering import PartitionMessages, together
 from fencepost.checkers.views.log import PartitionLog, slices
@@ -61,11 +61,12 @@ def gather(log: PartitionLog, brief: EdgeFilter | None = None) -> PartitionMessa
     """
     if log.parts is not None:
         brief = brief and brief.of_parts(log.parts)
-    edges = (_message(log, vars(some).values()) for some in _messages(log, partition_edges(log, brief)) if len(some))
-    first, records = log.arrays.stored(_first_returned(log)), log.shared(committed_records)
+    near = None if brief is None else _in_stretches(log, brief)
+    edges = (_message(log, vars(some).values()) for some in _messages(log, partition_edges(log, brief, near)) if len(some))
+    first, records = log.first_returned, log.shared(committed_records)
     passed = log.arrays.stored(first_passed(log, records))
     lists = _message(log, passed_records(log, brief, partial(_over, log), passed).columns())
-    latest = _latest(log, first, brief)
+    latest = _latest(log, first) if near is None else _latest_of_few(log, first, near)
     passed_or_returned = first.copy()
     passed_or_returned[records] = np.minimum(first[records], passed)
     times = ((FIRSTS, _firsts(log, passed_or_returned)), (LATEST, latest))
@@ -99,14 +100,14 @@ def _messages(log: PartitionLog, edges: Iterator[Edges]) -> Iterator[Edges]:
     return iter([Edges(*map(np.concatenate, columns))])
 
 
-def partition_edges(log: PartitionLog, edge_filter: EdgeFilter | None = None) -> Iterator[Edges]:
-    """All edges of one partition, some at a time; operations are not linked to themselves."""
+def partition_edges(log: PartitionLog, edge_filter: EdgeFilter | None, near: Any) -> Iterator[Edges]:
+    """All edges of one partition, some at a time; operations are not linked to themselves. near: as of `_in_stretches`."""
     offset, writer = versions(log)
     for part in slices(len(offset) - 1):
         yield _ww(offset[part.start : part.stop + 1], writer[part.start : part.stop + 1])
     for part in slices(len(log.reads)):
-        yield _wr(log, part, edge_filter)
-    yield _rw(log, offset, writer, edge_filter)
+        yield _wr(log, part, edge_filter, near)
+    yield _rw(log, offset, writer, edge_filter, near)
 
 
 def versions(log: PartitionLog) -> tuple[Ints, Ints]:
@@ -131,14 +132,25 @@ def _ww(offset: Ints, writer: Any) -> Edges:
     return _edges(writer[lower], writer[lower + 1], WW, offset[lower], offset[lower + 1])
 
 
-def _wr(log: PartitionLog, part: slice, edge_filter: EdgeFilter | None) -> Edges:
+def _in_stretches(log: PartitionLog, edge_filter: EdgeFilter) -> Any:
+    """Reads (positions) of operations that lie in the filter's stretches."""
+    found = (part.start + true_positions(edge_filter.stretches.of(log.reads.op[part]) != NONE) for part in slices(len(log.reads)))
+    return np.concatenate([np.empty(0, dtype=np.int64), *found])
+
+
+def _wr(log: PartitionLog, part: slice, edge_filter: EdgeFilter | None, near: Any) -> Edges:
     """Edges of some reads.
 
     With a filter the edge to a process that never writes stays only if it may close a cycle (the writer was not over by then, and
     somebody began to write later), or lies in a stretch in which cycles with rw edges are looked for.
     """
     reads, sends = log.reads, log.sends
-    sent = part.start + true_positions(reads.send[part] >= 0)  # positions of reads whose send is known
+    # positions of reads whose send is known
+    sent = (
+        part.start + true_positions(reads.send[part] >= 0)
+        if edge_filter is None
+        else _perhaps_wanted(log, part, edge_filter, near)
+    )
     writer, reader = sends.op[reads.send[sent]], reads.op[sent]
     keep = writer != reader
     if edge_filter is not None:
@@ -150,6 +162,17 @@ def _wr(log: PartitionLog, part: slice, edge_filter: EdgeFilter | None) -> Edges
     return _edges(writer, reader, kind, reads.offset[sent], reads.offset[sent])
 
 
+def _perhaps_wanted(log: PartitionLog, part: slice, edge_filter: EdgeFilter, near: Any) -> Any:
+    """Those of some reads (positions) whose edge a filter may let stay; most of the others need no look at their sends."""
+    reads = log.reads
+    send, ended = reads.send[part], reads.ended[part]
+    wanted = ~among(reads.process[part], edge_filter.read_only)
+    wanted[near[slice(*np.searchsorted(near, (part.start, part.stop)))] - part.start] = True
+    others = true_positions(edge_filter.began_to_write_after(ended) & ~wanted)
+    wanted[others] = log.shared(returned_early)[send[others]] | (ended[others] == NONE)
+    return part.start + true_positions(wanted & (send >= 0))
+
+
 def _over(log: PartitionLog, which: Any) -> Ints:
     """The time at which the operations of some sends were surely over: the completion of an ok one; anything else may act later,
     so never.
@@ -158,17 +181,14 @@ def _over(log: PartitionLog, which: Any) -> Ints:
     return np.where(over != NONE, np.maximum(over, log.sends.began[which]), FOREVER)
 
 
-def _rw(log: PartitionLog, offset: Ints, writer: Any, edge_filter: EdgeFilter | None) -> Edges:
+def _rw(log: PartitionLog, offset: Ints, writer: Any, edge_filter: EdgeFilter | None, near: Any) -> Edges:
     """Edges from each operation that read here to the writer of the version right above its position.
 
     The position of an operation is the last record that it read here; all its reads must have an offset. The next version above a
     position is found by binary search in the sorted offsets of the versions. Reads without offset (negative) are the first ones,
     as reads are sorted by offset; their operations have no position.
     """
-    readers, last = last_reads(log, np.ones(len(log.reads), dtype=np.bool_))
-    if edge_filter is not None:
-        wanted = edge_filter.stretches.of(readers) != NONE
-        readers, last = readers[wanted], last[wanted]
+    readers, last = last_reads(log, np.ones(len(log.reads), dtype=np.bool_)) if near is None else last_of_few(log, near)
     if not len(readers):
         return _edges(readers, readers, RW, offset[:0], offset[:0])
     position = log.reads.offset[last]
@@ -191,13 +211,12 @@ def _edges(source: Any, target: Any, kind: Any, low: Ints, high: Ints) -> Edges:
 # --------------------------------------------------------------------------------------------------
 # Times
 # --------------------------------------------------------------------------------------------------
-def _first_returned(log: PartitionLog) -> Ints:
-    """The time at which each send was first returned to anybody, FOREVER for never."""
-    first = np.full(len(log.sends), FOREVER)
-    for part in slices(len(log.reads)):
-        known = part.start + true_positions((log.reads.send[part] >= 0) & (log.reads.ended[part] != NONE))
-        np.minimum.at(first, log.reads.send[known], log.reads.ended[known])
-    return first
+def returned_early(log: PartitionLog) -> Bools:
+    """Sends that were returned before their operations were surely over; and one more entry, False."""
+    first = log.first_returned
+    return with_false(
+        np.concatenate([np.empty(0, dtype=np.bool_), *(first[part] < _over(log, part) for part in slices(len(first)))])
+    )
 
 
 def _firsts(log: PartitionLog, first: Ints) -> dict[str, Any]:
@@ -217,32 +236,35 @@ def _early(log: PartitionLog, first: Ints, part: slice) -> Any:
     return returned[first[returned] <= _over(log, returned)]
 
 
-def _latest(log: PartitionLog, first: Ints, edge_filter: EdgeFilter | None) -> dict[str, Any]:
+def _latest(log: PartitionLog, first: Ints) -> dict[str, Any]:
     """The latest commit for each reader among the records that it got here: a call of commit, else the first return.
 
     `latest` has an entry for every history index between the lowest and the highest reader, unless they are few and far apart.
     """
     lowest, size = span(log.reads.op)
     if size > SPARSE * len(log.reads):
-        readers, time = _commits(log, slice(0, len(log.reads)), first, edge_filter)
-        ops, of_op = np.unique(readers, return_inverse=True)
-        latest = np.full(len(ops), NONE, dtype=np.int64)
-        np.maximum.at(latest, of_op, time)
-        return {"op": ops[latest != NONE].astype(np.int64), "time": latest[latest != NONE]}
+        return _latest_of_few(log, first, np.arange(len(log.reads)))
     latest = np.full(size, NONE, dtype=np.int64)
     for part in slices(len(log.reads)):
-        readers, time = _commits(log, part, first, edge_filter)
+        readers, time = _commits(log, np.arange(part.start, part.stop), first)
         np.maximum.at(latest, readers - lowest, time)
     ops = true_positions(latest != NONE)
     return {"op": ops + lowest, "time": latest[ops]}
 
 
-def _commits(log: PartitionLog, part: slice, first: Ints, edge_filter: EdgeFilter | None) -> tuple[Any, Ints]:
-    """The readers of some reads, and when the transaction of the record that each got was committed."""
+def _latest_of_few(log: PartitionLog, first: Ints, reads: Any) -> dict[str, Any]:
+    """The same of some reads (positions), of all that their operations have."""
+    readers, time = _commits(log, reads, first)
+    ops, of_op = np.unique(readers, return_inverse=True)
+    latest = np.full(len(ops), NONE, dtype=np.int64)
+    np.maximum.at(latest, of_op, time)
+    return {"op": ops[latest != NONE].astype(np.int64), "time": latest[latest != NONE]}
+
+
+def _commits(log: PartitionLog, which: Any, first: Ints) -> tuple[Any, Ints]:
+    """The readers of some reads (positions), and when the transaction of the record that each got was committed."""
     reads, sends = log.reads, log.sends
-    known = part.start + true_positions((reads.send[part] >= 0) & (reads.ended[part] != NONE))
-    if edge_filter is not None:
-        known = known[edge_filter.stretches.of(reads.op[known]) != NONE]
+    known = which[(reads.send[which] >= 0) & (reads.ended[which] != NONE)]
     send = reads.send[known]
     return reads.op[known], np.where(sends.decided[send] != NONE, sends.decided[send], first[send])
 

@@ -120,15 +120,20 @@ def last_reads(log: PartitionLog, which: Bools) -> tuple[Ints, Any]:
     op = log.reads.op
     low, size = span(op)
     if size > SPARSE * len(op):
-        few = true_positions(which)[::-1]
-        readers, at = np.unique(op[few], return_index=True)
-        return readers.astype(np.int64), few[at]
+        return last_of_few(log, true_positions(which))
     last = np.full(size, NONE, dtype=log.reads.arrival.dtype)
     for part in slices(len(op)):
         some = part.start + true_positions(which[part])
         last[op[some] - low] = some  # reads are sorted by offset, and the last assignment stays
     readers = true_positions(last != NONE)
     return readers + low, last[readers]
+
+
+def last_of_few(log: PartitionLog, which: Any) -> tuple[Ints, Any]:
+    """The same of some reads (positions, rising) that are few beside all others."""
+    few = which[::-1]
+    readers, at = np.unique(log.reads.op[few], return_index=True)
+    return readers.astype(np.int64), few[at]
 
 
 def span(values: Any) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow.dataset as ds
 
 from fencepost.checkers.history.source import read_errors
 from fencepost.checkers.model.values import ABORTED, FOREVER, NONE
@@ -136,7 +137,8 @@ def _group_rebalanced(sources: OccasionSources) -> int | None:
         return None if first is None else sum(ms > first and name == (group or name) for ms, name in rebalances)
     if view.contract["consumption"] == "assigned":
         return 0
-    rows = view.history.of_kind(("f", "process", "detail"), "txn", "poll", "committed", "subscribe", "seek").to_pylist()
+    polls = ds.field("f").isin(["txn", "poll", "committed", "subscribe", "seek"]) & ds.field("detail").is_valid()
+    rows = view.history.select(("f", "process", "detail"), polls).to_pylist()
     details = [(row["process"], json.loads(row["detail"])) for row in rows if row["detail"]]
     moved = [process for process, detail in details for kind, names in detail.get("rebalances", ()) if names]
     return sources.seen(len(moved) - len(set(moved)))

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from fencepost.checkers.model.array_files import Arrays
 from fencepost.checkers.model.arrays import Bools, Ints, among, true_positions
-from fencepost.checkers.model.values import COMMITTED, INFO, NONE, FinalRead, Resets, Settings
+from fencepost.checkers.model.values import COMMITTED, FOREVER, INFO, NONE, FinalRead, Resets, Settings
 from fencepost.checkers.views.parts import Parts
 from fencepost.checkers.views.swallowed import NO_READ, holding_reads
 
+_SPARSE = 8  # numbers from the lowest to the highest for each one that there is, beyond which no table of them is made
 _MOST_IN_32_BITS = np.iinfo(np.int32).max
 SLICE = 1 << 21  # rows worked on at once, where all of them together would need several times their own memory
 Made = TypeVar("Made")
@@ -191,12 +192,14 @@ class PartitionLog:
         seen = np.zeros(len(self.sends) + 1, dtype=np.bool_)  # `send` is NONE for records of nobody, and so marks the last entry
         for part in slices(len(self.reads)):
             some = which[part]
-            seen[self.reads.send[part] if some.all() else self.reads.send[part][some]] = True
+            seen[self.reads.send[part] if some.all() else np.compress(some, self.reads.send[part])] = True
         return seen[:-1]
 
     @shared_property
     def seen(self) -> Bools:
         """Sends returned to anybody."""
+        if len(self.reads) and self.reads.offset[0] != NONE:  # the first: all have an offset
+            return np.asarray(self.places_read[0] != NONE)
         return self.seen_by(np.ones(len(self.reads), dtype=np.bool_))
 
     @shared_property
@@ -246,6 +249,16 @@ class PartitionLog:
         return self.span(np.ones(len(self.reads), dtype=np.bool_))
 
     @shared_property
+    def first_returned(self) -> Ints:
+        """The time at which each send was first returned to anybody, FOREVER for never."""
+        first = np.full(len(self.sends), FOREVER)
+        for part in slices(len(self.reads)):
+            send, ended = self.reads.send[part], self.reads.ended[part]
+            known = (send >= 0) & (ended != NONE)
+            np.minimum.at(first, *((send, ended) if known.all() else (send[known], ended[known])))
+        return first
+
+    @shared_property
     def swallows(self) -> tuple[Ints, Ints]:
         """Sends (positions) that nobody got, acknowledged at an offset that holds an older record of the same producer; and for
         each the read (position) that returned the older one there.
@@ -278,7 +291,20 @@ class PartitionLog:
 
     def in_place_order(self, which: Bools) -> Any:
         """Positions of some sends by their place, of equal places as they come."""
-        return self.by_place[which[self.by_place]]
+        return np.compress(which[self.by_place], self.by_place)  # a mask without a pattern takes twice as long as an index
+
+    @shared_property
+    def by_senders(self) -> Bools:
+        """Reads by operations that sent something here themselves: mostly none."""
+        op, sent = self.reads.op, self.sends.op
+        if not len(op) or not len(sent):
+            return np.zeros(len(op), dtype=np.bool_)
+        low, high = int(sent.min()), int(sent.max())
+        if high - low > _SPARSE * (len(op) + len(sent)):
+            return np.isin(op, sent)
+        senders = np.zeros(high - low + 3, dtype=np.bool_)  # an entry before and one after, for all others
+        senders[sent - (low - 1)] = True
+        return np.concatenate([senders.take(op[part] - (low - 1), mode="clip") for part in slices(len(op))])
 
     @shared_property
     def unsent_reads(self) -> Bools:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.checkers.history.source import from_message, to_message
-from fencepost.checkers.model.arrays import Ints
+from fencepost.checkers.model.arrays import Ints, true_positions
 from fencepost.checkers.model.values import FOREVER, NONE
 from fencepost.checkers.views.gathering import PartitionMessages, together
 from fencepost.checkers.views.log import PartitionLog, Reads, Sends, slices
@@ -31,7 +31,8 @@ MOST_OFFSETS = 2**42  # of a partition, to tell those of one series from those o
 MANY = 2_000  # events, from which on it pays to look for runs of them before they are sorted
 CALLED, ACKED, GOT = range(3)  # roles of events
 ROLES = 3
-Events = tuple[Ints, Ints, Ints, Ints]  # role, process, time, offset
+Column = Ints | int  # or one value for all
+Events = tuple[Column, Column, Ints, Column]  # role, process, time, offset
 
 
 @together
@@ -68,13 +69,13 @@ def _events(log: PartitionLog) -> Iterator[Events]:
     sends, reads = log.sends, log.reads
     for part in slices(len(sends)):
         began, ended, offset = sends.began[part], sends.ended[part], sends.offset[part]
-        yield _of_role(_role(log, CALLED, sends, part), began)
+        yield _role(log, CALLED, sends, part), NONE, began, NONE
         known = (ended != NONE) & (offset != NONE)
-        yield _of_role(_role(log, ACKED, sends, part, known), ended[known], offset[known])
+        yield _role(log, ACKED, sends, part, known), NONE, ended[known], offset[known]
     for part in slices(len(reads)):
         ended, offset = reads.ended[part], reads.offset[part]
-        own = reads.committed[part] & ~reads.final[part] & (ended != NONE) & (offset != NONE)
-        yield _of_role(_role(log, GOT, reads, part, own), ended[own], offset[own], reads.process[part][own])
+        own = true_positions(reads.committed[part] & ~reads.final[part] & (ended != NONE) & (offset != NONE))
+        yield _role(log, GOT, reads, part, own), reads.process[part][own], ended[own], offset[own]
 
 
 def _role(log: PartitionLog, role: int, side: Sends | Reads, part: slice, which: Any = slice(None)) -> Any:
@@ -82,28 +83,29 @@ def _role(log: PartitionLog, role: int, side: Sends | Reads, part: slice, which:
     return role if log.parts is None else log.parts.numbers(side.op[part][which]) * ROLES + role
 
 
-def _of_role(role: Any, time: Ints, offset: Ints | None = None, process: Ints | None = None) -> Events:
-    nothing = np.full(len(time), NONE)
-    return np.full(len(time), role), nothing if process is None else process, time, nothing if offset is None else offset
-
-
-def _ends_of_runs(role: Ints, process: Ints, time: Ints, offset: Ints) -> Events:
+def _ends_of_runs(role: Column, process: Column, time: Ints, offset: Column) -> tuple[Ints, ...]:
     """Of events that stand one behind the other in order of time, in one second and of one process, the first and the last.
 
     The last one has the highest offset of all of them. `_thinned` makes the same of these as of all events, and a large partition
     has few of them: its sends stand by process, its reads by offset, and so mostly in order of time.
     """
     if len(time) < MANY:
-        return role, process, time, offset
+        return tuple(np.broadcast_to(column, len(time)) for column in (role, process, time, offset))
     second = time // SECOND_NS
     begins = np.ones(len(time), dtype=np.bool_)
-    begins[1:] = (second[1:] != second[:-1]) | (time[1:] < time[:-1]) | (process[1:] != process[:-1]) | (role[1:] != role[:-1])
+    begins[1:] = (second[1:] != second[:-1]) | (time[1:] < time[:-1])
+    for column in (process, role):
+        if isinstance(column, np.ndarray):
+            begins[1:] |= column[1:] != column[:-1]
     starts = np.flatnonzero(begins)
     stops = np.append(starts[1:], len(time)) - 1
     several = stops > starts
-    highest = np.maximum.reduceat(offset, starts)[several]
     at = np.concatenate([starts, stops[several]])
-    return role[at], process[at], time[at], np.concatenate([offset[starts], highest])
+    told = [column[at] if isinstance(column, np.ndarray) else np.full(len(at), column) for column in (role, process)]
+    if not isinstance(offset, np.ndarray):
+        return *told, time[at], np.full(len(at), offset)
+    highest = np.maximum.reduceat(offset, starts)[several]
+    return *told, time[at], np.concatenate([offset[starts], highest])
 
 
 def _thinned(role: Ints, process: Ints, time: Ints, offset: Ints) -> dict[str, Ints]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fencepost.checkers.model.arrays import Ints, distinct
+from fencepost.checkers.model.arrays import distinct
 
 SPARSE = 64  # operations for each one that has a record, beyond which numbers take less room than bits
 
@@ -30,13 +30,6 @@ class RecordCounts:
     some: Any
     several: Any
     bits: bool
-
-    def positions(self) -> tuple[Ints, Ints]:
-        """Both as distances from `low`."""
-        if not self.bits:
-            return self.some, self.several
-        some, several = (np.flatnonzero(np.unpackbits(row, count=self.size)) for row in (self.some, self.several))
-        return some, several
 
 
 def record_counts(ops: Any) -> RecordCounts | None:
@@ -64,8 +57,13 @@ def count(counts: Iterable[RecordCounts | None]) -> int:
     size = max(part.low + part.size for part in parts)
     some, several = (np.zeros(size, dtype=np.bool_) for _ in range(2))
     for part in parts:
-        here, more = (positions + part.low for positions in part.positions())
-        several[here[some[here]]] = True
-        several[more] = True
-        some[here] = True
+        if part.bits:
+            here, more = (np.unpackbits(row, count=part.size).view(np.bool_) for row in (part.some, part.several))
+            place = slice(part.low, part.low + part.size)
+            several[place] |= more | (some[place] & here)
+            some[place] |= here
+        else:
+            several[part.low + part.some[some[part.low + part.some]]] = True
+            several[part.low + part.several] = True
+            some[part.low + part.some] = True
     return int(several.sum())

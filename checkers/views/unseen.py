@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fencepost.checkers.history.overview import Overview
-from fencepost.checkers.model.arrays import Ints
+from fencepost.checkers.model.arrays import Ints, true_positions
 from fencepost.checkers.model.values import FOREVER, NONE
 from fencepost.checkers.views.log import PartitionLog
 
@@ -43,7 +43,7 @@ def unseen_at(log: PartitionLog, times: Ints) -> Ints:
 def _first_read(log: PartitionLog) -> Ints:
     """The time at which each send was first returned to a reader of the main phase (FOREVER: to none)."""
     reads = log.reads
-    which = ~reads.final & (reads.send >= 0) & (reads.ended != NONE)
+    which = true_positions(~reads.final & (reads.send >= 0) & (reads.ended != NONE))
     first = np.full(len(log.sends), FOREVER, dtype=np.int64)
     np.minimum.at(first, reads.send[which], reads.ended[which])
     return first

@@ -33,7 +33,7 @@ def lost(log: PartitionLog) -> Bools:
 
 def _vanished(log: PartitionLog) -> Bools:
     """Sends that somebody got before a complete read_committed final read began, and that no such read returned."""
-    perhaps = log.seen & ~log.seen_final
+    perhaps = log.seen & ~log.seen_final & ~log.shared(aborted) & ~log.uncalled
     if log.settings.deletes or not log.final.readers or not perhaps.any():
         return np.zeros(len(log.sends), dtype=np.bool_)
     got = [got_by(log, reads_before(log, process, began)) for process, _, began in log.final.readers]
@@ -46,7 +46,7 @@ def reads_before(log: PartitionLog, process: Any, began: Any) -> Bools:
     """
     earlier = ~log.unsent_reads & (log.reads.process != process) & (log.reads.ended != NONE) & (log.reads.ended < began)
     plain = with_false(~log.sends.txn & log.covered)  # the last: records of nobody
-    return np.asarray(earlier & (log.reads.committed | plain[log.reads.send]))
+    return np.asarray(earlier & (log.reads.committed | plain[log.reads.send] if plain.any() else log.reads.committed))
 
 
 def got_by(log: PartitionLog, reads: Bools) -> Bools:

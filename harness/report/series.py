@@ -117,13 +117,13 @@ def latency(ops: Ops, over: Bins) -> Chart | None:
     if not len(chosen):
         return None
     took, place = (ops.end - ops.time)[chosen], over.of(ops.end[chosen])
-    order = np.lexsort((took, place))
+    ordered = _ordered_within(place, took)
     sizes = np.bincount(place, minlength=over.count)
     first = np.r_[0, np.cumsum(sizes)[:-1]]
     lines = []
     for key, share, style in (("p50", 0.5, "solid"), ("p99", 0.99, "dashed")):
-        at = np.minimum(first + np.ceil(sizes * share).astype(np.int64) - (sizes > 0), len(order) - 1)
-        values = np.where(sizes > 0, took[order][at] / _MS, np.nan)
+        at = np.minimum(first + np.ceil(sizes * share).astype(np.int64) - (sizes > 0), len(took) - 1)
+        values = np.where(sizes > 0, ordered[at] / _MS, np.nan)
         over_all = duration(float(np.partition(took, int(np.ceil(len(took) * share)) - 1)[int(np.ceil(len(took) * share)) - 1]))
         lines.append(Line(key=key, label=key, style=style, values=rounded(values), peak=f"{over_all} over the whole run"))
     slowest = int(np.argmax(took))
@@ -132,6 +132,16 @@ def latency(ops: Ops, over: Bins) -> Chart | None:
         f"Of successful writes, by the time they ended. The slowest took {duration(int(took[slowest]))}, ended at {when:,.3f} s."
     )
     return Chart(key="latency", title="Latency", unit="ms", note=note, moments=over.begins, lines=tuple(lines))
+
+
+def _ordered_within(place: Ints, took: Ints) -> Ints:
+    """Times in the order of their places, those of one place rising: sorted as one number for both, many times as fast."""
+    least = int(took.min())
+    span = int(took.max()) - least + 1
+    if (int(place.max()) + 1) * span > np.iinfo(np.int64).max:
+        return took[np.lexsort((took, place))]
+    both = np.sort(place * np.int64(span) + (took - least))
+    return both % span + least
 
 
 def longest_gap(ops: Ops) -> tuple[int, int] | None:
@@ -245,7 +255,8 @@ def _most_at_once(begins: Ints, ends: Ints, moment: int, width: int) -> tuple[in
 
 def _following(ops: Ops, row_of: Ints, positions: Ints) -> Ints:
     """When the next operation of the same row began; where there is none, when the history ended."""
-    order = np.argsort(row_of.astype(np.int32), kind="stable")  # the history is in order of time
+    few = row_of.max(initial=0) < 1 << 16  # numpy sorts numbers of 16 bits without comparing them
+    order = np.argsort(row_of.astype(np.uint16 if few else np.int32), kind="stable")  # the history is in order of time
     wanted = np.zeros(len(ops), dtype=np.bool_)
     wanted[positions] = True
     at = np.flatnonzero(wanted[order])
