@@ -72,7 +72,7 @@ def check(
 
     Exit codes: 0 valid; 1 invalid; 2 unknown; 254 no such run, or one that cannot be read; 255 fencepost broke.
     """
-    from fencepost.harness.cli.arguments import checkers_of, contract_of, spark_conf_of
+    from fencepost.harness.cli.option_texts import checkers_of, contract_of, spark_conf_of
     from fencepost.harness.history.run_directory import open_run
     from fencepost.harness.memory.known import known_of
     from fencepost.harness.runs.store import results_root
