@@ -23,8 +23,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
-import pandas as pd
-
 from fencepost.checkers.contract.attribution import Attribution
 from fencepost.checkers.contract.common_rules import (
     ABORTED_IN_PART,
@@ -37,9 +35,10 @@ from fencepost.checkers.contract.common_rules import (
 from fencepost.checkers.contract.needs import UNDECLARED, Needs
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, INAPPLICABLE, Rule
 from fencepost.checkers.model.findings import Finding
+from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.history_rows import HistoryRows
 from fencepost.checkers.model.planted import DamagedHistory, PlantedDamage
-from fencepost.checkers.model.results import CheckResult, join_rows
+from fencepost.checkers.model.results import CheckResult, Rows, Sifted, has_role, join_rows, rows_where
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.views.gathering import PartitionMessages
 from fencepost.checkers.views.log import PartitionLog
@@ -74,11 +73,14 @@ __all__ = [
     "PlantedDamage",
     "Rule",
     "RunView",
+    "Sifted",
     "cut_off",
+    "has_role",
     "join_rows",
     "partition_check",
     "read_rows",
     "reads_with_writers",
+    "rows_where",
     "run_check",
     "send_rows",
 ]
@@ -86,11 +88,12 @@ __all__ = [
 
 Where = TypeVar("Where")
 Explain = Callable[[Finding, FindingText], str]
-Resolve = Callable[[pd.DataFrame, RunView], pd.DataFrame]
+Sift = Callable[[Rows, RunView], Sifted]
+Resolve = Callable[["pd.DataFrame", RunView], "pd.DataFrame"]
 Gather = Callable[..., PartitionMessages]
 Brief = Callable[[RunView], Any]
 Detail = Callable[[Finding, FindingText], dict[str, Any]]
-Shows = Callable[[Finding, pd.DataFrame], bool]
+Shows = Callable[[Finding, "pd.DataFrame"], bool]
 Undoubted = Callable[[Finding, RunView], bool]
 
 
@@ -100,6 +103,8 @@ class Check(Generic[Where]):
 
     scope: `partition` (function over a `PartitionLog`) or `run` (function over a `RunView`).
     across: findings are grouped by cause over all partitions (a transaction), not inside each (a run of offsets).
+    sift: first look at the few suspicious rows of all partitions, as arrays by column: those of them that stay (and go to
+        `resolve`, where there is one), and what was compared besides. Where none stays, no data frame is made.
     resolve: second step over the few suspicious rows of all partitions, for anomalies that no partition can decide alone;
         returns the rows that stay. It may set `rows.attrs["compared"]` to add to what was compared, and `rows.attrs["unread"]`
         to how many promises it knows of that nobody got or had to get.
@@ -152,6 +157,7 @@ class Check(Generic[Where]):
     promise: str = ""
     consequences: tuple[str, ...] = ()
     attribution: Attribution = Attribution.RECORDS
+    sift: Sift | None = None
 
     def __call__(self, where: Where, options: Any = None) -> CheckResult:
         """Ask the check. options: instead of `given`, for tests; of a check that has options."""

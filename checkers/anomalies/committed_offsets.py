@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 
 from fencepost.checkers.api import run_check
 from fencepost.checkers.contract.common_occasions import WORK
@@ -35,6 +34,7 @@ from fencepost.checkers.contract.needs import (
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Bools, Ints
 from fencepost.checkers.model.findings import Finding
+from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import ABORTED, COMMITTED, FOREVER, NONE
 from fencepost.checkers.pipeline.chains import NO_OFFSETS, NO_PIPELINE, Pipeline, has_chains, places_of_records, rows_of
@@ -116,6 +116,8 @@ def torn_offset(run: RunView) -> CheckResult:
     Slow twin: `torn_offsets` in tests/support/pipeline_reference.py.
     """
     pipeline = run.shared(Pipeline)
+    if pipeline.is_empty:
+        return CheckResult(0)
     committed = {**dict.fromkeys(pipeline.chains.uncommitted, NONE), **pipeline.chains.committed}
     if pipeline.chains.offsets.empty:
         return CheckResult(len(pipeline.looks), lacking="" if committed or pipeline.chains.records.empty else NO_OFFSETS)
@@ -227,7 +229,7 @@ def offset_regression(run: RunView) -> CheckResult:
     Slow twin: `offset_regressions` in tests/support/pipeline_reference.py.
     """
     pipeline = run.shared(Pipeline)
-    if pipeline.chains.offsets.empty:
+    if pipeline.is_empty or pipeline.chains.offsets.empty:
         return CheckResult(0)
     offsets = known_commits(pipeline)
     ever = _below(offsets, offsets, "sent")
@@ -287,7 +289,7 @@ def stale_offset(run: RunView) -> CheckResult:
     Slow twin: `stale_offsets` in tests/support/pipeline_reference.py.
     """
     pipeline = run.shared(Pipeline)
-    if pipeline.looks.empty or pipeline.chains.offsets.empty:
+    if pipeline.is_empty or pipeline.looks.empty or pipeline.chains.offsets.empty:
         return CheckResult(0)
     return _below(pipeline.looks, known_commits(pipeline), "missing", within=remembered_ns(run))
 
@@ -395,7 +397,7 @@ def dirty_offset(run: RunView) -> CheckResult:
     Slow twin: `dirty_offsets` in tests/support/pipeline_reference.py.
     """
     pipeline, overview = run.shared(Pipeline), run.overview
-    if pipeline.looks.empty or pipeline.chains.offsets.empty:
+    if pipeline.is_empty or pipeline.looks.empty or pipeline.chains.offsets.empty:
         return CheckResult(0)
     at = overview.at(pipeline.offsets["op"].to_numpy())
     called = np.where(
@@ -474,6 +476,8 @@ def phantom_offset(run: RunView) -> CheckResult:
     Slow twin: `phantom_offsets` in tests/support/pipeline_reference.py.
     """
     pipeline = run.shared(Pipeline)
+    if pipeline.is_empty:
+        return CheckResult(0)
     answers = _answers(pipeline)
     if _of_program(run):
         return _beyond_the_end(run, answers)

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from fencepost.checkers.api import partition_check
 from fencepost.checkers.contract.attribution import Attribution
@@ -19,6 +18,7 @@ from fencepost.checkers.contract.needs import ALL_READS, ANYBODY, FINAL_COMMITTE
 from fencepost.checkers.contract.rules import FINAL_READS, FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Ints, distinct, true_positions
 from fencepost.checkers.model.findings import Finding
+from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import COMMITTED, INFO, NONE
 from fencepost.checkers.selfcheck.record_damages import MOVE

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-import pandas as pd
-
 from fencepost.checkers.anomalies.connect_occasions import Occasions
 from fencepost.checkers.anomalies.sources import source_offset_torn
+from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.connect_log import ConnectLog, Entry, entries_in
 from fencepost.checkers.pipeline.deletions import RECORDS, TopicDeletions

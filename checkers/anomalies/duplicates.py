@@ -6,7 +6,6 @@ The docstring is the definition of the anomaly.
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
 from fencepost.checkers.api import partition_check
 from fencepost.checkers.contract.common_rules import UNLESS_PRODUCER, cut_off
@@ -14,6 +13,7 @@ from fencepost.checkers.contract.needs import ALL_READS, ANYBODY, OUTCOMES, SEND
 from fencepost.checkers.contract.rules import ALLOWED, FINAL_READS, FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Bools, Ints, positions_in
 from fencepost.checkers.model.findings import Finding
+from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import ABORTED, NONE
 from fencepost.checkers.selfcheck.record_damages import REPEAT

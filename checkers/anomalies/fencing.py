@@ -10,7 +10,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from fencepost.checkers.api import partition_check, run_check
 from fencepost.checkers.contract.common_rules import (
@@ -25,9 +24,10 @@ from fencepost.checkers.contract.common_rules import (
 from fencepost.checkers.contract.needs import ALL_READS, DECISIONS, FINAL, LEVELS, OUTCOMES, SENDS, Needs, of_process
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.model.findings import Finding
-from fencepost.checkers.model.results import CheckResult, join_rows
+from fencepost.checkers.model.frames import pd
+from fencepost.checkers.model.results import CheckResult, Rows, Sifted, has_role, join_rows, rows_where
 from fencepost.checkers.model.values import ABORTED, COMMITTED, NONE
-from fencepost.checkers.pipeline.instances import NO_INSTANCES, fenced_commits, fenced_operations, instances
+from fencepost.checkers.pipeline.instances import NO_INSTANCES, any_fenced, fenced_commits, fenced_operations, instances
 from fencepost.checkers.selfcheck.schedules import scheduled
 from fencepost.checkers.selfcheck.transaction_damages import DENY
 from fencepost.checkers.views.false_acks import false_ack_rows, falsely_acknowledged
@@ -64,7 +64,7 @@ NO_ZOMBIE = "no instance of a transactional id did anything after it had been fe
 # --------------------------------------------------------------------------------------------------
 @cache
 def no_zombies() -> pd.DataFrame:
-    """The empty answer of `zombie_records` and `visible_zombies`, where no instance was fenced."""
+    """The empty answer of `zombie_records` and `visible_zombies`, where no fenced instance did anything."""
     sends = no_sends()
     numbers = {name: np.empty(0, dtype=np.int64) for name in ("fenced", "fenced_by", "decided", "status")}
     flags = {name: np.empty(0, dtype=np.bool_) for name in ("late", "wrote")}
@@ -168,9 +168,9 @@ def zombie_commit(run: RunView) -> CheckResult:
 
     Slow twin: `zombie_commits` in tests/support/reference.py.
     """
-    operations, zombies = run.shared(fenced_operations), run.shared(visible_zombies)
-    if operations.empty:
+    if not any_fenced(run) or (operations := run.shared(fenced_operations)).empty:
         return CheckResult(0, lacking=_lacking(run))
+    zombies = run.shared(visible_zombies)
     compared = int((operations["decided"] > operations["fenced"]).sum())
     return CheckResult(compared, _rows(zombies[~zombies["wrote"]], "decided"), _lacking(run))
 
@@ -224,9 +224,9 @@ def zombie_write(run: RunView) -> CheckResult:
 
     Slow twin: `zombie_writes` in tests/support/reference.py.
     """
-    records, zombies = run.shared(zombie_records), run.shared(visible_zombies)
-    if records.empty:
+    if not any_fenced(run) or (records := run.shared(zombie_records)).empty:
         return CheckResult(0, lacking=_lacking(run))
+    zombies = run.shared(visible_zombies)
     return CheckResult(int(records["late"].sum()), _rows(zombies[zombies["late"]], "began"), _lacking(run))
 
 
@@ -244,9 +244,10 @@ def _explain_false(finding: Finding, text: FindingText) -> str:
     return f"{how}: the log holds it as aborted."
 
 
-def _resolve_false(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
+def _sift_false(rows: Rows, run: RunView) -> Sifted:
     """The missing records of the transactions that were never committed."""
-    return rows[rows["op"].isin(falsely_acknowledged(rows, run, run.shared(fenced_commits))) & (rows["role"] == "missing")]
+    false = np.isin(rows["op"], falsely_acknowledged(rows, run, run.shared(fenced_commits)))
+    return Sifted(rows_where(rows, false & has_role(rows, "missing")))
 
 
 @partition_check(
@@ -272,7 +273,7 @@ def _resolve_false(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
     ),
     damages=(DENY,),
     across=True,
-    resolve=_resolve_false,
+    sift=_sift_false,
     explain=_explain_false,
     detail=_with_fencing,
     needs="no commit returned ok of a transaction whose records final readers had to get",

@@ -6,7 +6,6 @@ The docstring is the definition of the anomaly.
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
 from fencepost.checkers.api import partition_check
 from fencepost.checkers.contract.common_occasions import LEADERS
@@ -15,7 +14,8 @@ from fencepost.checkers.contract.needs import FINAL, LEVELS, OUTCOMES, SENDS, Ne
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, READS, Rule
 from fencepost.checkers.model.arrays import Bools, Ints
 from fencepost.checkers.model.findings import Finding
-from fencepost.checkers.model.results import CheckResult, join_rows
+from fencepost.checkers.model.frames import pd
+from fencepost.checkers.model.results import NO_ROWS, CheckResult, Rows, Sifted, count_rows, has_role, join_rows, rows_where
 from fencepost.checkers.model.values import INFO, NONE
 from fencepost.checkers.pipeline.instances import fenced_commits
 from fencepost.checkers.selfcheck.record_damages import GARBLE, HIDE, LOSE, TRUNCATE
@@ -53,7 +53,7 @@ def _explain_lost(finding: Finding, text: FindingText) -> str:
     return f"{writer} {outcome}{text.proven(writers[0])}{elsewhere}, but {record} it wrote to {places} {how}."
 
 
-def _resolve_lost(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
+def _sift_lost(rows: Rows, run: RunView) -> Sifted:
     """Keep what is surely lost: promises, and the missing records of undecided transactions that prove to be committed.
 
     An undecided transaction emits a row for each of its records in every partition, so that its proof is found wherever it is
@@ -61,31 +61,16 @@ def _resolve_lost(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
     those without acknowledgement, since commit follows every acknowledgement.
     Misplaced records are not lost: `wrong-partition` has them. What was never committed is not lost: `false-ack` has it.
     """
-    if proven := _unproven(rows, run):
-        nothing = rows.iloc[:0]
-        nothing.attrs["compared"] = proven
-        return nothing
     uncommitted = falsely_acknowledged(rows, run, run.shared(fenced_commits))
-    rows = rows[~rows["op"].isin(uncommitted) & ~rows["role"].isin((HIDDEN, SHOWN))]
-    rows = passed_in_time(rows)
-    undecided = run.status(rows["op"].to_numpy()) == INFO
-    undecided &= run.transactional(rows["op"].to_numpy())
-    committed = ~undecided | rows["op"].isin(rows.loc[rows["role"] == PROOF, "op"])
-    judged, there = committed & ~rows["role"].isin((UNREAD, UNACKNOWLEDGED)), ~rows["v"].isin(run.misplaced)
-    lost = rows[judged & (rows["role"] == "missing") & there]
-    lost.attrs["compared"] = int((undecided & judged).sum())
-    lost.attrs["unread"] = int((committed & ~judged & there).sum())
-    return lost
-
-
-def _unproven(rows: pd.DataFrame, run: RunView) -> int:
-    """The number of proofs, if all rows are these and records of other undecided transactions, as in most long runs; else 0."""
-    op, role = rows["op"].to_numpy(), rows["role"].to_numpy()
-    proof, missing = role == PROOF, role == "missing"
-    if not (proof | missing).all() or np.isin(op[missing], op[proof]).any():
-        return 0
-    undecided = (run.status(op) == INFO) & run.transactional(op)
-    return int(proof.sum()) if undecided.all() else 0
+    rows = passed_in_time(rows_where(rows, ~np.isin(rows["op"], uncommitted) & ~has_role(rows, HIDDEN, SHOWN)))
+    if not count_rows(rows):
+        return Sifted(NO_ROWS)
+    ops = rows["op"]
+    undecided = (run.status(ops) == INFO) & run.transactional(ops)
+    committed = ~undecided | np.isin(ops, ops[has_role(rows, PROOF)])
+    judged, there = committed & ~has_role(rows, UNREAD, UNACKNOWLEDGED), ~np.isin(rows["v"], list(run.misplaced))
+    lost = rows_where(rows, judged & has_role(rows, "missing") & there)
+    return Sifted(lost, int((undecided & judged).sum()), int((committed & ~judged & there).sum()))
 
 
 @partition_check(
@@ -137,7 +122,7 @@ def _unproven(rows: pd.DataFrame, run: RunView) -> int:
         TRUNCATE,
         GARBLE,
     ),
-    resolve=_resolve_lost,
+    sift=_sift_lost,
     explain=_explain_lost,
     needs="no record was promised (acknowledged or committed)",
 )

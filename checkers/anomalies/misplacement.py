@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from fencepost.checkers.api import partition_check
 from fencepost.checkers.contract.attribution import Attribution
 from fencepost.checkers.contract.common_rules import DAMAGED, UNLESS_PRODUCER
 from fencepost.checkers.contract.needs import ALL_READS, ANYBODY, SENDS, Needs
 from fencepost.checkers.contract.rules import FORBIDDEN, INAPPLICABLE, Rule
 from fencepost.checkers.model.findings import Finding
-from fencepost.checkers.model.results import CheckResult
+from fencepost.checkers.model.results import CheckResult, Sifted, rows_where
 from fencepost.checkers.selfcheck.record_damages import GARBLE, INVADE, MISPLACE
 from fencepost.checkers.views.log import PartitionLog
 from fencepost.checkers.views.result_rows import first_of_each, read_rows
@@ -75,7 +77,7 @@ def _explain_phantom(finding: Finding, text: FindingText) -> str:
         INVADE,
         GARBLE,
     ),
-    resolve=lambda rows, run: rows[~rows["v"].isin(run.misplaced)],
+    sift=lambda rows, run: Sifted(rows_where(rows, ~np.isin(rows["v"], list(run.misplaced)))),
     explain=_explain_phantom,
     needs="no record was read",
 )
@@ -121,7 +123,7 @@ def _explain_wrong(finding: Finding, text: FindingText) -> str:
     ),
     evidence=Needs({SENDS, *ALL_READS}, ANYBODY),
     damages=(MISPLACE,),
-    resolve=lambda rows, run: rows[rows["v"].isin(run.misplaced)],
+    sift=lambda rows, run: Sifted(rows_where(rows, np.isin(rows["v"], list(run.misplaced)))),
     explain=_explain_wrong,
     needs="no record was read",
 )

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -22,6 +21,7 @@ from fencepost.checkers.contract.needs import ALL_READS, ANYBODY, OUTCOMES, POLL
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Bools, Ints
 from fencepost.checkers.model.findings import Finding
+from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.pipeline.chains import NO_PIPELINE, Pipeline, rows_of
 from fencepost.checkers.selfcheck.pipeline_damages import SHARE
@@ -85,7 +85,7 @@ def double_ownership(run: RunView) -> CheckResult:
     Slow twin: `double_ownerships` in tests/support/pipeline_reference.py.
     """
     pipeline = run.shared(Pipeline)
-    if pipeline.chains.offsets.empty:
+    if pipeline.is_empty or pipeline.chains.offsets.empty:
         return CheckResult(0)
     offsets = known_commits(pipeline)
     assigned = _assignments(run) if len(offsets) else {}

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from fencepost.checkers.anomalies.applications import explain_too_few, explain_too_many, of_all_stages, too_few, too_many
 from fencepost.checkers.api import run_check
@@ -20,6 +19,7 @@ from fencepost.checkers.contract.needs import ALL_READS, ANYBODY, FINAL_COMMITTE
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Ints
 from fencepost.checkers.model.findings import Finding
+from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import COMMITTED, INFO, NONE
 from fencepost.checkers.pipeline.applications import has_application
@@ -105,7 +105,7 @@ def reprocessed(run: RunView) -> CheckResult:
     if has_application(run):
         return of_all_stages(run, too_many)
     pipeline = run.shared(Pipeline)
-    if pipeline.chains.records.empty:
+    if pipeline.is_empty or pipeline.chains.records.empty:
         return CheckResult(0)
     shown = pipeline.records[pipeline.records["visible"]]
     makers = shown.groupby("v")["op"].agg(["nunique", "max"])
@@ -204,6 +204,8 @@ def unprocessed(run: RunView) -> CheckResult:
     if has_application(run):
         return of_all_stages(run, too_few)
     pipeline = run.shared(Pipeline)
+    if pipeline.is_empty:
+        return CheckResult(0, lacking=NO_PIPELINE)
     if not (pipeline.chains.committed and pipeline.all_read_back):
         why = NO_OFFSETS if not pipeline.chains.committed else NOT_READ_BACK
         return CheckResult(0, lacking=NO_PIPELINE if pipeline.records.empty else why)

@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 
 from fencepost.checkers.api import run_check
 from fencepost.checkers.contract.common_rules import UNLESS_IDEMPOTENT
 from fencepost.checkers.contract.needs import LOGS, SENDS, Needs
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Ints
+from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.coordinator_log import coordinator_log

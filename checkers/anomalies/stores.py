@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import pandas as pd
 
 from fencepost.checkers.anomalies.applications import NO_PROGRAM, NOT_DONE
 from fencepost.checkers.api import run_check
@@ -26,6 +25,7 @@ from fencepost.checkers.contract.common_rules import (
 from fencepost.checkers.contract.needs import FINAL_COMMITTED, SENDS, SETTLING, Needs
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
 from fencepost.checkers.model.findings import Finding, FindingRecord
+from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.applications import Application, has_application, input_places

@@ -6,7 +6,6 @@ Each docstring is the definition of its anomaly.
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
 from fencepost.checkers.api import partition_check
 from fencepost.checkers.contract.common_rules import (
@@ -35,7 +34,8 @@ from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.graph.layers import READ_CYCLES
 from fencepost.checkers.model.arrays import Bools, with_false
 from fencepost.checkers.model.findings import Finding
-from fencepost.checkers.model.results import CheckResult, join_rows
+from fencepost.checkers.model.frames import pd
+from fencepost.checkers.model.results import NO_ROWS, CheckResult, Rows, Sifted, count_rows, has_role, join_rows, rows_where
 from fencepost.checkers.model.values import ABORTED, COMMITTED, FOREVER, INFO, NONE
 from fencepost.checkers.selfcheck.transaction_damages import READ_EARLY, READ_OWN, SHOW_ABORTED, SHOW_HALF, TEAR
 from fencepost.checkers.views.final_witness import final_witness
@@ -240,6 +240,24 @@ def _explain_torn(finding: Finding, text: FindingText) -> str:
     )
 
 
+def _sift_torn(rows: Rows, run: RunView) -> Sifted:
+    """Drop operations of unknown outcome of which only one side was reported: of these every covered record is.
+
+    SWALLOWED rows stay beside those that may be torn.
+    """
+    passed = passed_in_time(rows)
+    passed = rows_where(passed, has_role(passed, "read", "missing")) if count_rows(passed) else NO_ROWS
+    if not count_rows(passed):
+        return Sifted(NO_ROWS)
+    ops = passed["op"]
+    both = np.intersect1d(ops[has_role(passed, "read")], ops[has_role(passed, "missing")])
+    suspicious = rows_where(passed, np.isin(ops, both) | (run.status(ops) != INFO))
+    if not count_rows(suspicious):
+        return Sifted(NO_ROWS)
+    swallowed = rows_where(rows, has_role(rows, SWALLOWED))
+    return Sifted(join_rows(dict(suspicious), dict(swallowed)) if swallowed else suspicious)
+
+
 def _resolve_torn(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
     """Put the suspicious transactions together over all partitions; keep those with records on both sides.
 
@@ -250,10 +268,7 @@ def _resolve_torn(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
     `swallowed-write`'s.
     """
     swallowed = rows.loc[rows["role"] == SWALLOWED, "v"]
-    rows = passed_in_time(rows)
-    rows = _may_be_torn(rows[rows["role"].isin(["read", "missing"])], run)
-    if rows.empty:
-        return rows
+    rows = rows[rows["role"] != SWALLOWED]
     reported = rows.drop_duplicates("v").set_index("v")["role"]
     sends = run.sends_of(rows["op"].unique())
     sends = sends[~sends["v"].isin(swallowed)]
@@ -271,13 +286,6 @@ def _resolve_torn(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
     sides = whole.groupby("op")["role"].nunique()
     torn = sides.index[sides > 1]
     return whole[whole["op"].isin(torn)]
-
-
-def _may_be_torn(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
-    """Drop operations of unknown outcome of which only one side was reported: of these every covered record is."""
-    op, read = rows["op"].to_numpy(), rows["role"].to_numpy() == "read"
-    both = np.isin(op, op[read]) & np.isin(op, op[~read])
-    return rows[both | (run.status(op) != INFO)]
 
 
 @partition_check(
@@ -313,6 +321,7 @@ def _may_be_torn(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
         SHOW_HALF,
     ),
     across=True,
+    sift=_sift_torn,
     resolve=_resolve_torn,
     explain=_explain_torn,
     needs="no transaction of two or more records in partitions with a complete read_committed final read",

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
 import numpy as np
-import pandas as pd
 
 from fencepost.checkers.api import run_check
 from fencepost.checkers.contract.common_occasions import DECIDING, SENDING
@@ -21,6 +20,7 @@ from fencepost.checkers.contract.common_rules import UNLESS_IDEMPOTENT, UNLESS_R
 from fencepost.checkers.contract.needs import OUTCOMES, SENDS, WIRE, Needs
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Ints
+from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.wire_findings import WireFinding, WireResult, explained_by_wire, found_on_wire, whole

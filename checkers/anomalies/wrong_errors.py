@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
@@ -22,6 +21,7 @@ from fencepost.checkers.contract.common_rules import UNLESS_PRODUCER, UNLESS_REP
 from fencepost.checkers.contract.needs import OUTCOMES, SENDS, Needs
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, SENTENCE, Rule
 from fencepost.checkers.model.findings import Finding
+from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.values import FOREVER, NONE
 from fencepost.checkers.pipeline.instances import Instances, instances

@@ -14,13 +14,12 @@ import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import astuple, dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
 from fencepost.checkers.api import Check
@@ -34,7 +33,7 @@ from fencepost.checkers.history.source import LocalSource, Source, from_message
 from fencepost.checkers.model import forks
 from fencepost.checkers.model.array_files import ArrayFiles
 from fencepost.checkers.model.arrays import Ints
-from fencepost.checkers.model.results import ROW_COLUMNS, ROW_NUMBERS
+from fencepost.checkers.model.results import NO_ROWS, ROW_NUMBERS, Rows
 from fencepost.checkers.model.values import FinalRead, Resets, Settings
 from fencepost.checkers.views import several_records
 from fencepost.checkers.views.assembly import log_of_columns, unpack_log
@@ -64,7 +63,7 @@ PartitionJudge = Callable[..., Iterator["PartitionResult | ExecutorMessage"]]
 class CombinedResult:
     """One check's result over all partitions: rows, how much was compared, what was lacking, and the first error."""
 
-    rows: pd.DataFrame
+    rows: Rows = field(default_factory=dict)
     compared: int = 0
     lacking: str = ""
     error: str = ""
@@ -107,7 +106,7 @@ def run_partition_checks(
 
     here: this process and forks of it judge, without a session.
     """
-    bare = tuple(replace(check, resolve=None, explain=None) for check in checks)  # what the workers need
+    bare = tuple(replace(check, sift=None, resolve=None, explain=None) for check in checks)  # what the workers need
     moments = np.empty(0, dtype=np.int64) if moments is None else moments
     gathered = gathered or GatheredMessages()
     questions = Questions(bare, dict(finals), settings, resets or Resets(), moments, tuple(gathered.gatherers))
@@ -299,16 +298,17 @@ def _combined(name: str, partitions: Sequence[PartitionResult]) -> CombinedResul
     return CombinedResult(rows, compared, lacking, error, sum(result.more for _, result in results))
 
 
-def _joined_rows(parts: Sequence[tuple[str, Mapping[str, Any]]]) -> pd.DataFrame:
-    """The rows of all partitions as one frame."""
+def _joined_rows(parts: Sequence[tuple[str, Mapping[str, Any]]]) -> Rows:
+    """The rows of all partitions."""
     if not parts:
-        return no_rows()
+        return NO_ROWS
     names = [columns.get("partition", np.full(len(columns["op"]), name, dtype=object)) for name, columns in parts]
     columns = {name: np.concatenate([part[name] for _, part in parts]) for name in (*ROW_NUMBERS, "role")}
-    frame = pd.DataFrame({"partition": np.concatenate(names), **columns}, copy=False)
+    rows = {"partition": np.concatenate(names), **columns}
     if any("partition" in part for _, part in parts):
-        frame = frame.sort_values("partition", kind="stable", ignore_index=True)
-    return frame
+        order = np.argsort(rows["partition"], kind="stable")
+        rows = {name: column[order] for name, column in rows.items()}
+    return rows
 
 
 def _columns(rows: Mapping[str, Any] | bytes) -> Mapping[str, Any]:
@@ -319,12 +319,6 @@ def _columns(rows: Mapping[str, Any] | bytes) -> Mapping[str, Any]:
     role = table["role"].combine_chunks()
     names = np.array(role.dictionary.to_pylist(), dtype=object)
     return {**{name: table[name].to_numpy() for name in ROW_NUMBERS}, "role": names[np.asarray(role.indices)]}
-
-
-@cache
-def no_rows() -> pd.DataFrame:
-    """The rows of a check that found nothing: one frame for all, since most checks find nothing."""
-    return pd.DataFrame({name: np.empty(0, dtype=np.int64 if name in ROW_NUMBERS else object) for name in ROW_COLUMNS})
 
 
 # --------------------------------------------------------------------------------------------------

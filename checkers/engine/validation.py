@@ -20,6 +20,7 @@ from fencepost.harness.api.occasions import OCCASIONS, Occasion
 JUDGED, UNLESS = (FORBIDDEN, ALLOWED, INAPPLICABLE), (READS, FINAL_READS, DELETIONS, SENTENCE)
 SCOPES = {"partition": "log", "run": "run"}
 STEPS = {
+    "sift": "(rows, run)",
     "resolve": "(rows, run)",
     "shown_by": "(finding, reads)",
     "undoubted": "(finding, run)",

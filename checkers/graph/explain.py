@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from fencepost.checkers.graph.group_offsets import PLACE, partition_of
 from fencepost.checkers.graph.layers import DIRTY_WR, LSO, PROCESS, REALTIME, RW, WR, WW
@@ -128,14 +127,12 @@ def records_behind(cycles: Iterable[Sequence[Edge]], run: RunView) -> Records:
     ops = {op for cycle in cycles for edge in cycle if edge.place != NONE for op in (edge.source, edge.target)}
     if not ops:
         return {}
-    mops: pd.DataFrame = records_of(run.history, ops).to_pandas()
-    read = mops[mops["kind"] == 1]
-    places = {(row.partition, row.v): row.offset for row in read.itertuples() if row.offset != NONE}
-    known = {
-        (int(row.op), str(row.partition), int(row.offset), "read"): int(row.v)
-        for row in read[read["offset"] != NONE].itertuples()
-    }
-    for row in mops[mops["kind"] == 0].itertuples():
-        for at in {places.get((row.partition, row.v), row.offset), row.offset} - {NONE}:
-            known[int(row.op), str(row.partition), int(at), "sent"] = int(row.v)
+    mops = records_of(run.history, ops).select(["kind", "op", "partition", "v", "offset"])
+    rows = list(zip(*(column.to_pylist() for column in mops.columns), strict=True))
+    read = [row for kind, *row in rows if kind == 1 and row[-1] != NONE]
+    places = {(partition, v): offset for _, partition, v, offset in read}
+    known = {(op, partition, offset, "read"): v for op, partition, v, offset in read}
+    for op, partition, v, offset in (row for kind, *row in rows if kind == 0):
+        for at in {places.get((partition, v), offset), offset} - {NONE}:
+            known[op, partition, at, "sent"] = v
     return known

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import pandas as pd
-
+from fencepost.checkers.model.results import Rows, count_rows
 from fencepost.checkers.model.values import NONE
 
 SLACK_NS = 1_000_000_000
@@ -98,17 +97,17 @@ class Finding:
         }
 
 
-def group(anomaly: str, rows: pd.DataFrame, original_values: Mapping[int, str], across: bool) -> list[Finding]:
+def group(anomaly: str, rows: Rows, original_values: Mapping[int, str], across: bool) -> list[Finding]:
     """Rows to findings: one for each cause, over all partitions (`across`) or inside each; first in time first.
 
     original_values: identity -> the record's value in the system that the history comes from (`RunView.original_values`).
     """
-    if rows.empty:
+    if not count_rows(rows):
         return []
-    columns = [rows[name].to_numpy().tolist() for name in ("partition", "op", "v", "offset", "time", "role")]
+    columns = [rows[name].tolist() for name in ("partition", "op", "v", "offset", "time", "role")]
     columns.append([original_values.get(v, "") for v in columns[2]])
     records = [FindingRecord(*values) for values in zip(*columns, strict=True)]
-    causes = rows["cause"].to_numpy().tolist()
+    causes = rows["cause"].tolist()
     findings: dict[tuple[str, int], list[FindingRecord]] = {}
     for at in sorted(range(len(records)), key=lambda at: (records[at].time, records[at].partition, records[at].offset)):
         findings.setdefault(("" if across else records[at].partition, causes[at]), []).append(records[at])

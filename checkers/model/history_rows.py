@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.values import ABORTED, COMMITTED, INFO, NONE
 
 OPS = ("process", "f", "type", "intent", "isolation", "final", "time", "end", "decided", "detail")

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from fencepost.checkers.model.frames import pd
+
 ROW_NUMBERS = ("cause", "op", "v", "offset", "time")
-
-
 ROW_COLUMNS = ("partition", *ROW_NUMBERS, "role")
+Rows = Mapping[str, Any]  # the rows of a result: columns (`ROW_COLUMNS`) as arrays of one length; no column: no row
+NO_ROWS: Rows = {}
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,43 @@ class CheckResult:
     @property
     def count(self) -> int:
         return len(self.rows["op"]) if self.rows else 0
+
+
+@dataclass(frozen=True)
+class Sifted:
+    """The suspicious rows of all partitions that stay after the first look at them (`Check.sift`).
+
+    rows: columns as arrays of one length; no column where no row stays.
+    compared, unread: added to what was compared, and to the promises that nobody got or had to get.
+    """
+
+    rows: Rows
+    compared: int = 0
+    unread: int = 0
+
+
+def count_rows(rows: Rows) -> int:
+    return len(rows["op"]) if rows else 0
+
+
+def rows_where(rows: Rows, which: Any) -> Rows:
+    """The rows at which a boolean array is true."""
+    return {name: column[which] for name, column in rows.items()} if which.any() else NO_ROWS
+
+
+def has_role(rows: Rows, *roles: str) -> Any:
+    """True for each row with one of these roles."""
+    return np.logical_or.reduce([np.asarray(rows["role"] == role, dtype=np.bool_) for role in roles])
+
+
+def frame_of(rows: Rows) -> pd.DataFrame:
+    """Rows as a data frame."""
+    return pd.DataFrame(dict(rows), columns=list(ROW_COLUMNS))
+
+
+def rows_of(frame: pd.DataFrame) -> Rows:
+    """A data frame as rows."""
+    return {name: frame[name].to_numpy() for name in ROW_COLUMNS} if len(frame) else NO_ROWS
 
 
 def join_rows(*parts: dict[str, Any]) -> dict[str, Any]:

@@ -12,13 +12,13 @@ from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from fencepost.checkers.history.source import from_message, to_message
 from fencepost.checkers.model.arrays import Bools, Ints
+from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.chains import chains_of
 from fencepost.checkers.views.gathering import PartitionMessages, together

@@ -9,12 +9,12 @@ from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.checkers.history.source import from_message, to_message
 from fencepost.checkers.model.arrays import Bools, Ints
+from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.values import ABORTED, COMMITTED, INFO, NONE
 from fencepost.checkers.pipeline.instances import fenced_commits
 from fencepost.checkers.views.gathering import PartitionMessages, together
@@ -135,7 +135,16 @@ class Pipeline:
     def __init__(self, run: RunView) -> None:
         if run.gathered.error:
             raise RuntimeError(run.gathered.error)  # nobody knows which records are visible
-        self.run, self.chains = run, chains_of(run)
+        self.run = run
+
+    @property
+    def is_empty(self) -> bool:
+        """True if it has neither chains nor looks, since nobody may be a member of a group."""
+        return not has_members(self.run)
+
+    @property
+    def chains(self) -> Chains:
+        return chains_of(self.run)
 
     @cached_property
     def _places(self) -> pd.DataFrame:

@@ -17,9 +17,9 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from fencepost.checkers.model.arrays import Ints
+from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.source_log import COMMITTED, MARKERS, PLAIN, document, entries_of, has_connector, unread_logs
 from fencepost.checkers.views.run_view import RunView

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import numpy as np
-import pandas as pd
 
 from fencepost.checkers.model.findings import FindingRecord
+from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.connect_log import CLOCKS, ConnectLog
 from fencepost.checkers.pipeline.source_log import COMMITTED, PLAIN, SourceLog, unread_logs

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from functools import cache
 
 import numpy as np
-import pandas as pd
 
 from fencepost.checkers.model.arrays import Bools, Ints
+from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.values import FOREVER, NONE
 from fencepost.checkers.views.run_view import RunView
 
@@ -125,10 +125,15 @@ def _surely_later(known: dict[str, Ints], over: Ints, at: int, others: Ints) -> 
     return np.asarray(foreign & (known["ready"][others] != NONE) & (known["began"][others] >= over[at]))
 
 
+def any_fenced(run: RunView) -> bool:
+    """True if some instance was fenced."""
+    return bool((run.shared(instances).fenced != FOREVER).any())
+
+
 def fenced_operations(run: RunView) -> pd.DataFrame:
     """Transactions of instances that were fenced before they ended: op, fenced (when, ns), fenced_by, decided, status."""
     overview, all_instances = run.overview, run.shared(instances)
-    if (all_instances.fenced == FOREVER).all():
+    if not any_fenced(run):
         return _no_operations()
     at = np.flatnonzero(overview.txn & np.isin(overview.process, all_instances.process))
     op = overview.index[at].astype(np.int64)
@@ -147,5 +152,7 @@ def _no_operations() -> pd.DataFrame:
 
 def fenced_commits(run: RunView) -> Ints:
     """Transactions (history indices) whose commit was called after their instance had been fenced."""
+    if not any_fenced(run):
+        return np.empty(0, dtype=np.int64)
     operations = run.shared(fenced_operations)
     return np.asarray(operations.loc[operations["decided"] > operations["fenced"], "op"], dtype=np.int64)

@@ -8,11 +8,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.checkers.model.findings import FindingRecord
+from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.source_parts import PartedPositions, numbered_parts
 from fencepost.checkers.pipeline.source_positions import Positions, positions_of

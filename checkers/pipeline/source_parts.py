@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pandas as pd
+
+from fencepost.checkers.model.frames import pd
 
 _AT = re.compile(r"(record|offset) at (\[.*\])", re.DOTALL)
 _MOST_PARTS = 20

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from fencepost.checkers.model.arrays import Bools, Ints
+from fencepost.checkers.model.frames import pd
 
 _SEVERAL = re.compile(r"record (\d{1,9})/(\d{1,9})")
 RECORD, OFFSET = "record", "offset"

@@ -11,11 +11,11 @@ import os
 from dataclasses import dataclass, field
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.views.run_view import RunView
 from fencepost.harness.api.stored_kinds import MARKERS
@@ -38,7 +38,7 @@ class StoredTransactions:
     transactions: pd.DataFrame
     leader_changes: int = 0
     first_records: dict[str, int] = field(default_factory=dict)
-    plain: pd.DataFrame = field(default_factory=pd.DataFrame)
+    plain: pd.DataFrame = field(default_factory=lambda: pd.DataFrame())
 
 
 def stored_transactions(run: RunView) -> StoredTransactions | None:

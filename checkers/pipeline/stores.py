@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-import pandas as pd
-
+from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.source_log import COMMITTED, MARKERS, OPEN, PLAIN, STRANGE, entries_of
 from fencepost.checkers.views.run_view import RunView

@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
 from fencepost.checkers.model.findings import Finding
+from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.wire_log import WireLog, wire_log

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-import pandas as pd
-
+from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.history_rows import HistoryRows
 from fencepost.checkers.model.planted import DamagedHistory, PlantedDamage
 from fencepost.checkers.model.values import NONE

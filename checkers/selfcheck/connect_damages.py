@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-import pandas as pd
-
+from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.history_rows import HistoryRows
 from fencepost.checkers.model.planted import DamagedHistory, PlantedDamage
 from fencepost.checkers.selfcheck.pipeline_damages import with_structs

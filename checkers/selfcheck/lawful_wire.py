@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 
+from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.history_rows import HistoryRows
 from fencepost.checkers.model.values import COMMITTED, NONE
 from fencepost.checkers.selfcheck.lawful_logs import FIRST_PRODUCER

@@ -12,9 +12,9 @@ from random import Random
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
+from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.history_rows import HistoryRows
 from fencepost.checkers.model.planted import DamagedHistory, PlantedDamage
 from fencepost.harness.api import history
@@ -29,7 +29,7 @@ _OTHER = {
     "CompleteCommit": "CompleteAbort",
     "CompleteAbort": "CompleteCommit",
 }
-Change = Callable[[pd.DataFrame, Random, HistoryRows], "Changed | None"]
+Change = Callable[["pd.DataFrame", Random, HistoryRows], "Changed | None"]
 
 
 @dataclass(frozen=True)

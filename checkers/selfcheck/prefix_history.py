@@ -11,10 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.history_rows import HistoryRows, read_rows, rows_of
 from fencepost.checkers.model.lawful_history import write_lawful
 from fencepost.checkers.model.values import NONE

@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 
 import numpy as np
-import pandas as pd
 
+from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.history_rows import HistoryRows
 from fencepost.checkers.model.planted import DamagedHistory, PlantedDamage
 from fencepost.checkers.model.values import NONE

@@ -10,8 +10,8 @@ from random import Random
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
+from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.history_rows import HistoryRows
 from fencepost.checkers.model.planted import DamagedHistory, PlantedDamage
 from fencepost.checkers.model.values import COMMITTED, NONE

@@ -23,10 +23,10 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 
 from fencepost.checkers.graph.examples import EXAMPLES
+from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.history_rows import HistoryRows, rows_of
 from fencepost.checkers.model.planted import DamagedHistory, PlantedDamage
 from fencepost.checkers.model.values import NONE

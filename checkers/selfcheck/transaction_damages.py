@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from random import Random
 
 import numpy as np
-import pandas as pd
 
+from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.history_rows import HistoryRows
 from fencepost.checkers.model.planted import COMMITTED_TXN, DamagedHistory, PlantedDamage
 from fencepost.checkers.model.values import ABORTED, NONE

@@ -14,13 +14,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.checkers.api import Check
 from fencepost.checkers.contract.rules import DELETIONS, FINAL_READS, SENTENCE
 from fencepost.checkers.model.findings import Finding
+from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.deletions import TopicDeletions
 from fencepost.checkers.views.run_view import RunView

@@ -9,12 +9,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
+from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.values import FOREVER
 from fencepost.checkers.pipeline.applications import has_application, outputs_of
 from fencepost.checkers.pipeline.broker_events import BrokerEvents, broker_events
-from fencepost.checkers.pipeline.chains import chains_of
+from fencepost.checkers.pipeline.chains import chains_of, has_members
 from fencepost.checkers.pipeline.listed_transactions import listings
 from fencepost.checkers.pipeline.stored_transactions import StoredTransactions, stored_transactions
 from fencepost.checkers.views.run_view import RunView
@@ -64,7 +64,10 @@ class OccasionSources:
     @cached_property
     def working(self) -> Any:
         """Which operations process inputs."""
-        return np.isin(self.view.overview.index, chains_of(self.view).records["op"].unique())
+        index = self.view.overview.index
+        if not has_members(self.view):
+            return np.zeros(len(index), dtype=np.bool_)
+        return np.isin(index, chains_of(self.view).records["op"].unique())
 
     @cached_property
     def program(self) -> pd.DataFrame | None:

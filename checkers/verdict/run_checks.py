@@ -8,15 +8,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from fencepost.checkers.api import Check
 from fencepost.checkers.contract.reading import settings
-from fencepost.checkers.engine.job import CombinedResult, JobResult, no_rows, run_partition_checks
+from fencepost.checkers.engine.job import CombinedResult, JobResult, run_partition_checks
 from fencepost.checkers.history.positions import positions
 from fencepost.checkers.history.source import last_cause
 from fencepost.checkers.model.failures import RAISED, described
-from fencepost.checkers.model.results import ROW_COLUMNS, ROW_NUMBERS, CheckResult
+from fencepost.checkers.model.results import NO_ROWS, ROW_COLUMNS, ROW_NUMBERS, CheckResult, Rows, count_rows, frame_of, rows_of
 from fencepost.checkers.views.gathering import GatheredMessages, Gatherer, PartitionMessages
 from fencepost.checkers.views.log import PartitionLog
 from fencepost.checkers.views.run_view import RunView
@@ -86,7 +85,7 @@ def _partition_job(run: RunView, checks: Sequence[Check[Any]]) -> JobResult:
         job = "job over the partitions" if run.here else "Spark job"
         reason = f"the {job} did not finish ({type(error).__name__}: {last_cause(error)})"
         run.gathered.error = reason  # run checks are unknown too; without it they would find no messages and compare nothing
-        return JobResult({check.name: CombinedResult(no_rows(), error=reason) for check in checks})
+        return JobResult({check.name: CombinedResult(error=reason) for check in checks})
 
 
 def _gatherers(checks: Sequence[Check[Any]], run: RunView) -> list[Gatherer]:
@@ -108,17 +107,25 @@ def _unbriefed(reason: str, log: PartitionLog) -> PartitionMessages:
 
 
 def _second_step(check: Check[Any], result: CombinedResult, run: RunView) -> CombinedResult:
-    """The result of a partition check after its `resolve`."""
-    if check.resolve is None or result.rows.empty:
-        return result
+    """The result of a partition check after its `sift` and its `resolve`."""
+    step: Callable[..., Any] | None = check.sift
     try:
-        rows = check.resolve(result.rows, run)
+        if check.sift is not None and count_rows(result.rows):
+            sifted = check.sift(result.rows, run)
+            _add(result, sifted.rows, sifted.compared, sifted.unread)
+        step = check.resolve
+        if check.resolve is not None and count_rows(result.rows):
+            frame = check.resolve(frame_of(result.rows), run)
+            _add(result, rows_of(frame), frame.attrs.get("compared", 0), frame.attrs.get("unread", 0))
     except RAISED as error:  # a check that fails is unknown and takes no other result with it
-        return CombinedResult(result.rows.iloc[:0], result.compared, error=described(error, check.resolve))
-    result.compared += int(rows.attrs.get("compared", 0))
-    result.unread += int(rows.attrs.get("unread", 0))
-    result.rows = rows
+        return CombinedResult(compared=result.compared, error=described(error, step))
     return result
+
+
+def _add(result: CombinedResult, rows: Rows, compared: int, unread: int) -> None:
+    result.rows = rows
+    result.compared += int(compared)
+    result.unread += int(unread)
 
 
 def _run_check(check: Check[Any], run: RunView) -> CombinedResult:
@@ -126,14 +133,19 @@ def _run_check(check: Check[Any], run: RunView) -> CombinedResult:
     try:
         result: CheckResult = check(run) if check.options else run.shared(check.function)  # some checks count another's findings
         return CombinedResult(
-            _frame(result.rows), result.compared, result.lacking, result.unknown, table=result.table, bound=result.bound
+            _whole(result.rows), result.compared, result.lacking, result.unknown, table=result.table, bound=result.bound
         )
     except RAISED as error:  # a check that fails is unknown and takes no other result with it
-        return CombinedResult(no_rows(), error=described(error, check.function))
+        return CombinedResult(error=described(error, check.function))
 
 
-def _frame(rows: dict[str, Any]) -> pd.DataFrame:
-    if not rows or not len(rows["op"]):
-        return no_rows()
-    numbers = {name: np.array(np.broadcast_to(rows[name], len(rows["op"])), dtype=np.int64) for name in ROW_NUMBERS}
-    return pd.DataFrame({**rows, **numbers}, columns=list(ROW_COLUMNS))
+def _whole(rows: dict[str, Any]) -> Rows:
+    """Rows with every column as an array, and no other column."""
+    if not count_rows(rows):
+        return NO_ROWS
+    count = len(rows["op"])
+    numbers = {name: np.array(np.broadcast_to(rows[name], count), dtype=np.int64) for name in ROW_NUMBERS}
+    texts = {
+        name: np.array(np.broadcast_to(np.asarray(rows.get(name, ""), dtype=object), count)) for name in ("partition", "role")
+    }
+    return {name: {**numbers, **texts}[name] for name in ROW_COLUMNS}

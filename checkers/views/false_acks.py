@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from fencepost.checkers.model.arrays import Bools, Ints
+from fencepost.checkers.model.results import Rows, has_role
 from fencepost.checkers.model.values import COMMITTED
 from fencepost.checkers.views.log import PartitionLog
 from fencepost.checkers.views.result_rows import send_rows
@@ -36,21 +36,21 @@ def false_ack_rows(log: PartitionLog, missing: Bools) -> list[dict[str, Any]]:
     return [send_rows(log, which, log.sends.op, role) for role, which in roles]
 
 
-def falsely_acknowledged(rows: pd.DataFrame, run: RunView, fenced: Ints) -> Ints:
+def falsely_acknowledged(rows: Rows, run: RunView, fenced: Ints) -> Ints:
     """The operations whose acknowledged commit did not happen, by the missing, hidden and shown records of all partitions.
 
     fenced: operations whose instance had been fenced before commit was called.
     """
-    missing, ops = rows[rows["role"] == "missing"], rows["op"].to_numpy()
-    evident = ops[(rows["role"].to_numpy() == HIDDEN) | np.isin(ops, fenced)]
+    ops = rows["op"]
+    evident = ops[has_role(rows, HIDDEN) | np.isin(ops, fenced)]
     if not len(evident):
         return np.empty(0, dtype=np.int64)
-    known = run.transactional(ops) & (run.status(ops) == COMMITTED) & ~rows["op"].isin(rows.loc[rows["role"] == SHOWN, "op"])
-    candidates = np.intersect1d(rows.loc[known, "op"], evident)
+    known = run.transactional(ops) & (run.status(ops) == COMMITTED) & ~np.isin(ops, ops[has_role(rows, SHOWN)])
+    candidates = np.intersect1d(ops[known], evident)
     if not len(candidates):
         return np.empty(0, dtype=np.int64)
     sends = run.sends_of(candidates)
     sends = sends[sends["op"].isin(candidates)]
-    gone = sends["v"].isin(missing["v"]) & ~sends["v"].isin(run.misplaced)
+    gone = sends["v"].isin(rows["v"][has_role(rows, "missing")]) & ~sends["v"].isin(run.misplaced)
     whole = gone.groupby(sends["op"]).all()
     return np.asarray(whole.index[whole], dtype=np.int64)

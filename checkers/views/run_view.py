@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,6 +20,8 @@ from fencepost.checkers.history.lookup import MOPS, READ_COLUMNS, READ_TEXTS, re
 from fencepost.checkers.history.overview import Overview
 from fencepost.checkers.history.source import Source, read_errors
 from fencepost.checkers.model.arrays import Bools, Ints
+from fencepost.checkers.model.frames import pd
+from fencepost.checkers.model.results import Rows, count_rows
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.views.gathering import SHORT_HISTORY, GatheredMessages
 from fencepost.harness.api import Isolation, record_ids
@@ -261,12 +262,12 @@ class RunView:
         sends = sends[sends["v"].isin(identities)]
         return zip(sends["v"], sends["partition"], sends["op"], strict=True)
 
-    def look_up_records(self, rows: Iterable[pd.DataFrame]) -> None:
+    def look_up_records(self, rows: Iterable[Rows]) -> None:
         """Look up the original values of the records in all rows, and why some records are unreadable.
 
         When that cannot be read, sentences lack the values, and nothing else is lost.
         """
-        parts = [part for part in rows if len(part)]
+        parts = [part for part in rows if count_rows(part)]
         op, v = (np.concatenate([np.empty(0, dtype=np.int64), *(part[name] for part in parts)]) for name in ("op", "v"))
         with suppress(*read_errors()):
             self.original_values = self.history.original_values(np.unique(v))

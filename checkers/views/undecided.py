@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from fencepost.checkers.model.arrays import Bools, Ints, true_positions
+from fencepost.checkers.model.results import Rows, count_rows, has_role, rows_where
 from fencepost.checkers.model.values import COMMITTED, FOREVER, NONE
 from fencepost.checkers.views.final_witness import last_sent
 from fencepost.checkers.views.log import PartitionLog, slices
@@ -60,17 +60,23 @@ def _first_read(log: PartitionLog, which: Bools) -> Ints:
     return first
 
 
-def passed_in_time(rows: pd.DataFrame) -> pd.DataFrame:
+def passed_in_time(rows: Rows) -> Rows:
     """Rows in which those unread sends are missing that lie below a record that was read: it was sent after their proof.
 
     Only where the place is unknown: of a known place the partition itself said that nobody read beyond it. What was passed and
     not acknowledged is left out: `torn-transaction` has it.
     """
-    unread = rows["role"].isin((UNREAD, UNACKNOWLEDGED))
-    if not unread.any():
+    if not count_rows(rows) or not (unread := has_role(rows, UNREAD, UNACKNOWLEDGED)).any():
         return rows
-    proof = rows[rows["role"] == PROOF].groupby("op")["time"].min()
-    bound = proof.reindex(rows["op"], fill_value=FOREVER).to_numpy()
-    passed = unread & (rows["offset"] == NONE) & (rows["time"] > bound)
-    rows = rows.assign(role=rows["role"].mask(passed & (rows["role"] == UNREAD), "missing"))
-    return rows[~(passed & (rows["role"] == UNACKNOWLEDGED))]
+    passed = unread & (rows["offset"] == NONE) & (rows["time"] > _first_proof(rows))
+    role = np.where(passed & has_role(rows, UNREAD), "missing", rows["role"])
+    return rows_where({**rows, "role": role}, ~(passed & has_role(rows, UNACKNOWLEDGED)))
+
+
+def _first_proof(rows: Rows) -> Ints:
+    """For each row the time of the first proof of its operation; FOREVER where there is none."""
+    proof = has_role(rows, PROOF)
+    ops, numbers = np.unique(rows["op"], return_inverse=True)
+    first = np.full(len(ops), FOREVER)
+    np.minimum.at(first, numbers[proof], rows["time"][proof])
+    return np.asarray(first[numbers])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,12 @@ from fencepost.harness.api import (
     ChoosesLanes,
     ChoosesNemesis,
 )
-from fencepost.harness.api.contract import CONTRACT_KEYS
-from fencepost.harness.api.contract_layers import contract_mistakes
-from fencepost.harness.api.plans import Choice, Test
+from fencepost.harness.api.plans import Test
 from fencepost.harness.campaign.test import read_test
 from fencepost.harness.campaign.toml import Keys
+from fencepost.harness.cli.option_texts import fault, headed, pairs
 from fencepost.harness.cli.run_options import KEY_OPTIONS, KeyOption
-from fencepost.harness.plugins.check_options import load_check
-from fencepost.harness.plugins.registry import load, make_importable, unknown
-from fencepost.harness.plugins.toml_value import toml_value
-from fencepost.harness.plugins.validation import breaches
+from fencepost.harness.plugins.registry import load, make_importable
 
 DEFAULT_NEMESIS = ("kill", "pause", "isolate", "cut-clients")
 
@@ -53,60 +48,6 @@ def from_options(**given: Any) -> Test:
     return test
 
 
-def cluster_of(kind: str | None, options: Sequence[str]) -> dict[str, Any]:
-    """The options of `--cluster` and `--cluster-set`, laid over a campaign's. Raises CampaignError with every mistake."""
-    mistakes: list[str] = []
-    overlay = {**({"kind": kind} if kind else {}), **_pairs(options, "--cluster-set", mistakes)}
-    if mistakes:
-        raise CampaignError(mistakes)
-    return overlay
-
-
-def faults_of(texts: Sequence[str]) -> list[Choice]:
-    """Faults as texts `kind[,key=value...]`. Raises CampaignError with every mistake."""
-    mistakes: list[str] = []
-    tables = [_fault(text, mistakes) for text in texts]
-    if mistakes:
-        raise CampaignError(mistakes)
-    return [Choice(kind=table.pop("kind"), options=table) for table in tables]
-
-
-def contract_of(texts: Sequence[str]) -> dict[str, str]:
-    """`key=value` texts of `fencepost check --contract` as a contract. Raises CampaignError with every mistake."""
-    mistakes: list[str] = []
-    contract = _pairs(texts, "--contract", mistakes, plain=True)
-    mistakes += [f"--contract {key}: {unknown('key', key, CONTRACT_KEYS)}" for key in contract if key not in CONTRACT_KEYS]
-    mistakes += [f"--contract {key}: {text}" for key, text in contract_mistakes(contract)]
-    if mistakes:
-        raise CampaignError(mistakes)
-    return contract
-
-
-def checkers_of(paths: Sequence[str]) -> list[str]:
-    """Import paths of `--checker`, each of a check that can be used. Raises CampaignError with every mistake."""
-    mistakes: list[str] = []
-    for path in paths:
-        try:
-            mistakes += [f"--checker {path}: {text}" for text in breaches("checker", load_check(path))]
-        except CampaignError as error:
-            mistakes += [f"--checker {path}: {text}" for text in error.mistakes]
-    if mistakes:
-        raise CampaignError(mistakes)
-    return list(paths)
-
-
-def spark_conf_of(texts: Sequence[str]) -> dict[str, str]:
-    """`key=value` texts of `--spark-conf` as Spark's settings. Raises CampaignError with every mistake."""
-    mistakes: list[str] = []
-    conf: dict[str, str] = _pairs(texts, "--spark-conf", mistakes, plain=True)
-    mistakes += [f"--spark-conf {key}: Spark's settings begin with spark." for key in conf if not key.startswith("spark.")]
-    if "spark.master" in conf:
-        mistakes.append("--spark-conf spark.master: the master is named by --spark-master")
-    if mistakes:
-        raise CampaignError(mistakes)
-    return conf
-
-
 def _default_faults(cluster: str, workload: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The faults of `fencepost run` when none is named, and their lanes: the provider's own, else the workload's, else those for
     any cluster."""
@@ -124,14 +65,14 @@ def _read(key_option: KeyOption, value: Any, mistakes: list[str]) -> Any:
     """The value given for an option, as it would stand in a campaign's table."""
     name = key_option.option.name
     if key_option.form == "faults":
-        return [_fault(text, mistakes) for text in value if text != "none"]
+        return [fault(text, mistakes) for text in value if text != "none"]
     if key_option.form == "lanes":
         tables: dict[str, dict[str, Any]] = {}
-        for lane, settings in (_headed(text, name, mistakes) for text in value):
+        for lane, settings in (headed(text, name, mistakes) for text in value):
             tables.setdefault(lane, {}).update(settings)
         return tables
     if key_option.form in ("pairs", "settings"):
-        return _pairs(value, name, mistakes, plain=key_option.form == "settings")
+        return pairs(value, name, mistakes, plain=key_option.form == "settings")
     return list(value) if key_option.form == "texts" else value
 
 
@@ -151,26 +92,3 @@ def _option_of(keys: Keys) -> str:
         if keys[: len(key_option.path)] == key_option.path:
             return " ".join([key_option.option.name, *(str(key) for key in keys[len(key_option.path) :])])
     return "--" + ".".join(str(key) for key in keys)
-
-
-def _pairs(texts: Sequence[str], option: str, mistakes: list[str], plain: bool = False) -> dict[str, Any]:
-    """`key=value` texts as a mapping; values are read as TOML's, unless they are to stay texts (`plain`)."""
-    pairs: dict[str, Any] = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals or not key.strip():
-            mistakes.append(f"{option} {text}: must be key=value")
-            continue
-        pairs[key.strip()] = value.strip() if plain else toml_value(value.strip())
-    return pairs
-
-
-def _fault(text: str, mistakes: list[str]) -> dict[str, Any]:
-    kind, options = _headed(text, "--nemesis", mistakes)
-    return {"kind": kind, **options}
-
-
-def _headed(text: str, option: str, mistakes: list[str]) -> tuple[str, dict[str, Any]]:
-    """`name[,key=value...]` as the name and the mapping."""
-    name, *rest = re.split(r",(?![^\[]*\])", text)  # a comma inside [3,6] parts nothing
-    return name, _pairs(rest, f"{option} {name},", mistakes)

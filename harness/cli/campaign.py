@@ -231,7 +231,7 @@ def campaign(
 def _new(context: typer.Context, file: Path) -> BegunRound | None:
     """A new round by the options of the command line; None: of what was red, and nothing was."""
     from fencepost.harness.campaign.campaign import read
-    from fencepost.harness.cli.arguments import cluster_of
+    from fencepost.harness.cli.option_texts import cluster_of
     from fencepost.harness.rounds.beginning import begin, red_of
     from fencepost.harness.rounds.record import Choices
     from fencepost.harness.runs.store import results_root

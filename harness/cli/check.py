@@ -72,10 +72,11 @@ def check(
 
     Exit codes: 0 valid; 1 invalid; 2 unknown; 254 no such run, or one that cannot be read; 255 fencepost broke.
     """
-    from fencepost.harness.cli.arguments import checkers_of, contract_of, spark_conf_of
+    from fencepost.harness.cli.option_texts import checkers_of, contract_of, spark_conf_of
     from fencepost.harness.history.run_directory import open_run
     from fencepost.harness.memory.known import known_of
     from fencepost.harness.runs.store import results_root
+    from fencepost.harness.system.deferred_pandas import defer_pandas
 
     own_checks = checkers_of(checker or ())
     if is_url(run) and has_userinfo(run):
@@ -90,6 +91,7 @@ def check(
         recorded = None if is_url(run) else recorded_run(run, root, overlaid, own_checks)
         if recorded is not None:
             engine.hold(recorded.directory)
+            defer_pandas()
         if master or is_url(run) or _is_large(recorded, run):
             engine.start_spark(warm=False)
         if recorded is None:

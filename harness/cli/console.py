@@ -183,10 +183,14 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
 
 def display(to_stderr: bool) -> Display:
     """The display of progress: live on a terminal, lines elsewhere."""
-    from fencepost.harness.cli.display import LiveDisplay, PlainDisplay
-
     where = err() if to_stderr else out()
-    return LiveDisplay(where) if where.is_terminal else PlainDisplay(where)
+    if where.is_terminal:
+        from fencepost.harness.cli.live_display import LiveDisplay
+
+        return LiveDisplay(where)
+    from fencepost.harness.cli.display import PlainDisplay
+
+    return PlainDisplay(where)
 
 
 def engine(

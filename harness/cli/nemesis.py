@@ -60,7 +60,7 @@ def check(
     json_: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the answers to this file as well.")] = None,
 ) -> None:
     from fencepost.harness.api.beneath import write_json
-    from fencepost.harness.cli.arguments import cluster_of, faults_of
+    from fencepost.harness.cli.option_texts import cluster_of, faults_of
     from fencepost.harness.conformance.kit import ConformanceCheck
     from fencepost.harness.plugins.registry import make_importable
 

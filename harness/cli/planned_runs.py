@@ -41,7 +41,7 @@ def performing(
     Raises CampaignError, with nothing started, when a secret of any test is missing, and MachineError when too few files can be
     open.
     """
-    from fencepost.harness.cli.arguments import spark_conf_of
+    from fencepost.harness.cli.option_texts import spark_conf_of
     from fencepost.harness.planning.plan import look_up_secrets, obtain
     from fencepost.harness.runs.result_words import in_words
     from fencepost.harness.runs.sequence import RunSequence
@@ -85,7 +85,7 @@ def perform(
 
 def print_outcome(results: Sequence[RunResult], plan: Sequence[PlannedRun], seed: int, quiet: bool) -> int:
     """The last lines: table, reports, how to repeat it, the seed. Returns the exit code."""
-    from fencepost.harness.cli import display
+    from fencepost.harness.cli import results_table
 
     code = _exit_code(results, plan)
     if len(results) < len(plan):
@@ -93,8 +93,8 @@ def print_outcome(results: Sequence[RunResult], plan: Sequence[PlannedRun], seed
     if quiet:
         return code
     print_line()
-    out().print(display.results_table(results))
-    for line in display.report_lines(results):
+    out().print(results_table.results_table(results))
+    for line in results_table.report_lines(results):
         print_line(line)
     for line in dict.fromkeys(str(result.verdict["known"]) for result in results if result.verdict.get("known")):
         print_line(f"known findings: {line}")
@@ -113,7 +113,7 @@ def _exit_code(results: Sequence[RunResult], plan: Sequence[PlannedRun]) -> int:
 
 def summary(results: Sequence[RunResult], plan: Sequence[PlannedRun]) -> dict[str, Any]:
     """The results for machines. left_out: how many planned runs were not performed."""
-    from fencepost.harness.cli.display import as_json
+    from fencepost.harness.cli.results_table import as_json
 
     return {
         "exit": _exit_code(results, plan),

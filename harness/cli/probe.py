@@ -50,7 +50,7 @@ def probe(
 ) -> None:
     from fencepost.harness.api.beneath import write_json, write_text
     from fencepost.harness.api.plans import Choice
-    from fencepost.harness.cli.arguments import cluster_of
+    from fencepost.harness.cli.option_texts import cluster_of
     from fencepost.harness.conformance import probe_kit
     from fencepost.harness.conformance.probe_page import markdown
     from fencepost.harness.plugins.registry import make_importable

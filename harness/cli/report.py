@@ -50,6 +50,9 @@ def report(
 
 
 def _report(run: str, results: Path | None) -> str:
+    from fencepost.harness.system.deferred_pandas import defer_pandas
+
+    defer_pandas()  # before Arrow's tables are imported, which ask for it
     from fencepost.harness.memory.known import known_of
     from fencepost.harness.memory.remembered import remembered_of
     from fencepost.harness.report import render

@@ -155,7 +155,7 @@ def _notify_github(record: RoundRecord) -> None:
 
 def print_round(record: RoundRecord) -> None:
     """Whether the harness can be trusted, what was not performed, the table, the reports, the round's documents, the seed."""
-    from fencepost.harness.cli import display
+    from fencepost.harness.cli import results_table
     from fencepost.harness.rounds.folders import JUNIT, SUMMARY
     from fencepost.harness.rounds.outcome import outcomes, untrusted
     from fencepost.harness.rounds.record import results_of
@@ -166,8 +166,8 @@ def print_round(record: RoundRecord) -> None:
     if broken := untrusted(round):
         print_line(broken)
         print_line()
-    out().print(display.results_table(results))
-    for line in display.report_lines(results):
+    out().print(results_table.results_table(results))
+    for line in results_table.report_lines(results):
         print_line(line)
     for sentence in round.remembered:
         print_line(sentence)
@@ -194,7 +194,7 @@ def print_missing(round: Round) -> None:
 
 def round_document(record: RoundRecord) -> dict[str, Any]:
     """The results of a round for machines. left_out: how many planned runs were not performed."""
-    from fencepost.harness.cli.display import as_json
+    from fencepost.harness.cli.results_table import as_json
     from fencepost.harness.rounds.outcome import round_exit, untrusted
     from fencepost.harness.rounds.record import results_of
 

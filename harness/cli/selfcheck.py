@@ -50,7 +50,7 @@ def selfcheck(
     Exit codes: 0 every damage was named; 1 one was missed or another was named; 254 no such run, or one
     that cannot be read; 255 fencepost broke.
     """
-    from fencepost.harness.cli.arguments import checkers_of, spark_conf_of
+    from fencepost.harness.cli.option_texts import checkers_of, spark_conf_of
     from fencepost.harness.history import merge
     from fencepost.harness.plugins import services
     from fencepost.harness.plugins.check_options import load_check

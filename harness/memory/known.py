@@ -15,7 +15,6 @@ from typing import Any
 
 from fencepost.harness.api import CampaignError
 from fencepost.harness.api.run import Run
-from fencepost.harness.campaign.lines import CampaignText
 from fencepost.harness.campaign.toml import Keys, read_toml
 from fencepost.harness.memory.fingerprints import DIGITS
 from fencepost.harness.memory.rows import FindingRow, RunRow, row_of
@@ -75,6 +74,8 @@ def known_of(given: Path | None = None, campaign: Path | None = None) -> Known:
 
 def read_known(path: Path) -> Known:
     """What a file acknowledges. Raises CampaignError with every mistake, each with its line, key and remedy."""
+    from fencepost.harness.campaign.lines import CampaignText
+
     table, text = read_toml(path)
     source, wrong = CampaignText(path, text), []
     entries: dict[str, Acknowledgement] = {}

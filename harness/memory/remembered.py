@@ -11,7 +11,6 @@ from typing import Any
 
 from fencepost.harness.api import CampaignError
 from fencepost.harness.api.run import Run
-from fencepost.harness.memory.index import rows
 from fencepost.harness.memory.known import Acknowledgement, Known
 from fencepost.harness.memory.rows import FindingRow, RunRow, finding_rows
 from fencepost.harness.memory.standing import History, histories
@@ -42,6 +41,8 @@ def remembered_of(run: Run, results: Path, known: Known) -> tuple[Remembered, ..
     findings = finding_rows(run)
     if not findings:
         return ()
+    from fencepost.harness.memory.index import rows
+
     others: Iterable[RunRow] = ()
     with suppress(CampaignError, OSError):
         if run.directory.resolve().parent.parent == results.resolve():

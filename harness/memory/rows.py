@@ -12,7 +12,6 @@ from fencepost.harness.api.history import STORED
 from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.api.values import Verdict
 from fencepost.harness.api.verdict_document import without_occasion
-from fencepost.harness.history.transaction_protocol import producers
 from fencepost.harness.memory.fingerprints import digest, finding_parts, run_parts
 
 LONGEST_SENTENCE = 2_000  # characters of a text in a row
@@ -157,6 +156,8 @@ def row_of(run: Run, root: Path) -> RunRow:
 def _protocol(run: Run) -> str:
     if run.table_problem(RunFile.STORED, STORED):
         return ""
+    from fencepost.harness.history.transaction_protocol import producers
+
     return ", ".join(f"TV{number}" for number in sorted(producers(run.path(RunFile.STORED))))
 
 

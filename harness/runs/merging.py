@@ -9,10 +9,8 @@ from pathlib import Path
 
 from fencepost.harness.api.history import OPERATIONS, RECEIPTS
 from fencepost.harness.api.run import Run, RunFile
-from fencepost.harness.history import merge
 from fencepost.harness.history.roster import present
 from fencepost.harness.history.run_directory import open_run, read_verdict, write_damage
-from fencepost.harness.interop.wire.merging import add_wire, wants_wire
 from fencepost.harness.system import liveness
 
 MERGE_LOCK = ".merge.lock"
@@ -40,6 +38,9 @@ def merged(run: Run, announce: Callable[[], None] = lambda: None) -> Run:
 
 
 def _merge(run: Run) -> None:
+    from fencepost.harness.history import merge
+    from fencepost.harness.interop.wire.merging import add_wire, wants_wire
+
     gaps = merge.merge(run)
     if wants_wire(run):
         write_damage(run.directory, [*gaps, *add_wire(run)], [file.name for file in present(run)])

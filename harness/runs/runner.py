@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fencepost.harness.api import (
     CampaignError,
@@ -29,18 +29,19 @@ from fencepost.harness.api.beneath import log_file
 from fencepost.harness.api.errors import HistoryError, Interrupted, MachineError, UnwritableFile
 from fencepost.harness.api.events import FailedEvent, PerformedEvent, PerformerEvent, RunEvent, note_event, phase_event
 from fencepost.harness.api.files import last_words
-from fencepost.harness.api.plans import Test
 from fencepost.harness.api.run import Run, RunFile, write_left_behind
 from fencepost.harness.history.run_directory import open_run, read_plan, write_plan, write_verdict
 from fencepost.harness.memory.known import NOTHING_KNOWN, Known, with_known
 from fencepost.harness.memory.remembered import remembered_of, today
-from fencepost.harness.planning.plan import hopeless, look_up_secrets, make_plan, unscheduled
 from fencepost.harness.plugins import registry, services
 from fencepost.harness.plugins.check_options import load_check
 from fencepost.harness.runs import store
 from fencepost.harness.secrets import sweep
 from fencepost.harness.system import lifeline, liveness, parent_death
 from fencepost.harness.system.python_command import module_command
+
+if TYPE_CHECKING:
+    from fencepost.harness.api.plans import Test
 
 OnEvent = Callable[[RunEvent], None]
 _ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
@@ -112,6 +113,8 @@ class Runner:
 
         round: the performance of the campaign that the run belongs to; empty: none.
         """
+        from fencepost.harness.planning.plan import hopeless, look_up_secrets, make_plan, unscheduled
+
         look_up_secrets([test])
         run = "".join(secrets.choice(_ALPHABET) for _ in range(6))
         plan = make_plan(test, run=run, seed=seed, command=command)

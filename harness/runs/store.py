@@ -10,15 +10,17 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import TYPE_CHECKING
 
 from fencepost.harness.api import CampaignError
-from fencepost.harness.api.plans import Test
 from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.history.results_folder import age, each_run, is_run
 from fencepost.harness.history.run_directory import open_run
-from fencepost.harness.memory import index
 from fencepost.harness.plugins.registry import unknown
 from fencepost.harness.system import liveness
+
+if TYPE_CHECKING:
+    from fencepost.harness.api.plans import Test
 
 RESULTS_VARIABLE = "FENCEPOST_RESULTS"
 LONGEST_NAME = 100  # of a directory
@@ -105,6 +107,8 @@ class RunEntry:
 
 def _entries_of_runs(root: Path) -> tuple[list[RunEntry], list[RunEntry]]:
     """The runs below `root`, the oldest first, and those whose plan is missing or cannot be read."""
+    from fencepost.harness.memory import index
+
     whole: list[RunEntry] = []
     damaged: list[RunEntry] = []
     for row in index.rows(root):

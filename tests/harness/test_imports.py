@@ -92,6 +92,13 @@ def test_the_vocabulary_imports_nothing_of_ours():
     assert above <= {*loaded} <= {*above, *parts}
 
 
+def test_pandas_is_imported_where_it_is_used():
+    """Its import takes a tenth of a short check: `checkers.model.frames` has it for everybody else."""
+    entitled = {Path("checkers/model/frames.py"), Path("harness/data/tables.py"), Path("harness/data/recorded_run.py")}
+    paths = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
+    assert {path.relative_to(ROOT) for path in paths if "pandas" in imported(path)} == entitled
+
+
 @cache
 def imports() -> tuple[tuple[Path, Path], ...]:
     """Pairs of files of the five packages, importer first: also inside functions, and for type checkers only."""

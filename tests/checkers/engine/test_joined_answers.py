@@ -70,7 +70,8 @@ def grouped(rows, name):
     """Rows, those of each cause together; the number of a cause counts only where findings lie in several partitions."""
     across = next(check.across for check in PARTITION_CHECKS if check.name == name)
     causes = defaultdict(list)
-    for row in rows.to_dict("records"):
+    for values in zip(*rows.values(), strict=True):
+        row = dict(zip(rows, values, strict=True))
         key = row["cause"] if across else (row["partition"], row["cause"])
         causes[key].append(tuple(row[column] for column in ("partition", *ROW_NUMBERS[1:], "role")))
     groups = {key: sorted(some) for key, some in causes.items()}

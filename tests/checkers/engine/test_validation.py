@@ -46,6 +46,7 @@ def undocumented(log):
         (replace(empty_offset, function=lambda: CheckResult(0)), "the function must take (log), not ()"),
         (replace(empty_offset, needs=""), "needs must say what has to be there"),
         (replace(empty_offset, explain=lambda finding: ""), "explain must take (finding, text), not (finding)"),
+        (replace(empty_offset, sift="rows"), "sift must be a function (rows, run), not 'rows'"),
         (replace(empty_offset, resolve="rows"), "resolve must be a function (rows, run), not 'rows'"),
         (replace(empty_offset, gather=len), "gather belongs to run checks"),
     ],

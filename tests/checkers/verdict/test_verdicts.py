@@ -44,7 +44,7 @@ def broken_checks():
         raise KeyError("gone")
 
     def unresolved(log):
-        """Finds something, and its second step raises."""
+        """Finds something, and a later step raises."""
         return CheckResult(1, {name: [1] for name in ("cause", "op", "v", "offset", "time")} | {"role": ["read"]})
 
     def bad_step(rows, run):
@@ -54,6 +54,7 @@ def broken_checks():
         partition_check("shaky")(shaky),
         run_check("worse")(worse),
         partition_check("unresolved", resolve=bad_step)(unresolved),
+        partition_check("unsifted", sift=bad_step)(unresolved),
     ]
 
 
@@ -65,6 +66,7 @@ def test_a_check_that_raises_is_unknown_and_affects_no_other_check(spark, tmp_pa
     assert "test_verdicts.py, line" in answer(document, "shaky")["reason"]
     assert answer(document, "worse")["verdict"] == "unknown"
     assert answer(document, "unresolved")["reason"].startswith("RuntimeError: second step (")
+    assert answer(document, "unsifted")["reason"].startswith("RuntimeError: second step (")
     assert answer(document, "lost-write")["verdict"] == "held"
     assert document["verdict"] == "unknown"
     assert "shaky could not be judged: ZeroDivisionError" in document["reason"]

@@ -6,7 +6,8 @@ import pytest
 
 from fencepost.harness.api import CampaignError
 from fencepost.harness.api.plans import Budget, Lane
-from fencepost.harness.cli.arguments import cluster_of, contract_of, from_options
+from fencepost.harness.cli.arguments import from_options
+from fencepost.harness.cli.option_texts import cluster_of, contract_of
 
 pytestmark = pytest.mark.usefixtures("stranger")
 HERE = {"workload": "letters", "cluster": "attic", "client": "pigeon"}

@@ -11,7 +11,7 @@ from rich.console import Console
 from fencepost.harness.api.errors import Exit
 from fencepost.harness.api.plans import Test
 from fencepost.harness.campaign.campaign import PlannedRun
-from fencepost.harness.cli import display
+from fencepost.harness.cli import display, live_display, results_table
 from fencepost.harness.runs import result_words
 from fencepost.harness.runs.sequence import RunResult
 
@@ -67,7 +67,7 @@ def test_repeated_runs_of_a_test_become_one_sentence_with_the_number_of_hits():
 
 def test_the_table_has_a_row_for_each_test_and_takes_brackets_literally():
     shown = screen(
-        display.results_table(
+        results_table.results_table(
             [
                 a_result(name="steady[red]"),
                 a_result(["torn-transaction"], "invalid", True, ["torn-transaction"], name="torn"),
@@ -114,15 +114,15 @@ def test_the_live_view_shows_phase_counts_and_faults_on_a_narrow_terminal():
     progress = display.Progress()
     progress.take({"event": "phase", "phase": "workload", "text": "8 writers"})
     progress.take({"event": "progress", "elapsed_s": 30, "time_s": 60, "ok": 5, "fail": 1, "info": 0, "faults": ["kill n1"]})
-    shown = screen(display.live_view(progress), width=100)
+    shown = screen(live_display.live_view(progress), width=100)
     assert "workload: 8 writers" in shown
     assert "30 of 60 s  ok 5  fail 1  info 0  0.2/s\n" in shown
-    assert "  faults: kill n1\n" in screen(display.live_view(progress), width=20)
-    assert all(len(line) <= 40 for line in screen(display.live_view(progress), width=40).splitlines())
+    assert "  faults: kill n1\n" in screen(live_display.live_view(progress), width=20)
+    assert all(len(line) <= 40 for line in screen(live_display.live_view(progress), width=40).splitlines())
 
 
 def test_a_run_without_a_report_shows_its_directory():
-    assert display.report_lines([a_result()]) == ["steady: results/x"]
+    assert results_table.report_lines([a_result()]) == ["steady: results/x"]
 
 
 def test_the_status_of_a_workload_beyond_its_time_shows_the_planned_time():

@@ -10,7 +10,8 @@ import pytest
 from rich.text import Text
 
 from fencepost.harness.cli.console import table
-from fencepost.harness.cli.display import LiveDisplay, PlainDisplay
+from fencepost.harness.cli.display import PlainDisplay
+from fencepost.harness.cli.live_display import LiveDisplay
 from fencepost.harness.cli.safe_console import SafeConsole
 from fencepost.harness.history.run_directory import write_plan, write_verdict
 from fencepost.harness.runs.store import new_run_dir

@@ -11,7 +11,7 @@ from fencepost.harness.api import CampaignError
 from fencepost.harness.api.errors import Exit
 from fencepost.harness.api.plans import Choice
 from fencepost.harness.cli import main
-from fencepost.harness.cli.arguments import faults_of
+from fencepost.harness.cli.option_texts import faults_of
 from fencepost.harness.conformance.deadline import call_within
 from fencepost.harness.conformance.kit import PLAYED, ConformanceCheck, missing_stories
 from fencepost.harness.conformance.results import STORIES, StoryResult, counted, exit_code, markdown

@@ -253,5 +253,5 @@ def test_a_reason_is_no_markup(tmp_path):
 
 def test_a_report_of_a_run_without_findings_reads_no_other_run(tmp_path, monkeypatch):
     directory = example.RUNS["valid"](tmp_path / "results" / "first" / "20261121T010000Z-run1")
-    monkeypatch.setattr("fencepost.harness.memory.remembered.rows", lambda root: pytest.fail("read"))
+    monkeypatch.setattr("fencepost.harness.memory.index.rows", lambda root: pytest.fail("read"))
     assert remembered_of(open_run(directory), tmp_path / "results", NOTHING_KNOWN) == ()

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from fencepost.harness.api.optional import ChoosesNemesis
-from fencepost.harness.cli.arguments import DEFAULT_NEMESIS, faults_of, from_options
+from fencepost.harness.cli.arguments import DEFAULT_NEMESIS, from_options
+from fencepost.harness.cli.option_texts import faults_of
 from fencepost.harness.plugins.registry import load, names
 from fencepost.harness.report.occasions_page import page
 from fencepost.harness.report.rules_page import own_rules

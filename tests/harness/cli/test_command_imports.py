@@ -1,0 +1,46 @@
+"""What commands import: a module that is not needed costs every one of them its time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from fencepost.checkers.model.lawful_history import write_lawful
+
+
+def imported_by(*words):
+    """The modules that a command has imported when it ends."""
+    program = (
+        "import sys\nfrom fencepost.harness.cli import main as cli\n"
+        "try:\n    cli.main(sys.argv[1:])\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
+        "print('modules', *sys.modules)"
+    )
+    argv = [sys.executable, "-c", program, *words]
+    output = subprocess.run(argv, capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL).stdout
+    return set(output.splitlines()[-1].split())
+
+
+def of_these(modules, *names):
+    """The modules that have one of these names, or lie in a package that has."""
+    return sorted(module for module in modules if any(f"{module}.".startswith(f"{name}.") for name in names))
+
+
+def test_a_check_of_a_short_lawful_history_imports_what_it_uses(tmp_path):
+    """pandas, which pyarrow likes to import, and what only a run, a campaign or a history from elsewhere needs are left out."""
+    write_lawful(tmp_path / "run", transactions=2_000)
+    modules = imported_by("check", str(tmp_path / "run"))
+    assert "pyarrow" in modules
+    libraries = ("pandas", "pyspark", "py4j", "networkx", "sqlite3", "confluent_kafka", "docker", "paramiko", "pyroute2")
+    assert of_these(modules, *libraries) == []
+    ours = ("campaign.campaign", "campaign.test", "drivers", "interop", "memory.index", "perform", "planning", "proxy", "rounds")
+    rooms = ("fencepost.clusters", "fencepost.nemesis", "fencepost.workloads")
+    assert of_these(modules, *rooms, *(f"fencepost.harness.{name}" for name in ours)) == []
+    for command in ("report", "show"):
+        modules = imported_by(command, str(tmp_path / "run"))
+        assert "pyarrow" in modules
+        assert of_these(modules, *libraries, *rooms, "fencepost.checkers", "fencepost.harness.planning") == []
+
+
+def test_a_list_of_runs_imports_no_tables(tmp_path):
+    modules = imported_by("list", "--results", str(tmp_path))
+    assert of_these(modules, "pandas", "pyarrow", "numpy", "pyspark", "fencepost.checkers", "fencepost.harness.planning") == []
