@@ -20,6 +20,7 @@ from fencepost.harness.api import CampaignError, HarnessError
 from fencepost.harness.api.errors import Exit, UnwritableFile, exit_of, lack_of_machine
 from fencepost.harness.api.words import plural
 from fencepost.harness.cli.console import EXIT_CODES, err, print_json, print_line
+from fencepost.harness.system.ending_signals import end_as_ctrl_c
 from fencepost.harness.system.limits import raise_open_files
 
 COMMANDS = (  # modules of this folder, in the order in which `--help` lists them
@@ -66,6 +67,8 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     gc.set_threshold(YOUNG_OBJECTS)
     atexit.register(gc.freeze)  # nobody needs the memory then; to look for garbage in all of it takes a tenth of a short check
     raise_open_files()
+    if args is None:  # the process is the command's own
+        end_as_ctrl_c()
     words = list(sys.argv[1:] if args is None else args)
     as_json = "--json" in words and words[0] != "nemesis"  # there it names a file
     try:

@@ -79,7 +79,7 @@ from fencepost.harness.perform.worker import (
     settings_of,
     topics_of,
 )
-from fencepost.harness.perform.worker_pool import Place, WorkerPool, end
+from fencepost.harness.perform.worker_pool import Place, WorkerPool, end, unfinished
 from fencepost.harness.planning.plan import complete
 from fencepost.harness.plugins import registry
 from fencepost.harness.system.logs import BoundedLogs
@@ -331,8 +331,10 @@ class Performance:
                 "ends": {n: ends[n] for n in names},
             }
         for worker in pool.launch([int(slot) for slot in orders], orders):
-            if not worker.done.wait(FINAL_READ_S + STOP_MARGIN_S) or worker.final != Outcome.OK.value:
-                self._emit(note_event(f"final reader {worker.slot} did not reach every end: the final read is incomplete"))
+            why = unfinished(worker, FINAL_READ_S + STOP_MARGIN_S)
+            if why or worker.final != Outcome.OK.value:
+                text = f"final reader {worker.slot} did not reach every end{why and f', for {why}'}: the final read is incomplete"
+                self._note(text)
             end(worker)
         for problem in self._logs.record(writer):
             self._note(problem)

@@ -16,10 +16,12 @@ The file has a line for each who took the lock since it was last free, for peopl
 
 from __future__ import annotations
 
+import atexit
 import errno
 import fcntl
 import json
 import os
+import secrets
 import shutil
 import socket
 import stat
@@ -260,9 +262,15 @@ class TemporaryPlace:
     """A temporary directory of our own (mode 0700, a name nobody can foresee), in use until it is removed."""
 
     def __init__(self, kind: str, parent: Path | None = None) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{kind}-", dir=parent))
+        self.path = Path(parent or tempfile.gettempdir(), f"{PREFIX}{kind}-{secrets.token_hex(8)}")
+        self._hold = Hold(None)
+        _PLACES.add(self)  # first: a signal may end the command as soon as the directory is there
+        try:
+            self.path.mkdir(mode=0o700)
+        except OSError:
+            _PLACES.discard(self)
+            raise
         self._hold = hold(self.path)
-        _PLACES.add(self)
 
     def remove(self) -> None:
         """Remove it with all that is in it; nothing if it is gone.
@@ -285,6 +293,9 @@ def remove_temporary_places() -> None:
     """Remove all temporary directories of this process, which is about to end without cleaning up after itself."""
     for place in list(_PLACES):
         place.remove()
+
+
+atexit.register(remove_temporary_places)  # of a command that Ctrl-C ended before it came to that
 
 
 @contextmanager

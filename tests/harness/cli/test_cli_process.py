@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.fencepost_command import until
 
 from fencepost.harness.cli import main
 
@@ -52,6 +53,26 @@ def test_the_second_ctrl_c_exits_at_once_with_130_and_kills_the_engine():
     assert process.returncode == 130
     assert Path("deaf/killed").exists()
     assert "Traceback" not in output
+
+
+def test_a_command_that_is_ended_leaves_no_temporary_directory(tmp_path):
+    """Closed terminals and `kill` end it as Ctrl-C does, also where the command performs nothing."""
+    numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+    places = {number: tmp_path / number.name for number in numbers}
+    started = []
+    for place in places.values():
+        place.mkdir()
+        env = {**os.environ, "TMPDIR": str(place)}
+        command = [sys.executable, "-m", "fencepost", "selfcheck"]
+        started.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env))
+    for number, process in zip(numbers, started, strict=True):
+        until(lambda place=places[number]: list(place.glob("fencepost-selfcheck-*")))
+        process.send_signal(number)
+    for number, process in zip(numbers, started, strict=True):
+        output, _ = process.communicate(timeout=60)
+        assert process.returncode in (130, -signal.SIGINT), output  # the second where it came while a data class was made
+        assert "Traceback" not in output
+        assert list(places[number].iterdir()) == []
 
 
 def test_sigterm_kills_the_engine():
