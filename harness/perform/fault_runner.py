@@ -98,6 +98,7 @@ class FaultRunner:
         self._quiet_ns = 0
         self._begun: set[int] = set()
         self._recorded: set[int] = set()  # injections with a receipt
+        self.unwritten: set[int] = set()  # injections whose last receipt could not be written
         self._problems: list[str] = []
         self._threads: dict[str, threading.Thread] = {}
         self._stopped = threading.Event()
@@ -383,7 +384,9 @@ class FaultRunner:
         try:
             with self._writing:
                 self._write(line)
+            self.unwritten.discard(receipt.id)
         except (OSError, ValueError) as error:  # ValueError: the run is over, and its file closed
+            self.unwritten.add(receipt.id)
             self._problem(f"the receipt of fault {receipt.id} could not be written: {error}")
 
     def _problem(self, text: str) -> None:

@@ -83,6 +83,7 @@ from fencepost.harness.perform.worker_pool import Place, WorkerPool, end, unfini
 from fencepost.harness.planning.plan import complete
 from fencepost.harness.plugins import registry
 from fencepost.harness.system.logs import BoundedLogs
+from fencepost.harness.system.whole_lines import write_line
 
 Emit = Callable[[PerformerEvent], None]
 PROGRESS_EVERY_S = 0.5
@@ -138,6 +139,7 @@ class Performance:
         programs = [role.program for role in self._roles if role.program]
         self._programs = [self._part_of(program) for at, program in enumerate(programs) if program not in programs[:at]]
         self._receipts: dict[int, Mapping[str, Any]] = {}
+        self._unwritten: set[int] = set()
 
     def run(self) -> None:
         """The workload with faults, then the final read. A stop shortens the first; the second always happens."""
@@ -160,6 +162,9 @@ class Performance:
             self._emit(phase_event("heal", "healing everything"))
             self._cluster.heal()
             self._read_back(pool, time.monotonic_ns())
+        if self._unwritten:
+            ids = ", ".join(map(str, sorted(self._unwritten)))
+            raise MachineError(f"receipts of faults ({ids}) could not be written: nobody knows what those hurt, and until when")
         self._manifest.complete()
 
     def _part_of(self, program: Program) -> ProgramPart:
@@ -233,6 +238,7 @@ class Performance:
         finally:  # when this breaks off too, a fault must not outlive us
             for problem in runner.stop():
                 self._emit(note_event(problem))
+            self._unwritten = runner.unwritten
         self._await_recovery(pool, runner, started)
         timeout_s = self._transaction_timeout_s()
         pool.close_down(self._conductors)
@@ -294,7 +300,7 @@ class Performance:
         time.sleep(PROGRESS_EVERY_S)
 
     def _receipt(self, file: Any, line: dict[str, Any]) -> None:
-        file.write(json.dumps(secrets.without_secrets(line)).encode() + b"\n")
+        write_line(file.fileno(), json.dumps(secrets.without_secrets(line)).encode())
         self._receipts[line["id"]] = line
         self._log.info(
             "fault", id=line["id"], kind=line["kind"], targets=line["targets"], effective=line["effective"], note=line["note"]
@@ -475,7 +481,7 @@ def main(argv: list[str]) -> int:
 
     def emit(event: PerformerEvent) -> None:
         with lock, suppress(BrokenPipeError):  # nobody reads any more
-            os.write(out, json.dumps(secrets.without_secrets(event)).encode() + b"\n")
+            write_line(out, json.dumps(secrets.without_secrets(event)).encode())
 
     stop = StopRequest()
     signal.signal(signal.SIGINT, lambda *_: stop.ask("SIGINT"))

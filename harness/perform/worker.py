@@ -53,6 +53,7 @@ from fencepost.harness.perform.recovery_wait import answered
 from fencepost.harness.perform.rivals import SlotRivals
 from fencepost.harness.perform.sink_store import StoreReader, of_plan
 from fencepost.harness.plugins import registry
+from fencepost.harness.system.whole_lines import write_line
 
 OPEN_S = 15.0
 INITIALISE = "initialise"
@@ -556,7 +557,7 @@ def main(argv: list[str]) -> None:
 
     def report(message: dict[str, Any]) -> None:
         with lock:
-            os.write(out, msgspec.json.encode(message) + b"\n")
+            write_line(out, msgspec.json.encode(message))
 
     try:
         work(plan, (run_dir, index, process, incarnation), report)

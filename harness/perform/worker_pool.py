@@ -20,6 +20,7 @@ from fencepost.harness.api.run import RunFile
 from fencepost.harness.perform.image_programs import ImagePrograms
 from fencepost.harness.perform.recovery_wait import SlotCounts
 from fencepost.harness.system.python_command import module_command
+from fencepost.harness.system.whole_lines import whole_lines
 
 COUNTED = ("ok", "fail", "info")
 Place = tuple[int, int]  # a slot, and how many workers it had before
@@ -246,7 +247,7 @@ class WorkerPool:
             worker.over.set()
 
     def _take_reports(self, worker: Worker, stdout: IO[bytes]) -> None:
-        for line in stdout:
+        for line in whole_lines(stdout):
             message = json.loads(line)
             worker.take(message, self._note)
             if "program" in message and self.programs is not None:

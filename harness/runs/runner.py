@@ -41,6 +41,7 @@ from fencepost.harness.runs import store
 from fencepost.harness.secrets import sweep
 from fencepost.harness.system import lifeline, liveness, parent_death
 from fencepost.harness.system.python_command import module_command
+from fencepost.harness.system.whole_lines import whole_lines
 
 OnEvent = Callable[[RunEvent], None]
 _ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
@@ -161,7 +162,7 @@ class Runner:
         if self._stopping:
             self._send_stop()
         assert performer.stdout is not None
-        for line in performer.stdout:
+        for line in whole_lines(performer.stdout):
             event: PerformerEvent = json.loads(line)
             if event["event"] == "performed" or event["event"] == "failed":
                 ended = event
