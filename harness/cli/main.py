@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -69,6 +70,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     raise_open_files()
     if args is None:  # the process is the command's own
         end_as_ctrl_c()
+        sys.excepthook = _broken
     words = list(sys.argv[1:] if args is None else args)
     as_json = "--json" in words and words[0] != "nemesis"  # there it names a file
     try:
@@ -89,6 +91,16 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     except Exception as error:  # noqa: BLE001 - a bug of ours must not look like the verdict `invalid`, whose code is 1
         _fail([_text(error)], exit_of(error), as_json)
     raise SystemExit(code or 0)
+
+
+def _broken(*raised: Any) -> NoReturn:
+    """Leave for what nobody has caught (an error of the interpreter without memory): Python's code for that, 1, is a verdict."""
+    try:
+        sys.__excepthook__(*raised)
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+    finally:
+        os._exit(Exit.HARNESS_BROKE)
 
 
 def _root(

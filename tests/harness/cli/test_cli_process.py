@@ -56,23 +56,24 @@ def test_the_second_ctrl_c_exits_at_once_with_130_and_kills_the_engine():
 
 
 def test_a_command_that_is_ended_leaves_no_temporary_directory(tmp_path):
-    """Closed terminals and `kill` end it as Ctrl-C does, also where the command performs nothing."""
-    numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-    places = {number: tmp_path / number.name for number in numbers}
-    started = []
-    for place in places.values():
-        place.mkdir()
-        env = {**os.environ, "TMPDIR": str(place)}
-        command = [sys.executable, "-m", "fencepost", "selfcheck"]
-        started.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env))
-    for number, process in zip(numbers, started, strict=True):
-        until(lambda place=places[number]: list(place.glob("fencepost-selfcheck-*")))
-        process.send_signal(number)
-    for number, process in zip(numbers, started, strict=True):
-        output, _ = process.communicate(timeout=60)
-        assert process.returncode in (130, -signal.SIGINT), output  # the second where it came while a data class was made
-        assert "Traceback" not in output
-        assert list(places[number].iterdir()) == []
+    """A closed terminal ends it as Ctrl-C does, also where the command performs nothing."""
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-m", "fencepost", "selfcheck"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
+    until(lambda: list(tmp_path.glob("fencepost-selfcheck-*")))
+    process.send_signal(signal.SIGHUP)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode in (130, -signal.SIGINT), output  # the second where it came while a data class was made
+    assert "Traceback" not in output
+    assert list(tmp_path.glob("fencepost-*")) == []
+
+
+def test_what_no_handler_catches_is_no_verdict():
+    """Python's own exit code for it, 1, is that of `invalid`."""
+    program = "from fencepost.harness.cli import main\ndef command_line(words): raise GeneratorExit('at once')\n"
+    program += "main.command_line = command_line\nmain.main()"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, "GeneratorExit: at once" in done.stderr) == (255, True), done.stderr
 
 
 def test_sigterm_kills_the_engine():
