@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import select
 import sys
 import traceback
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from fencepost.harness.api import CampaignError, HarnessError
 from fencepost.harness.api.errors import Exit, UnwritableFile, exit_of, lack_of_machine
 from fencepost.harness.api.words import plural
 from fencepost.harness.cli.console import EXIT_CODES, err, print_json, print_line
-from fencepost.harness.system.ending_signals import end_as_ctrl_c
+from fencepost.harness.system.ending_signals import UNREAD, end_as_ctrl_c
 from fencepost.harness.system.limits import raise_open_files
 
 COMMANDS = (  # modules of this folder, in the order in which `--help` lists them
@@ -88,6 +89,10 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         if as_json:
             _answer(["left by Ctrl-C"], INTERRUPTED)
         raise SystemExit(INTERRUPTED) from None
+    except SystemExit as left:
+        if left.code == 1 and isinstance(left.__context__, BrokenPipeError):  # click's way to leave; here 1 is a verdict
+            _left_by(left.__context__)
+        raise
     except Exception as error:  # noqa: BLE001 - a bug of ours must not look like the verdict `invalid`, whose code is 1
         _fail([_text(error)], exit_of(error), as_json)
     raise SystemExit(code or 0)
@@ -115,6 +120,16 @@ def _root(
         print_line(context.get_help())
 
 
+def _left_by(broken: BrokenPipeError) -> NoReturn:
+    """Leave for a pipe that nobody reads: that of our output, or another one, which is a bug of ours."""
+    ours = select.poll()
+    for descriptor in (1, 2):
+        ours.register(descriptor, 0)
+    if any(event & select.POLLERR for _, event in ours.poll(0)):
+        raise SystemExit(UNREAD) from None
+    _fail([_text(broken)], Exit.HARNESS_BROKE, as_json=False)
+
+
 def _text(error: Exception) -> str:
     """An error in words: a sentence, unless it is a bug of ours."""
     if lack := lack_of_machine(error):
@@ -132,7 +147,10 @@ def _answer(lines: Sequence[str], code: int, kind: str = "errors") -> None:
 def _fail(lines: Sequence[str], code: Exit, as_json: bool, kind: str = "errors") -> NoReturn:
     """Say what was wrong, and leave. kind: `mistakes` in what was given, or `errors`."""
     if as_json:
-        _answer(lines, code, kind)
+        try:
+            _answer(lines, code, kind)
+        except OSError:  # the same lack: what could not be printed is not tried again at the end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     for line in lines:
         err().print(line, soft_wrap=True)
     if kind == "mistakes":

@@ -224,6 +224,10 @@ class FaultRunner:
             receipts = [held.receipt for _, held in sorted(self._held.items())]
         return [in_words(receipt) for receipt in receipts if receipt.effective is not False]
 
+    def hurt(self) -> set[str]:
+        """The servers that faults hurt now, without those that still recover."""
+        return self._ledger.held()
+
     def quiet_since(self) -> int | None:
         """The time (ns) since which nothing has been injected, active or healed; None: something is right now."""
         with self._holding:

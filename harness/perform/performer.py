@@ -66,6 +66,7 @@ from fencepost.harness.perform.recovery_wait import unrecovered
 from fencepost.harness.perform.stored_records import write_stored
 from fencepost.harness.perform.topic_logs import WorkloadLogs
 from fencepost.harness.perform.transaction_looks import TransactionLooks
+from fencepost.harness.perform.unplanned_ends import UnplannedEnds
 from fencepost.harness.perform.wire_record import record_fetches, write_wire
 from fencepost.harness.perform.worker import (
     client_factory,
@@ -160,6 +161,7 @@ class Performance:
         with log_file(self._run_dir, f"{RunFile.LINES}/{RunFile.FAULT_LINES}") as receipts:  # a fault may end late
             self._run_workload(pool, receipts)
             self._emit(phase_event("heal", "healing everything"))
+            self._ends.look_at_the_end()
             self._cluster.heal()
             self._read_back(pool, time.monotonic_ns())
         if self._unwritten:
@@ -224,10 +226,11 @@ class Performance:
             budget=Budget(**self._plan.get("budget", {})),
             conditions={"transaction-open": lambda: in_transaction(self._run_dir / "history")},
         )
+        self._ends = UnplannedEnds(self._cluster, runner.hurt, self._tell_ended)
         runner.start(time.monotonic_ns())
         pool.operate = OperatorService(self._cluster, runner, self._note).answer
         looks = self._looks()
-        asking = looks.ask_through(runner.quiet_since) if looks else None
+        asking = looks.ask_through(lambda: None if self._ends.names else runner.quiet_since()) if looks else None
         self._emit(phase_event("workload", f"workload and faults for {self._plan['time_s']:g} s"))
         try:
             while time.monotonic() - started < self._plan["time_s"] and not self._stop.by:
@@ -284,6 +287,7 @@ class Performance:
     def _supervise(self, pool: WorkerPool, runner: FaultRunner, started: float) -> None:
         pool.tend()
         self._manifest.look()
+        self._ends.look()
         elapsed = time.monotonic() - started
         counts = pool.counts()
         self._emit(
@@ -298,6 +302,10 @@ class Performance:
             }
         )
         time.sleep(PROGRESS_EVERY_S)
+
+    def _tell_ended(self, names: Sequence[str]) -> None:
+        self._manifest.note_ended(names)
+        self._note(f"ended, and no fault ended it: {', '.join(names)}")
 
     def _receipt(self, file: Any, line: dict[str, Any]) -> None:
         write_line(file.fileno(), json.dumps(secrets.without_secrets(line)).encode())
@@ -342,6 +350,7 @@ class Performance:
                 text = f"final reader {worker.slot} did not reach every end{why and f', for {why}'}: the final read is incomplete"
                 self._note(text)
             end(worker)
+        self._ends.look_at_the_end()
         for problem in self._logs.record(writer):
             self._note(problem)
         writer.close()

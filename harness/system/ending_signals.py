@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 
+UNREAD = 128 + signal.SIGPIPE  # the exit code of a command whose output nobody reads any more, as of one that SIGPIPE ends
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 

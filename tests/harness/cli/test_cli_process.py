@@ -68,6 +68,17 @@ def test_a_command_that_is_ended_leaves_no_temporary_directory(tmp_path):
     assert list(tmp_path.glob("fencepost-*")) == []
 
 
+@pytest.mark.parametrize("words", [["plugins"], ["plugins", "kill", "--json"]])
+def test_a_command_whose_output_nobody_reads_leaves_without_a_verdict(words):
+    """As `fencepost check ... | head -1`: libraries leave with 1 then, which is a verdict."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "fencepost", *words]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
+
+
 def test_what_no_handler_catches_is_no_verdict():
     """Python's own exit code for it, 1, is that of `invalid`."""
     program = "from fencepost.harness.cli import main\ndef command_line(words): raise GeneratorExit('at once')\n"
