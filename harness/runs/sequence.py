@@ -206,7 +206,7 @@ class RunSequence:
             self._engine.kill()
             self._leave()
         finally:
-            liveness.remove_temporary_places()
+            liveness.end_temporary_places()
             os._exit(LEFT_BY_CTRL_C)
 
     def _wait_if_leaving(self) -> None:
