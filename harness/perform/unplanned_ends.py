@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
-from fencepost.harness.api import Cluster, Interceptable, Killable
+from fencepost.harness.api import Cluster, ClusterError, Interceptable, Killable
 
 EVERY_S = 2.0
 
@@ -42,6 +42,13 @@ class UnplannedEnds:
         self._add(self._not_running() - set(self.hurt()))
 
     def _not_running(self) -> set[str]:
+        """What is known not to run; nothing where that cannot be asked now."""
+        try:
+            return self._seen()
+        except ClusterError:
+            return set()
+
+    def _seen(self) -> set[str]:
         cluster = self.cluster
         brokers = {node for node in cluster.brokers if cluster.pid(node) is None} if isinstance(cluster, Killable) else set[str]()
         proxied = cluster.proxied() if isinstance(cluster, Interceptable) else {}

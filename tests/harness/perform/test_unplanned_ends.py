@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from fencepost.harness.api import ClusterError
 from fencepost.harness.perform.unplanned_ends import EVERY_S, UnplannedEnds
 from fencepost.nemesis.testing import FakeCluster
 
@@ -59,6 +60,15 @@ def test_a_proxy_that_ended_is_told_and_what_ended_before_stays(cluster):
     cluster.kill("n3")
     looks.ends.look_at_the_end()
     assert looks.told == [["the proxy before n1"], ["the proxy before n1", "n3"]]
+
+
+def test_a_look_that_nobody_answers_tells_nothing(cluster):
+    looks = Looks(cluster)
+    cluster.kill("n1")
+    cluster.pid = lambda node: (_ for _ in ()).throw(ClusterError("no answer"))
+    looks.look(3)
+    looks.ends.look_at_the_end()
+    assert looks.told == []
 
 
 def test_a_cluster_without_processes_to_look_at():
