@@ -87,7 +87,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         raise SystemExit(int(Exit.UNUSABLE)) from error
     except (KeyboardInterrupt, typer.Abort):
         if as_json:
-            _answer(["left by Ctrl-C"], INTERRUPTED)
+            _answer(["left by Ctrl-C, SIGTERM or SIGHUP"], INTERRUPTED)
         raise SystemExit(INTERRUPTED) from None
     except SystemExit as left:
         if left.code == 1 and isinstance(left.__context__, BrokenPipeError):  # click's way to leave; here 1 is a verdict
