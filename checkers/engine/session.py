@@ -107,7 +107,9 @@ def _new_context(settings: SparkConf, scratch: liveness.TemporaryPlace) -> Spark
     """A context, and a JVM unless there is one; `scratch` has what that writes, and goes when the context or the process ends."""
     try:
         gateway = SparkContext._gateway or _start_jvm(settings, scratch)
-        return SparkContext(conf=settings, gateway=gateway)
+        context = SparkContext(conf=settings, gateway=gateway)
+        scratch.started()  # from now on the JVM makes nothing there, and ends with its standard input
+        return context
     except BaseException:
         scratch.remove()
         raise
@@ -178,7 +180,6 @@ def _own_environment(scratch: liveness.TemporaryPlace) -> Iterator[None]:
     java_gateway.tempfile = SimpleNamespace(mkdtemp=partial(tempfile.mkdtemp, dir=scratch.path), mkstemp=tempfile.mkstemp)
     try:
         yield
-        scratch.started()
     finally:
         java_gateway.Popen, java_gateway.tempfile = before, temporary
 
