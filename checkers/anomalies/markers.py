@@ -163,8 +163,8 @@ def wrong_marker(run: RunView) -> CheckResult:
     1. It is of the other kind than the decision that the coordinator logged (`PrepareCommit`, `PrepareAbort`).
     2. No coordinator logged a decision for it.
     3. A partition has none, although the coordinator logged that all were written (`CompleteCommit`, `CompleteAbort`).
-    4. It is there once more in a run without faults, by the same epochs of coordinator and leader. Otherwise a coordinator that
-       fails over, or gets no answer, lawfully writes it again.
+    4. It is there once more in a run without faults, in which no broker or proxy ended by itself either, by the same epochs of
+       coordinator and leader. Otherwise a coordinator that fails over, or gets no answer, lawfully writes it again.
 
     A marker and its decision have the same producer id and epoch; of several with the first protocol (KIP-98) they follow each
     other in both logs. Judged where the coordinator's log is whole. What compaction or retention may have taken is not missing.

@@ -99,7 +99,7 @@ def _misuse_of(row: Mapping[str, Any]) -> str:
 
 
 def _calm(row: Mapping[str, Any], run: RunView) -> bool:
-    """True if no fault was on from shortly before an operation to its end."""
+    """True if no fault was on from shortly before an operation to its end, and nothing else is known to have failed."""
     end = FOREVER if row["end"] is None else row["end"]
     return run.faults is not None and not any(
         began <= end and (FOREVER if ended is None else ended) >= row["time"] - CALM_NS for began, ended in run.faults

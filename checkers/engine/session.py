@@ -6,10 +6,12 @@ import atexit
 import os
 import re
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 from pyspark import SparkConf, SparkContext, java_gateway
@@ -104,8 +106,10 @@ def _java_options(scratch: Path, conf: Mapping[str, str]) -> str:
 def _new_context(settings: SparkConf, scratch: liveness.TemporaryPlace) -> SparkContext:
     """A context, and a JVM unless there is one; `scratch` has what that writes, and goes when the context or the process ends."""
     try:
-        gateway = SparkContext._gateway or _start_jvm(settings, scratch.path / "driver.log")
-        return SparkContext(conf=settings, gateway=gateway)
+        gateway = SparkContext._gateway or _start_jvm(settings, scratch)
+        context = SparkContext(conf=settings, gateway=gateway)
+        scratch.started()  # from now on the JVM makes nothing there, and ends with its standard input
+        return context
     except BaseException:
         scratch.remove()
         raise
@@ -159,20 +163,25 @@ def _with_retry(master: str) -> str:
 
 
 @contextmanager
-def _own_environment() -> Iterator[None]:
-    """The JVM that is started meanwhile, and its Python workers, get an environment of their own: `launch_gateway` takes none."""
-    before = java_gateway.Popen
+def _own_environment(scratch: liveness.TemporaryPlace) -> Iterator[None]:
+    """The JVM that is started meanwhile, and its Python workers, get an environment of their own: `launch_gateway` takes none.
+
+    The file by which the JVM says its port lies in `scratch`: a command that is ended meanwhile leaves nothing elsewhere. A JVM
+    that cannot write the file would wait for ever.
+    """
+    before, temporary = java_gateway.Popen, java_gateway.tempfile
 
     def started(*argv: Any, env: Mapping[str, str], **options: Any) -> Any:
         allowed = environment_without_secrets()
         ours = {name: value for name, value in env.items() if name in allowed or name not in os.environ}
-        return before(*argv, env={**ours, **_safe_path(env.get("PYTHONPATH", ""))}, **options)
+        return scratch.start(partial(before, *argv, env={**ours, **_safe_path(env.get("PYTHONPATH", ""))}, **options))
 
     java_gateway.Popen = started
+    java_gateway.tempfile = SimpleNamespace(mkdtemp=partial(tempfile.mkdtemp, dir=scratch.path), mkstemp=tempfile.mkstemp)
     try:
         yield
     finally:
-        java_gateway.Popen = before
+        java_gateway.Popen, java_gateway.tempfile = before, temporary
 
 
 def _safe_path(path: str) -> dict[str, str]:
@@ -190,10 +199,11 @@ def _safe_path(path: str) -> dict[str, str]:
 _LACKING = ("Too many open files", "No space left on device", "OutOfMemoryError", "There is insufficient memory")
 
 
-def _start_jvm(settings: SparkConf, log: Path) -> Any:
+def _start_jvm(settings: SparkConf, scratch: liveness.TemporaryPlace) -> Any:
     """Start the JVM. Its standard error (incubator modules, packages it fetches) is shown only when it does not start."""
+    log = scratch.path / "driver.log"
     try:
-        with open(log, "ab") as file, _own_environment():
+        with open(log, "ab") as file, _own_environment(scratch):
             return launch_gateway(settings, {"stdout": file, "stderr": file})
     except Exception as error:
         output = [line.strip() for line in log.read_text(errors="replace").splitlines()]

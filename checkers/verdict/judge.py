@@ -53,7 +53,7 @@ from fencepost.harness.api.evidence import Evidence, missing_evidence
 from fencepost.harness.api.history import ANOMALIES, OPERATIONS, schema
 from fencepost.harness.api.run import Plan, Problem, Receipts, Run, RunFile
 from fencepost.harness.api.values import VERDICT_SCHEMA, whole_number
-from fencepost.harness.api.words import plural
+from fencepost.harness.api.words import enumeration, plural
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -153,11 +153,11 @@ def view_of(
         clocks=clocks_ahead(receipts) if faults_known else None,
         clock_error_s=clock_error_s(receipts) if faults_known else None,
         deletions=deletions,
-        faults=None if _faults_unknown(run) else _spans(receipts),
+        faults=None if _faults_unknown(run) or _ended(run) else _spans(receipts),
         fencing_s=_fencing_s(run.plan),
         recovery=run.plan.get("recovery"),
         here=here and fits_here(present.history),
-        strikes=_strikes(receipts) if faults_known else None,
+        strikes=_strikes(receipts) if faults_known and not _ended(run) else None,
         wire=run.wire,
         wire_checksum=run.checksums.get(RunFile.WIRE),
         ids_expire=_ids_expire(run.plan),
@@ -232,6 +232,13 @@ def _strikes(receipts: Receipts) -> list[Strike]:
 def _faults_unknown(run: Run) -> bool:
     """True if there may have been faults of which no receipt tells."""
     return _receipts_lost(run) or (isinstance(run.receipts, Problem) and bool(run.plan.get("schedule")))
+
+
+def _ended(run: Run) -> list[str]:
+    """A sentence on what has ended without a fault: what that does no receipt explains. None where nothing has."""
+    names = run.manifest.ended if run.manifest else ()
+    text = "ended, and no fault ended it: what rests on the times of faults is not judged"
+    return [f"{enumeration(names)} {text}"] if names else []
 
 
 def _tells_faults(run: Run) -> bool:
@@ -428,6 +435,7 @@ def _document(
         "shortfalls": [shortfall.sentence for shortfall in short],
         "weakened": [
             *(shortfall.sentence for shortfall in short),
+            *_ended(run),
             *weaknesses(receipts, cut_off, unread, tail),
             *gap_sentences(run.gaps, judged),
             *_bounds(judged),

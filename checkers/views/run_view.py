@@ -75,7 +75,7 @@ class RunView:
     clocks: those that faults had set ahead; None: nobody knows.
     clock_error_s: by how much faults made a clock wrong, at most; None: nobody knows.
     deletions: the topics that faults deleted; None: nobody knows.
-    faults: from when to when each one was active (ns; until None: to the end); None: nobody knows.
+    faults: from when to when each one was active (ns; until None: to the end); None: nobody knows, or something failed besides.
     strikes: the same with the nodes that each one names; None: nobody knows.
     recovery: the bounds within which clients have to succeed again after the last fault; None: nobody knows.
     fencing_s: how long a round of fencing by the leader of Connect's workers may take, by their settings; None: nobody knows.

@@ -148,6 +148,7 @@ class Manifest:
     tables: checksums of the tables that the run itself wrote (`stored.parquet`), by file.
     workload_s: seconds that the workload ran; None: not known.
     stopped: the reason why it ended before its time, in words; empty: it did not.
+    ended: brokers, and proxies before them, that were seen to have ended though no fault had ended them, in words.
     schema: version of the document.
     """
 
@@ -159,6 +160,7 @@ class Manifest:
     tables: Mapping[str, Checksum] = field(default_factory=dict)
     workload_s: Annotated[float, Meta(ge=0)] | None = None
     stopped: str = ""
+    ended: tuple[str, ...] = ()
     schema: int = 1
 
 

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 EXIT_CODES = """Exit codes: 0 everything as expected (an anomaly that a test expects and finds counts as such); 1 against
 expectation; 2 nobody knows whether it is as expected; 254 what was given, the cluster or this machine cannot be used;
-255 fencepost itself broke (a bug, please report it); 130 left by Ctrl-C twice (once: heal, collect, and judge what there is)."""
+255 fencepost itself broke (a bug, please report it); 130 left by SIGTERM, SIGHUP or
+Ctrl-C twice (once: heal, collect, and judge what there is)."""
 RUN_HELP = "A directory, a run's id or the beginning of one, or `latest`."
 
 _LINE = 100_000  # columns: longer than any row

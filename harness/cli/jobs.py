@@ -25,6 +25,7 @@ from fencepost.harness.api.errors import Exit, MachineError
 from fencepost.harness.api.words import plural
 from fencepost.harness.cli.console import err
 from fencepost.harness.cli.round_output import leave
+from fencepost.harness.system import ending_signals
 from fencepost.harness.system.memory import available_memory
 from fencepost.harness.system.parent_death import die_with
 from fencepost.harness.system.python_command import module_command
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from fencepost.harness.rounds.record import Round
 
 PER_JOB = 4 << 30  # bytes of memory: three brokers, their clients, Spark
-FORWARDED = {signal.SIGINT: signal.SIGINT, signal.SIGTERM: signal.SIGTERM, signal.SIGHUP: signal.SIGTERM}
 
 
 def demand_room(jobs: int) -> None:
@@ -131,10 +131,10 @@ def _signals_for(parts: Sequence[Part]) -> Iterator[None]:
     def forward(number: int, frame: FrameType | None) -> None:
         for part in parts:
             with suppress(ProcessLookupError):
-                part.process.send_signal(FORWARDED[signal.Signals(number)])
+                part.process.send_signal(signal.SIGINT if number == signal.SIGINT else signal.SIGTERM)
 
     before: dict[int, Callable[[int, FrameType | None], Any] | int | None] = {
-        number: signal.signal(number, forward) for number in FORWARDED
+        number: signal.signal(number, forward) for number in (signal.SIGINT, *ending_signals.heeded())
     }
     try:
         yield

@@ -14,6 +14,7 @@ from fencepost.harness.api import HarnessError
 from fencepost.harness.drivers import families
 from fencepost.harness.plugins import registry, services
 from fencepost.harness.system import limits
+from fencepost.harness.system.memory import available_memory
 
 GIB = 1 << 30
 NEWEST_KAFKA = "4.4.0"
@@ -203,10 +204,9 @@ def clients(missing: Mapping[str, str], drivable: Callable[[str], Sequence[str]]
 
 
 def _available_gib() -> float:
-    """Memory that can be had without swapping."""
+    """Memory that can be had without swapping, as far as this process's control group has it."""
     if platform.system() == "Linux":
-        lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
-        return int(lines["MemAvailable"].split()[0]) * 1024 / GIB
+        return available_memory() / GIB
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIB
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import atexit
 import gc
+import os
+import select
 import sys
 import traceback
 from collections.abc import Sequence
@@ -20,6 +22,7 @@ from fencepost.harness.api import CampaignError, HarnessError
 from fencepost.harness.api.errors import Exit, UnwritableFile, exit_of, lack_of_machine
 from fencepost.harness.api.words import plural
 from fencepost.harness.cli.console import EXIT_CODES, err, print_json, print_line
+from fencepost.harness.system.ending_signals import UNREAD, end_as_ctrl_c
 from fencepost.harness.system.limits import raise_open_files
 
 COMMANDS = (  # modules of this folder, in the order in which `--help` lists them
@@ -66,6 +69,9 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     gc.set_threshold(YOUNG_OBJECTS)
     atexit.register(gc.freeze)  # nobody needs the memory then; to look for garbage in all of it takes a tenth of a short check
     raise_open_files()
+    if args is None:  # the process is the command's own
+        end_as_ctrl_c()
+        sys.excepthook = _broken
     words = list(sys.argv[1:] if args is None else args)
     as_json = "--json" in words and words[0] != "nemesis"  # there it names a file
     try:
@@ -81,11 +87,25 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         raise SystemExit(int(Exit.UNUSABLE)) from error
     except (KeyboardInterrupt, typer.Abort):
         if as_json:
-            _answer(["left by Ctrl-C"], INTERRUPTED)
+            _answer(["left by Ctrl-C, SIGTERM or SIGHUP"], INTERRUPTED)
         raise SystemExit(INTERRUPTED) from None
+    except SystemExit as left:
+        if left.code == 1 and isinstance(left.__context__, BrokenPipeError):  # click's way to leave; here 1 is a verdict
+            _left_by(left.__context__)
+        raise
     except Exception as error:  # noqa: BLE001 - a bug of ours must not look like the verdict `invalid`, whose code is 1
         _fail([_text(error)], exit_of(error), as_json)
     raise SystemExit(code or 0)
+
+
+def _broken(*raised: Any) -> NoReturn:
+    """Leave for what nobody has caught (an error of the interpreter without memory): Python's code for that, 1, is a verdict."""
+    try:
+        sys.__excepthook__(*raised)
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+    finally:
+        os._exit(Exit.HARNESS_BROKE)
 
 
 def _root(
@@ -98,6 +118,16 @@ def _root(
         print_line(f"fencepost {version_of('fencepost')}")
     elif context.invoked_subcommand is None:
         print_line(context.get_help())
+
+
+def _left_by(broken: BrokenPipeError) -> NoReturn:
+    """Leave for a pipe that nobody reads: that of our output, or another one, which is a bug of ours."""
+    ours = select.poll()
+    for descriptor in (1, 2):
+        ours.register(descriptor, 0)
+    if any(event & select.POLLERR for _, event in ours.poll(0)):
+        raise SystemExit(UNREAD) from None
+    _fail([_text(broken)], Exit.HARNESS_BROKE, as_json=False)
 
 
 def _text(error: Exception) -> str:
@@ -117,7 +147,10 @@ def _answer(lines: Sequence[str], code: int, kind: str = "errors") -> None:
 def _fail(lines: Sequence[str], code: Exit, as_json: bool, kind: str = "errors") -> NoReturn:
     """Say what was wrong, and leave. kind: `mistakes` in what was given, or `errors`."""
     if as_json:
-        _answer(lines, code, kind)
+        try:
+            _answer(lines, code, kind)
+        except OSError:  # the same lack: what could not be printed is not tried again at the end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     for line in lines:
         err().print(line, soft_wrap=True)
     if kind == "mistakes":

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -69,8 +67,7 @@ def check(
     make_importable([Path.cwd()])
     options = cluster_of(None, cluster_set or ())
     kit = ConformanceCheck(faults_of(faults), Choice(kind=cluster, options=options), seed, _progress, story or ())
-    with _interruptible():
-        checked = kit.run()
+    checked = kit.run()
     for fault_result in checked:
         _show(fault_result)
     print_line(_markdown(checked, cluster))
@@ -78,16 +75,6 @@ def check(
         write_json(json_.parent, json_.name, [_document(fault_result, cluster) for fault_result in checked])
     codes = [exit_of(fault_result) for fault_result in checked]
     raise typer.Exit(Exit.INVALID if Exit.INVALID in codes else max(codes))
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Being terminated ends the block like Ctrl-C, so that it tidies up."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def exit_of(checked: FaultResult) -> Exit:

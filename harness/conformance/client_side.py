@@ -20,6 +20,7 @@ from fencepost.harness.perform import parent_watch
 from fencepost.harness.planning.plan import cluster_of
 from fencepost.harness.plugins import registry
 from fencepost.harness.system.logs import BoundedLogs
+from fencepost.harness.system.whole_lines import write_line
 
 LOG = Path("logs", "driver.log")
 OBSERVER = "librdkafka"
@@ -34,7 +35,7 @@ def main(argv: list[str]) -> int:
 
     def emit(event: str, **fields: Any) -> None:
         with suppress(BrokenPipeError):  # nobody reads any more
-            os.write(out, json.dumps({"event": event, **fields}).encode() + b"\n")
+            write_line(out, json.dumps({"event": event, **fields}).encode())
 
     parent_watch.start()
     topics = {

@@ -38,6 +38,7 @@ from fencepost.harness.plugins.fault_validation import refused_topic_settings
 from fencepost.harness.runs import leftovers
 from fencepost.harness.system import lifeline
 from fencepost.harness.system.python_command import module_command
+from fencepost.harness.system.whole_lines import whole_lines
 
 Event = Mapping[str, Any]
 LOG = "logs/kit.log"  # where all logs are, so that secrets are taken out of it too
@@ -268,7 +269,7 @@ def _harness(run_dir: Path) -> Iterator[subprocess.Popen[bytes]]:
 def events_of(harness: subprocess.Popen[bytes], run_dir: Path) -> Iterator[dict[str, Any]]:
     """Events of the sandbox side. Raises ClusterError for its `failed` event, HarnessError when it ends without one."""
     assert harness.stdout is not None
-    for line in harness.stdout:
+    for line in whole_lines(harness.stdout):
         event = json.loads(line)
         if event["event"] == "failed":
             raise ClusterError(f"{event['text']} (logs: {run_dir})")

@@ -14,6 +14,7 @@ from fencepost.harness.api import HarnessError
 from fencepost.harness.history.run_directory import read_plan
 from fencepost.harness.perform import parent_watch
 from fencepost.harness.system.logs import BoundedLogs
+from fencepost.harness.system.whole_lines import write_line
 
 Emit = Callable[..., None]  # (name of an event, **fields)
 
@@ -29,7 +30,7 @@ def run_side(run_dir: Path, perform: Callable[[Mapping[str, Any], Path, Emit], N
 
     def emit(event: str, **fields: Any) -> None:
         with suppress(BrokenPipeError):  # nobody reads any more
-            os.write(out, json.dumps(secrets.without_secrets({"event": event, **fields})).encode() + b"\n")
+            write_line(out, json.dumps(secrets.without_secrets({"event": event, **fields})).encode())
 
     parent_watch.start()
     secrets.guard()

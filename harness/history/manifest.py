@@ -11,7 +11,7 @@ import base64
 import itertools
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -48,6 +48,10 @@ class ManifestWriter:
     def end_workload(self, seconds: float, stopped: str) -> None:
         """Note how long the workload ran, and who ended it before its time (empty: nobody)."""
         self._write(replace(self._manifest, workload_s=round(seconds, 3), stopped=stopped))
+
+    def note_ended(self, names: Sequence[str]) -> None:
+        """Note what has ended though no fault has ended it."""
+        self._write(replace(self._manifest, ended=tuple(names)))
 
     def complete(self) -> None:
         """Count every file, after the last line and the last table were written."""

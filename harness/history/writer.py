@@ -15,6 +15,7 @@ import msgspec
 from fencepost.harness.api import Outcome
 from fencepost.harness.api.beneath import appending
 from fencepost.harness.api.values import HISTORY_VERSION
+from fencepost.harness.system.whole_lines import write_line
 
 
 def file_name(slot: int, incarnation: int) -> str:
@@ -32,8 +33,8 @@ class HistoryWriter:
         self.write({"format": "fencepost-history", "version": HISTORY_VERSION, **header, **now})
 
     def write(self, line: dict[str, Any]) -> None:
-        """Append one line. A write to the page cache survives the death of any process."""
-        os.write(self._fd, self._encode(line) + b"\n")
+        """Append one line. A write to the page cache survives the death of any process. Raises OSError: the disk is full."""
+        write_line(self._fd, self._encode(line))
 
     def process(self, process: int, **fields: Any) -> None:
         """A new logical process begins: one producer and one consumer."""

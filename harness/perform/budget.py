@@ -134,6 +134,14 @@ class Ledger:
         with self._lock:
             return self._hurt({id_: entry for id_, entry in self._entries.items() if id_ != besides})
 
+    def held(self) -> set[str]:
+        """The servers that faults hurt now, without those that still recover."""
+        with self._lock:
+            held = set[str]().union(*(entry.nodes for entry in self._entries.values()))
+            for entry in self._entries.values():
+                held |= sides(set(), entry.pairs, held)
+            return held
+
     def _hurt(self, entries: Mapping[int, _Entry]) -> set[str]:
         hurt = self._recovering.union(*(entry.nodes for entry in entries.values()))
         for entry in entries.values():

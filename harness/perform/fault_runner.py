@@ -98,6 +98,7 @@ class FaultRunner:
         self._quiet_ns = 0
         self._begun: set[int] = set()
         self._recorded: set[int] = set()  # injections with a receipt
+        self.unwritten: set[int] = set()  # injections whose last receipt could not be written
         self._problems: list[str] = []
         self._threads: dict[str, threading.Thread] = {}
         self._stopped = threading.Event()
@@ -222,6 +223,10 @@ class FaultRunner:
         with self._holding:
             receipts = [held.receipt for _, held in sorted(self._held.items())]
         return [in_words(receipt) for receipt in receipts if receipt.effective is not False]
+
+    def hurt(self) -> set[str]:
+        """The servers that faults hurt now, without those that still recover."""
+        return self._ledger.held()
 
     def quiet_since(self) -> int | None:
         """The time (ns) since which nothing has been injected, active or healed; None: something is right now."""
@@ -383,7 +388,9 @@ class FaultRunner:
         try:
             with self._writing:
                 self._write(line)
+            self.unwritten.discard(receipt.id)
         except (OSError, ValueError) as error:  # ValueError: the run is over, and its file closed
+            self.unwritten.add(receipt.id)
             self._problem(f"the receipt of fault {receipt.id} could not be written: {error}")
 
     def _problem(self, text: str) -> None:

@@ -78,11 +78,13 @@ from fencepost.harness.perform.recovery_wait import unrecovered
 from fencepost.harness.perform.stored_records import write_stored
 from fencepost.harness.perform.topic_logs import WorkloadLogs
 from fencepost.harness.perform.transaction_looks import TransactionLooks
+from fencepost.harness.perform.unplanned_ends import UnplannedEnds
 from fencepost.harness.perform.wire_record import record_fetches, write_wire
-from fencepost.harness.perform.worker_pool import Place, WorkerPool, end
+from fencepost.harness.perform.worker_pool import Place, WorkerPool, end, unfinished
 from fencepost.harness.planning.plan import complete
 from fencepost.harness.plugins import registry
 from fencepost.harness.system.logs import BoundedLogs
+from fencepost.harness.system.whole_lines import write_line
 
 Emit = Callable[[PerformerEvent], None]
 PROGRESS_EVERY_S = 0.5
@@ -138,6 +140,7 @@ class Performance:
         programs = [role.program for role in self._roles if role.program]
         self._programs = [self._part_of(program) for at, program in enumerate(programs) if program not in programs[:at]]
         self._receipts: dict[int, Mapping[str, Any]] = {}
+        self._unwritten: set[int] = set()
 
     def run(self) -> None:
         """The workload with faults, then the final read. A stop shortens the first; the second always happens."""
@@ -158,8 +161,12 @@ class Performance:
         with log_file(self._run_dir, f"{RunFile.LINES}/{RunFile.FAULT_LINES}") as receipts:  # a fault may end late
             self._run_workload(pool, receipts)
             self._emit(phase_event("heal", "healing everything"))
+            self._ends.look_at_the_end()
             self._cluster.heal()
             self._read_back(pool, time.monotonic_ns())
+        if self._unwritten:
+            ids = ", ".join(map(str, sorted(self._unwritten)))
+            raise MachineError(f"receipts of faults ({ids}) could not be written: nobody knows what those hurt, and until when")
         self._manifest.complete()
 
     def _part_of(self, program: Program) -> ProgramPart:
@@ -219,10 +226,11 @@ class Performance:
             budget=Budget(**self._plan.get("budget", {})),
             conditions={"transaction-open": lambda: in_transaction(self._run_dir / "history")},
         )
+        self._ends = UnplannedEnds(self._cluster, runner.hurt, self._tell_ended)
         runner.start(time.monotonic_ns())
         pool.operate = OperatorService(self._cluster, runner, self._note).answer
         looks = self._looks()
-        asking = looks.ask_through(runner.quiet_since) if looks else None
+        asking = looks.ask_through(lambda: None if self._ends.names else runner.quiet_since()) if looks else None
         self._emit(phase_event("workload", f"workload and faults for {self._plan['time_s']:g} s"))
         try:
             while time.monotonic() - started < self._plan["time_s"] and not self._stop.by:
@@ -233,6 +241,7 @@ class Performance:
         finally:  # when this breaks off too, a fault must not outlive us
             for problem in runner.stop():
                 self._emit(note_event(problem))
+            self._unwritten = runner.unwritten
         self._await_recovery(pool, runner, started)
         timeout_s = self._transaction_timeout_s()
         pool.close_down(self._conductors)
@@ -278,6 +287,7 @@ class Performance:
     def _supervise(self, pool: WorkerPool, runner: FaultRunner, started: float) -> None:
         pool.tend()
         self._manifest.look()
+        self._ends.look()
         elapsed = time.monotonic() - started
         counts = pool.counts()
         self._emit(
@@ -293,8 +303,12 @@ class Performance:
         )
         time.sleep(PROGRESS_EVERY_S)
 
+    def _tell_ended(self, names: Sequence[str]) -> None:
+        self._manifest.note_ended(names)
+        self._note(f"ended, and no fault ended it: {', '.join(names)}")
+
     def _receipt(self, file: Any, line: dict[str, Any]) -> None:
-        file.write(json.dumps(secrets.without_secrets(line)).encode() + b"\n")
+        write_line(file.fileno(), json.dumps(secrets.without_secrets(line)).encode())
         self._receipts[line["id"]] = line
         self._log.info(
             "fault", id=line["id"], kind=line["kind"], targets=line["targets"], effective=line["effective"], note=line["note"]
@@ -331,9 +345,12 @@ class Performance:
                 "ends": {n: ends[n] for n in names},
             }
         for worker in pool.launch([int(slot) for slot in orders], orders):
-            if not worker.done.wait(FINAL_READ_S + STOP_MARGIN_S) or worker.final != Outcome.OK.value:
-                self._emit(note_event(f"final reader {worker.slot} did not reach every end: the final read is incomplete"))
+            why = unfinished(worker, FINAL_READ_S + STOP_MARGIN_S)
+            if why or worker.final != Outcome.OK.value:
+                text = f"final reader {worker.slot} did not reach every end{why and f', for {why}'}: the final read is incomplete"
+                self._note(text)
             end(worker)
+        self._ends.look_at_the_end()
         for problem in self._logs.record(writer):
             self._note(problem)
         writer.close()
@@ -473,7 +490,7 @@ def main(argv: list[str]) -> int:
 
     def emit(event: PerformerEvent) -> None:
         with lock, suppress(BrokenPipeError):  # nobody reads any more
-            os.write(out, json.dumps(secrets.without_secrets(event)).encode() + b"\n")
+            write_line(out, json.dumps(secrets.without_secrets(event)).encode())
 
     stop = StopRequest()
     signal.signal(signal.SIGINT, lambda *_: stop.ask("SIGINT"))

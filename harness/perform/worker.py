@@ -61,6 +61,7 @@ from fencepost.harness.perform.rivals import SlotRivals
 from fencepost.harness.perform.sink_store import StoreReader, of_plan
 from fencepost.harness.perform.worker_commands import Control, Report, leave
 from fencepost.harness.plugins import registry
+from fencepost.harness.system.whole_lines import write_line
 
 OPEN_S = 15.0
 INITIALISE = "initialise"
@@ -400,7 +401,7 @@ def main(argv: list[str]) -> None:
 
     def report(message: dict[str, Any]) -> None:
         with lock:
-            os.write(out, msgspec.json.encode(message) + b"\n")
+            write_line(out, msgspec.json.encode(message))
 
     try:
         work(plan, (run_dir, index, process, incarnation), report)

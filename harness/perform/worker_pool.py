@@ -20,6 +20,7 @@ from fencepost.harness.api.run import RunFile
 from fencepost.harness.perform.image_programs import ImagePrograms
 from fencepost.harness.perform.recovery_wait import SlotCounts
 from fencepost.harness.system.python_command import module_command
+from fencepost.harness.system.whole_lines import whole_lines
 
 COUNTED = ("ok", "fail", "info")
 Place = tuple[int, int]  # a slot, and how many workers it had before
@@ -33,6 +34,7 @@ class Worker:
         self.counts = SlotCounts()
         self.ready = threading.Event()
         self.done = threading.Event()
+        self.over = threading.Event()  # set when all its reports have been read, since it has ended
         self.final: str | None = None
         self.broken = ""  # why no worker of this slot can do its work
 
@@ -58,6 +60,17 @@ class Worker:
             self.done.set()
         if "note" in message:
             note(message["note"])
+
+
+def unfinished(worker: Worker, within_s: float) -> str:
+    """Wait until a worker has done its work, or has ended, but no longer than `within_s`; returns why it has not, or is empty."""
+    deadline = time.monotonic() + within_s
+    while not worker.done.wait(0.05):
+        if worker.over.is_set():
+            return worker.broken or f"it is gone (exit {worker.popen.wait()})"
+        if time.monotonic() > deadline:
+            return f"it was not done within {within_s:.0f} s"
+    return ""
 
 
 def end(worker: Worker) -> None:
@@ -228,7 +241,13 @@ class WorkerPool:
         return worker
 
     def _listen(self, worker: Worker, stdout: IO[bytes]) -> None:
-        for line in stdout:
+        try:
+            self._take_reports(worker, stdout)
+        finally:
+            worker.over.set()
+
+    def _take_reports(self, worker: Worker, stdout: IO[bytes]) -> None:
+        for line in whole_lines(stdout):
             message = json.loads(line)
             worker.take(message, self._note)
             if "program" in message and self.programs is not None:

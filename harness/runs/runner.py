@@ -39,6 +39,7 @@ from fencepost.harness.runs import store
 from fencepost.harness.secrets import sweep
 from fencepost.harness.system import lifeline, liveness, parent_death
 from fencepost.harness.system.python_command import module_command
+from fencepost.harness.system.whole_lines import whole_lines
 
 if TYPE_CHECKING:
     from fencepost.harness.api.plans import Test
@@ -50,6 +51,7 @@ _BROKEN: Mapping[str, type[HarnessError]] = {  # the error for one of the perfor
     **{unusable.__name__: MachineError for unusable in (CampaignError, UnwritableFile)},
 }
 _KILLED = (-signal.SIGKILL, parent_death.KILLED)
+_SANDBOX_KILLED = "unshare: sigprocmask unblock failed: Invalid argument"  # its way to say that its child had SIGKILL; exit 1
 _NO_ROOM = os.strerror(errno.ENOSPC)
 _LITTLE = 8 << 20  # bytes of a disk on which brokers and workers soon cannot write
 LIFELINE_S = 30.0  # for a sandbox to end and to remove what it has elsewhere (containers)
@@ -164,7 +166,7 @@ class Runner:
         if self._stopping:
             self._send_stop()
         assert performer.stdout is not None
-        for line in performer.stdout:
+        for line in whole_lines(performer.stdout):
             event: PerformerEvent = json.loads(line)
             if event["event"] == "performed" or event["event"] == "failed":
                 ended = event
@@ -189,11 +191,12 @@ class Runner:
 
     def _cut_off(self, run_dir: Path, code: int) -> HarnessError:
         log = run_dir / "logs" / "performer.log"
-        if code in _KILLED and not self._stopping:
+        words = last_words(log)
+        if (code in _KILLED or words.endswith(_SANDBOX_KILLED)) and not self._stopping:
             return MachineError(
                 f"performing the test was killed: for lack of memory (dmesg tells), or by somebody; logs: {run_dir}"
             )
-        text = f"performing the test ended early (exit {code}); last words in {log}: {last_words(log)}"
+        text = f"performing the test ended early (exit {code}); last words in {log}: {words}"
         return Interrupted(text) if self._stopping else HarnessError(text)
 
     def request_stop(self, by: str) -> None:

@@ -28,10 +28,9 @@ from fencepost.harness.api.values import Verdict
 from fencepost.harness.campaign.campaign import PlannedRun
 from fencepost.harness.history.run_directory import open_run
 from fencepost.harness.runs import store
-from fencepost.harness.system import liveness
+from fencepost.harness.system import ending_signals, liveness
 
 LEFT_BY_CTRL_C = 130
-LEAVING = (signal.SIGTERM, signal.SIGHUP)  # end the process at once, as a second Ctrl-C does
 
 
 class Engine(Protocol):
@@ -179,7 +178,7 @@ class RunSequence:
     @contextmanager
     def interruptible(self) -> Iterator[None]:
         """Ctrl-C and the signals that end the process have their meaning here within the block."""
-        before = {number: signal.signal(number, self._pressed) for number in (signal.SIGINT, *LEAVING)}
+        before = {number: signal.signal(number, self._pressed) for number in (signal.SIGINT, *ending_signals.heeded())}
         try:
             yield
         finally:
@@ -188,7 +187,7 @@ class RunSequence:
 
     def _pressed(self, number: int, frame: FrameType | None) -> None:
         """A signal handler may not print (it may have interrupted a print), so threads do the work."""
-        self._presses += 2 if number in LEAVING else 1
+        self._presses += 1 if number == signal.SIGINT else 2
         if self._presses == 1:
             self.stopping = True
             threading.Thread(target=self._stop, daemon=True).start()
@@ -207,7 +206,7 @@ class RunSequence:
             self._engine.kill()
             self._leave()
         finally:
-            liveness.remove_temporary_places()
+            liveness.end_temporary_places()
             os._exit(LEFT_BY_CTRL_C)
 
     def _wait_if_leaving(self) -> None:

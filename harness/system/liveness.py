@@ -16,15 +16,19 @@ The file has a line for each who took the lock since it was last free, for peopl
 
 from __future__ import annotations
 
+import atexit
 import errno
 import fcntl
 import json
 import os
+import secrets
 import shutil
 import socket
 import stat
+import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -260,9 +264,34 @@ class TemporaryPlace:
     """A temporary directory of our own (mode 0700, a name nobody can foresee), in use until it is removed."""
 
     def __init__(self, kind: str, parent: Path | None = None) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{kind}-", dir=parent))
+        self.path = Path(parent or tempfile.gettempdir(), f"{PREFIX}{kind}-{secrets.token_hex(8)}")
+        self._hold = Hold(None)
+        self._starting: list[subprocess.Popen[bytes]] = []
+        self._removed = False
+        self._changing = threading.Lock()
+        with _ENDING:
+            _demand_time()
+            _PLACES.add(self)  # first: a signal may end the command as soon as the directory is there
+            try:
+                self.path.mkdir(mode=0o700)
+            except OSError:
+                _PLACES.discard(self)
+                raise
         self._hold = hold(self.path)
-        _PLACES.add(self)
+
+    def start(self, start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+        """Start a process that would wait for ever if it missed the directory. Until `started` it is killed when that is removed.
+
+        Raises InterruptedError when it has been removed, by another thread.
+        """
+        with self._changing:
+            _demand_time(over=self._removed)
+            self._starting.append(start())
+            return self._starting[-1]
+
+    def started(self) -> None:
+        """Note that what has been started ends by itself from now on."""
+        self._starting.clear()
 
     def remove(self) -> None:
         """Remove it with all that is in it; nothing if it is gone.
@@ -270,6 +299,11 @@ class TemporaryPlace:
         Under another name first: a thread that still writes into it would else write behind the removal, which leaves the rest.
         """
         _PLACES.discard(self)
+        with self._changing:
+            self._removed = True
+            for process in self._starting:
+                process.kill()
+                process.wait()
         ending = self.path.with_name(f"{self.path.name}-ending")
         with suppress(OSError):
             self.path.rename(ending)
@@ -279,12 +313,30 @@ class TemporaryPlace:
 
 
 _PLACES: set[TemporaryPlace] = set()  # of this process, in use
+_ENDING = threading.RLock()  # a signal may come while it is held
+_ended = threading.Event()  # no more are made
+
+
+def _demand_time(over: bool = False) -> None:
+    """Raises InterruptedError in a thread that goes on while its process ends."""
+    if over or _ended.is_set():
+        raise InterruptedError(errno.EINTR, "the command is about to end")
 
 
 def remove_temporary_places() -> None:
-    """Remove all temporary directories of this process, which is about to end without cleaning up after itself."""
+    """Remove all temporary directories of this process."""
     for place in list(_PLACES):
         place.remove()
+
+
+def end_temporary_places() -> None:
+    """Remove all temporary directories of this process, and let no thread make another one: the process ends."""
+    with _ENDING:
+        _ended.set()
+    remove_temporary_places()
+
+
+atexit.register(end_temporary_places)
 
 
 @contextmanager

@@ -130,6 +130,8 @@ EXCEPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "clusters/ssh/cluster.py": ("SshCluster.make_storage",),
     },
     NO_FILE: {
+        "harness/cli/main.py": ("_fail",),
+        "harness/cli/safe_console.py": ("SafeConsole.on_broken_pipe",),
         "checkers/anomalies/sources.py": ("_beyond",),
         "checkers/pipeline/source_mapping.py": ("SourceMapping._unreached",),
         "harness/perform/performer.py": ("_log_to",),  # a descriptor of `beneath.appending`

@@ -17,8 +17,10 @@ from support.log_model import CHECKS, STATE_LOG, LogModel, random_model
 from fencepost.checkers.contract.rules import full_contract, rule_for
 from fencepost.checkers.model.history_rows import read_rows
 from fencepost.checkers.selfcheck.log_damages import UNLOG
+from fencepost.harness.api.evidence import Manifest
 from fencepost.harness.api.history import STORED, schema
 from fencepost.harness.api.run import RunFile
+from fencepost.harness.history.run_directory import write_manifest
 
 NAMES = [check.name for check in CHECKS]
 
@@ -243,6 +245,11 @@ def test_a_marker_may_be_written_again_unless_nothing_failed(tmp_path):
     assert "repeats the one before although nothing failed" in finding(m.judged(tmp_path), "wrong-marker")["sentence"]
     m.of("COMMIT", "t-0")[1]["coordinator_epoch"] = 1
     assert not violated(m.judged(tmp_path)), "its coordinator failed over"
+    m.of("COMMIT", "t-0")[1]["coordinator_epoch"] = 0
+    attested = Manifest(run="r", slots=1, complete=True, files=())
+    for ended, found in (((), ["wrong-marker"]), (("the proxy before n1",), [])):
+        write_manifest(tmp_path, replace(attested, ended=ended))
+        assert list(violated(m.judged(tmp_path))) == found, "something failed that was no fault"
 
 
 def test_what_retention_took_is_not_missing_and_compaction_takes_anything(tmp_path):

@@ -41,6 +41,13 @@ def test_a_run_that_was_performed_as_planned_has_no_shortfall(judged):
     assert (document["verdict"], document["expectation_met"], document["shortfalls"]) == ("valid", True, [])
 
 
+def test_what_ended_without_a_fault_is_named(tmp_path):
+    write_manifest(tmp_path, Manifest(run="r", slots=3, complete=True, files=(), ended=("n2", "the proxy before n1")))
+    document = judge_here(tmp_path, history())
+    assert document["verdict"] == "valid"
+    assert document["weakened"][0].startswith("n2 and the proxy before n1 ended, and no fault ended it")
+
+
 def test_a_run_that_was_stopped_is_not_known_to_be_as_expected(judged):
     document = judged(5.2, "Ctrl-C")
     assert (document["verdict"], document["expectation_met"]) == ("valid", None)

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.fencepost_command import until
 
 from fencepost.harness.cli import main
 
@@ -52,6 +53,38 @@ def test_the_second_ctrl_c_exits_at_once_with_130_and_kills_the_engine():
     assert process.returncode == 130
     assert Path("deaf/killed").exists()
     assert "Traceback" not in output
+
+
+def test_a_command_that_is_ended_leaves_no_temporary_directory(tmp_path):
+    """A closed terminal ends it as Ctrl-C does, also where the command performs nothing."""
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-m", "fencepost", "selfcheck"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
+    until(lambda: list(tmp_path.glob("fencepost-selfcheck-*")))
+    process.send_signal(signal.SIGHUP)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode in (130, -signal.SIGINT), output  # the second where it came while a data class was made
+    assert "Traceback" not in output
+    assert list(tmp_path.glob("fencepost-*")) == []
+
+
+@pytest.mark.parametrize("words", [["plugins"], ["plugins", "kill", "--json"]])
+def test_a_command_whose_output_nobody_reads_leaves_without_a_verdict(words):
+    """As `fencepost check ... | head -1`: libraries leave with 1 then, which is a verdict."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "fencepost", *words]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
+
+
+def test_what_no_handler_catches_is_no_verdict():
+    """Python's own exit code for it, 1, is that of `invalid`."""
+    program = "from fencepost.harness.cli import main\ndef command_line(words): raise GeneratorExit('at once')\n"
+    program += "main.command_line = command_line\nmain.main()"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, "GeneratorExit: at once" in done.stderr) == (255, True), done.stderr
 
 
 def test_sigterm_kills_the_engine():

@@ -348,6 +348,7 @@ def test_a_receipt_that_cannot_be_written_is_reported_and_the_healing_goes_on():
     stage.runner = FaultRunner(stage.cluster, [planned(0, 1.0)], known, stage.write, stage.clock)
     stage.play()
     assert stage.runner.stop() == ["the receipt of fault 0 could not be written: disk full"] * 2
+    assert stage.runner.unwritten == {0}
     assert stage.cluster.whole()
 
 

@@ -5,7 +5,7 @@ import sys
 import time
 
 from fencepost.clusters.kafka.instances import RunningInstances
-from fencepost.harness.perform.worker_pool import WorkerPool
+from fencepost.harness.perform.worker_pool import WorkerPool, unfinished
 
 # Ends with its input, and reports nothing of that: as a worker whose last report has not been read yet.
 WORKER = """
@@ -111,3 +111,32 @@ def test_a_worker_that_goes_on_learns_that_the_workload_is_over_and_so_does_its_
     assert cluster.started[2].wait(30) == 0
     assert cluster.started[0].poll() is None
     pool.stop(30.0)
+
+
+class Scripted(OneHost):
+    """A cluster whose clients report some lines each, and go on (`None`) or end."""
+
+    def __init__(self, *scripts):
+        super().__init__()
+        self.scripts = list(scripts)
+
+    def spawn(self, node, argv, *, reads, **options):
+        lines = [line for line in self.scripts[len(self.started)] if line]
+        wait = "sys.stdin.read()" if None in self.scripts[len(self.started)] else ""
+        program = f"import sys\nfor line in {lines!r}: print(line, flush=True)\n{wait}"
+        self.started.append(subprocess.Popen([sys.executable, "-c", program], **options))
+        return self.started[-1]
+
+
+def test_a_worker_that_is_gone_is_waited_for_no_longer(tmp_path):
+    """A final reader that somebody has killed, one whose disk is full, one that hangs, and one that has done its work."""
+    cluster = Scripted([None], ['{"broken": "no room is left"}'], [None], ['{"done": true}', None])
+    killed, full, hanging, done = WorkerPool(cluster, tmp_path, 4, lambda _: None).launch(range(4), {slot: {} for slot in "0123"})
+    killed.popen.kill()
+    assert unfinished(killed, 60.0) == "it is gone (exit -9)"
+    assert unfinished(full, 60.0) == "no room is left"
+    assert unfinished(done, 60.0) == ""
+    assert unfinished(hanging, 0.0) == "it was not done within 0 s"
+    for process in cluster.started:
+        process.kill()
+        process.wait()

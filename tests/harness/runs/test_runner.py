@@ -72,11 +72,20 @@ def test_a_check_of_the_plan_is_asked_when_it_is_named_with_whatever_options(tmp
     assert [text.startswith("the check mine:gap,least=3 of the plan was not asked") for text in texts] == [True] * ignored
 
 
-def test_what_brokers_had_goes_with_a_sandbox_that_was_killed(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "script",
+    [
+        "kill -9 $$",
+        """printf '{"event": "note", "text": "cut o'; kill -9 $$""",
+        "echo 'unshare: sigprocmask unblock failed: Invalid argument' >&2; exit 1",
+    ],
+    ids=["the performer", "as it wrote", "the supervisor"],
+)
+def test_what_brokers_had_goes_with_a_sandbox_that_was_killed(tmp_path, monkeypatch, script):
     """Somebody killed it, and nobody inside could clean up."""
     write_plan(tmp_path, {"run": "a", "cluster": {"kind": "local", "options": {}}, "topics": {}})
     (tmp_path / "data" / "n1").mkdir(parents=True)
-    sandbox = SimpleNamespace(sandbox=lambda _: ["sh", "-c", "kill -9 $$"])
+    sandbox = SimpleNamespace(sandbox=lambda _: ["sh", "-c", script])
     monkeypatch.setattr(runner.registry, "load", lambda *_: None)
     monkeypatch.setattr(runner.registry, "build", lambda *_: sandbox)
     with pytest.raises(MachineError, match="performing the test was killed"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import signal
 
 import pytest
 from support.fake_engine import FakeEngine
@@ -11,6 +12,7 @@ from fencepost.harness.api import CampaignError, HarnessError
 from fencepost.harness.api.errors import Exit, UnwritableFile, lack_of_machine
 from fencepost.harness.api.plans import Test
 from fencepost.harness.campaign.campaign import PlannedRun
+from fencepost.harness.cli import jobs
 from fencepost.harness.runs import runner
 from fencepost.harness.runs.sequence import RunResult, RunSequence, by_test, exit_code
 
@@ -134,6 +136,19 @@ def test_a_run_that_was_stopped_is_judged_and_the_rest_is_left(tmp_path):
     plan = [PlannedRun(Test(name=name), 1, "") for name in ("endless", "valid")]
     [result] = sequence.run_all(plan)
     assert result.verdict["verdict"] == "valid"
+
+
+def test_a_hang_up_that_is_ignored_stays_ignored(tmp_path):
+    """`nohup fencepost campaign ... &` goes on when its terminal is closed."""
+    sequence = RunSequence(FakeEngine(results=tmp_path, on_event=print), lambda _: None, lambda: None)
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        for block in (sequence.interruptible(), jobs._signals_for([])):
+            with block:
+                assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+                assert callable(signal.getsignal(signal.SIGTERM))
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_mistake_that_shows_only_when_a_run_begins_costs_that_run_only(tmp_path):

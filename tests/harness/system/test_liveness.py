@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import pytest
@@ -187,4 +189,27 @@ def test_a_place_is_removed_while_a_thread_writes_into_it(tmp_path, monkeypatch)
     monkeypatch.setattr(liveness.shutil, "rmtree", late)
     place.remove()
     assert refused
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_process_that_needs_the_directory_to_start_does_not_outlive_it(tmp_path):
+    """One that has started goes on; nothing is started when it is gone."""
+    place, other = (liveness.TemporaryPlace("test", tmp_path) for _ in range(2))
+    processes = [each.start(lambda: subprocess.Popen(["sleep", "60"])) for each in (place, other)]
+    other.started()
+    place.remove()
+    other.remove()
+    assert [process.poll() for process in processes] == [-signal.SIGKILL, None]
+    with pytest.raises(InterruptedError):
+        place.start(lambda: subprocess.Popen(["sleep", "60"]))
+    processes[1].kill()
+    processes[1].wait()
+
+
+def test_a_thread_that_goes_on_makes_no_directory_when_its_process_ends(tmp_path, monkeypatch):
+    monkeypatch.setattr(liveness, "_ended", threading.Event())
+    liveness.TemporaryPlace("test", tmp_path)
+    liveness.end_temporary_places()
+    with pytest.raises(InterruptedError):
+        liveness.TemporaryPlace("test", tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -37,5 +37,21 @@ def test_a_full_control_group_has_nothing_left(tmp_path):
     assert available_memory(*files) == 0
 
 
+def test_a_control_group_of_version_1_counts_too(tmp_path):
+    """Beside version 2, which then has no memory to give; also where only the container's own group is to be seen."""
+    meminfo, groups, own = machine(tmp_path, 500)
+    own.write_text("5:cpu,cpuacct:/jobs\n4:memory:/jobs/mine\n1:name=systemd:/\n0::/\n")
+    folder = groups / "memory/jobs/mine"
+    folder.mkdir(parents=True)
+    for at, most in ((folder, 300 * MIB), (groups / "memory", (1 << 63) - 4096)):
+        (at / "memory.limit_in_bytes").write_text(f"{most}\n")
+        (at / "memory.usage_in_bytes").write_text(f"{250 * MIB}\n")
+        (at / "memory.stat").write_text(f"inactive_file 7\ntotal_inactive_file {30 * MIB}\n")
+    assert available_memory(meminfo, groups, own) == 80 * MIB
+    own.write_text("4:memory:/elsewhere\n")
+    (groups / "memory/memory.limit_in_bytes").write_text(f"{260 * MIB}\n")
+    assert available_memory(meminfo, groups, own) == 40 * MIB
+
+
 def test_unreadable_files_are_no_limit(tmp_path):
     assert available_memory(tmp_path, tmp_path, tmp_path) > 1 << 50
