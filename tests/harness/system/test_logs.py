@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 
 from fencepost.harness.system import logs
+from fencepost.nemesis.support.waiting import poll_until
 
 WRITER = "import os\nwhile True: os.write(1, b'x' * 4095 + b'\\n')"
 
@@ -26,7 +26,7 @@ def test_a_log_that_is_written_without_end_stays_short_and_keeps_its_beginning(t
     path.write_text("it began\n")
     with logs.BoundedLogs(tmp_path).bounded(), path.open("ab") as log:
         writer = subprocess.Popen([sys.executable, "-c", WRITER], stdout=log)
-        time.sleep(0.5)
+        assert poll_until(lambda: b"were dropped here" in path.read_bytes(), bool, 30.0)
         writer.kill()
         writer.wait()
     text = path.read_text()
