@@ -28,6 +28,7 @@ from fencepost.harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
 from fencepost.harness.history.run_directory import open_run
 
 _PARQUET = ds.ParquetFileFormat(default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True))
+_UNREADABLE = OSError, pa.ArrowException, UnicodeDecodeError  # the last one of a name or a text
 
 
 def merge_lines(path: Path, run_dir: Path) -> list[Gap]:
@@ -69,7 +70,7 @@ def copy_parquet(path: Path, run_dir: Path) -> list[Gap]:
     Raises HistoryError when the table, or a column as what it should be, cannot be read."""
     try:
         return _copied(path, run_dir)
-    except (OSError, pa.ArrowException) as error:
+    except _UNREADABLE as error:
         raise HistoryError(f"{path}: cannot be read: {_first_line(error)}") from error
 
 
@@ -109,7 +110,7 @@ def _batches(source: ds.Dataset, order: pa.Array | None, path: Path) -> Iterator
             yield source.to_table().take(order)
         else:
             yield from map(pa.Table.from_batches, ([batch] for batch in source.to_batches()))
-    except (OSError, pa.ArrowException) as error:
+    except _UNREADABLE as error:
         raise HistoryError(f"{path}: cannot be read: {_first_line(error)}") from error
 
 
@@ -188,7 +189,7 @@ def _copy_beside(path: Path, run_dir: Path, columns: Sequence[str] = (), evidenc
     try:
         if os.path.lexists(path) and (not columns or pq.read_schema(regular(path)).names == columns):
             _copy(path, run_dir, path.name)
-    except (OSError, pa.ArrowException) as error:
+    except _UNREADABLE as error:
         return [Gap(file=path.name, why=f"cannot be read: {_first_line(error)}", evidence=evidence)]
     return []
 

@@ -136,6 +136,17 @@ def test_a_damaged_byte_of_our_parquet_is_never_another_history(tmp_path):
     assert [text for text in refusals if str(damaged) not in text] == []
 
 
+def test_a_damaged_name_in_a_table_beside_our_parquet_is_what_the_history_lacks(tmp_path):
+    (tmp_path / "lines").write_text(LINES)
+    first = Adopted(tmp_path / "lines", tmp_path / "first").dir
+    (tmp_path / "copy").mkdir()
+    receipts, content = first / "faults.parquet", (first / "faults.parquet").read_bytes()
+    at = content.index(b"injected_ns")
+    receipts.write_bytes(content[:at] + b"\xff" + content[at + 1 :])
+    gaps = copy_parquet(first / "history.parquet", tmp_path / "copy")
+    assert [gap.file for gap in gaps if "cannot be read" in gap.why] == ["faults.parquet"]
+
+
 def _refusals(path, copy, rows):
     """How a table is refused; of one that is read the rows are the same."""
     copy.mkdir(exist_ok=True)
