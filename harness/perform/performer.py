@@ -74,7 +74,7 @@ from fencepost.harness.perform.plan_roles import (
     topics_of,
 )
 from fencepost.harness.perform.program_part import ProgramPart
-from fencepost.harness.perform.recovery_wait import unrecovered
+from fencepost.harness.perform.recovery_wait import StandingOffsets, unrecovered
 from fencepost.harness.perform.stored_records import write_stored
 from fencepost.harness.perform.topic_logs import WorkloadLogs
 from fencepost.harness.perform.transaction_looks import TransactionLooks
@@ -253,9 +253,11 @@ class Performance:
 
     def _await_recovery(self, pool: WorkerPool, runner: FaultRunner, started: float) -> None:
         """Let the workload go on until every client has succeeded since healing; at most until the bound of recovery has passed,
-        where a fault has struck and nobody has asked to stop.
+        where a fault has struck and nobody has asked to stop. A last stable offset that stays for as long as settling may take
+        ends the wait: settling has to see it before that transaction times out.
         """
         healed, before, noted = time.monotonic(), pool.slot_counts(), False
+        standing, stands_s = StandingOffsets(self._offsets.ends), self._settle_bound_s()
         bound_s = min(self._plan["recovery"]["bound_s"], RECOVERY_MOST_S) if self._receipts else RECOVERY_S
         while waiting := unrecovered(pool.running(self._awaited()), self._roles, before, pool.slot_counts()):
             waited_s = time.monotonic() - healed
@@ -264,6 +266,10 @@ class Performance:
             if waited_s > RECOVERY_S and not noted:
                 names, noted = ", ".join(f"c{slot}" for slot in waiting), True
                 self._emit(phase_event("heal", f"waiting up to {bound_s:.0f} s for {names} to succeed again"))
+            stuck = standing.longest(time.monotonic())
+            if stuck and stuck[2] > stands_s and waited_s > RECOVERY_S:
+                self._emit(phase_event("heal", f"the last stable offset of {stuck[0]} stays at {stuck[1]}: waiting no longer"))
+                return
             self._supervise(pool, runner, started)
 
     def _awaited(self) -> set[int]:

@@ -1,11 +1,14 @@
-"""Which clients have not succeeded yet since the last fault was healed, by what their workers report."""
+"""Which clients have not succeeded yet since the last fault was healed, by what their workers report, and whether it is a
+hanging transaction that they wait for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
-from fencepost.harness.api import Outcome, Role
+from fencepost.harness.api import ClusterError, Isolation, Outcome, Role
 from fencepost.harness.api.recovery import WITHOUT_ANSWER
 
 
@@ -47,3 +50,33 @@ def _works(role: Role, before: SlotCounts, now: SlotCounts) -> bool:
     if now.answered > before.answered:
         return True
     return role.name == "member" and now.ok > before.ok and (now.fail, now.info) == (before.fail, before.info)
+
+
+class StandingOffsets:
+    """Last stable offsets that stay where they are, below their high watermarks, while a workload goes on.
+
+    ends: the end offsets of all partitions, as `Admin.end_offsets` returns them.
+    """
+
+    def __init__(self, ends: Callable[[Isolation], Mapping[str, int]]) -> None:
+        self._ends = ends
+        self._since: dict[str, tuple[int, float]] = {}  # partition -> where it stands, and the time of the first look that saw it
+
+    def longest(self, now_s: float) -> tuple[str, int, float] | None:
+        """The partition whose last stable offset has stood for longest, that offset, and for how long by all looks so far (s).
+
+        now_s: the time of this look. None: none stands, or nobody knows.
+        """
+        stable: Mapping[str, int] = {}
+        high: Mapping[str, int] = {}
+        with suppress(ClusterError):
+            stable, high = self._ends(Isolation.COMMITTED), self._ends(Isolation.UNCOMMITTED)
+        before, self._since = self._since, {}
+        for partition, offset in stable.items():
+            if offset < high.get(partition, offset):
+                known = before.get(partition)
+                self._since[partition] = known if known and known[0] == offset else (offset, now_s)
+        if not self._since:
+            return None
+        partition, (offset, since_s) = min(self._since.items(), key=lambda item: item[1][1])
+        return partition, offset, now_s - since_s

@@ -4,10 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from fencepost.harness.api import Member, Outcome, Reader, Writer
+from fencepost.harness.api import ClusterError, Isolation, Member, Outcome, Reader, Writer
 from fencepost.harness.perform import performer
 from fencepost.harness.perform.performer import Performance, StopRequest
-from fencepost.harness.perform.recovery_wait import SlotCounts, answered, unrecovered
+from fencepost.harness.perform.recovery_wait import SlotCounts, StandingOffsets, answered, unrecovered
 
 ROLES = (Writer(), Member(group="g"), Reader())
 
@@ -61,7 +61,23 @@ class Clock:
         return self.now
 
 
-def waited(monkeypatch, pool, receipts=(0,), stop="", bound_s=140.0):
+class Offsets:
+    """End offsets of two partitions whose high watermarks rise with each look; in those that hang, the stable one stays."""
+
+    def __init__(self, hang=()):
+        self.hang, self.looks = hang, 0
+
+    def ends(self, isolation):
+        self.looks += 1
+        high = dict.fromkeys(("t-0", "t-1"), self.looks + 10)
+        return (
+            high
+            if isolation is Isolation.UNCOMMITTED
+            else {name: 7 if name in self.hang else end - 2 for name, end in high.items()}
+        )
+
+
+def waited(monkeypatch, pool, receipts=(0,), stop="", bound_s=140.0, hang=(), settle_s=20.0):
     """How long a performance waits, and what it says."""
     clock, said = Clock(), []
     monkeypatch.setattr(performer, "time", clock)
@@ -70,6 +86,7 @@ def waited(monkeypatch, pool, receipts=(0,), stop="", bound_s=140.0):
     performance._receipts, performance._stop = {n: {} for n in receipts}, StopRequest()
     performance._stop.ask(stop)
     performance._instances, performance._conductors = set(), set()
+    performance._offsets, performance._settle_s = Offsets(hang), settle_s
     performance._emit = said.append
     performance._supervise = lambda *_: setattr(clock, "now", clock.now + 0.5)
     performance._await_recovery(pool, SimpleNamespace(), 0.0)
@@ -93,3 +110,34 @@ def test_nobody_waits_where_all_succeed(monkeypatch):
 )
 def test_a_client_that_never_does_is_waited_for_within_the_bound(monkeypatch, fields, most_s, texts):
     assert waited(monkeypatch, Pool(never=[0]), **fields) == (most_s, texts)
+
+
+@pytest.mark.parametrize(("settle_s", "most_s"), [(20.0, 20.5), (2.0, 10.5)])
+def test_a_client_is_not_waited_for_where_a_transaction_hangs_for_longer_than_it_may(monkeypatch, settle_s, most_s):
+    now, texts = waited(monkeypatch, Pool(never=[2]), hang=["t-1"], settle_s=settle_s)
+    assert now == most_s
+    assert texts[-1] == "the last stable offset of t-1 stays at 7: waiting no longer"
+    assert waited(monkeypatch, Pool(), hang=["t-1"], settle_s=0.5)[0] <= 1, "all have succeeded: settling looks on"
+
+
+def looks(*answers):
+    """What is known after each look, a second apart; None: nobody answers."""
+    left = [each for each in answers for _ in range(1 if each is None else 2)]
+
+    def ends(isolation):
+        answer = left.pop(0)
+        if answer is None:
+            raise ClusterError("nobody answers")
+        return {partition: pair[isolation is Isolation.UNCOMMITTED] for partition, pair in answer.items()}
+
+    standing = StandingOffsets(ends)
+    return [standing.longest(float(at)) for at in range(len(answers))]
+
+
+def test_an_offset_stands_as_long_as_each_look_sees_it_in_the_same_place_below_its_high_watermark():
+    stands, moves, whole = {"t-0": (5, 9)}, {"t-0": (6, 9)}, {"t-0": (9, 9)}
+    assert looks(stands, stands, stands) == [("t-0", 5, 0.0), ("t-0", 5, 1.0), ("t-0", 5, 2.0)]
+    assert looks(stands, moves, moves) == [("t-0", 5, 0.0), ("t-0", 6, 0.0), ("t-0", 6, 1.0)]
+    assert looks(stands, whole, stands) == [("t-0", 5, 0.0), None, ("t-0", 5, 0.0)]
+    assert looks(stands, None, stands) == [("t-0", 5, 0.0), None, ("t-0", 5, 0.0)], "nobody saw it stand meanwhile"
+    assert looks({**stands, "t-1": (1, 2)}, {**moves, "t-1": (1, 3)})[-1] == ("t-1", 1, 1.0)
