@@ -45,7 +45,7 @@ from fencepost.checkers.views.run_view import Fencing, RunView, Strike
 from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api import CampaignError
 from fencepost.harness.api.beneath import replacing
-from fencepost.harness.api.clocks_ahead import clock_error_s, clocks_ahead
+from fencepost.harness.api.clocks_ahead import clock_error_s, clocks_ahead, jumps_text
 from fencepost.harness.api.contract_layers import overlaid_contract, planned_contract
 from fencepost.harness.api.deletions import Deletion, deletions_in
 from fencepost.harness.api.errors import HistoryError
@@ -138,7 +138,8 @@ def view_of(
     overview = _overview(run, history, full["isolation"])
     receipts = run.known_receipts()
     deletions = _deletions(run, receipts)
-    faults_known = _knows_faults(run)
+    faults_known, disturbances = _knows_faults(run), _disturbances(run)
+    jumps = run.manifest.clock_jumps if run.manifest else ()
     present = _present(run, history, overview, full, deletions)
     view = RunView(
         present.history,
@@ -150,14 +151,14 @@ def view_of(
         run.checksums.get(RunFile.STORED),
         _timeout_s(run.plan),
         fencings=None if _faults_unknown(run) else _fencings(receipts),
-        clocks=clocks_ahead(receipts) if faults_known else None,
-        clock_error_s=clock_error_s(receipts) if faults_known else None,
+        clocks=clocks_ahead(receipts, jumps) if faults_known else None,
+        clock_error_s=clock_error_s(receipts, jumps) if faults_known else None,
         deletions=deletions,
-        faults=None if _faults_unknown(run) or _ended(run) else _spans(receipts),
+        faults=None if _faults_unknown(run) or disturbances else _spans(receipts),
         fencing_s=_fencing_s(run.plan),
         recovery=run.plan.get("recovery"),
         here=here and fits_here(present.history),
-        strikes=_strikes(receipts) if faults_known and not _ended(run) else None,
+        strikes=_strikes(receipts) if faults_known and not disturbances else None,
         wire=run.wire,
         wire_checksum=run.checksums.get(RunFile.WIRE),
         ids_expire=_ids_expire(run.plan),
@@ -234,11 +235,14 @@ def _faults_unknown(run: Run) -> bool:
     return _receipts_lost(run) or (isinstance(run.receipts, Problem) and bool(run.plan.get("schedule")))
 
 
-def _ended(run: Run) -> list[str]:
-    """A sentence on what has ended without a fault: what that does no receipt explains. None where nothing has."""
-    names = run.manifest.ended if run.manifest else ()
-    text = "ended, and no fault ended it: what rests on the times of faults is not judged"
-    return [f"{enumeration(names)} {text}"] if names else []
+def _disturbances(run: Run) -> list[str]:
+    """Sentences on what was no fault's doing, and looks like that in its effects, which no receipt explains."""
+    ended, jumps = (run.manifest.ended, run.manifest.clock_jumps) if run.manifest else ((), ())
+    unjudged = "what rests on the times of faults is not judged"
+    return [
+        *([f"{enumeration(ended)} ended, and no fault ended it: {unjudged}"] if ended else ()),
+        *([f"{jumps_text(jumps)}, and no fault did that: {unjudged}"] if jumps else ()),
+    ]
 
 
 def _tells_faults(run: Run) -> bool:
@@ -435,7 +439,7 @@ def _document(
         "shortfalls": [shortfall.sentence for shortfall in short],
         "weakened": [
             *(shortfall.sentence for shortfall in short),
-            *_ended(run),
+            *_disturbances(run),
             *weaknesses(receipts, cut_off, unread, tail),
             *gap_sentences(run.gaps, judged),
             *_bounds(judged),

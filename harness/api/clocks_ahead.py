@@ -1,4 +1,5 @@
-"""Clocks that were ahead, by the receipts of faults (`evidence.by_s`, docs/history.md), and for how long brokers wait afterwards.
+"""Clocks that were ahead, by the receipts of faults (`evidence.by_s`, docs/history.md) and by jumps of the machine's own clock,
+and for how long brokers wait afterwards.
 
 A coordinator stamps the start of a transaction by its wall clock, and ends it when that clock has passed start and timeout
 (`TransactionStateManager.timedOutTransactions`). Waits before another connection attempt go by the wall clock too
@@ -7,7 +8,7 @@ A coordinator stamps the start of a transaction by its wall clock, and ends it w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,19 +35,39 @@ class ClockAhead:
         return self.healed_ns + round(self.ahead_s * 1e9) if self.healed_ns else UNKNOWN_NS
 
 
-def clocks_ahead(receipts: Iterable[Mapping[str, Any]]) -> list[ClockAhead]:
-    """The clocks that faults have set ahead; other evidence is left out."""
+@dataclass(frozen=True, slots=True)
+class ClockJump:
+    """A jump of the wall clock of the machine on which a run was performed, which no fault has made.
+
+    at_ns: when it was seen (CLOCK_MONOTONIC ns): so soon after it at least.
+    by_s: seconds that the clock was ahead of its former course afterwards; negative: behind it.
+    """
+
+    at_ns: int
+    by_s: float
+
+
+def jumps_text(jumps: Sequence[ClockJump]) -> str:
+    """The jumps in words: `the machine's clock jumped by +1800 s, -9000 s`."""
+    return f"the machine's clock jumped by {', '.join(f'{jump.by_s:+.0f} s' for jump in jumps)}"
+
+
+def clocks_ahead(receipts: Iterable[Mapping[str, Any]], jumps: Iterable[ClockJump] = ()) -> list[ClockAhead]:
+    """The clocks that faults have set ahead (other evidence is left out), and the machine's: before a jump back it was ahead of
+    what it shows since then. Ages that are reckoned from stamps are wrong after a jump ahead, too.
+    """
     shifts = [(receipt, _seconds(receipt.get("evidence"))) for receipt in receipts]
     return [
         ClockAhead(ahead_s, receipt.get("injected_ns") or 0, receipt.get("healed_ns") or 0)
         for receipt, ahead_s in shifts
         if ahead_s > 0
-    ]
+    ] + [ClockAhead(max(0.0, -jump.by_s), jump.at_ns, jump.at_ns) for jump in jumps]
 
 
-def clock_error_s(receipts: Iterable[Mapping[str, Any]]) -> float:
-    """The greatest error of a clock by the faults of a run, ahead or behind, in seconds."""
-    return max((abs(_seconds(receipt.get("evidence"))) for receipt in receipts), default=0.0)
+def clock_error_s(receipts: Iterable[Mapping[str, Any]], jumps: Iterable[ClockJump] = ()) -> float:
+    """The greatest error of a clock by the faults of a run and jumps of the machine's clock, ahead or behind, in seconds."""
+    machine_s = sum(abs(jump.by_s) for jump in jumps)
+    return max((abs(_seconds(receipt.get("evidence"))) for receipt in receipts), default=0.0) + machine_s
 
 
 def _seconds(evidence: Any) -> float:

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
+from fencepost.harness.api.clocks_ahead import ClockJump
 from fencepost.harness.api.files import Checksum
 
 _BASE64 = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)?$"
@@ -149,6 +150,7 @@ class Manifest:
     workload_s: seconds that the workload ran; None: not known.
     stopped: the reason why it ended before its time, in words; empty: it did not.
     ended: brokers, and proxies before them, that were seen to have ended though no fault had ended them, in words.
+    clock_jumps: jumps of the machine's wall clock that were seen.
     schema: version of the document.
     """
 
@@ -161,6 +163,7 @@ class Manifest:
     workload_s: Annotated[float, Meta(ge=0)] | None = None
     stopped: str = ""
     ended: tuple[str, ...] = ()
+    clock_jumps: tuple[ClockJump, ...] = ()
     schema: int = 1
 
 

@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from fencepost.harness.api.clocks_ahead import ClockJump
 from fencepost.harness.api.evidence import HistoryFile, Manifest
 from fencepost.harness.api.files import checksum
 from fencepost.harness.api.run import RunFile
@@ -52,6 +53,10 @@ class ManifestWriter:
     def note_ended(self, names: Sequence[str]) -> None:
         """Note what has ended though no fault has ended it."""
         self._write(replace(self._manifest, ended=tuple(names)))
+
+    def note_clock_jumps(self, jumps: Sequence[ClockJump]) -> None:
+        """Note the jumps of the machine's clock."""
+        self._write(replace(self._manifest, clock_jumps=tuple(jumps)))
 
     def complete(self) -> None:
         """Count every file, after the last line and the last table were written."""

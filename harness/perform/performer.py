@@ -43,7 +43,7 @@ from fencepost.harness.api import (
     Workload,
 )
 from fencepost.harness.api.beneath import appending, log_file, make_folder
-from fencepost.harness.api.clocks_ahead import clocks_ahead
+from fencepost.harness.api.clocks_ahead import ClockJump, clocks_ahead, jumps_text
 from fencepost.harness.api.clusters import second_of
 from fencepost.harness.api.errors import MachineError, lack_of_machine
 from fencepost.harness.api.events import PerformerEvent, note_event, phase_event
@@ -55,6 +55,7 @@ from fencepost.harness.history.manifest import ManifestWriter
 from fencepost.harness.history.run_directory import read_plan, write_plan
 from fencepost.harness.history.writer import HistoryWriter, file_name
 from fencepost.harness.perform import parent_watch
+from fencepost.harness.perform.clock_jumps import ClockJumps
 from fencepost.harness.perform.connect_part import await_growth, worker_directories
 from fencepost.harness.perform.fault_runner import NOT_HEALED, FaultRunner
 from fencepost.harness.perform.instance import END_S, directory_of
@@ -141,6 +142,7 @@ class Performance:
         self._programs = [self._part_of(program) for at, program in enumerate(programs) if program not in programs[:at]]
         self._receipts: dict[int, Mapping[str, Any]] = {}
         self._unwritten: set[int] = set()
+        self._clock_jumps = ClockJumps(self._tell_jumps)
 
     def run(self) -> None:
         """The workload with faults, then the final read. A stop shortens the first; the second always happens."""
@@ -161,7 +163,7 @@ class Performance:
         with log_file(self._run_dir, f"{RunFile.LINES}/{RunFile.FAULT_LINES}") as receipts:  # a fault may end late
             self._run_workload(pool, receipts)
             self._emit(phase_event("heal", "healing everything"))
-            self._ends.look_at_the_end()
+            self._look_around_at_the_end()
             self._cluster.heal()
             self._read_back(pool, time.monotonic_ns())
         if self._unwritten:
@@ -294,6 +296,7 @@ class Performance:
         pool.tend()
         self._manifest.look()
         self._ends.look()
+        self._clock_jumps.look()
         elapsed = time.monotonic() - started
         counts = pool.counts()
         self._emit(
@@ -308,6 +311,15 @@ class Performance:
             }
         )
         time.sleep(PROGRESS_EVERY_S)
+
+    def _look_around_at_the_end(self) -> None:
+        """Look for what was no fault's doing, when no fault is under way any more."""
+        self._ends.look_at_the_end()
+        self._clock_jumps.look()
+
+    def _tell_jumps(self, jumps: Sequence[ClockJump]) -> None:
+        self._manifest.note_clock_jumps(jumps)
+        self._note(jumps_text(jumps))
 
     def _tell_ended(self, names: Sequence[str]) -> None:
         self._manifest.note_ended(names)
@@ -356,7 +368,7 @@ class Performance:
                 text = f"final reader {worker.slot} did not reach every end{why and f', for {why}'}: the final read is incomplete"
                 self._note(text)
             end(worker)
-        self._ends.look_at_the_end()
+        self._look_around_at_the_end()
         for problem in self._logs.record(writer):
             self._note(problem)
         writer.close()
@@ -433,7 +445,7 @@ class Performance:
 
     def _clocks_over(self, healed_ns: int) -> int:
         """The time (ns) from which transaction timeouts count: coordinators whose clocks were ahead have stamped their starts."""
-        over = max((clock.over_ns for clock in clocks_ahead(self._receipts.values())), default=0)
+        over = max((clock.over_ns for clock in clocks_ahead(self._receipts.values(), self._clock_jumps.jumps)), default=0)
         return max(healed_ns, min(over, healed_ns + round(CLOCKS_S * 1e9)))
 
     def _settle_bound_s(self) -> float:

@@ -15,7 +15,9 @@ from fencepost.checkers.anomalies.hanging import hanging_transaction, misreporte
 from fencepost.checkers.anomalies.liveness import lso_stall
 from fencepost.checkers.model.lawful_history import write_lawful
 from fencepost.checkers.selfcheck.selfcheck import selfcheck
-from fencepost.harness.api.evidence import Evidence, Gap
+from fencepost.harness.api.clocks_ahead import ClockJump
+from fencepost.harness.api.evidence import Evidence, Gap, Manifest
+from fencepost.harness.history.run_directory import write_manifest
 
 SECOND = 1_000_000_000
 ID = {"transactional_id": "id"}
@@ -138,6 +140,38 @@ def test_what_hung_before_a_clock_was_ahead_hangs(tmp_path):
         listing(h, at_s, [stated()], [opened(7)])
     write_faults(tmp_path, {**clock(healed_s=60), "injected_ns": 50 * SECOND})
     assert judged(tmp_path, h)[0] == ["hanging-transaction"]
+
+
+def machine_clock(tmp_path, at_s, by_s):
+    """The machine's own clock jumped so many seconds after the story's begin."""
+    jump = ClockJump(at_ns=round((1 + at_s) * SECOND), by_s=by_s)
+    write_manifest(tmp_path, Manifest(run="r", slots=9, complete=True, files=(), clock_jumps=(jump,)))
+
+
+@pytest.mark.parametrize(
+    ("by_s", "until_s", "guilty"),
+    [
+        (-60.0, 90, False),  # stamped before: due when the clock has made up for it
+        (-60.0, 103, True),
+        (60.0, 34, False),  # stamped a minute ago, as the clock now has it
+        (60.0, 39, True),
+    ],
+)
+def test_after_a_jump_of_the_machines_clock_a_transaction_has_its_time(tmp_path, by_s, until_s, guilty):
+    h = killed()
+    for at_s in (9, until_s):
+        listing(h, at_s, [stated()], [opened(7)], quiet_s=at_s)
+    machine_clock(tmp_path, 10.0, by_s)
+    assert judged(tmp_path, h)[0] == ["hanging-transaction"] * guilty
+
+
+@pytest.mark.parametrize(("by_s", "verdict"), [(-60.0, "unknown"), (-5.0, "violated"), (60.0, "violated")])
+def test_a_last_stable_offset_has_its_time_then_too(tmp_path, by_s, verdict):
+    h = killed()
+    h.now = 60 * SECOND
+    h.settle({"t-0": (7, 9)}, type="info", bound_s=25.0)
+    machine_clock(tmp_path, 10.0, by_s)
+    assert answer(judge_here(tmp_path, h.ops, checks=[lso_stall]), "lso-stall")["verdict"] == verdict
 
 
 def test_without_receipts_of_planned_faults_clocks_are_unknown(tmp_path):

@@ -8,6 +8,7 @@ import pytest
 from support.histories import History
 from support.judging import judge_here
 
+from fencepost.harness.api.clocks_ahead import ClockJump
 from fencepost.harness.api.evidence import Manifest
 from fencepost.harness.history.run_directory import write_manifest
 
@@ -46,6 +47,14 @@ def test_what_ended_without_a_fault_is_named(tmp_path):
     document = judge_here(tmp_path, history())
     assert document["verdict"] == "valid"
     assert document["weakened"][0].startswith("n2 and the proxy before n1 ended, and no fault ended it")
+
+
+def test_a_jump_of_the_machines_clock_is_named(tmp_path):
+    jumps = (ClockJump(at_ns=5, by_s=-9000.0),)
+    write_manifest(tmp_path, Manifest(run="r", slots=3, complete=True, files=(), clock_jumps=jumps))
+    document = judge_here(tmp_path, history())
+    assert document["verdict"] == "valid"
+    assert document["weakened"][0].startswith("the machine's clock jumped by -9000 s, and no fault did that")
 
 
 def test_a_run_that_was_stopped_is_not_known_to_be_as_expected(judged):

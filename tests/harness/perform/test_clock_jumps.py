@@ -1,0 +1,45 @@
+"""Jumps of the machine's clock."""
+
+from fencepost.harness.api.clocks_ahead import ClockJump, clock_error_s, clocks_ahead, jumps_text
+from fencepost.harness.perform.clock_jumps import ClockJumps
+
+S = 1_000_000_000
+
+
+class Clocks:
+    """Both clocks of a machine, in ns; and what was told."""
+
+    def __init__(self):
+        self.monotonic, self.ahead, self.told = 5 * S, 1_700_000_000 * S, []
+        self.jumps = ClockJumps(
+            lambda jumps: self.told.append(list(jumps)), lambda: self.monotonic + self.ahead, lambda: self.monotonic
+        )
+
+    def look(self, moved_s=0.0, after_s=2.0):
+        self.monotonic += round(after_s * S)
+        self.ahead += round(moved_s * S)
+        self.jumps.look()
+
+
+def test_a_clock_that_runs_or_is_slewed_has_not_jumped():
+    clocks = Clocks()
+    for moved_s in (0.0, 0.001, -0.2, 0.0):
+        clocks.look(moved_s)
+    clocks.look(after_s=600.0)
+    assert clocks.told == []
+
+
+def test_each_jump_is_told_once_with_its_time_and_direction():
+    clocks = Clocks()
+    clocks.look(1800.0)
+    clocks.look()
+    clocks.look(-9000.0)
+    first, second = ClockJump(7 * S, 1800.0), ClockJump(11 * S, -9000.0)
+    assert clocks.told == [[first], [first, second]]
+    assert jumps_text(clocks.jumps.jumps) == "the machine's clock jumped by +1800 s, -9000 s"
+
+
+def test_brokers_wait_for_what_a_clock_had_stamped_before_it_jumped_back():
+    jumps = [ClockJump(7 * S, 30.0), ClockJump(11 * S, -90.0)]
+    assert [clock.over_ns for clock in clocks_ahead([], jumps)] == [7 * S, 101 * S]
+    assert clock_error_s([{"evidence": {"by_s": -20}}], jumps) == 140.0
