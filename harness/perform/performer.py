@@ -159,7 +159,10 @@ class Performance:
         self._raise_epochs()
         self._writer = self._own_writer()
         self._emit(phase_event("workload", f"{len(self._roles)} processes open their clients"))
-        pool.start([slot for slot, role in enumerate(self._roles) if not role.spare])
+        try:
+            pool.start([slot for slot, role in enumerate(self._roles) if not role.spare])
+        finally:  # clients that cannot be opened may wait by a clock that has jumped
+            self._clock_jumps.look()
         with log_file(self._run_dir, f"{RunFile.LINES}/{RunFile.FAULT_LINES}") as receipts:  # a fault may end late
             self._run_workload(pool, receipts)
             self._emit(phase_event("heal", "healing everything"))
