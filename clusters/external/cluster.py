@@ -12,6 +12,7 @@ from typing import Any
 import structlog
 
 from fencepost.clusters.external.admin import ExternalAdmin
+from fencepost.clusters.external.broker_connections import BrokerConnections
 from fencepost.clusters.external.connection import Connection, RequestRefused
 from fencepost.clusters.external.options import (
     CLIENT_CAPABILITIES,
@@ -48,7 +49,8 @@ class ExternalCluster(RunningInstances, BehindProxies):
         self._options, self._run_dir = options, run_dir
         super().__init__()
         self._connection = Connection(options.bootstrap, options.settings)
-        names = broker_names(self._connection.nodes())
+        addresses = self._connection.nodes()
+        names = broker_names(addresses)
         self._ids = {name: number for number, name in names.items()}
         self.brokers = tuple(self._ids)
         self.controllers = self.brokers
@@ -58,6 +60,7 @@ class ExternalCluster(RunningInstances, BehindProxies):
         self._proxy, self.interceptor = ExternalProxy(run_dir), Interceptor()
         self._proxy_watch = Watch(self._restart_proxy)
         self._bootstrap = options.bootstrap
+        self._connections = BrokerConnections({names[number]: address for number, address in addresses.items()})
         self._made: list[str] = []
         self.topics: tuple[str, ...] = ()
         self.clients: tuple[str, ...] = ()
@@ -101,6 +104,7 @@ class ExternalCluster(RunningInstances, BehindProxies):
         self._processes.kill_all()
         self._proxy_watch.end()
         self._proxy.close()
+        self._connections.close()
         left = [self._removed(self._admin.delete_group, "groups", "group", name) for name in self.groups]
         left += [self._removed(self._admin.delete_topic, "topics", "topic", name) for name in self._made]
         return [sentence for sentence in left if sentence]
@@ -183,6 +187,9 @@ class ExternalCluster(RunningInstances, BehindProxies):
             return self._ids[node] in self._connection.nodes()
         except ClusterError:
             return False
+
+    def unreachable_brokers(self) -> set[str]:
+        return self._connections.unreachable()
 
     def pause(self, node: str) -> None:
         self._processes.send(self._client(node), signal.SIGSTOP)

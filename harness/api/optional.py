@@ -7,7 +7,7 @@ lists them by kind: by it a misspelt name is recognised when the plug-in is load
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
@@ -122,6 +122,14 @@ class ReportsSettings(Protocol):
 
     def effective_settings(self) -> Mapping[str, Any]:
         """Names and values; a running cluster raises ClusterError."""
+
+
+@runtime_checkable
+class ReportsUnreachable(Protocol):
+    """A running cluster whose brokers are not its own to start, and that sees from outside which of them are away."""
+
+    def unreachable_brokers(self) -> Collection[str]:
+        """The brokers to which no connection can be opened now. Asked every two seconds: it returns within some."""
 
 
 @runtime_checkable

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
-from fencepost.harness.api import Cluster, ClusterError, Interceptable, Killable
+from fencepost.harness.api import Cluster, ClusterError, Interceptable, Killable, ReportsUnreachable
 
 EVERY_S = 2.0
 
@@ -50,7 +50,11 @@ class UnplannedEnds:
 
     def _seen(self) -> set[str]:
         cluster = self.cluster
-        brokers = {node for node in cluster.brokers if cluster.pid(node) is None} if isinstance(cluster, Killable) else set[str]()
+        brokers = set[str]()
+        if isinstance(cluster, ReportsUnreachable):
+            brokers.update(cluster.unreachable_brokers())
+        elif isinstance(cluster, Killable):
+            brokers.update(node for node in cluster.brokers if cluster.pid(node) is None)
         proxied = cluster.proxied() if isinstance(cluster, Interceptable) else {}
         return brokers | {f"the proxy before {node}" for node, runs in proxied.items() if not runs}
 

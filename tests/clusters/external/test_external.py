@@ -285,6 +285,7 @@ def test_it_tells_of_offsets_leaders_and_coordinators(somebodys, tmp_path):
         with pytest.raises(ClusterError, match="a KRaft cluster names any broker"):
             roles.controller()
         assert cluster.answers("n1")
+        assert cluster.unreachable_brokers() == set()
         with pytest.raises(ClusterError, match="n1: fencepost does not run these brokers"):
             cluster.kill("n1")
         cluster.heal()

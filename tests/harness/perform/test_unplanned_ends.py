@@ -71,6 +71,16 @@ def test_a_look_that_nobody_answers_tells_nothing(cluster):
     assert looks.told == []
 
 
+def test_a_broker_of_somebody_elses_cluster_is_looked_at_from_outside():
+    away = set()
+    cluster = SimpleNamespace(brokers=("n1", "n2"), unreachable_brokers=lambda: away)
+    looks = Looks(cluster)
+    looks.look(2)
+    away.add("n2")
+    looks.look(3)
+    assert looks.told == [["n2"]]
+
+
 def test_a_cluster_without_processes_to_look_at():
     looks = Looks(SimpleNamespace(brokers=("n1",)))
     looks.look(3)
