@@ -59,6 +59,7 @@ def moving_history(rng: Random) -> Ops:
         if op in readers and rng.random() < 0.4:
             ops.append(_move(rng, op, partitions))
         ops.append(_rebalanced(rng, op, partitions) if op in readers else op)
+    ops += [_seek(rng, op, partitions) for op in readers if rng.random() < 0.3]
     ops.sort(key=lambda op: op["time"])
     return [{**op, "index": number} for number, op in enumerate(ops)]
 
@@ -208,6 +209,16 @@ def _move(rng: Random, op: dict[str, Any], partitions: list[str]) -> dict[str, A
     detail = None if f == "crash" else json.dumps({"partitions": some, **seek})
     type = rng.choice(["ok", "ok", "ok", "info", "fail"])
     return {**op, "f": f, "type": type, "time": op["time"] - 2, "end": op["time"] - 1, "mops": [], "detail": detail}
+
+
+def _seek(rng: Random, op: dict[str, Any], partitions: list[str]) -> dict[str, Any]:
+    """A reader's seek in some partitions right before an operation."""
+    some = {partition: rng.choice([0, rng.randrange(12), 40, None]) for partition in partitions if rng.random() < 0.6}
+    rebalances = [["assigned", [rng.choice(partitions)]]]
+    detail = {"rebalances": rebalances} if rng.random() < 0.1 else {"positions": some}
+    said = None if rng.random() < 0.1 else json.dumps(detail)
+    type = rng.choice(["ok", "ok", "ok", "info", "fail"])
+    return {**op, "f": "seek", "type": type, "time": op["time"] - 4, "end": op["time"] - 3, "mops": [], "detail": said}
 
 
 def _rebalanced(rng: Random, op: dict[str, Any], partitions: list[str]) -> dict[str, Any]:

@@ -53,23 +53,29 @@ class Consumer:
     owned: whether it does so throughout the present operation.
     blind: whether the history lacks the result of some poll of the present operation.
     parted: whether such a poll may lie between any two of its records; else only between two of several polls.
+    before: its last read, wherever it stands now.
+    seeks: whether a seek back leads to a known place; else its place is unknown after one.
     """
 
-    def __init__(self, partition: str, contract: Contract) -> None:
-        self.partition, self.groups = partition, contract.groups
+    def __init__(self, partition: str, contract: Contract, seeks: bool = True) -> None:
+        self.partition, self.groups, self.seeks = partition, contract.groups, seeks
         self.last: Row | None = None
+        self.before: Row | None = None
         self.known, self.member = contract.from_start, contract.groups
         self.since: int | None = None
         self.owned = self.blind = self.parted = False
 
     def begin(self, number: int, op: Mapping[str, Any]) -> None:
         """Apply what is known before an operation's reads."""
-        detail = json.loads(op["detail"] or "{}") if op["f"] in ("assign", "subscribe", "poll", "txn") else {}
+        detail = json.loads(op["detail"] or "{}") if op["f"] in ("assign", "subscribe", "seek", "poll", "txn") else {}
         if op["f"] == "subscribe" and op["type"] != "fail":
             self.forget()
             self.since, self.member = None, self.member or self.groups
         elif op["f"] == "assign" and op["type"] != "fail":
             self.assigned(op, detail)
+        elif op["f"] == "seek":
+            self.rebalanced(number, [word for word, some in detail.get("rebalances", []) if self.partition in some])
+            self.sought(number, op, detail.get("positions") or {})
         elif op["f"] in ("poll", "txn"):
             self.rebalanced(number, [word for word, some in detail.get("rebalances", []) if self.partition in some])
             self.blind, self.parted = unheard(op), self.partition in detail.get("parted", [])
@@ -82,6 +88,14 @@ class Consumer:
         self.since, self.member = None, False
         if mine and seeks and op["type"] == "ok":
             self.last, self.known = None, True
+
+    def sought(self, number: int, op: Mapping[str, Any], positions: Mapping[str, Any]) -> None:
+        """A seek moves the partitions that it names (all, if it names none); back, and not beyond what had been read."""
+        place = positions.get(self.partition)
+        if not positions or self.partition in positions:
+            self.forget()
+        if self.seeks and place is not None and op["type"] == "ok" and self.before and 0 <= place <= self.before["offset"] + 1:
+            self.last, self.known = {**self.before, "op": number, "offset": place - 1}, True
 
     def rebalanced(self, number: int, words: Sequence[str]) -> None:
         """Of a partition that a rebalance names nothing is sure in the operation, unless it was new to the member."""
@@ -321,7 +335,7 @@ class FlatHistory:
 
     def followed(self, process: int, partition: str, until: int | None = None) -> tuple[Consumer, list[tuple[int, int]]]:
         """A consumer before an operation (None: at the end), and its steps so far from one offset to the next (-1: the start)."""
-        consumer, steps = Consumer(partition, self.contract), []
+        consumer, steps = Consumer(partition, self.contract, seeks=False), []
         for number, op in enumerate(self.ops[:until]):
             if op["process"] != process:
                 continue
@@ -500,7 +514,8 @@ class FlatHistory:
         for read in reads:
             if consumer.follows(read) and not {read["v"], consumer.last and consumer.last["v"]} & self.gone:
                 yield consumer.last, read
-            consumer.last, consumer.known = read, True
+            consumer.last = consumer.before = read
+            consumer.known = True
 
     def neighbours(self) -> Iterator[tuple[Row, Row]]:
         """Visible sends of one process to one partition that follow each other in the order of the calls."""
