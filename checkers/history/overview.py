@@ -30,7 +30,7 @@ COMMITTED_LEVEL, UNCOMMITTED = "read_committed", "read_uncommitted"
 
 @dataclass(frozen=True)
 class Overview:
-    """Operations as arrays in order of `index`; times in CLOCK_MONOTONIC ns, NONE where unknown. 45 bytes an operation.
+    """Operations as arrays in order of `index`; times in CLOCK_MONOTONIC ns, NONE where unknown. 46 bytes an operation.
 
     arrays: the files in which they lie, if they are large.
     """
@@ -45,6 +45,7 @@ class Overview:
     ok: Bools  # how it ended; neither: `info`
     failed: Bools
     txn: Bools
+    aborting: Bools  # a transaction that was to abort: nobody calls its commit
     send: Bools
     main: Bools  # an operation of a client in the main phase
     writer: Bools  # one that writes, before the final phase
@@ -120,7 +121,7 @@ def build_overview(count: int, batches: Iterable[pa.RecordBatch], isolation: str
     return Overview(**stored, **settling, arrays=arrays, final_reads=final_reads, resets=_resets(assigned))
 
 
-_FLAGS = ("ok", "failed", "txn", "send", "main", "writer")
+_FLAGS = ("ok", "failed", "txn", "aborting", "send", "main", "writer")
 
 
 def _outcomes(batch: pa.RecordBatch, process: Any) -> dict[str, Any]:
@@ -132,12 +133,14 @@ def _outcomes(batch: pa.RecordBatch, process: Any) -> dict[str, Any]:
         return np.asarray(pc.fill_null(texts.indices, -1).to_numpy(zero_copy_only=False) == code)
 
     ok, failed, txn, send = has("type", "ok"), has("type", "fail"), has("f", "txn"), has("f", "send")
-    aborted = failed | (ok & txn & has("intent", "abort"))
+    aborting = txn & has("intent", "abort")
+    aborted = failed | (ok & aborting)
     early = ~np.asarray(pc.fill_null(batch.column("final"), False).to_numpy(zero_copy_only=False), dtype=np.bool_)
     known = ~txn | has("intent", "commit")  # of a transaction that ended ok without a word of its intent nobody knows how
     status = np.where(aborted, ABORTED, np.where(ok & known, COMMITTED, INFO))
     main, writer = early & (process >= 0), early & (txn | send)
-    return {"status": status, "ok": ok, "failed": failed, "txn": txn, "send": send, "main": main, "writer": writer}
+    flags = {"ok": ok, "failed": failed, "txn": txn, "aborting": aborting, "send": send, "main": main, "writer": writer}
+    return {"status": status, **flags}
 
 
 def _in_order(columns: dict[str, Any]) -> None:

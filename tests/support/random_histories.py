@@ -295,6 +295,8 @@ def _writer(rng: Random, h: History, free: dict[str, Any], lawful: bool, outside
         extra = rng.choice([{}, {"end": None, "decided": None}, {"decided": None, "intent": "abort"}])
     index = h.txn(process, sends, type, **extra)
     op = h.ops[index]
+    if op["type"] == "info" and op["intent"] == "abort" and index % 2:  # its worker was killed
+        op["end"] = None
     if rng.random() < 0.2:  # it goes on while others do their work
         later = rng.randint(1, 4) * STEP
         op["decided"], op["end"] = (time + later if time else time for time in (op["decided"], op["end"]))

@@ -178,9 +178,12 @@ class FlatHistory:
         return self.committed(read) or (self.contract.readers and not self.ops[read["op"]]["final"])
 
     def never_called(self, number: int) -> bool:
-        """A completed operation of unknown outcome for which commit was never called."""
+        """An operation of unknown outcome for which commit was never called: it is completed, or was to abort."""
         op = self.ops[number]
-        return op["type"] == "info" and op["end"] is not None and op["decided"] is None
+        return op["type"] == "info" and self.finished(number) and op["decided"] is None
+
+    def finished(self, number: int) -> bool:
+        return self.ops[number]["end"] is not None or self.ops[number]["intent"] == "abort"
 
     # ---- reads ----
     @cached_property
@@ -444,7 +447,7 @@ class FlatHistory:
 
     def tried(self, send: Row) -> bool:
         """True if a record belongs to its operation: a planned send that never began does not."""
-        return send["began"] is not None or self.status(send) == "ok" or self.ops[send["op"]]["end"] is None
+        return send["began"] is not None or self.status(send) == "ok" or not self.finished(send["op"])
 
     def appended_by(self, send: Row) -> float:
         """Time by which a record was in the log, if it ever was."""
@@ -530,7 +533,7 @@ class FlatHistory:
 def lost_writes(h: FlatHistory) -> Matches:
     matches, uncommitted = set(), false_acks(h)
     for send in h.sends:
-        acked = send["ended"] is not None or h.ops[send["op"]]["end"] is None
+        acked = send["ended"] is not None or not h.finished(send["op"])
         proven = h.txn(send) and h.status(send) == "info" and send["op"] in h.proven and acked and not h.never_called(send["op"])
         elsewhere = send["v"] in h.misplaced | h.swallowed | uncommitted
         if (h.promised(send) or proven) and h.missing(send) and not elsewhere:
