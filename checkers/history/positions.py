@@ -281,7 +281,8 @@ def _tracks(rows: Sequence[Mapping[str, Any]], subscribed: bool, replaced: bool,
     nothing: list[str] | None = [] if not recorded and any(row["f"] in ("assign", "subscribe") for row in rows) else None
     for row in rows:
         if row["f"] == "subscribe" and not subscribed and not recorded:
-            consumers.setdefault(int(row["process"]), _Consumer(None, None)).assigned = None
+            if row["type"] != "fail":
+                consumers.setdefault(int(row["process"]), _Consumer(None, None)).assigned = None
             continue  # under this contract a subscription is only a reset
         process, op = int(row["process"]), int(row["index"])
         consumer = consumers.setdefault(process, _Consumer(0 if subscribed else None, nothing))

@@ -122,7 +122,7 @@ class Consumer:
         """Apply what is known after an operation's reads."""
         if op["f"] == "crash" or unheard(op):
             self.forget()
-        if op["f"] == "crash" or (op["f"] in ("poll", "txn") and op["type"] == "info"):
+        if op["f"] == "crash" or (op["f"] in ("poll", "txn", "seek") and op["type"] == "info"):
             self.since = None
 
 
