@@ -470,6 +470,11 @@ class FlatHistory:
         deletable = {send["v"] for send in self.sends if self.contract.deletes}
         return self.lost | ({v for _, v in stale_reads(self)} - self.final - deletable)
 
+    def cut_off(self, send: Row) -> bool:
+        """True if the complete read_uncommitted final read shows that a record is in the log no more."""
+        looked = send["p"] in self.witnessed and not self.contract.deletes
+        return looked and send["v"] not in self.witness | self.final
+
     @cached_property
     def fixed(self) -> list[Row]:
         """Sends that lie at one known place and are not gone."""
@@ -652,7 +657,7 @@ def torn_transactions(h: FlatHistory) -> Matches:
 def order_inversions(h: FlatHistory) -> Matches:
     """The later sends: those that lie too low."""
     matches = set()
-    there = [send for send in h.sends if send["v"] not in h.lost and h.place[send["v"]] is not None]
+    there = [send for send in h.sends if send["v"] not in h.gone and not h.cut_off(send) and h.place[send["v"]] is not None]
     for earlier, later in combinations(sorted(there, key=lambda send: send["v"]), 2):
         same = earlier["p"] == later["p"] and record_ids.process_of(earlier["v"]) == record_ids.process_of(later["v"])
         first = h.contract.ordered or (
