@@ -25,6 +25,7 @@ from fencepost.checkers.model.values import ABORTED, COMMITTED, FOREVER, INFO, N
 TEXTS = ("isolation", "f", "type", "intent")
 NUMBERS = {"index": np.int64, "process": np.int32, "op": np.int32, "time": np.int64, "end": np.int64, "decided": np.int64}
 COLUMNS = (*NUMBERS, *TEXTS, "final", "detail")
+_MOVES = ("assign", "subscribe")  # each of them moves its consumer, whatever it says
 COMMITTED_LEVEL, UNCOMMITTED = "read_committed", "read_uncommitted"
 
 
@@ -108,7 +109,8 @@ def build_overview(count: int, batches: Iterable[pa.RecordBatch], isolation: str
             columns[name][place] = pc.fill_null(batch.column(name), NONE).to_numpy(zero_copy_only=False)
         for name, values in _outcomes(batch, columns["process"][place]).items():
             columns[name][place] = values
-        details += batch.filter(pc.is_valid(batch.column("detail"))).to_pylist()
+        moves = pc.fill_null(pc.is_in(batch.column("f"), pa.array(_MOVES)), False)
+        details += batch.filter(pc.or_(pc.is_valid(batch.column("detail")), moves)).to_pylist()
         start = place.stop
     _in_order(columns)
     finals, settled, assigned = _details(sorted(details, key=lambda row: int(row["index"])))
@@ -158,14 +160,16 @@ def _details(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], ...]:
     """`final-read`, `settle` and `assign` or `subscribe` operations, their details parsed (empty if they cannot be)."""
     for row in rows:
         try:
-            row["detail"] = json.loads(row["detail"])
+            parsed = json.loads(row["detail"] or "{}")
         except ValueError:
-            row["detail"] = {}
-    return tuple([row for row in rows if row["f"] in names] for names in (("final-read",), ("settle",), ("assign", "subscribe")))
+            parsed = {}
+        row["detail"] = parsed if isinstance(parsed, dict) else {}
+    return tuple([row for row in rows if row["f"] in names] for names in (("final-read",), ("settle",), _MOVES))
 
 
 def _resets(rows: list[dict[str, Any]]) -> Resets:
-    """Assignments that may have happened. Unless it seeks, an `assign` moves no consumer in the partitions that it names.
+    """Assignments that may have happened. Unless it seeks, an `assign` moves no consumer in the partitions that it names; one
+    that names none, for it has no completion, may have moved it in any.
 
     Whether it sought may be unknown (`position`).
     """

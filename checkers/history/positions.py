@@ -208,7 +208,7 @@ def _rows(history: Source, every: bool, replaced: bool) -> list[dict[str, Any]]:
     polls = pc.is_in(ds.field("f"), pa.array(["poll", "txn", UNREADABLE]))
     info = ds.scalar(replaced) & (ds.field("type") == "info")
     which = ds.field("detail").is_valid() | (polls & (ds.scalar(every) | ds.field("end").is_null()))
-    which = which | info | pc.is_in(ds.field("f"), pa.array(["crash", "seek"]))
+    which = which | info | pc.is_in(ds.field("f"), pa.array(["crash", "seek", "assign", "subscribe"]))
     table = history.select(("index", "process", "f", "type", "end", "detail"), which)
     rows = [row for row in table.sort_by("index").to_pylist() if row["f"] in _CONSUMER_OPERATIONS]
     for row in rows:
@@ -314,7 +314,8 @@ def _assign(tracks: _Tracks, consumer: _Consumer, process: int, op: int, row: Ma
         tracks.members.append((process, consumer.group, op))
         tracks.unknown.append((process, op))  # its position in the group is not where the assignment goes on
         consumer.group = None
-    consumer.assigned = [str(partition) for partition in row["detail"].get("partitions") or ()]
+    named = row["detail"].get("partitions")
+    consumer.assigned = [str(partition) for partition in named] if isinstance(named, list) else None
     if row["detail"].get("seek_to_beginning") and row["type"] == "ok":
         for partition in consumer.assigned:
             tracks.starts.setdefault(partition, []).append(_key(process, op))

@@ -376,3 +376,14 @@ def test_a_seek_that_tells_of_a_rebalance_leaves_the_place_of_a_member_unknown(j
     h.add(2, "seek", detail=rebalanced("revoked", "assigned"))
     h.poll(2, {"t-0": [9]})
     assert violated(judged(h, GROUP)) == []
+
+
+@pytest.mark.parametrize("f", ["assign", "subscribe"])
+@pytest.mark.parametrize("detail", [None, "[7]", "{"])
+def test_a_move_that_does_not_say_where_to_may_have_gone_anywhere(judged, f, detail):
+    h = written(5, 7, 9)
+    for process, got in ((2, [5]), (3, [9])):
+        h.poll(process, {"t-0": [5]})
+        h.add(process, f, type="info", end=None, detail=detail)
+        h.poll(process, {"t-0": got})
+    assert violated(judged(h, ALONE)) == []
