@@ -315,7 +315,10 @@ def _assign(tracks: _Tracks, consumer: _Consumer, process: int, op: int, row: Ma
         tracks.unknown.append((process, op))  # its position in the group is not where the assignment goes on
         consumer.group = None
     named = row["detail"].get("partitions")
-    consumer.assigned = [str(partition) for partition in named] if isinstance(named, list) else None
+    if not isinstance(named, list):
+        consumer.assigned = None
+        return
+    consumer.assigned = [str(partition) for partition in named]
     if row["detail"].get("seek_to_beginning") and row["type"] == "ok":
         for partition in consumer.assigned:
             tracks.starts.setdefault(partition, []).append(_key(process, op))
