@@ -400,9 +400,9 @@ def dirty_offset(run: RunView) -> CheckResult:
     if pipeline.is_empty or pipeline.looks.empty or pipeline.chains.offsets.empty:
         return CheckResult(0)
     at = overview.at(pipeline.offsets["op"].to_numpy())
-    called = np.where(
-        overview.end[at] == NONE, NONE, np.where(overview.decided[at] == NONE, np.iinfo(np.int64).max, overview.decided[at])
-    )
+    unknown = (overview.end[at] == NONE) & ~overview.aborting[at]
+    never = np.where(unknown, NONE, np.iinfo(np.int64).max)
+    called = np.where(unknown | (overview.decided[at] == NONE), never, overview.decided[at])
     commits = pipeline.offsets.assign(called=called)[overview.status[at] != ABORTED]
     pairs = pipeline.looks.merge(commits, on=["partition", "offset"], suffixes=("", "_by"))
     pairs = pairs[pairs["began_by"] <= pairs["ended"]]

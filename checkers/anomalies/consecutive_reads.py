@@ -41,15 +41,21 @@ class ReadPairs:
     same_operation: True if one operation returned both.
     unknown: how many pairs across operations, and how many inside one, were left out because nobody knows where the consumer
         stood.
+    seek: history index of the seek back after which a process read on (NONE: it did not seek); None: there was no seek. Then
+        `before` is the highest read below the place to which it went, whoever's it is.
+    sought: that place, an offset.
     """
 
     before: Any
     after: Any
     same_operation: Bools
     unknown: tuple[int, int] = (0, 0)
+    seek: Any = None
+    sought: Any = None
 
     def pick(self, which: Any) -> ReadPairs:
-        return ReadPairs(self.before[which], self.after[which], self.same_operation[which])
+        seeks = (None, None) if self.seek is None else (self.seek[which], self.sought[which])
+        return ReadPairs(self.before[which], self.after[which], self.same_operation[which], (0, 0), *seeks)
 
 
 @dataclass(frozen=True)
@@ -124,7 +130,9 @@ def _pairs(log: PartitionLog) -> Iterator[ReadPairs]:
     where a process begins. Then each pair of a part is judged:
 
     * Between operations the position is unknown where the process was told in between what to read (`resets`), unless it was
-      told to go back to the log's start: then its next read must be the first record, as at the beginning of a process.
+      told to go back to the log's start: then its next read must be the first record, as at the beginning of a process. Where it
+      sought back to an offset it goes on there. An offset above all that it had read may have been beyond the end of the log,
+      so after such a seek it may stand anywhere.
     * Inside an operation it is unknown between two polls where the group may have moved the partition of its member, or where
       the history lacks the result of another poll.
     * At the beginning of a process it is known only if the contract says that processes begin at the log's start.
@@ -147,14 +155,18 @@ def _pairs(log: PartitionLog) -> Iterator[ReadPairs]:
             last_op = np.where(last[at] != NONE, reads.op[last[at]], NONE).astype(np.int64)
             who, op = process[part][at].astype(np.int64), reads.op[after[at]].astype(np.int64)
             at_start = _sought_to_start(log, who, last_op, op)
-            reassigned = known[at] & ~at_start & log.resets.between(log.partition, who, last_op, op)
-            known[at] = (known[at] & ~reassigned) | at_start
+            seeks = _sought_back(log, last[at], who, last_op, op)
+            sure = at_start if seeks is None else at_start | (seeks[0] != NONE)
+            reassigned = known[at] & ~sure & log.resets.between(log.partition, who, last_op, op)
+            known[at] = (known[at] & ~reassigned) | sure
             last[at[at_start]] = NONE
             between_polls = _unknown_between_polls(log, last, after, ~crossing)
             known[between_polls] = False
             if any_lost:
                 known &= ~truncated[reads.send[after]] & ~((last != NONE) & truncated[reads.send[last]])
             pairs = ReadPairs(last, after, ~crossing, (int(reassigned.sum()), len(between_polls)))
+            if seeks is not None:
+                pairs = _after_seeks(log, pairs, at, *seeks)
             yield pairs if known.all() else replace(pairs.pick(known), unknown=pairs.unknown)
 
 
@@ -163,6 +175,33 @@ def _sought_to_start(log: PartitionLog, process: Ints, first: Ints, last: Ints) 
     if not isinstance(log.resets, Positions):
         return np.zeros(len(process), dtype=np.bool_)
     return log.resets.from_start(log.partition, process, first, last)
+
+
+def _sought_back(log: PartitionLog, before: Any, process: Ints, first: Ints, last: Ints) -> tuple[Ints, Ints] | None:
+    """The seek by which each process surely went back between two operations, and the offset to which it went (NONE: it did not).
+
+    None: nobody sought in this partition.
+    """
+    if not isinstance(log.resets, Positions) or not log.resets.moved:
+        return None
+    seek, sought = log.resets.last_seek(log.partition, process, first, last)
+    back = (before != NONE) & (sought != NONE) & (sought <= log.reads.offset[before] + 1)
+    return (np.where(back, seek, NONE), np.where(back, sought, NONE)) if back.any() else None
+
+
+def _after_seeks(log: PartitionLog, pairs: ReadPairs, at: Ints, seek: Ints, sought: Ints) -> ReadPairs:
+    """Pairs of which those at some places come after seeks: they go on from the highest read below the offset sought."""
+    which = true_positions(seek != NONE)
+    below = np.searchsorted(log.reads.offset, sought[which]) - 1  # NONE, if nothing lies below
+    if log.parts is not None and len(below):
+        outside = (below != NONE) & (
+            log.parts.numbers(log.reads.op[below]) != log.parts.numbers(log.reads.op[pairs.after[at[which]]])
+        )
+        below[outside] = NONE
+    before, seeks = pairs.before.copy(), np.full((2, len(pairs.before)), NONE, dtype=np.int64)
+    before[at[which]] = below
+    seeks[:, at[which]] = seek[which], sought[which]
+    return replace(pairs, before=before, seek=seeks[0], sought=seeks[1])
 
 
 def _unknown_between_polls(log: PartitionLog, before: Any, after: Any, same_operation: Bools) -> Any:

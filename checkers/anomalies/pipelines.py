@@ -206,8 +206,9 @@ def unprocessed(run: RunView) -> CheckResult:
     pipeline = run.shared(Pipeline)
     if pipeline.is_empty:
         return CheckResult(0, lacking=NO_PIPELINE)
-    if not (pipeline.chains.committed and pipeline.all_read_back):
-        why = NO_OFFSETS if not pipeline.chains.committed else NOT_READ_BACK
+    looked = pipeline.chains.committed or pipeline.chains.uncommitted
+    if not (looked and pipeline.all_read_back):
+        why = NOT_READ_BACK if looked else NO_OFFSETS
         return CheckResult(0, lacking=NO_PIPELINE if pipeline.records.empty else why)
     inputs = _inputs(pipeline)
     if inputs.empty:
@@ -220,8 +221,8 @@ def unprocessed(run: RunView) -> CheckResult:
     tried = pipeline.records[pipeline.records["v"].isin(gone["v"])].drop_duplicates(["op", "v"])
     last = tried.groupby("v")["op"].max().reindex(gone["v"])
     cause = np.where(last.isna(), -2 - _stretches(gone, inputs), last.fillna(0)).astype(np.int64)
-    looked, when = pipeline.chains.committed_at
-    missing = gone.assign(cause=cause, op=looked)
+    look, when = pipeline.chains.committed_at
+    missing = gone.assign(cause=cause, op=look)
     causes = pd.Series(cause, index=gone["v"].to_numpy())
     tried = tried.assign(cause=causes.reindex(tried["v"]).to_numpy())
     tried = tried.assign(time=run.overview.time[run.overview.at(tried["op"].to_numpy())])

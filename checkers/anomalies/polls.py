@@ -46,12 +46,19 @@ NO_PAIRS = "no process read two records of one partition"
 # Rows
 # --------------------------------------------------------------------------------------------------
 def _pair_rows(log: PartitionLog, pairs: ReadPairs) -> dict[str, Any]:
-    """Both reads of each pair; the cause is the later one."""
-    some = pairs.before != NONE
+    """Both reads of each pair, or the seek before the later one; the cause is the later one."""
+    sought = np.zeros(len(pairs.after), dtype=np.bool_) if pairs.seek is None else pairs.seek != NONE
+    some = (pairs.before != NONE) & ~sought
     which, cause = np.r_[pairs.before[some], pairs.after], np.r_[pairs.after[some], pairs.after]
     reads = log.reads
     rows = {"op": reads.op[which], "v": reads.identities(which), "offset": reads.offset[which], "time": reads.ended[cause]}
-    return {"cause": cause, **rows, "role": np.full(len(which), "read", dtype=object)}
+    made = {"cause": cause, **rows, "role": np.full(len(which), "read", dtype=object)}
+    if not sought.any():
+        return made
+    cause = pairs.after[sought]
+    nobodys, role = np.full(len(cause), NONE, dtype=np.int64), np.full(len(cause), "sought", dtype=object)
+    seeks = {"op": pairs.seek[sought], "v": nobodys, "offset": pairs.sought[sought], "time": reads.ended[cause]}
+    return join_rows(made, {"cause": cause, **seeks, "role": role})
 
 
 def _skips(log: PartitionLog, same_operation: bool) -> CheckResult:
@@ -96,6 +103,9 @@ def _explain_skip(finding: Finding, text: FindingText) -> str:
     last = reads[-1]
     records = f"{len(missing)} records" if len(missing) < MOST_MISSING else f"{MOST_MISSING} records or more"
     over = f"{records} ({text.places(missing)})" if len(missing) > 1 else missing[0].place
+    if sought := finding.records("sought"):
+        who = text.process(last.op).capitalize()
+        return f"{who} sought back to {sought[0].place}, and got {last.place} next, past {over}, which others got."
     if len(reads) == 1:
         began = f"{text.process(last.op).capitalize()} began at the log's start"
         return f"{began} and got {last.place} first, past {over}, which others got."
@@ -188,6 +198,11 @@ def int_poll_skip(log: PartitionLog) -> CheckResult:
 # nonmonotonic-poll, int-nonmonotonic-poll
 # --------------------------------------------------------------------------------------------------
 def _explain_return(finding: Finding, text: FindingText) -> str:
+    if sought := finding.records("sought"):
+        read = finding.records("read")[-1]
+        return (
+            f"{text.process(read.op).capitalize()} sought back to {sought[0].place}, and got {read.place} next, which lies below."
+        )
     low, high = finding.rows[0], finding.rows[-1]
     same = low.op == high.op
     where = f"inside {text.name(low.op, capital=False)}" if same else f"between {_two(text, *sorted((high.op, low.op)))}"
@@ -211,7 +226,8 @@ def nonmonotonic_poll(log: PartitionLog) -> CheckResult:
     """From one operation to the next, a process reads the same record again or goes back to an earlier one.
 
     Not where the client seeks back by design after an operation that did not end ok (contract `aborted_polls = "rewound"`,
-    Jepsen's client), nor across an `assign` or `subscribe` that does not keep the partition.
+    Jepsen's client), nor across an `assign` or `subscribe` that does not keep the partition. After a `seek` back nothing below
+    the offset sought may come; after one to a place above all that the process had read, anything may.
 
     compared: reads that continue an earlier operation of the same process. One cause: the step back.
 

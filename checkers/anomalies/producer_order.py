@@ -15,17 +15,16 @@ from fencepost.checkers.contract.common_occasions import SENDING
 from fencepost.checkers.contract.common_rules import ACKED_ALONE, UNLESS_PRODUCER, cut_off
 from fencepost.checkers.contract.needs import ORDER
 from fencepost.checkers.contract.rules import ALLOWED, FINAL_READS, FORBIDDEN, Rule
-from fencepost.checkers.model.arrays import Ints, distinct, true_positions
+from fencepost.checkers.model.arrays import Bools, Ints, distinct, true_positions
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.selfcheck.record_damages import SWAP_ACROSS, SWAP_INSIDE
 from fencepost.checkers.selfcheck.schedules import scheduled
-from fencepost.checkers.views.final_witness import final_witness
 from fencepost.checkers.views.log import SLICE, PartitionLog, position_type
 from fencepost.checkers.views.result_rows import pair_rows
-from fencepost.checkers.views.versions import visible
+from fencepost.checkers.views.versions import lost, visible
 from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api import record_ids
 from fencepost.harness.api.promises import ORDERED
@@ -90,7 +89,7 @@ def order_inversion(log: PartitionLog) -> CheckResult:
 
     A process is one producer instance: its successor after a crash is another process and is not compared with it. Places come
     from acknowledgements and from reads; a record at several places counts at the lowest. A lost record has no place
-    (`lost-write`).
+    (`lost-write`, `stale-read`), nor has one that the complete read_uncommitted final read does not find in the log.
 
     compared: sends with a predecessor of known place. One cause: the send that lies too low, with the highest predecessor.
 
@@ -107,8 +106,7 @@ def order_inversion(log: PartitionLog) -> CheckResult:
 
     Slow twin: `order_inversions` in tests/support/reference.py.
     """
-    judged, returned, _ = final_witness(log)
-    known = true_positions((log.place != NONE) & ~(log.promised & judged & ~returned)).astype(position_type(len(log.sends)))
+    known = true_positions((log.place != NONE) & ~log.shared(lost) & ~_cut_off(log)).astype(position_type(len(log.sends)))
     inversions = [_inverted(log, some) for some in _whole_processes(log, known)]
     compared = sum(count for _, _, count in inversions)
     low, high = (np.concatenate([known[:0], *(inversion[side] for inversion in inversions)]) for side in (0, 1))
@@ -116,6 +114,13 @@ def order_inversion(log: PartitionLog) -> CheckResult:
         return CheckResult(compared)
     rows = pair_rows(log, np.r_[low, high], np.r_[low, low])
     return CheckResult(compared, rows | {"time": log.sends.began[np.r_[low, high]]})
+
+
+def _cut_off(log: PartitionLog) -> Bools:
+    """Sends that are in the log no more, by a complete read_uncommitted final read, which returns aborted ones too."""
+    if log.settings.deletes or not log.final.uncommitted:
+        return np.zeros(len(log.sends), dtype=np.bool_)
+    return np.asarray(~log.seen_witness & ~log.seen_final)
 
 
 def _whole_processes(log: PartitionLog, sends: Ints) -> list[Ints]:

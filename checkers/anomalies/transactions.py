@@ -174,8 +174,8 @@ def dirty_read(log: PartitionLog) -> CheckResult:
     and one returned to anybody before it was sent at all, in a transaction or not.
 
     Decided is when commit was first called. A completed transaction of unknown outcome for which commit was never called is not
-    decided at all; of one without completion (its worker was killed) the time is unknown and proves nothing. Records of
-    failed transactions belong to `aborted-read`.
+    decided at all, nor is one that was to abort; of another one without completion (its worker was killed) the time is
+    unknown and proves nothing. Records of failed transactions belong to `aborted-read`.
 
     compared: reads of records of which it is known when they were sent, or decided. One cause: the writing operation.
 

@@ -25,12 +25,13 @@ from fencepost.checkers.model.values import ABORTED, COMMITTED, FOREVER, INFO, N
 TEXTS = ("isolation", "f", "type", "intent")
 NUMBERS = {"index": np.int64, "process": np.int32, "op": np.int32, "time": np.int64, "end": np.int64, "decided": np.int64}
 COLUMNS = (*NUMBERS, *TEXTS, "final", "detail")
+_MOVES = ("assign", "subscribe")  # each of them moves its consumer, whatever it says
 COMMITTED_LEVEL, UNCOMMITTED = "read_committed", "read_uncommitted"
 
 
 @dataclass(frozen=True)
 class Overview:
-    """Operations as arrays in order of `index`; times in CLOCK_MONOTONIC ns, NONE where unknown. 45 bytes an operation.
+    """Operations as arrays in order of `index`; times in CLOCK_MONOTONIC ns, NONE where unknown. 46 bytes an operation.
 
     arrays: the files in which they lie, if they are large.
     """
@@ -45,6 +46,7 @@ class Overview:
     ok: Bools  # how it ended; neither: `info`
     failed: Bools
     txn: Bools
+    aborting: Bools  # a transaction that was to abort: nobody calls its commit
     send: Bools
     main: Bools  # an operation of a client in the main phase
     writer: Bools  # one that writes, before the final phase
@@ -107,7 +109,8 @@ def build_overview(count: int, batches: Iterable[pa.RecordBatch], isolation: str
             columns[name][place] = pc.fill_null(batch.column(name), NONE).to_numpy(zero_copy_only=False)
         for name, values in _outcomes(batch, columns["process"][place]).items():
             columns[name][place] = values
-        details += batch.filter(pc.is_valid(batch.column("detail"))).to_pylist()
+        moves = pc.fill_null(pc.is_in(batch.column("f"), pa.array(_MOVES)), False)
+        details += batch.filter(pc.or_(pc.is_valid(batch.column("detail")), moves)).to_pylist()
         start = place.stop
     _in_order(columns)
     finals, settled, assigned = _details(sorted(details, key=lambda row: int(row["index"])))
@@ -120,7 +123,7 @@ def build_overview(count: int, batches: Iterable[pa.RecordBatch], isolation: str
     return Overview(**stored, **settling, arrays=arrays, final_reads=final_reads, resets=_resets(assigned))
 
 
-_FLAGS = ("ok", "failed", "txn", "send", "main", "writer")
+_FLAGS = ("ok", "failed", "txn", "aborting", "send", "main", "writer")
 
 
 def _outcomes(batch: pa.RecordBatch, process: Any) -> dict[str, Any]:
@@ -132,12 +135,14 @@ def _outcomes(batch: pa.RecordBatch, process: Any) -> dict[str, Any]:
         return np.asarray(pc.fill_null(texts.indices, -1).to_numpy(zero_copy_only=False) == code)
 
     ok, failed, txn, send = has("type", "ok"), has("type", "fail"), has("f", "txn"), has("f", "send")
-    aborted = failed | (ok & txn & has("intent", "abort"))
+    aborting = txn & has("intent", "abort")
+    aborted = failed | (ok & aborting)
     early = ~np.asarray(pc.fill_null(batch.column("final"), False).to_numpy(zero_copy_only=False), dtype=np.bool_)
     known = ~txn | has("intent", "commit")  # of a transaction that ended ok without a word of its intent nobody knows how
     status = np.where(aborted, ABORTED, np.where(ok & known, COMMITTED, INFO))
     main, writer = early & (process >= 0), early & (txn | send)
-    return {"status": status, "ok": ok, "failed": failed, "txn": txn, "send": send, "main": main, "writer": writer}
+    flags = {"ok": ok, "failed": failed, "txn": txn, "aborting": aborting, "send": send, "main": main, "writer": writer}
+    return {"status": status, **flags}
 
 
 def _in_order(columns: dict[str, Any]) -> None:
@@ -155,14 +160,16 @@ def _details(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], ...]:
     """`final-read`, `settle` and `assign` or `subscribe` operations, their details parsed (empty if they cannot be)."""
     for row in rows:
         try:
-            row["detail"] = json.loads(row["detail"])
+            parsed = json.loads(row["detail"] or "{}")
         except ValueError:
-            row["detail"] = {}
-    return tuple([row for row in rows if row["f"] in names] for names in (("final-read",), ("settle",), ("assign", "subscribe")))
+            parsed = {}
+        row["detail"] = parsed if isinstance(parsed, dict) else {}
+    return tuple([row for row in rows if row["f"] in names] for names in (("final-read",), ("settle",), _MOVES))
 
 
 def _resets(rows: list[dict[str, Any]]) -> Resets:
-    """Assignments that may have happened. Unless it seeks, an `assign` moves no consumer in the partitions that it names.
+    """Assignments that may have happened. Unless it seeks, an `assign` moves no consumer in the partitions that it names; one
+    that names none, for it has no completion, may have moved it in any.
 
     Whether it sought may be unknown (`position`).
     """

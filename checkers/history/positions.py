@@ -93,6 +93,8 @@ class Positions(Resets):
     owned: partition -> when such a member surely owned it.
     split_polls: partition -> operations that got records of it in several polls.
     starts: partition -> assignments that surely moved a process to its start.
+    moved: partition -> seeks of a process in it.
+    sought: partition -> the offset to which each of these moved it (NONE: nobody knows).
     blind: partition (None: any) -> polls that may have returned records of it that the history lacks.
     unheard: the operations of these.
     """
@@ -101,6 +103,8 @@ class Positions(Resets):
     owned: Mapping[str, Spans] = field(default_factory=dict)
     split_polls: Mapping[str, Keys] = field(default_factory=dict)
     starts: Mapping[str, Keys] = field(default_factory=dict)
+    moved: Mapping[str, Keys] = field(default_factory=dict)
+    sought: Mapping[str, Ints] = field(default_factory=dict)
     blind: Mapping[str | None, BlindPolls] = field(default_factory=dict)
     unheard: Keys = field(default_factory=_empty)
 
@@ -110,8 +114,13 @@ class Positions(Resets):
         return bool(len(self.members.first))
 
     def between(self, partition: str, process: Ints, first: Ints, last: Ints) -> Bools:
-        """Same as `Resets.between`; a member of a group also must have owned the partition throughout."""
+        """Same as `Resets.between`; nor did its process seek there. A member of a group also must have owned the partition
+        throughout.
+        """
         reset = super().between(partition, process, first, last)
+        if len(moved := self.moved.get(partition, _empty())):
+            bounds = [np.searchsorted(moved, _key(process, np.maximum(op, 0))) for op in (first, last)]
+            reset = reset | (bounds[0] < bounds[1])
         if not self.any_group:
             return reset
         member = self.members.hold(process, last, last)
@@ -145,6 +154,23 @@ class Positions(Resets):
         since = np.where(went_back, starts[at] - _key(process, 0) + 1, last)
         return np.asarray(went_back & ~self.between(partition, process, since, last))
 
+    def last_seek(self, partition: str, process: Ints, first: Ints, last: Ints) -> tuple[Ints, Ints]:
+        """The last seek of each process in a partition between two operations, after which nothing else moved it: the operation,
+        and the offset (NONE, both: there is none, or nobody knows where it went).
+        """
+        moved = self.moved.get(partition, _empty())
+        nothing = np.full(len(process), NONE, dtype=np.int64)
+        if not len(moved):
+            return nothing, nothing
+        at = np.maximum(np.searchsorted(moved, _key(process, last)) - 1, 0)
+        known = (moved[at] >= _key(process, np.maximum(first, 0))) & (moved[at] < _key(process, last))
+        op, offset = moved[at] - _key(process, 0), self.sought[partition][at]
+        known &= (offset != NONE) & ~self.between(partition, process, np.where(known, op + 1, last), last)
+        if self.any_group:
+            member, owned = self.members.hold(process, last, last), self.owned.get(partition, Spans())
+            known &= ~member | owned.hold(process, np.where(known, op, last), last)
+        return np.where(known, op, NONE), np.where(known, offset, NONE)
+
 
 def positions(overview: Overview, history: Source, contract: Mapping[str, str], incomplete: bool = False) -> Positions:
     """The positions of a history's consumers.
@@ -156,6 +182,7 @@ def positions(overview: Overview, history: Source, contract: Mapping[str, str], 
     replaced = contract["aborted_polls"] == "rewound"  # Jepsen's client: a new one after every operation without known outcome
     tracks = _tracks(_rows(history, subscribed or recorded, replaced), subscribed, replaced, recorded)
     unknown = np.array(tracks.unknown, dtype=np.int64).reshape(-1, 2).T
+    sought = {partition: sorted(seeks) for partition, seeks in tracks.sought.items()}
     if incomplete:
         tracks.blind.setdefault(None, []).append(_ANYWHERE)
     return Positions(
@@ -166,6 +193,8 @@ def positions(overview: Overview, history: Source, contract: Mapping[str, str], 
         owned={partition: Spans.of(spans) for partition, spans in tracks.owned.items()},
         split_polls={partition: np.array(sorted(keys), dtype=np.int64) for partition, keys in tracks.split_polls.items()},
         starts={partition: np.array(sorted(keys), dtype=np.int64) for partition, keys in tracks.starts.items()},
+        moved={partition: np.array([key for key, _ in seeks], dtype=np.int64) for partition, seeks in sought.items()},
+        sought={partition: np.array([offset for _, offset in seeks], dtype=np.int64) for partition, seeks in sought.items()},
         blind={partition: BlindPolls.of(polls) for partition, polls in tracks.blind.items()},
         unheard=np.array(sorted(tracks.unheard), dtype=np.int64),
     )
@@ -179,7 +208,7 @@ def _rows(history: Source, every: bool, replaced: bool) -> list[dict[str, Any]]:
     polls = pc.is_in(ds.field("f"), pa.array(["poll", "txn", UNREADABLE]))
     info = ds.scalar(replaced) & (ds.field("type") == "info")
     which = ds.field("detail").is_valid() | (polls & (ds.scalar(every) | ds.field("end").is_null()))
-    which = which | info | (ds.field("f") == "crash")
+    which = which | info | pc.is_in(ds.field("f"), pa.array(["crash", "seek", "assign", "subscribe"]))
     table = history.select(("index", "process", "f", "type", "end", "detail"), which)
     rows = [row for row in table.sort_by("index").to_pylist() if row["f"] in _CONSUMER_OPERATIONS]
     for row in rows:
@@ -224,6 +253,7 @@ class _Tracks:
     owned: dict[str, list[tuple[int, int, int]]] = field(default_factory=dict)
     split_polls: dict[str, list[int]] = field(default_factory=dict)
     starts: dict[str, list[int]] = field(default_factory=dict)
+    sought: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     blind: dict[str | None, list[tuple[int, int, int]]] = field(default_factory=dict)
     unheard: list[int] = field(default_factory=list)
 
@@ -251,7 +281,8 @@ def _tracks(rows: Sequence[Mapping[str, Any]], subscribed: bool, replaced: bool,
     nothing: list[str] | None = [] if not recorded and any(row["f"] in ("assign", "subscribe") for row in rows) else None
     for row in rows:
         if row["f"] == "subscribe" and not subscribed and not recorded:
-            consumers.setdefault(int(row["process"]), _Consumer(None, None)).assigned = None
+            if row["type"] != "fail":
+                consumers.setdefault(int(row["process"]), _Consumer(None, None)).assigned = None
             continue  # under this contract a subscription is only a reset
         process, op = int(row["process"]), int(row["index"])
         consumer = consumers.setdefault(process, _Consumer(0 if subscribed else None, nothing))
@@ -259,7 +290,7 @@ def _tracks(rows: Sequence[Mapping[str, Any]], subscribed: bool, replaced: bool,
             if row["type"] != "fail":
                 _assign(tracks, consumer, process, op, row)
         elif row["f"] == "seek":
-            tracks.unknown.append((process, op))
+            _seek(tracks, consumer, process, op, row)
         else:
             if row["f"] != "crash":
                 _poll(tracks, consumer, process, op, row)
@@ -283,10 +314,28 @@ def _assign(tracks: _Tracks, consumer: _Consumer, process: int, op: int, row: Ma
         tracks.members.append((process, consumer.group, op))
         tracks.unknown.append((process, op))  # its position in the group is not where the assignment goes on
         consumer.group = None
-    consumer.assigned = [str(partition) for partition in row["detail"].get("partitions") or ()]
+    named = row["detail"].get("partitions")
+    if not isinstance(named, list):
+        consumer.assigned = None
+        return
+    consumer.assigned = [str(partition) for partition in named]
     if row["detail"].get("seek_to_beginning") and row["type"] == "ok":
         for partition in consumer.assigned:
             tracks.starts.setdefault(partition, []).append(_key(process, op))
+
+
+def _seek(tracks: _Tracks, consumer: _Consumer, process: int, op: int, row: Mapping[str, Any]) -> None:
+    """A seek moves the partitions that it names, and no other. One that did not end ok, or does not say where it went, leaves it
+    unknown.
+    """
+    _rebalance(tracks, consumer, process, op, row)
+    places = row["detail"].get("positions")
+    if not isinstance(places, Mapping) or not places:
+        tracks.unknown.append((process, op))
+        return
+    for partition, place in places.items():
+        surely = row["type"] == "ok" and type(place) is int and 0 <= place < FOREVER
+        tracks.sought.setdefault(str(partition), []).append((_key(process, op), place if surely else NONE))
 
 
 def _poll(tracks: _Tracks, consumer: _Consumer, process: int, op: int, row: Mapping[str, Any]) -> None:
@@ -299,9 +348,14 @@ def _poll(tracks: _Tracks, consumer: _Consumer, process: int, op: int, row: Mapp
         tracks.unknown.append((process, op))
     for partition in detail.get("parted") or ():
         tracks.split_polls.setdefault(partition, []).append(_key(process, op))
+    _rebalance(tracks, consumer, process, op, row)
+
+
+def _rebalance(tracks: _Tracks, consumer: _Consumer, process: int, op: int, row: Mapping[str, Any]) -> None:
+    """What an operation tells of the partitions that a member owns."""
     if consumer.group is None:
         return
-    for partition, events in _by_partition(detail.get("rebalances") or ()).items():
+    for partition, events in _by_partition(row["detail"].get("rebalances") or ()).items():
         fresh = events == ["assigned"] and partition not in consumer.owned
         tracks.disown(process, consumer, partition, op - 1)
         if events[-1] == "assigned":  # a partition that is not new may have been polled in this operation before the rebalance

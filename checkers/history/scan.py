@@ -157,7 +157,8 @@ def _flags(batch: pa.RecordBatch) -> Any:
     # of a transaction without a word of its intent it is as if nobody had seen it end
     known = failed | ~ok | ~txn | _has(batch.column("intent"), "commit")
     status = np.where(failed, ABORTED, np.where(ok & known, COMMITTED, INFO))
-    finished, final = known & np.asarray(batch.column("end").is_valid()), np.asarray(pc.fill_null(batch.column("final"), False))
+    ended = np.asarray(batch.column("end").is_valid()) | (txn & _has(batch.column("intent"), "abort"))
+    finished, final = known & ended, np.asarray(pc.fill_null(batch.column("final"), False))
     uncommitted, unnamed = _has(batch.column("isolation"), "read_uncommitted"), np.asarray(batch.column("isolation").is_null())
     return (status + txn * TXN + finished * FINISHED + final * FINAL + uncommitted * UNCOMMITTED + unnamed * UNNAMED).astype(
         np.int8

@@ -202,7 +202,7 @@ class JoinedPositions(Positions):
         return cls(**vars(inner), inner=inner, parts=parts)
 
     def between(self, partition: str, process: Ints, first: Ints, last: Ints) -> Bools:
-        if not self.any_group and not len(self.op):
+        if not self.any_group and not len(self.op) and not self.moved:
             return np.zeros(len(process), dtype=np.bool_)
         return self._of_each(self.inner.between, process, last, first, last)
 
@@ -216,6 +216,19 @@ class JoinedPositions(Positions):
         if not self.starts:
             return np.zeros(len(process), dtype=np.bool_)
         return self._of_each(self.inner.from_start, process, last, first, last)
+
+    def last_seek(self, partition: str, process: Ints, first: Ints, last: Ints) -> tuple[Ints, Ints]:
+        op, offset = (np.full(len(process), NONE, dtype=np.int64) for _ in range(2))
+        if not self.moved or self.parts is None:
+            return op, offset
+        number, own = self.parts.numbers(last), self.parts.processes_of(process)
+        told = [self.parts.ops_of(some) for some in (first, last)]
+        for at, name in enumerate(self.parts.names):
+            if name in self.moved and len(which := np.flatnonzero(number == at)):
+                seek, place = self.inner.last_seek(name, own[which], *(some[which] for some in told))
+                op[which] = self.parts.lifted_ops(seek, number[which])
+                offset[which] = self.parts.lifted_offsets(place, number[which])
+        return op, offset
 
     def _of_each(self, ask: Callable[..., Bools], process: Ints, ops: Ints, *arguments: Any) -> Bools:
         """The answers of each partition for its processes. ops: operations that say whose partition each is."""

@@ -53,7 +53,7 @@ class Sends:
     over: when the operation ended ok (ns).
     status: COMMITTED, ABORTED or INFO.
     txn: sent in a transaction.
-    finished: the operation has a completion.
+    finished: the operation has a completion, or was to abort, so that nobody calls its commit.
     """
 
     op: Any  # 32 bits where that is enough, here and below
@@ -327,7 +327,9 @@ class PartitionLog:
 
     @shared_property
     def uncalled(self) -> Bools:
-        """Sends of completed transactions of unknown outcome for which commit was never called: they promise nothing."""
+        """Sends of transactions of unknown outcome for which commit was never called, as far as is known of one that has no
+        completion: they promise nothing.
+        """
         sends = self.sends
         return np.asarray(sends.txn & (sends.status == INFO) & sends.finished & (sends.decided == NONE))
 

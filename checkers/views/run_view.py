@@ -194,8 +194,9 @@ class RunView:
         return self.overview.txn[self.overview.at(ops)]
 
     def finished(self, ops: Ints) -> Any:
-        """True for each operation that has a completion."""
-        return self.overview.end[self.overview.at(ops)] != NONE
+        """True for each operation that has a completion, or was to abort, so that nobody calls its commit."""
+        at = self.overview.at(ops)
+        return (self.overview.end[at] != NONE) | self.overview.aborting[at]
 
     def sends_of(self, ops: Any) -> pd.DataFrame:
         """Records sent by some operations: op, partition, v, offset, began, ended (NONE for unknown)."""

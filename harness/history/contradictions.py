@@ -44,6 +44,7 @@ class Contents:
         that is not its own.
     again: rows that send a record which they have sent before.
     placeless: rows that polled a record, and do not say where it lies.
+    before_zero: rows of which a record has a time below zero.
     reach: the highest offset that final readers polled, by process and partition.
     """
 
@@ -53,8 +54,8 @@ class Contents:
         self._final = np.isin(self._process, self._process[among(table["f"], ("final-read",))])
         self.reach: dict[tuple[int, str], int] = {}
         self._taken = 0
-        rows = [np.zeros(len(table), dtype=np.bool_) for _ in range(6)]
-        self.blank, self.sending, self.untimely, self.impossible, self.again, self.placeless = rows
+        rows = [np.zeros(len(table), dtype=np.bool_) for _ in range(7)]
+        self.blank, self.sending, self.untimely, self.impossible, self.again, self.placeless, self.before_zero = rows
 
     def through(self, parts: Iterable[pa.Array]) -> Iterator[pa.Array]:
         """The parts of the column, in the order of the rows, as they are taken."""
@@ -72,6 +73,7 @@ class Contents:
             at = numbers(flat.field(name))
             late = (self._end[row] != _ABSENT) & (at > self._end[row])
             self.untimely[row[(at != _ABSENT) & ((at < self._time[row]) | late)]] = True
+            self.before_zero[row[flags(pc.less(flat.field(name), 0))]] = True
         foreign = (kind == 0) & (self._process[row] >= 0) & (record_ids.operation_key_of(v) != self._keys[row])
         nowhere = flags(pc.equal(flat.field("partition"), ""))
         self.impossible[row[foreign | nowhere | ((kind != 0) & (kind != 1)) | (v > HIGHEST_IDENTITY)]] = True
@@ -130,6 +132,8 @@ def contradictions(table: pa.Table, contents: Contents, file: str) -> Iterator[G
     late = (end != _ABSENT) & (decided > end)
     outside = contents.untimely | ((decided != _ABSENT) & ((decided < time) | late))
     yield from gap(outside, "has", "have", "times of its records, or of its commit, from before its beginning or after its end")
+    below = [flags(pc.less(table[name], 0)) for name in ("time", "end", "decided")]
+    yield from gap(contents.before_zero | np.logical_or.reduce(below), "has", "have", "times below zero")
     yield from gap(
         contents.impossible,
         "has",

@@ -49,7 +49,7 @@ def merge(run: Run) -> list[Gap]:
     rows = _rows(run, roster, gaps)
     _write(run, RunFile.HISTORY, rows, OPS_SCHEMA)
     _write(run, RunFile.RECEIPTS, _receipts(run, roster, gaps), FAULTS_SCHEMA)
-    write_damage(run.directory, gaps, [file.name for file in present(run)])
+    write_damage(run.directory, gaps, [file.name for file in present(run)], run.plan.get("run", ""))
     return gaps
 
 

@@ -56,7 +56,7 @@ def open_run(directory: Path) -> Run:
 
     problems |= {problem.file: problem for folder in _FOLDERS if (problem := _folder_problem(directory, folder))}
     plan = document(RunFile.PLAN, Plan)
-    damage = _read_damage(directory)
+    damage = _read_damage(directory, plan)
     if isinstance(damage, Problem):
         problems[RunFile.DAMAGE], damage = damage, Damage(())
     manifest = document(RunFile.MANIFEST, Manifest)
@@ -165,20 +165,26 @@ class Damage:
     gaps: what the history lacks.
     merged: the names of the files that were merged; None: not recorded.
     checksums: of the tables that were written.
+    run: the run; empty: not recorded.
     """
 
     gaps: tuple[Gap, ...]
     merged: tuple[str, ...] | None = None
     checksums: Mapping[str, Checksum] = field(default_factory=dict)
+    run: str = ""
 
 
-def _read_damage(directory: Path) -> Damage | Problem:
+def _read_damage(directory: Path, plan: Plan) -> Damage | Problem:
+    """What merging said of the history. What it said of another run's says nothing of the tables that are here."""
     document = _read_json(directory, RunFile.DAMAGE, list[str] | Damage)
     if isinstance(document, Problem):
         return document
     if isinstance(document, list):  # as it was before there were gaps: a sentence each
         return Damage(tuple(Gap(file=RunFile.LINES, why=sentence) for sentence in document))
-    return msgspec.convert(document, Damage)
+    damage = msgspec.convert(document, Damage)
+    if damage.run and plan.get("run", damage.run) != damage.run:
+        return Problem(RunFile.DAMAGE, f"it is that of run {damage.run}")
+    return damage
 
 
 def plan_checksum(plan: Mapping[str, Any]) -> str:
@@ -316,15 +322,17 @@ def write_plan(directory: Path, plan: Mapping[str, Any]) -> None:
     write_text(directory, RunFile.PLAN, text, synced=True)
 
 
-def write_damage(directory: Path, gaps: Iterable[Gap], merged: Iterable[str]) -> None:
+def write_damage(directory: Path, gaps: Iterable[Gap], merged: Iterable[str], run: str = "") -> None:
     """Write what the history lacks, which files were merged, and the checksums of the tables that were written from them.
+
+    run: the run whose history it is; empty where it has no name yet.
 
     Of more gaps than `MOST_GAPS` the last that is written stands for the rest.
     """
     tables = (directory / file for file in (RunFile.HISTORY, RunFile.RECEIPTS))
     checksums = {path.name: checksum(path) for path in tables if path.is_file()}
     documents = [gap.document() for gap in shortened(list(gaps), MOST_GAPS)]
-    document = {"schema": DAMAGE_SCHEMA, "merged": list(merged), "gaps": documents, "checksums": checksums}
+    document = {"schema": DAMAGE_SCHEMA, "run": run, "merged": list(merged), "gaps": documents, "checksums": checksums}
     write_json(directory, RunFile.DAMAGE, document)
 
 

@@ -43,7 +43,7 @@ def _merge(run: Run) -> None:
 
     gaps = merge.merge(run)
     if wants_wire(run):
-        write_damage(run.directory, [*gaps, *add_wire(run)], [file.name for file in present(run)])
+        write_damage(run.directory, [*gaps, *add_wire(run)], [file.name for file in present(run)], run.plan.get("run", ""))
 
 
 @contextmanager

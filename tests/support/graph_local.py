@@ -63,5 +63,5 @@ def build(ops, partition, view):
 def flags(op):
     failed = op["type"] == "fail" or (op["type"] == "ok" and op["f"] == "txn" and op["intent"] == "abort")
     status = ABORTED if failed else COMMITTED if op["type"] == "ok" else INFO
-    bits = TXN * (op["f"] == "txn") + FINISHED * (op["end"] is not None) + FINAL * bool(op["final"])
+    bits = TXN * (op["f"] == "txn") + FINISHED * (op["end"] is not None or op["intent"] == "abort") + FINAL * bool(op["final"])
     return status + bits + UNCOMMITTED * (op["isolation"] == "read_uncommitted")

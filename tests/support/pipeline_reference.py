@@ -180,7 +180,11 @@ def dirty_offsets(h: PipelineHistory) -> Matches:
         by = [commit for commit in h.commits if (commit["partition"], commit["offset"]) == (look["partition"], look["offset"])]
         by = [commit for commit in by if commit["began"] <= look["ended"] and h.status(commit) != "fail"]
         ops = [h.ops[commit["op"]] for commit in by]
-        decided = [op for op in ops if op["end"] is None or (op["decided"] is not None and op["decided"] <= look["ended"])]
+        decided = [
+            op
+            for op in ops
+            if (op["end"] is None and op["intent"] != "abort") or (op["decided"] is not None and op["decided"] <= look["ended"])
+        ]
         if ops and not decided:
             matches.add((look["op"], look["partition"]))
     return matches

@@ -59,6 +59,7 @@ def moving_history(rng: Random) -> Ops:
         if op in readers and rng.random() < 0.4:
             ops.append(_move(rng, op, partitions))
         ops.append(_rebalanced(rng, op, partitions) if op in readers else op)
+    ops += [_seek(rng, op, partitions) for op in readers if rng.random() < 0.3]
     ops.sort(key=lambda op: op["time"])
     return [{**op, "index": number} for number, op in enumerate(ops)]
 
@@ -210,6 +211,16 @@ def _move(rng: Random, op: dict[str, Any], partitions: list[str]) -> dict[str, A
     return {**op, "f": f, "type": type, "time": op["time"] - 2, "end": op["time"] - 1, "mops": [], "detail": detail}
 
 
+def _seek(rng: Random, op: dict[str, Any], partitions: list[str]) -> dict[str, Any]:
+    """A reader's seek in some partitions right before an operation."""
+    some = {partition: rng.choice([0, rng.randrange(12), 40, None]) for partition in partitions if rng.random() < 0.6}
+    rebalances = [["assigned", [rng.choice(partitions)]]]
+    detail = {"rebalances": rebalances} if rng.random() < 0.1 else {"positions": some}
+    said = None if rng.random() < 0.1 else json.dumps(detail)
+    type = rng.choice(["ok", "ok", "ok", "info", "fail"])
+    return {**op, "f": "seek", "type": type, "time": op["time"] - 4, "end": op["time"] - 3, "mops": [], "detail": said}
+
+
 def _rebalanced(rng: Random, op: dict[str, Any], partitions: list[str]) -> dict[str, Any]:
     """An operation of several polls, in some of which the group moves partitions."""
     events = [
@@ -284,6 +295,8 @@ def _writer(rng: Random, h: History, free: dict[str, Any], lawful: bool, outside
         extra = rng.choice([{}, {"end": None, "decided": None}, {"decided": None, "intent": "abort"}])
     index = h.txn(process, sends, type, **extra)
     op = h.ops[index]
+    if op["type"] == "info" and op["intent"] == "abort" and index % 2:  # its worker was killed
+        op["end"] = None
     if rng.random() < 0.2:  # it goes on while others do their work
         later = rng.randint(1, 4) * STEP
         op["decided"], op["end"] = (time + later if time else time for time in (op["decided"], op["end"]))

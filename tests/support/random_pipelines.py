@@ -57,6 +57,8 @@ def _transaction(
             sends.setdefault(out, []).extend(offsets)
     extra = {"end": None, "decided": None} if type == "info" and rng.random() < 0.5 else {}
     op = h.ops[h.txn(member, sends, type, **extra)]
+    if op["end"] is None and op["index"] % 2:
+        op["intent"] = "abort"
     named = {(mop[1], mop[3]): mop[2] for mop in op["mops"]}
     op["chains"] = []
     for (offset, v), outputs in zip(batch, made, strict=True):

@@ -53,23 +53,29 @@ class Consumer:
     owned: whether it does so throughout the present operation.
     blind: whether the history lacks the result of some poll of the present operation.
     parted: whether such a poll may lie between any two of its records; else only between two of several polls.
+    before: its last read, wherever it stands now.
+    seeks: whether a seek back leads to a known place; else its place is unknown after one.
     """
 
-    def __init__(self, partition: str, contract: Contract) -> None:
-        self.partition, self.groups = partition, contract.groups
+    def __init__(self, partition: str, contract: Contract, seeks: bool = True) -> None:
+        self.partition, self.groups, self.seeks = partition, contract.groups, seeks
         self.last: Row | None = None
+        self.before: Row | None = None
         self.known, self.member = contract.from_start, contract.groups
         self.since: int | None = None
         self.owned = self.blind = self.parted = False
 
     def begin(self, number: int, op: Mapping[str, Any]) -> None:
         """Apply what is known before an operation's reads."""
-        detail = json.loads(op["detail"] or "{}") if op["f"] in ("assign", "subscribe", "poll", "txn") else {}
+        detail = json.loads(op["detail"] or "{}") if op["f"] in ("assign", "subscribe", "seek", "poll", "txn") else {}
         if op["f"] == "subscribe" and op["type"] != "fail":
             self.forget()
             self.since, self.member = None, self.member or self.groups
         elif op["f"] == "assign" and op["type"] != "fail":
             self.assigned(op, detail)
+        elif op["f"] == "seek":
+            self.rebalanced(number, [word for word, some in detail.get("rebalances", []) if self.partition in some])
+            self.sought(number, op, detail.get("positions") or {})
         elif op["f"] in ("poll", "txn"):
             self.rebalanced(number, [word for word, some in detail.get("rebalances", []) if self.partition in some])
             self.blind, self.parted = unheard(op), self.partition in detail.get("parted", [])
@@ -82,6 +88,14 @@ class Consumer:
         self.since, self.member = None, False
         if mine and seeks and op["type"] == "ok":
             self.last, self.known = None, True
+
+    def sought(self, number: int, op: Mapping[str, Any], positions: Mapping[str, Any]) -> None:
+        """A seek moves the partitions that it names (all, if it names none); back, and not beyond what had been read."""
+        place = positions.get(self.partition)
+        if not positions or self.partition in positions:
+            self.forget()
+        if self.seeks and place is not None and op["type"] == "ok" and self.before and 0 <= place <= self.before["offset"] + 1:
+            self.last, self.known = {**self.before, "op": number, "offset": place - 1}, True
 
     def rebalanced(self, number: int, words: Sequence[str]) -> None:
         """Of a partition that a rebalance names nothing is sure in the operation, unless it was new to the member."""
@@ -108,7 +122,7 @@ class Consumer:
         """Apply what is known after an operation's reads."""
         if op["f"] == "crash" or unheard(op):
             self.forget()
-        if op["f"] == "crash" or (op["f"] in ("poll", "txn") and op["type"] == "info"):
+        if op["f"] == "crash" or (op["f"] in ("poll", "txn", "seek") and op["type"] == "info"):
             self.since = None
 
 
@@ -164,9 +178,12 @@ class FlatHistory:
         return self.committed(read) or (self.contract.readers and not self.ops[read["op"]]["final"])
 
     def never_called(self, number: int) -> bool:
-        """A completed operation of unknown outcome for which commit was never called."""
+        """An operation of unknown outcome for which commit was never called: it is completed, or was to abort."""
         op = self.ops[number]
-        return op["type"] == "info" and op["end"] is not None and op["decided"] is None
+        return op["type"] == "info" and self.finished(number) and op["decided"] is None
+
+    def finished(self, number: int) -> bool:
+        return self.ops[number]["end"] is not None or self.ops[number]["intent"] == "abort"
 
     # ---- reads ----
     @cached_property
@@ -321,7 +338,7 @@ class FlatHistory:
 
     def followed(self, process: int, partition: str, until: int | None = None) -> tuple[Consumer, list[tuple[int, int]]]:
         """A consumer before an operation (None: at the end), and its steps so far from one offset to the next (-1: the start)."""
-        consumer, steps = Consumer(partition, self.contract), []
+        consumer, steps = Consumer(partition, self.contract, seeks=False), []
         for number, op in enumerate(self.ops[:until]):
             if op["process"] != process:
                 continue
@@ -430,7 +447,7 @@ class FlatHistory:
 
     def tried(self, send: Row) -> bool:
         """True if a record belongs to its operation: a planned send that never began does not."""
-        return send["began"] is not None or self.status(send) == "ok" or self.ops[send["op"]]["end"] is None
+        return send["began"] is not None or self.status(send) == "ok" or not self.finished(send["op"])
 
     def appended_by(self, send: Row) -> float:
         """Time by which a record was in the log, if it ever was."""
@@ -452,6 +469,11 @@ class FlatHistory:
         """Records that are lost, and those that others got before the final read, which did not return them, began."""
         deletable = {send["v"] for send in self.sends if self.contract.deletes}
         return self.lost | ({v for _, v in stale_reads(self)} - self.final - deletable)
+
+    def cut_off(self, send: Row) -> bool:
+        """True if the complete read_uncommitted final read shows that a record is in the log no more."""
+        looked = send["p"] in self.witnessed and not self.contract.deletes
+        return looked and send["v"] not in self.witness | self.final
 
     @cached_property
     def fixed(self) -> list[Row]:
@@ -500,7 +522,8 @@ class FlatHistory:
         for read in reads:
             if consumer.follows(read) and not {read["v"], consumer.last and consumer.last["v"]} & self.gone:
                 yield consumer.last, read
-            consumer.last, consumer.known = read, True
+            consumer.last = consumer.before = read
+            consumer.known = True
 
     def neighbours(self) -> Iterator[tuple[Row, Row]]:
         """Visible sends of one process to one partition that follow each other in the order of the calls."""
@@ -515,7 +538,7 @@ class FlatHistory:
 def lost_writes(h: FlatHistory) -> Matches:
     matches, uncommitted = set(), false_acks(h)
     for send in h.sends:
-        acked = send["ended"] is not None or h.ops[send["op"]]["end"] is None
+        acked = send["ended"] is not None or not h.finished(send["op"])
         proven = h.txn(send) and h.status(send) == "info" and send["op"] in h.proven and acked and not h.never_called(send["op"])
         elsewhere = send["v"] in h.misplaced | h.swallowed | uncommitted
         if (h.promised(send) or proven) and h.missing(send) and not elsewhere:
@@ -634,7 +657,7 @@ def torn_transactions(h: FlatHistory) -> Matches:
 def order_inversions(h: FlatHistory) -> Matches:
     """The later sends: those that lie too low."""
     matches = set()
-    there = [send for send in h.sends if send["v"] not in h.lost and h.place[send["v"]] is not None]
+    there = [send for send in h.sends if send["v"] not in h.gone and not h.cut_off(send) and h.place[send["v"]] is not None]
     for earlier, later in combinations(sorted(there, key=lambda send: send["v"]), 2):
         same = earlier["p"] == later["p"] and record_ids.process_of(earlier["v"]) == record_ids.process_of(later["v"])
         first = h.contract.ordered or (

@@ -7,12 +7,15 @@ all sends are known: a name may be sent again, by a transaction that repeats wha
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from fencepost.harness.api import Outcome, record_id
 from fencepost.harness.api.evidence import Gap, GapKind
+from fencepost.harness.api.words import and_more
+from fencepost.harness.history.contradictions import WRITES
 from fencepost.harness.interop.chaos.log_lines import WORKERS_LINE, LogLine
 
 UNSENT = "its content was sent by no operation of this log"
@@ -86,7 +89,22 @@ class Operations:
         return self.all[-1]
 
     def gaps(self) -> list[Gap]:
-        """What other instances did, of which this log tells nothing."""
+        """What other instances did, of which this log tells nothing; and lines that are there twice."""
+        return [*self._again(), *self._left_out()]
+
+    def _again(self) -> list[Gap]:
+        """Producers number what they send, and repeat none: so a number that comes again says that lines do."""
+        sends = (
+            (record.partition, record.name) for operation in self.all if operation.role == "writer" for record in operation.sends
+        )
+        transactions = (("", operation.label) for operation in self.all if operation.label)
+        twice = [key for key, count in Counter([*sends, *transactions]).items() if count > 1]
+        if not twice:
+            return []
+        why = f"a producer begins with {twice[0][1]}{and_more(len(twice) - 1)} once more: lines are there twice"
+        return [Gap(file=self._file, why=why, kind=GapKind.UNRELIABLE, evidence=WRITES)]
+
+    def _left_out(self) -> list[Gap]:
         if not self.others:
             return []
         names = ", ".join(sorted(self.others)[:3])

@@ -286,3 +286,104 @@ def test_an_assignment_of_unknown_outcome_may_not_have_sought_to_the_start(judge
     h.ops[-1]["type"] = "info"
     h.poll(2, {"t-0": [7, 9]})
     assert violated(judged(h, ALONE)) == []
+
+
+# --------------------------------------------------------------------------------------------------
+# Seeks
+# --------------------------------------------------------------------------------------------------
+def sought(h, process, positions, **more):
+    h.add(process, "seek", detail=json.dumps({"positions": positions}), **more)
+
+
+@pytest.mark.parametrize(
+    ("place", "got", "expected", "words"),
+    [
+        (7, [7, 9], [], ""),
+        (6, [7, 9], [], ""),
+        (10, [], [], ""),
+        (7, [9], ["poll-skip"], "Process 2 sought back to t-0@7, and got t-0@9 next, past t-0@7, which others got."),
+        (0, [7, 9], ["poll-skip"], "Process 2 sought back to t-0@0, and got t-0@7 next, past t-0@5"),
+        (7, [5, 7, 9], ["nonmonotonic-poll"], "Process 2 sought back to t-0@7, and got t-0@5 next, which lies below."),
+    ],
+)
+def test_a_consumer_that_sought_back_goes_on_from_there(judged, place, got, expected, words):
+    h = written(5, 7, 9)
+    h.poll(2, {"t-0": [5, 7, 9]})
+    sought(h, 2, {"t-0": place})
+    h.poll(2, {"t-0": got})
+    document = judged(h, ALONE)
+    assert violated(document) == expected
+    assert not expected or words in finding(document, expected[0])["sentence"]
+
+
+def test_a_seek_beyond_all_that_was_read_may_lead_anywhere(judged):
+    """It may have been beyond the end of the log, so that the client began anew."""
+    h = written(5, 7, 9)
+    h.poll(2, {"t-0": [5]})
+    sought(h, 2, {"t-0": 8})
+    h.poll(2, {"t-0": [5]})
+    h.poll(3, {"t-0": [5]})
+    sought(h, 3, {"t-0": 7})
+    h.poll(3, {"t-0": [9]})
+    assert violated(judged(h, ALONE)) == []
+
+
+def test_a_seek_in_one_partition_moves_no_consumer_in_another(judged):
+    h = written(5, 7, 9)
+    h.txn(0, {"t-1": 3})
+    h.poll(2, {"t-0": [5], "t-1": [3]})
+    sought(h, 2, {"t-1": 3})
+    h.poll(2, {"t-0": [9], "t-1": [3]})
+    assert violated(judged(h, ALONE)) == ["poll-skip"]
+
+
+@pytest.mark.parametrize(
+    "seek",
+    [
+        {"type": "info"},
+        {"type": "fail"},
+        {"detail": None},
+        {"detail": json.dumps({"positions": {}})},
+        {"detail": json.dumps({"positions": {"t-0": "end"}})},
+        {"detail": json.dumps({"positions": {"t-0": -1}})},
+        {"type": "info", "end": None, "detail": None},
+    ],
+)
+def test_after_a_seek_of_which_nobody_knows_where_it_went_a_consumer_may_go_on_anywhere(judged, seek):
+    h = written(5, 7, 9)
+    for process, got in ((2, [5]), (3, [9])):
+        h.poll(process, {"t-0": [5]})
+        h.add(process, "seek", **{"detail": json.dumps({"positions": {"t-0": 5}}), **seek})
+        h.poll(process, {"t-0": got})
+    assert violated(judged(h, ALONE)) == []
+
+
+@pytest.mark.parametrize(("events", "expected"), [((), ["poll-skip"]), (("revoked", "assigned"), [])])
+def test_a_member_that_sought_back_goes_on_from_there_while_it_owns_the_partition(judged, events, expected):
+    h = written(5, 7, 9)
+    subscribed(h, 2)
+    h.poll(2, {"t-0": [5, 7]}, detail=rebalanced("assigned"))
+    sought(h, 2, {"t-0": 5})
+    h.poll(2, {}, detail=rebalanced(*events) if events else None)
+    h.poll(2, {"t-0": [7]})
+    assert violated(judged(h, GROUP)) == expected
+
+
+def test_a_seek_that_tells_of_a_rebalance_leaves_the_place_of_a_member_unknown(judged):
+    h = written(5, 7, 9)
+    subscribed(h, 2)
+    h.poll(2, {"t-0": [5, 7]}, detail=rebalanced("assigned"))
+    h.add(2, "seek", detail=rebalanced("revoked", "assigned"))
+    h.poll(2, {"t-0": [9]})
+    assert violated(judged(h, GROUP)) == []
+
+
+@pytest.mark.parametrize("f", ["assign", "subscribe"])
+@pytest.mark.parametrize("detail", [None, "[7]", "{"])
+def test_a_move_that_does_not_say_where_to_may_have_gone_anywhere(judged, f, detail):
+    h = written(5, 7, 9)
+    for process, got in ((2, [5]), (3, [9])):
+        h.poll(process, {"t-0": [5]})
+        h.add(process, f, type="info", end=None, detail=detail)
+        h.poll(process, {"t-0": got})
+    assert violated(judged(h, ALONE)) == []

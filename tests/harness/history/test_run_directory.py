@@ -58,6 +58,16 @@ def test_damage_of_another_shape_is_a_problem_that_names_the_file(tmp_path, gaps
         run.demand_readable(RunFile.DAMAGE)
 
 
+@pytest.mark.parametrize(("written", "problem"), [("k3f9x2", False), ("", False), ("zzzzzz", True)])
+def test_what_merging_said_of_another_runs_history_is_not_believed(tmp_path, written, problem):
+    """With the other run's tables beside it every checksum is right."""
+    write_plan(tmp_path, {"run": "k3f9x2", "manifest": True})
+    write_damage(tmp_path, [], ["c0-0.jsonl"], written)
+    run = open_run(tmp_path)
+    assert (RunFile.DAMAGE in run.problems, run.merged is None) == (problem, problem)
+    assert not problem or "it is that of run zzzzzz" in str(run.problems[RunFile.DAMAGE])
+
+
 def test_the_history_of_a_run_is_a_path_or_the_address_in_its_plan(tmp_path):
     assert (open_run(tmp_path).is_remote, open_run(tmp_path).history) == (False, str(tmp_path / "history.parquet"))
     write_plan(tmp_path, {"history": "hdfs://there/history.parquet"})

@@ -185,6 +185,15 @@ def test_a_lawful_log_without_some_line_accuses_nobody(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", LOGS)
+@pytest.mark.parametrize("doubled", [lambda lines: [*lines, *lines], lambda lines: [line for line in lines for _ in range(2)]])
+def test_a_lawful_log_whose_lines_are_there_twice_accuses_nobody(tmp_path, name, doubled):
+    """Copied behind itself, or line by line. What a producer numbers it sends once."""
+    document = judged(read(tmp_path, "\n".join(doubled(LOGS[name].strip().splitlines()))))
+    assert (violated(document), document["verdict"]) == ([], "unknown")
+    assert any("lines are there twice" in text for text in document["weakened"])
+
+
+@pytest.mark.parametrize("name", LOGS)
 @pytest.mark.parametrize("word", ["read", pytest.param("", marks=pytest.mark.nightly)], ids=["reads", "all"])
 def test_a_lawful_log_with_a_broken_line_accuses_nobody(tmp_path, name, word):
     """A character in the middle of a word: the line may have sent what others read, as the `read` of a streaming member."""

@@ -49,6 +49,10 @@ WRONG = {
         ((SENDER, "began", LATE), "a record that was sent after its operation"),
         ((SENDER, "ended", EARLY), "one that was acknowledged before"),
     ],
+    "times below zero": [
+        ((READER, "ended", -1), "a poll that returned before any clock had begun"),
+        ((SENDER, "ended", -1), "a record that was acknowledged then"),
+    ],
     "records of no kind": [
         ((SENDER, "kind", 7), "neither sent nor read"),
         ((READER, "partition", ""), "of no partition"),
@@ -110,6 +114,9 @@ def test_a_producer_that_was_told_no_offset(tmp_path):
     [
         (SENDER, "decided", LATE, "or of its commit"),
         (SENDER, "decided", EARLY, "or of its commit"),
+        (SENDER, "decided", -1, "times below zero"),
+        (SENDER, "end", -7, "times below zero"),
+        (FINAL, "time", -1, "times below zero"),
         (SENDER, "type", "done", "a value of `type` that"),
         (SENDER, "type", None, "a value of `type` that"),
         (SENDER, "intent", "perhaps", "a value of `intent` that"),
