@@ -1,7 +1,7 @@
 """A pipeline on a real broker: its members are killed, and every input record is processed once."""
 
 import pytest
-from support.fencepost_command import finish, only_run, start, verdict
+from support.fencepost_command import JUDGED_HERE, finish, only_run, start, verdict
 
 pytestmark = pytest.mark.cluster
 CHECKS = ("reprocessed", "unprocessed", "torn-offset", "offset-regression")
@@ -10,7 +10,7 @@ CHECKS = ("reprocessed", "unprocessed", "torn-offset", "offset-regression")
 def test_members_are_killed_and_every_input_is_processed_once(tmp_path):
     small = ["--set", "members=2", "--set", "writers=1", "--set", "readers=0", "--cluster-set", "brokers=1", "--rate", "60"]
     killed = ["--nemesis", "kill,target=client,every_s=[2,3],lasts_s=[0.1,0.2]"]
-    code, out, err = finish(start(tmp_path, "run", "--workload", "pipeline", "--time", "8", *small, *killed))
+    code, out, err = finish(start(tmp_path, "run", "--workload", "pipeline", "--time", "8", *small, *killed, program=JUDGED_HERE))
     document = verdict(only_run(tmp_path))
     assert (code, document["verdict"]) == (0, "valid"), out + err
     compared = {row["name"]: row["compared"] for row in document["properties"]}

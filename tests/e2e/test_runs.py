@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import pyarrow.parquet as pq
 import pytest
-from support.fencepost_command import SMALL, answers, fencepost, finish, processes_of, start, until, verdict
+from support.fencepost_command import JUDGED_HERE, SMALL, answers, fencepost, finish, processes_of, start, until, verdict
 
 from fencepost.harness.history.run_directory import open_run
 
@@ -223,7 +223,7 @@ def test_a_harness_killed_in_the_middle_leaves_nothing_behind_and_its_run_can_be
 
 
 def test_ctrl_c_heals_reads_back_and_judges_what_there_is(tmp_path):
-    process = start(tmp_path, "run", "--time", "120", *SMALL)
+    process = start(tmp_path, "run", "--time", "120", *SMALL, program=JUDGED_HERE)
     run_dir = until(lambda: workload_runs(tmp_path))
     time.sleep(3)
     process.send_signal(signal.SIGINT)

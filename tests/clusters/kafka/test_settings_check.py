@@ -125,7 +125,7 @@ def test_cached_definitions_that_are_damaged_are_replaced(damage, tmp_path, monk
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("version", ["3.9.1", "4.4.0"])
+@pytest.mark.parametrize("version", [pytest.param("3.9.1", marks=pytest.mark.nightly), "4.4.0"])
 def test_each_version_tells_its_own_settings(version, tmp_path):
     """By the jars themselves; the harness's own settings are among them."""
     fetched = distribution.fetch(version)
