@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import compileall
 import gc
 import os
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from _pytest.assertion import rewrite
 from _pytest.runner import runtestprotocol
 from hypothesis import settings
-from hypothesis.internal.conjecture import providers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession  # the process that only distributes the tests needs none
 
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
-providers.is_local_module_file = lambda path: False  # else each process parses all our modules for numbers and texts to try
 gc.set_threshold(20_000, 20, 20)  # thousands of tests are millions of objects, which live until the end: see below
 
 MEMORY = Path("/dev/shm")
-TESTS = Path(__file__).parent
-PACKAGE = TESTS.parent / "fencepost"
 
 # What one process runs from its first test to its last, since it shares what takes seconds to start; the longest first.
 # Under each name how paths of files begin, and `@provider` for that provider's part of clusters/test_providers.py.
@@ -103,32 +96,6 @@ def _has_room(folder: Path) -> bool:
         return False
     filesystem = os.statvfs(folder)
     return not filesystem.f_flag & os.ST_NOEXEC and filesystem.f_bavail * filesystem.f_frsize >= 1 << 30
-
-
-def pytest_sessionstart(session: pytest.Session) -> None:
-    """Each process of pytest-xdist compiles its share of the files for all; else each compiles all of them, at the same time."""
-    worker = getattr(session.config, "workerinput", None)
-    if worker is not None and not sys.dont_write_bytecode:
-        number, of = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
-        for path in sorted([*_modules(PACKAGE), *_modules(TESTS)])[number::of]:
-            compile_file(path, session.config)
-
-
-def _modules(folder: Path) -> Iterator[Path]:
-    """Python's files below a folder and below the links in it."""
-    for place, _, names in os.walk(folder, followlinks=True):
-        yield from (Path(place, name) for name in names if name.endswith(".py"))
-
-
-def compile_file(path: Path, config: pytest.Config) -> None:
-    """Keep a module's code where Python looks for it; of tests, whose assertions pytest rewrites, where pytest does."""
-    if not path.name.startswith(("test_", "conftest")):
-        compileall.compile_file(str(path), quiet=2)
-        return
-    kept = rewrite.get_cache_dir(path) / (path.stem + rewrite.PYC_TAIL)
-    if rewrite.try_makedirs(kept.parent) and rewrite._read_pyc(path, kept) is None:
-        of_source, code = rewrite._rewrite_test(path, config)
-        rewrite._write_pyc(config.stash[rewrite.assertstate_key], code, of_source, kept)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
