@@ -75,7 +75,7 @@ from fencepost.harness.perform.plan_roles import (
     topics_of,
 )
 from fencepost.harness.perform.program_part import ProgramPart
-from fencepost.harness.perform.recovery_wait import StandingOffsets, unrecovered
+from fencepost.harness.perform.recovery_wait import Standing, StandingOffsets, unrecovered
 from fencepost.harness.perform.stored_records import write_stored
 from fencepost.harness.perform.topic_logs import WorkloadLogs
 from fencepost.harness.perform.transaction_looks import TransactionLooks
@@ -143,6 +143,7 @@ class Performance:
         self._receipts: dict[int, Mapping[str, Any]] = {}
         self._unwritten: set[int] = set()
         self._clock_jumps = ClockJumps(self._tell_jumps)
+        self._stuck: Standing | None = None
 
     def run(self) -> None:
         """The workload with faults, then the final read. A stop shortens the first; the second always happens."""
@@ -272,8 +273,10 @@ class Performance:
                 names, noted = ", ".join(f"c{slot}" for slot in waiting), True
                 self._emit(phase_event("heal", f"waiting up to {bound_s:.0f} s for {names} to succeed again"))
             stuck = standing.longest(time.monotonic())
-            if stuck and stuck[2] > stands_s and waited_s > RECOVERY_S:
-                self._emit(phase_event("heal", f"the last stable offset of {stuck[0]} stays at {stuck[1]}: waiting no longer"))
+            if stuck and time.monotonic() - stuck.since_s > stands_s and waited_s > RECOVERY_S:
+                where = f"{stuck.partition} stays at {stuck.offset}"
+                self._emit(phase_event("heal", f"the last stable offset of {where}: waiting no longer"))
+                self._stuck = stuck
                 return
             self._supervise(pool, runner, started)
 
@@ -413,7 +416,10 @@ class Performance:
         return behind
 
     def _settle(self, writer: HistoryWriter) -> tuple[dict[str, int], dict[str, int]]:
-        """Wait until every last stable offset has reached its high watermark; past the bound, record what has not (lso-stall)."""
+        """Wait until every last stable offset has reached its high watermark; past the bound, record what has not (lso-stall).
+
+        The bound has passed already where one is still where it stood while the workload went on.
+        """
         bound = self._settle_bound_s()
         began = time.monotonic()
         until = self._clocks_over(time.monotonic_ns()) / 1e9 + bound
@@ -421,9 +427,10 @@ class Performance:
         writer.invoke(-1, number, "settle", {})
         while True:
             stable, high = self._offsets.ends(Isolation.COMMITTED), self._offsets.ends(Isolation.UNCOMMITTED)
-            waited = time.monotonic() - began
+            stood = self._stuck is not None and self._stuck.stands(stable, high)
+            waited = time.monotonic() - (self._stuck.since_s if self._stuck and stood else began)
             equal = stable == high and len(high) == len(self._partitions)
-            if equal or time.monotonic() > until:
+            if equal or stood or time.monotonic() > until:
                 break
             time.sleep(0.1)
         offsets = {p: [stable.get(p, -1), high.get(p, -1)] for p in self._partitions}

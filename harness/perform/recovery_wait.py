@@ -52,6 +52,21 @@ def _works(role: Role, before: SlotCounts, now: SlotCounts) -> bool:
     return role.name == "member" and now.ok > before.ok and (now.fail, now.info) == (before.fail, before.info)
 
 
+class Standing(NamedTuple):
+    """A last stable offset that stays below its high watermark.
+
+    since_s: the time of the first look that saw it there, by the clock of those who look.
+    """
+
+    partition: str
+    offset: int
+    since_s: float
+
+    def stands(self, stable: Mapping[str, int], high: Mapping[str, int]) -> bool:
+        """True if it is there still. stable, high: end offsets at read_committed and at read_uncommitted."""
+        return stable.get(self.partition) == self.offset < high.get(self.partition, self.offset)
+
+
 class StandingOffsets:
     """Last stable offsets that stay where they are, below their high watermarks, while a workload goes on.
 
@@ -60,23 +75,21 @@ class StandingOffsets:
 
     def __init__(self, ends: Callable[[Isolation], Mapping[str, int]]) -> None:
         self._ends = ends
-        self._since: dict[str, tuple[int, float]] = {}  # partition -> where it stands, and the time of the first look that saw it
+        self._standing: dict[str, Standing] = {}
 
-    def longest(self, now_s: float) -> tuple[str, int, float] | None:
-        """The partition whose last stable offset has stood for longest, that offset, and for how long by all looks so far (s).
+    def longest(self, now_s: float) -> Standing | None:
+        """That which has stood for longest, by all looks so far. None: none stands, or nobody knows.
 
-        now_s: the time of this look. None: none stands, or nobody knows.
+        now_s: the time of this look.
         """
         stable: Mapping[str, int] = {}
         high: Mapping[str, int] = {}
         with suppress(ClusterError):
             stable, high = self._ends(Isolation.COMMITTED), self._ends(Isolation.UNCOMMITTED)
-        before, self._since = self._since, {}
+        before, self._standing = self._standing, {}
         for partition, offset in stable.items():
-            if offset < high.get(partition, offset):
-                known = before.get(partition)
-                self._since[partition] = known if known and known[0] == offset else (offset, now_s)
-        if not self._since:
-            return None
-        partition, (offset, since_s) = min(self._since.items(), key=lambda item: item[1][1])
-        return partition, offset, now_s - since_s
+            known = before.get(partition)
+            each = known if known and known.offset == offset else Standing(partition, offset, now_s)
+            if each.stands(stable, high):
+                self._standing[partition] = each
+        return min(self._standing.values(), key=lambda each: each.since_s, default=None)

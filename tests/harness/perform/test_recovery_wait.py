@@ -1,5 +1,6 @@
 """Waiting after healing until every client has succeeded again."""
 
+from itertools import count
 from types import SimpleNamespace
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from fencepost.harness.api import ClusterError, Isolation, Member, Outcome, Reader, Writer
 from fencepost.harness.perform import performer
 from fencepost.harness.perform.performer import Performance, StopRequest
-from fencepost.harness.perform.recovery_wait import SlotCounts, StandingOffsets, answered, unrecovered
+from fencepost.harness.perform.recovery_wait import SlotCounts, Standing, StandingOffsets, answered, unrecovered
 
 ROLES = (Writer(), Member(group="g"), Reader())
 
@@ -86,7 +87,7 @@ def waited(monkeypatch, pool, receipts=(0,), stop="", bound_s=140.0, hang=(), se
     performance._receipts, performance._stop = {n: {} for n in receipts}, StopRequest()
     performance._stop.ask(stop)
     performance._instances, performance._conductors = set(), set()
-    performance._offsets, performance._settle_s = Offsets(hang), settle_s
+    performance._offsets, performance._settle_s, performance._stuck = Offsets(hang), settle_s, None
     performance._emit = said.append
     performance._supervise = lambda *_: setattr(clock, "now", clock.now + 0.5)
     performance._await_recovery(pool, SimpleNamespace(), 0.0)
@@ -136,8 +137,42 @@ def looks(*answers):
 
 def test_an_offset_stands_as_long_as_each_look_sees_it_in_the_same_place_below_its_high_watermark():
     stands, moves, whole = {"t-0": (5, 9)}, {"t-0": (6, 9)}, {"t-0": (9, 9)}
-    assert looks(stands, stands, stands) == [("t-0", 5, 0.0), ("t-0", 5, 1.0), ("t-0", 5, 2.0)]
-    assert looks(stands, moves, moves) == [("t-0", 5, 0.0), ("t-0", 6, 0.0), ("t-0", 6, 1.0)]
-    assert looks(stands, whole, stands) == [("t-0", 5, 0.0), None, ("t-0", 5, 0.0)]
-    assert looks(stands, None, stands) == [("t-0", 5, 0.0), None, ("t-0", 5, 0.0)], "nobody saw it stand meanwhile"
-    assert looks({**stands, "t-1": (1, 2)}, {**moves, "t-1": (1, 3)})[-1] == ("t-1", 1, 1.0)
+    assert looks(stands, stands, stands) == [("t-0", 5, 0.0)] * 3
+    assert looks(stands, moves, moves) == [("t-0", 5, 0.0), ("t-0", 6, 1.0), ("t-0", 6, 1.0)]
+    assert looks(stands, whole, stands) == [("t-0", 5, 0.0), None, ("t-0", 5, 2.0)]
+    assert looks(stands, None, stands) == [("t-0", 5, 0.0), None, ("t-0", 5, 2.0)], "nobody saw it stand meanwhile"
+    assert looks({**stands, "t-1": (1, 2)}, {**moves, "t-1": (1, 3)})[-1] == ("t-1", 1, 0.0)
+
+
+class Settling:
+    """A history's writer that keeps what settling says."""
+
+    def invoke(self, *_):
+        self.said = {}
+
+    def complete(self, outcome, _process, _number, _f, value, errors):
+        self.said = {"outcome": outcome, **value}
+
+
+@pytest.mark.parametrize(
+    ("stuck", "outcome", "waited_s"),
+    [
+        (Standing("t-1", 7, 100.0 - 30), Outcome.INFO, 30.0),  # it stands: the bound has passed already
+        (Standing("t-1", 5, 100.0 - 30), Outcome.INFO, 20.1),  # it has moved, and stands anew
+        (None, Outcome.INFO, 20.1),
+    ],
+)
+def test_settling_gives_no_second_bound_to_what_has_stood_for_one(monkeypatch, stuck, outcome, waited_s):
+    clock = Clock()
+    clock.now = 100.0
+    clock.sleep = lambda seconds: setattr(clock, "now", clock.now + seconds)
+    clock.monotonic_ns = lambda: round(clock.now * 1e9)
+    monkeypatch.setattr(performer, "time", clock)
+    performance = Performance.__new__(Performance)
+    performance._offsets, performance._settle_s, performance._stuck = Offsets(["t-1"]), 20.0, stuck
+    performance._partitions, performance._numbers, performance._emit = ("t-0", "t-1"), count(), lambda _: None
+    performance._receipts, performance._clock_jumps = {}, SimpleNamespace(jumps=[])
+    writer = Settling()
+    performance._settle(writer)
+    assert (writer.said["outcome"], writer.said["bound_s"]) == (outcome, 20.0)
+    assert writer.said["waited_s"] == pytest.approx(waited_s, abs=0.2)
