@@ -438,8 +438,8 @@ def _document(
         "met_without_unexpected": expected.otherwise,
         "shortfalls": [shortfall.sentence for shortfall in short],
         "weakened": [
-            *(shortfall.sentence for shortfall in short),
             *_disturbances(run),
+            *(shortfall.sentence for shortfall in short),
             *weaknesses(receipts, cut_off, unread, tail),
             *gap_sentences(run.gaps, judged),
             *_bounds(judged),
