@@ -273,7 +273,8 @@ class Performance:
                 names, noted = ", ".join(f"c{slot}" for slot in waiting), True
                 self._emit(phase_event("heal", f"waiting up to {bound_s:.0f} s for {names} to succeed again"))
             stuck = standing.longest(time.monotonic())
-            if stuck and time.monotonic() - stuck.since_s > stands_s and waited_s > RECOVERY_S:
+            since_s = self._clocks_over(round(stuck.since_s * 1e9)) / 1e9 if stuck else 0.0
+            if stuck and time.monotonic() - since_s > stands_s and waited_s > RECOVERY_S:
                 where = f"{stuck.partition} stays at {stuck.offset}"
                 self._emit(phase_event("heal", f"the last stable offset of {where}: waiting no longer"))
                 self._stuck = stuck

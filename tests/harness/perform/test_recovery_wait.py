@@ -78,13 +78,14 @@ class Offsets:
         )
 
 
-def waited(monkeypatch, pool, receipts=(0,), stop="", bound_s=140.0, hang=(), settle_s=20.0):
+def waited(monkeypatch, pool, receipts=(0,), stop="", bound_s=140.0, hang=(), settle_s=20.0, receipt=None):
     """How long a performance waits, and what it says."""
     clock, said = Clock(), []
     monkeypatch.setattr(performer, "time", clock)
     performance = Performance.__new__(Performance)
     performance._plan, performance._roles = {"recovery": {"bound_s": bound_s}}, ROLES
-    performance._receipts, performance._stop = {n: {} for n in receipts}, StopRequest()
+    performance._receipts, performance._stop = {n: receipt or {} for n in receipts}, StopRequest()
+    performance._clock_jumps = SimpleNamespace(jumps=[])
     performance._stop.ask(stop)
     performance._instances, performance._conductors = set(), set()
     performance._offsets, performance._settle_s, performance._stuck = Offsets(hang), settle_s, None
@@ -119,6 +120,12 @@ def test_a_client_is_not_waited_for_where_a_transaction_hangs_for_longer_than_it
     assert now == most_s
     assert texts[-1] == "the last stable offset of t-1 stays at 7: waiting no longer"
     assert waited(monkeypatch, Pool(), hang=["t-1"], settle_s=0.5)[0] <= 1, "all have succeeded: settling looks on"
+
+
+def test_what_a_clock_that_was_ahead_has_stamped_has_its_time(monkeypatch):
+    """Set right at 1 s, it had been 30 s ahead: so long a coordinator may keep a transaction open besides."""
+    ahead = {"injected_ns": 1, "healed_ns": 1_000_000_000, "evidence": {"by_s": 30.0}}
+    assert waited(monkeypatch, Pool(never=[2]), hang=["t-1"], receipt=ahead)[0] == 51.5
 
 
 def looks(*answers):
