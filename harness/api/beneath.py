@@ -125,6 +125,17 @@ def make_folder(directory: Path, folder: str) -> None:
         pass
 
 
+def make_new_folder(directory: Path, folder: str) -> bool:
+    """Make a folder as `make_folder` does; False when it was there, so that of several processes one alone has made it."""
+    *way, name = PurePosixPath(folder).parts
+    with _writable(directory, folder), _folder(directory, way, make=True) as within:
+        try:
+            os.mkdir(name, dir_fd=within)
+        except FileExistsError:
+            return False
+        return True
+
+
 def appending(directory: Path, file: str) -> int:
     """A descriptor at the end of a file, which is made where there is none, as are the folders on the way.
 

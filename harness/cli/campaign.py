@@ -286,6 +286,7 @@ def _resumed(context: typer.Context, file: Path) -> BegunRound:
 def _perform_jobs(context: typer.Context, file: Path, begun: BegunRound) -> NoReturn:
     """Perform the runs of a new round in parts at once, and leave."""
     from fencepost.harness.cli.jobs import common_seed, demand_room, perform_jobs
+    from fencepost.harness.rounds.folders import MERGED
     from fencepost.harness.runs.store import writable_root
 
     given, choices = context.params, begun.record.round.choices
@@ -293,12 +294,14 @@ def _perform_jobs(context: typer.Context, file: Path, begun: BegunRound) -> NoRe
         raise CampaignError(["--jobs: makes shards of its own; leave --shard out"])
     demand_room(given["jobs"])
     words = ["campaign", str(file), *given_options(context, leave_out=OF_JOBS), *common_seed(begun.record.round, begun.campaign)]
-    words += ["--round", begun.record.round.round]
     words += [word for name in choices.only for word in ("--only", name)]
     words += [word for text in given["spark_conf"] or () for word in ("--spark-conf", text)]
     words += ["--repeat", str(choices.repeat)] if choices.repeat else []
     words += ["--canary" if choices.canary else "--no-canary"]
-    perform_jobs(words, given["jobs"], writable_root(given["results"]), given["json_"], *_after(context, begun))
+    root = writable_root(given["results"])
+    with begun.reserved(MERGED) as reserved:
+        words += ["--round", reserved.record.round.round]
+        perform_jobs(words, given["jobs"], root, given["json_"], *_after(context, begun))
 
 
 def _after(context: typer.Context, begun: BegunRound) -> tuple[str, Path | None]:

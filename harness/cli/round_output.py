@@ -66,12 +66,14 @@ def perform_round(
     for directory in record.round.cut_off:
         err().print(f"cut off, and performed again: {record.folder / directory}", soft_wrap=True)
     plan = [begun.planned[run.number] for run in begun.left]
-    with performing(plan, results, master, spark_conf, to_stderr=as_json, known=known) as made:
-        record.make()
-        with record.alone():
-            remember = partial(_remembered, made.root, known)
-            performance = RoundPerformance(record, made.sequence, begun.planned, made.show, made.show_result, remember=remember)
-            performance.perform(begun.unfinished)
+    with (
+        performing(plan, results, master, spark_conf, to_stderr=as_json, known=known) as made,
+        begun.reserved() as reserved,
+        reserved.record.alone(),
+    ):
+        record, remember = reserved.record, partial(_remembered, made.root, known)
+        performance = RoundPerformance(record, made.sequence, reserved.planned, made.show, made.show_result, remember=remember)
+        performance.perform(begun.unfinished)
     leave(record, as_json, on_red, junit)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,20 @@ class BegunRound:
     def left(self) -> list[RoundRun]:
         """The runs that are left to be performed or judged."""
         return [run for run in self.record.round.own if not run.done]
+
+    @contextmanager
+    def reserved(self, suffix: str = "") -> Iterator[BegunRound]:
+        """The round with its folder: a new one that is no part of another has a time of start that no other process takes.
+
+        suffix: as for `RoundRecord.reserved`. Raises UnwritableFile.
+        """
+        if self.record.round.shards > 1 or len(self.record.round.sittings) > 1:
+            self.record.make()
+            yield self
+            return
+        with self.record.reserved(suffix) as record:
+            planned = {number: replace(run, round=record.round.round) for number, run in self.planned.items()}
+            yield replace(self, record=record, planned=planned)
 
 
 def begin(

@@ -9,7 +9,8 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from importlib.metadata import version
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any
 import msgspec
 
 from fencepost.harness.api import CampaignError
-from fencepost.harness.api.beneath import json_text, limited, make_folder, names, write_text
+from fencepost.harness.api.beneath import json_text, limited, make_folder, make_new_folder, names, write_text
 from fencepost.harness.campaign.campaign import Campaign
 from fencepost.harness.plugins.registry import unknown
 from fencepost.harness.rounds.record import Round, VerdictExcerpt
@@ -27,6 +28,7 @@ from fencepost.harness.secrets import mask
 from fencepost.harness.system import liveness
 
 ROUNDS = "rounds"  # the folder of rounds in that of a campaign
+MERGED = "-merged"  # behind the time of start, in the name of the folder of a round that is merged of its parts
 RECORD, JUNIT, SUMMARY = "round.json", "junit.xml", "summary.md"
 MOST_BYTES = 64 << 20  # of a record
 ENDING_S = 5.0  # for what a harness that was killed has started
@@ -155,6 +157,25 @@ class RoundRecord:
         """Make its folder, and that of the campaign. Raises UnwritableFile."""
         store.campaign_folder(self.folder.parent, self.folder.name, make=True)
         make_folder(self.folder, f"{ROUNDS}/{self.name}")
+
+    @contextmanager
+    def reserved(self, suffix: str = "") -> Iterator[RoundRecord]:
+        """This new round under a time of start that no other process takes: a second later for each one that has it already.
+
+        suffix: of the folder that is made; MERGED where other processes perform its parts. A folder to which nothing was written
+        is removed at the end. Raises UnwritableFile.
+        """
+        store.campaign_folder(self.folder.parent, self.folder.name, make=True)
+        name, start = self.name, start_of(self.name)
+        while not make_new_folder(self.folder, f"{ROUNDS}/{name}{suffix}") and start:
+            start += timedelta(seconds=1)
+            name = start.strftime(_FORMAT)
+        try:
+            yield RoundRecord(self.folder, name, replace(self.round, round=name))
+        finally:
+            with suppress(OSError):
+                for folder in (self.folder / ROUNDS / f"{name}{suffix}", self.folder / ROUNDS, self.folder):
+                    folder.rmdir()
 
     @contextmanager
     def alone(self) -> Iterator[None]:

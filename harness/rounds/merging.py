@@ -16,7 +16,7 @@ from pathlib import Path
 from fencepost.harness.api import CampaignError
 from fencepost.harness.api.words import enumeration, plural
 from fencepost.harness.rounds.documents import write_documents
-from fencepost.harness.rounds.folders import RECORD, RoundRecord, is_plain_name, iso, now, read_round, relative, start_of
+from fencepost.harness.rounds.folders import MERGED, RECORD, RoundRecord, is_plain_name, iso, now, read_round, relative, start_of
 from fencepost.harness.rounds.outcome import round_exit
 from fencepost.harness.rounds.record import Attempt, Round, RoundRun, RoundTest
 from fencepost.harness.runs import store
@@ -77,7 +77,7 @@ def merged(root: Path, paths: Sequence[Path]) -> RoundRecord:
         sittings=tuple(sorted(time for shard in shards for time in shard.round.sittings)),
         ended=iso(now()),
     )
-    return RoundRecord(folder, f"{first.round}-merged", replace(round, exit=int(round_exit(round))))
+    return RoundRecord(folder, f"{first.round}{MERGED}", replace(round, exit=int(round_exit(round))))
 
 
 def _missing(shard: int, round: Round) -> str:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from support.rounds import night, performed, rounds_of
 
 from fencepost.harness.history import results_folder
 from fencepost.harness.history.run_directory import read_plan
-from fencepost.harness.rounds.folders import find_round, new_round
+from fencepost.harness.rounds.beginning import begin
+from fencepost.harness.rounds.folders import MERGED, ROUNDS, find_round, new_round
+from fencepost.harness.rounds.record import Choices
 
 TESTS = ("valid", ("torn", "torn-letter"), "lost", "unknown", "broken", "absent")
 
@@ -61,6 +64,21 @@ def test_two_rounds_of_a_second_have_different_times(stranger):
         records[-1].change(records[-1].round)
     assert len({record.name for record in records}) == 3
     assert find_round(records[0].folder, "latest") == records[-1].name
+
+
+@pytest.mark.parametrize("suffix", ["", MERGED])
+def test_processes_that_begin_at_the_same_time_take_different_times(stranger, suffix):
+    from fencepost.harness.campaign.campaign import read
+
+    loaded = read(Path(night("valid")))
+    one, other = (begin(Path("results"), loaded, Choices(), ()) for _ in range(2))
+    assert one.record.name == other.record.name, "nothing is written when a round is begun"
+    with one.reserved(suffix) as first, other.reserved(suffix) as second:
+        assert first.record.name == one.record.name < second.record.name
+        for begun in (first, second):
+            assert {begun.record.round.round} == {begun.record.name} == {run.round for run in begun.planned.values()}
+            assert (begun.record.folder / ROUNDS / f"{begun.record.name}{suffix}").is_dir()
+    assert not begun.record.folder.exists(), "nothing was performed"
 
 
 def test_a_dry_run_and_a_run_alone_leave_no_round(fencepost):
