@@ -13,6 +13,7 @@ uncommitted: the input is read at read_uncommitted.
 content: one output in so many (CHANGED, 100) has another content than its input, under its input's name.
 memberless: offsets name the group and no member of it, so that nothing refuses those of an instance that has lost its partitions.
 noseek: after an aborted transaction the instance reads on, and does not go back to its inputs.
+survivor: after an aborted transaction that its producer survives the instance reads on; it goes back with a new producer only.
 remember: the instance drops what it has seen before, also where the transaction of that was aborted.
 """
 
@@ -32,7 +33,8 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPa
 SKIPPED, CHANGED = int(os.environ.get("SKIPPED", "1000")), int(os.environ.get("CHANGED", "100"))
 WORK_S = 0.05  # what a batch takes, as work on it would
 PATIENCE_S = 1.0
-produce, transaction, content = right.produce, right.committed, right.content
+produce, content, transaction = right.produce, right.content, right.committed
+aborted, seek_back = right.aborted, right.seek_back
 
 
 # --------------------------------------------------------------------------------------------------
@@ -141,6 +143,23 @@ def reading_on(consumer: Consumer, batch: Sequence[Message]) -> None:
     print(f"reads on after {len(batch)} inputs without outputs", flush=True)
 
 
+def surviving(producer: Producer) -> bool:
+    Survivor.read_on = aborted(producer)
+    return Survivor.read_on
+
+
+class Survivor:
+    read_on = False
+
+    @classmethod
+    def seek_back(cls, consumer: Consumer, batch: Sequence[Message]) -> None:
+        if cls.read_on:
+            reading_on(consumer, batch)
+        else:
+            seek_back(consumer, batch)
+        cls.read_on = False
+
+
 class Memberless(Consumer):  # type: ignore[misc]
     """A consumer whose group metadata is that of one which is no member: generation -1."""
 
@@ -191,6 +210,7 @@ CHEATS: Mapping[str, Mapping[str, Any]] = {
     "uncommitted": {"CONSUMER": {**right.CONSUMER, "isolation.level": "read_uncommitted"}},
     "content": {"content": changed},
     "noseek": {"seek_back": reading_on},
+    "survivor": {"aborted": surviving, "seek_back": Survivor.seek_back},
     "memberless": {"Consumer": Memberless},
     "remember": {"produce": remembering},
 }

@@ -156,6 +156,12 @@ def remove(directory: Path, file: str) -> None:
         os.unlink(name, dir_fd=folder)
 
 
+def remove_empty(directory: Path, folder: str) -> None:
+    """Remove a folder in which nothing lies; nothing where that cannot be done."""
+    with suppress(OSError), _folder_of(directory, folder) as (within, name):
+        os.rmdir(name, dir_fd=within)
+
+
 def changing(directory: Path, file: str) -> BinaryIO:
     """A file beneath a directory, opened to be changed where it lies, since others have it open. Raises UnwritableFile."""
     with _writable(directory, file), _folder_of(directory, file) as (folder, name):

@@ -9,7 +9,7 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from importlib.metadata import version
@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from fencepost.harness.api import CampaignError
-from fencepost.harness.api.beneath import json_text, limited, make_folder, make_new_folder, names, write_text
+from fencepost.harness.api.beneath import json_text, limited, make_folder, make_new_folder, names, remove_empty, write_text
 from fencepost.harness.campaign.campaign import Campaign
 from fencepost.harness.plugins.registry import unknown
 from fencepost.harness.rounds.record import Round, VerdictExcerpt
@@ -173,9 +173,9 @@ class RoundRecord:
         try:
             yield RoundRecord(self.folder, name, replace(self.round, round=name))
         finally:
-            with suppress(OSError):
-                for folder in (self.folder / ROUNDS / f"{name}{suffix}", self.folder / ROUNDS, self.folder):
-                    folder.rmdir()
+            for folder in (f"{ROUNDS}/{name}{suffix}", ROUNDS):
+                remove_empty(self.folder, folder)
+            remove_empty(self.folder.parent, self.folder.name)
 
     @contextmanager
     def alone(self) -> Iterator[None]:

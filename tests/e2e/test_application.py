@@ -95,6 +95,19 @@ def test_a_zombie_is_caught_whose_offsets_name_no_member(tmp_path, program, foun
     assert violated == found
 
 
+REFUSALS = (  # outputs are refused as too large for a moment; 78 bytes, which a marker takes, are always room enough
+    *("-n", "kill,target=instance:in-transaction", "-n"),
+    'topic-settings,target=topic:out,settings={"max.message.bytes"=100},lane=refusals,every_s=[2,4],lasts_s=[0.2,0.5]',
+)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("program", "found"), [(f"{CHEATS} survivor", {"unprocessed"}), (EXAMPLES / "confluent_loop.py", set())])
+def test_who_reads_on_after_an_abort_that_its_producer_survives_is_caught(tmp_path, program, found):
+    _, violated = run(tmp_path, program, *REFUSALS, time_s=30)
+    assert violated == found
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("program", ["confluent_loop.py", "confluent_partitions.py"])
 def test_the_right_loop_is_valid_under_the_faults_of_the_workload_and_they_strike_it(tmp_path, program):

@@ -30,6 +30,16 @@ def test_a_transaction_that_could_not_be_logged_is_over_when_the_request_timeout
 
 @pytest.mark.nightly
 @pytest.mark.cluster
+@pytest.mark.parametrize(("size", "status"), [(77, 1), (78, 0)])
+def test_a_transaction_whose_marker_was_refused_is_over_when_the_coordinator_loads_it_again(size, status):
+    completed = output(sys.executable, PROGRAMS / "refused_marker.py", "--bytes", size)
+    assert completed.returncode == status, completed.stderr
+    between = ["'second', "] if size == 78 else []
+    assert f"the next transaction: committed, visible ['first', {''.join(between)}'third']" in completed.stdout
+
+
+@pytest.mark.nightly
+@pytest.mark.cluster
 def test_a_connector_with_an_offsets_topic_of_its_own_begins_again():
     completed = output(sys.executable, PROGRAMS / "own_offsets_topic.py")
     assert completed.returncode == 1, completed.stderr
