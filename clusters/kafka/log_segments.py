@@ -11,13 +11,15 @@ import re
 import struct
 import zlib
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from fencepost.clusters.kafka.transaction_state import TOPIC, state_record
 from fencepost.harness.api.stored_kinds import ABORT, COMMIT, CONTROL, DAMAGED_BATCH, EMPTY_BATCH, LOG, RECORD
 
-MOST_BYTES = 64 << 20  # of a node's segments: a few seconds of one core; of the coordinators' own topic, so many again
+MOST_BYTES = 256 << 20  # of a node's segments; of the coordinators' own topic, so many again
+MOST_ROWS = 900_000  # of a node: some five seconds of one core, and 500 MB of memory
 HEAD_BYTES = 64  # of a record's value: its identity is among them
 _PARTITION = re.compile(r"(?!__).+-\d+")  # Kafka's own topics begin with two underscores
 _STATES = re.compile(rf"{TOPIC}-\d+")
@@ -55,7 +57,9 @@ def stored_records(data: Path) -> tuple[list[Row], str]:
     starts, watermarks = (_checkpoint(data / name) for name in (_STARTS, _WATERMARKS))
     rows: list[Row] = []
     for log in (states if _size(states) <= MOST_BYTES else []) + logs:  # a decision that is read has its markers in what follows
-        own = _log_rows(log)
+        own = _log_rows(log, MOST_ROWS - len(rows))
+        if len(rows) + len(own[1]) >= MOST_ROWS:  # with the row of the log itself
+            return [], f"its logs have more than {MOST_ROWS:,} records"
         start = max(starts.get(log.name, 0), own[0])
         rows.append([log.name, start, -1, -1, -1, -1, -1, LOG, None, start, watermarks.get(log.name, -1), -1, 0, False, -1, None])
         rows += ([log.name, *row] for row in own[1])
@@ -66,13 +70,14 @@ def _size(logs: list[Path]) -> int:
     return sum(segment.stat().st_size for log in logs for segment in log.glob("*.log"))
 
 
-def _log_rows(log: Path) -> tuple[int, list[Row]]:
-    """The first offset of a log, and its rows without the partition."""
+def _log_rows(log: Path, most: int) -> tuple[int, list[Row]]:
+    """The first offset of a log, and its rows without the partition: one more than `most` at most."""
     for attempt in range(_ATTEMPTS):
         segments = sorted(log.glob("*.log"))
         try:
             states = _STATES.fullmatch(log.name) is not None
-            rows = [row for segment in segments for row in segment_rows(segment.read_bytes(), states)]
+            every = (row for segment in segments for row in segment_rows(segment.read_bytes(), states))
+            rows = list(islice(every, max(most, 0) + 1))
         except FileNotFoundError:
             if attempt == _ATTEMPTS - 1:
                 raise

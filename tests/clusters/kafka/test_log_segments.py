@@ -84,6 +84,16 @@ def test_more_than_can_be_read_in_a_moment_is_left_and_reported(tmp_path, monkey
     assert stored_records(tmp_path) == ([], "its log segments have 0 MB, more than 0 MB")
 
 
+@pytest.mark.parametrize(("most", "kept"), [(5, True), (4, False), (3, False), (2, False), (0, False)])
+def test_so_many_records_that_reading_them_takes_long_are_left_and_reported(tmp_path, monkeypatch, most, kept):
+    monkeypatch.setattr("fencepost.clusters.kafka.log_segments.MOST_ROWS", most)
+    for log, values in {"t-0": [b"a"], "t-1": [b"b", b"c"]}.items():
+        (tmp_path / log).mkdir()
+        (tmp_path / log / "0.log").write_bytes(batch(0, values))
+    rows, reason = stored_records(tmp_path)
+    assert (len(rows), reason) == ((5, "") if kept else (0, f"its logs have more than {most} records"))
+
+
 # --------------------------------------------------------------------------------------------------
 # Batch by batch, as a leader gives them
 # --------------------------------------------------------------------------------------------------
