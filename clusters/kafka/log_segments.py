@@ -159,11 +159,12 @@ def batch_records(batch: bytes, unpack: bool = False) -> Iterator[Row]:
         yield [offset, leader_epoch, producer, epoch, sequence, time, f"{name} batch", None, None, []]
         return
     at = 0
-    for number in range(count):
+    for _ in range(count):
         length, at = _varint(content, at)
         time_delta, offset_delta, key, value, headers = _record(content, at)
         kind = _kind(key) if attributes & _CONTROL else RECORD
-        own = sequence + number & 0x7FFFFFFF if sequence >= 0 else sequence  # sequence numbers begin anew at 2^31
+        # By its place in the batch as it was sent, of which compaction may have left a part; sequence numbers begin anew at 2^31.
+        own = sequence + offset_delta & 0x7FFFFFFF if sequence >= 0 else sequence
         yield [offset + offset_delta, leader_epoch, producer, epoch, own, time + time_delta, kind, key, value, headers]
         at += length
 

@@ -33,6 +33,13 @@ def test_sequence_numbers_begin_anew_after_the_highest():
     assert [row[4] for row in segment_rows(batch(0, [b"a", b"b"], sequence=(1 << 31) - 1))] == [(1 << 31) - 1, 0]
 
 
+def test_what_compaction_leaves_of_a_batch_keeps_its_sequence_numbers():
+    """The head keeps the batch's first offset and first sequence number; a record's are that far from them."""
+    payload = record(1, b"b") + record(3, b"d")
+    rows = list(segment_rows(batch(10, [b"a", b"b", b"c", b"d"], sequence=7, payload=payload, count=2)))
+    assert [(row[0], row[4], row[7]) for row in rows] == [(11, 8, "b"), (13, 10, "d")]
+
+
 def test_control_records_are_named():
     rows = list(segment_rows(marker(4, 0) + marker(5, 1) + marker(6, 9)))
     assert [(row[0], row[4], row[6]) for row in rows] == [(4, -1, "ABORT"), (5, -1, "COMMIT"), (6, -1, "control")]
