@@ -40,6 +40,7 @@ from fencepost.checkers.pipeline.stored_logs import (
     StoredLogs,
     StoredRows,
     joined,
+    may_be_compacted,
     operations_of,
     stored_logs,
 )
@@ -73,11 +74,9 @@ def markers_of(run: RunView) -> Markers:
 
 
 def aligned_markers(run: RunView) -> Aligned:
-    """Those that do not match. Topics that the run did not make, as those of Connect and changelogs, may be compacted."""
+    """Those that do not match."""
     logs, coordinators = _logs(run)
-    own = [run.topics is None or name.rpartition("-")[0] in run.topics for name in logs.partitions]
-    compacted = [run.contract["compaction"] != "false" or not made for made in own]
-    return align(logs, coordinators, run.shared(markers_of), compacted)
+    return align(logs, coordinators, run.shared(markers_of), may_be_compacted(run, logs))
 
 
 # --------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Bools
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.pipeline.stored_findings import Found, explained_by, found_by
-from fencepost.checkers.pipeline.stored_logs import Log, StoredLogs, StoredRows, joined, stored_logs
+from fencepost.checkers.pipeline.stored_logs import Log, StoredLogs, StoredRows, joined, may_be_compacted, stored_logs
 from fencepost.checkers.selfcheck.log_damages import DIVERGE, LOSE_REPLICA
 from fencepost.checkers.views.run_view import RunView
 from fencepost.harness.api.promises import ONE_LOG
@@ -44,14 +44,16 @@ def diverging(run: RunView) -> Found:
     logs = run.shared(stored_logs)
     assert isinstance(logs, StoredLogs)
     compared, wrong, sentences = 0, [logs.rows.take(slice(0, 0))], []
-    compacted = run.contract["compaction"] != "false"
+    compacted = may_be_compacted(run, logs)
     for one, other in _pairs(logs):
         low, high = max(one.start, other.start), min(one.watermark, other.watermark)
         mine, others = (_between(logs, log, low, high) for log in (one, other))
         compared += max(len(mine), len(others))
         if _equal(mine, others):
             continue
-        for rows, here, there, what in _differences(mine, others, one, other, compacted):
+        if compacted[one.partition]:  # where the head of a batch is left in one log, all of it may be left in the other
+            mine, others = (rows.take(~logs.emptied[rows.row]) for rows in (mine, others))
+        for rows, here, there, what in _differences(mine, others, one, other, compacted[one.partition]):
             wrong.append(rows)
             sentences += [
                 f"{logs.nodes[here.node]} and {logs.nodes[there.node]} have replicated {logs.partitions[one.partition]} to "

@@ -147,6 +147,11 @@ class StoredLogs:
         return PACKED if any(kind.endswith(" batch") for kind in kinds) else lacking
 
     @cached_property
+    def emptied(self) -> Bools:
+        """Which rows stand for batches of which compaction left the head alone."""
+        return np.asarray(pc.equal(self.table["kind"], stored_kinds.EMPTY_BATCH).to_numpy())
+
+    @cached_property
     def longest(self) -> dict[int, Log]:
         """Of each partition, by its number, the log that ends last."""
         longest: dict[int, Log] = {}
@@ -280,6 +285,17 @@ def _state_content(structs: pa.Array) -> Any:
 
 def _numbers(column: pa.ChunkedArray) -> Ints:
     return np.asarray(pc.fill_null(column.cast(pa.int64()), NONE).to_numpy())
+
+
+def may_be_compacted(run: RunView, logs: StoredLogs) -> list[bool]:
+    """Of each partition, by its number: those of topics that the run did not make may always be, as Connect's own and changelogs.
+
+    The coordinators' topic has segments that are too large to be cleaned in a run, unless everything is.
+    """
+    own = [
+        run.topics is None or name.rpartition("-")[0] in run.topics or name.startswith(STATE_TOPIC) for name in logs.partitions
+    ]
+    return [run.contract["compaction"] != "false" or not made for made in own]
 
 
 def stored_logs(run: RunView) -> StoredLogs | str:

@@ -13,6 +13,8 @@ from fencepost.clusters.kafka import log_segments, node_directory
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Number = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+Jump = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]
+MOST_JUMPS = 100
 Counted = tuple[Count, Count]  # packets that were seen, and dropped
 Probe = tuple[Count, Count, float, str, Count]  # `probes.ReceivedProbe`
 # as `transaction_state.State` and `log_segments.Row`
@@ -86,9 +88,10 @@ class Clock(msgspec.Struct):
 
 
 class LogPart(msgspec.Struct):
-    """A part of a log, in base64."""
+    """A part of a log, in base64; and the jumps of the host's clock so far, in seconds."""
 
     log: str
+    jumps: Annotated[list[Jump], msgspec.Meta(max_length=MOST_JUMPS)]
 
 
 class Begun(msgspec.Struct):

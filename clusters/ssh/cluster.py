@@ -129,6 +129,9 @@ class SshCluster(HostEnvironment):
     def _fetch_logs(self) -> None:
         in_parallel(lambda node: self._watchers[node].fetch_log(), self._watchers)
 
+    def clock_jumps(self) -> dict[str, tuple[float, ...]]:
+        return {node: watcher.clock_jumps for node, watcher in self._watchers.items()}
+
     def request_address(self, node: str) -> tuple[str, int]:
         """The inter-broker listener: the harness has the clients' address, and a fault on their links must not cut it off."""
         listeners = self._planned[node].listeners

@@ -51,6 +51,7 @@ class WatcherClient:
         self._pending = b""
         self._epoch, self._last_request = 0, 0
         self._over = threading.Event()
+        self.clock_jumps: tuple[float, ...] = ()  # of the host, in seconds
         self._fetched = 0  # bytes of the node's log; the local copy may be cut
         self._lease_thread = threading.Thread(target=self._renew_lease, daemon=True, name=f"lease-{node}")
         self.rules_trouble = ""  # why packets cannot be dropped there
@@ -153,12 +154,18 @@ class WatcherClient:
     def fetch_log(self) -> None:
         """Fetch what the node has written to its log since."""
         with self._fetch_lock:
-            while read := self._decoded(self.ask("renew", log=self._fetched)["log"]):
+            while read := self._renewed():
                 if self._fetched + len(read) > MOST_LOG:
                     raise ClusterError(f"the log of {self.node} is larger than {MOST_LOG >> 20} MiB; the rest is not fetched")
                 with log_file(*self._log_place) as file:
                     file.write(read)
                 self._fetched += len(read)
+
+    def _renewed(self) -> bytes:
+        """What is new of the node's log, or the beginning of that."""
+        answer = self.ask("renew", log=self._fetched)
+        self.clock_jumps = tuple(answer["jumps"])
+        return self._decoded(answer["log"])
 
     def _decoded(self, text: str) -> bytes:
         try:

@@ -8,6 +8,7 @@ A coordinator stamps the start of a transaction by its wall clock, and ends it w
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -37,24 +38,29 @@ class ClockAhead:
 
 @dataclass(frozen=True, slots=True)
 class ClockJump:
-    """A jump of the wall clock of the machine on which a run was performed, which no fault has made.
+    """A jump of a wall clock which no fault has made.
 
-    at_ns: when it was seen (CLOCK_MONOTONIC ns): so soon after it at least.
+    at_ns: when it was seen (CLOCK_MONOTONIC ns of the machine on which the run was performed): so soon after it at least.
     by_s: seconds that the clock was ahead of its former course afterwards; negative: behind it.
+    node: on whose host; empty: that of the machine on which the run was performed.
     """
 
     at_ns: int
     by_s: float
+    node: str = ""
 
 
 def jumps_text(jumps: Sequence[ClockJump]) -> str:
-    """The jumps in words: `the machine's clock jumped by +1800 s, -9000 s`."""
-    return f"the machine's clock jumped by {', '.join(f'{jump.by_s:+.0f} s' for jump in jumps)}"
+    """The jumps in words: `the machine's clock jumped by +1800 s, -9000 s; n2's clock jumped by +7200 s`."""
+    by_clock: dict[str, list[str]] = {}
+    for jump in sorted(jumps, key=lambda jump: jump.node):
+        by_clock.setdefault(f"{jump.node}'s" if jump.node else "the machine's", []).append(f"{jump.by_s:+.0f} s")
+    return "; ".join(f"{clock} clock jumped by {', '.join(texts)}" for clock, texts in by_clock.items())
 
 
 def clocks_ahead(receipts: Iterable[Mapping[str, Any]], jumps: Iterable[ClockJump] = ()) -> list[ClockAhead]:
-    """The clocks that faults have set ahead (other evidence is left out), and the machine's: before a jump back it was ahead of
-    what it shows since then. Ages that are reckoned from stamps are wrong after a jump ahead, too.
+    """The clocks that faults have set ahead (other evidence is left out), and those that jumped: before a jump back one was ahead
+    of what it shows since then. Ages that are reckoned from stamps are wrong after a jump ahead, too.
     """
     shifts = [(receipt, _seconds(receipt.get("evidence"))) for receipt in receipts]
     return [
@@ -65,9 +71,12 @@ def clocks_ahead(receipts: Iterable[Mapping[str, Any]], jumps: Iterable[ClockJum
 
 
 def clock_error_s(receipts: Iterable[Mapping[str, Any]], jumps: Iterable[ClockJump] = ()) -> float:
-    """The greatest error of a clock by the faults of a run and jumps of the machine's clock, ahead or behind, in seconds."""
-    machine_s = sum(abs(jump.by_s) for jump in jumps)
-    return max((abs(_seconds(receipt.get("evidence"))) for receipt in receipts), default=0.0) + machine_s
+    """The greatest error of a clock by the faults of a run and by the jumps of the clock that jumped most, in seconds."""
+    jumped_s: defaultdict[str, float] = defaultdict(float)
+    for jump in jumps:
+        jumped_s[jump.node] += abs(jump.by_s)
+    by_faults = max((abs(_seconds(receipt.get("evidence"))) for receipt in receipts), default=0.0)
+    return by_faults + max(jumped_s.values(), default=0.0)
 
 
 def _seconds(evidence: Any) -> float:

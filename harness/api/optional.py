@@ -133,6 +133,17 @@ class ReportsUnreachable(Protocol):
 
 
 @runtime_checkable
+class ReportsClockJumps(Protocol):
+    """A running cluster whose nodes are on machines of their own, and that looks at their wall clocks."""
+
+    def clock_jumps(self) -> Mapping[str, Sequence[float]]:
+        """Node -> the seconds of each jump of its machine's clock so far, in order, without those that faults made.
+
+        Asked twice a second: it returns at once.
+        """
+
+
+@runtime_checkable
 class Connects(Protocol):
     """A provider that knows before the start which client settings a connection needs; secrets are references."""
 

@@ -142,7 +142,7 @@ class Performance:
         self._programs = [self._part_of(program) for at, program in enumerate(programs) if program not in programs[:at]]
         self._receipts: dict[int, Mapping[str, Any]] = {}
         self._unwritten: set[int] = set()
-        self._clock_jumps = ClockJumps(self._tell_jumps)
+        self._clock_jumps = ClockJumps.of(cluster, self._tell_jumps)
         self._stuck: Standing | None = None
 
     def run(self) -> None:

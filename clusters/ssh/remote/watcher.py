@@ -29,6 +29,7 @@ from fencepost.clusters.ssh.remote.host_delays import HostDelays
 from fencepost.clusters.ssh.remote.host_rules import DROP, Rule, Rules
 from fencepost.clusters.ssh.remote.root_programs import ProgramError
 from fencepost.harness.system import processes
+from fencepost.harness.system.wall_clock import WallClock
 
 SOCKET, LOG, CONFIG, DATA = "socket", "server.log", "server.properties", "data"
 CLOCK, SKEWED = "clock", "skewed"  # the clock's offset; the process id of the last broker with libfaketime
@@ -36,6 +37,7 @@ RUN_VARIABLE = "FENCEPOST_RUN_HERE"  # in the environment of every process that 
 NODES, CLIENTS = 0, 1  # ports for probes: with other nodes, with clients
 _POLL_S = 0.2
 _SEND_S = 2.0  # for an answer; a connection that hangs must not keep the lease from ending
+MOST_JUMPS = 100  # `answer_shapes.LogPart`
 _LOG_BYTES = 1 << 18  # bytes of the log per answer
 DATA_FUNCTIONS: dict[str, Callable[[Path], Any]] = {
     function.__name__: function
@@ -71,6 +73,7 @@ class Watcher:
         self._epoch, self._over = 0, False
         self._last: tuple[int | None, Answer] = None, {}  # the number of the last request, and its answer
         self._clock: dict[str, str] = {}  # environment variables of a broker whose clock can be set
+        self._wall_clock, self._jumps = WallClock(), list[float]()  # of this host, which no fault sets
         self._rules: Rules | None = None
         self._delays: HostDelays | None = None
         self.rules_trouble = ""  # why packets cannot be dropped here
@@ -85,6 +88,7 @@ class Watcher:
         while not self._over and os.getppid() == parent and time.monotonic() < deadline:
             ready, _, _ = select.select([self._listener, *self._pending, *self._ports.sockets], [], [], _POLL_S)
             self._ports.receive()
+            self._look_at_the_clock()
             for readable in ready:
                 if readable is self._listener:
                     connection = self._listener.accept()[0]
@@ -92,6 +96,10 @@ class Watcher:
                     self._pending[connection] = b""
                 elif readable in self._pending and self._read(readable):
                     deadline = time.monotonic() + self._lease_s
+
+    def _look_at_the_clock(self) -> None:
+        if (jumped_s := self._wall_clock.jumped_s()) and len(self._jumps) < MOST_JUMPS:
+            self._jumps.append(jumped_s)
 
     def _read(self, connection: socket.socket) -> bool:
         """Answer the complete requests that have arrived; whether there was any."""
@@ -237,13 +245,13 @@ class Watcher:
     # ---- the lease
 
     def do_renew(self, log: int) -> Answer:
-        """The broker's log beyond `log` bytes, or the beginning of that."""
+        """The broker's log beyond `log` bytes, or the beginning of that; the jumps of the host's clock so far, in seconds."""
         try:
             with open(self._run / LOG, "rb") as file:
                 file.seek(log)
-                return {"log": base64.b64encode(file.read(_LOG_BYTES)).decode()}
+                return {"log": base64.b64encode(file.read(_LOG_BYTES)).decode(), "jumps": self._jumps}
         except FileNotFoundError:
-            return {"log": ""}
+            return {"log": "", "jumps": self._jumps}
 
     def do_end(self) -> Answer:
         """End; everything is removed after this answer."""

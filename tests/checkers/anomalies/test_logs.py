@@ -468,6 +468,25 @@ def test_replicas_that_differ_are_found_below_the_watermarks_of_both_only(tmp_pa
 
 
 @pytest.mark.parametrize(
+    "how", [{"contract": {"compaction": "true"}}, {"topics": {"out": {"partitions": 1}}}], ids=["own", "foreign"]
+)
+def test_what_compaction_has_done_in_one_replica_and_not_in_another_is_no_divergence(tmp_path, how):
+    """It leaves the head of a batch, a part of one, or nothing. What is left is alike, or it is a divergence all the same."""
+    m = two_producers()
+    gone = ("n2", "t-1", 3)
+    cleaned = [row for row in m.replicas() if (row["node"], row["partition"], row["offset"]) != gone or row["kind"] == "log"]
+    for row in cleaned:
+        if (row["node"], row["partition"], row["offset"]) == ("n2", "t-0", 4) and row["kind"] != "log":
+            row |= {"kind": "empty batch", "v": None, "timestamp": -1, "checksum": 7}
+    assert "replica-divergence" in violated(m.judged(tmp_path, cleaned, topics={"t": {"partitions": 2}}))
+    assert "replica-divergence" not in violated(m.judged(tmp_path, cleaned, **how))
+    for row in cleaned:
+        if (row["node"], row["partition"], row["kind"]) == ("n3", "t-0", "record"):
+            row["timestamp"] += 1
+    assert "replica-divergence" in violated(m.judged(tmp_path, cleaned, **how))
+
+
+@pytest.mark.parametrize(
     ("change", "words"),
     [
         (lambda m: m.of("PrepareCommit")[0].update(kind="CompleteCommit"), "it must not follow Ongoing"),

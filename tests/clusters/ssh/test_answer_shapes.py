@@ -17,6 +17,7 @@ from fencepost.clusters.ssh.install import HostFacts
 from fencepost.clusters.ssh.remote import commands, host_rules, watcher
 from fencepost.clusters.ssh.remote.root_programs import ProgramError
 from fencepost.harness.system.answers import decoded, shaped
+from fencepost.harness.system.wall_clock import WallClock
 
 
 class Rules:
@@ -93,6 +94,20 @@ def test_a_watcher_answers_in_the_shape_of_its_request(serving, do):
     answer = over_the_wire(serving._perform(do, **REQUESTS[do]))
     assert "error" not in answer
     shaped(answer, OF_WATCHERS.get(do, Nothing))
+
+
+def test_a_watcher_tells_the_jumps_of_its_hosts_clock_with_each_renewal(serving):
+    clock = {"wall": 0}
+    serving._wall_clock = WallClock(lambda: clock["wall"], lambda: 0)
+    assert serving.do_renew(0)["jumps"] == []
+    for wall_s, jumps in ((0.5, []), (7200.5, [7200.0]), (7200.5, [7200.0]), (0.5, [7200.0, -7200.0])):
+        clock["wall"] = round(wall_s * 1e9)
+        serving._look_at_the_clock()
+        assert serving.do_renew(0)["jumps"] == jumps
+    for number in range(200):
+        clock["wall"] = (number % 2) * 5_000_000_000
+        serving._look_at_the_clock()
+    shaped(over_the_wire(serving.do_renew(0)), OF_WATCHERS["renew"])
 
 
 def test_every_shape_of_a_watcher_is_tried():

@@ -38,7 +38,12 @@ OF_WATCHERS = {
     "missing_capabilities": [{}, {"missing_capabilities": ["Losable"]}, {"missing_capabilities": {"Losable": 7}}],
     "received": [{"received": 7}, {"received": [[1, 2]]}, {"received": [[1, 2, "soon", "a", 3]]}, {"received": [None]}],
     "clock": [{}, {"ns": "now"}, {"ns": 2**70}, {"ns": 1.5}],
-    "renew": [{}, {"log": 7}, {"log": ["a"]}],
+    "renew": [
+        {},
+        {"log": ""},
+        *({"log": log, "jumps": []} for log in (7, ["a"])),
+        *({"log": "", "jumps": jumps} for jumps in (7, ["soon"], [1e300], [float("nan")], [2.0] * 101)),
+    ],
 }
 OF_FUNCTIONS = {
     node_directory.stored_bytes: ["many", -1, None, [1]],
@@ -94,7 +99,7 @@ def test_a_watchers_answer_of_another_shape_is_a_sentence(do, answer, tmp_path):
 
 def test_a_log_that_is_no_base64_is_a_sentence(tmp_path):
     watcher = WatcherClient("n1", strange_host(b""), "/run", 60, tmp_path / "n1.log")
-    watcher._exchange = lambda request: {"log": "***"}
+    watcher._exchange = lambda request: {"log": "***", "jumps": []}
     with pytest.raises(ClusterError, match="sends a log that is no base64"):
         watcher.fetch_log()
 

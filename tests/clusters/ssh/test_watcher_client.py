@@ -35,7 +35,7 @@ class Channel:
         if self.host.ended.is_set():
             return
         self.host.requests.append(json.loads(line)["do"])
-        self.answers += b'{"log": ""}\n'
+        self.answers += b'{"log": "", "jumps": [-7.5]}\n'
         if self.host.requests[-1] == "end":
             self.host.ended.set()
 
@@ -76,3 +76,4 @@ def test_the_end_waits_for_a_renewal_that_is_under_way(tmp_path):
         watcher._lease_thread.join()
     assert entries == []
     assert host.requests[-2:] == ["renew", "end"]
+    assert watcher.clock_jumps == (-7.5,), "what the host tells of its clock"

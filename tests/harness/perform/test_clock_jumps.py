@@ -1,7 +1,8 @@
-"""Jumps of the machine's clock."""
+"""Jumps of the machine's clock, and of hosts'."""
 
 from fencepost.harness.api.clocks_ahead import ClockJump, clock_error_s, clocks_ahead, jumps_text
 from fencepost.harness.perform.clock_jumps import ClockJumps
+from fencepost.harness.system.wall_clock import WallClock
 
 S = 1_000_000_000
 
@@ -10,10 +11,13 @@ class Clocks:
     """Both clocks of a machine, in ns; and what was told."""
 
     def __init__(self):
-        self.monotonic, self.ahead, self.told = 5 * S, 1_700_000_000 * S, []
-        self.jumps = ClockJumps(
-            lambda jumps: self.told.append(list(jumps)), lambda: self.monotonic + self.ahead, lambda: self.monotonic
-        )
+        self.monotonic, self.ahead, self.told, self.hosts = 5 * S, 1_700_000_000 * S, [], {"n1": [], "n2": []}
+        clock = WallClock(lambda: self.monotonic + self.ahead, lambda: self.monotonic)
+        self.jumps = ClockJumps.of(self, lambda jumps: self.told.append(list(jumps)))
+        self.jumps.clock = clock
+
+    def clock_jumps(self):
+        return self.hosts
 
     def look(self, moved_s=0.0, after_s=2.0):
         self.monotonic += round(after_s * S)
@@ -37,6 +41,26 @@ def test_each_jump_is_told_once_with_its_time_and_direction():
     first, second = ClockJump(7 * S, 1800.0), ClockJump(11 * S, -9000.0)
     assert clocks.told == [[first], [first, second]]
     assert jumps_text(clocks.jumps.jumps) == "the machine's clock jumped by +1800 s, -9000 s"
+
+
+def test_jumps_of_hosts_are_told_once_each_and_named():
+    clocks = Clocks()
+    clocks.hosts["n2"].append(7200.0)
+    clocks.look()
+    clocks.hosts["n1"] += [-3.0, 3.0]
+    clocks.look(1800.0)
+    clocks.look()
+    assert clocks.told[0] == [ClockJump(7 * S, 7200.0, "n2")]
+    assert clocks.told[1:] == [
+        [*clocks.told[0], *(ClockJump(9 * S, by_s, "n1" if by_s != 1800.0 else "") for by_s in (1800.0, -3.0, 3.0))]
+    ]
+    assert jumps_text(clocks.jumps.jumps) == (
+        "the machine's clock jumped by +1800 s; n1's clock jumped by -3 s, +3 s; n2's clock jumped by +7200 s"
+    )
+
+
+def test_one_jump_of_a_machine_with_several_nodes_is_one_error_of_its_clock():
+    assert clock_error_s([], [ClockJump(S, 30.0, node) for node in ("", "n1", "n2")]) == 30.0
 
 
 def test_brokers_wait_for_what_a_clock_had_stamped_before_it_jumped_back():
