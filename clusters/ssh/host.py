@@ -50,6 +50,7 @@ _SHARED_MODULES = (
     "clusters/fault_tools/probes",
     "harness/api/stored_kinds",
     "harness/system/processes",
+    "harness/system/wall_clock",
 )
 
 # Runs before our program is there: stores it from standard input unless it is there, and prints its directory. That must be ours:
