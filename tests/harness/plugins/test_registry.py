@@ -77,6 +77,17 @@ def test_a_module_without_the_class_says_so(stranger):
     ]
 
 
+def test_a_module_that_is_not_there_says_where_it_was_looked_for(stranger):
+    (mistake,) = mistakes_of(registry.load, "nemesis", "no_such_module:Stutter")
+    assert mistake.endswith("; it was looked for in the working directory, beside the campaign, and among what is installed")
+
+
+def test_a_module_that_lacks_another_is_not_said_to_be_missing_itself(stranger):
+    (stranger / "my_faults.py").write_text("import no_such_module")
+    (mistake,) = mistakes_of(registry.load, "nemesis", "my_faults:Stutter")
+    assert mistake.endswith("No module named 'no_such_module'")
+
+
 def test_an_import_path_is_found_in_the_directories_given_and_by_processes_started_later(stranger):
     beside = stranger / "campaigns"
     beside.mkdir()
@@ -105,8 +116,8 @@ def test_all_mistakes_in_the_options_are_reported_at_once():
     assert len(mistakes) == 4
     assert mistakes[0].startswith('workload.writer: unknown option "writer"; did you mean "writers"?')
     assert any(mistake.startswith("workload.sends[1]: ") for mistake in mistakes)
-    assert "workload.slow: input should be a valid boolean, not 'yes'" in mistakes
-    assert "workload.writers: input should be a valid integer, not '3'" in mistakes
+    assert "workload.slow: must be true or false, not 'yes'" in mistakes
+    assert "workload.writers: must be a whole number, not '3'" in mistakes
 
 
 def test_what_the_class_itself_refuses_is_a_mistake():
