@@ -193,7 +193,7 @@ class KeyReader:
         converted, wrong = registry.convert(value, key.type)
         if wrong and key.type in SPANS and not [*unusable_numbers(value)]:
             wrong = [("", f"must be a number, or two of them in brackets, [lowest, highest]; not {registry.shown(given)}")]
-        mistakes = [text for _, text in wrong] or _breaches(key, converted)
+        mistakes = [registry.with_unit(keys[-1], text) for _, text in wrong] or _breaches(key, converted)
         for text in dict.fromkeys(mistakes):
             self.wrong(keys, text)
         return _stand_in(key) if mistakes else converted

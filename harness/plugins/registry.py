@@ -143,7 +143,7 @@ def attempt(cls: Any, options: Mapping[str, Any], beside: Iterable[str] = ()) ->
     for key in options:
         if key in fields:
             values[key], wrong = convert(options[key], hints[key])
-            mistakes += [(key + inner, text) for inner, text in wrong]
+            mistakes += [(key + inner, with_unit(key, text)) for inner, text in wrong]
     if mistakes:
         return None, mistakes
     outside = {key: text for key, bound in bounds.items() if key in values and (text := bound.refusal(values[key]))}
@@ -175,6 +175,11 @@ def convert(value: Any, hint: Any) -> tuple[Any, list[tuple[str, str]]]:
     except pydantic.ValidationError as error:
         wrong = {_inner(entry["loc"]): f"{_in_words(entry['msg'])}, not {shown(value)}" for entry in error.errors()}
         return None, list(wrong.items())
+
+
+def with_unit(key: Any, text: str) -> str:
+    """A sentence about a value that is no number, with the unit that the name of its option ends in: a text may have had one."""
+    return text.replace("must be a number", "must be a number of seconds", 1) if str(key).endswith("_s") else text
 
 
 @lru_cache(maxsize=500)

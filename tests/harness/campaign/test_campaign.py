@@ -166,7 +166,7 @@ nemesis = [{kind = "feather"}, {}]
     expected = [
         'first.toml: defaults.color: unknown key "color"',
         'first.toml: test[0].speed: unknown key "speed"; did you mean "seed"?',
-        "first.toml: test[0].time_s: must be a number, not 'long'",
+        "first.toml: test[0].time_s: must be a number of seconds, not 'long'",
         "first.toml: test[0].rate: must be at least 0, not -1",
         "first.toml: test[0].repeat: must be at least 1, not 0",
         'first.toml: test[0].expect: unknown anomaly "torn-leter"; did you mean "torn-letter"?',
@@ -424,7 +424,9 @@ client.kind = "librdkafka"
     [('"3-5"', "'3-5'"), ('["a", 2]', "['a', 2]"), ("[1, 2, 3]", "[1, 2, 3]"), ("[1]", "[1]"), ("true", "True")],
 )
 def test_a_span_that_is_none_is_shown_as_it_was_given(given, shown):
-    expected = f"test[0].nemesis[0].every_s: must be a number, or two of them in brackets, [lowest, highest]; not {shown}"
+    expected = (
+        f"test[0].nemesis[0].every_s: must be a number of seconds, or two of them in brackets, [lowest, highest]; not {shown}"
+    )
     assert any(expected in reported for reported in mistakes_in(f'{OWN}kind = "kill"\nevery_s = {given}'))
 
 

@@ -111,6 +111,19 @@ def test_options_are_built_with_the_types_of_the_fields():
     assert (made.writers, made.sends, made.slow) == (2, (2, 3), False)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Waiting:
+    within_s: float = 1.0
+    share: float = 0.5
+
+
+def test_a_number_of_seconds_is_said_to_be_one():
+    assert registry.attempt(Waiting, {"within_s": "5s", "share": "5s"})[1] == [
+        ("within_s", "must be a number of seconds, not '5s'"),
+        ("share", "must be a number, not '5s'"),
+    ]
+
+
 def test_all_mistakes_in_the_options_are_reported_at_once():
     mistakes = mistakes_of(lambda: letters(writer=2, sends=[1], slow="yes", writers="3"))
     assert len(mistakes) == 4
