@@ -55,7 +55,7 @@ def fetch(
     def fill(directory: Path) -> None:
         on_progress(f"fetching Kafka {version} from Maven's central repository")
         wanted = [("org.apache.kafka", f"kafka_{_SCALA}", version), ("org.slf4j", "slf4j-simple", _SLF4J)]
-        maven.fetch(f"Kafka {version}", wanted, directory, f"Known to be complete: {', '.join(KNOWN)}", ivy)
+        maven.fetch(f"Kafka {version}", wanted, directory, f"Tried with fencepost: {', '.join(KNOWN)}", ivy)
 
     return _distribution(_store().fetch(version, fill, on_progress, repair))
 

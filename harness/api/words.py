@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 
 LONGEST = 100  # letters of an unknown word that are shown
+MOST_NAMED = 45  # known words that a sentence about an unknown one names; more are counted
+MOST_ALIKE = 5  # words that are suggested
 CLOSE = 0.6  # how alike two words are of which one may be the other misspelt (`difflib`)
 
 
@@ -30,12 +33,24 @@ def enumeration(parts: Sequence[str], last: str = "and") -> str:
 
 
 def unknown_word(what: str, word: str, known: Sequence[str]) -> str:
-    """`unknown option "tagret"; did you mean "target"? There are: count, target`."""
+    """`unknown option "tagret"; did you mean "target"? There are: count, target`.
+
+    Of more than `MOST_NAMED` known words, which are names of plug-ins, the number is given, and the command that lists them.
+    """
     shown = word if len(word) <= LONGEST else f"{word[: LONGEST - 20]}..."
-    return f'unknown {what} "{shown}"{did_you_mean(word, known) or "."} There are: {", ".join(known) or "none"}'
+    names = ", ".join(known) or "none"
+    there = f"There are: {names}" if len(known) <= MOST_NAMED else f"There are {len(known)}: `fencepost plugins` lists them"
+    return f'unknown {what} "{shown}"{did_you_mean(word, known) or "."} {there}'
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`; did you mean "target"?` for a word that may be a known one misspelt; empty when it resembles none."""
-    near = difflib.get_close_matches(word, sorted(known), n=1, cutoff=CLOSE)
-    return f'; did you mean "{near[0]}"?' if near else ""
+    """`; did you mean "target"?` for a word that may be a known one misspelt, or a part of some; empty when it resembles none."""
+    names = sorted(known)
+    near = difflib.get_close_matches(word, names, n=1, cutoff=CLOSE) or [
+        name for name in names if word.lower() in re.split(r"[-_. ]", name.lower())
+    ]
+    return f"; did you mean {enumeration([_quoted(name) for name in near[:MOST_ALIKE]], 'or')}?" if near else ""
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'

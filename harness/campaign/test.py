@@ -18,6 +18,7 @@ from typing import Any, get_args, get_origin
 from fencepost.harness import secrets
 from fencepost.harness.api import (
     CampaignError,
+    CountsBrokers,
     CountsSecondBrokers,
     DemandsContract,
     FiresFault,
@@ -30,7 +31,7 @@ from fencepost.harness.api.bounds import plain, unusable_numbers
 from fencepost.harness.api.contract_layers import contract_mistakes
 from fencepost.harness.api.expectations import ALONE, ANYWHERE, anomaly_and_word
 from fencepost.harness.api.plans import Choice, DeclaredKey, FaultChoice, Key, Lane, Span, Tables, Test, declared
-from fencepost.harness.api.words import did_you_mean
+from fencepost.harness.api.words import did_you_mean, form, plural
 from fencepost.harness.campaign import targets
 from fencepost.harness.campaign.client_settings import OURS, refused_settings
 from fencepost.harness.campaign.toml import Keys
@@ -95,9 +96,9 @@ class KeyReader:
             elif inner[name] and self.is_table((*keys, name), value):
                 self.known_keys(value, (*keys, name), inner[name])
 
-    def is_table(self, keys: Keys, given: Any) -> bool:
+    def is_table(self, keys: Keys, given: Any, written: str = "") -> bool:
         if not isinstance(given, dict):
-            self.wrong(keys, f"must be a table, not {registry.shown(given)}")
+            self.wrong(keys, f"must be a table{written and f', {written}'}, not {registry.shown(given)}")
         return isinstance(given, dict)
 
     def value(self, key: DeclaredKey, given: Any, keys: Keys) -> Any:
@@ -124,7 +125,8 @@ class KeyReader:
         return cls(**self.fields(cls, given if self.is_table(keys, given) else {}, keys))
 
     def choice(self, key: DeclaredKey, given: Any, keys: Keys) -> Choice:
-        options = dict(given) if self.is_table(keys, given) else {}
+        kind = given if isinstance(given, str) else "..."
+        options = dict(given) if self.is_table(keys, given, f'{keys[-1]} = {{kind = "{kind}"}}') else {}
         kind, wrong = registry.convert(options.pop("kind", key.default.kind), str)
         for _, text in wrong:
             self.wrong((*keys, "kind"), text)
@@ -189,7 +191,9 @@ class KeyReader:
         elif key.type == tuple[str, ...] and isinstance(given, str):
             value = [given]
         converted, wrong = registry.convert(value, key.type)
-        mistakes = [text for _, text in wrong] or _breaches(key, converted)
+        if wrong and key.type in SPANS and not [*unusable_numbers(value)]:
+            wrong = [("", f"must be a number, or two of them in brackets, [lowest, highest]; not {registry.shown(given)}")]
+        mistakes = [registry.with_unit(keys[-1], text) for _, text in wrong] or _breaches(key, converted)
         for text in dict.fromkeys(mistakes):
             self.wrong(keys, text)
         return _stand_in(key) if mistakes else converted
@@ -257,6 +261,7 @@ class _Rules:
         self.wire()
         self.second_cluster()
         self.kafka_settings()
+        self.in_sync_replicas()
         for key, kind in (("kind", test.client), ("readers", test.readers)):
             self.client(kind, ("client", key))
         self.client_settings()
@@ -337,6 +342,15 @@ class _Rules:
         if isinstance(self.provider, JudgesSettings):
             for table, name, text in self.provider.judged_settings(self.test.topic)[0]:
                 self.wrong((*(("cluster",) if table != "topic" else ()), table, name), text)
+
+    def in_sync_replicas(self) -> None:
+        """A topic that demands more replicas in sync than there are brokers: no write with acks=all would ever succeed."""
+        name = "min.insync.replicas"
+        least = as_text(self.test.topic.get(name, ""))
+        brokers = self.provider.brokers if isinstance(self.provider, CountsBrokers) else None
+        if brokers is not None and least.isdecimal() and int(least) > brokers:
+            there = f"there {form(brokers, 'is', 'are')} {plural(brokers, 'broker')}"
+            self.wrong(("topic", name), f"{there}, not {least}: no write with acks=all would succeed")
 
     def client_settings(self) -> None:
         for kind, settings in (("producer", self.test.producer), ("consumer", self.test.consumer)):

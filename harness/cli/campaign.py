@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -27,7 +26,6 @@ from fencepost.harness.cli.console import (
     pairs,
     print_json,
     print_line,
-    print_table,
     print_text,
 )
 from fencepost.harness.cli.round_output import ON_RED, Junit, estimate_of, perform_round
@@ -220,7 +218,9 @@ def campaign(
         print_json({"exit": 0, "left_out": 0, "runs": [], "note": text}) if json_ else print_line(text)
         return
     if dry_run:
-        _list_plan(begun, json_)
+        from fencepost.harness.cli.planned_runs import print_plan
+
+        print_plan([begun.planned[run.number] for run in begun.left], json_, estimate_of(begun))
         return
     acknowledged = known_of(known, campaign_file(file))
     if jobs > 1:
@@ -323,23 +323,3 @@ def _shard_of(text: str | None) -> tuple[int, int]:
     if not 1 <= shard <= shards <= MOST_SHARDS:
         raise CampaignError([f"--shard {text}: must be K/N, the shard and the number of all: 2/5 (at most {MOST_SHARDS})"])
     return shard, shards
-
-
-def _list_plan(begun: BegunRound, as_json: bool) -> None:
-    """The runs that would be performed, in their order, and the settings that were not judged."""
-    from fencepost.harness.planning.plan import unjudged_settings
-
-    plan = [begun.planned[run.number] for run in begun.left]
-    if as_json:
-        tests = [(run.test.name, run.seed, list(run.test.expect), run.command) for run in plan]
-        print_json([dict(zip(("test", "seed", "expect", "command"), test, strict=True)) for test in tests])
-    else:
-        rows = []
-        for run in plan:
-            kinds = Counter(fault.kind for fault in run.test.nemesis)
-            faults = ", ".join(f"{count} {kind}" if count > 1 else kind for kind, count in kinds.items()) or "none"
-            rows.append((run.test.name, f"{run.test.time_s:g} s", faults, ", ".join(run.test.expect), str(run.seed)))
-        print_table(("test", "time", "nemesis", "expect", "seed"), rows)
-        err().print(estimate_of(begun), soft_wrap=True)
-    for text in unjudged_settings([run.test for run in plan]):
-        err().print(f"note: {text}", soft_wrap=True)

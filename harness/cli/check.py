@@ -38,8 +38,9 @@ Examples:
 OURS, FOREIGN = 12, 50  # bytes of a record in our Parquet files, and in lines of text; at most as many as most files have
 HISTORY_HELP = (
     RUN_HELP
-    + " Or a history from elsewhere: our JSON lines or Parquet, or Jepsen's EDN or JSON. Or the URL of a run's directory,"
-    " or of a Parquet history, on a file system that Spark reads (docs/spark.md)."
+    + " Or a history from elsewhere (docs/foreign-histories.md): our JSON lines or Parquet; Jepsen's EDN, JSON or history.txt; a"
+    " workload.log of Redpanda's chaos tests; the record of `fencepost proxy`. Or the URL of a run's directory, or of a Parquet"
+    " history, on a file system that Spark reads (docs/spark.md)."
 )
 
 

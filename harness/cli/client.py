@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +15,11 @@ from fencepost.harness.api import CampaignError
 from fencepost.harness.api.errors import Exit
 from fencepost.harness.cli.console import Json, Results, err, print_json, print_line, print_table
 
+if TYPE_CHECKING:
+    from fencepost.harness.conformance.results import StoryResult
+
+MANY = 4  # stories that were not played for one reason: one row of the table
+LAST_BYTES, LAST_LINES = 4_000, 5  # of what a driver that failed wrote to its standard error
 NAMES = "\b\nExamples:\n  fencepost client fetch java@4.4.0\n  fencepost client fetch librdkafka@2.0.2 librdkafka@1.4.2"
 CHECK_EXAMPLES = "\b\nExamples:\n  fencepost client check ./my-driver\n  fencepost client check java@4.4.0 --story commit"
 TABLE_EXAMPLE = "\b\nExample:\n  fencepost campaign clients\n  fencepost client table --only clients"
@@ -86,17 +93,39 @@ def check(
     else:
         words = {PASSED: "ok", FAILED: "FAILED", NOT_OBSERVABLE: "too few", NOT_PLAYED: "-"}
         rows = [
-            (
-                words[result.outcome],
-                result.story,
-                result.seen + (f"\n-> {result.change}" if result.change else ""),
-            )
-            for result in results
+            (words[result.outcome], story, result.seen + (f"\n-> {result.change}" if result.change else ""))
+            for story, result in _folded(results)
         ]
         print_table(("", "story", "what was seen, and what to change"), rows)
+        for line in _last_lines(place):
+            print_line(f"driver: {line}")
         print_line(counted(results) + (f"; logs: {place}" if place.exists() else ""))
     too_few = any(result.outcome == NOT_OBSERVABLE for result in results)
     raise typer.Exit(Exit.INVALID if exit_code(results) == Exit.INVALID else Exit.UNKNOWN if too_few else Exit.VALID)
+
+
+def _folded(results: Sequence[StoryResult]) -> Iterator[tuple[str, StoryResult]]:
+    """The rows of the table: stories that were not played for one reason are one row where that is the reason of many."""
+    why = Counter(result.seen for result in results if result.ok is None)
+    told = set()
+    for result in results:
+        if result.ok is not None or why[result.seen] < MANY:
+            yield result.story, result
+        elif result.seen not in told:
+            told.add(result.seen)
+            yield f"{why[result.seen]} stories", result
+
+
+def _last_lines(place: Path) -> list[str]:
+    """The end of what a driver wrote to its standard error, where a story failed: else the logs are gone."""
+    from fencepost.harness.conformance.client_side import LOG
+
+    try:
+        with (place / LOG).open("rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - LAST_BYTES))
+            return log.read().decode(errors="replace").splitlines()[-LAST_LINES:]
+    except OSError:
+        return []
 
 
 @client_app.command("table", epilog=TABLE_EXAMPLE)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fencepost.harness.api import CampaignError
+from fencepost.harness.api.words import unknown_word
 from fencepost.harness.cli.console import Results, RunArgument, print_line, print_text
 from fencepost.harness.system import liveness
 
@@ -79,7 +80,7 @@ def export(
 def _writer(format: str, finding: int | None, radius: int) -> tuple[str, Writer, str]:
     """The name of a format's file in the run's directory, what writes it, and what that counts."""
     if format not in FORMATS:
-        raise CampaignError([f'"{format}" is no format; there are {", ".join(FORMATS)}'])
+        raise CampaignError([unknown_word("format", format, FORMATS)])
     if format == "graphml":
         from fencepost.harness.data import graphml_export
 

@@ -15,6 +15,7 @@ import typer
 from fencepost.harness.api import CampaignError
 from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.api.verdict_document import judgement_terms
+from fencepost.harness.api.words import plural
 from fencepost.harness.cli import completions
 from fencepost.harness.cli.console import Json, Results, Texts, err, print_json, print_line, print_table
 from fencepost.harness.visible_text import visible
@@ -98,7 +99,9 @@ def list_runs(
     if json_:
         print_json([_document(row, root, past) for row in shown])
     elif not shown:
-        print_line(f"no runs below {root}" + (f" that are asked for: {len(rows)} others" if rows else ""))
+        print_line(
+            f"none of the {plural(len(rows), 'run')} below {root} matches the options" if rows else f"no runs below {root}"
+        )
     else:
         _print_runs(shown, root)
         _print_causes(shown if red else (), past)

@@ -44,6 +44,6 @@ def new(
     files, commands = scaffold.new(kind.value, name, directory)
     for path in files:
         print_line(f"wrote {path}")
-    print_line("\nTry:")
+    print_line(f"\n{files[0].name} is a working example under your name: change it into what you need. Try:")
     for command in commands:
         print_line(f"  {command}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from fencepost.harness.api.errors import Exit, MachineError
 from fencepost.harness.api.events import note_event
 from fencepost.harness.api.words import plural
 from fencepost.harness.cli import console
-from fencepost.harness.cli.console import Texts, err, out, print_line
+from fencepost.harness.cli.console import Texts, err, out, print_json, print_line, print_table
 
 if TYPE_CHECKING:
     from fencepost.harness.api.events import RunEvent
@@ -81,6 +82,26 @@ def perform(
     """Run the plan, as `performing` says."""
     with performing(plan, results, master, spark_conf, to_stderr, known) as made:
         return made.sequence.run_all(plan, made.show_result)
+
+
+def print_plan(plan: Sequence[PlannedRun], as_json: bool, estimate: str = "") -> None:
+    """The runs that would be performed, in their order, the estimate of their time, and the settings that were not judged."""
+    from fencepost.harness.planning.plan import unjudged_settings
+
+    if as_json:
+        tests = [(run.test.name, run.seed, list(run.test.expect), run.command) for run in plan]
+        print_json([dict(zip(("test", "seed", "expect", "command"), test, strict=True)) for test in tests])
+    else:
+        rows = []
+        for run in plan:
+            kinds = Counter(fault.kind for fault in run.test.nemesis)
+            faults = ", ".join(f"{count} {kind}" if count > 1 else kind for kind, count in kinds.items()) or "none"
+            rows.append((run.test.name, f"{run.test.time_s:g} s", faults, ", ".join(run.test.expect), str(run.seed)))
+        print_table(("test", "time", "nemesis", "expect", "seed"), rows)
+        if estimate:
+            err().print(estimate, soft_wrap=True)
+    for text in unjudged_settings([run.test for run in plan]):
+        err().print(f"note: {text}", soft_wrap=True)
 
 
 def print_outcome(results: Sequence[RunResult], plan: Sequence[PlannedRun], seed: int, quiet: bool) -> int:

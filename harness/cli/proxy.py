@@ -182,7 +182,9 @@ class _started:
 def _announce(running: ProxyProcess, settings: Settings) -> None:
     for broker in running.brokers:
         print_line(f"{broker['listen']} leads to {broker['upstream']}")
-    print_line(f"http://{running.control.address}/status is its control; {plural(len(settings.rules), 'rule')} in force")
+    fetches = any(rule.name == FETCHES["name"] for rule in settings.rules)
+    rules = f"{plural(len(settings.rules), 'rule')} in force{', that of --fetches included' if fetches else ''}"
+    print_line(f"http://{running.control.address}/status is its control; {rules}")
     print_line("Ctrl-C ends it")
     host = running.control.address.rpartition(":")[0]
     if not host.startswith("127.") and host not in ("[::1]", "::1"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import shlex
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -36,11 +36,12 @@ def run(
     master: Master = "local[*]",
     spark_conf: Conf = None,
     known: KnownFile = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only look whether the test has a mistake, and list it.")] = False,
     **given: Any,
 ) -> None:
     from fencepost.harness.campaign.campaign import PlannedRun, draw_seed
     from fencepost.harness.cli.arguments import from_options
-    from fencepost.harness.cli.planned_runs import perform, print_outcome, summary
+    from fencepost.harness.cli.planned_runs import perform, print_outcome, print_plan, summary
     from fencepost.harness.memory.known import known_of
     from fencepost.harness.planning.plan import vain
 
@@ -49,6 +50,9 @@ def run(
         raise CampaignError(mistakes)
     seed = draw_seed() if test.seed is None else test.seed
     plan = [PlannedRun(test, seed, _repeating(context, seed))]
+    if dry_run:
+        print_plan(plan, json_)
+        return
     performed = perform(plan, results, master, spark_conf, to_stderr=json_, known=known_of(known))
     if json_:
         print_json(performed[0].verdict if performed and performed[0].verdict else summary(performed, plan))
@@ -67,4 +71,4 @@ def _signature() -> inspect.Signature:
 
 def _repeating(context: typer.Context, seed: int) -> str:
     """The command that repeats this run: every option that was given, and the seed."""
-    return shlex.join(["fencepost", "run", *given_options(context, leave_out=("seed",)), "--seed", str(seed)])
+    return shlex.join(["fencepost", "run", *given_options(context, leave_out=("seed", "dry_run")), "--seed", str(seed)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -121,11 +122,17 @@ def _lines(run: Run, data: ReportData, all_incidents: Sequence[Incident]) -> lis
 
     verdict = run.verdict
     made: list[Line] = [("", f"{run.test or run.id}: {outcome(run)}")]
-    made += [("  ", str(verdict[key])) for key in ("reason", "expectation") if verdict.get(key)]
+    made += [("  ", text) for text in dict.fromkeys(str(verdict[key]) for key in ("reason", "expectation") if verdict.get(key))]
     made += [("  ", f"weaker than it looks: {why}") for why in verdict.get("weakened") or ()]
     made += [("", ""), *(line for incident in all_incidents for line in _incident(data, incident))] if all_incidents else []
-    if permitted := sum(not finding.get("forbidden", True) for finding in verdict.get("findings") or ()):
-        made += [("", ""), ("", f"{plural(permitted, 'finding')} that the settings permit")]
+    if permitted := Counter(
+        each.get("anomaly", "?") for each in verdict.get("findings") or () if not each.get("forbidden", True)
+    ):
+        names = ", ".join(f"{name} ({count:,})" for name, count in permitted.items())
+        made += [
+            ("", ""),
+            ("", f"{plural(permitted.total(), 'finding')} that the settings permit, and that decide nothing: {names}"),
+        ]
     made += [("", "")]
     made += [("", f"report: {run.path(RunFile.REPORT)}")] if run.path(RunFile.REPORT).is_file() else []
     made += [("", f"card:   fencepost show {run.id} {all_incidents[0].id}")] if all_incidents else []

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from fencepost.harness.api import CAPABILITIES, CallError, Delivered, Isolation, Outgoing, Polled
-from fencepost.harness.api.words import plural
+from fencepost.harness.api.words import enumeration, plural
 from fencepost.harness.conformance.client_edges import EDGES, EdgeStories
 from fencepost.harness.conformance.client_failures import FAILURES, FailureStories
 from fencepost.harness.conformance.client_fixture import (
@@ -67,6 +67,14 @@ STORIES: Mapping[str, tuple[str, tuple[str, ...]]] = {  # story: what must be se
 }  # fmt: skip
 
 
+def _remedy(error: CallError, needs: Sequence[str]) -> str:
+    """What to change after an answer that fails a story."""
+    if error.name != "UNSUPPORTED":
+        return "answer every request as docs/client-drivers.md says; logs/driver.log has what the driver wrote to standard error"
+    claimed = f", or claim no {enumeration(needs, 'and no')}" if needs else ""
+    return f"answer `{error.call}` as docs/client-drivers.md says{claimed}"
+
+
 class ClientKit(FailureStories, EdgeStories, GroupStories, WireStories):
     """Plays the stories."""
 
@@ -96,8 +104,7 @@ class ClientKit(FailureStories, EdgeStories, GroupStories, WireStories):
         except TooFew as few:
             return StoryResult(name, None, str(few), observable=False)
         except CallError as error:
-            change = "answer every request as docs/client-drivers.md says; the driver's log is beside this run"
-            return result_of(name, [(f"{error.call}: {error.name}: {error.text}", change)], "")
+            return result_of(name, [(f"{error.call}: {error.name}: {error.text}", _remedy(error, needs))], "")
         return StoryResult(name, True, seen)
 
     def story_protocol(self) -> str:

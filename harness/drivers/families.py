@@ -96,7 +96,8 @@ def family(name: str) -> DriverFamily:
 
 def unknown(name: str) -> str:
     """The mistake of a name that no client and no family has, with the nearest one."""
-    return registry.unknown("client", name, {*registry.names("client"), *registry.names(GROUP)})
+    program = f"; a program of yours is written ./{name}" if "/" not in name and os.path.isfile(name) else ""
+    return registry.unknown("client", name, {*registry.names("client"), *registry.names(GROUP)}) + program
 
 
 def drivable(name: str) -> list[str]:

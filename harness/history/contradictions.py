@@ -40,8 +40,8 @@ class Contents:
     blank: rows without it.
     sending: rows that have a send.
     untimely: rows of which a record has a time outside of the operation.
-    impossible: rows with a micro-operation that cannot be: of no kind, in no partition, at a negative offset, or with an identity
-        that is not its own.
+    impossible: rows with a micro-operation that cannot be: of no kind, in no partition, or at a negative offset.
+    foreign: rows with a record whose identity is that of another operation, or none that there can be.
     again: rows that send a record which they have sent before.
     placeless: rows that polled a record, and do not say where it lies.
     before_zero: rows of which a record has a time below zero.
@@ -54,8 +54,10 @@ class Contents:
         self._final = np.isin(self._process, self._process[among(table["f"], ("final-read",))])
         self.reach: dict[tuple[int, str], int] = {}
         self._taken = 0
-        rows = [np.zeros(len(table), dtype=np.bool_) for _ in range(7)]
-        self.blank, self.sending, self.untimely, self.impossible, self.again, self.placeless, self.before_zero = rows
+        rows = [np.zeros(len(table), dtype=np.bool_) for _ in range(8)]
+        self.blank, self.sending, self.untimely, self.impossible, self.foreign, self.again, self.placeless, self.before_zero = (
+            rows
+        )
 
     def through(self, parts: Iterable[pa.Array]) -> Iterator[pa.Array]:
         """The parts of the column, in the order of the rows, as they are taken."""
@@ -76,7 +78,8 @@ class Contents:
             self.before_zero[row[flags(pc.less(flat.field(name), 0))]] = True
         foreign = (kind == 0) & (self._process[row] >= 0) & (record_ids.operation_key_of(v) != self._keys[row])
         nowhere = flags(pc.equal(flat.field("partition"), ""))
-        self.impossible[row[foreign | nowhere | ((kind != 0) & (kind != 1)) | (v > HIGHEST_IDENTITY)]] = True
+        self.impossible[row[nowhere | ((kind != 0) & (kind != 1))]] = True
+        self.foreign[row[foreign | (v > HIGHEST_IDENTITY)]] = True
         self._take_places(row, kind, v, flat)
 
     def _take_places(self, row: Ints, kind: Ints, v: Ints, flat: pa.StructArray) -> None:
@@ -134,12 +137,9 @@ def contradictions(table: pa.Table, contents: Contents, file: str) -> Iterator[G
     yield from gap(outside, "has", "have", "times of its records, or of its commit, from before its beginning or after its end")
     below = [flags(pc.less(table[name], 0)) for name in ("time", "end", "decided")]
     yield from gap(contents.before_zero | np.logical_or.reduce(below), "has", "have", "times below zero")
-    yield from gap(
-        contents.impossible,
-        "has",
-        "have",
-        "records of no kind, of no partition, at a negative offset, or of another operation's identity",
-    )
+    yield from gap(contents.impossible, "has", "have", "records of no kind, of no partition, or at a negative offset")
+    identity = "`v` is process << 39 | op << 12 | the record's place among the sends of its operation (docs/history.md)"
+    yield from gap(contents.foreign, "has", "have", f"records with an identity that is not theirs: {identity}")
     yield from gap(contents.again, "sends", "send", "a record twice: an identity stands for one")
     yield from gap(
         contents.sending & ~among(table["f"], SENDERS), "sends", "send", "records, though `f` is neither `txn` nor `send`"

@@ -44,6 +44,20 @@ RENAMED_FAULTS = {  # a fault's former name -> its name
     "stop": "graceful-stop",
     "strand": "isolate-then-kill",
 }
+_OF_PYDANTIC = {  # its words -> ours
+    "Input should be a valid number": "must be a number",
+    "Input should be a valid integer": "must be a whole number",
+    "Input should be a valid boolean": "must be true or false",
+    "Input should be a valid string": "must be a text",
+    "Input should be a valid array": "must be a list",
+    "Input should be a valid list": "must be a list",
+    "Input should be a valid tuple": "must be a list",
+    "Input should be an object": "must be a table",
+    "Input should be a valid dictionary": "must be a table",
+    "Input should": "must",
+    "Tuple should": "must",
+    "List should": "must",
+}
 SEARCH_VARIABLE = "FENCEPOST_PLUGIN_PATH"  # inherited by the processes that perform a test
 _OPTION_DOC = re.compile(r"^([a-z_][\w, ]*): (.+(?:\n[ \t]+.+)*)", flags=re.MULTILINE)
 
@@ -129,7 +143,7 @@ def attempt(cls: Any, options: Mapping[str, Any], beside: Iterable[str] = ()) ->
     for key in options:
         if key in fields:
             values[key], wrong = convert(options[key], hints[key])
-            mistakes += [(key + inner, text) for inner, text in wrong]
+            mistakes += [(key + inner, with_unit(key, text)) for inner, text in wrong]
     if mistakes:
         return None, mistakes
     outside = {key: text for key, bound in bounds.items() if key in values and (text := bound.refusal(values[key]))}
@@ -159,8 +173,13 @@ def convert(value: Any, hint: Any) -> tuple[Any, list[tuple[str, str]]]:
     try:
         return _adapter(hint).validate_json(json.dumps(value, default=str), strict=True), []
     except pydantic.ValidationError as error:
-        wrong = {_inner(entry["loc"]): f"{_lowered(entry['msg'])}, not {shown(value)}" for entry in error.errors()}
+        wrong = {_inner(entry["loc"]): f"{_in_words(entry['msg'])}, not {shown(value)}" for entry in error.errors()}
         return None, list(wrong.items())
+
+
+def with_unit(key: Any, text: str) -> str:
+    """A sentence about a value that is no number, with the unit that the name of its option ends in: a text may have had one."""
+    return text.replace("must be a number", "must be a number of seconds", 1) if str(key).endswith("_s") else text
 
 
 @lru_cache(maxsize=500)
@@ -175,7 +194,10 @@ def _adapter(hint: Any) -> Any:
     return pydantic.TypeAdapter(hint)
 
 
-def _lowered(text: str) -> str:
+def _in_words(text: str) -> str:
+    """A sentence of pydantic in the words in which options are described."""
+    for theirs, ours in _OF_PYDANTIC.items():
+        text = text.replace(theirs, ours)
     return text[:1].lower() + text[1:]
 
 
@@ -265,12 +287,19 @@ def _import_from(path: str) -> Any:
     try:
         loaded = _module(module)
     except (Exception, SystemExit) as error:  # a plug-in's module may raise anything while it is imported
-        hint = former_name_hint(error) or misspelt_argument(error)
+        hint = former_name_hint(error) or misspelt_argument(error) or _where(error, module)
         raise CampaignError([f'"{path}" cannot be loaded: {type(error).__name__}: {error}{hint}']) from error
     try:
         return getattr(loaded, name)
     except AttributeError as error:
         raise CampaignError([f'"{path}" cannot be loaded: module {module} has no {name}']) from error
+
+
+def _where(error: BaseException, module: str) -> str:
+    """Where a module that was not found was looked for, beside what is installed."""
+    if not isinstance(error, ModuleNotFoundError) or error.name != module.partition(".")[0]:
+        return ""
+    return "; it was looked for in the working directory, beside the campaign, and among what is installed"
 
 
 def _module(name: str) -> Any:

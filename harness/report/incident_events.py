@@ -283,20 +283,28 @@ def _settled(made: Material, incident: Incident) -> Iterator[Event]:
 
 def _final_reads(made: Material, incident: Incident) -> Iterator[Event]:
     """What the final reads returned of the records, by isolation level."""
-    identities = {v for record in incident.records[:RECORDS] if (v := record.get("v")) is not None and v >= 0}
-    whose = f"the first {RECORDS} records" if len(incident.records) > RECORDS else f"the {plural(len(identities), 'record')}"
+    placed = [
+        (v, record.get("partition")) for record in incident.records[:RECORDS] if (v := record.get("v")) is not None and v >= 0
+    ]
+    read_by = [
+        (record.get("v"), record.get("operation")) for record in incident.records[:RECORDS] if record.get("role") == "read"
+    ]
+    outputs = [(v, by) for v, by in read_by if v is not None and by is not None]
     touched = partitions(incident)
     for row in made.final:
         detail, node = made.detail(row), row.get("node") or "?"
         ends = [f"{name} to {ends[2]}" for name in touched if isinstance(ends := detail.get(name), list) and len(ends) == 3]
+        identities = {v for v, partition in placed if partition in detail}
         if row["f"] != "final-read" or not ends or not identities:
             continue
+        whose = f"the first {RECORDS} records" if len(incident.records) > RECORDS else f"the {plural(len(identities), 'record')}"
         returned = {
             read.v
             for v in identities
             for read in made.reads.of.get(v, ())
             if _process(made, read.operation) == row.get("process")
         }
+        returned |= {v for v, by in outputs if v in identities and _process(made, by) == row.get("process")}
         missing = len(identities - returned)
         text = f"final read at {row.get('isolation') or '?'} is over ({', '.join(ends)})"
         if made.reads.whole:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
+from fencepost.harness.api.evidence import Evidence
 from fencepost.harness.api.services import AnomalyRules
 from fencepost.harness.plugins import services
 
@@ -24,10 +25,25 @@ conditions hold under the run's contract decides. A condition names a key of the
 * *(unless reads show it)*, *(unless final reads show it)*: where what readers got, or the final reads, shows a finding by
   itself, the next rule without such words decides about it; likewise for deletions of topics.
 * *Occasions*: a property that held while none of these occurred is *held without occasion* ([occasions.md](occasions.md)).
+* *Evidence*: the parts of a run's record without which *held* becomes *unknown*, and those without which a finding is not
+  believed. Their names are in the table below.
+* *Damages*: the ways in which `fencepost selfcheck` spoils a correct history, to show that the check finds this anomaly and no
+  other.
+
+| evidence | what it is |
+|---|---|
+{evidence}
 
 `fencepost plugins --rules` prints this table with the rules of your own checks. The anomalies are defined in
 [anomalies.md](anomalies.md).
 """
+
+
+def head() -> str:
+    """The beginning of the page: what its words mean."""
+    lines = [line.strip().partition(": ") for line in (Evidence.__doc__ or "").splitlines()]
+    named = {each.value for each in Evidence}
+    return _HEAD.format(evidence="\n".join(f"| `{name}` | {meaning} |" for name, _, meaning in lines if name in named))
 
 
 def page(rows: Sequence[AnomalyRules]) -> str:
@@ -63,4 +79,4 @@ def own_rules() -> list[AnomalyRules]:
 
 
 if __name__ == "__main__":
-    print(f"{_HEAD}\n{page(own_rules())}")  # noqa: T201
+    print(f"{head()}\n{page(own_rules())}")  # noqa: T201

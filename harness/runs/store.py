@@ -141,9 +141,13 @@ def _found(root: Path, text: str) -> Run:
     for run in damaged:
         if run.begins(text):
             return _whole(run.place)
+    if "/" in text:
+        why = "is no run's directory" if os.path.exists(text) else "there is no such file or directory"
+        raise CampaignError([f'"{text}": {why}; a run is named by its directory, its id, the beginning of one, or `latest`'])
     if not runs:
         raise CampaignError([f'no run "{text}": there are no runs below {root}'])
-    raise CampaignError([unknown("run", text, [run.run for run in runs[-20:]]) + f" (the latest below {root})"])
+    named = [*(run.run for run in runs[-20:]), "latest"]
+    raise CampaignError([unknown("run", text, named) + f" (the latest runs below {root})"])
 
 
 def _whole(directory: Path) -> Run:

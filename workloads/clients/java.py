@@ -69,7 +69,7 @@ class Java:
             ("com.google.code.gson", "gson", JSON),
             ("org.eclipse.jdt", "ecj", COMPILER),
         ]
-        maven.fetch(f"kafka-clients {version}", wanted, directory, hint=f"There are {self.versions}")
+        maven.fetch(f"kafka-clients {version}", wanted, directory, hint=f"There is {self.versions}")
 
     def build(self, version: str, library: Path, directory: Path) -> None:
         """Compile the sources into a jar, and archive the client's classes, which saves a third of the start's processor time."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.harness.api.words import and_more, did_you_mean, enumeration, form, plural
+from fencepost.harness.api.words import MOST_NAMED, and_more, did_you_mean, enumeration, form, plural, unknown_word
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,18 @@ def test_the_last_of_a_list_has_its_own_word_before_it(parts, expected):
 def test_a_word_that_resembles_a_known_one_is_suggested():
     assert did_you_mean("tagret", {"count": 1, "target": 2}) == '; did you mean "target"?'
     assert did_you_mean("nothing alike", ["count"]) == ""
+
+
+def test_a_part_of_known_words_suggests_them():
+    known = ["torn-offset", "torn-transaction", "lost-write", "tornado"]
+    assert did_you_mean("torn", known) == '; did you mean "tornado"?'
+    assert did_you_mean("torn", known[:3]) == '; did you mean "torn-offset" or "torn-transaction"?'
+    assert did_you_mean("WRITE", known) == '; did you mean "lost-write"?'
+    assert did_you_mean("to", known) == ""
+
+
+@pytest.mark.parametrize(("count", "named"), [(MOST_NAMED, True), (MOST_NAMED + 1, False)])
+def test_many_known_words_are_counted_and_not_named(count, named):
+    sentence = unknown_word("anomaly", "w00", [f"w{number:03}" for number in range(count)])
+    assert sentence.startswith('unknown anomaly "w00"; did you mean "w0')
+    assert sentence.endswith(f", w{count - 1:03}" if named else f" There are {count}: `fencepost plugins` lists them")

@@ -166,19 +166,19 @@ nemesis = [{kind = "feather"}, {}]
     expected = [
         'first.toml: defaults.color: unknown key "color"',
         'first.toml: test[0].speed: unknown key "speed"; did you mean "seed"?',
-        "first.toml: test[0].time_s: input should be a valid number, not 'long'",
+        "first.toml: test[0].time_s: must be a number of seconds, not 'long'",
         "first.toml: test[0].rate: must be at least 0, not -1",
         "first.toml: test[0].repeat: must be at least 1, not 0",
         'first.toml: test[0].expect: unknown anomaly "torn-leter"; did you mean "torn-letter"?',
         'first.toml: test[0].expect: must be "valid", or the anomalies that must be found',
-        "first.toml: test[0].cluster.brokers: input should be a valid integer, not 'three'",
+        "first.toml: test[0].cluster.brokers: must be a whole number, not 'three'",
         'first.toml: test[0].workload.kind: unknown workload "leters"; did you mean "letters"?',
         'first.toml: test[0].contract.ackz: unknown key "ackz"; did you mean "acks"?',
         'first.toml: test[0].nemesis[0].tagret: unknown option "tagret"; did you mean "target"?',
         "first.toml: test[0].nemesis[0].every_s: must be [lowest, highest], not [6, 3]",
         "first.toml: test[0].nemesis[0].lasts_s: must be above 0, not 0",
         'first.toml: test[0].nemesis[1].kind: unknown nemesis "hamer"; did you mean "hammer"?',
-        'first.toml: test[1].matrix."cluster.kafka": input should be a valid string, not 4',
+        'first.toml: test[1].matrix."cluster.kafka": must be a text, not 4',
         "first.toml: test[1].workload: writers must be at least 1",
         "first.toml: test[2].name: missing",
         "first.toml: test[2].nemesis[0].kind: Feather must be a frozen dataclass",
@@ -201,11 +201,18 @@ def test_a_mistake_in_the_defaults_is_reported_once_under_its_key_there():
     [
         ("", "test: there is none; a campaign needs at least one [[test]]"),
         ('[test]\nname = "a"\n', "test: must be a list of tables ([[test]], in double brackets)"),
-        ('name = 3\n[[test]]\nname = "a"\n', "name: input should be a valid string, not 3"),
-        ('seed = "x"\n[[test]]\nname = "a"\n', "seed: input should be a valid integer, not 'x'"),
+        ('name = 3\n[[test]]\nname = "a"\n', "name: must be a text, not 3"),
+        ('seed = "x"\n[[test]]\nname = "a"\n', "seed: must be a whole number, not 'x'"),
         ('tests = 1\n[[test]]\nname = "a"\n', 'tests: unknown key "tests"; did you mean "test"?'),
         ('[[test]]\nname = "a"\nmatrix = {time_s = 3}\n', "test[0].matrix.time_s: must be a list that is not empty, not 3"),
-        ('[[test]]\nname = "a"\nworkload = "letters"\n', "test[0].workload: must be a table, not 'letters'"),
+        (
+            '[[test]]\nname = "a"\nworkload = "letters"\n',
+            "test[0].workload: must be a table, workload = {kind = \"letters\"}, not 'letters'",
+        ),
+        (
+            '[defaults]\nworkload = 3\n[[test]]\nname = "a"\n',
+            'defaults.workload: must be a table, workload = {kind = "..."}, not 3',
+        ),
         (
             '[[test]]\nname = "a"\nnemesis = {kind = "kill"}\n',
             "test[0].nemesis: must be a list of tables ([[test.nemesis]], in double brackets)",
@@ -395,7 +402,7 @@ def test_lanes_and_the_budget_are_read():
         (("busy_s = 20\n", ""), "lanes.main: busy_s and quiet_s go together"),
         (("busy_s = 20", "busy = 20"), 'lanes.main.busy: unknown key "busy"; did you mean "busy_s"?'),
         (("nodes = 2", "nodes = 0"), "budget.nodes: must be at least 1, not 0"),
-        (("keep_quorum = true", 'keep_quorum = "yes"'), "budget.keep_quorum: input should be a valid boolean"),
+        (("keep_quorum = true", 'keep_quorum = "yes"'), "budget.keep_quorum: must be true or false"),
     ],
 )
 def test_a_mistake_in_lanes_or_the_budget_is_reported_with_its_key(change, mistake):
@@ -410,6 +417,24 @@ workload = {kind = "transactions", partitions = 2, writers = 2, readers = 1}
 client.kind = "librdkafka"
 [[test.nemesis]]
 """
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [('"3-5"', "'3-5'"), ('["a", 2]', "['a', 2]"), ("[1, 2, 3]", "[1, 2, 3]"), ("[1]", "[1]"), ("true", "True")],
+)
+def test_a_span_that_is_none_is_shown_as_it_was_given(given, shown):
+    expected = (
+        f"test[0].nemesis[0].every_s: must be a number of seconds, or two of them in brackets, [lowest, highest]; not {shown}"
+    )
+    assert any(expected in reported for reported in mistakes_in(f'{OWN}kind = "kill"\nevery_s = {given}'))
+
+
+@pytest.mark.parametrize(("brokers", "least", "refused"), [(3, 4, True), (3, 3, False), (5, 6, True), (1, 2, True)])
+def test_no_topic_demands_more_replicas_in_sync_than_there_are_brokers(brokers, least, refused):
+    test = OWN.replace("[[test.nemesis]]", "").replace("brokers = 3", f"brokers = {brokers}")
+    reported = mistakes_in(f"{test}topic = {{min.insync.replicas = {least}}}\nseed = 'x'")
+    assert any('topic."min.insync.replicas": there ' in text and f"not {least}: no write" in text for text in reported) == refused
 
 
 @pytest.mark.parametrize(
@@ -574,7 +599,7 @@ def test_what_a_test_demands_at_least_is_a_whole_number_of_something_that_is_cou
         read(f'name = "c"\n[[test]]\nname = "a"\n{demands}\n')
     unknown, text, negative = (mistake.partition("at_least.")[2] for mistake in caught.value.mistakes)
     assert unknown.startswith('transaction: unknown key "transaction"; did you mean "transactions"?')
-    assert (text, negative) == ("records: input should be a valid integer, not 'x'", "operations: must be at least 0, not -1")
+    assert (text, negative) == ("records: must be a whole number, not 'x'", "operations: must be at least 0, not -1")
     [test] = read('name = "c"\n[[test]]\nname = "a"\nat_least = { faults = 5 }\n').tests
     assert test.at_least == {"faults": 5}
 

@@ -43,7 +43,7 @@ def test_a_declared_key_is_read_and_has_its_default():
     ("given", "mistake"),
     [
         ({"warm_s": -1}, "warm_s: must be at least 0, not -1"),
-        ({"warm_s": "x"}, "warm_s: input should be a valid number, not 'x'"),
+        ({"warm_s": "x"}, "warm_s: must be a number of seconds, not 'x'"),
         ({"warms": 1}, 'warms: unknown key "warms"; did you mean "warm_s"?'),
     ],
 )

@@ -78,7 +78,7 @@ def test_mistakes_are_named_after_the_options():
         '--lane mian: unknown lane "mian"; did you mean "main"?',
         "--lane main order: ",
         '--budget quorum: unknown key "quorum"',
-        "--brokers: input should be a valid integer, not 'many'",
+        "--brokers: must be a whole number, not 'many'",
         "--producer socket.timeot.ms: librdkafka says: No such configuration property",
         '--contract ackz: unknown key "ackz"; did you mean "acks"?',
         "--time: must be above 0, not 0",

@@ -714,6 +714,20 @@ def test_the_command_that_repeats_a_run_of_a_campaign_has_its_options_too(fencep
     assert repeat == f"repeat: {words} --spark-master 'local[1]' --spark-conf spark.a=b"
 
 
+def test_a_dry_run_lists_the_test_and_performs_nothing(fencepost):
+    code, out, _ = fencepost("run", "--dry-run", "-n", "kill", "-n", "pause", "--time", "30", "--seed", "7")
+    assert (code, fencepost.engines) == (0, [])
+    assert out.splitlines()[1].split() == ["transactions", "30", "s", "kill,", "pause", "valid", "7"]
+    (only,) = json.loads(fencepost("run", "--dry-run", "--json", "--time", "30", "--seed", "7")[1])
+    assert only["command"] == "fencepost run --time 30.0 --json --seed 7"
+
+
+def test_a_dry_run_names_mistakes(fencepost):
+    code, _, err = fencepost("run", "--dry-run", "--brokers", "3", "--topic", "min.insync.replicas=5")
+    assert code == 254
+    assert err.startswith("--topic min.insync.replicas: there are 3 brokers, not 5")
+
+
 @pytest.mark.parametrize(
     ("option", "value", "bound"),
     [

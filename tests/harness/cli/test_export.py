@@ -68,7 +68,8 @@ def test_the_schema_needs_no_run(command):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("--format", "dot"), '"dot" is no format; there are jepsen-edn, jepsen-json, perfetto, graphml'),
+        (("--format", "dot"), 'unknown format "dot". There are: jepsen-edn, jepsen-json, perfetto, graphml'),
+        (("--format", "prefetto"), 'unknown format "prefetto"; did you mean "perfetto"? There are: jepsen-edn'),
         (("--finding", "1"), "--finding 1: only for --format graphml; jepsen-edn has the whole run"),
         (("--format", "graphml", "--finding", "9"), "no finding 9 in its verdict; there are 1, 2, 3"),
         (("--format", "perfetto", "--out", "nowhere/trace.json"), "there is no directory nowhere"),

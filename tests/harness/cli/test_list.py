@@ -92,7 +92,7 @@ def test_options_choose_runs_and_the_newest_is_last(runs, options, expected):
 @pytest.mark.parametrize("options", [("--anomaly", "duplicate"), ("--since", "2026-12-01"), ("--campaign", "none")])
 def test_that_no_run_is_asked_for_is_no_mistake(runs, options):
     code, out, _ = runs(*options)
-    assert (code, out) == (0, "no runs below results that are asked for: 6 others\n")
+    assert (code, out) == (0, "none of the 6 runs below results matches the options\n")
     assert json.loads(runs(*options, "--json")[1]) == []
 
 
@@ -150,7 +150,7 @@ def test_a_run_with_known_findings_alone_is_not_red(call):
     known = {"unexpected_known": True, "met_without_unexpected": True, "known": "lost-write: KIP-98"}
     a_run(1, "steady", {**RED, **known})
     assert "invalid, as expected but for known findings" in call()[1]
-    assert call("--red")[1] == "no runs below results that are asked for: 1 others\n"
+    assert call("--red")[1] == "none of the 1 run below results matches the options\n"
 
 
 def test_a_damaged_plan_and_a_damaged_index_are_sentences_and_the_others_are_listed(runs):

@@ -47,10 +47,15 @@ def test_a_run_is_its_verdict_why_and_a_line_for_each_incident(fencepost, tmp_pa
     ]
 
 
+def test_what_reason_and_expectation_both_say_is_said_once(fencepost, tmp_path):
+    _, out, _ = fencepost(changed(example.torn(tmp_path), reason="duplicate (7 findings)", expectation="duplicate (7 findings)"))
+    assert out.count("duplicate (7 findings)") == 1
+
+
 def test_a_valid_run_has_no_incident(fencepost, tmp_path):
     _, out, _ = fencepost(example.valid(tmp_path))
     assert out.startswith("steady: valid, as expected\n")
-    assert "8 findings that the settings permit" in out
+    assert "8 findings that the settings permit, and that decide nothing: " in out
     assert "card:" not in out
 
 

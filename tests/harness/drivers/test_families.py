@@ -105,11 +105,15 @@ def test_a_driver_says_what_it_can_do_and_what_it_refuses(pigeons):
     assert families.refusals(driver, {"acks": "all", "wings": 2}, {}) == [("producer", "wings", "unknown")]
 
 
-def test_what_cannot_be_had_is_one_sentence(pigeons, tmp_path):
+def test_what_cannot_be_had_is_one_sentence(pigeons, tmp_path, monkeypatch):
     assert families.mistakes("pigeons@11") == ["pigeons@11: there is no 11, only 9 and 10"]
     assert families.mistakes("./nothing") == ['"./nothing" is no program that can be executed here; there is no such file']
     with pytest.raises(CampaignError, match='unknown client "pidgeons"; did you mean "pigeons"'):
         families.obtain("pidgeons@9")
+    (tmp_path / "pidgeons").touch()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CampaignError, match=r"; a program of yours is written \./pidgeons$"):
+        families.obtain("pidgeons")
     pigeons.lacks = "a loft is missing (build one)"
     with pytest.raises(CampaignError, match=r"pigeons@9: a loft is missing \(build one\)"):
         families.obtain("pigeons@9")

@@ -56,11 +56,13 @@ WRONG = {
     "records of no kind": [
         ((SENDER, "kind", 7), "neither sent nor read"),
         ((READER, "partition", ""), "of no partition"),
+        ((READER, "offset", -1), "got where no record lies"),
+        ((SENDER, "offset", -5), "acknowledged there"),
+    ],
+    "records with an identity that is not theirs: `v` is process << 39 | op << 12": [
         ((READER, "v", 1 << 60), "no identity"),
         ((SENDER, "v", -7), "a record of nobody, sent"),
         ((SENDER, "v", 1 << 12), "another operation's"),
-        ((READER, "offset", -1), "got where no record lies"),
-        ((SENDER, "offset", -5), "acknowledged there"),
     ],
 }
 

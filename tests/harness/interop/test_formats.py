@@ -6,16 +6,20 @@ import gzip
 import json
 import os
 import shutil
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.histories import violated
 from support.jepsen_example import DATA, Adopted, adopted
 
+from fencepost.checkers.verdict.judge import judge
 from fencepost.harness.api import record_id
 from fencepost.harness.api.errors import HistoryError
 from fencepost.harness.api.evidence import Evidence
 from fencepost.harness.history.merge import OPS_SCHEMA
+from fencepost.harness.history.run_directory import open_run
 from fencepost.harness.interop import blocks
 from fencepost.harness.interop.adopt import Format
 from fencepost.harness.interop.detect import detect
@@ -261,3 +265,13 @@ BOTH = {"ours": LINES, "jepsens": QUEUE}
 
 def adopted_plan(folder, name, text):
     return json.loads((adopted(text, folder, name).dir / "plan.json").read_text())
+
+
+@pytest.mark.parametrize(("change", "expected"), [(("", ""), ("valid", [])), (("[[0, 0], ", "["), ("invalid", ["lost-write"]))])
+def test_the_history_by_hand_of_the_page_is_judged_as_the_page_says(tmp_path, change, expected):
+    page = (Path(__file__).parents[3] / "docs" / "foreign-histories.md").read_text()
+    lines = page.partition("## A history by hand")[2].partition("```json\n")[2].partition("```")[0]
+    history = adopted(lines.replace(*change) if change[0] else lines, tmp_path, "history.jsonl")
+    assert history.damage == []
+    document = judge(open_run(history.dir), here=True)
+    assert (document["verdict"], violated(document)) == expected

@@ -77,6 +77,17 @@ def test_a_module_without_the_class_says_so(stranger):
     ]
 
 
+def test_a_module_that_is_not_there_says_where_it_was_looked_for(stranger):
+    (mistake,) = mistakes_of(registry.load, "nemesis", "no_such_module:Stutter")
+    assert mistake.endswith("; it was looked for in the working directory, beside the campaign, and among what is installed")
+
+
+def test_a_module_that_lacks_another_is_not_said_to_be_missing_itself(stranger):
+    (stranger / "my_faults.py").write_text("import no_such_module")
+    (mistake,) = mistakes_of(registry.load, "nemesis", "my_faults:Stutter")
+    assert mistake.endswith("No module named 'no_such_module'")
+
+
 def test_an_import_path_is_found_in_the_directories_given_and_by_processes_started_later(stranger):
     beside = stranger / "campaigns"
     beside.mkdir()
@@ -100,13 +111,26 @@ def test_options_are_built_with_the_types_of_the_fields():
     assert (made.writers, made.sends, made.slow) == (2, (2, 3), False)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Waiting:
+    within_s: float = 1.0
+    share: float = 0.5
+
+
+def test_a_number_of_seconds_is_said_to_be_one():
+    assert registry.attempt(Waiting, {"within_s": "5s", "share": "5s"})[1] == [
+        ("within_s", "must be a number of seconds, not '5s'"),
+        ("share", "must be a number, not '5s'"),
+    ]
+
+
 def test_all_mistakes_in_the_options_are_reported_at_once():
     mistakes = mistakes_of(lambda: letters(writer=2, sends=[1], slow="yes", writers="3"))
     assert len(mistakes) == 4
     assert mistakes[0].startswith('workload.writer: unknown option "writer"; did you mean "writers"?')
     assert any(mistake.startswith("workload.sends[1]: ") for mistake in mistakes)
-    assert "workload.slow: input should be a valid boolean, not 'yes'" in mistakes
-    assert "workload.writers: input should be a valid integer, not '3'" in mistakes
+    assert "workload.slow: must be true or false, not 'yes'" in mistakes
+    assert "workload.writers: must be a whole number, not '3'" in mistakes
 
 
 def test_what_the_class_itself_refuses_is_a_mistake():

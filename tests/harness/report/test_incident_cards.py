@@ -175,6 +175,24 @@ def test_reading_operations_are_shown_with_the_first_read_and_the_later_ones(car
     )
 
 
+def test_a_final_read_of_outputs_has_returned_the_inputs_that_they_name(tmp_path):
+    """An output names its input: it is no read of the input's own record."""
+    made = rows()
+    (final,) = [row for row in made if row["f"] == "final-read"]
+    accused = finding(made)
+    output = {**accused["records"][0], "partition": "t-0", "operation": final["index"], "role": "read"}
+    card = card_of(read(a_run(tmp_path, findings=[{**accused, "records": [*accused["records"], output]}])), 1)
+    assert ": it returned 1 of the 3 records (" in card.events[-1].text
+
+
+def test_a_final_read_of_other_partitions_says_nothing_of_a_record(tmp_path):
+    made = rows()
+    accused = finding(made)
+    elsewhere = [{**record, "partition": "u-0"} for record in accused["records"]]
+    card = card_of(read(a_run(tmp_path, findings=[{**accused, "records": elsewhere}])), 1)
+    assert not [event for event in card.events if event.text.startswith("final read")]
+
+
 def test_an_offset_that_a_member_was_told_is_an_event(tmp_path):
     """A read of no record: when the answer came decides, against the call of commit."""
     made = rows()

@@ -7,16 +7,21 @@ from pathlib import Path
 from support.installed import INSTALLED
 
 from fencepost.checkers.contract.rules import ALLOWED
+from fencepost.harness.api.evidence import Evidence
 from fencepost.harness.plugins import services
-from fencepost.harness.report.rules_page import own_rules, page
+from fencepost.harness.report.rules_page import head, own_rules, page
 
 PAGE = Path(__file__).parents[3] / "docs" / "rules.md"
 
 
 def test_the_page_is_up_to_date():
-    assert PAGE.read_text().endswith(f"\n{page(own_rules())}\n"), (
+    assert PAGE.read_text() == f"{head()}\n{page(own_rules())}\n", (
         "make it again: python -m fencepost.harness.report.rules_page > docs/rules.md"
     )
+
+
+def test_the_page_says_what_each_kind_of_evidence_is():
+    assert [each.value for each in Evidence if f"| `{each.value}` | " not in head()] == []
 
 
 def test_every_anomaly_has_a_row_that_ends_with_what_decides_in_every_other_case():

@@ -110,6 +110,20 @@ def test_an_ambiguous_or_unknown_run_is_refused_with_the_runs_there_are(tmp_path
         store.find(tmp_path, "k3f9x9")
 
 
+def test_latest_misspelt_is_suggested(tmp_path):
+    a_run(tmp_path, "k3f9x2")
+    with pytest.raises(CampaignError, match='unknown run "lastest"; did you mean "latest"'):
+        store.find(tmp_path, "lastest")
+
+
+def test_a_path_that_is_no_run_is_refused_as_a_path(tmp_path):
+    a_run(tmp_path, "k3f9x2")
+    with pytest.raises(CampaignError, match=r'"results/nobody": there is no such file or directory; a run is named by'):
+        store.find(tmp_path, "results/nobody")
+    with pytest.raises(CampaignError, match="is no run's directory"):
+        store.find(tmp_path, str(tmp_path))
+
+
 @pytest.mark.parametrize("text", ["cccccc", "cccc", "20261121"])
 def test_a_run_whose_plan_is_damaged_is_named_with_the_reason_however_it_is_selected(tmp_path, text):
     a_run(tmp_path, "aaaaaa").rename(tmp_path / "nightly" / "whole-aaaaaa")
