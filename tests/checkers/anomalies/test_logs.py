@@ -141,6 +141,22 @@ def test_a_gap_is_found(tmp_path, by):
     assert f": {by} are missing" in finding(document, "sequence-gap")["sentence"]
 
 
+def test_a_batch_behind_different_ones_on_its_replicas_is_told_of_the_right_one(tmp_path):
+    """One replica lacks a record: the batch behind it is the same one everywhere, and lawful on the others."""
+    m = two_producers()
+    for lost, words in (
+        (1, "on n2 the batch at offset 6, .* number 2, and 1 had to follow"),
+        (3, "on n2 the batch at offset 4, .* is the first one of these, and begins with sequence number 1"),
+    ):
+        rows = [
+            row
+            for row in m.replicas()
+            if (row["node"], row["partition"], row["offset"], row["kind"]) != ("n2", "t-0", lost, "record")
+        ]
+        document = m.judged(tmp_path, rows)
+        assert re.search(words, said(document, "sequence-gap") + said(document, "sequence-start"))
+
+
 @pytest.mark.parametrize("by", [1, 2])
 def test_a_number_that_is_there_twice_is_found(tmp_path, by):
     m = two_producers()
