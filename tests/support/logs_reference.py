@@ -117,6 +117,14 @@ def wrong_markers(rows):
         for partition in partitions:
             if word and partition in logs:
                 decided.setdefault((partition, producer, epoch), []).append(word[0] + ("+" if complete else "*"))
+    for partition, log in logs.items():
+        highest = {}
+        for row in log:
+            if row["kind"] in MARKERS:
+                producer = row["producer_id"]
+                if row["coordinator_epoch"] < highest.get(producer, -1):
+                    found.add((partition, producer))
+                highest[producer] = max(highest.get(producer, -1), row["coordinator_epoch"])
     for key in keys.keys() | decided.keys():
         if not re.fullmatch("".join(decided.get(key, [])), "".join(keys.get(key, []))):
             found.add(key[:2])

@@ -278,13 +278,31 @@ def test_a_marker_may_be_written_again_unless_nothing_failed(tmp_path):
     for marker in m.of("COMMIT", "t-0"):
         marker["coordinator_epoch"] = 0
     assert "repeats the one before although nothing failed" in finding(m.judged(tmp_path), "wrong-marker")["sentence"]
-    m.of("COMMIT", "t-0")[1]["coordinator_epoch"] = 1
+    for marker in m.of("COMMIT", "t-0")[1:]:
+        marker["coordinator_epoch"] = 1
     assert not violated(m.judged(tmp_path)), "its coordinator failed over"
-    m.of("COMMIT", "t-0")[1]["coordinator_epoch"] = 0
+    for marker in m.of("COMMIT", "t-0"):
+        marker["coordinator_epoch"] = 0
     attested = Manifest(run="r", slots=1, complete=True, files=())
     for ended, found in (((), ["wrong-marker"]), (("the proxy before n1",), [])):
         write_manifest(tmp_path, replace(attested, ended=ended))
         assert list(violated(m.judged(tmp_path))) == found, "something failed that was no fault"
+
+
+@pytest.mark.parametrize(
+    ("contract", "found"), [({}, {"wrong-marker"}), ({"producer_expiry": "60000"}, set())], ids=["kept", "forgotten"]
+)
+def test_a_marker_of_a_coordinator_that_was_replaced_is_refused(tmp_path, contract, found):
+    """The coordinator of epoch 1 wrote the marker; the one before it, which did not know yet, writes it once more."""
+    m = LogModel()
+    m.initialise(0, "id")
+    m.transaction(0, {"t-0": 1}, repeat=["t-0"])
+    m.of("COMMIT")[0]["coordinator_epoch"], m.of("COMMIT")[1]["coordinator_epoch"] = 1, 0
+    document = m.judged(tmp_path, contract=contract)
+    assert set(violated(document)) == found
+    assert (
+        "of coordinator epoch 0, behind a marker of coordinator epoch 1 at offset 1" in said(document, "wrong-marker")
+    ) is bool(found)
 
 
 def test_what_retention_took_is_not_missing_and_compaction_takes_anything(tmp_path):
@@ -673,6 +691,7 @@ def damaged(m, rng):
             (row, {"producer_epoch": rng.randrange(4)}),
             (row, {"kind": {"COMMIT": "ABORT", "ABORT": "COMMIT"}.get(row["kind"], "record")}),
             (row, None),
+            (row, {"coordinator_epoch": rng.randrange(3)} if row["kind"] in ("COMMIT", "ABORT") else {}),
             (row, {"checksum": 99}),
             (state, {"kind": rng.choice(("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "removed"))}),
             (state, {"state": {**state["state"], "producer_epoch": rng.randrange(4)}}),
