@@ -48,6 +48,7 @@ from fencepost.harness.api.promises import PROGRAM
 from fencepost.harness.api.roles import STORE_OFFSETS
 from fencepost.harness.api.words import form, plural
 
+BETWEEN = -(1 << 40)  # causes below it: outputs of which the topic before has no record
 NO_PROGRAM = "no output of a program of somebody's own was read"
 NOT_READ_BACK = "not every partition of the output was read back by a complete final read"
 MAY_DROP = "the program may drop inputs (`outputs_per_input`)"
@@ -147,6 +148,13 @@ def _explain_phantom(finding: Finding, text: FindingText) -> str:
     what = f"An output, {rows[0].place}," if len(rows) == 1 else f"{len(rows)} outputs, {text.places(rows)},"
     who = f"{what} which {text.names(rows)} read,"
     verb = form(len(rows), "names", "name")
+    if sent and sent[0].offset is not None and sent[0].offset != NONE:
+        stage = next(stage for stage in stages_of(text.run) if rows[0].partition in stage.written)
+        before = ", ".join(sorted(stage.outputs.declared["inputs"]))
+        return (
+            f"{who} {verb} {text.places(sent)}, of which {before} has no output of the program before: it is not visible, so the "
+            "program read what was aborted, or what was lost later."
+        )
     if sent:
         writers = " and ".join(
             f"{text.name(op, capital=False)}, which {text.outcome(op)}" for op in dict.fromkeys(row.op for row in sent)
@@ -189,10 +197,11 @@ def phantom_output(run: RunView) -> CheckResult:
     """An output of a program of somebody's own that names no input of this run, or one that was aborted.
 
     Aborted: its transaction surely was, or nobody knows and the complete final read of a topic that deletes nothing does not have
-    it.
+    it. Of a program behind another one: the input's record that the program before made of it is not in the complete final read
+    of the topic between the two.
 
-    compared: outputs that read_committed readers got. One cause: the input's transaction; of outputs that name no input, the
-    stretch of neighbours in the partition.
+    compared: outputs that read_committed readers got. One cause: the input's transaction; of outputs that name no input, or one
+    that the program before has no output of, the stretch of neighbours in the partition.
 
     Example::
 
@@ -219,11 +228,34 @@ def phantom_output(run: RunView) -> CheckResult:
     read = read.assign(cause=cause, time=read["ended"])
     phantoms = read[bad]
     sent = senders[senders.index.isin(phantoms["v"])].reset_index()
+    between = [rows for stage in stages_of(run)[1:] if (rows := _without_record_between(program, stage, read))]
     if phantoms.empty:
-        return CheckResult(len(read))
+        return CheckResult(len(read), join_rows(*between) if between else {})
     when = run.overview.time[run.overview.at(sent["op"].to_numpy())]
     sent = sent.assign(cause=sent["op"], offset=NONE, time=when)
-    return CheckResult(len(read), join_rows(rows_of(phantoms, "read"), rows_of(sent, "sent")))
+    return CheckResult(len(read), join_rows(rows_of(phantoms, "read"), rows_of(sent, "sent"), *between))
+
+
+def _without_record_between(first: Application, stage: Application, read: pd.DataFrame) -> dict[str, Any]:
+    """Outputs of a program behind another one that name visible inputs of the first one, of which the topic between the two has
+    no record, and these inputs.
+    """
+    before = set(stage.outputs.declared["inputs"])
+    read_finally = stage.outputs.records[stage.outputs.records["partition"].isin(before)]
+    if stage.run.deletes or stage.read_back(before) != before or (read_finally["v"] == NONE).any():
+        return {}
+    inputs = first.inputs.drop_duplicates("v").set_index("v")
+    of_stage = read["partition"].isin(stage.written) & read["v"].isin(inputs.index) & ~read["v"].isin(stage.inputs["v"])
+    which = of_stage.to_numpy()
+    if not which.any():
+        return {}
+    stages = len(stages_of(stage.run))
+    outputs = read[which].assign(cause=BETWEEN - (stages * stretches(which, read["partition"]) + stage.stage))
+    causes = outputs.drop_duplicates("v").set_index("v")[["cause", "time"]]
+    known = inputs.loc[inputs.index.isin(causes.index)]
+    writers = first.senders(known.index.to_numpy()).drop_duplicates("v").set_index("v")["op"]
+    named = known.join(causes).assign(op=writers.reindex(known.index)).dropna(subset=["op"]).astype({"op": np.int64})
+    return join_rows(rows_of(outputs, "read"), rows_of(named.reset_index(), "sent"))
 
 
 def _innocent(program: Application, senders: pd.DataFrame) -> Any:

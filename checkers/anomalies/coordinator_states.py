@@ -65,6 +65,7 @@ LAWFUL: Mapping[int, tuple[int, ...]] = {
     FENCE: (FENCE, PREPARE_ABORT),
     REMOVED: (REMOVED, EMPTY),
 }
+LAST_EPOCH = (1 << 15) - 2  # of a producer id, at which a coordinator gives another one; a fence raises it by one more
 FOLLOWS = "must not follow {state}"
 LACKS = "lacks partitions of the transaction"
 NO_STEPS = "no transactional id has two records in the coordinators' logs"
@@ -112,17 +113,23 @@ def _reasons(states: States) -> dict[str, Bools]:
     open_now = np.isin(now, (ONGOING, PREPARE_COMMIT, PREPARE_ABORT)) & np.isin(then, (ONGOING, PREPARE_COMMIT, PREPARE_ABORT))
     given = np.isin(now, (COMPLETE_COMMIT, COMPLETE_ABORT)) & (states.producer_id == states.next_producer_id[before])
     changed = follows & ~same_id & ~np.isin(now, (EMPTY, REMOVED)) & (then != REMOVED) & ~given
+    last = _last_known(states)
+    other = (now == EMPTY) & follows & (then != REMOVED) & ~same_id
+    anew = (states.producer_id >= 0) & (states.first | (states.producer_id != states.producer_id[last]))
     lost, added = _partitions_lost(states), np.diff(states.bounds) > np.diff(states.bounds)[before]
     deciding = follows & (then == ONGOING) & np.isin(now, (PREPARE_COMMIT, PREPARE_ABORT))
     return {
         "is the first record of its transactional id": states.first & ~np.isin(now, (EMPTY, REMOVED)),
         "the id was forgotten while a transaction was open": follows & (now == REMOVED) & ~lawful,
         FOLLOWS: follows & ~lawful,
-        "has a lower epoch than {epoch}, which it had before": follows
-        & same_id
-        & (states.producer_epoch < states.producer_epoch[before]),
+        "has a lower epoch than {epoch}, which it had before": ~states.first
+        & (states.producer_id == states.producer_id[last])
+        & (states.producer_id >= 0)
+        & (states.producer_epoch < states.producer_epoch[last]),
         "changes the producer id {producer} in the middle of a transaction": changed,
         "returns to a producer id that the id had before {producer}": _returned(states),
+        "changes the producer id {producer}, whose epochs were not exhausted": other & ~_exhausted(states),
+        "begins a producer id with an epoch that is not 0": anew & (states.producer_epoch != 0),
         "changes the epoch {epoch} of a transaction that is under way": follows
         & same_id
         & open_now
@@ -131,6 +138,24 @@ def _reasons(states: States) -> dict[str, Bools]:
         LACKS: lost & lawful,
         "has partitions that were not in the transaction": deciding & added & lawful,
     }
+
+
+def _last_known(states: States) -> Ints:
+    """For each record the position of the last one before it of its id that is no removal; itself where there is none."""
+    own = np.arange(len(states))
+    last = np.where(states.state == REMOVED, 0, own + 1)
+    last[1:], last[:1] = np.maximum.accumulate(last)[:-1], 0
+    begin = np.maximum.accumulate(np.where(states.first, own, 0))
+    return np.where(last > begin, last - 1, own)
+
+
+def _exhausted(states: States) -> Bools:
+    """True for each record before which its id had an epoch after which another producer id has to be given."""
+    ident = np.cumsum(states.first)
+    passed = np.maximum.accumulate(np.where(states.producer_epoch >= LAST_EPOCH, ident, 0))
+    exhausted = np.zeros(len(states), dtype=np.bool_)
+    exhausted[1:] = passed[:-1] == ident[1:]
+    return exhausted
 
 
 def _returned(states: States) -> Bools:
@@ -207,7 +232,7 @@ def _sentence(coordinators: CoordinatorLog, at: int, reason: str) -> str:
     of = f"({STATES[states.state[at]]} of {states.names[states.ident[at]]}, {producer})"
     words = {
         "state": STATES[states.state[before]],
-        "epoch": states.producer_epoch[before],
+        "epoch": states.producer_epoch[_last_known(states)[at]],
         "producer": states.producer_id[before],
     }
     return f"{place} {of}: {'it ' if not reason.startswith('the id') else ''}{reason.format(**words)}"
@@ -239,8 +264,9 @@ def unlawful_state(run: RunView) -> CheckResult:
        `CompleteAbort`; then again. With the second protocol (KIP-890) `PrepareAbort` may also come where no transaction is
        open. A record that could not be replicated at once is lawfully there twice.
     2. An id is forgotten (a record without a value) while a transaction is open.
-    3. The epoch of a producer id goes back, or an id returns to a producer id that it had left.
-    4. The producer id changes otherwise than by `Empty`, or by the one that was announced when epochs were exhausted.
+    3. The epoch of a producer id goes back, or does not begin with 0; or an id returns to a producer id that it had left.
+    4. The producer id changes before its epochs were exhausted or the id was forgotten; or otherwise than by `Empty`, or by the
+       one that was announced.
     5. A transaction loses partitions that hold records of it, or is decided for others than it had.
 
     What not enough replicas had in time is logged, and lawfully taken back: an addition of which no record followed, a decision
@@ -317,9 +343,8 @@ def _acknowledged(run: RunView, logs: StoredLogs, coordinators: CoordinatorLog) 
     The last one: an application that runs a transaction again is answered for the last time that it did.
     """
     rows, overview = logs.of_longest, run.overview
-    known = np.unique(coordinators.states.producer_id)
     own = (rows.kind == DATA) & (rows.v >= 0) & rows.transactional & sent_rows(run, rows)
-    rows = rows.take(own & np.isin(rows.producer_id, known))
+    rows = rows.take(own & coordinators.knows(rows.producer_id))
     op = operations_of(run, rows.v)
     at = overview.at(np.where(op == NONE, overview.index[0], op)) if len(op) else np.empty(0, dtype=np.int64)
     answered = (op != NONE) & overview.txn[at] & overview.ok[at] & np.isin(overview.status[at], (COMMITTED, ABORTED))

@@ -100,6 +100,16 @@ def wrong_markers(run: RunView) -> Found:
         if run.faults is not None and not run.faults and _alike(some.rows, at):
             rows.append(some.rows.take(slice(at, at + 1)))
             sentences.append(f"{_marker(logs, some.rows, at)}, which repeats the one before although nothing failed")
+    stale = _of_replaced_coordinators(some.rows) if run.contract["producer_expiry"] == "none" else {}
+    known = {*(at for at, _ in aligned.other), *aligned.surplus}
+    for at, before in sorted(stale.items()):
+        if at not in known:
+            rows.append(some.rows.take(slice(at, at + 1)))
+            epoch, earlier = some.rows.coordinator_epoch[at], some.rows.coordinator_epoch[before]
+            sentences.append(
+                f"{_marker(logs, some.rows, at)}, of coordinator epoch {epoch}, behind a marker of coordinator epoch {earlier} "
+                f"at offset {some.rows.offset[before]}: its coordinator had been replaced"
+            )
     for transaction, partition in aligned.missing:
         rows.append(_place(coordinators, transaction, partition))
         sentences.append(
@@ -107,6 +117,22 @@ def wrong_markers(run: RunView) -> Found:
             "logged that all were written"
         )
     return Found(len(some.transaction), joined(rows), sentences, lacking=coordinators.lacking or NO_MARKERS)
+
+
+def _of_replaced_coordinators(rows: StoredRows) -> dict[int, int]:
+    """Markers of a lower coordinator epoch than an earlier one of their producer id in the partition, each with the last one of
+    the highest epoch before it.
+    """
+    latest: dict[tuple[int, int], int] = {}
+    found = {}
+    for at in np.lexsort((rows.offset, rows.producer_id, rows.partition)).tolist():
+        key, epoch = (int(rows.partition[at]), int(rows.producer_id[at])), rows.coordinator_epoch[at]
+        before = latest.get(key)
+        if before is None or epoch >= rows.coordinator_epoch[before]:
+            latest[key] = at
+        elif epoch >= 0:
+            found[at] = before
+    return found
 
 
 def _marker(logs: StoredLogs, rows: StoredRows, at: int) -> str:
@@ -164,6 +190,8 @@ def wrong_marker(run: RunView) -> CheckResult:
     3. A partition has none, although the coordinator logged that all were written (`CompleteCommit`, `CompleteAbort`).
     4. It is there once more in a run without faults, in which no broker or proxy ended by itself either, by the same epochs of
        coordinator and leader. Otherwise a coordinator that fails over, or gets no answer, lawfully writes it again.
+    5. A marker of its producer id with a higher coordinator epoch lies before it in the partition: leaders refuse a coordinator
+       that was replaced. Not compared where leaders forget producers (`producer_expiry`).
 
     A marker and its decision have the same producer id and epoch; of several with the first protocol (KIP-98) they follow each
     other in both logs. Judged where the coordinator's log is whole. What compaction or retention may have taken is not missing.

@@ -115,17 +115,27 @@ def _result(run: RunView, some: Batches, compared: Bools, wrong: Bools, lacking:
     return CheckResult(int(compared.sum()), finding_rows(run, logs, first, first.producer_id), lacking)
 
 
-def _explain(found: Callable[[int, int, int], str]) -> Callable[[Finding, FindingText], str]:
-    """Words for the first place of a finding. found: what is wrong, by the expected number, the one that is there and the
-    epoch."""
+def _above(some: Batches) -> Bools:
+    """True for each batch that begins above the number which had to follow."""
+    return np.asarray((some.expected != NONE) & (some.surplus > 0))
+
+
+def _below(some: Batches) -> Bools:
+    """True for each batch that begins below the number which had to follow."""
+    return np.asarray((some.expected != NONE) & (some.surplus < 0))
+
+
+def _explain(wrong: Callable[[Batches], Bools], found: Callable[[int, int, int], str]) -> Callable[[Finding, FindingText], str]:
+    """Words for the first place of a finding. wrong: which batches may be meant; replicas may hold a batch behind different ones.
+    found: what is wrong, by the expected number, the one that is there, and by how much they differ."""
 
     def explain(finding: Finding, text: FindingText) -> str:
         logs, some, row = text.run.shared(stored_logs), text.run.shared(batches), finding.rows[0]
         assert isinstance(logs, StoredLogs)
-        own = (some.first.offset == row.offset) & (some.first.partition == logs.partitions.index(row.partition))
+        own = (some.first.offset == row.offset) & (some.first.partition == logs.partitions.index(row.partition)) & wrong(some)
         at = int(np.flatnonzero(own)[0])
         first = some.first.take(slice(at, at + 1))
-        where = f"In the log of {row.partition} on {', '.join(_nodes(logs, first))} the batch at offset {row.offset}"
+        where = f"In the log of {row.partition} on {', '.join(_nodes(logs, some, at, own))} the batch at offset {row.offset}"
         of = f"producer id {first.producer_id[0]} in epoch {first.producer_epoch[0]}"
         what = found(int(some.expected[at]), int(first.first_sequence[0]), int(some.surplus[at]))
         return f"{where}{text.first_of(finding.rows, 'batches')}, of {of}, {what}."
@@ -133,14 +143,16 @@ def _explain(found: Callable[[int, int, int], str]) -> Callable[[Finding, Findin
     return explain
 
 
-def _nodes(logs: StoredLogs, row: StoredRows) -> list[str]:
-    """The nodes whose logs have a row's batch with the same first sequence number, producer id and epoch."""
-    rows = logs.rows
-    same = (rows.partition == row.partition[0]) & (rows.first_offset == row.first_offset[0])
+def _nodes(logs: StoredLogs, some: Batches, at: int, own: Bools) -> list[str]:
+    """The nodes whose logs have a batch with the same numbers, producer id and epoch, behind the same one. own: batches at its
+    place."""
+    same = own & (some.expected == some.expected[at])
     for name in ("first_sequence", "producer_id", "producer_epoch"):
-        same &= getattr(rows, name) == getattr(row, name)[0]
-    holding = [log for log in logs.logs if log.partition == row.partition[0] and same[log.rows].any()]
-    return [logs.nodes[log.node] for log in holding]
+        same &= getattr(some.first, name) == getattr(some.first, name)[at]
+    nodes, partition = set(some.first.node[same].tolist()), int(some.first.partition[at])
+    holding = [log for log in logs.logs if log.partition == partition]
+    rows = [log.rows for log in holding if log.distinct and log.node in nodes]
+    return [logs.nodes[log.node] for log in holding if log.rows in rows]
 
 
 @run_check(
@@ -157,7 +169,8 @@ def _nodes(logs: StoredLogs, row: StoredRows) -> list[str]:
     occasions=SENDING,
     damages=(GAP,),
     explain=_explain(
-        lambda expected, there, by: f"begins with sequence number {there}, and {expected} had to follow: {by} are missing"
+        _above,
+        lambda expected, there, by: f"begins with sequence number {there}, and {expected} had to follow: {by} are missing",
     ),
     needs=NO_BATCH,
 )
@@ -173,8 +186,7 @@ def sequence_gap(run: RunView) -> CheckResult:
 
     def judge(run: RunView, logs: StoredLogs) -> CheckResult:
         some = run.shared(batches)
-        follows = some.expected != NONE
-        return _result(run, some, follows, follows & (some.surplus > 0), NO_BATCH)
+        return _result(run, some, some.expected != NONE, _above(some), NO_BATCH)
 
     return judged_by_logs(run, judge)
 
@@ -191,9 +203,10 @@ def sequence_gap(run: RunView) -> CheckResult:
     occasions=SENDING,
     damages=(REPEAT,),
     explain=_explain(
+        _below,
         lambda expected, there, by: (
             f"begins with sequence number {there}, although {expected} had to follow: it was there already"
-        )
+        ),
     ),
     needs=NO_BATCH,
 )
@@ -208,8 +221,7 @@ def sequence_repetition(run: RunView) -> CheckResult:
 
     def judge(run: RunView, logs: StoredLogs) -> CheckResult:
         some = run.shared(batches)
-        follows = some.expected != NONE
-        return _result(run, some, follows, follows & (some.surplus < 0), NO_BATCH)
+        return _result(run, some, some.expected != NONE, _below(some), NO_BATCH)
 
     return judged_by_logs(run, judge)
 
@@ -229,7 +241,8 @@ def sequence_repetition(run: RunView) -> CheckResult:
     occasions=SENDING,
     damages=(START,),
     explain=_explain(
-        lambda expected, there, by: f"is the first one of these, and begins with sequence number {there} and not with 0"
+        lambda some: some.expected == NONE,
+        lambda expected, there, by: f"is the first one of these, and begins with sequence number {there} and not with 0",
     ),
     gather=sent_here,
     needs=NO_START,

@@ -12,7 +12,7 @@ The docstring is the definition of the anomaly. In the examples `record a:3@5` i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -285,9 +285,20 @@ def _explain_torn(finding: Finding, text: FindingText) -> str:
     offset = log.at(stored[0])
     own, its = log.transaction(rows[0]), log.transaction(stored[0])
     the_offset = f"the offset {offset.words} of the source, {offset.place}"
+    if own == its != OUTSIDE and not _has_later(log, rows[0], stored[0]):
+        both = "both" if len(rows) == 1 else "all"
+        return f"{who} in an earlier transaction than that of {the_offset}: {both} were written {own}."
     if own == its != OUTSIDE:
         return f"{who} in one transaction with later records, which {the_offset}, does not reach: both were written {own}."
     return f"{who}, but not in the transaction that commits {the_offset}: written {own}, the offset {its}."
+
+
+def _has_later(log: SourceLog, record: FindingRecord, offset: FindingRecord) -> bool:
+    """True if the transaction of a record has another one of its source behind a stored offset."""
+    entries = log.stored.set_index(["partition", "offset"])
+    mine, stored = entries.loc[(record.partition, record.offset)], entries.loc[(offset.partition, offset.offset)]
+    together = log.records[(log.records["txn"] == mine["txn"]) & (log.records["name"] == mine["name"])]
+    return bool((together["number"] > stored["number"]).any())
 
 
 @run_check(
@@ -320,7 +331,9 @@ def source_offset_torn(run: RunView) -> CheckResult:
     1. no committed offset of the source reaches so far;
     2. it is in no transaction, or in one with another producer id or epoch than its stored offset has; where that offset is
        stored several times, as after an abort, than each of them has;
-    3. its transaction also has records that belong to a later stored offset of the source.
+    3. its transaction also has records that belong to a later stored offset of the source;
+    4. its offset is stored by fewer transactions than have records of it in the partition, of its producer id and epoch, and is
+       not the position of a record of its transaction; the first ones of these are torn. Nowhere does the offset go back.
 
     Where positions are only ordered, it is torn if no stored offset of its own producer and epoch reaches so far.
 
@@ -365,9 +378,12 @@ def _torn(records: pd.DataFrame, stored: pd.DataFrame) -> Iterable[tuple[pd.Data
         yield records, stored
         return
     bad, place = _apart(records, stored)
-    for _, some in _stretches_of(stored) if bad.any() else ():
+    stretches = _stretches_of(stored)
+    for _, some in stretches if bad.any() else ():
         bad &= _apart(records, some)[0]
     ends = _ends(stored)
+    if not len(stretches):
+        bad |= _in_an_earlier_transaction(records, stored, ends["number"].to_numpy()[np.minimum(place, len(ends) - 1)], bad)
     for at in np.unique(place[bad]):
         yield records[bad & (place == at)], ends.iloc[at : at + 1]
 
@@ -405,11 +421,26 @@ def _apart(records: pd.DataFrame, stored: pd.DataFrame) -> tuple[Bools, Ints]:
     return ~same | (highest != place), place
 
 
-def _stretches_of(stored: pd.DataFrame) -> Iterable[tuple[Any, pd.DataFrame]]:
+def _in_an_earlier_transaction(records: pd.DataFrame, stored: pd.DataFrame, own: Ints, bad: Bools) -> Bools:
+    """True for each record whose transaction comes too early to be one of those that store its offset: with the first protocol
+    (KIP-98) all of an instance have one epoch. own: the offset of each record. bad: records that are torn for another reason.
+    """
+    parts = ["partition", *_WRITTEN]
+    rows = records.assign(place=records["number"], number=own)[~bad & (records["ended"] == COMMITTED).to_numpy()]
+    of_txn = rows.groupby([*parts, "txn"])["place"].max().reset_index()
+    storing = stored.groupby(_WRITTEN)["txn"].nunique().rename("storing")
+    of_txn = of_txn.join(storing, on=_WRITTEN)
+    surplus = of_txn.groupby(parts)["txn"].transform("size") - of_txn["storing"]
+    without = of_txn[of_txn["place"] != of_txn["number"]].sort_values("txn")
+    early = without[without.groupby(parts).cumcount() < surplus.loc[without.index]]
+    return np.asarray(~bad & records["txn"].isin(early["txn"]).to_numpy())
+
+
+def _stretches_of(stored: pd.DataFrame) -> Sequence[tuple[Any, pd.DataFrame]]:
     """The stored offsets of one source in stretches between two steps back; none where they never go back."""
     ordered = stored.sort_values(["partition", "offset"])
     back = ordered.groupby("partition")["number"].diff() < 0
-    return ordered.groupby(back.cumsum().to_numpy()) if back.any() else ()
+    return list(ordered.groupby(back.cumsum().to_numpy())) if back.any() else []
 
 
 def _numbered(torn: list[tuple[pd.DataFrame, pd.DataFrame]]) -> Iterable[dict[str, Any]]:

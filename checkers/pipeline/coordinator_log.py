@@ -18,11 +18,14 @@ from fencepost.checkers.pipeline.stored_logs import (
     COMMIT,
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
+    FENCE,
     ONGOING,
     PREPARE_ABORT,
     PREPARE_COMMIT,
     STATE,
+    STATE_TOPIC,
     STATES,
+    Log,
     StoredLogs,
     StoredRows,
     stored_logs,
@@ -91,12 +94,14 @@ class CoordinatorLog:
     """The logs of a run's coordinators that are whole: nothing was compacted away.
 
     lacking: why there are none, in words; empty where there are some.
+    complete: all of them are whole, so that a producer id which none of them names was given to no transactional id.
     states: all records of their ids.
     """
 
     def __init__(self, logs: StoredLogs) -> None:
-        whole, some = _whole(logs)
+        whole, some = _whole_rows(logs)
         self.lacking = "" if len(whole) else NOT_WHOLE if some else NO_STATES
+        self.complete = not self.lacking and _complete(logs)
         self.partitions: list[str] = list(logs.partitions)
         self._numbers = {name: number for number, name in enumerate(self.partitions)}
         self.states = self._states(logs, whole)
@@ -140,6 +145,10 @@ class CoordinatorLog:
         order = np.lexsort((numbers, np.repeat(np.arange(len(sizes)), sizes)))
         return {"bounds": np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), "listed": numbers[order]}
 
+    def knows(self, producer_id: Ints) -> Bools:
+        """True for each producer id of which the logs say all: it is in one of them, or all are whole."""
+        return np.asarray(np.isin(producer_id, np.unique(self.states.producer_id)) | self.complete)
+
     @cached_property
     def changes(self) -> Ints:
         """Positions of the records that are not the one before once more: a coordinator repeats what it could not replicate at
@@ -153,14 +162,15 @@ class CoordinatorLog:
 
     @cached_property
     def transactions(self) -> Transactions:
-        """All transactions with partitions: the decided ones, and those that an id has open at the end."""
+        """All transactions with partitions: the decided ones, and those that were begun and never decided."""
         states, at = self.states, self.changes
         state, first = states.state[at], states.first[at]
         before, after = (np.full(len(at), NONE, dtype=np.int64) for _ in range(2))
         before[1:] = np.where(first[1:], NONE, np.arange(len(at) - 1))
         after[:-1] = np.where(first[1:], NONE, np.arange(1, len(at)))
         decided = np.isin(state, (PREPARE_COMMIT, PREPARE_ABORT))
-        opened = (state == ONGOING) & (after == NONE)
+        following = np.where(after == NONE, NONE, state[after])
+        opened = (state == ONGOING) & ~np.isin(following, (ONGOING, FENCE, PREPARE_COMMIT, PREPARE_ABORT))
         which = np.flatnonzero(decided | opened)
         begun = np.where(decided[which] & (before[which] != NONE), before[which], which)
         complete = (after[which] != NONE) & np.isin(state[after[which]], (COMPLETE_COMMIT, COMPLETE_ABORT))
@@ -191,16 +201,25 @@ class CoordinatorLog:
         return f"the transaction of {self.states.names[self.states.ident[at]]} that its coordinator decided to {word} at {place}"
 
 
-def _whole(logs: StoredLogs) -> tuple[StoredRows, bool]:
+def _whole_rows(logs: StoredLogs) -> tuple[StoredRows, bool]:
     """The rows of the coordinators' logs from which nothing is missing, and whether any log of a coordinator was kept."""
     own = [log for log in logs.longest.values() if logs.coordinators(log) and log.rows.start < log.rows.stop]
-    positions = [np.empty(0, dtype=np.int64)]
-    for log in own:
-        offsets = logs.rows.offset[log.rows]
-        if log.start == 0 and offsets[0] == 0 and offsets[-1] + 1 == len(offsets) and (np.diff(offsets) == 1).all():
-            positions.append(np.arange(log.rows.start, log.rows.stop))
+    positions = [np.empty(0, dtype=np.int64), *(np.arange(log.rows.start, log.rows.stop) for log in own if _whole(logs, log))]
     rows = logs.rows.take(np.concatenate(positions))
     return rows.take(rows.kind == STATE), bool(own)
+
+
+def _whole(logs: StoredLogs, log: Log) -> bool:
+    """True if a log begins at offset 0 and lacks no offset."""
+    offsets = logs.rows.offset[log.rows]
+    return log.start == 0 and np.array_equal(offsets, np.arange(len(offsets)))
+
+
+def _complete(logs: StoredLogs) -> bool:
+    """True if the log of each partition of the coordinators' topic was kept, as far as numbers tell, and is whole."""
+    own = [log for log in logs.longest.values() if logs.coordinators(log)]
+    numbers = sorted(int(logs.partitions[log.partition].removeprefix(STATE_TOPIC)) for log in own)
+    return numbers == list(range(len(numbers))) and all(_whole(logs, log) for log in own)
 
 
 def coordinator_log(run: RunView) -> CoordinatorLog:

@@ -48,7 +48,7 @@ class Aligned:
 
 @dataclass(frozen=True)
 class Markers:
-    """Markers of producers that the coordinators' logs know, and decisions with these partitions, both in the order of
+    """Markers of producers of which the coordinators' logs say all, and decisions with these partitions, both in the order of
     (partition, producer id, epoch), then of the log.
 
     rows: the markers.
@@ -64,8 +64,7 @@ def markers(logs: StoredLogs, coordinators: CoordinatorLog) -> Markers:
     """The markers of the longest logs and their decisions."""
     transactions = coordinators.transactions
     rows = logs.of_longest
-    known = np.unique(coordinators.states.producer_id)
-    rows = rows.take(np.isin(rows.kind, (COMMIT, ABORT)) & np.isin(rows.producer_id, known))
+    rows = rows.take(np.isin(rows.kind, (COMMIT, ABORT)) & coordinators.knows(rows.producer_id))
     rows = rows.take(np.lexsort((rows.offset, rows.producer_epoch, rows.producer_id, rows.partition)))
     owner, partition = coordinators.pairs
     stored = np.array(sorted(logs.longest), dtype=np.int64)

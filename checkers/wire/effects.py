@@ -68,5 +68,5 @@ def completed(s: Situation) -> State:
 
 
 def expired(s: Situation) -> State:
-    """The coordinator has forgotten the id."""
-    return DEAD
+    """The coordinator has forgotten the id; the producer id that it had is given to nobody again."""
+    return replace(DEAD, last=(s.state.producer, s.state.epoch))

@@ -72,7 +72,8 @@ class State:
     """The state of a transactional id.
 
     producer, epoch: the producer id, and its epoch.
-    last: the producer id and epoch before, by which a repeated request is known (KIP-360, KIP-890); NOBODY: none.
+    last: the producer id and epoch before, by which a repeated request is known (KIP-360, KIP-890), or that a forgotten id had;
+        NOBODY: none.
     partitions: those of the transaction.
     began: the epoch in which its records are written.
     second: the transaction was ended by the second protocol, which gave the next epoch.

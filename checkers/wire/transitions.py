@@ -73,7 +73,7 @@ INITIALISING = (
         source=f"{HANDLING}, InitProducerId, step 3",
         apis=(Api.INIT,),
         phases=(Phase.DEAD,),
-        guards=(g.FIRST_EPOCH,),
+        guards=(g.NEW_PRODUCER, g.FIRST_EPOCH),
         effect=effects.initialised,
         to=Phase.EMPTY,
     ),

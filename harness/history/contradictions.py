@@ -39,6 +39,7 @@ class Contents:
 
     blank: rows without it.
     sending: rows that have a send.
+    polling: rows that have a polled record.
     untimely: rows of which a record has a time outside of the operation.
     impossible: rows with a micro-operation that cannot be: of no kind, in no partition, or at a negative offset.
     foreign: rows with a record whose identity is that of another operation, or none that there can be.
@@ -54,10 +55,9 @@ class Contents:
         self._final = np.isin(self._process, self._process[among(table["f"], ("final-read",))])
         self.reach: dict[tuple[int, str], int] = {}
         self._taken = 0
-        rows = [np.zeros(len(table), dtype=np.bool_) for _ in range(8)]
-        self.blank, self.sending, self.untimely, self.impossible, self.foreign, self.again, self.placeless, self.before_zero = (
-            rows
-        )
+        rows = [np.zeros(len(table), dtype=np.bool_) for _ in range(9)]
+        self.blank, self.sending, self.polling, self.untimely, self.impossible, self.foreign, *others = rows
+        self.again, self.placeless, self.before_zero = others
 
     def through(self, parts: Iterable[pa.Array]) -> Iterator[pa.Array]:
         """The parts of the column, in the order of the rows, as they are taken."""
@@ -71,6 +71,7 @@ class Contents:
         flat, row = part.flatten(), first + pc.list_parent_indices(part).to_numpy(zero_copy_only=False).astype(np.int64)
         kind, v = (numbers(flat.field(name)) for name in ("kind", "v"))
         self.sending[row[kind == 0]] = True
+        self.polling[row[kind == 1]] = True
         for name in ("began", "ended"):
             at = numbers(flat.field(name))
             late = (self._end[row] != _ABSENT) & (at > self._end[row])

@@ -51,7 +51,7 @@ def unsaid(table: pa.Table, file: str, senders: Ints, contents: Contents, unchai
     unchained: rows that commit offsets of a group, and name no record that they processed; None: none.
     """
     rows = _Rows(table)
-    gaps = [rows.levels(file), rows.results(file), rows.decisions(file), rows.order(file), _sent(senders, file)]
+    gaps = [rows.levels(file, contents.polling), rows.results(file), rows.decisions(file), rows.order(file), _sent(senders, file)]
     gaps += [
         *rows.contents(file, contents.blank),
         *rows.places(file, contents.placeless),
@@ -94,7 +94,6 @@ class _Rows:
         self._time, self._end = (numbers(table[name]) for name in ("time", "end"))
         self._f = table["f"]
         self._isolation = table["isolation"]
-        self._reads = among(self._f, ("poll", "txn", "final-read"))
         self._polls = among(self._f, ("poll", "txn"))
         self._writes = among(self._f, ("txn", "send"))
         self._client = self._process >= 0
@@ -111,9 +110,10 @@ class _Rows:
         return among(self._f, ("txn",)) & done & ~aborting & (numbers(table["decided"]) < 0)
 
     # -- gaps ------------------------------------------------------------------------------------
-    def levels(self, file: str) -> Gap | None:
-        """Readers of no isolation level of their own."""
-        which = self._client & self._reads & flags(pc.is_null(self._isolation))
+    def levels(self, file: str, polling: Bools) -> Gap | None:
+        """Readers of no isolation level of their own. polling: rows with a polled record."""
+        reads = among(self._f, ("poll", "final-read")) | polling
+        which = self._client & reads & flags(pc.is_null(self._isolation))
         if not which.any():
             return None
         why = f"the isolation level of {_named(self._process[which])} is not known ({LEVEL_REMEDY})"

@@ -33,7 +33,7 @@ def transactions() -> Rows:
     h.poll(5, {"t-0": [5, 7], "t-1": [4, 6]})
     h.settle({"t-0": (9, 9), "t-1": (8, 8)})
     h.final({"t-0": [0, 1, 5, 7], "t-1": [0, 4, 6]}, {"t-0": [0, 1, 3, 5, 7], "t-1": [0, 2, 4, 6]}, end=8, position=9)
-    return _rows(h)
+    return rows_of(h)
 
 
 def sends() -> Rows:
@@ -47,7 +47,7 @@ def sends() -> Rows:
     h.poll(5, {"t-0": [3]})
     h.settle({"t-0": (4, 4), "t-1": (2, 2)})
     h.final({"t-0": [0, 1, 2, 3], "t-1": [0, 1]}, end=2, position=4)
-    return _rows(h)
+    return rows_of(h)
 
 
 def without_final_phase() -> Rows:
@@ -62,7 +62,7 @@ def without_final_phase() -> Rows:
     h.txn(1, {"t-0": 7})
     h.poll(5, {"t-0": [5, 7]})
     h.poll(6, {"t-0": [7]})
-    return _rows(h)
+    return rows_of(h)
 
 
 def pipeline() -> Rows:
@@ -83,13 +83,13 @@ def pipeline() -> Rows:
     h.add(
         -1, "group-offsets", isolation=None, role="harness", detail=json.dumps({"group": "g", "offsets": {"in-0": 3, "in-1": 1}})
     )
-    return _rows(h)
+    return rows_of(h)
 
 
 HISTORIES: tuple[Callable[[], Rows], ...] = (transactions, sends, without_final_phase)
 
 
-def _rows(h: History) -> Rows:
+def rows_of(h: History) -> Rows:
     blank = dict.fromkeys(OPS_SCHEMA.names)
     return [{**blank, **op, "mops": [dict(zip(_MOP, mop, strict=True)) for mop in op["mops"]]} for op in h.ops]
 

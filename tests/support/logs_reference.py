@@ -94,7 +94,7 @@ def transactions(rows):
                 begun = before["state"]["producer_epoch"] if before else state["producer_epoch"]
                 word = "COMMIT" if kind.endswith("Commit") else "ABORT"
                 found.append((state["producer_id"], begun, state["producer_epoch"], word, complete, state["partitions"]))
-            if kind == "Ongoing" and at + 1 == len(records):
+            if kind == "Ongoing" and (at + 1 == len(records) or records[at + 1]["kind"] not in (*OPEN, "PrepareEpochFence")):
                 found.append((state["producer_id"], state["producer_epoch"], None, None, False, state["partitions"]))
             before = row
     return found
@@ -105,18 +105,26 @@ def _same_producer(one, other):
 
 
 def wrong_markers(rows):
-    """Partitions and producer ids whose markers are not, one by one and some of them again, what was decided."""
+    """Partitions and producer ids whose markers are not, one by one and some of them again, what was decided. The coordinators'
+    logs have to be whole."""
     logs, found = one_of_each(rows), set()
-    known = {row["state"]["producer_id"] for records in records_of_ids(rows).values() for row in records}
     keys, decided = {}, {}
     for partition, log in logs.items():
         for row in log:
-            if row["kind"] in MARKERS and row["producer_id"] in known:
+            if row["kind"] in MARKERS:
                 keys.setdefault((partition, row["producer_id"], row["producer_epoch"]), []).append(row["kind"][0])
     for producer, _, epoch, word, complete, partitions in transactions(rows):
         for partition in partitions:
             if word and partition in logs:
                 decided.setdefault((partition, producer, epoch), []).append(word[0] + ("+" if complete else "*"))
+    for partition, log in logs.items():
+        highest = {}
+        for row in log:
+            if row["kind"] in MARKERS:
+                producer = row["producer_id"]
+                if row["coordinator_epoch"] < highest.get(producer, -1):
+                    found.add((partition, producer))
+                highest[producer] = max(highest.get(producer, -1), row["coordinator_epoch"])
     for key in keys.keys() | decided.keys():
         if not re.fullmatch("".join(decided.get(key, [])), "".join(keys.get(key, []))):
             found.add(key[:2])
@@ -159,15 +167,21 @@ def unlawful_states(rows):
     """Places of records that must not follow the one before of their transactional id."""
     found = set()
     for records in records_of_ids(rows).values():
-        before, former, left = None, None, set()
+        before, former, left, highest, last = None, None, set(), -1, None
         for row in records:
             state, kind = row["state"], row["kind"]
             wrong = kind not in FOLLOWING[before]
+            if kind != "removed":
+                if former is None or (last is not None and state["producer_id"] != last["producer_id"]):
+                    wrong |= state["producer_epoch"] != 0
+                elif last is not None:
+                    wrong |= state["producer_epoch"] < last["producer_epoch"]
             if former is not None:
                 same = state["producer_id"] == former["producer_id"]
                 wrong |= same and state["producer_epoch"] < former["producer_epoch"]
                 given = kind.startswith("Complete") and state["producer_id"] == former["next_producer_id"]
                 wrong |= not same and kind not in ("Empty", "removed") and before != "removed" and not given
+                wrong |= not same and kind == "Empty" and before != "removed" and highest < 32766
                 if not same:
                     left.add(former["producer_id"])
                     wrong |= state["producer_id"] in left and state["producer_id"] >= 0 and before != "removed"
@@ -178,6 +192,8 @@ def unlawful_states(rows):
             if wrong:
                 found.add((row["partition"], row["offset"]))
             before, former = kind, state
+            if kind != "removed":
+                last, highest = state, max(highest, state["producer_epoch"])
     return found
 
 
@@ -214,17 +230,16 @@ def shared_ids(rows, ops):
 
 
 def unlogged(rows, ops):
-    """Partitions and producer ids with more acknowledged decisions than logged ones."""
+    """Partitions and producer ids with more acknowledged decisions than logged ones. The coordinators' logs have to be whole."""
     logged, told = Counter(), {}
     answered = {(op["process"], op["op"]): op["intent"].upper() for op in ops if op["f"] == "txn" and op["type"] == "ok"}
-    known = {row["state"]["producer_id"] for records in records_of_ids(rows).values() for row in records}
     for producer, epoch, _, word, _, partitions in transactions(rows):
         for partition in partitions:
             logged[partition, producer, epoch, word] += 1
     for partition, log in one_of_each(rows).items():
         seen = set()
         for row in reversed(log):
-            if row["v"] is None or row["producer_id"] not in known:
+            if row["v"] is None:
                 continue
             op = record_ids.split_record_id(row["v"])[:2]
             if op in answered and op not in seen:

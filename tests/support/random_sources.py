@@ -17,7 +17,9 @@ def source_history(rng: Random) -> list[dict[str, Any]]:
     positions, store = dict.fromkeys("abc", 0), rng.choice(OFFSETS)
     h, altered = History(), rng.random() < 0.4
     most = rng.choice([1, 1, 3])  # records that a position gives
-    for epoch in range(rng.randint(2, 6)):
+    first_protocol = rng.random() < 0.4  # in which an instance has one epoch
+    for number in range(rng.randint(2, 6)):
+        epoch = number // 3 if first_protocol else number
         _transaction(rng, logs, positions, store, epoch, most)
         if altered and rng.random() < 0.6:
             h.add(3, "rest", role="conductor", detail=_alteration(rng, logs, positions, store, epoch))

@@ -196,13 +196,38 @@ def source_offsets_torn(h: SourceHistory) -> Matches:
 
 def torn(h: SourceHistory, record: Row) -> bool:
     mine = [offset for offset in h.stored if offset["name"] == record["name"] and h.part(record) in (None, h.part(offset))]
+    if all(torn_from(h, record, some) for some in (mine, *stretches_of(mine))):
+        return True
+    positions = [offset for offset in mine if offset["number"] >= 0]
+    return len(stretches_of(positions)) == 1 and early(h, record, positions)
+
+
+def stretches_of(offsets: list[Row]) -> list[list[Row]]:
+    """Stored offsets of a source between two steps back."""
     stretches: list[list[Row]] = []
-    for offset in mine:
+    for offset in offsets:
         before = stretches[-1][-1] if stretches else None
         if before is None or (offset["partition"] == before["partition"] and offset["number"] < before["number"]):
             stretches.append([])
         stretches[-1].append(offset)
-    return all(torn_from(h, record, some) for some in (mine, *stretches))
+    return stretches
+
+
+def early(h: SourceHistory, record: Row, stored: list[Row]) -> bool:
+    """True if a record's transaction is one too many for its stored offset, which others store."""
+    keys = ("producer_id", "producer_epoch")
+    own = offsets_of(record, stored)
+    storing = {(o["partition"], o["txn"]) for o in own if all(o[key] == record[key] for key in keys)}
+    fits = [
+        other
+        for other in h.committed
+        if all(other[key] == record[key] for key in ("name", "partition", *keys)) and h.part(other) == h.part(record)
+        if reach(other, stored) == own[0]["number"] and not torn_from(h, other, stored)
+    ]
+    transactions = sorted({other["txn"] for other in fits})
+    holding = {other["txn"] for other in fits if other["number"] == own[0]["number"]}
+    others = [txn for txn in transactions if txn not in holding]
+    return record["txn"] in others[: max(0, len(transactions) - len(storing))]
 
 
 def torn_from(h: SourceHistory, record: Row, stored: list[Row]) -> bool:

@@ -141,6 +141,22 @@ def test_a_gap_is_found(tmp_path, by):
     assert f": {by} are missing" in finding(document, "sequence-gap")["sentence"]
 
 
+def test_a_batch_behind_different_ones_on_its_replicas_is_told_of_the_right_one(tmp_path):
+    """One replica lacks a record: the batch behind it is the same one everywhere, and lawful on the others."""
+    m = two_producers()
+    for lost, words in (
+        (1, "on n2 the batch at offset 6, .* number 2, and 1 had to follow"),
+        (3, "on n2 the batch at offset 4, .* is the first one of these, and begins with sequence number 1"),
+    ):
+        rows = [
+            row
+            for row in m.replicas()
+            if (row["node"], row["partition"], row["offset"], row["kind"]) != ("n2", "t-0", lost, "record")
+        ]
+        document = m.judged(tmp_path, rows)
+        assert re.search(words, said(document, "sequence-gap") + said(document, "sequence-start"))
+
+
 @pytest.mark.parametrize("by", [1, 2])
 def test_a_number_that_is_there_twice_is_found(tmp_path, by):
     m = two_producers()
@@ -205,6 +221,25 @@ def test_a_marker_that_nobody_decided_and_one_that_is_missing_are_found(tmp_path
     assert "there is no marker for the transaction of id-0" in finding(m.judged(tmp_path, rows), "wrong-marker")["sentence"]
 
 
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_producer_id_that_no_coordinator_knows_is_judged_where_all_their_logs_are_whole(tmp_path, whole):
+    """A transaction log on one replica that is lost, and begins anew: it says nothing of what was committed before."""
+    m = two_producers()
+    for row in m.rows:
+        if row["producer_id"] == 1 and row["partition"] == "t-1":
+            row["producer_id"] = 99
+    if not whole:
+        m.append(
+            "__transaction_state-2",
+            "Empty",
+            state=dict(m.of("Empty")[0]["state"], transactional_id="x", producer_id=7),
+            sent=False,
+        )
+    document = m.judged(tmp_path)
+    assert ("producer id 99 in epoch 0, and no coordinator logged" in said(document, "wrong-marker")) is whole
+    assert ("producer id 99 was acknowledged as committed" in said(document, "unlogged-answer")) is whole
+
+
 @pytest.mark.parametrize("lost", range(3))
 def test_of_several_like_markers_clocks_tell_which_one_is_missing(tmp_path, lost):
     m = LogModel()
@@ -243,13 +278,31 @@ def test_a_marker_may_be_written_again_unless_nothing_failed(tmp_path):
     for marker in m.of("COMMIT", "t-0"):
         marker["coordinator_epoch"] = 0
     assert "repeats the one before although nothing failed" in finding(m.judged(tmp_path), "wrong-marker")["sentence"]
-    m.of("COMMIT", "t-0")[1]["coordinator_epoch"] = 1
+    for marker in m.of("COMMIT", "t-0")[1:]:
+        marker["coordinator_epoch"] = 1
     assert not violated(m.judged(tmp_path)), "its coordinator failed over"
-    m.of("COMMIT", "t-0")[1]["coordinator_epoch"] = 0
+    for marker in m.of("COMMIT", "t-0"):
+        marker["coordinator_epoch"] = 0
     attested = Manifest(run="r", slots=1, complete=True, files=())
     for ended, found in (((), ["wrong-marker"]), (("the proxy before n1",), [])):
         write_manifest(tmp_path, replace(attested, ended=ended))
         assert list(violated(m.judged(tmp_path))) == found, "something failed that was no fault"
+
+
+@pytest.mark.parametrize(
+    ("contract", "found"), [({}, {"wrong-marker"}), ({"producer_expiry": "60000"}, set())], ids=["kept", "forgotten"]
+)
+def test_a_marker_of_a_coordinator_that_was_replaced_is_refused(tmp_path, contract, found):
+    """The coordinator of epoch 1 wrote the marker; the one before it, which did not know yet, writes it once more."""
+    m = LogModel()
+    m.initialise(0, "id")
+    m.transaction(0, {"t-0": 1}, repeat=["t-0"])
+    m.of("COMMIT")[0]["coordinator_epoch"], m.of("COMMIT")[1]["coordinator_epoch"] = 1, 0
+    document = m.judged(tmp_path, contract=contract)
+    assert set(violated(document)) == found
+    assert (
+        "of coordinator epoch 0, behind a marker of coordinator epoch 1 at offset 1" in said(document, "wrong-marker")
+    ) is bool(found)
 
 
 def test_what_retention_took_is_not_missing_and_compaction_takes_anything(tmp_path):
@@ -568,9 +621,55 @@ def test_states_that_may_follow_each_other(tmp_path):
     assert not violated(document), [row["sentence"] for row in document["findings"]]
 
 
+@pytest.mark.parametrize(
+    ("epoch", "removed", "then", "words"),
+    [
+        (32765, False, (8, 0), "changes the producer id 0, whose epochs were not exhausted"),
+        (32766, False, (8, 0), ""),
+        (32767, False, (8, 0), ""),
+        (32766, False, (8, 1), "begins a producer id with an epoch that is not 0"),
+        (3, True, (8, 0), ""),
+        (3, True, (8, 1), "begins a producer id with an epoch that is not 0"),
+        (3, True, (0, 0), "has a lower epoch than 3, which it had before"),
+        (3, True, (0, 4), ""),  # the removal could not be replicated in time, and was taken back
+    ],
+)
+def test_another_producer_id_comes_where_epochs_are_exhausted_or_the_id_was_forgotten(tmp_path, epoch, removed, then, words):
+    m = LogModel()
+    m.initialise(0, "id")
+    m.ids["id"]["epoch"] = epoch
+    m.state("id", "Empty")
+    if removed:
+        m.state("id", "removed", producer_id=-1, producer_epoch=-1)
+    m.ids["id"]["pid"], m.ids["id"]["epoch"] = then
+    m.state("id", "Empty")
+    document = m.judged(tmp_path)
+    assert set(violated(document)) == ({"unlawful-state"} if words else set())
+    assert words in said(document, "unlawful-state")
+
+
+def test_the_first_epoch_of_an_id_is_0(tmp_path):
+    m = LogModel()
+    m.ids["id"] = {"pid": 9, "epoch": 4, "open": []}
+    m.initialise(0, "id")
+    assert "begins a producer id with an epoch that is not 0" in finding(m.judged(tmp_path), "unlawful-state")["sentence"]
+
+
+def test_a_record_of_a_transaction_that_was_begun_and_then_forgotten_lies_behind_no_marker(tmp_path):
+    m = LogModel()
+    m.initialise(0, "id")
+    m.transaction(0, {"t-0": 1})
+    m.transaction(0, {"t-0": 1}, answer="info", end=False)
+    m.state("id", "removed", producer_id=-1, producer_epoch=-1)
+    assert set(violated(m.judged(tmp_path))) == {"unlawful-state"}
+
+
 def test_a_producer_id_that_an_id_had_left_does_not_come_back(tmp_path):
     m = LogModel()
     m.initialise(0, "id")
+    m.ids["id"]["epoch"] = 32766
+    m.state("id", "Empty")
+    m.ids["id"]["epoch"] = 0
     for pid in (8, 0):
         m.ids["id"]["pid"] = pid
         m.state("id", "Empty")
@@ -611,6 +710,7 @@ def damaged(m, rng):
             (row, {"producer_epoch": rng.randrange(4)}),
             (row, {"kind": {"COMMIT": "ABORT", "ABORT": "COMMIT"}.get(row["kind"], "record")}),
             (row, None),
+            (row, {"coordinator_epoch": rng.randrange(3)} if row["kind"] in ("COMMIT", "ABORT") else {}),
             (row, {"checksum": 99}),
             (state, {"kind": rng.choice(("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "removed"))}),
             (state, {"state": {**state["state"], "producer_epoch": rng.randrange(4)}}),

@@ -189,6 +189,20 @@ def test_records_of_one_producer_in_another_transaction_than_their_offset_are_to
     )
 
 
+@pytest.mark.parametrize(("offsets", "torn"), [([2], True), ([2, 2], False), ([1, 2], False)])
+def test_records_whose_offset_is_in_the_next_transaction_are_torn(tmp_path, offsets, torn):
+    """With the first protocol (KIP-98) all transactions of an instance have one epoch: their numbers tell."""
+    target = [row("t-0", 0, "a", 0), row("t-0", 1, "a", 1), commit("t-0", 2), row("t-0", 3, "a", 2), commit("t-0", 4)]
+    stored = [entry for n, at in enumerate(offsets) for entry in (row("o-0", 2 * n, "a", at, "offset"), commit("o-0", 2 * n + 1))]
+    document = connector(tmp_path, target, stored)
+    assert violated(document) == (["source-offset-torn"] if torn else [])
+    if torn:
+        assert finding(document, "source-offset-torn")["sentence"] == (
+            "Records 0 to 1 of source a, t-0@0 and t-0@1, are committed in an earlier transaction than that of the offset 2 of "
+            "the source, o-0@0: all were written by producer 7 in epoch 0."
+        )
+
+
 def test_with_a_marker_in_a_later_epoch_the_transaction_is_the_same(tmp_path):
     """Transaction protocol v2: the marker has the epoch of the next transaction (KIP-890)."""
     target = [WHOLE[0], WHOLE[1], commit("t-0", 2, epoch=1)]

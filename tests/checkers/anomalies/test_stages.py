@@ -78,6 +78,33 @@ def test_what_the_second_stage_has_not_reached_is_not_held_against_it(judged):
     assert answer(document, "unprocessed")["compared"] == 4
 
 
+def test_what_the_second_stage_made_of_an_aborted_output_is_a_phantom(judged):
+    """The first program aborted its output of in-0@7, and has not read that input again; the second one read it all the same."""
+    document = judged(stages(ALL[:2], ALL, first=7), CONTRACT)
+    assert violated(document) == ["phantom-output"]
+    assert finding(document, "phantom-output")["sentence"].endswith(
+        "names in-0@7, of which mid-0 has no output of the program before: it is not visible, so the program read what was "
+        "aborted, or what was lost later."
+    )
+    assert [(row["partition"], row["offset"], row["role"]) for row in finding(document, "phantom-output")["records"]] == [
+        ("in-0", 7, "sent"),
+        ("out-0", 2, "read"),
+    ]
+
+
+@pytest.mark.parametrize("why", ["it was deleted", "nobody read it back", "one is not readable"])
+def test_an_output_between_two_stages_that_may_be_there_is_missed_by_nobody(judged, why):
+    h = stages(ALL[:2], ALL, first=7)
+    for op in h.ops:
+        if op["f"] == "final-read" and op["isolation"] == "read_committed" and why == "nobody read it back":
+            op["detail"] = json.dumps({**json.loads(op["detail"]), "mid-0": [0, 1000, 1]})
+        if op.get("outputs") and why == "one is not readable":
+            op["outputs"].append({"partition": "mid-0", "offset": 2, "v": -1, "ended": h.now})
+    document = judged(h, {**CONTRACT, **({"retention": "1000"} if why == "it was deleted" else {})})
+    of_in_0 = [row for row in document["findings"] if any(record["partition"] == "in-0" for record in row["records"])]
+    assert "phantom-output" not in [row["anomaly"] for row in of_in_0]
+
+
 def test_the_second_stage_may_drop_what_the_first_one_repeats(judged):
     document = judged(stages([*ALL, (3, 5)], ALL), CONTRACT)
     assert violated(document) == ["reprocessed"]

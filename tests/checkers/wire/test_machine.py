@@ -78,6 +78,9 @@ def test_where_nothing_is_known_everything_is_lawful_until_an_initialisation():
 def test_a_forgotten_id_is_given_a_new_producer_id():
     assert not Machine().after(DEAD, Request(Api.INIT), Answer(NONE, 9, 1))
     assert Machine().after(DEAD, Request(Api.INIT), Answer(NONE, 9, 0))
+    (forgotten,) = [then for then in EXPIRING.closed([FIRST]) if then.phase is Phase.DEAD]
+    assert not Machine().after(forgotten, Request(Api.INIT), Answer(NONE, FIRST.producer, 0)), "two instances would have it"
+    assert Machine().after(forgotten, Request(Api.INIT), Answer(NONE, FIRST.producer + 1, 0))
 
 
 def test_the_rule_that_an_exchange_breaks_is_named():

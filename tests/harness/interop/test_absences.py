@@ -126,6 +126,18 @@ def test_without_the_line_of_a_process_its_level_is_unknown_until_somebody_says_
     assert violated(judged(tmp_path / "named", lines, isolation="read_committed")) == ["aborted-read"]
 
 
+@pytest.mark.parametrize(("process", "found"), [(1, ["aborted-read"]), (5, [])])
+def test_the_level_of_who_polled_nothing_does_not_matter(tmp_path, process, found):
+    """Process 1 writes, process 5 reads: without the line of the writer its level is unknown, and no matter."""
+    h = History()
+    h.txn(1, {"t-0": 3}, type="fail", intent="abort")
+    h.poll(5, {"t-0": [3]})
+    lines = absences.as_lines(absences.rows_of(h))
+    document = judged(tmp_path, [line for line in lines if not (line.get("type") == "process" and line["process"] == process)])
+    assert violated(document) == found
+    assert ("isolation level" in " ".join(document["weakened"])) is (found == [])
+
+
 def test_a_completion_that_names_fewer_sends_than_its_invocation_leaves_no_phantom(tmp_path):
     lines = lines_of()
     at = next(at for at, line in enumerate(lines) if line.get("type") == "ok" and line.get("f") == "txn")
