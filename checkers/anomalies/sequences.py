@@ -22,7 +22,15 @@ from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.sent_here import sent_here, sent_rows, unanswered_sends
 from fencepost.checkers.pipeline.stored_findings import finding_rows, judged_by_logs
-from fencepost.checkers.pipeline.stored_logs import DATA, SEQUENCES, StoredLogs, StoredRows, operations_of, stored_logs
+from fencepost.checkers.pipeline.stored_logs import (
+    DATA,
+    SEQUENCES,
+    StoredLogs,
+    StoredRows,
+    may_be_compacted,
+    operations_of,
+    stored_logs,
+)
 from fencepost.checkers.selfcheck.log_damages import GAP, REPEAT, START
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
@@ -179,14 +187,15 @@ def sequence_gap(run: RunView) -> CheckResult:
     the same producer id and epoch.
 
     The numbers of a batch are in its head: the first one, and as many as it has offsets. They begin anew at 2^31. Replicas whose
-    logs agree are one log.
+    logs agree are one log. Topics that the run did not make, as Connect's own and changelogs, may be compacted, and are left out.
 
     compared: batches that follow another one of their producer id and epoch in a log. One cause: the producer id.
     """
 
     def judge(run: RunView, logs: StoredLogs) -> CheckResult:
         some = run.shared(batches)
-        return _result(run, some, some.expected != NONE, _above(some), NO_BATCH)
+        compared = (some.expected != NONE) & _keeping_all(run, logs, some)
+        return _result(run, some, compared, compared & _above(some), NO_BATCH)
 
     return judged_by_logs(run, judge)
 
@@ -254,6 +263,7 @@ def sequence_start(run: RunView) -> CheckResult:
     leaders refuse another number; they keep the last state of a producer when they delete old records. Where the log begins at
     offset 0, and has none of the producer id, they take any: it is compared if the history knows who wrote it, and that each
     record which that process sent there was acknowledged, for one that never arrived had the number before.
+    Topics that the run did not make may be compacted, and are left out.
 
     compared: first batches of a producer id and epoch in a log. One cause: the producer id.
     """
@@ -263,9 +273,16 @@ def sequence_start(run: RunView) -> CheckResult:
         begins = (some.expected == NONE) & some.known
         whole = np.flatnonzero((some.expected == NONE) & ~some.known & (logs.starts[some.first.partition] == 0))
         begins[whole] = _all_arrived(run, logs, some.first.take(whole))
+        begins &= _keeping_all(run, logs, some)
         return _result(run, some, begins, begins & (some.first.first_sequence != 0), logs.unless_packed(NO_START))
 
     return judged_by_logs(run, judge)
+
+
+def _keeping_all(run: RunView, logs: StoredLogs, some: Batches) -> Bools:
+    """True for each batch of a topic that is not compacted: whole batches may be gone from others."""
+    compacted = np.array(may_be_compacted(run, logs), dtype=np.bool_)
+    return np.asarray(~compacted[some.first.partition])
 
 
 def _all_arrived(run: RunView, logs: StoredLogs, rows: StoredRows) -> Bools:

@@ -326,6 +326,12 @@ def test_a_topic_that_the_run_did_not_make_may_be_compacted(tmp_path):
     kept = [row for row in m.replicas() if row["partition"] != "t-1" or row["kind"] != "COMMIT"]
     assert "wrong-marker" in violated(m.judged(tmp_path, kept, topics={"t": {"partitions": 2}}))
     assert "wrong-marker" not in violated(m.judged(tmp_path, kept, topics={"out": {"partitions": 1}}))
+    cleaned = [row for row in m.replicas() if row["partition"] != "t-0" or row["offset"] not in (3, 7) or row["kind"] == "log"]
+    found = {
+        name: {"sequence-gap", "sequence-start"} & set(violated(m.judged(tmp_path, cleaned, topics={name: {}})))
+        for name in ("t", "out")
+    }
+    assert found == {"t": {"sequence-gap", "sequence-start"}, "out": set()}
     turned = [{**row, "kind": "ABORT"} if row["kind"] == "COMMIT" and row["partition"] == "t-1" else row for row in m.replicas()]
     assert "wrong-marker" in violated(m.judged(tmp_path, turned, topics={"out": {"partitions": 1}}))
 
