@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import pyarrow.parquet as pq
 import pytest
-from support.fencepost_command import JUDGED_HERE, SMALL, answers, fencepost, finish, processes_of, start, until, verdict
+from support.fencepost_command import FENCEPOST, JUDGED_HERE, SMALL, answers, fencepost, finish, processes_of, start, until, verdict
 
 from fencepost.harness.history.run_directory import open_run
 
@@ -78,10 +78,13 @@ lasts_s = [1, 2]
 
 @pytest.fixture(scope="module")
 def campaign(tmp_path_factory) -> tuple[dict[str, Path], int, str]:
-    """A run with correct settings under a kill and a partition, and one with a wrong setting: directories, exit code, output."""
+    """A run with correct settings under a kill and a partition, and one with a wrong setting: directories, exit code, output.
+
+    Spark judges a whole run in packaging/test_wheel.py.
+    """
     place = tmp_path_factory.mktemp("campaign")
     (place / "two.toml").write_text(CAMPAIGN)
-    code, out, err = fencepost(place / "results", "campaign", str(place / "two.toml"))
+    code, out, err = finish(start(place / "results", "campaign", str(place / "two.toml"), program=JUDGED_HERE))
     runs = {json.loads(plan.read_text())["test"]: plan.parent for plan in (place / "results").rglob("plan.json")}
     assert set(runs) == {"correct", "wrong"}, out + err
     return runs, code, out
@@ -237,9 +240,13 @@ def test_ctrl_c_heals_reads_back_and_judges_what_there_is(tmp_path):
     assert processes_of(run_dir) == []
 
 
-@pytest.mark.parametrize("signals", [(signal.SIGINT, signal.SIGINT), (signal.SIGHUP,)], ids=["Ctrl-C twice", "SIGHUP"])
-def test_a_signal_to_leave_leaves_at_once_and_leaves_nothing(tmp_path, signals):
-    process = start(tmp_path, "run", "--time", "120", *SMALL)
+@pytest.mark.parametrize(
+    ("signals", "program"),
+    [((signal.SIGINT, signal.SIGINT), JUDGED_HERE), ((signal.SIGHUP,), (str(FENCEPOST),))],
+    ids=["Ctrl-C twice", "SIGHUP, with Spark"],
+)
+def test_a_signal_to_leave_leaves_at_once_and_leaves_nothing(tmp_path, signals, program):
+    process = start(tmp_path, "run", "--time", "120", *SMALL, program=program)
     run_dir = until(lambda: workload_runs(tmp_path))
     for number in signals:
         process.send_signal(number)
