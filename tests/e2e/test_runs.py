@@ -12,7 +12,18 @@ from xml.etree import ElementTree
 
 import pyarrow.parquet as pq
 import pytest
-from support.fencepost_command import FENCEPOST, JUDGED_HERE, SMALL, answers, fencepost, finish, processes_of, start, until, verdict
+from support.fencepost_command import (
+    FENCEPOST,
+    JUDGED_HERE,
+    SMALL,
+    answers,
+    fencepost,
+    finish,
+    processes_of,
+    start,
+    until,
+    verdict,
+)
 
 from fencepost.harness.history.run_directory import open_run
 
