@@ -49,7 +49,7 @@ rate = 60
 
 [[test]]
 name = "correct"
-time_s = 9
+time_s = 5
 [test.workload]
 kind = "transactions"
 writers = 4
@@ -68,7 +68,7 @@ when = "transaction-open"
 
 [[test]]
 name = "wrong"
-time_s = 6
+time_s = 4
 cluster = { brokers = 1, proxy = true }
 contract = { isolation = "read_committed", readers = "all" }
 [test.workload]
@@ -121,8 +121,7 @@ def test_the_faults_took_hold_and_left_receipts(valid_run):
     run_dir, _, _ = valid_run
     receipts = [json.loads(line) for line in (run_dir / "history" / "faults.jsonl").read_text().splitlines()]
     healed = {receipt["id"]: receipt for receipt in receipts if receipt["healed_ns"]}
-    assert {receipt["kind"] for receipt in healed.values()} <= {"kill", "cut-clients"}
-    assert healed
+    assert {receipt["kind"] for receipt in healed.values()} == {"kill", "cut-clients"}
     assert all(receipt["effective"] for receipt in healed.values()), healed
     inside = [receipt["evidence"]["when"]["by"] for receipt in healed.values() if receipt["kind"] == "cut-clients"]
     assert all(clients and set(clients) <= {"c0", "c1", "c2", "c3"} for clients in inside), healed
@@ -239,7 +238,7 @@ def test_a_harness_killed_in_the_middle_leaves_nothing_behind_and_its_run_can_be
 def test_ctrl_c_heals_reads_back_and_judges_what_there_is(tmp_path):
     process = start(tmp_path, "run", "--time", "120", *SMALL, program=JUDGED_HERE)
     run_dir = until(lambda: workload_runs(tmp_path))
-    time.sleep(3)
+    time.sleep(1)
     process.send_signal(signal.SIGINT)
     code, out, err = finish(process)
     document = verdict(run_dir)
