@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from functools import cache
 
 _HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
@@ -15,9 +16,22 @@ def visible(text: str, unescaped: str = "\n\t") -> str:
 
     unescaped: the characters that stay as they are: newline and tab, unless a line is to stay one line.
     """
-    if text.isprintable():
-        return text
-    return "".join(c if c in unescaped or unicodedata.category(c) not in _HIDDEN else _escape(c) for c in text)
+    return text if text.isprintable() else text.translate(_table(unescaped))
+
+
+class _Table(dict[int, int | str]):
+    """What becomes of each character, by its number: filled as characters are met. `str.translate` reads it."""
+
+    def __init__(self, unescaped: str) -> None:
+        super().__init__((ord(char), char) for char in unescaped)
+
+    def __missing__(self, number: int) -> int | str:
+        is_hidden = unicodedata.category(chr(number)) in _HIDDEN
+        self[number] = shown = _escape(chr(number)) if is_hidden else number
+        return shown
+
+
+_table = cache(_Table)
 
 
 def _escape(char: str) -> str:

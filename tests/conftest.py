@@ -48,6 +48,12 @@ UNITS = {
     "kit": ("e2e/test_nemesis_check.py",),
     "other clusters": ("clusters/local/", "clusters/external/", "e2e/"),
     "installation": ("packaging/",),
+    "browser": (
+        "harness/report/test_browser",
+        "harness/report/test_timeline_browser.py",
+        "harness/report/test_timeline_modules.py",
+        "harness/site/test_site_browser.py",
+    ),
     "driver kit": ("harness/conformance/test_client_kit.py",),
     "rounds": ("harness/rounds/",),
 }

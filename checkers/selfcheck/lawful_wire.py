@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from fencepost.checkers.model.arrays import Ints
 from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.history_rows import HistoryRows
 from fencepost.checkers.model.values import COMMITTED, NONE
@@ -40,9 +41,8 @@ def lawful_wire(rows: HistoryRows) -> list[Row]:
     sends = sends.assign(commits=sends["op"].map(visible) | (sends["status"] == COMMITTED))
     processes = rows.table["process"].to_pylist()
     ids = dict(zip(processes, rows.table["transactional_id"].to_pylist(), strict=True))
-    made = (
-        row for process, own in sends.groupby("process") for row in _of_process(int(process), str(ids[process]), own, rows.ops)
-    )
+    ends = rows.ops["end"].to_numpy()
+    made = (row for process, own in sends.groupby("process") for row in _of_process(int(process), str(ids[process]), own, ends))
     ordered = sorted(made, key=lambda row: int(row["forwarded_ns"]))
     return [{**row, "number": number, "correlation": number} for number, row in enumerate(ordered)]
 
@@ -52,27 +52,29 @@ def as_table(rows: list[Row]) -> pa.Table:
     return with_nodes(pa.Table.from_pylist(rows, schema=wire_schema()), {node: NodeRecord() for node in NODES})
 
 
-def _of_process(process: int, name: str, sends: pd.DataFrame, ops: pd.DataFrame) -> Iterator[Row]:
-    """An initialisation, and the requests of one transaction after the other."""
+def _of_process(process: int, name: str, sends: pd.DataFrame, ends: Ints) -> Iterator[Row]:
+    """An initialisation, and the requests of one transaction after the other. ends: the time of each operation's end, or NONE."""
     second, producer, epoch = bool(process % 2), FIRST_PRODUCER + process, 0
     who = {"client_id": f"c{process}", "transactional_id": name}
     first = int(sends["time"].min())
     yield row("InitProducerId", 4, first - 2, first - 1, **who, answer_producer_id=producer, answer_producer_epoch=0)
     sequences: dict[tuple[int, str], int] = {}
-    for op, own in sends.sort_values(["time", "op"], kind="stable").groupby("op", sort=False):
-        began = int(own["time"].iloc[0])
-        ended = int(ops["end"].iloc[int(op)])
+    transactions: dict[int, list[Any]] = {}
+    for send in sends.sort_values(["time", "op"], kind="stable").itertuples():
+        transactions.setdefault(int(send.op), []).append(send)
+    for op, own in transactions.items():
+        began, commits = int(own[0].time), bool(own[0].commits)
+        ended = int(ends[op])
         ended = ended if ended != NONE else began + 1000
-        names = sorted(set(own["partition"]))
+        names = sorted({send.partition for send in own})
         producing = {**who, "producer_id": producer, "producer_epoch": epoch}
         if not second:
             added = json.dumps([_place(partition) for partition in names])
             yield row("AddPartitionsToTxn", 3, began + 1, began + 2, **producing, partitions=added)
-        for send in own.sort_values("offset", kind="stable").itertuples():
+        for send in sorted(own, key=lambda send: int(send.offset)):
             yield _produce(send, producing, sequences, began, second)
         given = {"answer_producer_id": producer, "answer_producer_epoch": epoch + 1} if second else {}
-        version, commits = (5, bool(own["commits"].iloc[0])) if second else (3, bool(own["commits"].iloc[0]))
-        yield row("EndTxn", version, ended - 2, ended - 1, **producing, committed=commits, **given)
+        yield row("EndTxn", 5 if second else 3, ended - 2, ended - 1, **producing, committed=commits, **given)
         epoch += second
 
 

@@ -204,11 +204,16 @@ def test_commands_work_in_an_empty_directory_and_new_plug_ins_pass_their_tests(i
 @pytest.mark.usefixtures("untouched")
 def test_a_campaign_is_performed_judged_and_reported(installed, tmp_path):
     demand(installed.run(tmp_path, "doctor"))
-    demand(installed.run(tmp_path, "campaign", "smoke", "--cluster-set", "brokers=1"))
+    shown = demand(installed.run(tmp_path, "campaign", "smoke", "--show"))
+    assert "\ntime_s = 10\n" in shown
+    (tmp_path / "quick.toml").write_text(shown.replace("\ntime_s = 10\n", "\ntime_s = 3\nrate = 60\n"))
+    demand(installed.run(tmp_path, "campaign", "quick.toml", "--cluster-set", "brokers=1"))
     run_dir = only_run(tmp_path / "results")
-    assert verdict(run_dir)["verdict"] == "valid"
+    on_spark = verdict(run_dir)
+    assert on_spark["verdict"] == "valid"
     assert (run_dir / "report.html").stat().st_size > 50_000
     demand(installed.run(tmp_path, "check", "latest"))
+    assert verdict(run_dir)["properties"] == on_spark["properties"], "a process of its own has answered otherwise"
     started = "\n".join(installed.noted("started"))
     for module in ("fencepost.harness.perform.performer", "fencepost.harness.perform.worker", "worker_daemon"):
         assert module in started

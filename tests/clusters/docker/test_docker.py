@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from docker.errors import APIError, ImageNotFound
 from requests.exceptions import ConnectionError
-from support.fencepost_command import fencepost
+from support.fencepost_command import JUDGED_HERE, fencepost
 from urllib3.exceptions import ProtocolError
 
 from fencepost.clusters.docker import documents, engine, host_python, images, leftovers
@@ -498,7 +498,7 @@ def test_a_whole_run_from_plan_to_verdict(kafka_image, tmp_path):
     ]
     few = [word for option in ("writers=2", "readers=1", "uncommitted_readers=0") for word in ("--set", option)]
     options = [*few, "--rate", "60", "--time", "8", "--json", "--results", str(tmp_path)]
-    argv = [sys.executable, "-m", "fencepost", "run", *cluster, *faults, *options]
+    argv = [*JUDGED_HERE, "run", *cluster, *faults, *options]
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     verdict = json.loads(done.stdout)

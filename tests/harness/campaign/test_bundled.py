@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,12 @@ def elsewhere(tmp_path, tmp_path_factory, monkeypatch):
     monkeypatch.setenv("PATH", path_with_build_tools(tmp_path_factory.mktemp("tools"), os.environ["PATH"]))
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@cache
+def planned_tests(name):
+    """The tests of a campaign that comes along, read once from the directory of some test."""
+    return campaign.read(Path(name)).tests
 
 
 @pytest.mark.parametrize("given", ["first", "first.toml", "campaigns/first.toml", "campaigns/first"])
@@ -72,12 +79,12 @@ def test_the_command_that_repeats_a_run_names_the_campaign_as_it_was_named():
 
 @pytest.mark.parametrize("name", campaigns())
 def test_every_campaign_that_comes_along_is_read_from_elsewhere(name):
-    assert campaign.read(Path(name)).tests
+    assert planned_tests(name)
 
 
 def test_commands_of_these_campaigns_name_programs_that_come_along():
     """A relative path would be one of the reader's working directory."""
-    options = [test.workload.options for name in campaigns() for test in campaign.read(Path(name)).tests]
+    options = [test.workload.options for name in campaigns() for test in planned_tests(name)]
     commands = [chosen["command"] for chosen in options if "command" in chosen]
     named = [re.search(r"\{python\} \{examples\}/(?:applications|sinks)/(\w+)\.py", command) for command in commands]
     assert len(named) > 10
@@ -110,7 +117,7 @@ def lacked(kind):
 def test_clients_of_these_campaigns_can_do_what_their_tests_need(name):
     """One that cannot is a mistake once its driver has been fetched, and nothing of the campaign is started."""
     assert {"offsets-in-transactions", "groups"} <= lacked("sarama@1.61.1")
-    for test in campaign.read(Path(name)).tests:
+    for test in planned_tests(name):
         roles = registry.build(registry.load("workload", test.workload.kind), test.workload.options, name).roles()
         wanted = {need for role in roles for need in needed(role, test.producer)}
         assert not wanted & lacked(test.client), (test.name, test.client)

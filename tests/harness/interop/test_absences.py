@@ -15,7 +15,7 @@ from fencepost.harness.api.errors import HistoryError
 from fencepost.harness.history.run_directory import open_run
 
 PERMITTED = {"G-single", "G-single-realtime"}  # Kafka permits these cycles, and the pipeline has them when it is whole
-STEP = 23  # every so many of the absences are tried each day
+STEP = 41  # every so many of the absences are tried each day
 
 
 def accusations(path, folder, **contract) -> tuple[set[str], str]:

@@ -11,6 +11,21 @@ from support.browser import acted, assert_sound
 pytestmark = pytest.mark.browser
 
 
+def test_nothing_of_a_page_is_left_for_the_next(browse, tmp_path):
+    """One tab opens all pages of the tests: each is loaded anew, in a window and with media of its own."""
+    page = tmp_path / "page.html"
+    page.write_text("<!doctype html><meta name=viewport content=width=device-width><p style='height:9000px'>", "utf-8")
+    state = "[matchMedia('(prefers-color-scheme: dark)').matches, innerWidth, scrollY, location.hash, window.mark ?? null]"
+    change = "(window.mark = 1, scrollTo(0, 500), location.hash = 'b', new Promise((done) => setTimeout(done)))"
+    fresh = browse(page, {"prefers-color-scheme": "light"}, play=state).answer
+    seen = browse(page, {"prefers-color-scheme": "dark"}, width=390, play=f"{change}.then(() => {state})").answer
+    assert seen == [True, 390, 500, "#b", 1]
+    assert browse(page, {"prefers-color-scheme": "light"}, play=state, fragment="#c").answer == [*fresh[:3], "#c", None]
+    with pytest.raises(AssertionError, match="keeps something"):
+        browse(page, play="(localStorage.kept = 1, 0)")
+    browse(page, play="localStorage.clear()")
+
+
 @pytest.mark.parametrize("name", sorted(example.RUNS))
 def test_every_report_draws_without_an_error(name, browse, report_of):
     """Valid, torn, unknown, empty, large and hostile runs: no script error, no refusal, nothing fetched, links to files that are

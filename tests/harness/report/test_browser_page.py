@@ -140,6 +140,7 @@ def test_a_page_fits_its_window_and_keeps_nobody_out(browse, report_of, name, wi
     assert browse(report_of(name), {"prefers-color-scheme": scheme}, width=width, play=play).answer == [[0], [0, 0], []]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light")])
 def test_the_other_colours_and_widths_are_as_good(browse, report_of, width, scheme):
     play = f"{AXE};{played(UNFOLDED, WIDER, JUDGED)}"

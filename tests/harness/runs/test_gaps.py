@@ -27,7 +27,7 @@ from fencepost.harness.runs.merging import merged
 
 PAGE = Path(__file__).parents[3] / "docs/run-directory.md"
 SHORT_BLOCK = 128  # bytes: about a line, so that a damage takes few lines with it
-FEW, MANY, EACH = 1, 12, 8  # runs of each kind; damages of each run
+FEW, MANY, EACH = 3, 13, 8  # damages of a run of each kind; by night so many runs, and so many damages of each
 GONE = object()
 
 
@@ -164,13 +164,13 @@ LAWFUL = [kind for kind in KINDS if kind != "odd"]  # where all goes wrong, what
 
 @pytest.mark.parametrize("kind", LAWFUL)
 def test_damaged_lines_accuse_nobody(tmp_path, kind):
-    assert list(accusations(tmp_path, kind, range(FEW), EACH)) == []
+    assert list(accusations(tmp_path, kind, [0], FEW)) == []
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("kind", LAWFUL)
 def test_a_thousand_damaged_runs_accuse_nobody(tmp_path, kind):
-    assert list(accusations(tmp_path, kind, range(FEW, FEW + MANY), EACH)) == []
+    assert list(accusations(tmp_path, kind, range(MANY), EACH)) == []
 
 
 def test_a_short_writer_whose_first_lines_are_lost_skips_nothing(tmp_path):

@@ -240,8 +240,15 @@ def test_nor_in_any_place_by_any_command(stage, place, way):
     assert not wrong(outside, other_commands(results, folder) + commands(results, folder))
 
 
-@pytest.mark.parametrize("way", WAYS, **NAMED)
-@pytest.mark.parametrize("file", TABLES)
+@pytest.mark.parametrize(
+    ("file", "way"),
+    [
+        pytest.param(file, way, marks=() if (at + number) % 4 == 0 else pytest.mark.nightly)
+        for at, file in enumerate(TABLES)
+        for number, way in enumerate(WAYS)
+    ],
+    **NAMED,
+)
 def test_nor_where_there_are_no_lines_to_merge_again(stage, file, way):
     """So are runs of histories from elsewhere, and what is not merged is read as it lies."""
     _, folder, outside = stage
@@ -440,7 +447,13 @@ def test_a_history_that_unpacks_to_a_thousand_times_its_size_is_not_unpacked_who
     assert open_run(folder).verdict["verdict"] != "valid"
 
 
-@pytest.mark.parametrize("unit", BOMBS.values(), ids=BOMBS)
+@pytest.mark.parametrize(
+    "unit",
+    [
+        pytest.param(unit, id=name, marks=() if name in ("zeros", "bad lines", "one line") else pytest.mark.nightly)
+        for name, unit in BOMBS.items()
+    ],
+)
 def test_a_history_from_elsewhere_that_unpacks_to_a_thousand_times_its_size_is_a_sentence(tmp_path, unit):
     a_bomb(tmp_path / "history.edn", unit)
     a_bomb(tmp_path / "history.jsonl", LINE + unit)
