@@ -428,7 +428,7 @@ def _in_an_earlier_transaction(records: pd.DataFrame, stored: pd.DataFrame, own:
     parts = ["partition", *_WRITTEN]
     rows = records.assign(place=records["number"], number=own)[~bad & (records["ended"] == COMMITTED).to_numpy()]
     of_txn = rows.groupby([*parts, "txn"])["place"].max().reset_index()
-    storing = stored.groupby(_WRITTEN)["txn"].nunique().rename("storing")
+    storing = stored.groupby(_WRITTEN).agg(storing=("txn", "nunique"))
     of_txn = of_txn.join(storing, on=_WRITTEN)
     surplus = of_txn.groupby(parts)["txn"].transform("size") - of_txn["storing"]
     without = of_txn[of_txn["place"] != of_txn["number"]].sort_values("txn")
