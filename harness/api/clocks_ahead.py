@@ -71,12 +71,15 @@ def clocks_ahead(receipts: Iterable[Mapping[str, Any]], jumps: Iterable[ClockJum
 
 
 def clock_error_s(receipts: Iterable[Mapping[str, Any]], jumps: Iterable[ClockJump] = ()) -> float:
-    """The greatest error of a clock by the faults of a run and by the jumps of the clock that jumped most, in seconds."""
-    jumped_s: defaultdict[str, float] = defaultdict(float)
+    """The greatest error between two clocks, by the faults of a run and by the jumps of the two that jumped most, one ahead and
+    one back, in seconds. Nodes of one machine have the same jumps, which count once.
+    """
+    ahead_s: defaultdict[str, float] = defaultdict(float)
+    back_s: defaultdict[str, float] = defaultdict(float)
     for jump in jumps:
-        jumped_s[jump.node] += abs(jump.by_s)
+        (ahead_s if jump.by_s > 0 else back_s)[jump.node] += abs(jump.by_s)
     by_faults = max((abs(_seconds(receipt.get("evidence"))) for receipt in receipts), default=0.0)
-    return by_faults + max(jumped_s.values(), default=0.0)
+    return by_faults + max(ahead_s.values(), default=0.0) + max(back_s.values(), default=0.0)
 
 
 def _seconds(evidence: Any) -> float:

@@ -63,6 +63,10 @@ def test_one_jump_of_a_machine_with_several_nodes_is_one_error_of_its_clock():
     assert clock_error_s([], [ClockJump(S, 30.0, node) for node in ("", "n1", "n2")]) == 30.0
 
 
+def test_clocks_that_jump_apart_are_wrong_by_both_jumps():
+    assert clock_error_s([], [ClockJump(S, 30.0, "n1"), ClockJump(S, -20.0, "n2")]) == 50.0
+
+
 def test_brokers_wait_for_what_a_clock_had_stamped_before_it_jumped_back():
     jumps = [ClockJump(7 * S, 30.0), ClockJump(11 * S, -90.0)]
     assert [clock.over_ns for clock in clocks_ahead([], jumps)] == [7 * S, 101 * S]
