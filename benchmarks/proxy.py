@@ -29,8 +29,9 @@ from fencepost.harness.proxy.jars import classpath
 from fencepost.harness.proxy.process import Broker, ProxyProcess, Settings
 
 CONNECTIONS = 500
-TOPIC, RECORD, AHEAD = "t", b"." * 1000, 5000
-BROKER = Local(brokers=1, loopback=True)
+TOPIC, RECORD, AHEAD = "t", b"." * 1000, 20_000
+SEGMENTS = {"segment.bytes": str(64 << 20), "retention.bytes": str(256 << 20), "file.delete.delay.ms": "1000"}  # gone before they reach the disk
+BROKER = Local(brokers=1, loopback=True, settings={"log.retention.check.interval.ms": "1000", "log.initial.task.delay.ms": "1000"})
 WARM_ROUND = -1
 ARMS = ("direct", "proxy")
 FIGURES = {
@@ -59,7 +60,7 @@ def main(folder: Path, rounds: int, seconds: float, path: str) -> None:
     by_arm: dict[str, list[dict[str, float]]] = {arm: [] for arm in ARMS}
     with ExitStack() as steps:
         (folder / "cluster").mkdir()
-        cluster = steps.enter_context(BROKER.up(folder / "cluster", {TOPIC: TopicSpec(partitions=1)}))
+        cluster = steps.enter_context(BROKER.up(folder / "cluster", {TOPIC: TopicSpec(partitions=1, settings=SEGMENTS)}))
         settings = Settings(brokers=[Broker(upstream=cluster.bootstrap())], rewrite=True, record=folder)
         proxy = steps.enter_context(ProxyProcess(settings, path))
         places = {"direct": cluster.bootstrap(), "proxy": proxy.address}
