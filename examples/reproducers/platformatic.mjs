@@ -1,7 +1,7 @@
 // What was found in @platformatic/kafka (docs/clients.md), with the library alone.
 //
 //   npm install --prefix DIR @platformatic/kafka@2.12.1
-//   node platformatic.mjs aborted-read|partitions|takeover|sequences /absolute/DIR HOST:PORT      sequences: 1.35.0 and 2.2.3
+//   node platformatic.mjs aborted-read|cut-answer|partitions|takeover|sequences /absolute/DIR HOST:PORT      sequences: 1.35.0 and 2.2.3
 
 import { createRequire } from 'node:module'
 import { pathToFileURL } from 'node:url'
@@ -23,15 +23,28 @@ async function transaction (from, value, end) {
   await made[end]()
 }
 
+/** Prints what a read_committed consumer gets within three seconds. */
+async function read (settings) {
+  const consumer = new Consumer({ ...common, groupId: topic, isolationLevel: 1, autocommit: false, ...settings })
+  const stream = await consumer.consume({ topics: [topic], mode: 'earliest' })
+  stream.on('data', ({ value, offset }) => console.log(`read_committed: ${value.toString().slice(0, 12)}@${offset}`))
+  await new Promise(resolve => setTimeout(resolve, 3000))
+}
+
 const stories = {
   /** One producer aborts twice; what a read_committed consumer gets. */
   async 'aborted-read' () {
     const one = producer()
     for (const [value, end] of [['aborted', 'abort'], ['aborted-too', 'abort'], ['committed', 'commit']]) await transaction(one, value, end)
-    const consumer = new Consumer({ ...common, groupId: topic, isolationLevel: 1, autocommit: false })
-    const stream = await consumer.consume({ topics: [topic], mode: 'earliest' })
-    stream.on('data', ({ value, offset }) => console.log(`read_committed: ${value}@${offset}`))
-    await new Promise(resolve => setTimeout(resolve, 3000))
+    await read({})
+  },
+
+  /** One aborted transaction of ten records, and answers that hold a few of them: all but the last come without the ABORT marker. */
+  async 'cut-answer' () {
+    const made = await producer().beginTransaction()
+    for (let i = 0; i < 10; i++) await made.send(message(`aborted ${i} `.padEnd(10000, '.')))
+    await made.abort()
+    await read({ maxBytes: 35000 })
   },
 
   /** Two sends at once to two partitions, in one transaction. */
