@@ -30,8 +30,10 @@ from fencepost.harness.proxy.process import Broker, ProxyProcess, Settings
 
 CONNECTIONS = 500
 TOPIC, RECORD, AHEAD = "t", b"." * 1000, 20_000
-SEGMENTS = {"segment.bytes": str(64 << 20), "retention.bytes": str(256 << 20), "file.delete.delay.ms": "1000"}  # gone before they reach the disk
-BROKER = Local(brokers=1, loopback=True, settings={"log.retention.check.interval.ms": "1000", "log.initial.task.delay.ms": "1000"})
+# Segments are deleted before the disk has them, so that none of it is measured.
+SEGMENTS = {"segment.bytes": "67108864", "retention.bytes": "268435456", "file.delete.delay.ms": "1000"}
+SETTINGS = {"log.retention.check.interval.ms": "1000", "log.initial.task.delay.ms": "1000"}
+BROKER = Local(brokers=1, loopback=True, settings=SETTINGS)
 WARM_ROUND = -1
 ARMS = ("direct", "proxy")
 FIGURES = {

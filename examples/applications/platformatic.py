@@ -57,7 +57,9 @@ def _committed(admin: AdminClient, places: list[TopicPartition]) -> list[TopicPa
 
 
 def run(version: str) -> None:
-    """Become the program."""
+    """Become the program, which has to be there: an instance may have no network but the run's own."""
+    if not any(one.directory.parent.name == "platformatic" and one.version == version for one in families.fetched()):
+        sys.exit(f"the library is not there yet: fencepost client fetch platformatic@{version}")
     try:
         node, memory, _, library = families.obtain(f"platformatic@{version}").command
     except HarnessError as error:
