@@ -201,8 +201,10 @@ class Application:
 
     @cached_property
     def beyond(self) -> pd.DataFrame:
-        """Inputs of which nothing is demanded, although the program drops none: those that it had not reached in the end."""
-        return self.inputs.iloc[:0] if not self.fewest else self.inputs[~self.inputs.index.isin(self.claimed.index)]
+        """Inputs of which nothing is demanded: those that the program had not reached in the end."""
+        if not self.fewest and self.outputs.declared["drained"]:  # it may drop inputs, and had caught up
+            return self.inputs.iloc[:0]
+        return self.inputs[~self.inputs.index.isin(self.claimed.index)]
 
     def keys(self, inputs: pd.DataFrame) -> pd.Series:
         """A number for the key of each input, where inputs share keys: those of one writer in one partition have so many."""
@@ -227,21 +229,22 @@ def _stages(run: RunView) -> list[Application]:
     return [Application(run, outputs, number) for number, outputs in enumerate(stages)] or [run.shared(Application)]
 
 
-def unjudged_inputs(run: RunView) -> str:
-    """The inputs of which nobody can say whether a program has lost them, in words; empty when there are none."""
+def unreached_inputs(run: RunView) -> list[tuple[str, float]]:
+    """Of each program that had not reached all inputs in the end: what is not judged, in words, and the share that it had."""
     stages = [] if run.gathered.error or not has_application(run) else stages_of(run)
-    return "; ".join(_not_reached(stage) for stage in stages if len(stage.beyond))
+    return [(_not_reached(stage), 1 - len(stage.beyond) / len(stage.inputs)) for stage in stages if len(stage.beyond)]
 
 
 def _not_reached(program: Application) -> str:
     """How many inputs, and the partitions of which a program has reached none."""
     count, inputs = len(program.beyond), program.inputs
     if not program.outputs.declared["group"]:
-        return f"the program had not caught up: whether it has processed its {plural(count, 'input')} is not judged"
+        late = "the program had not caught up"
+        return f"{late}: whether it has processed its {plural(count, 'input')} is not judged" if program.fewest else late
     untouched = sorted(set(inputs["partition"]) - set(program.claimed["partition"]))
     whole = f" (all of {', '.join(untouched[:SHOWN])}{and_more(len(untouched) - SHOWN)})" if untouched else ""
     of_all = f"{count:,} of {plural(len(inputs), 'input')}{whole} {form(count, 'does', 'do')} not lie below the program's offsets"
-    return f"{of_all}: whether {form(count, 'it was', 'they were')} processed is not judged"
+    return f"{of_all}: whether {form(count, 'it was', 'they were')} processed is not judged" if program.fewest else of_all
 
 
 def stage_that_reads(run: RunView, partition: str) -> Application:

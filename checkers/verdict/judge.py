@@ -27,7 +27,7 @@ from fencepost.checkers.model.failures import RAISED, described
 from fencepost.checkers.model.findings import SLACK_NS, Finding, group
 from fencepost.checkers.model.threads import results
 from fencepost.checkers.model.values import NONE
-from fencepost.checkers.pipeline.applications import unjudged_inputs
+from fencepost.checkers.pipeline.applications import unreached_inputs
 from fencepost.checkers.pipeline.listed_transactions import questions_ended
 from fencepost.checkers.verdict import expectation
 from fencepost.checkers.verdict.decision import JudgedProperty, decide, judge_property, weaknesses
@@ -38,7 +38,7 @@ from fencepost.checkers.verdict.occasions import beside, count_occasions
 from fencepost.checkers.verdict.present_topics import PresentTopics, present_topics
 from fencepost.checkers.verdict.progress import count_operations, progress
 from fencepost.checkers.verdict.run_checks import run_checks
-from fencepost.checkers.verdict.shortfalls import decisive, shortfalls
+from fencepost.checkers.verdict.shortfalls import Shortfall, decisive, of_programs, shortfalls
 from fencepost.checkers.verdict.stored_evidence import add_stored_evidence
 from fencepost.checkers.verdict.weakening import gap_sentences, weaken
 from fencepost.checkers.views.run_view import Fencing, RunView, Strike
@@ -100,8 +100,9 @@ def judge(
     add_errors(view.history, [finding for prop in judged for finding in prop.findings[:MOST_READ]])
     unread = _unread(run.plan, overview, view.gathered.partitions) if full["final_read"] == "true" else []
     tail = _unread_promises(job) if full["final_read"] != "true" else 0
-    document = _document(run, overview, job.counts, judged, unread, tail, job.written_late, occasions)
-    document["weakened"] += filter(None, [unjudged_inputs(view), questions_ended(view), present.note])
+    late = of_programs(unreached_inputs(view))
+    document = _document(run, overview, job.counts, judged, unread, tail, job.written_late, occasions, late)
+    document["weakened"] += filter(None, [questions_ended(view), present.note])
     document["unseen"] = job.unseen
     document["timing"] = {"merge_s": 0.0, "check_s": round(time.monotonic() - begun, 3)}
     document["checker"] = {"spark": version("pyspark"), "master": view.master}
@@ -412,6 +413,7 @@ def _document(
     tail: int,
     written_late: Sequence[str],
     occasions: OccasionCounts,
+    late: Sequence[Shortfall],
 ) -> dict[str, Any]:
     plan, receipts = run.plan, run.known_receipts()
     verdict, reason = decide(judged, unread, tail)
@@ -420,7 +422,7 @@ def _document(
     for number, finding in enumerate(sorted((f for prop in judged for f in prop.findings), key=_forbidden_first), 1):
         finding.id = number
     counted = count_operations(overview, counts, None if _receipts_lost(run) else receipts)
-    short = shortfalls(run, counted, None if _receipts_lost(run) else receipts, occasions)
+    short = [*shortfalls(run, counted, None if _receipts_lost(run) else receipts, occasions), *late]
     expected = expectation.compare(expect, plan.get("tolerate") or (), judged, lambda some: decide(some, unread, tail))
     expected = expectation.of_short_run(expected, expect, decisive(short))
     listed = sorted((f for prop in judged for f in listed_findings(prop.findings, SHOWN_PER_ANOMALY)), key=lambda f: f.id)

@@ -16,7 +16,7 @@ from fencepost.harness.api.occasions import Occasion
 from fencepost.harness.api.run import Plan, Receipts, Run
 from fencepost.harness.api.words import plural
 
-SHORT = 0.9  # of the planned time: less is a shortfall, since the last operations may take their time
+SHORT = 0.9  # of the planned time, or of a program's inputs: the last operations may take their time
 
 
 @dataclass(frozen=True)
@@ -104,6 +104,11 @@ def _demanded_occasions(at_least: Mapping[str, Any], occasions: Mapping[Occasion
             yield Shortfall(f"how often {occasion} occurred is not known, and the test demands {least:,}", decisive=True)
         elif count is not None and count < least:
             yield Shortfall(f"{occasion} occurred {plural(count, 'time')}, and the test demands {least:,}", decisive=True)
+
+
+def of_programs(unreached: Sequence[tuple[str, float]]) -> list[Shortfall]:
+    """Programs that had not reached their inputs in the end: what of it is not judged, in words, and the share that each had."""
+    return [Shortfall(sentence, decisive=share < SHORT) for sentence, share in unreached]
 
 
 def decisive(short: Sequence[Shortfall]) -> str:

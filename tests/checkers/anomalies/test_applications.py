@@ -292,6 +292,32 @@ def test_inputs_beyond_the_programs_offsets_weaken_the_verdict(judged):
     assert without == ["the program had not caught up: whether it has processed its 3 inputs is not judged"]
 
 
+@pytest.mark.parametrize(
+    ("declared", "sentence"),
+    [
+        (
+            {"offsets": 5},
+            "3 of 3 inputs (all of in-0) do not lie below the program's offsets: whether they were processed is not judged",
+        ),
+        ({"offsets": 5, "per_input": (0, 1)}, "3 of 3 inputs (all of in-0) do not lie below the program's offsets"),
+        ({"group": ""}, "the program had not caught up: whether it has processed its 3 inputs is not judged"),
+        ({"group": "", "per_input": (0, 1)}, "the program had not caught up"),
+    ],
+)
+def test_a_program_that_stood_still_is_not_what_its_test_expects(judged, declared, sentence):
+    """Planned was that it processes its input; nothing was found, since next to nothing was done."""
+    stuck = judged(program([(0, 5)], drained=False, **declared), CONTRACT)
+    assert (stuck["expectation_met"], stuck["shortfalls"]) == (None, [sentence])
+    assert judged(program([(0, 5), (1, 6), (3, 7)]), CONTRACT)["expectation_met"] is True
+
+
+def test_a_few_inputs_that_are_left_leave_the_expectation_met(judged):
+    more = range(8, 30)
+    outputs = [(n, of) for n, of in enumerate(range(5, 29))]
+    nearly = judged(program(outputs, offsets=29, more=more, drained=False), CONTRACT)
+    assert (nearly["expectation_met"], len(nearly["shortfalls"])) == (True, 1)
+
+
 def test_outputs_of_one_key_in_several_partitions_are_in_no_order(judged):
     """A program that scatters a key keeps the order in each partition, and nobody can read it."""
     h = program([(0, 5), (1, 6)], ordered=True, output_partitions=["out-0", "out-1"])
