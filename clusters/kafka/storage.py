@@ -44,14 +44,15 @@ def format_all(
     data: Path,
     features: Mapping[str, int] | None = None,
 ) -> None:
-    """Format the first node's directory with Kafka's own tool (about a second), and derive the others' from it.
+    """Format the first controller's directory with Kafka's own tool (about a second), and derive the others' from it.
 
     features: levels of Kafka's features that are not the version's own (`transaction.version`).
     The tool gets the configuration as its last argument.
-    Only `node.id` and `directory.id` differ between nodes; everything else the tool writes holds for the cluster.
+    Only `node.id` and `directory.id` differ between nodes; everything else the tool writes holds for the cluster. From 4.4 on the
+    levels of features lie in a directory that the tool makes for controllers alone: so a node that is only a broker gets none.
     Raises ClusterError with the tool's output.
     """
-    first = nodes[0]
+    first = next(node for node in nodes if "controller" in node.roles)
     try:
         done = tool(_format(features or {}, configs[first.name]), _FORMAT_S)
     except subprocess.TimeoutExpired as e:
@@ -59,10 +60,15 @@ def format_all(
     if done.returncode != 0:
         output = error_lines(done.stdout + done.stderr)
         raise ClusterError(f"Kafka {version} could not format its storage with {configs[first.name]}: {output}")
-    for node in nodes[1:]:
-        shutil.copytree(data / first.name, data / node.name, dirs_exist_ok=True)
+    for node in (other for other in nodes if other is not first):
+        ignore = None if "controller" in node.roles else _directories
+        shutil.copytree(data / first.name, data / node.name, ignore=ignore, dirs_exist_ok=True)
         meta = data / node.name / META
         meta.write_text(with_ids(meta.read_text(), node.id, kafka_uuid()))
+
+
+def _directories(parent: str, names: Sequence[str]) -> set[str]:
+    return {name for name in names if Path(parent, name).is_dir()}
 
 
 def _format(features: Mapping[str, int], config: Path) -> list[str]:

@@ -162,6 +162,12 @@ def versions(cluster, seen):
     seen["versions"] = {node: re.search(r"Kafka version: (\S+)", text).group(1) for node, text in logs.items()}
 
 
+def features(cluster, seen):
+    """The level of each of Kafka's features."""
+    host, _, port = cluster.bootstrap().partition(":")
+    seen["features"] = protocol.features((host, int(port)))
+
+
 def upgrade(cluster, seen):
     """Everybody is restarted as 4.4.0, the controller too."""
     seen["upgrade"] = _strike("rolling-restart", cluster, {"version": "4.4.0", "controllers": True})

@@ -43,6 +43,12 @@ def test_loopback_starts_too_and_says_what_it_cannot_do(tmp_path):
     assert list((tmp_path / "storage").glob("n1/t-*/*.log"))
 
 
+def test_a_controller_apart_gives_the_cluster_the_features_of_its_version(tmp_path):
+    """A broker's directory has none of them since 4.4: transactions were of the first protocol, and no group of the new one."""
+    seen = play(tmp_path, "features", brokers=1, controllers=1, loopback=True)
+    assert (seen["features"]["transaction.version"], seen["features"]["group.version"]) == (2, 1)
+
+
 def test_the_first_sandbox_leaves_an_archive_of_classes_beside_the_jars():
     """Made once, whole, and with nothing left beside it."""
     Local().sandbox(["true"])
