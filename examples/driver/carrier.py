@@ -33,6 +33,7 @@ class Carrier(Driver):
         self.settings: Request = {}
         self.members: list[Any] = []  # group metadata by the number that `group` gave
         self.ends: dict[str, int] = {}
+        self.failed: Failure | None = None  # a consumer's fatal error
 
     # ---- settings, beginning and end
 
@@ -82,7 +83,7 @@ class Carrier(Driver):
         self.drop_producer()
         if self.consumer is not None:
             self.consumer.close()
-        self.consumer, self.ends = None, {}
+        self.consumer, self.ends, self.failed = None, {}, None
         return None
 
     def drop_producer(self) -> None:
@@ -163,6 +164,8 @@ class Carrier(Driver):
         return {"group": {"group_id": self.settings["group"], "member": len(self.members) - 1}}
 
     def poll(self, request: Request) -> Results:
+        if self.failed is not None:
+            raise self.failed
         first = call(self.consumer.poll, seconds(request))
         messages = [] if first is None else [first, *call(self.consumer.consume, request["limit"] - 1, 0)]
         return {"records": [row for message in messages if (row := self.record(message))], "ends": self.ends}
@@ -176,8 +179,8 @@ class Carrier(Driver):
             return [*where, text_of(message.key()), text_of(message.value()), headers, message.timestamp()[1]]
         if error.code() == ck.KafkaError._PARTITION_EOF:
             self.ends[f"{message.topic()}-{message.partition()}"] = message.offset()
-        elif error.fatal():
-            raise failure(error)
+        elif fatal(error):
+            self.failed = failure(error)  # for the next poll: what this one already has must not be lost
         return None
 
 
@@ -191,8 +194,13 @@ def call(function: Any, *arguments: Any, **named: Any) -> Any:
         raise Failure("_QUEUE_FULL", -184, str(error), retriable=True) from error
 
 
+def fatal(error: Any) -> bool:
+    """The flag, which a consumer's error that comes with a message does not have."""
+    return bool(error.fatal() or error.code() == ck.KafkaError._FATAL)
+
+
 def failure(error: Any) -> Failure:
-    flags = {"fatal": error.fatal(), "retriable": error.retriable(), "abortable": error.txn_requires_abort()}
+    flags = {"fatal": fatal(error), "retriable": error.retriable(), "abortable": error.txn_requires_abort()}
     return Failure(error.name(), error.code(), error.str(), **flags)
 
 

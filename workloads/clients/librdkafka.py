@@ -42,13 +42,13 @@ CONSUMER_DEFAULTS: Mapping[str, Any] = {
 
 
 def call_error(call: str, error: ck.KafkaError) -> CallError:
-    """librdkafka's error as a CallError, with its three flags."""
+    """librdkafka's error as a CallError, with its flags; a fatal one of a consumer comes with a message, unmarked."""
     return CallError(
         call,
         error.name(),
         error.code(),
         error.str(),
-        fatal=error.fatal(),
+        fatal=error.fatal() or error.code() == ck.KafkaError._FATAL,
         retriable=error.retriable(),
         abortable=error.txn_requires_abort(),
     )
@@ -242,10 +242,10 @@ class Librdkafka:
             if error.code() == ck.KafkaError._PARTITION_EOF:
                 self._ends[_name(message)] = message.offset()
                 return None
-            if error.retriable() or not error.fatal():
-                return None  # librdkafka reports and recovers by itself; what is lost by it, the checker sees
-            self._failed = call_error("poll", error)
-            return None
+            failed = call_error("poll", error)
+            if failed.fatal and not failed.retriable:
+                self._failed = failed
+            return None  # from others librdkafka recovers by itself; what is lost by it, the checker sees
         return Polled(
             _name(message),
             message.offset(),
