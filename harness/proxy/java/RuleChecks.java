@@ -60,7 +60,7 @@ final class RuleChecks {
     private void all() {
         String act = rule.path("act").asText("");
         if (!OPTIONS.containsKey(act)) {
-            errors.add("act: " + (!rule.has("act") ? "is missing; one of " + ACTS : one(ACTS, act)));
+            errors.add("act: " + (!rule.has("act") ? "is missing; one of " + String.join(", ", ACTS) : one(ACTS, act)));
             return;
         }
         keys(act);
