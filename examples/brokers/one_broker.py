@@ -75,7 +75,8 @@ def main() -> None:
     if taken := [port for port in (given.port, given.port + 1) if listens(port)]:
         sys.exit(f"somebody listens at {HOST}:{taken[0]} already; choose another one by --port")
     kafka = fetch(given.kafka)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):  # both end it, also where a shell in the background ignores the first
+        signal.signal(number, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="fencepost-broker-") as name:
         folder = Path(name)
         config, log = folder / "server.properties", folder / "server.log"
@@ -87,7 +88,9 @@ def main() -> None:
             process = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
         try:
             if not await_start(process, given.port):
-                sys.exit(f"it has not started:\n{log.read_text(errors='replace')[-2000:]}")
+                ended = process.poll()
+                how = f"does not listen after {START_S:g} s" if ended is None else f"has ended, with exit {ended}"
+                sys.exit(f"it {how}:\n{log.read_text(errors='replace')[-2000:]}")
             print(f"Kafka {given.kafka} listens at {HOST}:{given.port}; its log is {log}. Ctrl-C ends it", flush=True)
             sys.exit(f"it has ended by itself, with exit {process.wait()}:\n{log.read_text(errors='replace')[-2000:]}")
         except KeyboardInterrupt:  # the way to end it

@@ -28,6 +28,7 @@ from support.raw_producer import record_batch
 from fencepost.harness.proxy.process import Broker, ProxyProcess, Settings
 
 pytestmark = pytest.mark.cluster  # it needs Kafka's jars, as brokers do
+METADATA = 3
 SASL_HANDSHAKE = 17
 HUGE = 100_000_000
 FENCED = 90  # PRODUCER_FENCED
@@ -230,12 +231,27 @@ def test_what_the_broker_did_not_answer_is_lost_with_its_connection(scene):
 
 
 def test_lists_of_aborted_transactions_are_reversed(scene):
-    scene.control.add({"act": "alter", "transform": "reverse-aborted"})
+    rule = scene.control.add({"act": "alter", "transform": "reverse-aborted"})
     client, broker = scene.connection()
     client.send(fetch(1))
     broker.receive()
     broker.send(fetched(1, [(7, 1), (8, 2), (9, 3)]))
     assert client.receive() == fetched(1, [(9, 3), (8, 2), (7, 1)])[4:]
+    client.send(fetch(2))
+    broker.receive()
+    broker.send(fetched(2, [(7, 1)]))
+    assert client.receive() == fetched(2, [(7, 1)])[4:]
+    assert [caught["state"] for caught in scene.control.catches(rule)] == ["altered", "failed"]
+
+
+def test_an_answer_that_has_no_place_for_an_error_is_left_to_the_broker(scene):
+    """Metadata of version 1 has errors of topics alone, and this request asks for none."""
+    rule = scene.control.add({"act": "error", "api": "Metadata", "code": "REQUEST_TIMED_OUT"})
+    client, broker = scene.connection()
+    client.send(request(METADATA, 1, 1, bytes(4)))
+    assert broker.receive() == request(METADATA, 1, 1, bytes(4))[4:]
+    last = scene.control.rule(rule)["last"]
+    assert (last["state"], last["why"]) == ("failed", "no answer to this Metadata of version 1 can have an error")
 
 
 def test_versions_of_requests_are_lowered(scene):
