@@ -24,7 +24,7 @@ from pathlib import Path
 from fencepost.clusters.kafka.distribution import fetch
 from fencepost.clusters.kafka.node_directory import kafka_uuid
 
-HOST, START_S = "127.0.0.1", 60.0
+HOST, START_S = "127.0.0.1", 120.0
 
 
 def settings(port: int, folder: Path) -> str:
