@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from random import Random
 from typing import Annotated, Any, ClassVar, Literal
 
 from fencepost.harness.api import Between, CampaignError, Catch, ClusterError, Interceptable, Receipt, Scalable, Wait
 from fencepost.harness.api.bounds import demand_bounds
+from fencepost.harness.api.step_names import unknown_cell
 from fencepost.harness.api.words import plural
 from fencepost.harness.proxy import names, rules
 from fencepost.nemesis.support import targets
@@ -24,6 +26,18 @@ RELEASE, FAILED, ENDED = "event:", "failed", "ended"
 SHOWN = 50  # messages in a receipt
 MOST = 1_000_000
 DEFAULT = "hold", "EndTxn"  # where no act is given
+OF_ACTS: Mapping[str, tuple[str, ...]] = {  # options that only some acts have
+    "until": ("hold", "late"),
+    "at_most_ms": ("hold", "late"),
+    "delay_ms": ("delay", "late"),
+    "code": ("error",),
+    "copies": ("repeat",),
+    "set": ("alter",),
+    "transform": ("alter",),
+    "lower": ("alter",),
+    "bytes_s": ("throttle",),
+    "then": ("drop", "lose", "late"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,9 +99,41 @@ class ProtocolStep:
         given = [act for act in ACTS if getattr(self, act)]
         if len(given) > 1:
             raise ValueError(f"{', '.join(given)} are given, and one fault does one of them; lanes put several side by side")
-        if self.fire_options and not self.fire:
-            raise ValueError("fire_options are those of `fire`, which names no fault")
-        check_rule(self.rule())
+        if wrong := [*self._idle(), *self._unfilled(), *self._uncounted(), *rule_mistakes(self.rule())]:
+            raise CampaignError(wrong)
+
+    def _idle(self) -> Iterator[str]:
+        """Options that are given, and of which the act makes nothing."""
+        act = self.what[0]
+        for option, acts in OF_ACTS.items():
+            if act not in acts and self._differs(option):
+                yield f"{option}: has no meaning with {act}; leave it out"
+        for option in ("fire_target", "fire_options", "fire_lasts_s"):
+            if not self.fire and self._differs(option):
+                yield f"{option}: is of `fire`, which names no fault; give fire, or leave it out"
+        if act == "late" and self.until and self._differs("delay_ms"):
+            yield "delay_ms: act late needs it or until, and not both"
+        if act == "late" and not self.until and self._differs("at_most_ms"):
+            yield "at_most_ms: is the bound of until; leave it out beside delay_ms"
+        if self.until.startswith("event:"):
+            yield "until: nobody tells a run of an event; must be next:API, answered:API or closed"
+
+    def _differs(self, option: str) -> bool:
+        """True if an option has not its default."""
+        declared = self.__dataclass_fields__[option]
+        default = declared.default_factory() if callable(declared.default_factory) else declared.default
+        return bool(getattr(self, option) != default)
+
+    def _uncounted(self) -> Iterator[str]:
+        """A cell for which no page would count it."""
+        if self.cell and (text := unknown_cell(self.cell)):
+            yield f"cell: {text}"
+
+    def _unfilled(self) -> Iterator[str]:
+        places = {NODE, ID, CLIENT}
+        for name in re.findall(r"{[^}]*}?", self.fire_target):
+            if name not in places:
+                yield f"fire_target: {name} stands for nothing of a message; there are {', '.join(sorted(places))}"
 
     @property
     def what(self) -> tuple[str, str]:
@@ -119,9 +165,9 @@ class ProtocolStep:
             "delay": {"delay_ms": self.delay_ms},
             "drop": {"then": self.then},
             "lose": {"then": self.then},
-            "late": {"then": self.then, **(until or {"delay_ms": self.delay_ms})},
+            "late": {"then": self.then, **({**until, "at_most_ms": self.at_most_ms} if until else {"delay_ms": self.delay_ms})},
             "repeat": {"count": self.copies},
-            "error": {"code": self.code},
+            "error": {"code": self.code} if self.code else {},
             "alter": {
                 name: value for name, value in (("set", self.set), ("transform", self.transform), ("lower", self.lower)) if value
             },
@@ -143,10 +189,13 @@ class ProtocolStep:
         number = cluster.intercept(self.rule(), nodes)
         with undo_on_error(lambda: cluster.withdraw(number)):
             catches = poll_until(lambda: _acted(cluster.caught(number)), bool, self.catch_within_s)
+            failed = [] if catches else cluster.caught(number)
             struck = self._strike(cluster, number, catches)
         caught = tuple(dict.fromkeys(catch.node for catch in catches))
         evidence = {"number": number, "rule": self.rule(), "before": 0, "during": _shown(catches), **struck}
         note = "" if catches else f"no {self.on} of {self.what[1]} came within {self.catch_within_s:g} s"
+        if failed:
+            note = f"{plural(len(failed), 'message')} came, and could not be acted on: {failed[-1].why}"
         return Receipt(role=self.target, targets=caught or nodes, evidence=evidence, effective=bool(catches), note=note)
 
     def _strike(self, cluster: InterceptableCluster, number: int, catches: Sequence[Catch]) -> dict[str, Any]:
@@ -192,16 +241,28 @@ def _filled(target: str, catch: Catch, cluster: InterceptableCluster) -> str:
     return filled.replace(CLIENT, node)
 
 
-def check_rule(rule: Mapping[str, Any]) -> None:
-    """Raise ValueError for a rule that the proxies would refuse."""
+def rule_mistakes(rule: Mapping[str, Any]) -> list[str]:
+    """What the proxies of a run would refuse of a rule, or never meet, by the options of this fault that make it."""
+    wrong = [*_refused(rule), *rules.unknown(rule), *_elsewhere(rule)]
+    options = {"api": rule["act"], "count": "copies", "connection_of": "peer"}
+    by_key = (mistake.partition(": ") for mistake in wrong)
+    return [f"{options.get(key, key)}: {text}" for key, _, text in by_key]
+
+
+def _refused(rule: Mapping[str, Any]) -> list[str]:
     try:
         rules.of_mapping(rule)
     except CampaignError as error:
-        raise ValueError("; ".join(error.mistakes)) from None
-    if wrong := list(names.mistakes(rule)):  # here the option that is the act names the API
-        raise ValueError(
-            "; ".join(f"{rule['act']}{text.removeprefix('api')}" if text.startswith("api:") else text for text in wrong)
-        )
+        return error.mistakes
+    return []
+
+
+def _elsewhere(rule: Mapping[str, Any]) -> Iterator[str]:
+    """APIs that brokers do not take, before which alone proxies stand in a run."""
+    apis = names.known().apis
+    for given in names.texts(rule["api"]):
+        if (named := [api for name, api in apis.items() if names.matches(given, name)]) and not any(api.broker for api in named):
+            yield f"api: {given} goes to controllers, and proxies stand before brokers alone; choose another request"
 
 
 def _replaced(replaced: Mapping[str, bool]) -> list[str]:

@@ -1,7 +1,8 @@
 """The answer to a commit is lost; the transaction must be in the log once. It needs nothing of fencepost but the running proxy.
 
-fencepost proxy --upstream localhost:9092
-python lost_commit.py 127.0.0.1:19092 127.0.0.1:8474 TOPIC
+fencepost example one_broker                                           # or brokers of yours
+fencepost proxy --upstream 127.0.0.1:9092
+fencepost example lost_commit 127.0.0.1:19092 127.0.0.1:8474 orders    # or python lost_commit.py ...
 """
 
 import json
@@ -44,7 +45,9 @@ def copies(bootstrap, topic, value):
     return count
 
 
-def main(bootstrap, control, topic):
+def main(bootstrap="", control="", topic=""):
+    if not topic:
+        sys.exit("give the proxy's bootstrap server, its control and a topic, as above: 127.0.0.1:19092 127.0.0.1:8474 orders")
     value = uuid.uuid4().hex.encode()
     name = f"lost-commit-{value.decode()}"
     rule = {"name": name, "api": "EndTxn", "where": {"committed": True}, "transactional_id": name, "act": "lose", "nth": 1}

@@ -478,6 +478,7 @@ class Catch:
         `ended`: its proxy ended while it held it, and it went no further.
     released_ns: when what was held went on; 0: it has not.
     id_state: the state of the transactional id when the request came (docs/proxy.md), where its proxy knew it; else empty.
+    why: the reason why the rule could not act on it; empty where it did.
     """
 
     number: int
@@ -490,6 +491,7 @@ class Catch:
     state: str = ""
     released_ns: int = 0
     id_state: str = ""
+    why: str = ""
 
 
 @runtime_checkable

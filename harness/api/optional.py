@@ -86,6 +86,13 @@ class CountsBrokers(Protocol):
 
 
 @runtime_checkable
+class CountsReplicas(Protocol):
+    """A provider that knows how many replicas each partition of the run's topics will have."""
+
+    def replicas(self) -> int: ...
+
+
+@runtime_checkable
 class CountsControllers(Protocol):
     """A provider with controllers that are no brokers, `k1`...; 0: none are."""
 
@@ -276,7 +283,7 @@ class NeedsServers(Protocol):
 OPTIONAL: Mapping[str, tuple[type, ...]] = {
     "workload": (BoundsSettling, RaisesEpochs, ReadsBack, ConfiguresMembers, DemandsLeast, ChoosesNemesis, ChoosesLanes),
     "cluster": (
-        *(PrefixesNames, CountsBrokers, CountsControllers, CountsSecondBrokers, DeclaresServices, ListsVersions),
+        *(PrefixesNames, CountsBrokers, CountsReplicas, CountsControllers, CountsSecondBrokers, DeclaresServices, ListsVersions),
         *(ReportsSettings, Connects, RunsImages, LimitsToClients, ChoosesNemesis, ChoosesLanes, Leases, JudgesSettings, Obtains),
     ),
     "nemesis": (

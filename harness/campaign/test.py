@@ -18,7 +18,6 @@ from typing import Any, get_args, get_origin
 from fencepost.harness import secrets
 from fencepost.harness.api import (
     CampaignError,
-    CountsBrokers,
     CountsSecondBrokers,
     DemandsContract,
     FiresFault,
@@ -31,10 +30,11 @@ from fencepost.harness.api.bounds import plain, unusable_numbers
 from fencepost.harness.api.contract_layers import contract_mistakes
 from fencepost.harness.api.expectations import ALONE, ANYWHERE, anomaly_and_word
 from fencepost.harness.api.plans import Choice, DeclaredKey, FaultChoice, Key, Lane, Span, Tables, Test, declared
-from fencepost.harness.api.words import did_you_mean, form, plural
+from fencepost.harness.api.words import did_you_mean
 from fencepost.harness.campaign import targets
 from fencepost.harness.campaign.client_settings import OURS, refused_settings
-from fencepost.harness.campaign.toml import Keys
+from fencepost.harness.campaign.toml import Keys, as_text
+from fencepost.harness.campaign.vain_settings import in_vain
 from fencepost.harness.drivers import families
 from fencepost.harness.planning import schedule
 from fencepost.harness.planning.derived_contract import derive
@@ -60,11 +60,6 @@ def read_test(table: Mapping[str, Any], locate: Locate, campaign: str = "") -> T
     if reader.mistakes:
         raise CampaignError(reader.mistakes)
     return test
-
-
-def as_text(value: Any) -> str:
-    """A setting's value as Kafka writes it: `true`, not `True`."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 class KeyReader:
@@ -261,7 +256,7 @@ class _Rules:
         self.wire()
         self.second_cluster()
         self.kafka_settings()
-        self.in_sync_replicas()
+        self.settings_in_vain()
         for key, kind in (("kind", test.client), ("readers", test.readers)):
             self.client(kind, ("client", key))
         self.client_settings()
@@ -343,14 +338,10 @@ class _Rules:
             for table, name, text in self.provider.judged_settings(self.test.topic)[0]:
                 self.wrong((*(("cluster",) if table != "topic" else ()), table, name), text)
 
-    def in_sync_replicas(self) -> None:
-        """A topic that demands more replicas in sync than there are brokers: no write with acks=all would ever succeed."""
-        name = "min.insync.replicas"
-        least = as_text(self.test.topic.get(name, ""))
-        brokers = self.provider.brokers if isinstance(self.provider, CountsBrokers) else None
-        if brokers is not None and least.isdecimal() and int(least) > brokers:
-            there = f"there {form(brokers, 'is', 'are')} {plural(brokers, 'broker')}"
-            self.wrong(("topic", name), f"{there}, not {least}: no write with acks=all would succeed")
+    def settings_in_vain(self) -> None:
+        """Settings with which nothing could be written, committed or joined."""
+        for keys, text in in_vain(self.test, self.provider, self.workload):
+            self.wrong(keys, text)
 
     def client_settings(self) -> None:
         for kind, settings in (("producer", self.test.producer), ("consumer", self.test.consumer)):

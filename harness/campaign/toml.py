@@ -164,6 +164,11 @@ def _holds(table: Any, keys: Keys) -> bool:
     return True
 
 
+def as_text(value: Any) -> str:
+    """A setting's value as Kafka writes it: `true`, not `True`."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def written(keys: Keys) -> str:
     """A path of keys as TOML writes it: `.nemesis[0].target`."""
     parts = []

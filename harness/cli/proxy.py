@@ -87,7 +87,7 @@ def proxy(
     from fencepost.harness.proxy.process import Broker, ProxyProcess, Settings
     from fencepost.harness.proxy.rules import Rule
 
-    given = [*_rules(rules), *([Rule(**FETCHES)] if fetches else [])]
+    given = [*_rules(rules, kafka or DEFAULT), *([Rule(**FETCHES)] if fetches else [])]
     tls = {"client": _settings("--tls-client", tls_client), "broker": _settings("--tls-broker", tls_broker)}
     ports = [listen_port + number if listen_port else 0 for number in range(len(upstream))]
     _demand(upstream, ports, control, record)
@@ -102,12 +102,21 @@ def proxy(
     _show(status)
 
 
-def _rules(file: Path | None) -> Sequence[Rule]:
-    """The rules of a file. Raises CampaignError naming file, rule and key."""
-    from fencepost.harness.campaign.toml import read_toml
-    from fencepost.harness.proxy.rules import of_file
+def _rules(file: Path | None, kafka: str) -> Sequence[Rule]:
+    """The rules of a file. Raises CampaignError naming file, rule and key.
 
-    return of_file(read_toml(file)[0], str(file)) if file else ()
+    kafka: the release whose names they use. What is newer than all that are known here, the proxy compares alone.
+    """
+    from fencepost.harness.campaign.toml import read_toml
+    from fencepost.harness.proxy.names import RELEASES
+    from fencepost.harness.proxy.rules import of_file, unknown
+
+    newer = _numbers(kafka) > _numbers(RELEASES[-1])
+    return of_file(read_toml(file)[0], str(file), (lambda _: []) if newer else unknown) if file else ()
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdecimal())
 
 
 def _settings(option: str, texts: Texts) -> dict[str, str]:
@@ -221,6 +230,13 @@ def _show(status: Mapping[str, Any]) -> None:
     ]
     if rows:
         print_table(("rule", "act", "matched", "acted", "last"), rows)
+    for rule in status.get("rules", ()):
+        if rule["rule"]["act"] != "record" and not rule["matched"]:
+            err().print(f"{rule['name']} matched nothing: its fault did not happen")
+        elif rule.get("failed"):
+            why = (rule["last"] or {}).get("why")
+            caught = plural(rule["acted"], "message")
+            err().print(f"{rule['name']} could not act on {rule['failed']} of {caught}{f': {why}' if why else ''}")
     for row in status.get("unknown", ()):
         print_line(f"passed unread: {row['count']} of {row['api']}, version {row['version']}")
     if reason := status.get("record_error"):

@@ -135,7 +135,7 @@ def attempt(cls: Any, options: Mapping[str, Any], beside: Iterable[str] = ()) ->
     beside: keys of the same table that are no options, and may have been meant.
     """
     fields = {field.name: field for field in option_fields(cls)}
-    mistakes = [(key, unknown("option", key, [*fields, *beside])) for key in options if key not in fields]
+    mistakes = [(key, _unknown_option(key, fields, beside)) for key in options if key not in fields]
     mistakes += [(name, "missing") for name, field in fields.items() if name not in options and _required(field)]
     hints = _hints(cls) if fields else {}
     bounds = bounds_of(cls) if fields else {}
@@ -152,6 +152,14 @@ def attempt(cls: Any, options: Mapping[str, Any], beside: Iterable[str] = ()) ->
     made, refused = _made(cls, {key: value for key, value in values.items() if key not in outside})
     mistakes = [*outside.items(), *(("", text) for text in refused)]
     return None if mistakes else made, mistakes
+
+
+def _unknown_option(key: str, fields: Mapping[str, dataclasses.Field[Any]], beside: Iterable[str]) -> str:
+    """What may be meant by a key that is no option: an entry of one that is a table, where it has a dot."""
+    outer, _, inner = key.partition(".")
+    if outer in fields and "Mapping" in str(fields[outer].type):
+        return f'unknown option "{key}"; did you mean {outer} = {{"{inner}" = ...}}?'
+    return unknown("option", key, [*fields, *beside])
 
 
 def _made(cls: Any, values: Mapping[str, Any]) -> tuple[Any, list[str]]:

@@ -52,7 +52,10 @@ class Control:
         path = f"/rules/{number}/wait?count={count}&timeout_ms={int(timeout_s * 1000)}"
         status, catches = self._ask("GET", path, None, timeout_s + ANSWER_S)
         if status == TIMED_OUT:
-            raise TimeoutError(f"rule {number} acted {len(catches)} times within {timeout_s:g} s, not {count} times")
+            failed = [caught for caught in catches if caught["state"] == "failed"]
+            why = f"; {len(failed)} failed: {failed[-1]['why']}" if failed else ""
+            acted = len(catches) - len(failed)
+            raise TimeoutError(f"rule {number} acted {acted} times within {timeout_s:g} s, not {count} times{why}")
         return list(catches)
 
     def event(self, name: str) -> int:

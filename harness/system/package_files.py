@@ -17,7 +17,10 @@ def campaigns() -> dict[str, Path]:
 
 
 def example_programs() -> dict[str, Path]:
-    """The examples that are programs in Python, by name, sorted: applications to be judged, sinks, brokers, and reproducers."""
-    folders = ("applications", "sinks", "brokers", "reproducers")
+    """The examples that are programs in Python, by name, sorted.
+
+    They are applications to be judged, sinks, brokers, tests through the proxy, and reproducers.
+    """
+    folders = ("applications", "sinks", "brokers", "proxy", "reproducers")
     programs = [path for folder in folders for path in (EXAMPLES / folder).glob("*.py")]
     return {path.stem: path for path in sorted(programs, key=lambda path: path.stem)}

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from fencepost.harness.api import ClusterError
+from fencepost.harness.api import CampaignError, ClusterError
 from fencepost.nemesis.protocol import ProtocolStep
 from fencepost.nemesis.testing import FakeCluster
 
@@ -38,6 +38,17 @@ def test_without_a_catch_the_fault_is_without_effect():
     assert (receipt.effective, receipt.note) == (False, "no request of EndTxn came within 0 s")
     assert fault.heal(cluster, receipt).effective is False
     assert cluster.whole()
+
+
+def test_messages_that_it_cannot_act_on_are_no_effect_and_say_why(monkeypatch):
+    cluster = FakeCluster()
+    caught = cluster.caught
+    why = "set: it has these values already"
+    monkeypatch.setattr(
+        cluster, "caught", lambda number: [replace(catch, state="failed", why=why) for catch in caught(number)][:1]
+    )
+    receipt = ProtocolStep(alter="EndTxn", set={"committed": True}, catch_within_s=0).inject(cluster, Random(1))
+    assert (receipt.effective, receipt.note) == (False, f"1 message came, and could not be acted on: {why}")
 
 
 def test_a_message_that_comes_late_counts_all_the_same():
@@ -159,20 +170,72 @@ def test_a_strike_that_fails_leaves_no_rule():
 
 
 @pytest.mark.parametrize(
-    ("options", "text"),
+    ("options", "mistake"),
     [
-        ({"hold": "EndTxn", "drop": "Produce"}, "hold, drop are given"),
-        ({"error": "EndTxn"}, "code"),
-        ({"hold": "EndTxn", "fire_options": {"count": 2}}, "names no fault"),
-        ({"hold": "EndTxn", "target": "client"}, "unknown target"),
-        ({"hold": "EndTxn", "nth": 2, "times": 3}, "nth"),
-        ({"drop": "EndTxn", "on": "answer"}, "answer"),
-        ({"hold": "EndTxn", "until": "tomorrow"}, "until"),
-        ({"hold": "EndTxm"}, r"^hold: Kafka has no API EndTxm; did you mean EndTxn\?$"),
-        ({"hold": "EndTxn", "until": "answered:EndTxm"}, r"^until: Kafka has no API EndTxm; did you mean EndTxn\?$"),
-        ({"error": "EndTxn", "code": "FENCED"}, "^code: Kafka has no error FENCED; did you mean"),
+        ({"error": "EndTxn"}, "code: act error needs it"),
+        ({"delay": "EndTxn"}, "delay_ms: 0 delays nothing; give a longer time"),
+        ({"hold": "EndTxn", "nth": 2, "times": 3}, "nth: is one match and times many; leave out one"),
+        ({"drop": "EndTxn", "on": "answer"}, "on: act drop is of requests; act lose is what drops an answer"),
+        (
+            {"hold": "EndTxn", "until": "tomorrow"},
+            "until: must be event:NAME, next:API or answered:API with Kafka's name of an A",
+        ),
+        (
+            {"hold": "EndTxn", "until": "event:x"},
+            "until: nobody tells a run of an event; must be next:API, answered:API or closed",
+        ),
+        ({"hold": "EndTxm"}, "hold: Kafka has no API EndTxm; did you mean EndTxn?"),
+        ({"hold": "EndTxn", "until": "answered:EndTxm"}, "until: Kafka has no API EndTxm; did you mean EndTxn?"),
+        ({"error": "EndTxn", "code": "FENCED"}, "code: Kafka has no error FENCED; did you mean"),
+        (
+            {"lose": "EndTxn", "where": {"comitted": True}},
+            "where: comitted: EndTxn has no such field in its requests; did you mean c",
+        ),
+        (
+            {"alter": "EndTxn", "set": {"comitted": True}},
+            "set: comitted: EndTxn has no such field in its requests; did you mean c",
+        ),
+        ({"lose": "EndTxn", "topic": "orders"}, "topic: requests EndTxn name no partitions of topics; leave it out"),
+        ({"lose": "EndTxn", "peer": "broker"}, "peer: brokers do not send EndTxn; leave it out"),
+        ({"hold": "AlterPartition"}, "hold: AlterPartition goes to controllers, and proxies stand before brokers alone"),
+        ({"hold": "EndTxn", "delay_ms": 5}, "delay_ms: has no meaning with hold; leave it out"),
+        ({"delay_ms": 5}, "delay_ms: has no meaning with hold; leave it out"),
+        ({"cut": "EndTxn", "then": "stall"}, "then: has no meaning with cut; leave it out"),
+        ({"cut": "EndTxn", "set": {"committed": True}}, "set: has no meaning with cut; leave it out"),
+        ({"late": "EndTxn", "until": "next:EndTxn", "delay_ms": 5}, "delay_ms: act late needs it or until, and not both"),
+        ({"late": "EndTxn", "delay_ms": 5, "at_most_ms": 5}, "at_most_ms: is the bound of until; leave it out beside delay_ms"),
+        ({"hold": "EndTxn", "fire_options": {"count": 2}}, "fire_options: is of `fire`, which names no fault; give fire, or"),
+        ({"hold": "EndTxn", "fire_lasts_s": 2}, "fire_lasts_s: is of `fire`, which names no fault; give fire, or"),
+        ({"hold": "EndTxn", "fire": "kill", "fire_target": "broker:{nod}"}, "fire_target: {nod} stands for nothing of a message"),
+        ({"hold": "EndTxn", "cell": "end-txn/befor/kill"}, 'cell: there is no cell "end-txn/befor/kill"; did you mean "before"?'),
+        ({"hold": "EndTxn", "cell": "end-txn"}, 'cell: there is no cell "end-txn": a cell is a gap, a point and an act'),
     ],
+    ids=str,
 )
-def test_options_that_cannot_be_meant_are_refused(options, text):
+def test_options_that_cannot_be_meant_are_refused_by_their_name(options, mistake):
+    with pytest.raises(CampaignError) as refused:
+        ProtocolStep(**options)
+    assert [text[: len(mistake)] for text in refused.value.mistakes] == [mistake]
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [({"hold": "EndTxn", "drop": "Produce"}, "hold, drop are given"), ({"hold": "EndTxn", "target": "client"}, "unknown target")],
+    ids=str,
+)
+def test_more_than_one_act_and_clients_are_no_place_for_it(options, text):
     with pytest.raises(ValueError, match=text):
         ProtocolStep(**options)
+
+
+def test_all_that_is_wrong_is_said_at_once():
+    options = {"error": "EndTxm", "nth": 1, "times": 1, "copies": 2, "cell": "x", "where": {"a": 1}}
+    with pytest.raises(CampaignError) as refused:
+        ProtocolStep(**options)
+    assert [text.partition(":")[0] for text in refused.value.mistakes] == ["copies", "cell", "code", "nth", "error"]
+
+
+def test_the_bound_of_until_goes_to_the_proxy():
+    late = ProtocolStep(late="EndTxn", until="next:InitProducerId", at_most_ms=700).rule()
+    assert (late["until"], late["at_most_ms"]) == ("next:InitProducerId", 700)
+    assert ProtocolStep(late="EndTxn", delay_ms=5, cell="end-txn/late/kill").rule()["delay_ms"] == 5

@@ -5,7 +5,7 @@ import org.apache.kafka.common.message.FetchRequestData;
 
 /** What shows that a request comes from a broker. */
 final class Brokers {
-    private static final Set<String> THEIRS = Set.of("LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown",
+    static final Set<String> THEIRS = Set.of("LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown",
         "WriteTxnMarkers", "AlterPartition", "AllocateProducerIds", "BrokerRegistration", "BrokerHeartbeat", "Vote",
         "BeginQuorumEpoch", "EndQuorumEpoch", "FetchSnapshot", "AssignReplicasToDirs", "InitializeShareGroupState",
         "ReadShareGroupState", "WriteShareGroupState", "DeleteShareGroupState", "ReadShareGroupStateSummary");

@@ -38,9 +38,9 @@ final class Catch {
 
     void failed(String why) {
         synchronized (this) {
-            fields.put("why", why);
+            fields.put("why", why).put("state", "failed");
         }
-        state("failed");
+        state.failed();
     }
 
     synchronized ObjectNode json() {

@@ -1,7 +1,9 @@
 package fencepost.proxy;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.DeserializationFeature;
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectReader;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import com.sun.net.httpserver.HttpExchange;
@@ -9,6 +11,7 @@ import com.sun.net.httpserver.HttpServer;
 import java.io.IOException;
 import java.net.URLDecoder;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -22,6 +25,10 @@ import java.util.function.Supplier;
 final class Control {
     private static final int MOST = 1 << 20; // bytes of a rule
     private static final int MOST_WAITING = 256; // requests that wait for something to happen: each has a thread
+    private static final ObjectReader BODY =
+        Codec.JSON.reader(DeserializationFeature.FAIL_ON_READING_DUP_TREE_KEY, DeserializationFeature.FAIL_ON_TRAILING_TOKENS);
+    private static final Map<String, List<String>> ASKED = Map.of("GET rules/*/wait", List.of("count", "timeout_ms"),
+        "GET watches/*", List.of("from", "timeout_ms"), "GET record", List.of("from"));
     private final Process process;
     private final HttpServer server;
     private final Semaphore waiting = new Semaphore(MOST_WAITING);
@@ -83,7 +90,7 @@ final class Control {
         if (content.length > MOST) {
             throw new TooLong();
         }
-        return Codec.JSON.readTree(content);
+        return BODY.readTree(content);
     }
 
     private Answer answer(HttpExchange exchange) throws IOException {
@@ -93,6 +100,7 @@ final class Control {
         String[] parts = exchange.getRequestURI().getPath().substring(1).split("/");
         Map<String, String> query = query(exchange.getRequestURI().getRawQuery());
         String asked = exchange.getRequestMethod() + " " + parts[0] + (parts.length > 1 ? "/*" : "") + (parts.length > 2 ? "/" + parts[2] : "");
+        demand(query, ASKED.getOrDefault(asked, List.of()));
         return switch (asked) {
             case "GET status" -> new Answer(200, process.status());
             case "GET rules" -> new Answer(200, all());
@@ -199,6 +207,21 @@ final class Control {
         return lines.isEmpty() ? "" : String.join("\n", lines) + "\n";
     }
 
+    /** Throws RuleError for what is asked for by a name that a request does not have, or without a number. */
+    private static void demand(Map<String, String> query, List<String> known) {
+        List<String> errors = new ArrayList<>();
+        query.forEach((key, value) -> {
+            if (!known.contains(key)) {
+                errors.add(key + ": this request has no such parameter" + Alike.to(key, known));
+            } else if (whole(value, -1) < 0) {
+                errors.add(key + ": must be a whole number of at most nine digits");
+            }
+        });
+        if (!errors.isEmpty()) {
+            throw new RuleError(errors);
+        }
+    }
+
     private static int whole(String text, int otherwise) {
         return text != null && text.matches("[0-9]{1,9}") ? Integer.parseInt(text) : otherwise;
     }
@@ -207,8 +230,9 @@ final class Control {
         Map<String, String> values = new TreeMap<>();
         for (String pair : text == null ? new String[0] : text.split("&")) {
             int equals = pair.indexOf('=');
-            if (equals > 0) {
-                values.put(pair.substring(0, equals), URLDecoder.decode(pair.substring(equals + 1), StandardCharsets.UTF_8));
+            String value = equals < 0 ? "" : URLDecoder.decode(pair.substring(equals + 1), StandardCharsets.UTF_8);
+            if (!pair.isEmpty()) {
+                values.put(equals < 0 ? pair : pair.substring(0, equals), value);
             }
         }
         return values;

@@ -3,9 +3,6 @@ package fencepost.proxy;
 import java.lang.reflect.Method;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
-import java.util.Comparator;
-import java.util.List;
-import org.apache.kafka.common.message.ApiMessageType;
 import org.apache.kafka.common.message.ResponseHeaderData;
 import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.protocol.ApiMessage;
@@ -20,31 +17,7 @@ import org.apache.kafka.common.requests.RequestAndSize;
 final class ErrorAnswers {
     private ErrorAnswers() {}
 
-    /** True if the answers of an API have an error at all. */
-    static boolean possible(ApiMessageType type) {
-        Class<?> answer;
-        try {
-            answer = type.newResponse().getClass();
-        } catch (RuntimeException error) {
-            return false; // a name without messages: 4.0 keeps those of what it has dropped
-        }
-        return hasError(answer) || Arrays.stream(answer.getDeclaredClasses()).anyMatch(ErrorAnswers::hasError);
-    }
-
-    private static boolean hasError(Class<?> part) {
-        return Arrays.stream(part.getDeclaredFields()).map(field -> field.getName().toLowerCase())
-            .anyMatch(name -> name.endsWith("errorcode"));
-    }
-
-    /** The names of errors that are like a name that is none, the shortest first. */
-    static List<String> alike(String name) {
-        String wanted = name.toUpperCase().replaceAll("[^A-Z]", "");
-        return Arrays.stream(Errors.values()).map(Enum::name)
-            .filter(known -> known.replace("_", "").contains(wanted) || wanted.contains(known.replace("_", "")))
-            .sorted(Comparator.comparingInt(String::length)).toList();
-    }
-
-    /** The frame of an answer to a request. Throws RuntimeException when Kafka's classes make none (Produce with acks = 0). */
+    /** The frame of an answer to a request. Throws RuntimeException when Kafka's classes make none (Produce with acks = 0), or one without the error. */
     static ByteBuffer to(Message request, Errors error) {
         AbstractRequest parsed = parse(request);
         AbstractResponse answer = parsed.getErrorResponse(0, error.exception());
@@ -53,7 +26,11 @@ final class ErrorAnswers {
         }
         ApiMessage body = (ApiMessage) answer.data();
         ByteBuffer header = header(request);
-        return Codec.frame(header, header.limit(), body, request.version);
+        ByteBuffer frame = Codec.frame(header, header.limit(), body, request.version);
+        if (!Message.answer(request, frame.duplicate()).facts().errors.contains(error.name())) {
+            throw new IllegalArgumentException("no answer to this " + request.api() + " of version " + request.version + " can have an error");
+        }
+        return frame;
     }
 
     /** Kafka's own object of a request; its way to it takes a buffer until Kafka 4.0, and a Readable later. */

@@ -15,7 +15,7 @@ import org.apache.kafka.common.protocol.Errors;
  * which are the same in all messages and versions.
  */
 final class Facts {
-    private static final Set<String> PARTITIONS =
+    static final Set<String> PARTITIONS =
         Set.of("partitions", "partitionData", "partitionIndexes", "partitionResponses", "resultsByPartition");
     private static final String ERROR = "errorCode"; // the end of the name of every field with one
     private static final List<String> TOPIC = List.of("name", "topic", "topicName");

@@ -115,7 +115,7 @@ final class Match {
     }
 
     /** A text in which `*` stands for any letters and `?` for one. */
-    private static Predicate<String> glob(String text) {
+    static Predicate<String> glob(String text) {
         String pattern = text.chars().mapToObj(letter -> letter == '*' ? ".*" : letter == '?' ? "." : Pattern.quote("" + (char) letter))
             .collect(Collectors.joining());
         return Pattern.compile(pattern, Pattern.DOTALL).asMatchPredicate();

@@ -3,13 +3,15 @@ package fencepost.proxy;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.atomic.AtomicLong;
 
 /** All that the connections of this process share. */
 final class Process {
     final Config config;
     final Threads threads = new Threads();
-    final Rules rules = new Rules();
+    final Rules rules;
     final Buffers buffers = new Buffers();
     final EventLoop loop;
     final Holds holds = new Holds();
@@ -24,6 +26,7 @@ final class Process {
 
     Process(Config config) throws IOException {
         this.config = config;
+        rules = new Rules(config);
         loop = new EventLoop(this);
         number = new AtomicLong(config.first);
         connection = new AtomicLong(config.first);
@@ -35,13 +38,17 @@ final class Process {
 
     /** Takes the rules of the configuration into force. Throws RuleError. */
     void takeRules() {
+        List<String> errors = new ArrayList<>();
         for (int i = 0; i < config.rules.size(); i++) {
             String name = config.rules.get(i).path("name").asText("rule " + (i + 1));
             try {
                 rules.add(config.rules.get(i));
             } catch (RuleError error) {
-                throw new RuleError(error.errors.stream().map(text -> name + ": " + text).toList());
+                error.errors.forEach(text -> errors.add(name + ": " + text));
             }
+        }
+        if (!errors.isEmpty()) {
+            throw new RuleError(errors);
         }
     }
 

@@ -6,12 +6,12 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.TreeSet;
 import java.util.function.Predicate;
+import java.util.stream.Stream;
 import org.apache.kafka.common.message.ApiMessageType;
 import org.apache.kafka.common.protocol.Errors;
 
-/** Checks of a rule: every error names a key and what to do. `rules.py` has the same, but for the names of APIs and errors. */
+/** Checks of a rule: every error names a key and what to do. `rules.py` and `names.py` have the same. */
 final class RuleChecks {
     private static final Set<String> MATCH = Set.of("name", "api", "on", "client_id", "transactional_id", "group", "topic",
         "partition", "node", "producer_id", "where", "error", "state", "nth", "times", "connection_of", "act");
@@ -28,8 +28,16 @@ final class RuleChecks {
     private static final Map<String, Long> NUMBERS = Map.of("delay_ms", 0L, "at_most_ms", 1L, "count", 1L, "nth", 1L, "times", 1L,
         "bytes_s", 1L);
     private static final Map<String, Long> MOST = Map.of("delay_ms", MONTH_MS, "at_most_ms", MONTH_MS, "count", 1000L);
-    private static final Map<String, Set<String>> WORDS = Map.of("on", Set.of("request", "answer"), "then", Set.of("cut", "stall"),
-        "connection_of", Set.of("any", "client", "broker"), "transform", Transforms.API.keySet());
+    private static final Map<String, List<String>> WORDS = Map.of("on", List.of("request", "answer"), "then", List.of("cut", "stall"),
+        "connection_of", List.of("any", "client", "broker"), "transform", List.of("reverse-aborted", "lower-api-versions"));
+    private static final List<String> ACTS =
+        List.of("record", "delay", "hold", "drop", "lose", "late", "repeat", "error", "alter", "cut", "throttle");
+    private static final List<String> STATES = List.of("fresh", "committed", "aborted", "fenced");
+    private static final List<String> KEYS =
+        Stream.concat(MATCH.stream(), OPTIONS.values().stream().flatMap(Set::stream)).distinct().sorted().toList();
+    private static final List<String> APIS = Arrays.stream(ApiMessageType.values()).map(type -> type.name).sorted().toList();
+    static final List<String> ERRORS =
+        Arrays.stream(Errors.values()).filter(error -> error != Errors.NONE).map(Enum::name).sorted().toList();
     private final JsonNode rule;
     private final List<String> errors = new ArrayList<>();
 
@@ -40,7 +48,7 @@ final class RuleChecks {
     /** Throws RuleError with all that is wrong. */
     static void demand(JsonNode rule) {
         if (rule == null || !rule.isObject()) {
-            throw new RuleError(List.of("a rule is a mapping of keys to values"));
+            throw new RuleError(List.of("a rule is a table of keys and values"));
         }
         RuleChecks checks = new RuleChecks(rule);
         checks.all();
@@ -52,7 +60,7 @@ final class RuleChecks {
     private void all() {
         String act = rule.path("act").asText("");
         if (!OPTIONS.containsKey(act)) {
-            errors.add("act: " + (act.isEmpty() ? "is missing" : "there is no " + act) + "; one of " + new TreeSet<>(OPTIONS.keySet()));
+            errors.add("act: " + (!rule.has("act") ? "is missing; one of " + String.join(", ", ACTS) : one(ACTS, act)));
             return;
         }
         keys(act);
@@ -70,7 +78,7 @@ final class RuleChecks {
                 return;
             }
             boolean known = OPTIONS.values().stream().anyMatch(options -> options.contains(key));
-            errors.add(key + (known ? ": has no meaning with act " + act + "; leave it out" : ": there is no such key"));
+            errors.add(key + (known ? ": has no meaning with act " + act + "; leave it out" : ": there is no such key" + Alike.to(key, KEYS)));
         });
         if (NEEDED.containsKey(act) && !rule.has(NEEDED.get(act))) {
             errors.add(NEEDED.get(act) + ": act " + act + " needs it");
@@ -92,8 +100,9 @@ final class RuleChecks {
             errors.add("name: must be a text");
         }
         for (String key : List.of("partition", "producer_id")) {
-            if (rule.has(key) && !are(rule.get(key), JsonNode::isIntegralNumber)) {
-                errors.add(key + ": must be a whole number, or a list of them");
+            long most = key.equals("partition") ? Integer.MAX_VALUE : Long.MAX_VALUE;
+            if (rule.has(key) && !are(rule.get(key), one -> whole(one, 0, most))) {
+                errors.add(key + ": must be a whole number from 0 to " + most + ", or a list of them");
             }
         }
     }
@@ -111,59 +120,77 @@ final class RuleChecks {
 
     private void words() {
         WORDS.forEach((key, words) -> {
-            if (rule.has(key) && !words.contains(rule.get(key).asText())) {
-                errors.add(key + ": must be one of " + new TreeSet<>(words));
+            if (rule.has(key) && !(rule.get(key).isTextual() && words.contains(rule.get(key).asText()))) {
+                errors.add(key + ": " + one(words, rule.get(key).asText()));
             }
         });
         if (rule.has("state") && !are(rule.get("state"), one -> IdStates.WORDS.contains(one.asText()))) {
-            errors.add("state: must be one of " + new TreeSet<>(IdStates.WORDS) + ", or a list of them");
+            errors.add("state: must be one of " + String.join(", ", STATES) + ", or a list of them");
         }
-        if (rule.has("code") && Arrays.stream(Errors.values()).noneMatch(error -> error.name().equals(rule.get("code").asText()))) {
-            String code = rule.get("code").asText();
-            errors.add("code: Kafka has no error " + code + alike(ErrorAnswers.alike(code)));
+        if (rule.has("code") && !(rule.get("code").isTextual() && ERRORS.contains(rule.get("code").asText()))) {
+            errors.add("code: " + (rule.get("code").isTextual() ? none("error", rule.get("code").asText(), "; name an error") : "must be a text"));
         }
+        for (String error : entries("error")) {
+            named("error", "error", error, ERRORS, "; where = {errorCode = 0} is of answers without one");
+        }
+    }
+
+    private static String one(List<String> words, String given) {
+        return "must be one of " + String.join(", ", words) + Alike.to(given, words);
+    }
+
+    /** An entry of a key that may have patterns is a name that Kafka has. ofNone: the remedy where it is NONE. */
+    private void named(String key, String what, String name, List<String> known, String ofNone) {
+        if (isPattern(name) ? known.stream().noneMatch(Match.glob(name)) : !known.contains(name)) {
+            errors.add(key + ": " + (isPattern(name) ? "Kafka has no " + what + " like " + name : none(what, name, ofNone)));
+        }
+    }
+
+    private static String none(String what, String name, String ofNone) {
+        boolean error = what.equals("error");
+        return "Kafka has no " + what + " " + name + (error && name.equals("NONE") ? ofNone : Alike.to(name, error ? ERRORS : APIS));
+    }
+
+    static boolean isPattern(String name) {
+        return name.contains("*") || name.contains("?");
+    }
+
+    private static boolean whole(JsonNode value, long least, long most) {
+        return value.isIntegralNumber() && value.canConvertToLong() && value.asLong() >= least && value.asLong() <= most;
     }
 
     private void numbers() {
         NUMBERS.forEach((key, least) -> {
-            JsonNode value = rule.path(key);
             long most = MOST.getOrDefault(key, Long.MAX_VALUE);
-            boolean whole = value.isIntegralNumber() && value.canConvertToLong() && value.asLong() >= least && value.asLong() <= most;
-            if (rule.has(key) && !whole) {
+            if (rule.has(key) && !whole(rule.get(key), least, most)) {
                 errors.add(key + ": must be a whole number of at least " + least + (MOST.containsKey(key) ? " and at most " + most : ""));
             }
         });
     }
 
     private void apis() {
-        for (String name : names()) {
-            if (!name.matches(".*[*?].*") && Arrays.stream(ApiMessageType.values()).noneMatch(type -> type.name.equals(name))) {
-                ApiMessageType other = Codec.named(name);
-                errors.add("api: Kafka has no " + name + alike(other == null ? List.of() : List.of(other.name)));
-            }
+        for (String name : entries("api")) {
+            named("api", "API", name, APIS, "");
         }
+        FieldChecks.add(rule, entries("api"), errors);
     }
 
-    private List<String> names() {
+    /** The texts of a key that may be one, or a list of them. */
+    private List<String> entries(String key) {
         List<String> names = new ArrayList<>();
-        JsonNode given = rule.path("api");
+        JsonNode given = rule.path(key);
         (given.isArray() ? given : Codec.JSON.createArrayNode().add(given.asText(""))).forEach(one -> names.add(one.asText()));
         names.removeIf(String::isEmpty);
         return names;
     }
 
-    private static String alike(List<String> names) {
-        return names.isEmpty() ? "" : "; did you mean " + String.join(", ", names.subList(0, Math.min(3, names.size()))) + "?";
-    }
-
     private void until() {
-        String until = rule.path("until").asText(null);
-        if (until == null) {
+        String until = rule.path("until").asText("");
+        if (!rule.has("until") || Occurrences.valid(until) || until.equals("closed") || until.matches("event:[^/]+")) {
             return;
         }
-        if (!Occurrences.valid(until) && !until.equals("closed") && !until.matches("event:.+")) {
-            errors.add("until: " + Occurrences.RULE);
-        }
+        boolean api = until.matches("(next|answered):.+");
+        errors.add("until: " + (api ? none("API", until.substring(until.indexOf(':') + 1), "") : Occurrences.RULE));
     }
 
     private void contradictions(String act) {
@@ -177,12 +204,14 @@ final class RuleChecks {
         if (answer && OF_REQUESTS.contains(act)) {
             errors.add("on: act " + act + " is of requests" + (act.equals("drop") ? "; act lose is what drops an answer" : ""));
         }
-        switch (act) {
-            case "late" -> lateness();
-            case "error" -> withoutErrors();
-            case "alter" -> alteration();
-            default -> {
-            }
+        if (act.equals("delay") && rule.path("delay_ms").asLong(1) == 0) {
+            errors.add("delay_ms: 0 delays nothing; give a longer time");
+        }
+        if (act.equals("late")) {
+            lateness();
+        }
+        if (act.equals("alter")) {
+            alteration();
         }
     }
 
@@ -198,30 +227,26 @@ final class RuleChecks {
         }
     }
 
-    private void withoutErrors() {
-        for (String name : names()) {
-            ApiMessageType type = Codec.named(name);
-            if (type != null && !ErrorAnswers.possible(type)) {
-                errors.add("api: answers of " + name + " have no error; use act drop or lose");
-            }
-        }
-    }
-
     private void alteration() {
         if (rule.has("set") == rule.has("transform")) {
             errors.add("set: act alter needs it or transform, and not both");
         }
         String transform = rule.path("transform").asText("");
         String only = Transforms.API.get(transform);
-        if (only != null && (rule.has("api") && !names().equals(List.of(only)) || rule.path("on").asText("answer").equals("request"))) {
+        if (only != null && (rule.has("api") && !entries("api").equals(List.of(only)) || rule.path("on").asText("answer").equals("request"))) {
             errors.add("transform: " + transform + " is of answers of " + only + "; leave out api and on");
         }
         if (rule.has("lower") != transform.equals("lower-api-versions")) {
             errors.add("lower: belongs to transform = lower-api-versions; give both or neither");
         }
         rule.path("lower").fields().forEachRemaining(field -> {
-            if (Codec.named(field.getKey()) == null || !field.getValue().isIntegralNumber()) {
-                errors.add("lower: " + field.getKey() + " must be Kafka's name of an API with a version");
+            ApiMessageType type = APIS.contains(field.getKey()) ? Codec.named(field.getKey()) : null;
+            if (type == null) {
+                errors.add("lower: " + none("API", field.getKey(), ""));
+            } else if (!whole(field.getValue(), 0, Long.MAX_VALUE)) {
+                errors.add("lower: " + field.getKey() + " must have a version, a whole number");
+            } else if (field.getValue().asLong() > Codec.newest(type)) {
+                errors.add("lower: " + field.getKey() + " has no version " + field.getValue() + "; the newest is " + Codec.newest(type));
             }
         });
     }

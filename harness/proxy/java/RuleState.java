@@ -16,6 +16,7 @@ final class RuleState {
     private long matched;
     private long acted;
     private long begun; // acts that have begun: what is held can be released
+    private long failed; // acts that could not be performed
     private boolean gone;
 
     RuleState(int number, Rule rule) {
@@ -51,6 +52,10 @@ final class RuleState {
         notifyAll();
     }
 
+    synchronized void failed() {
+        failed++;
+    }
+
     /** Waits until the rule has acted so often; false when it has not in that time. */
     synchronized boolean await(long count, long timeoutMs) {
         long until = System.nanoTime() + timeoutMs * 1_000_000;
@@ -73,7 +78,7 @@ final class RuleState {
     synchronized ObjectNode json() {
         ObjectNode json = Codec.JSON.createObjectNode().put("number", number).put("name", name);
         json.set("rule", rule.given);
-        json.put("matched", matched).put("acted", acted);
+        json.put("matched", matched).put("acted", acted).put("failed", failed);
         json.set("last", catches.isEmpty() ? null : catches.getLast().json());
         return json;
     }

@@ -8,7 +8,12 @@ import java.util.concurrent.CopyOnWriteArrayList;
 /** The rules in force, in the order of their numbers. */
 final class Rules {
     private final List<RuleState> states = new CopyOnWriteArrayList<>();
+    private final Config config;
     private int last;
+
+    Rules(Config config) {
+        this.config = config;
+    }
 
     /** A rule that acts on a message. */
     record Hit(RuleState state, Catch caught) {
@@ -20,6 +25,7 @@ final class Rules {
     /** Throws RuleError. */
     synchronized RuleState add(JsonNode given) {
         Rule rule = new Rule(given);
+        demandNodes(given.path("node"));
         RuleState state = new RuleState(last + 1, rule);
         if (states.stream().anyMatch(other -> other.name.equals(state.name))) {
             throw new RuleError(List.of("name: there is a rule " + state.name + "; choose another name, or remove that one"));
@@ -27,6 +33,23 @@ final class Rules {
         last++;
         states.add(state);
         return state;
+    }
+
+    /** Throws RuleError for a broker that cannot be here: others than those of the settings appear in answers, if addresses are replaced. */
+    private void demandNodes(JsonNode given) {
+        List<String> names = config.brokers.stream().map(Config.Broker::node).distinct().toList();
+        List<String> errors = new ArrayList<>();
+        for (JsonNode one : given.isArray() ? given : given.isMissingNode() ? List.<JsonNode>of() : List.of(given)) {
+            String node = one.asText();
+            boolean later = config.rewrite && node.matches(RuleChecks.isPattern(node) ? "[n*?].*" : "n[0-9]+");
+            if (!later && names.stream().noneMatch(Match.glob(node))) {
+                errors.add("node: no broker is " + node + "; there are " + String.join(", ", names)
+                    + (config.rewrite ? ", and n with its id for each that appears in answers" : ""));
+            }
+        }
+        if (!errors.isEmpty()) {
+            throw new RuleError(errors);
+        }
     }
 
     /** A rule by its number; null when there is none. */

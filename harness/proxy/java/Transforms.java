@@ -31,32 +31,46 @@ final class Transforms {
 
     private static ApiMessage altered(Rule rule, Message message) {
         JsonNode json = Codec.json(message.body(), message.version, true);
+        JsonNode before = json.deepCopy();
         rule.set.forEach((path, value) -> {
             if (Paths.set(json, path, value) == 0) {
                 throw new IllegalArgumentException("set: no field " + path + " in " + message.api() + " version " + message.version);
             }
         });
-        return Codec.message(message.body().getClass(), json, message.version);
+        ApiMessage changed = Codec.message(message.body().getClass(), json, message.version);
+        demand(!before.equals(Codec.json(changed, message.version, true)), "set: it has these values already");
+        return changed;
     }
 
     private static ApiMessage reversed(FetchResponseData answer) {
-        answer.responses().forEach(topic -> topic.partitions().forEach(partition -> {
-            List<FetchResponseData.AbortedTransaction> aborted = partition.abortedTransactions();
-            if (aborted != null) {
-                Collections.reverse(aborted);
+        boolean changed = false;
+        for (FetchResponseData.FetchableTopicResponse topic : answer.responses()) {
+            for (FetchResponseData.PartitionData partition : topic.partitions()) {
+                List<FetchResponseData.AbortedTransaction> aborted = partition.abortedTransactions();
+                if (aborted != null && aborted.size() > 1) {
+                    Collections.reverse(aborted);
+                    changed = true;
+                }
             }
-        }));
+        }
+        demand(changed, "transform: it has no two aborted transactions of a partition");
         return answer;
     }
 
     private static ApiMessage lowered(ApiVersionsResponseData answer, Map<String, Integer> lower) {
         lower.forEach((name, version) -> {
-            ApiMessageType type = Codec.named(name);
-            ApiVersionsResponseData.ApiVersion range = type == null ? null : answer.apiKeys().find(type.apiKey());
-            if (range != null && range.maxVersion() > version) {
-                range.setMaxVersion((short) Math.max(version, range.minVersion()));
-            }
+            ApiVersionsResponseData.ApiVersion range = answer.apiKeys().find(Codec.named(name).apiKey());
+            demand(range != null && range.maxVersion() > version && range.minVersion() <= version,
+                "lower: the broker takes " + (range == null ? "no " + name : name + " of versions " + range.minVersion() + " to " + range.maxVersion()));
+            range.setMaxVersion((short) (int) version);
         });
         return answer;
+    }
+
+    /** What changes nothing is no alteration. */
+    private static void demand(boolean holds, String otherwise) {
+        if (!holds) {
+            throw new IllegalArgumentException(otherwise);
+        }
     }
 }

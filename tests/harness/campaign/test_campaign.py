@@ -437,6 +437,58 @@ def test_no_topic_demands_more_replicas_in_sync_than_there_are_brokers(brokers, 
     assert any('topic."min.insync.replicas": there ' in text and f"not {least}: no write" in text for text in reported) == refused
 
 
+VAIN = [
+    (
+        "cluster.replication = 2\ntopic = {min.insync.replicas = 3}",
+        'topic."min.insync.replicas": each partition has 2 replicas, not 3',
+    ),
+    ("cluster.replication = 2\ntopic = {min.insync.replicas = 2}", ""),
+    ("cluster.replication = 4", "cluster.replication: there are 3 brokers, not 4; give more brokers, or fewer replicas"),
+    ("cluster.brokers = 1", ""),
+    (
+        "cluster.settings = {transaction.state.log.replication.factor = 5}",
+        'cluster.settings."transaction.state.log.replication.factor": there are 3 brokers, not 5: Kafka would never',
+    ),
+    (
+        "cluster.settings = {offsets.topic.replication.factor = 4}",
+        'cluster.settings."offsets.topic.replication.factor": there are 3 brokers, not 4: Kafka would never',
+    ),
+    (
+        "cluster.settings = {transaction.state.log.replication.factor = 1}",
+        'cluster.settings."transaction.state.log.replication.factor": the transaction log has 1 replica, and 2 of',
+    ),
+    (
+        "cluster.settings = {transaction.state.log.min.isr = 4}",
+        'cluster.settings."transaction.state.log.min.isr": the transaction log has 3 replicas, and 4 of',
+    ),
+    ("cluster.settings = {transaction.state.log.replication.factor = 1, transaction.state.log.min.isr = 1}", ""),
+    (
+        'workload = {kind = "pipeline", session_timeout_s = 1801}',
+        "workload: session.timeout.ms = 1801000: brokers refuse members with more than their group.max.",
+    ),
+    (
+        'workload.kind = "pipeline"\ncluster.settings = {group.min.session.timeout.ms = 7000}',
+        "workload: session.timeout.ms = 6000: brokers refuse members with less than their group.min.",
+    ),
+    (
+        'workload.kind = "pipeline"\nclient.consumer = {session.timeout.ms = 500}',
+        'client.consumer."session.timeout.ms": session.timeout.ms = 500: brokers refuse members with less than their group.min.s',
+    ),
+    ('workload = {kind = "pipeline", protocol = "consumer", session_timeout_s = 1801}', ""),
+    ("client.consumer = {session.timeout.ms = 500}", ""),
+]
+
+
+@pytest.mark.parametrize(("test", "mistake"), VAIN, ids=str)
+def test_settings_with_which_nothing_could_be_written_or_joined_are_a_mistake(test, mistake):
+    text = f'[[test]]\nname = "a"\n{test}'
+    if not mistake:
+        assert read(text, base="").tests
+        return
+    [reported] = mistakes_in(text, base="")
+    assert reported.startswith(f"first.toml: test[0].{mistake}")
+
+
 @pytest.mark.parametrize(
     ("fault", "mistake"),
     [

@@ -8,11 +8,12 @@ from xml.etree import ElementTree
 
 import pytest
 
+from fencepost.harness.api import step_names
 from fencepost.harness.api.run import Run
 from fencepost.harness.campaign.campaign import read
 from fencepost.harness.cli.main import main
 from fencepost.harness.matrix import campaign
-from fencepost.harness.matrix.cells import ACTS, GAPS, POINTS, Cell, all_cells, of_text
+from fencepost.harness.matrix.cells import ACTS, BY_NAME, GAPS, POINTS, Cell, all_cells, of_text
 from fencepost.harness.matrix.crossing import possible_pairs
 from fencepost.harness.matrix.crossings import crossings
 from fencepost.harness.matrix.page import page
@@ -128,6 +129,10 @@ def test_picture_and_page_have_every_cell_and_lead_to_the_reports():
     assert f"<b>1 {VIOLATED}</b>" in text
     assert f"0 of the {len(possible_pairs())} pairs" in text
     assert "<li>gap produce with: " in text
+
+
+def test_the_names_of_cells_are_those_that_a_fault_may_name():
+    assert (tuple(BY_NAME), tuple(POINTS), tuple(ACTS)) == (step_names.GAPS, step_names.POINTS, step_names.ACTS)
 
 
 def test_the_command_tells_what_was_seen(tmp_path, capsys):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from support.fencepost_command import fencepost
 
+from fencepost.harness.api import CampaignError
 from fencepost.harness.cli.arguments import from_options
 from fencepost.harness.planning.plan import hopeless, make_plan, unscheduled, vain
 
@@ -44,3 +45,11 @@ def test_faults_that_do_not_fall_into_the_time_are_said_and_one_is_demanded():
     assert unscheduled(test, plan) == [
         "no fault falls into 20 s: give it a longer time (time_s, -t), or the faults shorter pauses (every_s)"
     ]
+
+
+def test_a_part_of_an_option_is_answered_with_the_table_that_is_meant():
+    with pytest.raises(CampaignError) as refused:
+        from_options(nemesis=["protocol,lose=EndTxn,where.committed=true"])
+    [mistake] = refused.value.mistakes
+    assert mistake.endswith('where.committed: unknown option "where.committed"; did you mean where = {"committed" = ...}?')
+    assert from_options(nemesis=["protocol,lose=EndTxn,where={committed=true}"]).nemesis

@@ -227,11 +227,25 @@ def test_an_altered_request_and_an_altered_answer(scene):
 
 
 def test_what_cannot_be_altered_passes_and_says_why(scene):
-    rule = scene.control.add({"act": "alter", "set": {"nothing": 1}})
+    rule = scene.control.add({"act": "alter", "api": "EndTxn", "on": "answer", "set": {"producerId": 1}})
+    client, broker = scene.connection()
+    exchanged(client, broker, 1)
+    state = scene.control.rule(rule)
+    assert (state["last"]["state"], state["last"]["why"]) == ("failed", "set: no field producerId in EndTxn version 0")
+    assert (state["acted"], state["failed"]) == (1, 1)
+    with pytest.raises(
+        TimeoutError, match=r"acted 0 times .* not 1 times; 1 failed: set: no field producerId in EndTxn version 0"
+    ):
+        scene.control.wait(rule, timeout_s=0.001)
+
+
+def test_what_changes_nothing_is_no_alteration(scene):
+    """EndTxn commits already; a broker's answer has no two aborted transactions; it takes no such versions."""
+    rule = scene.control.add({"act": "alter", "api": "EndTxn", "set": {"committed": True}})
     client, broker = scene.connection()
     exchanged(client, broker, 1)
     last = scene.control.rule(rule)["last"]
-    assert (last["state"], last["why"]) == ("failed", "set: no field nothing in EndTxn version 0")
+    assert (last["state"], last["why"]) == ("failed", "set: it has these values already")
 
 
 @pytest.mark.parametrize("on", ["request", "answer"])

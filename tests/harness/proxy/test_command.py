@@ -63,6 +63,14 @@ def test_a_mistake_in_the_rules_is_named_with_file_rule_and_key(capsys, tmp_path
     file.write_text('[[rule]]\nname = "a"\nact = "delay"\n')
     code, said = told(capsys, "--upstream", upstream.address, "--rules", str(file))
     assert (code, f"{file}: a: delay_ms: act delay needs it" in said) == (254, True)
+    file.write_text(
+        '[[rule]]\nact = "lose"\napi = "EndTxm"\n[[rule]]\nact = "lose"\napi = "EndTxn"\nwhere.comitted = true\nnht = 1\n'
+    )
+    code, said = told(capsys, "--upstream", upstream.address, "--rules", str(file))
+    assert f"{file}: rule 1: api: Kafka has no API EndTxm; did you mean EndTxn?" in said, "all at once"
+    assert f"{file}: rule 2: nht: there is no such key; did you mean nth?" in said
+    assert f"{file}: rule 2: where: comitted: EndTxn has no such field in its requests; did you mean committed?" in said
+    assert "3 mistakes" in said
     file.write_text("[[rule]\n")
     assert f"{file}: is not TOML" in told(capsys, "--upstream", upstream.address, "--rules", str(file))[1]
 
@@ -82,10 +90,12 @@ def test_settings_of_tls_and_a_former_record_are_looked_at_first(capsys, tmp_pat
 def test_what_only_the_proxy_can_know_is_said_alike(capsys, tmp_path, monkeypatch, kafka_classpath, upstream):
     monkeypatch.setattr(jars, "classpath", lambda version, progress: kafka_classpath)
     file = tmp_path / "rules.toml"
-    file.write_text('[[rule]]\nact = "lose"\napi = "endtxn"\n')
+    file.write_text('[[rule]]\nact = "lose"\nnode = "broker-1"\n[[rule]]\nact = "cut"\nnode = ["n5", "1"]\n')
     place = ("--upstream", upstream.address, "--control", "127.0.0.1:0")
     code, said = told(capsys, *place, "--listen-port", "0", "--rules", str(file))
-    assert (code, f"{file}: rule 1: api: Kafka has no endtxn; did you mean EndTxn?" in said) == (254, True)
+    there = "there are proxy, and n with its id for each that appears in answers"
+    assert (code, f"{file}: rule 1: node: no broker is broker-1; {there}" in said) == (254, True)
+    assert f"{file}: rule 2: node: no broker is 1; {there}" in said, "all at once"
     port = upstream.address.rpartition(":")[2]
     assert (
         f"cannot listen at 127.0.0.1:{port}: Address already in use; choose another"
@@ -101,7 +111,11 @@ def test_what_only_the_proxy_can_know_is_said_alike(capsys, tmp_path, monkeypatc
 def test_it_serves_until_it_is_stopped_and_says_what_was_caught(capsys, tmp_path, monkeypatch, kafka_classpath, upstream):
     monkeypatch.setattr(jars, "classpath", lambda version, progress: kafka_classpath)
     file = tmp_path / "rules.toml"
-    file.write_text('[[rule]]\nname = "ends"\nact = "record"\napi = "EndTxn"\n')
+    file.write_text(
+        '[[rule]]\nname = "ends"\nact = "record"\napi = "EndTxn"\n'
+        '[[rule]]\nname = "never"\nact = "lose"\napi = "Produce"\n'
+        '[[rule]]\nname = "same"\nact = "alter"\napi = "EndTxn"\nset.committed = true\n'
+    )
     with socket.create_server(("127.0.0.1", 0)) as free, socket.create_server(("127.0.0.1", 0)) as other:
         control, listener = (f"127.0.0.1:{one.getsockname()[1]}" for one in (free, other))
 
@@ -126,6 +140,8 @@ def test_it_serves_until_it_is_stopped_and_says_what_was_caught(capsys, tmp_path
     thread.join(WAIT_S)
     assert code == 0
     assert f"{listener} leads to {upstream.address}" in said
-    assert "1 rule in force" in said
+    assert "3 rules in force" in said
+    assert "never matched nothing: its fault did not happen" in said
+    assert "same could not act on 1 of 1 message: set: it has these values already" in said
     assert "1 messages passed" in said
     assert re.search(r"ends +record +1 +1 +recorded", said)

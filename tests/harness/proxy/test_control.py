@@ -42,13 +42,31 @@ def test_a_page_in_a_browser_may_not_use_it(scene):
         ("DELETE", "/rules/4711", None, 404, "there is no rule 4711"),
         ("GET", "/rules/x/wait", None, 404, "there is no rule x"),
         ("POST", "/rules", b"{", 400, "the body is no JSON"),
-        ("POST", "/rules", b"", 400, "a rule is a mapping of keys to values"),
-        ("POST", "/rules", b"[1]", 400, "a rule is a mapping of keys to values"),
+        ("POST", "/rules", b"", 400, "a rule is a table of keys and values"),
+        ("POST", "/rules", b"[1]", 400, "a rule is a table of keys and values"),
+        ("POST", "/rules", b'{"act": "cut", "nth": 1, "nth": 2}', 400, "the body is no JSON: Duplicate field 'nth'"),
+        ("POST", "/rules", b'{"act": "cut"} {"act": "cut"}', 400, "the body is no JSON: Trailing token"),
+        ("POST", "/rules", b'{"act": "hold", "until": null}', 400, "until: must be event:NAME, "),
+        ("POST", "/rules", b'{"act": "cut", "api": null}', 400, "api: must be a text, or a list of texts"),
+        ("POST", "/rules", b'{"act": null}', 400, "act: must be one of record, "),
+        ("POST", "/rules", b'{"act": "cut", "node": ["n1", "n9"]}', 400, "node: no broker is n9; there are n1"),
+        ("POST", "/rules", b'{"act": "cut", "node": "m*"}', 400, "node: no broker is m*; there are n1"),
+        ("GET", "/rules/1/wait?cuont=2", None, 400, "cuont: this request has no such parameter; did you mean count?"),
+        ("GET", "/rules/1/wait?count=two", None, 400, "count: must be a whole number of at most nine digits"),
+        ("GET", "/rules/1/wait?timeout_ms", None, 400, "timeout_ms: must be a whole number of at most nine digits"),
+        ("GET", "/record?frm=2", None, 400, "frm: this request has no such parameter; did you mean from?"),
+        ("GET", "/status?from=2", None, 400, "from: this request has no such parameter"),
     ],
 )
 def test_what_cannot_be_done_is_said(scene, method, path, content, status, text):
     code, body = asked(scene, method, path, content)
     assert (code, text in body) == (status, True)
+
+
+def test_a_rule_may_be_put_behind_one_that_hides_it(scene):
+    """So that it can take its place: the other one is removed then."""
+    first = scene.control.add({"act": "cut", "api": "Vote"})
+    assert scene.control.add({"act": "record", "api": "Vote"}) == first + 1
 
 
 def test_a_wait_ends_with_its_time_or_with_its_rule(scene):

@@ -28,6 +28,7 @@ from support.raw_producer import record_batch
 from fencepost.harness.proxy.process import Broker, ProxyProcess, Settings
 
 pytestmark = pytest.mark.cluster  # it needs Kafka's jars, as brokers do
+METADATA = 3
 SASL_HANDSHAKE = 17
 HUGE = 100_000_000
 FENCED = 90  # PRODUCER_FENCED
@@ -230,16 +231,31 @@ def test_what_the_broker_did_not_answer_is_lost_with_its_connection(scene):
 
 
 def test_lists_of_aborted_transactions_are_reversed(scene):
-    scene.control.add({"act": "alter", "transform": "reverse-aborted"})
+    rule = scene.control.add({"act": "alter", "transform": "reverse-aborted"})
     client, broker = scene.connection()
     client.send(fetch(1))
     broker.receive()
     broker.send(fetched(1, [(7, 1), (8, 2), (9, 3)]))
     assert client.receive() == fetched(1, [(9, 3), (8, 2), (7, 1)])[4:]
+    client.send(fetch(2))
+    broker.receive()
+    broker.send(fetched(2, [(7, 1)]))
+    assert client.receive() == fetched(2, [(7, 1)])[4:]
+    assert [caught["state"] for caught in scene.control.catches(rule)] == ["altered", "failed"]
+
+
+def test_an_answer_that_has_no_place_for_an_error_is_left_to_the_broker(scene):
+    """Metadata of version 1 has errors of topics alone, and this request asks for none."""
+    rule = scene.control.add({"act": "error", "api": "Metadata", "code": "REQUEST_TIMED_OUT"})
+    client, broker = scene.connection()
+    client.send(request(METADATA, 1, 1, bytes(4)))
+    assert broker.receive() == request(METADATA, 1, 1, bytes(4))[4:]
+    last = scene.control.rule(rule)["last"]
+    assert (last["state"], last["why"]) == ("failed", "no answer to this Metadata of version 1 can have an error")
 
 
 def test_versions_of_requests_are_lowered(scene):
-    scene.control.add({"act": "alter", "transform": "lower-api-versions", "lower": {"EndTxn": 4, "Fetch": 99}})
+    rule = scene.control.add({"act": "alter", "transform": "lower-api-versions", "lower": {"EndTxn": 4}})
     client, broker = scene.connection()
 
     def versions(number, *highest):
@@ -250,6 +266,16 @@ def test_versions_of_requests_are_lowered(scene):
     broker.receive()
     broker.send(versions(1, (END_TXN, 0, 5), (FETCH, 4, 18)))
     assert client.receive() == versions(1, (END_TXN, 0, 4), (FETCH, 4, 18))[4:]
+    for number, rows, why in (
+        (2, [(END_TXN, 0, 4)], "lower: the broker takes EndTxn of versions 0 to 4"),
+        (3, [(END_TXN, 5, 5)], "lower: the broker takes EndTxn of versions 5 to 5"),
+        (4, [(FETCH, 4, 18)], "lower: the broker takes no EndTxn"),
+    ):
+        client.send(request(API_VERSIONS, 0, number, b""))
+        broker.receive()
+        broker.send(versions(number, *rows))
+        assert client.receive() == versions(number, *rows)[4:], "it passes as it is"
+        assert scene.control.rule(rule)["last"]["why"] == why
 
 
 def test_a_fetch_is_recorded_for_its_records_or_errors_only(scene):
@@ -290,7 +316,7 @@ MATCHES = [
     ({"topic": ["a", "t?", "?"], "partition": [0, 1]}, True),
     ({"topic": "t", "partition": 1}, False),
     ({"client_id": "c", "node": "n1"}, True),
-    ({"node": "n2"}, False),
+    ({"client_id": "d", "node": "n*"}, False),
     ({"connection_of": "client"}, True),
     ({"connection_of": "broker"}, False),
     ({"where": {"topics.*.topic": "t", "maxBytes": 1048576, "isolationLevel": [0, 1]}}, True),
@@ -311,7 +337,7 @@ def test_a_message_matches_if_everything_that_is_given_holds(scene, match, expec
 
 
 def test_a_replica_is_known_by_its_fetches(scene):
-    rule = scene.control.add({"act": "record", "connection_of": "broker", "api": "EndTxn"})
+    rule = scene.control.add({"act": "record", "connection_of": "broker", "api": "End*"})
     client, broker = scene.connection()
     client.send(end_txn(1), fetch(2, replica=5), end_txn(3))
     for _ in range(3):
@@ -322,7 +348,7 @@ def test_a_replica_is_known_by_its_fetches(scene):
 @pytest.mark.parametrize(("client_id", "expected"), [("AddPartitionsManager-client-1", [3]), ("some-client", [])])
 def test_a_leader_that_verifies_is_known_by_its_client_id(scene, client_id, expected):
     """Clients may send the same version of AddPartitionsToTxn."""
-    rule = scene.control.add({"act": "record", "connection_of": "broker", "api": "EndTxn"})
+    rule = scene.control.add({"act": "record", "connection_of": "broker", "api": "End*"})
     client, broker = scene.connection()
     client.send(end_txn(1), add_partitions(2, client_id), end_txn(3))
     for _ in range(3):

@@ -1,0 +1,94 @@
+"""Settings of topics, brokers and groups that are lawful each, and with which nothing could be written, committed or joined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fencepost.harness.api import ConfiguresMembers, CountsBrokers, CountsReplicas, ReportsSettings
+from fencepost.harness.api.plans import Test
+from fencepost.harness.api.words import form, plural
+from fencepost.harness.campaign.toml import Keys, as_text
+
+IN_SYNC = "min.insync.replicas"
+LOG, OFFSETS = "transaction.state.log", "offsets.topic"
+SESSION = "session.timeout.ms"
+SESSIONS = ("group.min.session.timeout.ms", 6_000), ("group.max.session.timeout.ms", 1_800_000)  # Kafka's defaults
+
+
+def in_vain(test: Test, provider: Any, workload: Any) -> Iterator[tuple[Keys, str]]:
+    """What is in vain: keys of the test, and a sentence with the remedy.
+
+    provider, workload: made of the test's options; None where these are wrong.
+    """
+    brokers = provider.brokers if isinstance(provider, CountsBrokers) else None
+    if brokers is not None:
+        replicas = provider.replicas() if isinstance(provider, CountsReplicas) else brokers
+        yield from _topic(test, brokers, replicas)
+        yield from _more_replicas(test, brokers)
+    if isinstance(provider, ReportsSettings):
+        settings = {name: as_text(value) for name, value in provider.effective_settings().items()}
+        yield from _in_sync_log(test, settings)
+        if workload is not None:
+            yield from _sessions(test, settings, workload)
+
+
+def _topic(test: Test, brokers: int, replicas: int) -> Iterator[tuple[Keys, str]]:
+    least = as_text(test.topic.get(IN_SYNC, ""))
+    if not least.isdecimal():
+        return
+    if int(least) > brokers:
+        yield ("topic", IN_SYNC), f"{_there(brokers)}, not {least}: no write with acks=all would succeed"
+    elif int(least) > replicas:
+        text = f"each partition has {plural(replicas, 'replica')}, not {least}: no write with acks=all would succeed"
+        yield ("topic", IN_SYNC), f"{text}; give cluster.replication = {least}, or lower it"
+
+
+def _more_replicas(test: Test, brokers: int) -> Iterator[tuple[Keys, str]]:
+    options = test.cluster.options
+    given = as_text(options.get("replication", ""))
+    if given.isdecimal() and int(given) > brokers:
+        yield ("cluster", "replication"), f"{_there(brokers)}, not {given}; give more brokers, or fewer replicas"
+    for name, value in _given(test).items():
+        if name in (f"{LOG}.replication.factor", f"{OFFSETS}.replication.factor") and value.isdecimal() and int(value) > brokers:
+            text = f"{_there(brokers)}, not {value}: Kafka would never create the topic; give more brokers, or lower it"
+            yield ("cluster", "settings", name), text
+
+
+def _in_sync_log(test: Test, settings: Mapping[str, str]) -> Iterator[tuple[Keys, str]]:
+    """The transaction log demands more replicas in sync than it has."""
+    least, factor = settings.get(f"{LOG}.min.isr", ""), settings.get(f"{LOG}.replication.factor", "")
+    if least.isdecimal() and factor.isdecimal() and int(least) > int(factor):
+        for name in (f"{LOG}.min.isr", f"{LOG}.replication.factor"):
+            if name in _given(test):
+                there = f"the transaction log has {plural(int(factor), 'replica')}, and {least} of them must be in sync"
+                text = f"{there}: no transaction could begin; lower {LOG}.min.isr, or raise {LOG}.replication.factor"
+                yield ("cluster", "settings", name), text
+                return
+
+
+def _sessions(test: Test, settings: Mapping[str, str], workload: Any) -> Iterator[tuple[Keys, str]]:
+    """Brokers refuse members of a classic group whose sessions are shorter or longer than their bounds."""
+    if not any(role.group for role in workload.roles()):
+        return
+    beneath = workload.member_settings() if isinstance(workload, ConfiguresMembers) else {}
+    members = {**beneath, **test.consumer}
+    wanted = as_text(members.get(SESSION, ""))
+    if not wanted.isdecimal() or members.get("group.protocol") == "consumer":
+        return
+    low, high = (settings.get(name, str(otherwise)) for name, otherwise in SESSIONS)
+    if low.isdecimal() and high.isdecimal() and not int(low) <= int(wanted) <= int(high):
+        keys: Keys = ("client", "consumer", SESSION) if SESSION in test.consumer else ("workload",)
+        name, bound, how = (SESSIONS[0][0], low, "less") if int(wanted) < int(low) else (SESSIONS[1][0], high, "more")
+        text = f"{SESSION} = {wanted}: brokers refuse members with {how} than their {name} = {bound}"
+        yield keys, f"{text}; give another, here or in cluster.settings"
+
+
+def _given(test: Test) -> dict[str, str]:
+    """The brokers' settings that the test gives."""
+    settings = test.cluster.options.get("settings")
+    return {str(name): as_text(value) for name, value in settings.items()} if isinstance(settings, Mapping) else {}
+
+
+def _there(brokers: int) -> str:
+    return f"there {form(brokers, 'is', 'are')} {plural(brokers, 'broker')}"
