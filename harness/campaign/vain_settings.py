@@ -12,7 +12,7 @@ from fencepost.harness.campaign.toml import Keys, as_text
 
 IN_SYNC = "min.insync.replicas"
 LOG, OFFSETS = "transaction.state.log", "offsets.topic"
-SESSION = "session.timeout.ms"
+SESSION, PROTOCOL, PREVIEW = "session.timeout.ms", "group.protocol", "group.coordinator.rebalance.protocols"
 SESSIONS = ("group.min.session.timeout.ms", 6_000), ("group.max.session.timeout.ms", 1_800_000)  # Kafka's defaults
 
 
@@ -30,7 +30,7 @@ def in_vain(test: Test, provider: Any, workload: Any) -> Iterator[tuple[Keys, st
         settings = {name: as_text(value) for name, value in provider.effective_settings().items()}
         yield from _in_sync_log(test, settings)
         if workload is not None:
-            yield from _sessions(test, settings, workload)
+            yield from _members(test, settings, workload)
 
 
 def _topic(test: Test, brokers: int, replicas: int) -> Iterator[tuple[Keys, str]]:
@@ -67,14 +67,38 @@ def _in_sync_log(test: Test, settings: Mapping[str, str]) -> Iterator[tuple[Keys
                 return
 
 
-def _sessions(test: Test, settings: Mapping[str, str], workload: Any) -> Iterator[tuple[Keys, str]]:
-    """Brokers refuse members of a classic group whose sessions are shorter or longer than their bounds."""
+def _members(test: Test, settings: Mapping[str, str], workload: Any) -> Iterator[tuple[Keys, str]]:
+    """Members that brokers refuse."""
     if not any(role.group for role in workload.roles()):
         return
     beneath = workload.member_settings() if isinstance(workload, ConfiguresMembers) else {}
     members = {**beneath, **test.consumer}
-    wanted = as_text(members.get(SESSION, ""))
-    if not wanted.isdecimal() or members.get("group.protocol") == "consumer":
+    if as_text(members.get(PROTOCOL, "")).lower() == "consumer":
+        yield from _consumer_protocol(test, settings)
+    else:
+        yield from _sessions(test, settings, as_text(members.get(SESSION, "")))
+
+
+def _consumer_protocol(test: Test, settings: Mapping[str, str]) -> Iterator[tuple[Keys, str]]:
+    """Brokers have the protocol of KIP-848 from 4.0 on, by the feature `group.version`; 3.7 to 3.9 a preview, by a setting."""
+    options = test.cluster.options
+    version, features = as_text(options.get("kafka", "")), options.get("features")
+    keys: Keys = ("client", "consumer", PROTOCOL) if PROTOCOL in test.consumer else ("workload", "protocol")
+    if version.partition(".")[0] in ("2", "3") and "consumer" not in settings.get(PREVIEW, ""):
+        yield (
+            keys,
+            f"brokers of Kafka {version} refuse members of the consumer protocol; give cluster.kafka = 4.0.0 or newer, or classic",
+        )
+    elif isinstance(features, Mapping) and as_text(features.get("group.version", "1")) == "0":
+        yield (
+            keys,
+            "with the feature group.version = 0 brokers refuse members of the consumer protocol; leave it out, or give classic",
+        )
+
+
+def _sessions(test: Test, settings: Mapping[str, str], wanted: str) -> Iterator[tuple[Keys, str]]:
+    """Brokers refuse members of a classic group whose sessions are shorter or longer than their bounds."""
+    if not wanted.isdecimal():
         return
     low, high = (settings.get(name, str(otherwise)) for name, otherwise in SESSIONS)
     if low.isdecimal() and high.isdecimal() and not int(low) <= int(wanted) <= int(high):

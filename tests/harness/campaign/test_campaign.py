@@ -475,6 +475,24 @@ VAIN = [
         'client.consumer."session.timeout.ms": session.timeout.ms = 500: brokers refuse members with less than their group.min.s',
     ),
     ('workload = {kind = "pipeline", protocol = "consumer", session_timeout_s = 1801}', ""),
+    (
+        'workload = {kind = "pipeline", protocol = "consumer"}\ncluster.kafka = "3.9.1"',
+        "workload.protocol: brokers of Kafka 3.9.1 refuse members of the consumer protocol; give cluster.kafka = 4.0.0 or newer",
+    ),
+    (
+        'workload = {kind = "pipeline", protocol = "consumer"}\ncluster.features = {"group.version" = 0}',
+        "workload.protocol: with the feature group.version = 0 brokers refuse members of the consumer protocol",
+    ),
+    (
+        'workload.kind = "pipeline"\nclient.consumer = {group.protocol = "consumer"}\ncluster.kafka = "3.9.1"',
+        'client.consumer."group.protocol": brokers of Kafka 3.9.1 refuse members of the consumer protocol',
+    ),
+    (
+        'workload = {kind = "pipeline", protocol = "consumer"}\n'
+        'cluster = {kafka = "3.9.1", settings = {group.coordinator.rebalance.protocols = "classic,consumer"}}',
+        "",
+    ),
+    ('workload = {kind = "pipeline", protocol = "consumer"}\ncluster.kafka = "4.0.0"', ""),
     ("client.consumer = {session.timeout.ms = 500}", ""),
 ]
 
