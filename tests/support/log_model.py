@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fencepost.checkers.anomalies.coordinator_states import unlawful_state, unlogged_answer
+from fencepost.checkers.anomalies.leader_epochs import leader_epoch_regression
 from fencepost.checkers.anomalies.markers import delayed_marker, late_marker, record_after_marker, wrong_marker
 from fencepost.checkers.anomalies.producer_ids import producer_id_reuse
 from fencepost.checkers.anomalies.replicas import replica_divergence
@@ -33,6 +34,7 @@ CHECKS = [
     late_marker,
     delayed_marker,
     replica_divergence,
+    leader_epoch_regression,
     unlawful_state,
     unlogged_answer,
 ]

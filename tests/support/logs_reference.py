@@ -215,6 +215,22 @@ def divergences(rows):
     return found
 
 
+def lower_leader_epochs(rows):
+    """Places of batches with a lower leader epoch than one before them in their log; an older message format begins anew."""
+    found = set()
+    for states in (False, True):
+        for (_, partition), log in logs_of(rows, states).items():
+            highest, batches = -1, set()
+            for row in log:
+                if row["kind"] == "damaged batch" or row["first_offset"] in batches:
+                    continue
+                batches.add(row["first_offset"])
+                if 0 <= row["leader_epoch"] < highest:
+                    found.add((partition, row["offset"]))
+                highest = -1 if row["leader_epoch"] < 0 else max(highest, row["leader_epoch"])
+    return found
+
+
 def shared_ids(rows, ops):
     """Producer ids of two transactional ids."""
     owners = {}
