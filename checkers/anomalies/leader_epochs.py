@@ -75,9 +75,10 @@ def going_back(run: RunView) -> Found:
     sentences = []
     for number, one in enumerate(at.tolist()):
         nodes = ", ".join(_nodes(logs, rows.take(alike.reshape(-1) == number)))
+        place = f"{logs.partitions[rows.partition[one]]} on {nodes} the batch at offset {rows.offset[one]}"
         sentences.append(
-            f"In the log of {logs.partitions[rows.partition[one]]} on {nodes} the batch at offset {rows.offset[one]} is of leader "
-            f"epoch {rows.leader_epoch[one]}, behind one of leader epoch {higher.leader_epoch[one]} at offset {higher.offset[one]}"
+            f"In the log of {place} is of leader epoch {rows.leader_epoch[one]}, "
+            f"behind one of leader epoch {higher.leader_epoch[one]} at offset {higher.offset[one]}"
         )
     return Found(int(compared.sum()), rows.take(at), sentences, lacking=NO_EPOCHS)
 
@@ -96,8 +97,8 @@ def _nodes(logs: StoredLogs, rows: StoredRows) -> list[str]:
         *cut_off("a replica may then go on behind a leader without cutting off what that one lacks"),
         Rule(
             FORBIDDEN,
-            "each leader of a partition has a higher epoch than the one before, and a replica cuts off what its leader does not have "
-            "before it goes on (KIP-101, KIP-279)",
+            "each leader of a partition has a higher epoch than the one before, and a replica cuts off what its leader does not "
+            "have before it goes on (KIP-101, KIP-279)",
         ),
     ),
     evidence=Needs({LOGS}, "what is missing of the logs may have shown it"),
