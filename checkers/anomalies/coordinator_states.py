@@ -149,10 +149,10 @@ def _any_took_effect(run: RunView, states: States, held: int, at: int) -> bool:
     begin = 0 if held == NONE else held
     while begin > 0 and not states.first[begin] and states.state[begin] == ONGOING:
         begin -= 1
-    before = NONE if held == NONE or states.state[begin] == ONGOING else int(states.updated[begin])
+    before = NONE if held == NONE or states.state[begin] == ONGOING else _time(states, begin)
     first = held + 1 if held != NONE else int(np.flatnonzero(states.first[: at + 1])[-1])
     for one in range(first, at):
-        state, since = int(states.state[one]), int(states.updated[one])
+        state, since = int(states.state[one]), _time(states, one)
         if state == ONGOING:
             more = held != NONE and states.state[held] == ONGOING
             added = np.setdiff1d(_listed(states, one), _listed(states, held)) if more else _listed(states, one)
@@ -182,12 +182,17 @@ def _written(
     own &= rows.producer_epoch == states.producer_epoch[one]
     if partitions is not None:
         own &= np.isin(rows.partition, partitions)
-    return bool((own & (rows.timestamp >= since + slack) & (rows.timestamp <= states.updated[at] - slack)).any())
+    return bool((own & (rows.timestamp >= since + slack) & (rows.timestamp <= _time(states, at) - slack)).any())
 
 
 def _listed(states: States, at: int) -> Ints:
     """The partitions of a record."""
     return states.listed[states.bounds[at] : states.bounds[at + 1]]
+
+
+def _time(states: States, at: int) -> int:
+    """When a record was logged, in ms: a removal has no time but that of its row."""
+    return int(states.rows.timestamp[at] if states.updated[at] == NONE else states.updated[at])
 
 
 def _producer(states: States, at: int) -> tuple[int, int]:

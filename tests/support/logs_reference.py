@@ -209,16 +209,21 @@ def _may_log(records, of, at):
     return before == kind.replace("Complete", "Prepare") and raised == 0
 
 
+def _logged(row):
+    """When a coordinator's record was logged: what removes an id has the time of its row alone."""
+    return row["timestamp"] if row["state"]["updated"] < 0 else row["state"]["updated"]
+
+
 def _is_sure(rows, records, between, of, at):
     """Whether something was written that one of the records between allows alone, before record `at`."""
     held = None if of is None else records[of]
-    end, earlier = records[at]["state"]["updated"], of
+    end, earlier = _logged(records[at]), of
     while earlier is not None and records[earlier]["kind"] == "Ongoing":
         earlier = earlier - 1 if earlier else None
-    begin = -1 if earlier is None else records[earlier]["state"]["updated"]
+    begin = -1 if earlier is None else _logged(records[earlier])
     for number in between:
         kind, state = records[number]["kind"], records[number]["state"]
-        since, partitions, kinds = state["updated"], set(state["partitions"]), set()
+        since, partitions, kinds = _logged(records[number]), set(state["partitions"]), set()
         if kind == "Ongoing":
             kinds, since = {"record"}, begin
             partitions -= set(held["state"]["partitions"]) if held and held["kind"] == "Ongoing" else set()

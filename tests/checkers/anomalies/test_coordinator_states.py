@@ -125,7 +125,8 @@ def model(line):
             records.append((partitions[0], m.record(partitions[0], pid, epoch)))
         elif kind in KINDS:
             m.ids["id"] = {"pid": pid, "epoch": epoch, "open": partitions}
-            m.state("id", KINDS[kind], next_producer_id=following, partitions=partitions)
+            nothing = dict.fromkeys(("timeout_ms", "started", "updated", "protocol"), -1) if kind == "X" else {}
+            m.state("id", KINDS[kind], next_producer_id=following, partitions=partitions, **nothing)
         else:
             m.append(partitions[0], kind, coordinator_epoch=0, sent=True, producer_id=pid, producer_epoch=epoch)
     for partition, row in records:
