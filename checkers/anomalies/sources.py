@@ -335,6 +335,9 @@ def source_offset_torn(run: RunView) -> CheckResult:
     4. its offset is stored by fewer transactions than have records of it in the partition, of its producer id and epoch, and is
        not the position of a record of its transaction; the first ones of these are torn. Nowhere does the offset go back.
 
+    Not torn is a record of a position of which another one is not, if the offsets that its own producer and epoch stored do not
+    show it to be: a task that read on from an older offset commits it once more, with a later one.
+
     Where positions are only ordered, it is torn if no stored offset of its own producer and epoch reaches so far.
 
     Where the stored offset goes back (`source-offset-regression`), a record is torn only if it is torn by the offsets before that
@@ -369,7 +372,8 @@ def source_offset_torn(run: RunView) -> CheckResult:
     return CheckResult(compared, join_rows(*_numbered(torn)) if torn else {})
 
 
-_WRITTEN = ["number", "producer_id", "producer_epoch"]
+_PRODUCER = ["producer_id", "producer_epoch"]
+_WRITTEN = ["number", *_PRODUCER]
 
 
 def _torn(records: pd.DataFrame, stored: pd.DataFrame) -> Iterable[tuple[pd.DataFrame, pd.DataFrame]]:
@@ -384,8 +388,27 @@ def _torn(records: pd.DataFrame, stored: pd.DataFrame) -> Iterable[tuple[pd.Data
     ends = _ends(stored)
     if not len(stretches):
         bad |= _in_an_earlier_transaction(records, stored, ends["number"].to_numpy()[np.minimum(place, len(ends) - 1)], bad)
+    bad &= ~_read_again(records, stored, bad)
     for at in np.unique(place[bad]):
         yield records[bad & (place == at)], ends.iloc[at : at + 1]
+
+
+def _read_again(records: pd.DataFrame, stored: pd.DataFrame, bad: Bools) -> Bools:
+    """True for each record of a position of which another one is not torn, if it is in the transaction of an offset that its own
+    producer and epoch stored: a task that read on from an older offset commits later ones with all of its records.
+    """
+    fine = np.zeros(len(records), dtype=np.bool_)
+    again = bad & records["number"].isin(records["number"][~bad]).to_numpy()
+    for producer in records.loc[again, _PRODUCER].drop_duplicates().itertuples(index=False, name=None):
+        own, offsets = ((rows[_PRODUCER] == producer).all(axis=1).to_numpy() for rows in (records, stored))
+        if not offsets.any():
+            continue
+        written, its = records[own], stored[offsets]
+        apart, place = _apart(written, its)
+        ends = _ends(its)["number"].to_numpy()
+        apart |= _in_an_earlier_transaction(written, its, ends[np.minimum(place, len(ends) - 1)], apart)
+        fine[own] = ~apart
+    return np.asarray(again & fine)
 
 
 def _beyond(records: pd.DataFrame, stored: pd.DataFrame) -> Iterable[tuple[pd.DataFrame, pd.DataFrame]]:
@@ -393,9 +416,8 @@ def _beyond(records: pd.DataFrame, stored: pd.DataFrame) -> Iterable[tuple[pd.Da
 
     Records are torn that lie beyond every stored offset of their own producer and epoch.
     """
-    producer = ["producer_id", "producer_epoch"]
-    reached = stored.groupby(producer)["number"].max().rename("reached")
-    own = records[producer].join(reached, on=producer)["reached"].fillna(NONE).to_numpy()
+    reached = stored.groupby(_PRODUCER)["number"].max().rename("reached")
+    own = records[_PRODUCER].join(reached, on=_PRODUCER)["reached"].fillna(NONE).to_numpy()
     bad = (own < records["number"].to_numpy()) | (records["ended"] != COMMITTED).to_numpy()
     ends = _ends(stored)
     place = np.searchsorted(ends["number"].to_numpy(), records["number"].to_numpy())
