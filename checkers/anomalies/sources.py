@@ -76,7 +76,7 @@ def _explain_duplicate(finding: Finding, text: FindingText) -> str:
     what = _records(log, name, first, last)
     return (
         f"{what} of source {name or 'partition'} {'is' if first == last else 'are'} there more than once: "
-        f"the complete read_committed final read has {_listed(log, rows)}."
+        f"the {'complete ' if log.read_back else ''}read_committed final read has {_listed(log, rows)}."
     )
 
 
@@ -122,6 +122,11 @@ def source_duplicate(run: RunView) -> CheckResult:
 
     Slow twin: `source_duplicates` in tests/support/source_reference.py.
     """
+    return _if_read_back(run, _duplicates(run))
+
+
+def _duplicates(run: RunView) -> CheckResult:
+    """The answer of `source_duplicate`, whether the topic was read back or not."""
     log, answer = _judged(run)
     if log is None:
         return answer
@@ -207,8 +212,8 @@ def source_loss(run: RunView) -> CheckResult:
     Slow twin: `source_losses` in tests/support/source_reference.py.
     """
     log, answer = _judged(run)
-    if log is None:
-        return answer
+    if log is None or not log.read_back:
+        return answer if log is None else CheckResult(0, lacking=NOT_READ_BACK)
     deletions = run.shared(TopicDeletions)
     if log.strange or (unclear := deletions.unclear(RECORDS)):
         return CheckResult(0, lacking=log.strange, unknown="" if log.strange else unclear)
@@ -355,6 +360,11 @@ def source_offset_torn(run: RunView) -> CheckResult:
 
     Slow twin: `source_offsets_torn` in tests/support/source_reference.py.
     """
+    return _if_read_back(run, _torn_offsets(run))
+
+
+def _torn_offsets(run: RunView) -> CheckResult:
+    """The answer of `source_offset_torn`, whether the topic was read back or not: the leaders' logs tell."""
     log, answer = _stored(run)
     if log is None:
         return answer
@@ -512,6 +522,11 @@ def source_offset_regression(run: RunView) -> CheckResult:
 
     Slow twin: `source_offset_regressions` in tests/support/source_reference.py.
     """
+    return _if_read_back(run, _regressions(run))
+
+
+def _regressions(run: RunView) -> CheckResult:
+    """The answer of `source_offset_regression`, likewise."""
     log, answer = _stored(run)
     if log is None:
         return answer
@@ -541,9 +556,15 @@ def _judged(run: RunView) -> tuple[SourceLog | None, CheckResult]:
     if not has_connector(run):
         return None, CheckResult(0)
     log = run.shared(SourceLog)
-    seen = "" if log.read_back else NOT_READ_BACK
-    lacking = ALTERED if log.unordered else seen or (log.strange if log.visible.empty else "")
+    lacking = ALTERED if log.unordered else log.strange if log.visible.empty else ""
     return (None if lacking else log), CheckResult(0, lacking=lacking)
+
+
+def _if_read_back(run: RunView, result: CheckResult) -> CheckResult:
+    """A result where the topic was read back; else its findings alone: what was read is there, and absence says nothing."""
+    if not has_connector(run) or run.shared(SourceLog).read_back or len(result.rows) or run.shared(SourceLog).unordered:
+        return result
+    return CheckResult(0, lacking=NOT_READ_BACK, unknown=result.unknown)
 
 
 def _stored(run: RunView) -> tuple[SourceLog | None, CheckResult]:

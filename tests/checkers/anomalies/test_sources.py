@@ -217,6 +217,25 @@ def test_a_record_that_was_read_again_is_torn_only_if_its_own_transaction_does_n
     assert found == set(names.split())
 
 
+@pytest.mark.parametrize(
+    ("each", "found"),
+    [
+        ([(7, 0, [0, 1], 1), (8, 0, [1, 2], 2)], ["source-duplicate"]),
+        ([(7, 0, [0, 1], 1), (8, 0, [2], None)], ["source-offset-torn"]),
+        ([(7, 0, [0, 1, 2], 2), (8, 0, [3], 3), (9, 0, [], 2), (9, 0, [4], 4)], ["source-offset-regression"]),
+        ([(7, 0, [0, 1], 1), (8, 0, [3], 3)], []),  # what is missing may have been read later
+        ([(7, 0, [0, 1], 1), (8, 0, [2], 2)], []),
+    ],
+)
+def test_what_was_read_is_there_although_the_final_read_did_not_come_to_its_end(tmp_path, each, found):
+    document = connector(tmp_path, *transactions(*each), {"positions": "dense"}, cut_short=True)
+    assert violated(document) == found
+    others = {name: answer(document, name)["verdict"] for name in TWINS if name not in found}
+    assert set(others.values()) == {"not exercised"}, "what was not read may hold it"
+    if found == ["source-duplicate"]:
+        assert "more than once: the read_committed final read has 1" in finding(document, "source-duplicate")["sentence"]
+
+
 def test_records_of_one_producer_in_another_transaction_than_their_offset_are_torn(tmp_path):
     target = [row("t-0", 0, "a", 0), row("t-0", 1, "a", 1), row("t-0", 2, "a", 2), commit("t-0", 3)]
     stored = [row("o-0", 0, "a", 1, "offset"), commit("o-0", 1), row("o-0", 2, "a", 2, "offset"), commit("o-0", 3)]
