@@ -104,7 +104,7 @@ def _nodes(logs: StoredLogs, rows: StoredRows) -> list[str]:
     evidence=Needs({LOGS}, "what is missing of the logs may have shown it"),
     occasions=LEADERS,
     damages=(EPOCH_BACK,),
-    explain=explained_by(going_back),
+    explain=explained_by(going_back, cause="partition"),
     attribution=Attribution.PARTITION,
     needs=NO_EPOCHS,
 )
