@@ -60,6 +60,7 @@ class Finding:
 
     processes: those of its operations, by role of the record (`sent`, `read`, `missing`).
     cause: the number of its cause, by which its rows were grouped.
+    shown: readers got its records at places that show it by themselves (`Check.shown_by`); known only where that matters.
     """
 
     anomaly: str
@@ -71,6 +72,7 @@ class Finding:
     detail: dict[str, Any] = field(default_factory=dict)
     processes: Mapping[str, frozenset[int]] = field(default_factory=dict)
     cause: int = NONE
+    shown: bool = False
 
     def records(self, role: str) -> list[FindingRecord]:
         return [row for row in self.rows if row.role == role]
