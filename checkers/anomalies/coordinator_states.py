@@ -229,8 +229,8 @@ def _reason(states: States, at: int) -> str:
         return f"has a lower epoch than {held}, which it had before"
     if epoch > held and now == ONGOING == then:
         return f"changes the epoch {held} of a transaction that is under way"
-    if now == EMPTY and epoch > held >= LAST_EPOCH:
-        return f"raises the epoch {held}, which is the last one"
+    if now == EMPTY and held >= LAST_EPOCH:
+        return f"goes on with the epoch {held}, which is the last one"
     if now == PREPARE_ABORT and then != ONGOING and epoch == held:
         return f"keeps the epoch {held}, although an abort without a transaction raises it"
     most = {EMPTY: 1, PREPARE_COMMIT: 1, PREPARE_ABORT: 1 if then in CLOSED else epoch}.get(now, 0)

@@ -341,7 +341,8 @@ def source_offset_torn(run: RunView) -> CheckResult:
        not the position of a record of its transaction; the first ones of these are torn. Nowhere does the offset go back.
 
     Not torn is a record of a position of which another one is not, if the offsets that its own producer and epoch stored do not
-    show it to be: a task that read on from an older offset commits it once more, with a later one.
+    show it to be, or name the last position of its transaction: a task that read on from an older offset commits it once more,
+    with a later one.
 
     Where positions are only ordered, it is torn if no stored offset of its own producer and epoch reaches so far.
 
@@ -405,7 +406,8 @@ def _torn(records: pd.DataFrame, stored: pd.DataFrame) -> Iterable[tuple[pd.Data
 
 def _read_again(records: pd.DataFrame, stored: pd.DataFrame, bad: Bools) -> Bools:
     """True for each record of a position of which another one is not torn, if it is in the transaction of an offset that its own
-    producer and epoch stored: a task that read on from an older offset commits later ones with all of its records.
+    producer and epoch stored, or they stored the last position of its transaction: a task that read on from an older offset
+    commits later ones with all of its records.
     """
     fine = np.zeros(len(records), dtype=np.bool_)
     again = bad & records["number"].isin(records["number"][~bad]).to_numpy()
@@ -417,7 +419,8 @@ def _read_again(records: pd.DataFrame, stored: pd.DataFrame, bad: Bools) -> Bool
         apart, place = _apart(written, its)
         ends = _ends(its)["number"].to_numpy()
         apart |= _in_an_earlier_transaction(written, its, ends[np.minimum(place, len(ends) - 1)], apart)
-        fine[own] = ~apart
+        last = written.groupby(["partition", "txn"])["number"].transform("max").isin(its["number"]).to_numpy()
+        fine[own] = ~apart | (last & (written["ended"] == COMMITTED).to_numpy())
     return np.asarray(again & fine)
 
 

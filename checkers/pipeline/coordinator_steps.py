@@ -40,6 +40,7 @@ class Steps:
         self._sizes = np.diff(states.bounds)
         self._there = np.repeat(np.arange(len(states)), self._sizes) * self._width + states.listed
         self._new = self._first_of_producer()
+        self._only = self._new & self._first_producer()
 
     def lawful(self, before: Ints, now: Ints) -> Bools:
         """True for each pair of records of one id where the second may be logged while the first is what holds.
@@ -54,7 +55,8 @@ class Steps:
         closed, opened = np.isin(then, CLOSED), np.isin(then, OPEN)
         unknown = (then == BEGINNING) | (then == REMOVED)
         given = (epoch == 0) & self._new[now]
-        renewed = np.where(same, (by == 0) | ((by == 1) & (held < LAST_EPOCH)), given & (held >= LAST_EPOCH))
+        begun = np.where(then == BEGINNING, (epoch == 0) & self._only[now], (then == REMOVED) & given)
+        renewed = np.where(same, (by >= 0) & (by <= 1) & (held < LAST_EPOCH), given & (held >= LAST_EPOCH))
         kept = self._kept(before, now)
         equal = kept & (self._sizes[before] == self._sizes[now])
         nothing = closed & (self._sizes[now] == 0) & ((by == 1) | ((by == 0) & (held > LAST_EPOCH)))
@@ -72,7 +74,7 @@ class Steps:
                 state == FENCE,
             ],
             [
-                (unknown & given) | (closed & renewed),
+                begun | (closed & renewed),
                 same & (by == 0) & (closed | ((then == ONGOING) & kept)),
                 same & (then == ONGOING) & (by >= 0) & (by <= 1) & equal,
                 same & ((opened & (by >= 0) & equal) | nothing),
@@ -95,6 +97,15 @@ class Steps:
             wanted = now[owner] * self._width + self.states.listed[self.states.bounds[before][owner] + within]
             kept[owner[positions_in(self._there, wanted) == NONE]] = False
         return kept
+
+    def _first_producer(self) -> Bools:
+        """True for each record before which its transactional id has no producer id: a coordinator that could not log the first
+        one keeps it."""
+        states, own = self.states, np.arange(len(self.states))
+        last = np.maximum.accumulate(np.where(states.producer_id >= 0, own, NONE))
+        before = np.concatenate([[NONE], last[:-1]])[: len(states)]
+        begin = np.maximum.accumulate(np.where(states.first, own, 0))
+        return np.asarray(before < begin)
 
     def _first_of_producer(self) -> Bools:
         """True for each record with a producer id that no record of its transactional id had before."""

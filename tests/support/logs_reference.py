@@ -184,7 +184,9 @@ def _may_log(records, of, at):
     if kind == "Dead":
         return before in CLOSED
     begins = state["producer_epoch"] == 0 and state["producer_id"] not in {row["state"]["producer_id"] for row in records[:at]}
-    if before in (None, "removed"):
+    if before is None:  # the coordinator keeps a first producer id that it could not log
+        return kind == "Empty" and begins and all(row["kind"] == "removed" for row in records[:at])
+    if before == "removed":
         return kind == "Empty" and begins
     former = held["state"]
     if state["producer_id"] != former["producer_id"]:
@@ -195,7 +197,7 @@ def _may_log(records, of, at):
     raised = state["producer_epoch"] - former["producer_epoch"]
     partitions, former_partitions = set(state["partitions"]), set(former["partitions"])
     if kind == "Empty":
-        return before in CLOSED and (raised == 0 or (raised == 1 and former["producer_epoch"] < LAST_EPOCH))
+        return before in CLOSED and raised in (0, 1) and former["producer_epoch"] < LAST_EPOCH
     if kind == "Ongoing":
         return raised == 0 and (before in CLOSED or (before == "Ongoing" and former_partitions <= partitions))
     if kind == "PrepareCommit":

@@ -202,6 +202,10 @@ def torn(h: SourceHistory, record: Row) -> bool:
         return True
     keys = ("name", "producer_id", "producer_epoch")
     own = [o for o in h.stored if all(o[key] == record[key] for key in keys) and h.part(record) in (None, h.part(o))]
+    place = ("name", "partition", "txn")
+    last = max(other["number"] for other in h.committed if all(other[key] == record[key] for key in place))
+    if record["ended"] == "COMMIT" and any(o["number"] == last for o in own):
+        return False
     return torn_from(h, record, own) or early(h, record, own)
 
 
