@@ -75,9 +75,9 @@ def _times(inputs: pd.DataFrame) -> Any:
 
 
 def too_many(program: Application) -> CheckResult:
-    """Inputs with more outputs than declared, and these outputs."""
-    count = program.final.loc[program.final["v"] != NONE, "v"].value_counts()
-    compared = int(program.inputs["v"].isin(count.index).sum())
+    """Inputs with more outputs than declared, and these outputs: those that were read, be the final read complete or not."""
+    compared = int(program.inputs["v"].isin(program.final.loc[program.final["v"] != NONE, "v"]).sum())
+    count = program.shown.loc[program.shown["v"] != NONE, "v"].value_counts()
     over = program.inputs["v"].map(count).fillna(0).to_numpy() > program.most * _times(program.inputs)
     return CheckResult(compared, _rows(program, over, "sent"))
 
@@ -135,7 +135,7 @@ def _rows(program: Application, which: Bools, role: str) -> dict[str, Any]:
 
 def _outputs_of(program: Application, inputs: pd.DataFrame) -> dict[str, Any]:
     """The outputs of some inputs in the final reads, with the causes of these."""
-    outputs = program.final[program.final["v"].isin(inputs["v"])]
+    outputs = program.shown[program.shown["v"].isin(inputs["v"])]
     causes = inputs.drop_duplicates("v").set_index("v")["cause"].reindex(outputs["v"]).to_numpy()
     return rows_of(outputs.assign(cause=causes, time=outputs["ended"]), "read")
 
@@ -317,9 +317,10 @@ def output_order(run: RunView) -> CheckResult:
     if not program.ordered:
         return CheckResult(0, lacking=UNORDERED)
     compared, inverted, keyed = 0, [], [_keyed(stage) for stage in stages_of(run)]
-    for outputs in keyed:
-        for _, some in outputs.groupby(["partition", "key", "of"], sort=True):
-            compared += len(some) - 1
+    for stage, outputs in zip(stages_of(run), keyed, strict=True):
+        whole = stage.read_back(stage.written)
+        for (partition, *_), some in outputs.groupby(["partition", "key", "of"], sort=True):
+            compared += (len(some) - 1) * (partition in whole)
             inverted += list(_inverted(some))
     rows = [rows_of(outputs.assign(cause=-2 - number), "read") for number, outputs in enumerate(inverted)]
     return CheckResult(compared, join_rows(*rows) if rows else {}, bound="; ".join(filter(None, map(_scattered, keyed))))
@@ -336,7 +337,7 @@ def _scattered(outputs: pd.DataFrame) -> str:
 
 
 def _keyed(program: Application) -> pd.DataFrame:
-    """The first output of each input in each partition, with the number of its `key`.
+    """The first output of each input in each partition, as far as it was read from its start, with the number of its `key`.
 
     `input` and `of` are the offset and the partition at which the program read the input first.
     """
@@ -344,7 +345,7 @@ def _keyed(program: Application) -> pd.DataFrame:
     keys = pd.Series(first.keys(first.inputs).to_numpy(), index=first.inputs["v"].to_numpy())
     known = pd.DataFrame({"v": inputs["v"], "input": inputs["offset"], "of": inputs["partition"]}).drop_duplicates("v")
     known = known[known["v"].isin(keys.index)].assign(key=lambda some: keys.reindex(some["v"]).to_numpy())
-    return program.final.drop_duplicates(["partition", "v"]).merge(known, on="v").sort_values(["partition", "offset"])
+    return program.shown.drop_duplicates(["partition", "v"]).merge(known, on="v").sort_values(["partition", "offset"])
 
 
 def _inverted(some: pd.DataFrame) -> Iterator[pd.DataFrame]:

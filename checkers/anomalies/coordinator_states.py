@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 
@@ -27,6 +26,7 @@ from fencepost.checkers.model.arrays import Bools, Ints
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.values import ABORTED, COMMITTED, NONE
 from fencepost.checkers.pipeline.coordinator_log import CoordinatorLog, States, coordinator_log
+from fencepost.checkers.pipeline.coordinator_steps import CLOSED, LAST_EPOCH, Steps
 from fencepost.checkers.pipeline.sent_here import sent_here, sent_rows
 from fencepost.checkers.pipeline.stored_findings import Found, explained_by, found_by
 from fencepost.checkers.pipeline.stored_logs import (
@@ -54,170 +54,135 @@ from fencepost.checkers.views.run_view import RunView
 from fencepost.harness.api.promises import ACKNOWLEDGED, ATOMIC
 
 AGAIN = (EMPTY, ONGOING, PREPARE_ABORT, REMOVED, DEAD)  # what follows where no transaction is open; the abort by KIP-890 only
-LAWFUL: Mapping[int, tuple[int, ...]] = {
+FOLLOWING: Mapping[int, tuple[int, ...]] = {  # states by themselves, for words
     EMPTY: AGAIN,
     ONGOING: (ONGOING, PREPARE_COMMIT, PREPARE_ABORT, FENCE),
-    PREPARE_COMMIT: (PREPARE_COMMIT, COMPLETE_COMMIT),
-    PREPARE_ABORT: (PREPARE_ABORT, COMPLETE_ABORT),
-    COMPLETE_COMMIT: (COMPLETE_COMMIT, *AGAIN),
-    COMPLETE_ABORT: (COMPLETE_ABORT, *AGAIN),
-    DEAD: (DEAD, REMOVED),
-    FENCE: (FENCE, PREPARE_ABORT),
+    PREPARE_COMMIT: (COMPLETE_COMMIT,),
+    PREPARE_ABORT: (COMPLETE_ABORT,),
+    COMPLETE_COMMIT: AGAIN,
+    COMPLETE_ABORT: AGAIN,
+    DEAD: (REMOVED,),
+    FENCE: (PREPARE_ABORT,),
     REMOVED: (REMOVED, EMPTY),
 }
-LAST_EPOCH = (1 << 15) - 2  # of a producer id, at which a coordinator gives another one; a fence raises it by one more
-FOLLOWS = "must not follow {state}"
-LACKS = "lacks partitions of the transaction"
+NOT_0 = "begins a producer id with an epoch that is not 0"
 NO_STEPS = "no transactional id has two records in the coordinators' logs"
 NO_ANSWERS = "no transaction that was acknowledged as committed or aborted has a record in the logs"
 EVIDENCE = Needs({LOGS}, "what is missing of the logs may have shown it")
 CUT_OFF = cut_off("the coordinator may forget what it had logged")
 
 
-@cache
-def _lawful() -> Bools:
-    table = np.zeros((len(STATES), len(STATES)), dtype=np.bool_)
-    for before, after in LAWFUL.items():
-        table[before, list(after)] = True
-    return table
-
-
 # --------------------------------------------------------------------------------------------------
 # unlawful-state
 # --------------------------------------------------------------------------------------------------
 def unlawful_states(run: RunView) -> Found:
-    """Records that must not follow the one before of their transactional id, each with the first reason."""
+    """Records that no coordinator may log behind those before of their transactional id, each with what is wrong with it."""
     coordinators = run.shared(coordinator_log)
     states = coordinators.states
-    reasons = _reasons(states)
-    for reason in (LACKS, FOLLOWS):
-        reasons[reason] = _with_consequence(run, states, reasons[reason])
-    wrong = np.zeros(len(states), dtype=np.bool_)
-    for which in reasons.values():
-        wrong |= which
+    wrong = _unlawful(run, states, Steps(states))
     rows = replace(states.rows, producer_id=states.producer_id)
-    sentences = [
-        _sentence(coordinators, at, next(text for text, which in reasons.items() if which[at]))
-        for at in np.flatnonzero(wrong).tolist()
-    ]
+    sentences = [_sentence(coordinators, at) for at in wrong]
     return Found(int((~states.first).sum()), rows.take(wrong), sentences, lacking=coordinators.lacking or NO_STEPS)
 
 
-def _reasons(states: States) -> dict[str, Bools]:
-    """What is wrong with records, in words with the record before -> which ones."""
-    follows = ~states.first
-    before = np.maximum(np.arange(len(states)) - 1, 0)
-    now, then = states.state, states.state[before]
-    lawful = _lawful()[then, now] if len(states) else follows
-    same_id = states.producer_id == states.producer_id[before]
-    open_now = np.isin(now, (ONGOING, PREPARE_COMMIT, PREPARE_ABORT)) & np.isin(then, (ONGOING, PREPARE_COMMIT, PREPARE_ABORT))
-    given = np.isin(now, (COMPLETE_COMMIT, COMPLETE_ABORT)) & (states.producer_id == states.next_producer_id[before])
-    changed = follows & ~same_id & ~np.isin(now, (EMPTY, REMOVED)) & (then != REMOVED) & ~given
-    last = _last_known(states)
-    other = (now == EMPTY) & follows & (then != REMOVED) & ~same_id
-    anew = (states.producer_id >= 0) & (states.first | (states.producer_id != states.producer_id[last]))
-    lost, added = _partitions_lost(states), np.diff(states.bounds) > np.diff(states.bounds)[before]
-    deciding = follows & (then == ONGOING) & np.isin(now, (PREPARE_COMMIT, PREPARE_ABORT))
-    return {
-        "is the first record of its transactional id": states.first & ~np.isin(now, (EMPTY, REMOVED)),
-        "the id was forgotten while a transaction was open": follows & (now == REMOVED) & ~lawful,
-        FOLLOWS: follows & ~lawful,
-        "has a lower epoch than {epoch}, which it had before": ~states.first
-        & (states.producer_id == states.producer_id[last])
-        & (states.producer_id >= 0)
-        & (states.producer_epoch < states.producer_epoch[last]),
-        "changes the producer id {producer} in the middle of a transaction": changed,
-        "returns to a producer id that the id had before {producer}": _returned(states),
-        "changes the producer id {producer}, whose epochs were not exhausted": other & ~_exhausted(states),
-        "begins a producer id with an epoch that is not 0": anew & (states.producer_epoch != 0),
-        "changes the epoch {epoch} of a transaction that is under way": follows
-        & same_id
-        & open_now
-        & (now == ONGOING)
-        & (states.producer_epoch != states.producer_epoch[before]),
-        LACKS: lost & lawful,
-        "has partitions that were not in the transaction": deciding & added & lawful,
-    }
+def _unlawful(run: RunView, states: States, steps: Steps) -> list[int]:
+    """Positions of the records that follow neither the one before of their id, nor an earlier one of which all records since may
+    have been taken back.
 
-
-def _last_known(states: States) -> Ints:
-    """For each record the position of the last one before it of its id that is no removal; itself where there is none."""
-    own = np.arange(len(states))
-    last = np.where(states.state == REMOVED, 0, own + 1)
-    last[1:], last[:1] = np.maximum.accumulate(last)[:-1], 0
-    begin = np.maximum.accumulate(np.where(states.first, own, 0))
-    return np.where(last > begin, last - 1, own)
-
-
-def _exhausted(states: States) -> Bools:
-    """True for each record before which its id had an epoch after which another producer id has to be given."""
-    ident = np.cumsum(states.first)
-    passed = np.maximum.accumulate(np.where(states.producer_epoch >= LAST_EPOCH, ident, 0))
-    exhausted = np.zeros(len(states), dtype=np.bool_)
-    exhausted[1:] = passed[:-1] == ident[1:]
-    return exhausted
-
-
-def _returned(states: States) -> Bools:
-    """True for each record with a producer id that its id had before and had left."""
-    new = states.first | (np.diff(states.producer_id, prepend=NONE) != 0)
-    starts = np.flatnonzero(new & (states.producer_id >= 0))
-    order = starts[np.lexsort((starts, states.producer_id[starts], states.ident[starts]))]
-    again = np.zeros(len(states), dtype=np.bool_)
-    same = (np.diff(states.producer_id[order]) == 0) & (np.diff(states.ident[order]) == 0)
-    again[order[1:][same]] = True
-    left: Bools = np.roll(states.state, 1) != REMOVED
-    return again & left
-
-
-def _partitions_lost(states: States) -> Bools:
-    """True for each record of an open transaction without a partition of the record before."""
-    sizes = np.diff(states.bounds)
-    owner = np.repeat(np.arange(len(states)), sizes)
-    width = int(states.listed.max(initial=0)) + 1
-    there = owner * width + states.listed
-    within = (states.state == ONGOING)[owner] & (owner + 1 < len(states))
-    following = owner[within] + 1
-    continues = ~states.first[following] & np.isin(states.state[following], (ONGOING, PREPARE_COMMIT, PREPARE_ABORT))
-    wanted = following[continues] * width + states.listed[within][continues]
-    lost = np.zeros(len(states), dtype=np.bool_)
-    lost[wanted[~np.isin(wanted, there)] // width] = True
-    return lost
-
-
-def _with_consequence(run: RunView, states: States, wrong: Bools) -> Bools:
-    """Those of some records that are no steps of a coordinator which had taken the record before them back.
-
-    A coordinator that could not replicate a record in time has logged it all the same: it answers with an error, and goes on with
-    what it had. Of an addition taken back no record lies in its partitions, of a decision taken back there is no marker: a
-    producer sends nothing without an answer, and markers follow an answer. By the times of producers, leaders and coordinators;
-    where nobody knows how wrong clocks were, all are taken for such steps.
+    Where a record does not follow the one before, it and its neighbours are gone through one by one: from a transaction that was
+    surely decided, or from the beginning of the id, to the next such transaction.
     """
-    kept: Bools = np.array(wrong)
-    for at in np.flatnonzero(wrong).tolist():
-        then, now = int(states.state[at - 1]), int(states.state[at])
-        if then == ONGOING and now in (ONGOING, EMPTY, PREPARE_COMMIT, PREPARE_ABORT):
-            begin = at - 1
-            while not states.first[begin] and states.state[begin] == ONGOING:
-                begin -= 1
-            since = NONE if states.state[begin] == ONGOING else int(states.updated[begin])
-            gone = np.setdiff1d(_listed(states, at - 1), _listed(states, at))
-            kept[at] = _written(run, states, at, (DATA,), gone, since)
-        elif {then, now} == {PREPARE_COMMIT, PREPARE_ABORT}:
-            kind = COMMIT if then == PREPARE_COMMIT else ABORT
-            kept[at] = _written(run, states, at, (kind,), _listed(states, at - 1), int(states.updated[at - 1]))
-    return kept
+    own = np.arange(len(states))
+    fine = steps.lawful(np.where(states.first, NONE, own - 1), own)
+    sure = _surely_ended(states, fine)
+    wrong: list[int] = []
+    end = 0
+    for at in np.flatnonzero(~fine).tolist():
+        if at < end:
+            continue
+        begin = at
+        while not states.first[begin] and not sure[begin - 1]:
+            begin -= 1
+        end = at + 1
+        while end < len(states) and not states.first[end] and not sure[end]:
+            end += 1
+        wrong += _gone_through(run, states, steps, begin, end)
+    return wrong
 
 
-def _written(run: RunView, states: States, at: int, kinds: tuple[int, ...], partitions: Ints, since: int) -> bool:
-    """True if a row of one of these kinds, of a record's producer, lies in some partitions, surely of that time."""
+def _surely_ended(states: States, fine: Bools) -> Bools:
+    """True for each end of a transaction whose addition, decision and end follow one another: what was before holds no more."""
+    sure = np.zeros(len(states), dtype=np.bool_)
+    within = ~states.first[1:-1] & ~states.first[2:] & fine[:-2] & fine[1:-1] & fine[2:]
+    ended = np.isin(states.state[2:], (COMPLETE_COMMIT, COMPLETE_ABORT)) & (states.state[:-2] == ONGOING)  # decided between
+    sure[2:] = within & ended & np.isin(states.state[1:-1], (PREPARE_COMMIT, PREPARE_ABORT))
+    return sure
+
+
+def _gone_through(run: RunView, states: States, steps: Steps, begin: int, end: int) -> list[int]:
+    """The unlawful records of a part of one id's records: from its first one, or behind the end of a transaction.
+
+    holding: the records of which one holds. Behind an unlawful record it is that one or the one before.
+    """
+    holding = [NONE] if states.first[begin] else [begin - 2, begin - 1]
+    wrong = []
+    for at in range(begin, end):
+        may = steps.lawful(np.array(holding), np.full(len(holding), at))
+        lawful = [one for one, yes in zip(holding, may.tolist(), strict=True) if yes]
+        last = NONE if at == begin and states.first[at] else at - 1
+        if last not in lawful:
+            lawful = [one for one in lawful if not _any_took_effect(run, states, one, at)]
+        if not lawful:
+            wrong.append(at)
+            lawful = [last]
+        holding = [*lawful, at]
+    return wrong
+
+
+def _any_took_effect(run: RunView, states: States, held: int, at: int) -> bool:
+    """True if a record between two of an id was surely not taken back: something was written that it alone allows.
+
+    Of an addition taken back no record lies in its partitions, of a decision no marker, of an epoch no record: a producer writes
+    nothing without an answer, and markers follow an answer. By the times of producers, leaders and coordinators; where nobody
+    knows how wrong clocks were, nothing is sure.
+    """
+    begin = 0 if held == NONE else held
+    while begin > 0 and not states.first[begin] and states.state[begin] == ONGOING:
+        begin -= 1
+    before = NONE if held == NONE or states.state[begin] == ONGOING else _time(states, begin)
+    first = held + 1 if held != NONE else int(np.flatnonzero(states.first[: at + 1])[-1])
+    for one in range(first, at):
+        state, since = int(states.state[one]), _time(states, one)
+        if state == ONGOING:
+            more = held != NONE and states.state[held] == ONGOING
+            added = np.setdiff1d(_listed(states, one), _listed(states, held)) if more else _listed(states, one)
+            effect = _written(run, states, one, at, (DATA,), before, added)
+        elif state == EMPTY:
+            alike = held != NONE and _producer(states, held) == _producer(states, one)
+            effect = not alike and _written(run, states, one, at, (DATA, COMMIT, ABORT), since)
+        else:
+            kinds = {PREPARE_COMMIT: (COMMIT,), PREPARE_ABORT: (ABORT,)}.get(state, ())
+            effect = bool(kinds) and _written(run, states, one, at, kinds, since, _listed(states, one))
+        if effect:
+            return True
+    return False
+
+
+def _written(
+    run: RunView, states: States, one: int, at: int, kinds: tuple[int, ...], since: int, partitions: Ints | None = None
+) -> bool:
+    """True if a row of one of these kinds, of a record's producer id and epoch, was surely written since a time, and before
+    another record was logged. partitions: in one of these; None: anywhere."""
     if run.clock_error_s is None:
         return False
     logs, slack = run.shared(stored_logs), int(1000 * run.clock_error_s)
     assert isinstance(logs, StoredLogs)
     rows = logs.of_longest
-    own = np.isin(rows.kind, kinds) & (rows.producer_id == states.producer_id[at]) & np.isin(rows.partition, partitions)
-    return bool((own & (rows.timestamp >= since + slack) & (rows.timestamp <= states.updated[at] - slack)).any())
+    own = np.isin(rows.kind, kinds) & (rows.producer_id == states.producer_id[one])
+    own &= rows.producer_epoch == states.producer_epoch[one]
+    if partitions is not None:
+        own &= np.isin(rows.partition, partitions)
+    return bool((own & (rows.timestamp >= since + slack) & (rows.timestamp <= _time(states, at) - slack)).any())
 
 
 def _listed(states: States, at: int) -> Ints:
@@ -225,17 +190,70 @@ def _listed(states: States, at: int) -> Ints:
     return states.listed[states.bounds[at] : states.bounds[at + 1]]
 
 
-def _sentence(coordinators: CoordinatorLog, at: int, reason: str) -> str:
-    states, before = coordinators.states, max(at - 1, 0)
+def _time(states: States, at: int) -> int:
+    """When a record was logged, in ms: a removal has no time but that of its row."""
+    return int(states.rows.timestamp[at] if states.updated[at] == NONE else states.updated[at])
+
+
+def _producer(states: States, at: int) -> tuple[int, int]:
+    """The producer id and epoch of a record."""
+    return int(states.producer_id[at]), int(states.producer_epoch[at])
+
+
+def _sentence(coordinators: CoordinatorLog, at: int) -> str:
+    states = coordinators.states
     place = f"{coordinators.partitions[states.rows.partition[at]]}@{states.rows.offset[at]}"
     producer = f"producer id {states.producer_id[at]} in epoch {states.producer_epoch[at]}"
     of = f"({STATES[states.state[at]]} of {states.names[states.ident[at]]}, {producer})"
-    words = {
-        "state": STATES[states.state[before]],
-        "epoch": states.producer_epoch[_last_known(states)[at]],
-        "producer": states.producer_id[before],
-    }
-    return f"{place} {of}: {'it ' if not reason.startswith('the id') else ''}{reason.format(**words)}"
+    reason = _reason(states, at)
+    return f"{place} {of}: {'it ' if not reason.startswith('the id') else ''}{reason}"
+
+
+def _reason(states: States, at: int) -> str:
+    """What is wrong with an unlawful record, beside the one before of its id."""
+    now, (producer, epoch) = int(states.state[at]), _producer(states, at)
+    if states.first[at]:
+        return NOT_0 if now == EMPTY else "is the first record of its transactional id"
+    then = int(states.state[at - 1])
+    if now == REMOVED:
+        return "the id was forgotten while a transaction was open"
+    if now not in FOLLOWING[then]:
+        return f"must not follow {STATES[then]}"
+    last = at - 1
+    while states.state[last] == REMOVED and not states.first[last]:
+        last -= 1
+    former, held = _producer(states, last)
+    if producer != former:
+        return _reason_of_producer(states, at, then, former)
+    if epoch < held:
+        return f"has a lower epoch than {held}, which it had before"
+    if epoch > held and now == ONGOING == then:
+        return f"changes the epoch {held} of a transaction that is under way"
+    if now == EMPTY and held >= LAST_EPOCH:
+        return f"goes on with the epoch {held}, which is the last one"
+    if now == PREPARE_ABORT and then != ONGOING and epoch == held:
+        return f"keeps the epoch {held}, although an abort without a transaction raises it"
+    most = {EMPTY: 1, PREPARE_COMMIT: 1, PREPARE_ABORT: 1 if then in CLOSED else epoch}.get(now, 0)
+    if epoch > held + most:
+        return f"raises the epoch {held} to {epoch} at once"
+    lost = then == ONGOING and not set(_listed(states, at - 1).tolist()) <= set(_listed(states, at).tolist())
+    few = len(_listed(states, at)) < len(_listed(states, at - 1)) or now == ONGOING
+    return "lacks partitions of the transaction" if lost and few else "has partitions that were not in the transaction"
+
+
+def _reason_of_producer(states: States, at: int, then: int, former: int) -> str:
+    """What is wrong with a record of another producer id than that of the one before."""
+    begin = at
+    while not states.first[begin]:
+        begin -= 1
+    known = states.producer_id[begin:at]
+    if states.state[at] != EMPTY:
+        return f"changes the producer id {former} in the middle of a transaction"
+    if states.producer_id[at] in known:
+        return f"returns to a producer id that the id had before {former}"
+    if states.producer_epoch[at] != 0:
+        return NOT_0
+    return f"changes the producer id {former}, whose epochs were not exhausted"
 
 
 @run_check(
@@ -258,19 +276,21 @@ def _sentence(coordinators: CoordinatorLog, at: int, reason: str) -> str:
     needs=NO_STEPS,
 )
 def unlawful_state(run: RunView) -> CheckResult:
-    """In the log of a transaction coordinator, a record must not follow the one before of the same transactional id.
+    """In the log of a transaction coordinator, a record must not follow those before of the same transactional id.
 
     1. The states: `Empty`; `Ongoing` as often as partitions are added; `PrepareCommit` or `PrepareAbort`; `CompleteCommit` or
-       `CompleteAbort`; then again. With the second protocol (KIP-890) `PrepareAbort` may also come where no transaction is
-       open. A record that could not be replicated at once is lawfully there twice.
+       `CompleteAbort`; then again. With the second protocol (KIP-890) `PrepareAbort` may also come where no transaction is open.
     2. An id is forgotten (a record without a value) while a transaction is open.
-    3. The epoch of a producer id goes back, or does not begin with 0; or an id returns to a producer id that it had left.
+    3. The epoch of a producer id goes back, does not begin with 0, or is raised by more than the step may raise it: `Ongoing` and
+       the end keep it, `Empty` and a decision raise it by 1 or keep it, an abort where no transaction is open raises it by 1. An
+       abort of an open one may raise it by more (fences that could not be logged: KAFKA-9666, KAFKA-19367).
     4. The producer id changes before its epochs were exhausted or the id was forgotten; or otherwise than by `Empty`, or by the
-       one that was announced.
+       one that was announced; or it had been left.
     5. A transaction loses partitions that hold records of it, or is decided for others than it had.
 
-    What not enough replicas had in time is logged, and lawfully taken back: an addition of which no record followed, a decision
-    of which no marker did.
+    What not enough replicas had in time is logged, and may be taken back: the next record then follows an earlier one. Not where
+    something was written that the record alone allows: a record in an added partition, a marker of a decision, anything in a new
+    epoch.
 
     Judged are logs that are whole, from offset 0 and without gaps.
 

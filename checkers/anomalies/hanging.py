@@ -148,12 +148,7 @@ def _unknown_to_coordinators(answers: Sequence[Listing]) -> Iterator[Hanging]:
 
 
 def _explain_hanging(finding: Finding, text: FindingText) -> str:
-    rows = {(row.op, row.partition, row.offset) for row in finding.rows}
-    mine = [
-        hanging
-        for hanging in text.run.shared(hanging_transactions)
-        if {(hanging.sighting.last.op, *place) for place in hanging.where} & rows
-    ]
+    mine = [hanging for hanging in text.run.shared(hanging_transactions) if hanging.producer_id == finding.cause]
     seconds = max(hanging.sighting.lasted_ns for hanging in mine) / SECOND
     reasons = "; ".join(dict.fromkeys(hanging.why for hanging in mine))
     return f"The transaction {reasons}: so it was for {seconds:.0f} s in which no fault was active, by all answers from then on."

@@ -84,7 +84,8 @@ def reprocessed(run: RunView) -> CheckResult:
     A group's offset is committed with the outputs, and a member reads on from it: whoever processes a record again has not seen
     that commit, or was fenced (KIP-447). What one transaction makes of a record twice is the pipeline's own affair.
 
-    A program is judged from outside: by the outputs that name the record in complete read_committed final reads.
+    A program is judged from outside: by the outputs that name the record in read_committed final reads. What these got is there,
+    complete or not; compared is what complete ones got.
 
     Where brokers forget offsets (contract `offset_expiry`), and the transactions are further apart than that, nobody knows.
 

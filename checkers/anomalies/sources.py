@@ -76,7 +76,7 @@ def _explain_duplicate(finding: Finding, text: FindingText) -> str:
     what = _records(log, name, first, last)
     return (
         f"{what} of source {name or 'partition'} {'is' if first == last else 'are'} there more than once: "
-        f"the complete read_committed final read has {_listed(log, rows)}."
+        f"the {'complete ' if log.read_back else ''}read_committed final read has {_listed(log, rows)}."
     )
 
 
@@ -122,6 +122,11 @@ def source_duplicate(run: RunView) -> CheckResult:
 
     Slow twin: `source_duplicates` in tests/support/source_reference.py.
     """
+    return _if_read_back(run, _duplicates(run))
+
+
+def _duplicates(run: RunView) -> CheckResult:
+    """The answer of `source_duplicate`, whether the topic was read back or not."""
     log, answer = _judged(run)
     if log is None:
         return answer
@@ -207,8 +212,8 @@ def source_loss(run: RunView) -> CheckResult:
     Slow twin: `source_losses` in tests/support/source_reference.py.
     """
     log, answer = _judged(run)
-    if log is None:
-        return answer
+    if log is None or not log.read_back:
+        return answer if log is None else CheckResult(0, lacking=NOT_READ_BACK)
     deletions = run.shared(TopicDeletions)
     if log.strange or (unclear := deletions.unclear(RECORDS)):
         return CheckResult(0, lacking=log.strange, unknown="" if log.strange else unclear)
@@ -335,6 +340,10 @@ def source_offset_torn(run: RunView) -> CheckResult:
     4. its offset is stored by fewer transactions than have records of it in the partition, of its producer id and epoch, and is
        not the position of a record of its transaction; the first ones of these are torn. Nowhere does the offset go back.
 
+    Not torn is a record of a position of which another one is not, if the offsets that its own producer and epoch stored do not
+    show it to be, or name the last position of its transaction: a task that read on from an older offset commits it once more,
+    with a later one.
+
     Where positions are only ordered, it is torn if no stored offset of its own producer and epoch reaches so far.
 
     Where the stored offset goes back (`source-offset-regression`), a record is torn only if it is torn by the offsets before that
@@ -352,6 +361,11 @@ def source_offset_torn(run: RunView) -> CheckResult:
 
     Slow twin: `source_offsets_torn` in tests/support/source_reference.py.
     """
+    return _if_read_back(run, _torn_offsets(run))
+
+
+def _torn_offsets(run: RunView) -> CheckResult:
+    """The answer of `source_offset_torn`, whether the topic was read back or not: the leaders' logs tell."""
     log, answer = _stored(run)
     if log is None:
         return answer
@@ -369,7 +383,8 @@ def source_offset_torn(run: RunView) -> CheckResult:
     return CheckResult(compared, join_rows(*_numbered(torn)) if torn else {})
 
 
-_WRITTEN = ["number", "producer_id", "producer_epoch"]
+_PRODUCER = ["producer_id", "producer_epoch"]
+_WRITTEN = ["number", *_PRODUCER]
 
 
 def _torn(records: pd.DataFrame, stored: pd.DataFrame) -> Iterable[tuple[pd.DataFrame, pd.DataFrame]]:
@@ -384,8 +399,29 @@ def _torn(records: pd.DataFrame, stored: pd.DataFrame) -> Iterable[tuple[pd.Data
     ends = _ends(stored)
     if not len(stretches):
         bad |= _in_an_earlier_transaction(records, stored, ends["number"].to_numpy()[np.minimum(place, len(ends) - 1)], bad)
+    bad &= ~_read_again(records, stored, bad)
     for at in np.unique(place[bad]):
         yield records[bad & (place == at)], ends.iloc[at : at + 1]
+
+
+def _read_again(records: pd.DataFrame, stored: pd.DataFrame, bad: Bools) -> Bools:
+    """True for each record of a position of which another one is not torn, if it is in the transaction of an offset that its own
+    producer and epoch stored, or they stored the last position of its transaction: a task that read on from an older offset
+    commits later ones with all of its records.
+    """
+    fine = np.zeros(len(records), dtype=np.bool_)
+    again = bad & records["number"].isin(records["number"][~bad]).to_numpy()
+    for producer in records.loc[again, _PRODUCER].drop_duplicates().itertuples(index=False, name=None):
+        own, offsets = ((rows[_PRODUCER] == producer).all(axis=1).to_numpy() for rows in (records, stored))
+        if not offsets.any():
+            continue
+        written, its = records[own], stored[offsets]
+        apart, place = _apart(written, its)
+        ends = _ends(its)["number"].to_numpy()
+        apart |= _in_an_earlier_transaction(written, its, ends[np.minimum(place, len(ends) - 1)], apart)
+        last = written.groupby(["partition", "txn"])["number"].transform("max").isin(its["number"]).to_numpy()
+        fine[own] = ~apart | (last & (written["ended"] == COMMITTED).to_numpy())
+    return np.asarray(again & fine)
 
 
 def _beyond(records: pd.DataFrame, stored: pd.DataFrame) -> Iterable[tuple[pd.DataFrame, pd.DataFrame]]:
@@ -393,9 +429,8 @@ def _beyond(records: pd.DataFrame, stored: pd.DataFrame) -> Iterable[tuple[pd.Da
 
     Records are torn that lie beyond every stored offset of their own producer and epoch.
     """
-    producer = ["producer_id", "producer_epoch"]
-    reached = stored.groupby(producer)["number"].max().rename("reached")
-    own = records[producer].join(reached, on=producer)["reached"].fillna(NONE).to_numpy()
+    reached = stored.groupby(_PRODUCER)["number"].max().rename("reached")
+    own = records[_PRODUCER].join(reached, on=_PRODUCER)["reached"].fillna(NONE).to_numpy()
     bad = (own < records["number"].to_numpy()) | (records["ended"] != COMMITTED).to_numpy()
     ends = _ends(stored)
     place = np.searchsorted(ends["number"].to_numpy(), records["number"].to_numpy())
@@ -490,6 +525,11 @@ def source_offset_regression(run: RunView) -> CheckResult:
 
     Slow twin: `source_offset_regressions` in tests/support/source_reference.py.
     """
+    return _if_read_back(run, _regressions(run))
+
+
+def _regressions(run: RunView) -> CheckResult:
+    """The answer of `source_offset_regression`, likewise."""
     log, answer = _stored(run)
     if log is None:
         return answer
@@ -519,9 +559,15 @@ def _judged(run: RunView) -> tuple[SourceLog | None, CheckResult]:
     if not has_connector(run):
         return None, CheckResult(0)
     log = run.shared(SourceLog)
-    seen = "" if log.read_back else NOT_READ_BACK
-    lacking = ALTERED if log.unordered else seen or (log.strange if log.visible.empty else "")
+    lacking = ALTERED if log.unordered else log.strange if log.visible.empty else ""
     return (None if lacking else log), CheckResult(0, lacking=lacking)
+
+
+def _if_read_back(run: RunView, result: CheckResult) -> CheckResult:
+    """A result where the topic was read back; else its findings alone: what was read is there, and absence says nothing."""
+    if not has_connector(run) or run.shared(SourceLog).read_back or len(result.rows) or run.shared(SourceLog).unordered:
+        return result
+    return CheckResult(0, lacking=NOT_READ_BACK, unknown=result.unknown)
 
 
 def _stored(run: RunView) -> tuple[SourceLog | None, CheckResult]:

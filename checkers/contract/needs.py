@@ -68,6 +68,12 @@ UNDECLARED = Needs(
     "its check does not declare which evidence it needs, and what is missing may explain what it found",
 )
 
+
+def unless_shown(gap: Gap, finding: Finding, contract: Mapping[str, str]) -> bool:
+    """A gap explains no finding that reads show, unless a retry may have stored a record twice, the first time below."""
+    return not finding.shown or contract["idempotence"] == "false"
+
+
 UNCOMMITTED_READER = "a reader whose isolation level is not known may be read_uncommitted"
 LOST_PLACE = "whether an acknowledged record was lost, so that its offset was given away again, only the final read says"
 ANYBODY = "whoever is missing may have got or sent such a record"
@@ -77,6 +83,7 @@ ORDER = Needs(
     "sends whose place is not known are not compared",
     {FINAL_COMMITTED},
     f"{LOST_PLACE}: it has no place",
+    unless_shown,
 )
 ACROSS = Needs(
     {SENDS, *ALL_READS},

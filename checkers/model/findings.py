@@ -59,6 +59,8 @@ class Finding:
     """One cause of one anomaly: its rows, first in time first.
 
     processes: those of its operations, by role of the record (`sent`, `read`, `missing`).
+    cause: the number of its cause, by which its rows were grouped.
+    shown: readers got its records at places that show it by themselves (`Check.shown_by`); known only where that matters.
     """
 
     anomaly: str
@@ -69,6 +71,8 @@ class Finding:
     faults: list[int] = field(default_factory=list)
     detail: dict[str, Any] = field(default_factory=dict)
     processes: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    cause: int = NONE
+    shown: bool = False
 
     def records(self, role: str) -> list[FindingRecord]:
         return [row for row in self.rows if row.role == role]
@@ -111,4 +115,4 @@ def group(anomaly: str, rows: Rows, original_values: Mapping[int, str], across: 
     findings: dict[tuple[str, int], list[FindingRecord]] = {}
     for at in sorted(range(len(records)), key=lambda at: (records[at].time, records[at].partition, records[at].offset)):
         findings.setdefault(("" if across else records[at].partition, causes[at]), []).append(records[at])
-    return [Finding(anomaly, some) for some in findings.values()]
+    return [Finding(anomaly, some, cause=cause) for (_, cause), some in findings.items()]

@@ -141,7 +141,9 @@ class Application:
     @property
     def there(self) -> str:
         """Words for what shows the outputs at the end."""
-        return "the listing of the sink's store" if self.store else "the complete read_committed final read"
+        if self.store:
+            return "the listing of the sink's store"
+        return f"the {'complete ' if self.output_read_back else ''}read_committed final read"
 
     @cached_property
     def inputs(self) -> pd.DataFrame:
@@ -165,10 +167,14 @@ class Application:
         """The outputs in the complete read_committed final reads, each once, by partition and offset."""
         return self._read_finally(self.written)
 
-    def _read_finally(self, partitions: Iterable[str]) -> pd.DataFrame:
+    @cached_property
+    def shown(self) -> pd.DataFrame:
+        """The same of all read_committed final reads, as far as these came: what they got is there, whatever they did not get."""
+        return self._read_finally(self.written, whole=False)
+
+    def _read_finally(self, partitions: Iterable[str], whole: bool = True) -> pd.DataFrame:
         records = self.outputs.records
-        whole = self.read_back(partitions)
-        rows = records[records["final"] & records["partition"].isin(whole)]
+        rows = records[records["final"] & records["partition"].isin(self.read_back(partitions) if whole else set(partitions))]
         return rows.drop_duplicates(["partition", "offset"]).sort_values(["partition", "offset"], ignore_index=True)
 
     @cached_property

@@ -104,19 +104,21 @@ def found_by(find: Find) -> Callable[[RunView], CheckResult]:
     return lambda run: judged_by_logs(run, judge)
 
 
-def explained_by(find: Find) -> Callable[[Finding, FindingText], str]:
-    """The sentence of a finding's first row, and how many more rows there are."""
+def explained_by(find: Find, cause: str = "producer_id") -> Callable[[Finding, FindingText], str]:
+    """The sentence of a finding's first row, and how many more rows there are. cause: the column with the causes of rows."""
 
-    def places(run: RunView) -> list[tuple[str, int, int]]:
-        """Partition, offset and operation of each row: several that are missing in a partition have no offset."""
+    def places(run: RunView) -> list[tuple[str, int, int, int]]:
+        """Partition, offset, operation and cause of each row: several that are missing in a partition have no offset."""
         logs, found = run.shared(stored_logs), run.shared(find)
         assert isinstance(logs, StoredLogs)
         names = [logs.partitions[number] for number in found.rows.partition.tolist()]
-        return list(zip(names, found.rows.offset.tolist(), nearest_operations(run, logs, found.rows).tolist(), strict=True))
+        operations, causes = nearest_operations(run, logs, found.rows).tolist(), getattr(found.rows, cause).tolist()
+        return list(zip(names, found.rows.offset.tolist(), operations, causes, strict=True))
 
     def explain(finding: Finding, text: FindingText) -> str:
         first = finding.rows[0]
-        sentence = text.run.shared(find).sentences[text.run.shared(places).index((first.partition, first.offset, first.op))]
+        place = (first.partition, first.offset, first.op, finding.cause)
+        sentence = text.run.shared(find).sentences[text.run.shared(places).index(place)]
         return f"{sentence}{text.first_of(finding.rows, 'places')}."
 
     return explain

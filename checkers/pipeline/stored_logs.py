@@ -152,6 +152,11 @@ class StoredLogs:
         return np.asarray(pc.equal(self.table["kind"], stored_kinds.EMPTY_BATCH).to_numpy())
 
     @cached_property
+    def damaged(self) -> Bools:
+        """Which rows stand for batches that cannot be read."""
+        return np.asarray(pc.equal(self.table["kind"], stored_kinds.DAMAGED_BATCH).to_numpy())
+
+    @cached_property
     def longest(self) -> dict[int, Log]:
         """Of each partition, by its number, the log that ends last."""
         longest: dict[int, Log] = {}

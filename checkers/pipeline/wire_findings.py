@@ -129,7 +129,7 @@ def explained_by_wire(find: Find) -> Callable[[Finding, FindingText], str]:
         first = finding.rows[0]
         operations = text.run.shared(Operations)
         for known in text.run.shared(find).findings:
-            if known.time == first.time and operations.nearest(known) == first.op:
+            if (known.cause, known.time) == (finding.cause, first.time) and operations.nearest(known) == first.op:
                 return f"{known.sentence}{text.first_of(finding.rows, 'exchanges')}."
         return "An exchange on the wire is wrong."
 

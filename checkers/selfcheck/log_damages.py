@@ -287,6 +287,21 @@ def lose_replica(logs: pd.DataFrame, rng: Random, rows: HistoryRows) -> Changed 
     return Changed(logs[~(_at(logs, record) & (logs["node"] == record["node"]))], what, frozenset({record["partition"]}))
 
 
+def epoch_back(logs: pd.DataFrame, rng: Random, rows: HistoryRows) -> Changed | None:
+    """A batch has a higher leader epoch than the batch behind it, on all replicas; checksums leave leader epochs out."""
+    known = logs[(logs["kind"] != "log") & logs["partition"].isin(set(rows.sends["partition"])) & (logs["leader_epoch"] >= 0)]
+    ends = known.groupby("partition")["offset"].transform("max")
+    places = known[(known["kind"] == "record") & (known["last_offset"] < ends)]
+    if places.empty:
+        return None
+    record = places.iloc[rng.randrange(len(places))]
+    own = (logs["partition"] == record["partition"]) & (logs["first_offset"] == record["first_offset"]) & (logs["kind"] != "log")
+    changed = logs.copy()
+    changed.loc[own, "leader_epoch"] = int(known["leader_epoch"].max()) + 1
+    what = f"the batch at {record['partition']}@{record['first_offset']} is of a later leader than those behind it"
+    return Changed(changed, what, frozenset({record["partition"]}))
+
+
 def _state(logs: pd.DataFrame, rng: Random, kinds: Sequence[str]) -> pd.Series | None:
     places = logs[logs["kind"].isin(kinds)]
     return None if places.empty else places.iloc[rng.randrange(len(places))]
@@ -383,6 +398,7 @@ LOSE_MARKER = _damage("marker-loss", lose_marker, ("wrong-marker",), "record-aft
 SPLIT = _damage("marker-early", split, ("record-after-marker",), "epoch-regression", "sequence-repetition", "sequence-gap")
 DELAY = _damage("marker-delay", delay, ("delayed-marker",))
 DIVERGE = _damage("replica-content", diverge, ("replica-divergence",))
+EPOCH_BACK = _damage("leader-epoch-back", epoch_back, ("leader-epoch-regression",))
 LOSE_REPLICA = _damage("replica-loss", lose_replica, ("replica-divergence",), "sequence-gap", "sequence-start")
 SKIP_STATE = _damage(
     "state-skip",

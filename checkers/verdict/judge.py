@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fencepost.checkers.api import Check
-from fencepost.checkers.contract.rules import DELETIONS, FORBIDDEN, SENTENCE, rule_for, rule_on_evidence
+from fencepost.checkers.contract.needs import unless_shown
+from fencepost.checkers.contract.rules import DELETIONS, FORBIDDEN, READS, SENTENCE, rule_for, rule_on_evidence
 from fencepost.checkers.engine.answers import Counts
 from fencepost.checkers.engine.job import CombinedResult, JobResult
 from fencepost.checkers.engine.placement import fits_here
@@ -316,6 +317,9 @@ def _judged(check: Check[Any], result: CombinedResult, run: RunView, receipts: R
     try:
         if rule.unless and strict.judged == FORBIDDEN:
             certain = shown(check, findings, rule.unless, run)
+        if check.evidence.explains is unless_shown and run.missing & set(check.evidence.presence):
+            for finding, yes in zip(findings, shown(check, findings, READS, run), strict=True):
+                finding.shown = yes
     except read_errors() as broken:
         error = f"what the readers got could not be looked up ({last_cause(broken)})"
     text = FindingText(run)

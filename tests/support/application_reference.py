@@ -41,6 +41,11 @@ class ApplicationHistory(PipelineHistory):
         return {place(output) for output in self.outputs if output["final"] and self.whole(output["partition"])}
 
     @cached_property
+    def shown(self) -> set[tuple[str, int, int]]:
+        """The same of all final reads, complete or not."""
+        return {place(output) for output in self.outputs if output["final"]}
+
+    @cached_property
     def counted(self) -> dict[tuple[str, int], int]:
         """Count of its key that the output at each (partition, offset) carries."""
         return {(output["partition"], output["offset"]): output["count"] for op in self.ops for output in op.get("counts") or ()}
@@ -67,7 +72,7 @@ def place(output: Row) -> tuple[str, int, int]:
 
 
 def reprocessed(h: ApplicationHistory) -> Matches:
-    return {v for v in h.inputs if h.count(v) > h.declared["outputs"][1]}
+    return {v for v in h.inputs if sum(output[2] == v for output in h.shown) > h.declared["outputs"][1]}
 
 
 def unprocessed(h: ApplicationHistory) -> Matches:
@@ -91,7 +96,7 @@ def output_orders(h: ApplicationHistory) -> Matches:
     if not h.declared["ordered"]:
         return set()
     first: dict[tuple[str, int], int] = {}
-    for partition, offset, v in sorted(h.finally_there):
+    for partition, offset, v in sorted(h.shown):
         if v in h.inputs:
             first.setdefault((partition, v), offset)
     matches = set()

@@ -100,6 +100,13 @@ class History:
             detail = json.dumps({partition: [0, end, position] for partition in reads})
             self.add(process, "final-read", isolation=isolation, final=True, role="final", detail=detail)
 
+    def cut_short(self, partition: str) -> None:
+        """The read_committed final read of a partition did not come to its end."""
+        for op in self.ops:
+            if op["f"] == "final-read" and op["isolation"] == COMMITTED:
+                places = json.loads(op["detail"])
+                op["detail"] = json.dumps({**places, partition: [0, 1000, 4]})
+
     def settle(self, offsets: Mapping[str, tuple[int, int]], type: str = "ok", bound_s: float = 30.0) -> None:
         detail = json.dumps({"partitions": offsets, "bound_s": bound_s})
         self.add(-1, "settle", type=type, isolation=None, role="harness", detail=detail)

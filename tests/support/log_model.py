@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fencepost.checkers.anomalies.coordinator_states import unlawful_state, unlogged_answer
+from fencepost.checkers.anomalies.leader_epochs import leader_epoch_regression
 from fencepost.checkers.anomalies.markers import delayed_marker, late_marker, record_after_marker, wrong_marker
 from fencepost.checkers.anomalies.producer_ids import producer_id_reuse
 from fencepost.checkers.anomalies.replicas import replica_divergence
@@ -33,6 +34,7 @@ CHECKS = [
     late_marker,
     delayed_marker,
     replica_divergence,
+    leader_epoch_regression,
     unlawful_state,
     unlogged_answer,
 ]
@@ -99,6 +101,14 @@ class LogModel:
                 self.append(partition, word.upper(), coordinator_epoch=self.coordinator, sent=True, **producer)
         own["open"] = []
         self.state(name, f"Complete{word}")
+
+    def wear(self, name, epoch):
+        """An open transaction of an id is fenced with this epoch, to which fences that could not be logged had raised it
+        (KAFKA-9666)."""
+        self.ids[name]["open"] = ["t-9"]
+        self.state(name, "Ongoing")
+        self.ids[name]["epoch"] = epoch
+        self._decide(name, "Abort", raised=True)
 
     # ---- logs ----
     def record(self, partition, producer, epoch, sent=True):
@@ -190,3 +200,18 @@ def random_model(seed):
             following += 1
     m.h.final({})
     return m
+
+
+def violated(document):
+    return {row["name"]: row for row in (*document["properties"], *document["allowed"]) if row["verdict"] == "violated"}
+
+
+def places(folder, name):
+    """Places of all findings of an anomaly."""
+    rows = pq.read_table(folder / "anomalies.parquet").to_pylist()
+    return {(record["partition"], record["offset"]) for row in rows if row["anomaly"] == name for record in row["records"]}
+
+
+def said(document, name):
+    """The sentences of all findings of an anomaly."""
+    return " ".join(row["sentence"] for row in document["findings"] if row["anomaly"] == name)

@@ -12,19 +12,9 @@ from fencepost.harness.api import record_ids
 
 STATE_LOG = "__transaction_state-"
 MARKERS = ("COMMIT", "ABORT")
-FOLLOWING = {
-    None: {"Empty", "removed"},
-    "Empty": {"Empty", "Ongoing", "PrepareAbort", "removed", "Dead"},
-    "Ongoing": {"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"},
-    "PrepareCommit": {"PrepareCommit", "CompleteCommit"},
-    "PrepareAbort": {"PrepareAbort", "CompleteAbort"},
-    "CompleteCommit": {"CompleteCommit", "Empty", "Ongoing", "PrepareAbort", "removed", "Dead"},
-    "CompleteAbort": {"CompleteAbort", "Empty", "Ongoing", "PrepareAbort", "removed", "Dead"},
-    "Dead": {"Dead", "removed"},
-    "PrepareEpochFence": {"PrepareEpochFence", "PrepareAbort"},
-    "removed": {"removed", "Empty"},
-}
 OPEN = {"Ongoing", "PrepareCommit", "PrepareAbort"}
+CLOSED = {"Empty", "CompleteCommit", "CompleteAbort"}
+LAST_EPOCH = 32766
 
 
 def logs_of(rows, states=False):
@@ -164,37 +154,91 @@ def late_records(rows):
 
 
 def unlawful_states(rows):
-    """Places of records that must not follow the one before of their transactional id."""
+    """Places of records that no coordinator may log behind those before of their transactional id.
+
+    What it keeps in memory is one of its records, or none: the last one that it did not take back. Each record is allowed by one
+    of those that it may keep; then it keeps the new one, or the same as before.
+    """
     found = set()
     for records in records_of_ids(rows).values():
-        before, former, left, highest, last = None, None, set(), -1, None
-        for row in records:
-            state, kind = row["state"], row["kind"]
-            wrong = kind not in FOLLOWING[before]
-            if kind != "removed":
-                if former is None or (last is not None and state["producer_id"] != last["producer_id"]):
-                    wrong |= state["producer_epoch"] != 0
-                elif last is not None:
-                    wrong |= state["producer_epoch"] < last["producer_epoch"]
-            if former is not None:
-                same = state["producer_id"] == former["producer_id"]
-                wrong |= same and state["producer_epoch"] < former["producer_epoch"]
-                given = kind.startswith("Complete") and state["producer_id"] == former["next_producer_id"]
-                wrong |= not same and kind not in ("Empty", "removed") and before != "removed" and not given
-                wrong |= not same and kind == "Empty" and before != "removed" and highest < 32766
-                if not same:
-                    left.add(former["producer_id"])
-                    wrong |= state["producer_id"] in left and state["producer_id"] >= 0 and before != "removed"
-                wrong |= same and before in OPEN and kind == "Ongoing" and state["producer_epoch"] != former["producer_epoch"]
-                if before == "Ongoing" and kind in OPEN and kind in FOLLOWING[before]:
-                    wrong |= not set(former["partitions"]) <= set(state["partitions"])
-                    wrong |= kind != "Ongoing" and len(state["partitions"]) > len(former["partitions"])
-            if wrong:
+        kept = [None]
+        for at, row in enumerate(records):
+            last = at - 1 if at else None
+            allowing = [of for of in kept if _may_log(records, of, at)]
+            if last not in allowing:
+                allowing = [of for of in allowing if not _is_sure(rows, records, range(0 if of is None else of + 1, at), of, at)]
+            if not allowing:
                 found.add((row["partition"], row["offset"]))
-            before, former = kind, state
-            if kind != "removed":
-                last, highest = state, max(highest, state["producer_epoch"])
+                allowing = [last]
+            kept = [*allowing, at]
     return found
+
+
+def _may_log(records, of, at):
+    """Whether record `at` may follow while record `of` is kept (None: none)."""
+    kind, state = records[at]["kind"], records[at]["state"]
+    held = None if of is None else records[of]
+    before = None if held is None else held["kind"]
+    if kind == "removed":
+        return before in {None, "removed", "Dead", *CLOSED}
+    if kind == "Dead":
+        return before in CLOSED
+    begins = state["producer_epoch"] == 0 and state["producer_id"] not in {row["state"]["producer_id"] for row in records[:at]}
+    if before is None:  # the coordinator keeps a first producer id that it could not log
+        return kind == "Empty" and begins and all(row["kind"] == "removed" for row in records[:at])
+    if before == "removed":
+        return kind == "Empty" and begins
+    former = held["state"]
+    if state["producer_id"] != former["producer_id"]:
+        if kind == "Empty":
+            return before in CLOSED and begins and former["producer_epoch"] >= LAST_EPOCH
+        end = kind.startswith("Complete") and before == kind.replace("Complete", "Prepare")
+        return end and former["next_producer_id"] == state["producer_id"] and state["producer_epoch"] == 0
+    raised = state["producer_epoch"] - former["producer_epoch"]
+    partitions, former_partitions = set(state["partitions"]), set(former["partitions"])
+    if kind == "Empty":
+        return before in CLOSED and raised in (0, 1) and former["producer_epoch"] < LAST_EPOCH
+    if kind == "Ongoing":
+        return raised == 0 and (before in CLOSED or (before == "Ongoing" and former_partitions <= partitions))
+    if kind == "PrepareCommit":
+        return before == "Ongoing" and raised in (0, 1) and partitions == former_partitions
+    if kind == "PrepareAbort" and before in CLOSED:
+        return not partitions and (raised == 1 or (raised == 0 and former["producer_epoch"] > LAST_EPOCH))
+    if kind == "PrepareAbort":
+        return before in ("Ongoing", "PrepareEpochFence") and raised >= 0 and partitions == former_partitions
+    if kind == "PrepareEpochFence":
+        return before == "Ongoing"
+    return before == kind.replace("Complete", "Prepare") and raised == 0
+
+
+def _logged(row):
+    """When a coordinator's record was logged: what removes an id has the time of its row alone."""
+    return row["timestamp"] if row["state"]["updated"] < 0 else row["state"]["updated"]
+
+
+def _is_sure(rows, records, between, of, at):
+    """Whether something was written that one of the records between allows alone, before record `at`."""
+    held = None if of is None else records[of]
+    end, earlier = _logged(records[at]), of
+    while earlier is not None and records[earlier]["kind"] == "Ongoing":
+        earlier = earlier - 1 if earlier else None
+    begin = -1 if earlier is None else _logged(records[earlier])
+    for number in between:
+        kind, state = records[number]["kind"], records[number]["state"]
+        since, partitions, kinds = _logged(records[number]), set(state["partitions"]), set()
+        if kind == "Ongoing":
+            kinds, since = {"record"}, begin
+            partitions -= set(held["state"]["partitions"]) if held and held["kind"] == "Ongoing" else set()
+        elif kind == "Empty" and (held is None or not _same_producer(held, records[number])):
+            kinds, partitions = {"record", *MARKERS}, {row["partition"] for row in rows}
+        elif kind.startswith("Prepare"):
+            kinds = {kind.removeprefix("Prepare").upper()}
+        for log in one_of_each(rows).values():
+            for row in log:
+                own = (row["producer_id"], row["producer_epoch"]) == (state["producer_id"], state["producer_epoch"])
+                if own and row["kind"] in kinds and row["partition"] in partitions and since <= row["timestamp"] <= end:
+                    return True
+    return False
 
 
 def divergences(rows):
@@ -212,6 +256,22 @@ def divergences(rows):
                 for which in (best, node)
             )
             found |= {(partition, offset) for offset in mine.keys() | others.keys() if mine.get(offset) != others.get(offset)}
+    return found
+
+
+def lower_leader_epochs(rows):
+    """Places of batches with a lower leader epoch than one before them in their log; an older message format begins anew."""
+    found = set()
+    for states in (False, True):
+        for (_, partition), log in logs_of(rows, states).items():
+            highest, batches = -1, set()
+            for row in log:
+                if row["kind"] == "damaged batch" or row["first_offset"] in batches:
+                    continue
+                batches.add(row["first_offset"])
+                if 0 <= row["leader_epoch"] < highest:
+                    found.add((partition, row["offset"]))
+                highest = -1 if row["leader_epoch"] < 0 else max(highest, row["leader_epoch"])
     return found
 
 

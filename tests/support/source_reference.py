@@ -195,6 +195,25 @@ def source_offsets_torn(h: SourceHistory) -> Matches:
 
 
 def torn(h: SourceHistory, record: Row) -> bool:
+    if not torn_by_all(h, record):
+        return False
+    copies = [other for other in h.committed if other is not record and same_position(h, other, record)]
+    if all(torn_by_all(h, other) for other in copies):
+        return True
+    keys = ("name", "producer_id", "producer_epoch")
+    own = [o for o in h.stored if all(o[key] == record[key] for key in keys) and h.part(record) in (None, h.part(o))]
+    place = ("name", "partition", "txn")
+    last = max(other["number"] for other in h.committed if all(other[key] == record[key] for key in place))
+    if record["ended"] == "COMMIT" and any(o["number"] == last for o in own):
+        return False
+    return torn_from(h, record, own) or early(h, record, own)
+
+
+def same_position(h: SourceHistory, one: Row, other: Row) -> bool:
+    return all(one[key] == other[key] for key in ("name", "number")) and h.part(one) == h.part(other)
+
+
+def torn_by_all(h: SourceHistory, record: Row) -> bool:
     mine = [offset for offset in h.stored if offset["name"] == record["name"] and h.part(record) in (None, h.part(offset))]
     if all(torn_from(h, record, some) for some in (mine, *stretches_of(mine))):
         return True

@@ -25,6 +25,8 @@ def connector(folder, target, stored, contract=None, **rest):
     for request in rest.get("requests", ()):
         h.add(3, "rest", role="conductor", detail=request)
     h.final({"t-0": []})
+    if rest.get("cut_short"):
+        h.cut_short("t-0")
     final = next(op for op in h.ops if op["final"] and op["f"] == "poll" and op["isolation"] == "read_committed")
     unknown = {"producer_id": None, "producer_epoch": None, "transactional": None}
     final["entries"] = [{**entry, **unknown} for entry in visible_in(target)]

@@ -75,6 +75,19 @@ def test_a_transaction_that_its_coordinator_keeps_beyond_its_timeout_hangs(tmp_p
     assert "of id is Ongoing at its coordinator, and its timeout is 15 s: so it was for 27 s" in sentence
 
 
+@pytest.mark.parametrize("opened_by", [(), (opened(7, producer=8),)], ids=["without records", "one with records"])
+def test_each_finding_tells_of_its_own_transaction(tmp_path, opened_by):
+    """Two that hang, each with a partition in which it has no record: nothing but their producers tells these apart."""
+    h = killed()
+    for at_s in (5, 20, 32):
+        listing(h, at_s, [stated(), stated(name="other", producer=8, state="PrepareCommit")], opened_by)
+    _, document = judged(tmp_path, h)
+    sentences = sorted(row["sentence"] for row in document["findings"] if row["anomaly"] == "hanging-transaction")
+    assert [sentence.count(" at its coordinator") for sentence in sentences] == [1, 1]
+    assert "of id is Ongoing" in sentences[0]
+    assert "of other is PrepareCommit" in sentences[1]
+
+
 @pytest.mark.parametrize(
     ("times", "fields"),
     [

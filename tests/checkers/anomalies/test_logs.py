@@ -12,7 +12,7 @@ import pytest
 from support import logs_reference as twin
 from support.histories import answer, finding
 from support.judging import judge_here
-from support.log_model import CHECKS, STATE_LOG, LogModel, random_model
+from support.log_model import CHECKS, STATE_LOG, LogModel, places, random_model, said, violated
 
 from fencepost.checkers.contract.rules import full_contract, rule_for
 from fencepost.checkers.model.history_rows import read_rows
@@ -23,21 +23,6 @@ from fencepost.harness.api.run import RunFile
 from fencepost.harness.history.run_directory import write_manifest
 
 NAMES = [check.name for check in CHECKS]
-
-
-def violated(document):
-    return {row["name"]: row for row in (*document["properties"], *document["allowed"]) if row["verdict"] == "violated"}
-
-
-def places(folder, name):
-    """Places of all findings of an anomaly."""
-    rows = pq.read_table(folder / "anomalies.parquet").to_pylist()
-    return {(record["partition"], record["offset"]) for row in rows if row["anomaly"] == name for record in row["records"]}
-
-
-def said(document, name):
-    """The sentences of all findings of an anomaly."""
-    return " ".join(row["sentence"] for row in document["findings"] if row["anomaly"] == name)
 
 
 def two_producers(protocol=1, start=0):
@@ -68,6 +53,7 @@ def test_lawful_logs_hold_and_say_how_much_was_compared(tmp_path, protocol):
     assert compared["unlawful-state"] == 24
     assert compared["unlogged-answer"] == 6 + 2
     assert compared["replica-divergence"] == 2 * (18 + 12 + 26)
+    assert compared["leader-epoch-regression"] == (18 + 12 - 2) + (26 - 1), "alike replicas are one log"
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -459,6 +445,7 @@ def test_an_epoch_that_a_client_raised_itself_is_no_later_instance(tmp_path):
     m.initialise(1, "id")
     m.transaction(2, {"t-0": 1})
     m.ids["id"]["open"] = ["t-0"]
+    m.state("id", "Ongoing")
     m._decide("id", "Abort", raised=True)
     m.ids["id"]["epoch"] += 1
     m.state("id", "Empty")
@@ -546,6 +533,82 @@ def test_what_compaction_has_done_in_one_replica_and_not_in_another_is_no_diverg
 
 
 @pytest.mark.parametrize(
+    ("epochs", "back"),
+    [
+        ([0, 0, 0, 0], set()),
+        ([0, 0, 1, 4], set()),
+        ([5, 5, 7, 7], set()),  # retention took what was before
+        ([0, 1, 0, 1], {2}),
+        ([0, 3, 2, 2], {2, 3}),
+        ([2, 0, 1, 2], {1, 2}),
+        ([3, -1, 2, 2], set()),  # an older message format (KIP-101): replicas are cut off by high watermarks
+        ([3, -1, 2, 1], {3}),
+        ([-1, -1, 0, 0], set()),
+    ],
+)
+@pytest.mark.parametrize("nodes", [("n1", "n2", "n3"), ("n2",)], ids=["all", "one"])
+def test_leader_epochs_that_go_back_along_a_log_are_found(tmp_path, epochs, back, nodes):
+    """KIP-101 and KIP-279: on one replica alone that no other one can be compared with, too."""
+    m = LogModel()
+    m.initialise(0, "id")
+    m.transaction(0, {"t-0": 3})
+    rows = [row for row in m.replicas() if row["node"] in (("n2",) if len(nodes) == 1 else nodes)]
+    for row in rows:
+        if row["partition"] == "t-0" and row["kind"] != "log":
+            row["leader_epoch"] = epochs[row["offset"]]
+    document = m.judged(tmp_path, rows)
+    assert places(tmp_path, "leader-epoch-regression") == {("t-0", offset) for offset in back} == twin.lower_leader_epochs(rows)
+    assert set(violated(document)) == ({"leader-epoch-regression"} if back else set())
+    if back:
+        offset = min(back)
+        words = f"on {', '.join(nodes)} the batch at offset {offset} is of leader epoch {epochs[offset]}, behind one of leader"
+        assert words in said(document, "leader-epoch-regression")
+
+
+def test_leader_epochs_are_judged_of_each_log_by_itself(tmp_path):
+    """A log of the coordinators, of a compacted topic, above the high watermark, and a batch of several records; not across a
+    damaged batch, whose head may say anything."""
+    m = LogModel()
+    m.initialise(0, "id")
+    m.transaction(0, {"t-0": 4})
+
+    def judged(epochs, partition="t-0", on=("n1", "n2", "n3"), **changes):
+        rows = m.replicas()
+        for row in rows:
+            if row["partition"] == partition and row["kind"] != "log" and row["node"] in on:
+                row["leader_epoch"] = epochs.get(row["offset"], 4)
+                row |= changes.get(f"at_{row['offset']}", {})
+            elif row["partition"] == partition and row["kind"] == "log":
+                row["last_offset"] = changes.get("watermark", row["last_offset"])
+        found = m.judged(tmp_path, rows, {"compaction": changes.get("compaction", "false")})
+        return places(tmp_path, "leader-epoch-regression"), said(found, "leader-epoch-regression")
+
+    assert judged({3: 2}, STATE_LOG)[0] == {(STATE_LOG, 3)}
+    assert judged({3: 2}, compaction="true")[0] == {("t-0", 3)}
+    assert judged({3: 2}, watermark=1)[0] == {("t-0", 3)}
+    assert "on n3 the batch at offset 3" in judged({3: 2}, on=("n3",))[1]
+    assert judged({2: 9}, at_2={"kind": "damaged batch", "v": None}) == (set(), "")
+    assert judged({1: 2, 2: 9}, at_2={"kind": "damaged batch", "v": None})[0] == {("t-0", 1)}
+    assert judged({1: 2, 2: 2}, at_1={"last_offset": 2}, at_2={"first_offset": 1})[0] == {("t-0", 1)}, "one batch"
+
+
+def test_without_known_leader_epochs_nothing_is_said_of_them(tmp_path):
+    """A cluster that does not show them, and logs with one batch."""
+    m = LogModel()
+    row = m.record("t-0", 5, 0, sent=False)
+    m.h.send(0, {"t-0": [row["offset"]]})
+    row["v"] = m.h.v("t-0", 0)
+    one = answer(m.judged(tmp_path, contract={"transactional": "false"}), "leader-epoch-regression")
+    m = two_producers()
+    for row in m.rows:
+        row["leader_epoch"] = None
+    unknown = answer(m.judged(tmp_path), "leader-epoch-regression")
+    assert {(each["verdict"], each["reason"]) for each in (one, unknown)} == {
+        ("not exercised", "no log has two batches whose leader epochs are known")
+    }
+
+
+@pytest.mark.parametrize(
     ("change", "words"),
     [
         (lambda m: m.of("PrepareCommit")[0].update(kind="CompleteCommit"), "it must not follow Ongoing"),
@@ -612,8 +675,7 @@ def test_states_that_may_follow_each_other(tmp_path):
     """Exhausted epochs, a record that was repeated, a forgotten id, and the abort of nothing (KIP-890)."""
     m = LogModel(protocol=2)
     m.initialise(0, "id")
-    m.ids["id"]["epoch"] = 32766
-    m.state("id", "Empty")
+    m.wear("id", 32766)
     m.transaction(0, {"t-0": 1})
     m.of("PrepareCommit")[0]["state"]["next_producer_id"] = 40
     own = m.ids["id"]
@@ -643,8 +705,7 @@ def test_states_that_may_follow_each_other(tmp_path):
 def test_another_producer_id_comes_where_epochs_are_exhausted_or_the_id_was_forgotten(tmp_path, epoch, removed, then, words):
     m = LogModel()
     m.initialise(0, "id")
-    m.ids["id"]["epoch"] = epoch
-    m.state("id", "Empty")
+    m.wear("id", epoch)
     if removed:
         m.state("id", "removed", producer_id=-1, producer_epoch=-1)
     m.ids["id"]["pid"], m.ids["id"]["epoch"] = then
@@ -673,8 +734,7 @@ def test_a_record_of_a_transaction_that_was_begun_and_then_forgotten_lies_behind
 def test_a_producer_id_that_an_id_had_left_does_not_come_back(tmp_path):
     m = LogModel()
     m.initialise(0, "id")
-    m.ids["id"]["epoch"] = 32766
-    m.state("id", "Empty")
+    m.wear("id", 32766)
     m.ids["id"]["epoch"] = 0
     for pid in (8, 0):
         m.ids["id"]["pid"] = pid
@@ -718,6 +778,7 @@ def damaged(m, rng):
             (row, None),
             (row, {"coordinator_epoch": rng.randrange(3)} if row["kind"] in ("COMMIT", "ABORT") else {}),
             (row, {"checksum": 99}),
+            (row, {"leader_epoch": rng.choice((-1, 1, 2))}),
             (state, {"kind": rng.choice(("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "removed"))}),
             (state, {"state": {**state["state"], "producer_epoch": rng.randrange(4)}}),
             (state, {"state": {**state["state"], "partitions": [f"t-{rng.randrange(3)}"]}}),
@@ -728,7 +789,7 @@ def damaged(m, rng):
     return [{**it, **(change or {})} if yes else it for it, yes in zip(rows, hit, strict=True) if change is not None or not yes]
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", [*range(30), *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(30, 400))])
 def test_the_slow_twins_find_the_same(tmp_path, seed):
     m, rng = random_model(seed), Random(seed)
     rows = damaged(m, rng)
@@ -737,6 +798,7 @@ def test_the_slow_twins_find_the_same(tmp_path, seed):
     for name, expected in twin.sequences(rows).items():
         assert found[name] == expected, name
     assert found["replica-divergence"] == twin.divergences(rows)
+    assert found["leader-epoch-regression"] == twin.lower_leader_epochs(rows)
     whole = [row["offset"] for row in rows if row["partition"] == STATE_LOG and row["node"] == "n1" and row["kind"] != "log"]
     if sorted(whole) != list(range(len(whole))):
         return  # the coordinator's log is not whole any more
@@ -785,6 +847,8 @@ def test_settings_that_permit_it():
     assert judged("sequence-start", topic_deletions="records") == "allowed"
     assert judged("wrong-marker", operator_aborts="open") == "allowed"
     assert judged("replica-divergence", power_failures="all replicas") == "allowed"
+    assert judged("leader-epoch-regression", power_failures="all replicas") == "allowed"
+    assert judged("leader-epoch-regression", compaction="true") == "forbidden"
     assert judged("unlawful-state", unclean_coordinator="true") == "allowed"
     assert judged("producer-id-reuse", unclean_leader_election="true") == "forbidden"
 

@@ -1,15 +1,21 @@
 """The order of one producer's sends: guilty histories, and innocent ones that look alike."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from support.histories import History, answer, finding, violated
+from support.judging import judge_here
 
 from fencepost.checkers.anomalies import producer_order
 from fencepost.checkers.anomalies.producer_order import int_nonmonotonic_send, int_send_skip, nonmonotonic_send, order_inversion
 from fencepost.checkers.history.scan import COLUMNS_OF, READS, SENDS
 from fencepost.checkers.model.values import NONE, FinalRead, Resets, Settings
+from fencepost.checkers.verdict.judge import judge
 from fencepost.checkers.views.assembly import sorted_log
 from fencepost.harness.api import record_ids
+from fencepost.harness.api.evidence import Evidence, Gap, GapKind
+from fencepost.harness.history.run_directory import open_run
 
 PLAIN = {"transactional": "false", "isolation": "read_uncommitted"}
 CARELESS = {**PLAIN, "idempotence": "false"}
@@ -33,6 +39,26 @@ def test_two_transactions_of_one_process_stored_the_other_way_round_are_inverted
     h.txn(0, {"t-0": [5]})
     h.final({"t-0": [5, 7]})
     assert violated(judged(h)) == ["order-inversion"]
+
+
+@pytest.mark.parametrize(
+    ("polled", "contract", "verdict"),
+    [
+        ([5, 7], {}, "violated"),
+        ([5], {}, "unknown"),  # the other one may have been lost, and its offset given away again
+        ([5, 7], {**CARELESS, "max_in_flight": "1"}, "unknown"),  # it may lie lower, too: a retry is stored again
+    ],
+)
+def test_an_inversion_that_readers_got_needs_no_final_read(tmp_path, polled, contract, verdict):
+    h = History()
+    (h.send if contract else h.txn)(0, {"t-0": [7]})
+    (h.send if contract else h.txn)(0, {"t-0": [5]})
+    h.poll(2, {"t-0": polled})
+    h.final({"t-0": []}, position=500)
+    judge_here(tmp_path, h.ops, contract, [order_inversion])
+    gap = Gap(file="c9-0.jsonl", why="is shorter", kind=GapKind.SHORTENED, evidence=(Evidence.FINAL_COMMITTED,))
+    document = judge(replace(open_run(tmp_path), gaps=(gap,)), here=True, checks=[order_inversion])
+    assert answer(document, "order-inversion")["verdict"] == verdict
 
 
 def test_two_processes_have_no_order_between_them(judged):

@@ -13,8 +13,10 @@ from support.judging import judge_here
 
 from fencepost.checkers.anomalies.wire_answers import _Ends, sequence_reuse, unproven_ack
 from fencepost.checkers.anomalies.wire_model import _is_recorded, protocol_violation
+from fencepost.checkers.model.findings import Finding, FindingRecord
 from fencepost.checkers.model.history_rows import read_rows, write_rows
 from fencepost.checkers.model.lawful_history import write_lawful
+from fencepost.checkers.pipeline.wire_findings import WireFinding, WireResult, explained_by_wire
 from fencepost.checkers.pipeline.wire_log import WireLog
 from fencepost.checkers.selfcheck.lawful_wire import as_table, lawful_wire, named, row
 from fencepost.checkers.verdict.judge import judge
@@ -276,3 +278,29 @@ def test_an_operators_fencing_is_judged_where_it_passed_a_proxy(client, recorded
     assert not _is_recorded(Fencing("id", 101, 110), WireLog([asked]))
     assert not _is_recorded(Fencing("other", 90, 110), WireLog([asked]))
     assert _is_recorded(Fencing("id", 90, None), WireLog([asked])) is recorded
+
+
+def test_findings_of_one_moment_have_sentences_of_their_own():
+    """Two ids of which nothing else tells them apart: neither has an operation of its own in the history."""
+    found = WireResult(2, [WireFinding(name, 5, f"{name} is wrong", cause) for cause, name in enumerate(("a", "b"))])
+
+    class Made:
+        """A run, and what its findings say."""
+
+        def shared(self, make):
+            return found if make is find else self
+
+        def nearest(self, finding):
+            return 1
+
+        def first_of(self, rows, what):
+            return ""
+
+        run = property(lambda self: self)
+
+    def find(run):
+        return found
+
+    row = FindingRecord("", 1, -1, -1, 5, "sent")
+    sentences = [explained_by_wire(find)(Finding("any", [row], cause=cause), Made()) for cause in (0, 1)]
+    assert sentences == ["a is wrong.", "b is wrong."]

@@ -11,7 +11,7 @@ from fencepost.checkers.contract.rules import ALLOWED, DELETIONS, FORBIDDEN, INA
 from fencepost.checkers.model.findings import Finding, FindingRecord
 
 READERS = {"poll-skip", "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll", "stale-read"}
-LOST_LOGS = {"sequence-start", "replica-divergence"}
+LOST_LOGS = {"sequence-start", "replica-divergence", "leader-epoch-regression"}
 WAITS = {"delayed-read"}  # not judged of members
 LOST = {*WAITS, *LOST_LOGS, "lost-write", "swallowed-write", "inconsistent-offset", "duplicate", "order-inversion", *READERS}
 ALONE = {*WAITS, "lost-write", "swallowed-write", "inconsistent-offset", "duplicate", "order-inversion"}
