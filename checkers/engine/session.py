@@ -23,6 +23,7 @@ from fencepost.checkers.engine.class_archive import archive_options
 from fencepost.harness.api.errors import MachineError
 from fencepost.harness.secrets import environment_without_secrets
 from fencepost.harness.system import liveness
+from fencepost.harness.system.blas import BLAS_THREADS
 from fencepost.harness.system.python_command import interpreter_script
 
 SETTINGS = {
@@ -174,7 +175,8 @@ def _own_environment(scratch: liveness.TemporaryPlace) -> Iterator[None]:
     def started(*argv: Any, env: Mapping[str, str], **options: Any) -> Any:
         allowed = environment_without_secrets()
         ours = {name: value for name, value in env.items() if name in allowed or name not in os.environ}
-        return scratch.start(partial(before, *argv, env={**ours, **_safe_path(env.get("PYTHONPATH", ""))}, **options))
+        environment = {BLAS_THREADS: "1", **ours, **_safe_path(env.get("PYTHONPATH", ""))}
+        return scratch.start(partial(before, *argv, env=environment, **options))
 
     java_gateway.Popen = started
     java_gateway.tempfile = SimpleNamespace(mkdtemp=partial(tempfile.mkdtemp, dir=scratch.path), mkstemp=tempfile.mkstemp)

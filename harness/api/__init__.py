@@ -7,104 +7,141 @@ all packages: values that they exchange, and interfaces; they import nothing els
 
 from __future__ import annotations
 
-from fencepost.harness.api import capabilities
-from fencepost.harness.api.bounds import HOUR_S, Between, Wait
-from fencepost.harness.api.capabilities import *  # noqa: F403 - each of them, listed there
-from fencepost.harness.api.clients import (
-    CALLS,
-    CAPABILITIES,
-    CallError,
-    Client,
-    ClientSettings,
-    Delivered,
-    Done,
-    DriverFamily,
-    GroupMetadata,
-    Outgoing,
-    Polled,
-    Position,
-    Rebalance,
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fencepost.harness.api.bounds import HOUR_S, Between, Wait
+    from fencepost.harness.api.capabilities import (
+        Authorizing,
+        Catch,
+        Corruptible,
+        Damage,
+        DamagedPart,
+        Fillable,
+        HeldBack,
+        Interceptable,
+        Killable,
+        Losable,
+        Measurable,
+        PacketTimes,
+        Pair,
+        Partitionable,
+        Pausable,
+        Powered,
+        Scalable,
+        Skewable,
+        Slowable,
+        Stoppable,
+        Throttleable,
+        Upgradable,
+        Wipeable,
+    )
+    from fencepost.harness.api.clients import (
+        CALLS,
+        CAPABILITIES,
+        CallError,
+        Client,
+        ClientSettings,
+        Delivered,
+        Done,
+        DriverFamily,
+        GroupMetadata,
+        Outgoing,
+        Polled,
+        Position,
+        Rebalance,
+    )
+    from fencepost.harness.api.clusters import (
+        ActiveProducer,
+        Admin,
+        Cluster,
+        ClusterProvider,
+        JudgesSettings,
+        Obtains,
+        Placement,
+        Roles,
+        RunningImages,
+        SecondCluster,
+        Spawned,
+        StoredRow,
+        Storing,
+        TopicSpec,
+        TransactionState,
+    )
+    from fencepost.harness.api.connect import ConnectAnswer, ConnectClient, ConnectDuties, ConnectWorker, RunningConnect
+    from fencepost.harness.api.errors import CampaignError, ClusterError, HarnessError, OverBudget
+    from fencepost.harness.api.faults import (
+        ChangesTopicSettings,
+        ClusterView,
+        DemandsContract,
+        Fault,
+        FiresFault,
+        Receipt,
+        SharedState,
+    )
+    from fencepost.harness.api.logs import LogEntry, LogRecord, ReadingLogs
+    from fencepost.harness.api.optional import (
+        BoundsSettling,
+        ChoosesClient,
+        ChoosesLanes,
+        ChoosesNemesis,
+        ChoosesVersion,
+        ConfiguresMembers,
+        Connects,
+        Counted,
+        CountsBrokers,
+        CountsControllers,
+        CountsOtherThanBrokers,
+        CountsReplicas,
+        CountsSecondBrokers,
+        DeclaresServices,
+        DemandsLeast,
+        Leases,
+        LimitsToClients,
+        ListsVersions,
+        NeedsBrokers,
+        NeedsServers,
+        OfTransactions,
+        PrefixesNames,
+        RaisesEpochs,
+        ReadsBack,
+        ReportsClockJumps,
+        ReportsSettings,
+        ReportsUnreachable,
+        ResizesInstances,
+        RunsImages,
+        Targeted,
+    )
+    from fencepost.harness.api.record_ids import record_id, split_record_id
+    from fencepost.harness.api.rights import Right
+    from fencepost.harness.api.roles import (
+        ONLY_READ,
+        OWN_GROUP,
+        Conductor,
+        ConnectInstance,
+        Member,
+        Program,
+        ProgramInstance,
+        Reader,
+        Role,
+        Store,
+        Writer,
+        own_group,
+    )
+    from fencepost.harness.api.transactions import (
+        CoordinatedTransaction,
+        ListingTransactions,
+        OpenTransaction,
+        TransactionListing,
+    )
+    from fencepost.harness.api.values import SECOND, Isolation, Outcome
+    from fencepost.harness.api.workloads import Operation, Operator, PlannedOperation, Rival, Rivals, Workload
+
+_MODULES = (  # of the interface: first what most processes need
+    *("errors", "values", "record_ids", "bounds", "rights", "logs"),
+    *("clusters", "transactions", "connect", "roles", "clients", "workloads", "capabilities", "faults", "optional"),
 )
-from fencepost.harness.api.clusters import (
-    ActiveProducer,
-    Admin,
-    Cluster,
-    ClusterProvider,
-    JudgesSettings,
-    Obtains,
-    Placement,
-    Roles,
-    RunningImages,
-    SecondCluster,
-    Spawned,
-    StoredRow,
-    Storing,
-    TopicSpec,
-    TransactionState,
-)
-from fencepost.harness.api.connect import ConnectAnswer, ConnectClient, ConnectDuties, ConnectWorker, RunningConnect
-from fencepost.harness.api.errors import CampaignError, ClusterError, HarnessError, OverBudget
-from fencepost.harness.api.faults import (
-    ChangesTopicSettings,
-    ClusterView,
-    DemandsContract,
-    Fault,
-    FiresFault,
-    Receipt,
-    SharedState,
-)
-from fencepost.harness.api.logs import LogEntry, LogRecord, ReadingLogs
-from fencepost.harness.api.optional import (
-    BoundsSettling,
-    ChoosesClient,
-    ChoosesLanes,
-    ChoosesNemesis,
-    ChoosesVersion,
-    ConfiguresMembers,
-    Connects,
-    Counted,
-    CountsBrokers,
-    CountsControllers,
-    CountsOtherThanBrokers,
-    CountsReplicas,
-    CountsSecondBrokers,
-    DeclaresServices,
-    DemandsLeast,
-    Leases,
-    LimitsToClients,
-    ListsVersions,
-    NeedsBrokers,
-    NeedsServers,
-    OfTransactions,
-    PrefixesNames,
-    RaisesEpochs,
-    ReadsBack,
-    ReportsClockJumps,
-    ReportsSettings,
-    ReportsUnreachable,
-    ResizesInstances,
-    RunsImages,
-    Targeted,
-)
-from fencepost.harness.api.record_ids import record_id, split_record_id
-from fencepost.harness.api.rights import Right
-from fencepost.harness.api.roles import (
-    ONLY_READ,
-    OWN_GROUP,
-    Conductor,
-    ConnectInstance,
-    Member,
-    Program,
-    ProgramInstance,
-    Reader,
-    Role,
-    Store,
-    Writer,
-    own_group,
-)
-from fencepost.harness.api.transactions import CoordinatedTransaction, ListingTransactions, OpenTransaction, TransactionListing
-from fencepost.harness.api.values import SECOND, Isolation, Outcome
-from fencepost.harness.api.workloads import Operation, Operator, PlannedOperation, Rival, Rivals, Workload
 
 __all__ = [
     "CALLS",
@@ -115,10 +152,12 @@ __all__ = [
     "SECOND",
     "ActiveProducer",
     "Admin",
+    "Authorizing",
     "Between",
     "BoundsSettling",
     "CallError",
     "CampaignError",
+    "Catch",
     "ChangesTopicSettings",
     "ChoosesClient",
     "ChoosesLanes",
@@ -139,12 +178,15 @@ __all__ = [
     "ConnectWorker",
     "Connects",
     "CoordinatedTransaction",
+    "Corruptible",
     "Counted",
     "CountsBrokers",
     "CountsControllers",
     "CountsOtherThanBrokers",
     "CountsReplicas",
     "CountsSecondBrokers",
+    "Damage",
+    "DamagedPart",
     "DeclaresServices",
     "Delivered",
     "DemandsContract",
@@ -152,17 +194,23 @@ __all__ = [
     "Done",
     "DriverFamily",
     "Fault",
+    "Fillable",
     "FiresFault",
     "GroupMetadata",
     "HarnessError",
+    "HeldBack",
+    "Interceptable",
     "Isolation",
     "JudgesSettings",
+    "Killable",
     "Leases",
     "LimitsToClients",
     "ListingTransactions",
     "ListsVersions",
     "LogEntry",
     "LogRecord",
+    "Losable",
+    "Measurable",
     "Member",
     "NeedsBrokers",
     "NeedsServers",
@@ -174,10 +222,15 @@ __all__ = [
     "Outcome",
     "Outgoing",
     "OverBudget",
+    "PacketTimes",
+    "Pair",
+    "Partitionable",
+    "Pausable",
     "Placement",
     "PlannedOperation",
     "Polled",
     "Position",
+    "Powered",
     "PrefixesNames",
     "Program",
     "ProgramInstance",
@@ -199,21 +252,40 @@ __all__ = [
     "RunningConnect",
     "RunningImages",
     "RunsImages",
+    "Scalable",
     "SecondCluster",
     "SharedState",
+    "Skewable",
+    "Slowable",
     "Spawned",
+    "Stoppable",
     "Store",
     "StoredRow",
     "Storing",
     "Targeted",
+    "Throttleable",
     "TopicSpec",
     "TransactionListing",
     "TransactionState",
+    "Upgradable",
     "Wait",
+    "Wipeable",
     "Workload",
     "Writer",
     "own_group",
     "record_id",
     "split_record_id",
 ]
-__all__ += capabilities.__all__
+
+
+def __getattr__(name: str) -> Any:
+    """A name of the interface, when it is first asked for: modules are imported until one has it.
+
+    To import all of them takes longer than many a command.
+    """
+    if name in __all__:
+        for module in _MODULES:
+            found = import_module(f"{__name__}.{module}")
+            if hasattr(found, name):
+                return globals().setdefault(name, getattr(found, name))
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

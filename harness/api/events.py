@@ -5,9 +5,10 @@ The performer writes a `PerformerEvent` as one line of JSON on its standard outp
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict
 
-from fencepost.harness.api.plans import Test
+if TYPE_CHECKING:
+    from fencepost.harness.api.plans import Test
 
 
 class PhaseEvent(TypedDict):

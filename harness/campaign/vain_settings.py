@@ -85,10 +85,8 @@ def _consumer_protocol(test: Test, settings: Mapping[str, str]) -> Iterator[tupl
     version, features = as_text(options.get("kafka", "")), options.get("features")
     keys: Keys = ("client", "consumer", PROTOCOL) if PROTOCOL in test.consumer else ("workload", "protocol")
     if version.partition(".")[0] in ("2", "3") and "consumer" not in settings.get(PREVIEW, ""):
-        yield (
-            keys,
-            f"brokers of Kafka {version} refuse members of the consumer protocol; give cluster.kafka = 4.0.0 or newer, or classic",
-        )
+        text = f"brokers of Kafka {version} refuse members of the consumer protocol"
+        yield keys, f"{text}; give cluster.kafka = 4.0.0 or newer, or classic"
     elif isinstance(features, Mapping) and as_text(features.get("group.version", "1")) == "0":
         yield (
             keys,

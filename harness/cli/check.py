@@ -77,6 +77,7 @@ def check(
     from fencepost.harness.history.run_directory import open_run
     from fencepost.harness.memory.known import known_of
     from fencepost.harness.runs.store import results_root
+    from fencepost.harness.system.blas import import_numpy_without_threads
     from fencepost.harness.system.deferred_pandas import defer_pandas
 
     own_checks = checkers_of(checker or ())
@@ -90,6 +91,7 @@ def check(
     engine = console.engine(root, master or DEFAULT_MASTER, display.event, conf, known_of())
     try:
         recorded = None if is_url(run) else recorded_run(run, root, overlaid, own_checks)
+        import_numpy_without_threads()
         if recorded is not None:
             engine.hold(recorded.directory)
             defer_pandas()

@@ -50,8 +50,10 @@ def report(
 
 
 def _report(run: str, results: Path | None) -> str:
+    from fencepost.harness.system.blas import import_numpy_without_threads
     from fencepost.harness.system.deferred_pandas import defer_pandas
 
+    import_numpy_without_threads()
     defer_pandas()  # before Arrow's tables are imported, which ask for it
     from fencepost.harness.memory.known import known_of
     from fencepost.harness.memory.remembered import remembered_of

@@ -47,8 +47,10 @@ def show(
     json_: Json = False,
 ) -> None:
     """Show a run's verdict and incidents, or a finding's card. RUN may also be the directory of another judgement of the run."""
+    from fencepost.harness.system.blas import import_numpy_without_threads
     from fencepost.harness.system.deferred_pandas import defer_pandas
 
+    import_numpy_without_threads()
     defer_pandas()  # before Arrow's tables are imported, which ask for it
     from fencepost.harness.report.documents import read
     from fencepost.harness.runs.judgements import judgement_at

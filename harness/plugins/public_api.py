@@ -70,19 +70,14 @@ def section() -> str:
 
 
 def public_names(module: str) -> list[PublicName]:
-    """The names of a module's `__all__`, in its order; those of another module that it adds come last."""
+    """The names of a module's `__all__`, in its order."""
     return [_defined(module, name) for name in _exported(module)]
 
 
 def _exported(module: str) -> list[str]:
-    """`__all__ = [...]` of a module, with each `__all__ += other.__all__`."""
-    names: list[str] = []
-    for node in _statements(module):
-        if isinstance(node, ast.Assign) and "__all__" in _assigned(node):
-            names += ast.literal_eval(node.value)
-        elif isinstance(node, ast.AugAssign) and isinstance(node.value, ast.Attribute) and isinstance(node.value.value, ast.Name):
-            names += _exported(f"{module}.{node.value.value.id}")
-    return names
+    """`__all__ = [...]` of a module."""
+    lists = (node.value for node in _statements(module) if isinstance(node, ast.Assign) and "__all__" in _assigned(node))
+    return [name for names in lists for name in ast.literal_eval(names)]
 
 
 def _kind(public: PublicName) -> str:
@@ -98,19 +93,13 @@ def _defined(module: str, name: str) -> PublicName:
     """A name where it is defined: imports are followed. Raises LookupError."""
     body = _statements(module)
     for node, below in zip(body, [*body[1:], None], strict=True):
-        if isinstance(node, ast.ImportFrom) and node.module and _imports(node, name):
+        if isinstance(node, ast.ImportFrom) and node.module and name in {alias.name for alias in node.names}:
             return _defined(node.module, name)
         if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == name:
             return PublicName(name, module, ast.get_docstring(node) or "")
         if name in _assigned(node):
             return PublicName(name, module, _text(below))
     raise LookupError(f"{module}: defines no {name}")
-
-
-def _imports(node: ast.ImportFrom, name: str) -> bool:
-    """True if an import brings a name, by itself or with all that its module exports."""
-    names = {alias.name for alias in node.names}
-    return name in names or ("*" in names and name in _exported(node.module or ""))
 
 
 def _assigned(node: ast.stmt) -> list[str]:
@@ -127,10 +116,12 @@ def _text(node: ast.stmt | None) -> str:
 
 @lru_cache
 def _statements(module: str) -> list[ast.stmt]:
+    """The statements of a module, and those that are for type checkers only."""
     spec = find_spec(module)
     if spec is None or spec.origin is None:
         raise LookupError(f"{module}: cannot be found")
-    return ast.parse(Path(spec.origin).read_text("utf-8")).body
+    body = ast.parse(Path(spec.origin).read_text("utf-8")).body
+    return [inner for node in body for inner in (node.body if isinstance(node, ast.If) else [node])]
 
 
 def _table(names: Sequence[PublicName]) -> str:

@@ -8,25 +8,27 @@ from __future__ import annotations
 import base64
 
 import numpy as np
+import numpy.typing as npt
 
 from fencepost.harness.report.documents import Ints
 
-_BITS, _MORE, _LONGEST = 7, 0x80, 10
+_BITS, _MORE = 7, 0x80
 
 
 def packed(values: Ints) -> str:
     """Numbers, each in as many bytes as it needs."""
     numbers = np.asarray(values, dtype=np.int64)
     rest = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
-    table = np.zeros((len(rest), _LONGEST), dtype=np.uint8)
-    lengths = np.ones(len(rest), dtype=np.int64)
-    for place in range(_LONGEST):
-        table[:, place] = rest & np.uint64(_MORE - 1)
+    places: list[npt.NDArray[np.uint8]] = []
+    used = [np.ones(len(rest), dtype=np.bool_)]  # by place: the numbers that are so long
+    while used[-1].any():
+        places.append((rest & np.uint64(_MORE - 1)).astype(np.uint8))
         rest = rest >> np.uint64(_BITS)
-        more = rest > 0
-        table[more, place] |= _MORE
-        lengths += more
-    return base64.b64encode(table[np.arange(_LONGEST) < lengths[:, None]].tobytes()).decode()
+        used.append(rest > 0)
+        places[-1][used[-1]] |= _MORE
+    if not places:
+        return ""
+    return base64.b64encode(np.stack(places, axis=1)[np.stack(used[:-1], axis=1)].tobytes()).decode()
 
 
 def differences(values: Ints) -> Ints:

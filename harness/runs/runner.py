@@ -23,7 +23,6 @@ from fencepost.harness.api import (
     CampaignError,
     ClusterError,
     HarnessError,
-    PrefixesNames,
 )
 from fencepost.harness.api.beneath import log_file
 from fencepost.harness.api.errors import HistoryError, Interrupted, MachineError, UnwritableFile
@@ -144,6 +143,8 @@ class Runner:
     # -- perform ---------------------------------------------------------------------------------
     def perform(self, run_dir: Path) -> None:
         """Perform the plan in its cluster's sandbox. Raises ClusterError, HarnessError, or Interrupted when killed."""
+        from fencepost.harness.api.optional import PrefixesNames
+
         plan = read_plan(run_dir)
         provider = registry.build(
             registry.load("fencepost.cluster", plan["cluster"]["kind"]), plan["cluster"]["options"], "cluster"
