@@ -53,6 +53,20 @@ def test_an_unmet_expectation_is_shown_with_the_difference(tmp_path, expect, sen
     assert page(run).headline.expectation == sentence
 
 
+@pytest.mark.parametrize(
+    ("expect", "sentence"),
+    [
+        (["valid"], "This test expects valid: so it is as far as it went."),
+        (["torn-transaction"], "This test expects torn-transaction: not found, and not excluded."),
+    ],
+)
+def test_a_valid_run_that_fell_short_leaves_the_expectation_open(tmp_path, expect, sentence):
+    short = {"verdict": "valid", "expect": expect, "expectation_met": None, "expectation": "stopped by Ctrl-C after 5 of 40 s"}
+    head = page(read(open_run(edited(example.torn(tmp_path), **short)))).headline
+    assert (head.tone, head.title) == ("unsure", "Valid as far as it went: stopped by Ctrl-C after 5 of 40 s")
+    assert head.expectation == sentence
+
+
 def test_the_top_names_what_was_found_besides_what_the_test_expects(tmp_path):
     """The verdict's own comparison, with the numbers of the unexpected findings."""
     torn = {"expect": ["torn-transaction"], "expectation": "not expected: lost-write (#4)"}
