@@ -5,6 +5,8 @@ The docstring is the definition of the anomaly.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -28,6 +30,7 @@ from fencepost.harness.api.promises import FENCED
 
 NO_PRODUCERS = "no log has a record of an idempotent producer of this run"
 COLUMNS = ("process", "transactional_id")
+_FURTHER = re.compile(r"(.+)-p[1-9][0-9]*")
 
 
 def shared_ids(run: RunView) -> Found:
@@ -51,8 +54,8 @@ def _owners(run: RunView, logs: StoredLogs) -> tuple[pd.DataFrame, StoredRows]:
     given = given[given["producer_id"] >= 0].drop_duplicates(["producer_id", "ident"])
     given["owner"] = [f"transactional id {states.names[ident]}" for ident in given["ident"]]
     both = joined([rows, replace(states.rows, producer_id=states.producer_id)])
-    unnamed = written["transactional_id"].isna()
-    named = written[~unnamed].assign(owner="transactional id " + written["transactional_id"].astype(str))
+    unnamed, several = written["transactional_id"].isna(), written["transactional_id"].isin(_with_further_producers(states.names))
+    named = written[~unnamed & ~several].assign(owner="transactional id " + written["transactional_id"].astype(str))
     apart = written[unnamed & ~transactional].assign(owner="process " + written["process"].astype(str))
     columns = ["producer_id", "owner", "at"]
     return pd.concat([part[columns] for part in (given, named, apart)]).drop_duplicates(columns[:2]), both
@@ -74,6 +77,14 @@ def _writers(run: RunView, logs: StoredLogs) -> tuple[pd.DataFrame, StoredRows, 
     known = [names.get(number) for number in process.tolist()]
     columns = {"producer_id": rows.producer_id, "process": process, "transactional_id": known, "at": np.arange(len(rows))}
     return pd.DataFrame(columns), rows, pd.Series(rows.transactional)
+
+
+def _with_further_producers(names: Iterable[str]) -> set[str]:
+    """Transactional ids of processes with several producers: the history does not say which of them wrote a record.
+
+    The ids of the further ones are that of the process with a number (`harness.perform.plan_roles.pool_ids`).
+    """
+    return {match[1] for name in names if (match := _FURTHER.fullmatch(name))}
 
 
 def _first_of_pairs(one: Ints, other: Ints) -> Ints:

@@ -169,6 +169,24 @@ def test_two_producer_ids_merged_into_one_are_found(tmp_path, protocol):
     )
 
 
+def test_a_process_with_several_producers_writes_with_the_ids_of_each(tmp_path):
+    """The history has one transactional id for the process; by the coordinators' logs each producer has its own."""
+    m = LogModel()
+    for name in ("id-0", "id-0-p1"):
+        m.initialise(0, name)
+        m.transaction(0, {"t-0": 2})
+    for op in m.h.ops:
+        op |= {"transactional_id": op["transactional_id"] and "id-0"}
+    assert "producer-id-reuse" not in violated(m.judged(tmp_path))
+    for row in m.of("record", "t-0"):
+        row["producer_id"] = 0
+    merged = [row | ({"state": {**row["state"], "producer_id": 0}} if row.get("state") else {}) for row in m.replicas()]
+    assert (
+        "transactional id id-0 and transactional id id-0-p1"
+        in finding(m.judged(tmp_path, merged), "producer-id-reuse")["sentence"]
+    )
+
+
 def test_a_producer_id_of_two_idempotent_producers_is_found(tmp_path):
     m = LogModel()
     for process in (0, 1):
