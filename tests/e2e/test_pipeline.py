@@ -8,7 +8,20 @@ CHECKS = ("reprocessed", "unprocessed", "torn-offset", "offset-regression")
 
 
 def test_members_are_killed_and_every_input_is_processed_once(tmp_path):
-    small = ["--set", "members=2", "--set", "writers=1", "--set", "readers=0", "--cluster-set", "brokers=1", "--rate", "60"]
+    small = [
+        "--set",
+        "members=2",
+        "--set",
+        "producers_per_member=2",
+        "--set",
+        "writers=1",
+        "--set",
+        "readers=0",
+        "--cluster-set",
+        "brokers=1",
+        "--rate",
+        "60",
+    ]
     killed = ["--nemesis", "kill,target=client,every_s=[2,3],lasts_s=[0.1,0.2]"]
     code, out, err = finish(start(tmp_path, "run", "--workload", "pipeline", "--time", "8", *small, *killed, program=JUDGED_HERE))
     document = verdict(only_run(tmp_path))
