@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NoReturn
 
 from fencepost.clusters.kafka.distribution import fetch
 from fencepost.clusters.kafka.node_directory import kafka_uuid
@@ -66,6 +67,29 @@ def await_start(process: subprocess.Popen[bytes], port: int) -> bool:
     return False
 
 
+def serve(version: str, port: int, folder: Path) -> NoReturn:
+    """Start it, and wait until it ends. Raises SystemExit with what its log says, and KeyboardInterrupt."""
+    kafka, config, log = fetch(version), folder / "server.properties", folder / "server.log"
+    config.write_text(settings(port, folder))
+    process: subprocess.Popen[bytes] | None = None
+    try:
+        with log.open("wb") as out:
+            tool = kafka.command("kafka.tools.StorageTool", ["format", "-t", kafka_uuid(), "-c", str(config)], heap_mb=128)
+            subprocess.run(tool, check=True, stdout=out, stderr=out)
+            command = kafka.command("kafka.Kafka", [str(config)], heap_mb=256)
+            process = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
+        if not await_start(process, port):
+            ended = process.poll()
+            how = f"does not listen after {START_S:g} s" if ended is None else f"has ended, with exit {ended}"
+            sys.exit(f"it {how}:\n{log.read_text(errors='replace')[-2000:]}")
+        print(f"Kafka {version} listens at {HOST}:{port}; its log is {log}. Ctrl-C ends it", flush=True)
+        sys.exit(f"it has ended by itself, with exit {process.wait()}:\n{log.read_text(errors='replace')[-2000:]}")
+    finally:
+        if process is not None:
+            process.kill()
+            process.wait()
+
+
 def main() -> None:
     """Start it, and wait."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
@@ -74,30 +98,13 @@ def main() -> None:
     given = parser.parse_args()
     if taken := [port for port in (given.port, given.port + 1) if listens(port)]:
         sys.exit(f"somebody listens at {HOST}:{taken[0]} already; choose another one by --port")
-    kafka = fetch(given.kafka)
     for number in (signal.SIGINT, signal.SIGTERM):  # both end it, also where a shell in the background ignores the first
         signal.signal(number, signal.default_int_handler)
-    with tempfile.TemporaryDirectory(prefix="fencepost-broker-") as name:
-        folder = Path(name)
-        config, log = folder / "server.properties", folder / "server.log"
-        config.write_text(settings(given.port, folder))
-        with log.open("wb") as out:
-            tool = kafka.command("kafka.tools.StorageTool", ["format", "-t", kafka_uuid(), "-c", str(config)], heap_mb=128)
-            subprocess.run(tool, check=True, stdout=out, stderr=out)
-            command = kafka.command("kafka.Kafka", [str(config)], heap_mb=256)
-            process = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
-        try:
-            if not await_start(process, given.port):
-                ended = process.poll()
-                how = f"does not listen after {START_S:g} s" if ended is None else f"has ended, with exit {ended}"
-                sys.exit(f"it {how}:\n{log.read_text(errors='replace')[-2000:]}")
-            print(f"Kafka {given.kafka} listens at {HOST}:{given.port}; its log is {log}. Ctrl-C ends it", flush=True)
-            sys.exit(f"it has ended by itself, with exit {process.wait()}:\n{log.read_text(errors='replace')[-2000:]}")
-        except KeyboardInterrupt:  # the way to end it
-            pass
-        finally:
-            process.kill()
-            process.wait()
+    try:
+        with tempfile.TemporaryDirectory(prefix="fencepost-broker-") as name:
+            serve(given.kafka, given.port, Path(name))
+    except KeyboardInterrupt:  # the way to end it
+        pass
 
 
 if __name__ == "__main__":
