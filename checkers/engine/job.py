@@ -71,6 +71,7 @@ class CombinedResult:
     unread: int = 0  # promises that the second step found, and that nobody got or had to get
     table: Sequence[Mapping[str, Any]] = ()
     bound: str = ""
+    single: int = 0  # operations that have one record, where the check compares those that have several
 
 
 @dataclass(frozen=True)
@@ -294,8 +295,10 @@ def _combined(name: str, partitions: Sequence[PartitionResult]) -> CombinedResul
     rows = _joined_rows([(partition, _columns(result.rows)) for partition, result in results if result.rows])
     lacking = "; ".join(sorted({result.lacking for _, result in results} - {""}))
     error = next((result.error for _, result in results if result.error), "")
-    compared = sum(result.compared for _, result in results) + several_records.count(result.several for _, result in results)
-    return CombinedResult(rows, compared, lacking, error, sum(result.more for _, result in results))
+    several, single = several_records.count(result.several for _, result in results)
+    compared = sum(result.compared for _, result in results) + several
+    more = sum(result.more for _, result in results)
+    return CombinedResult(rows, compared, lacking, error, more, single=single)
 
 
 def _joined_rows(parts: Sequence[tuple[str, Mapping[str, Any]]]) -> Rows:

@@ -330,6 +330,9 @@ def _judged(check: Check[Any], result: CombinedResult, run: RunView, receipts: R
         finding.faults = _faults_around(finding, run.overview, receipts)
         finding.processes = _processes(finding, run.overview)
     lacking = result.lacking or check.needs
+    if result.single and not result.compared:
+        lacking = f"{plural(result.single, 'operation')}, each with one record"
+        rule = replace(rule, essential=False)  # there was nothing to exercise it with
     reason = error or (f"{result.more} more were found; only examples are kept" if result.more else "")
     binding, others = (
         [each for each, is_certain in zip(findings, certain, strict=True) if is_certain is kind] for kind in (True, False)

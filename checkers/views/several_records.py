@@ -49,11 +49,11 @@ def record_counts(ops: Any) -> RecordCounts | None:
     return RecordCounts(low, size, np.packbits(some), np.packbits(several), bits=True)
 
 
-def count(counts: Iterable[RecordCounts | None]) -> int:
-    """The number of operations that have two or more records over all partitions."""
+def count(counts: Iterable[RecordCounts | None]) -> tuple[int, int]:
+    """The numbers of operations that have two or more records over all partitions, and of those that have one."""
     parts = [part for part in counts if part is not None]
     if not parts:
-        return 0
+        return 0, 0
     size = max(part.low + part.size for part in parts)
     some, several = (np.zeros(size, dtype=np.bool_) for _ in range(2))
     for part in parts:
@@ -66,4 +66,4 @@ def count(counts: Iterable[RecordCounts | None]) -> int:
             several[part.low + part.some[some[part.low + part.some]]] = True
             several[part.low + part.several] = True
             some[part.low + part.some] = True
-    return int(several.sum())
+    return int(several.sum()), int((some & ~several).sum())

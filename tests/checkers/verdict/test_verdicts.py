@@ -234,6 +234,17 @@ def test_a_final_read_with_malformed_detail_counts_as_none(judged):
     assert document["verdict"] == "unknown"
 
 
+def test_transactions_of_one_record_each_cannot_be_torn_and_are_no_reason_to_doubt(judged):
+    h = History()
+    h.txn(0, {"t-0": [1]})
+    h.txn(1, {"t-1": [2]})
+    h.final({"t-0": [1], "t-1": [2]})
+    document = judged(h)
+    assert answer(document, "torn-transaction")["verdict"] == "not exercised"
+    assert answer(document, "torn-transaction")["reason"] == "2 operations, each with one record"
+    assert document["verdict"] == "valid", document["reason"]
+
+
 def test_parquet_has_every_finding_and_json_a_hundred_of_each_anomaly(tmp_path):
     h = History()
     for number in range(150):
