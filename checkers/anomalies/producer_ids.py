@@ -5,8 +5,6 @@ The docstring is the definition of the anomaly.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +18,7 @@ from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.coordinator_log import coordinator_log
+from fencepost.checkers.pipeline.producer_pools import with_unnamed_producers
 from fencepost.checkers.pipeline.sent_here import sent_here, sent_rows
 from fencepost.checkers.pipeline.stored_findings import Found, explained_by, found_by
 from fencepost.checkers.pipeline.stored_logs import DATA, StoredLogs, StoredRows, joined, operations_of, stored_logs
@@ -29,8 +28,6 @@ from fencepost.harness.api.occasions import Occasion
 from fencepost.harness.api.promises import FENCED
 
 NO_PRODUCERS = "no log has a record of an idempotent producer of this run"
-COLUMNS = ("process", "transactional_id")
-_FURTHER = re.compile(r"(.+)-p[1-9][0-9]*")
 
 
 def shared_ids(run: RunView) -> Found:
@@ -54,7 +51,8 @@ def _owners(run: RunView, logs: StoredLogs) -> tuple[pd.DataFrame, StoredRows]:
     given = given[given["producer_id"] >= 0].drop_duplicates(["producer_id", "ident"])
     given["owner"] = [f"transactional id {states.names[ident]}" for ident in given["ident"]]
     both = joined([rows, replace(states.rows, producer_id=states.producer_id)])
-    unnamed, several = written["transactional_id"].isna(), written["transactional_id"].isin(_with_further_producers(states.names))
+    unnamed = written["transactional_id"].isna()
+    several = written["transactional_id"].isin(with_unnamed_producers(states.names, written["transactional_id"]))
     named = written[~unnamed & ~several].assign(owner="transactional id " + written["transactional_id"].astype(str))
     apart = written[unnamed & ~transactional].assign(owner="process " + written["process"].astype(str))
     columns = ["producer_id", "owner", "at"]
@@ -71,20 +69,12 @@ def _writers(run: RunView, logs: StoredLogs) -> tuple[pd.DataFrame, StoredRows, 
     op = operations_of(run, rows.v)
     rows, op = rows.take(op != NONE), op[op != NONE]
     process = run.overview.process[run.overview.at(op)].astype(np.int64) if len(op) else np.empty(0, dtype=np.int64)
-    first = _first_of_pairs(rows.producer_id, process)
-    rows, process = rows.take(first), process[first]
-    names = transactional_ids(run)
-    known = [names.get(number) for number in process.tolist()]
+    names = _transactional_ids(run, op)
+    owner = process * (len(names.categories) + 1) + names.codes
+    first = _first_of_pairs(rows.producer_id, owner)
+    rows, process, known = rows.take(first), process[first], names[first].astype(object)
     columns = {"producer_id": rows.producer_id, "process": process, "transactional_id": known, "at": np.arange(len(rows))}
     return pd.DataFrame(columns), rows, pd.Series(rows.transactional)
-
-
-def _with_further_producers(names: Iterable[str]) -> set[str]:
-    """Transactional ids of processes with several producers: the history does not say which of them wrote a record.
-
-    The ids of the further ones are that of the process with a number (`harness.perform.plan_roles.pool_ids`).
-    """
-    return {match[1] for name in names if (match := _FURTHER.fullmatch(name))}
 
 
 def _first_of_pairs(one: Ints, other: Ints) -> Ints:
@@ -95,11 +85,11 @@ def _first_of_pairs(one: Ints, other: Ints) -> Ints:
     return order[first]
 
 
-def transactional_ids(run: RunView) -> dict[int, str]:
-    """Process -> transactional id of its producer, where the history says it."""
-    table = run.history.of_kind(("f", *COLUMNS), "initialise", "txn").select(list(COLUMNS))
-    rows = table.group_by(list(COLUMNS)).aggregate([]).to_pylist()
-    return {row["process"]: row["transactional_id"] for row in rows if row["transactional_id"] is not None}
+def _transactional_ids(run: RunView, op: Ints) -> pd.Categorical:
+    """The transactional id of each of some operations (history indices), where the history says it."""
+    table = run.history.of_kind(("f", "index", "transactional_id"), "txn")
+    known = table["transactional_id"].dictionary_encode().to_pandas()
+    return pd.Categorical(known.set_axis(table["index"].to_numpy()).reindex(op))
 
 
 @run_check(

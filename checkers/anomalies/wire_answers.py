@@ -23,6 +23,7 @@ from fencepost.checkers.model.arrays import Ints
 from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.values import NONE
+from fencepost.checkers.pipeline.producer_pools import with_unnamed_producers
 from fencepost.checkers.pipeline.wire_findings import WireFinding, WireResult, explained_by_wire, found_on_wire, whole
 from fencepost.checkers.pipeline.wire_log import Row, WireLog, batches
 from fencepost.checkers.selfcheck.wire_damages import DISOWNED, REUSED, UNWRITTEN
@@ -117,7 +118,8 @@ def _unproven_ends(run: RunView, log: WireLog) -> tuple[int, list[WireFinding]]:
             by_id[row["transactional_id"]].append(row)
     ends, none = {name: _Ends(rows) for name, rows in by_id.items()}, _Ends(())
     table = run.history.of_kind(COLUMNS, "txn").select(list(COLUMNS)).to_pandas()
-    fine = table[(table["type"] == "ok") & table["transactional_id"].isin(recorded) & table["end"].notna()]
+    judged = recorded - with_unnamed_producers(recorded, table["transactional_id"].unique())
+    fine = table[(table["type"] == "ok") & table["transactional_id"].isin(judged) & table["end"].notna()]
     sent = set(run.sends_of(fine["index"].to_numpy(dtype=np.int64))["op"].tolist()) if len(fine) else set()
     found, compared = [], 0
     for op in fine[fine["index"].isin(sent)].itertuples():

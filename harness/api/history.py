@@ -50,7 +50,12 @@ OPERATIONS = (
     Column("node", "string", "node that the worker runs on", HEADER),
     Column("role", "string", "`writer`, `member`, `reader`, `instance`, `conductor`, `final` or `harness`", HEADER),
     Column("isolation", "string", "isolation level of the process's consumer; null: that of the contract", PROCESS),
-    Column("transactional_id", "string", "transactional id of the process's producer", PROCESS),
+    Column(
+        "transactional_id",
+        "string",
+        "transactional id of the producer: the process's, or a further one's that its invocation names",
+        PROCESS,
+    ),
     Column("final", "bool", "the operation is one of a final reader", PROCESS, False),
     Column("f", "string", "function: `txn`, `send`, `poll`, `final-read`, `settle`, ...", INVOCATION, REQUIRED),
     Column("type", "string", "`ok`, `fail` or `info`; `info` where there is no completion"),

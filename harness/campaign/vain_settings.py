@@ -15,6 +15,10 @@ LOG, OFFSETS = "transaction.state.log", "offsets.topic"
 SESSION, PROTOCOL, PREVIEW = "session.timeout.ms", "group.protocol", "group.coordinator.rebalance.protocols"
 SESSIONS = ("group.min.session.timeout.ms", 6_000), ("group.max.session.timeout.ms", 1_800_000)  # Kafka's defaults
 
+MESSAGE, BATCH = "max.message.bytes", 1_048_588  # Kafka's default
+COMPRESSION, NO = "compression.type", "none"
+LARGEST = {"librdkafka": ("message.max.bytes", 1_000_000), "java": ("max.request.size", 1_048_576)}  # defaults of the clients
+
 
 def in_vain(test: Test, provider: Any, workload: Any) -> Iterator[tuple[Keys, str]]:
     """What is in vain: keys of the test, and a sentence with the remedy.
@@ -29,6 +33,7 @@ def in_vain(test: Test, provider: Any, workload: Any) -> Iterator[tuple[Keys, st
     if isinstance(provider, ReportsSettings):
         settings = {name: as_text(value) for name, value in provider.effective_settings().items()}
         yield from _in_sync_log(test, settings)
+        yield from _large_records(test, settings)
         if workload is not None:
             yield from _members(test, settings, workload)
 
@@ -65,6 +70,22 @@ def _in_sync_log(test: Test, settings: Mapping[str, str]) -> Iterator[tuple[Keys
                 text = f"{there}: no transaction could begin; lower {LOG}.min.isr, or raise {LOG}.replication.factor"
                 yield ("cluster", "settings", name), text
                 return
+
+
+def _large_records(test: Test, settings: Mapping[str, str]) -> Iterator[tuple[Keys, str]]:
+    """Records that are too large for the topic, or for the client that sends them."""
+    given = as_text(test.workload.options.get("record_bytes", ""))
+    if not given.isdecimal():
+        return
+    name, most = LARGEST.get(test.client.partition("@")[0], ("", 0))
+    most = int(limit) if (limit := as_text(test.producer.get(name, ""))).isdecimal() else most
+    if name and int(given) >= most:
+        text = f"{test.client} refuses records with more than its {name} = {most}"
+        yield ("workload", "record_bytes"), f"{text}; give fewer bytes, or raise {name} in client.producer"
+    most_stored = as_text(test.topic.get(MESSAGE, settings.get("message.max.bytes", str(BATCH))))
+    if most_stored.isdecimal() and int(given) >= int(most_stored) and as_text(test.producer.get(COMPRESSION, NO)) == NO:
+        text = f"brokers refuse batches with more than {MESSAGE} = {most_stored}"
+        yield ("workload", "record_bytes"), f"{text}; give fewer bytes, or raise {MESSAGE} in topic"
 
 
 def _members(test: Test, settings: Mapping[str, str], workload: Any) -> Iterator[tuple[Keys, str]]:

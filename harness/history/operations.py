@@ -297,6 +297,8 @@ class FileReading:
                 return None
             begun = {**self._header, "isolation": self._file.isolation, "final": self._header["role"] == "final"}
         known = {**_copied(INVOCATION, line), "time": time, "intent": intent, "type": Outcome.INFO.value}
+        if line.transactional_id is not None:  # a further producer's of the process
+            known["transactional_id"] = line.transactional_id
         return {**(begun or self._header), **known, **_micro_operations(line.value)}
 
 

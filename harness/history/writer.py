@@ -40,11 +40,15 @@ class HistoryWriter:
         """A new logical process begins: one producer and one consumer."""
         self.write({"type": "process", "process": process, "time": time.monotonic_ns(), **fields})
 
-    def invoke(self, process: int, op: int, f: str, value: Any, intent: str | None = None) -> int:
-        """Say what is about to be done; returns the time written (monotonic ns)."""
+    def invoke(self, process: int, op: int, f: str, value: Any, intent: str | None = None, transactional_id: str = "") -> int:
+        """Say what is about to be done; returns the time written (monotonic ns).
+
+        transactional_id: of another producer than the process's own; empty: it uses that.
+        """
         now = time.monotonic_ns()
         line = {"type": "invoke", "process": process, "op": op, "f": f, "time": now, "value": value}
-        self.write(line if intent is None else {**line, "intent": intent})
+        line |= {} if intent is None else {"intent": intent}
+        self.write({**line, "transactional_id": transactional_id} if transactional_id else line)
         return now
 
     def complete(self, outcome: Outcome, process: int, op: int, f: str, value: Any, **fields: Any) -> int:

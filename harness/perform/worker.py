@@ -235,6 +235,11 @@ class WorkerLoop:
         own = f"{name}-{self._slot.process}" if self._role.new_ids else name
         return own if self._role.transactional else None
 
+    def _further_id(self, producer: int) -> str:
+        """The transactional id of one of several producers; empty: it is that of the process, or none."""
+        own = self._transactional_id()
+        return pool_ids(own, self._role)[producer] if own and 0 < producer < self._role.producers else ""
+
     def _announce(self) -> None:
         self._begin(self._slot.process, self._transactional_id())
 
@@ -313,7 +318,7 @@ class WorkerLoop:
         planned = op.planned
         with self._completing:
             self._op, self._op_since = op, time.monotonic()
-        self._writer.invoke(op.process, op.number, planned.f, op.value, planned.intent)
+        self._writer.invoke(op.process, op.number, planned.f, op.value, planned.intent, self._further_id(planned.producer))
         op.rivals, op.operator, op.producers = self._rivals, self._operator, self._clients
         op.recovery = recovery_of(self._plan)
         outcome = self._attempt(op, client)

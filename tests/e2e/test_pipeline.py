@@ -4,7 +4,7 @@ import pytest
 from support.fencepost_command import JUDGED_HERE, finish, only_run, start, verdict
 
 pytestmark = pytest.mark.cluster
-CHECKS = ("reprocessed", "unprocessed", "torn-offset", "offset-regression")
+CHECKS = ("reprocessed", "unprocessed", "torn-offset", "offset-regression", "unproven-ack", "producer-id-reuse")
 
 
 def test_members_are_killed_and_every_input_is_processed_once(tmp_path):
@@ -19,6 +19,8 @@ def test_members_are_killed_and_every_input_is_processed_once(tmp_path):
         "readers=0",
         "--cluster-set",
         "brokers=1",
+        "--cluster-set",
+        "proxy=true",
         "--rate",
         "60",
     ]

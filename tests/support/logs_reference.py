@@ -281,11 +281,11 @@ def shared_ids(rows, ops):
     for records in records_of_ids(rows).values():
         for row in records:
             owners.setdefault(row["state"]["producer_id"], set()).add(row["state"]["transactional_id"])
-    names = {op["process"]: op["transactional_id"] for op in ops if op["transactional_id"] is not None}
+    names = {(op["process"], op["op"]): op["transactional_id"] for op in ops if op["transactional_id"] is not None}
     for log in logs_of(rows).values():
         for row in log:
             if row["v"] is not None and row["producer_id"] >= 0:
-                owners.setdefault(row["producer_id"], set()).add(names[record_ids.process_of(row["v"])])
+                owners.setdefault(row["producer_id"], set()).add(names[record_ids.split_record_id(row["v"])[:2]])
     return {producer for producer, some in owners.items() if len(some) > 1 and producer >= 0}
 
 

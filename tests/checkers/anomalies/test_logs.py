@@ -169,15 +169,24 @@ def test_two_producer_ids_merged_into_one_are_found(tmp_path, protocol):
     )
 
 
-def test_a_process_with_several_producers_writes_with_the_ids_of_each(tmp_path):
-    """The history has one transactional id for the process; by the coordinators' logs each producer has its own."""
+def several_producers(named):
+    """A process with two producers. named: its operations say which of them they use."""
     m = LogModel()
     for name in ("id-0", "id-0-p1"):
         m.initialise(0, name)
         m.transaction(0, {"t-0": 2})
-    for op in m.h.ops:
-        op |= {"transactional_id": op["transactional_id"] and "id-0"}
-    assert "producer-id-reuse" not in violated(m.judged(tmp_path))
+    if not named:
+        for op in m.h.ops:
+            op |= {"transactional_id": op["transactional_id"] and "id-0"}
+    return m
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_process_with_several_producers_writes_with_the_ids_of_each(tmp_path, named):
+    """An older history has one transactional id for the process; by the coordinators' logs each producer has its own."""
+    m = several_producers(named)
+    document = m.judged(tmp_path)
+    assert ("producer-id-reuse" in violated(document), answer(document, "producer-id-reuse")["compared"]) == (False, 2)
     for row in m.of("record", "t-0"):
         row["producer_id"] = 0
     merged = [row | ({"state": {**row["state"], "producer_id": 0}} if row.get("state") else {}) for row in m.replicas()]
@@ -185,6 +194,13 @@ def test_a_process_with_several_producers_writes_with_the_ids_of_each(tmp_path):
         "transactional id id-0 and transactional id id-0-p1"
         in finding(m.judged(tmp_path, merged), "producer-id-reuse")["sentence"]
     )
+
+
+def test_records_of_two_producers_of_one_process_with_one_producer_id_are_found(tmp_path):
+    m = several_producers(named=True)
+    for row in m.of("record", "t-0"):
+        row["producer_id"] = 0
+    assert "transactional id id-0 and transactional id id-0-p1" in finding(m.judged(tmp_path), "producer-id-reuse")["sentence"]
 
 
 def test_a_producer_id_of_two_idempotent_producers_is_found(tmp_path):

@@ -232,6 +232,21 @@ def test_an_end_that_no_broker_granted_is_unproven(tmp_path, story):
     assert names(w.judged(tmp_path)) == {"unproven-ack"}
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_the_ends_of_each_of_several_producers_are_its_own(tmp_path, named):
+    """An older history does not say which of its producers a process used: nothing of it can be compared."""
+    w = Wire()
+    second = {"transactional_id": "id-p1"}
+    w.rows.append({**w.rows[0], **second})
+    w.of("EndTxn")[1].update(second)
+    w.h.ops[2] |= second if named else {}
+    document = w.judged(tmp_path)
+    assert "unproven-ack" not in names(document)
+    assert answer(document, "unproven-ack")["compared"] == (4 if named else 2)  # two ends and two records; the records alone
+    w.of("EndTxn")[1]["committed"] = True
+    assert ("unproven-ack" in names(w.judged(tmp_path))) == named
+
+
 def test_an_abort_of_what_was_never_begun_needs_no_answer(tmp_path):
     w = Wire()
     w.rows.remove(w.of("EndTxn")[1])

@@ -494,6 +494,32 @@ VAIN = [
     ),
     ('workload = {kind = "pipeline", protocol = "consumer"}\ncluster.kafka = "4.0.0"', ""),
     ("client.consumer = {session.timeout.ms = 500}", ""),
+    (
+        "workload.record_bytes = 1000000",
+        "workload.record_bytes: librdkafka refuses records with more than its message.max.bytes =",
+    ),
+    (
+        'client.kind = "java@4.4.0"\nworkload.record_bytes = 1048576',
+        "workload.record_bytes: java@4.4.0 refuses records with more than",
+    ),
+    (
+        "workload.record_bytes = 2000\nclient.producer = {message.max.bytes = 1500}",
+        "workload.record_bytes: librdkafka refuses records with more than its message.max.bytes = 1500",
+    ),
+    (
+        "workload.record_bytes = 2000\ntopic = {max.message.bytes = 1000}",
+        "workload.record_bytes: brokers refuse batches with more than max.message.bytes = 1000",
+    ),
+    (
+        "workload.record_bytes = 2000\ncluster.settings = {message.max.bytes = 1000}",
+        "workload.record_bytes: brokers refuse batches with more than max.mess",
+    ),
+    (
+        'client.kind = "sarama@1.61.1"\nworkload.record_bytes = 1048588',
+        "workload.record_bytes: brokers refuse batches with more than",
+    ),
+    ("workload.record_bytes = 2000\ntopic = {max.message.bytes = 1000}\nclient.producer = {compression.type = 'zstd'}", ""),
+    ("workload.record_bytes = 999999", ""),
 ]
 
 
