@@ -42,17 +42,20 @@ def _take(raw: bytes, highest: dict[str, int]) -> None:
                 highest[mop.partition] = max(mop.offset, highest.get(mop.partition, -1))
 
 
+_ANSWERED = (b'"status":200', b'"status":404')  # of the connector's status: it is known, or there is none yet
+
+
 def task_stands_still(history: Path) -> bool:
-    """True if a task was not running when its conductor last read the connector's status; False without a conductor."""
+    """True if a connector had no task, or one that was not running, when its conductor last had its status; False without any."""
     newest: dict[str, bytes] = {}
     for path in sorted(history.glob("c*-*.jsonl"), key=lambda path: path.stat().st_mtime):
         with opened(path) as file:
             for raw in file:
-                if b'"rest"' in raw and b'/status"' in raw and b'"tasks":[{' in raw and raw.endswith(b"}\n"):
+                if b'"rest"' in raw and b'/status"' in raw and any(word in raw for word in _ANSWERED) and raw.endswith(b"}\n"):
                     newest[path.name.partition("-")[0]] = raw
     answers = [connect_document(json.loads(raw)["value"].get("answer")) for raw in newest.values()]
-    tasks = [task for answer in answers if isinstance(answer, dict) for task in answer.get("tasks") or ()]
-    return any(task.get("state") != RUNNING for task in tasks)
+    tasks = [answer.get("tasks") if isinstance(answer, dict) else None for answer in answers]
+    return any(not some or any(task.get("state") != RUNNING for task in some) for some in tasks)
 
 
 class Offsets(Protocol):
@@ -119,7 +122,9 @@ class Draining:
                 self._ends, self._grown_at = ends, time.monotonic()
                 return False
             if not self.group:
-                return time.monotonic() - self._grown_at >= self.program.quiet_s and not self.still()
+                quiet = time.monotonic() - self._grown_at >= self.program.quiet_s
+                begun = any(ends.values()) or not self.program.outputs[0] or not self.last  # else it has processed nothing
+                return quiet and begun and not self.still()
             offsets = self.offsets().group_offsets(self.group, list(self.last))
         except ClusterError as error:
             self.problem = str(error)

@@ -71,6 +71,8 @@ def test_offsets_of_a_group_are_read_while_the_output_does_not_grow():
 
 def test_without_a_group_the_output_must_have_stopped_growing():
     assert drained("")[0] is True
+    assert drained("", ends=({"out-0": 0},), program=IMPATIENT)[0] is False, "it has processed nothing"
+    assert drained("", ends=({"out-0": 0},), program=replace(PROGRAM, outputs=(0, 1)))[0] is True, "it may drop its inputs"
     assert drained("", ends=[{"out-0": number} for number in range(1000)], program=IMPATIENT)[0] is False
 
 
@@ -88,12 +90,15 @@ def test_the_last_inputs_are_those_of_transactions_that_ended_ok(tmp_path):
 
 
 def statuses(folder, name, *tasks):
-    """The history of a conductor that reads these states of the connector's tasks, in this order."""
+    """The history of a conductor that reads these states of the connector's tasks, in this order; None: it has no status."""
     writer = HistoryWriter(folder / name, run="r", slot=3, node="c3", role="conductor", pid=1)
     for number, states in enumerate(tasks):
-        answer = {"connector": {"state": "RUNNING"}, "tasks": [{"id": at, "state": state} for at, state in enumerate(states)]}
+        answer = {"connector": {"state": "RUNNING"}}
+        answer |= {"tasks": [{"id": at, "state": state} for at, state in enumerate(states or ())]}
         writer.invoke(3, number, "rest", {"method": "GET", "path": "/connectors/source/status"})
         value = {"method": "GET", "path": "/connectors/source/status", "status": 200, "answer": answer}
+        if states is None:
+            value |= {"status": 404, "answer": {"error_code": 404, "message": "No status found for connector source"}}
         writer.complete(Outcome.OK, 3, number, "rest", value, errors=[])
     writer.close()
 
@@ -104,6 +109,10 @@ def statuses(folder, name, *tasks):
         ((["RUNNING", "FAILED"], ["RUNNING", "RUNNING"]), False),
         ((["RUNNING", "RUNNING"], ["RUNNING", "FAILED"]), True),
         ((["RUNNING"], ["RESTARTING"], []), True),
+        ((["RUNNING"], []), True),
+        (([],), True),
+        ((None,), True),
+        (([], ["RUNNING"]), False),
         ((), False),
     ],
 )
