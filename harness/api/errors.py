@@ -9,6 +9,7 @@ HarnessError           fencepost itself broke (exit 255)
 ├── HistoryError       a history that cannot be read at all (exit 254)
 ├── MachineError       this machine, or its installation, lacks what is needed (exit 254)
 └── Interrupted        the person asked us to stop
+    └── NotBegun          before there was anything to judge
 """
 
 from __future__ import annotations
@@ -78,6 +79,10 @@ class MachineError(HarnessError):
 
 class Interrupted(HarnessError):
     """The person pressed Ctrl-C; what there is should still be judged."""
+
+
+class NotBegun(Interrupted):
+    """The person pressed Ctrl-C before the workload began: there is nothing to judge."""
 
 
 _LACKS = {

@@ -114,7 +114,8 @@ def print_outcome(results: Sequence[RunResult], plan: Sequence[PlannedRun], seed
     if quiet:
         return code
     print_line()
-    out().print(results_table.results_table(results))
+    if results:
+        out().print(results_table.results_table(results))
     for line in results_table.report_lines(results):
         print_line(line)
     for line in dict.fromkeys(str(result.verdict["known"]) for result in results if result.verdict.get("known")):

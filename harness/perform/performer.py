@@ -45,7 +45,7 @@ from fencepost.harness.api import (
 from fencepost.harness.api.beneath import appending, log_file, make_folder
 from fencepost.harness.api.clocks_ahead import ClockJump, clocks_ahead, jumps_text
 from fencepost.harness.api.clusters import second_of
-from fencepost.harness.api.errors import MachineError, lack_of_machine
+from fencepost.harness.api.errors import MachineError, NotBegun, lack_of_machine
 from fencepost.harness.api.events import PerformerEvent, note_event, phase_event
 from fencepost.harness.api.evidence import HistoryFile
 from fencepost.harness.api.logs import of_second
@@ -102,6 +102,8 @@ FINAL_READ_S = 120.0
 STARTS_S = 30.0  # for every leader to say where its log begins
 UNKNOWN_END = 2**62  # of a partition whose end is unknown: no reader can reach it, so its final read is never called complete
 TRANSACTION_TIMEOUT_MS = 60_000  # Kafka's default
+LEAVE = signal.SIGUSR1  # this process to itself: somebody has asked to stop
+NOT_BEGUN = "stopped before the workload began, so that there is nothing to judge"
 
 
 class StopRequest:
@@ -111,9 +113,24 @@ class StopRequest:
     """
 
     by = ""
+    _begun = _left = False
 
     def ask(self, by: str) -> None:
+        """Ask for it, in any thread. Before the workload has begun, the main thread raises NotBegun."""
         self.by = self.by or by
+        os.kill(os.getpid(), LEAVE)
+
+    def leave(self) -> None:
+        """Raises NotBegun where somebody has asked and the workload has not begun: then there is nothing to heal or to judge."""
+        if self.by and not (self._begun or self._left):
+            self._left = True  # once: what is there is being ended then
+            raise NotBegun(f"{NOT_BEGUN} ({self.by})")
+
+    def begin(self) -> None:
+        """The workload begins now. Raises NotBegun when somebody has asked to stop, also where nobody heeded it."""
+        if self.by:
+            raise NotBegun(f"{NOT_BEGUN} ({self.by})")
+        self._begun = True
 
 
 class Performance:
@@ -223,6 +240,7 @@ class Performance:
     def _run_workload(self, pool: WorkerPool, receipts: Any) -> None:
         started = time.monotonic()
         writers = max(1, sum(role.name == "writer" for role in self._roles))
+        self._stop.begin()
         pool.go({"rate": self._plan["rate"] / writers})
         runner = FaultRunner(
             self._cluster,
@@ -522,6 +540,7 @@ def main(argv: list[str]) -> int:
             write_line(out, json.dumps(secrets.without_secrets(event)).encode())
 
     stop = StopRequest()
+    signal.signal(LEAVE, lambda *_: stop.leave())
     signal.signal(signal.SIGINT, lambda *_: stop.ask("SIGINT"))
     signal.signal(signal.SIGTERM, lambda *_: stop.ask("SIGTERM"))
     parent_watch.start(lambda command: stop.ask(command["stop"]) if "stop" in command else None)

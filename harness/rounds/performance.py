@@ -73,6 +73,8 @@ class RoundPerformance:
         for remaining in range(choices.retries, -1, -1):
             began = iso(now())
             result = self._sequence.run(self._planned[run.number], position, of, run_dir)
+            if result is None:
+                return
             run = replace(run, left_out="", attempts=(*run.attempts, attempt_of(result, began)))
             self._keep(run)
             self._each(result)

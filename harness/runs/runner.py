@@ -25,7 +25,7 @@ from fencepost.harness.api import (
     HarnessError,
 )
 from fencepost.harness.api.beneath import log_file
-from fencepost.harness.api.errors import HistoryError, Interrupted, MachineError, UnwritableFile
+from fencepost.harness.api.errors import HistoryError, Interrupted, MachineError, NotBegun, UnwritableFile
 from fencepost.harness.api.events import FailedEvent, PerformedEvent, PerformerEvent, RunEvent, note_event, phase_event
 from fencepost.harness.api.files import last_words
 from fencepost.harness.api.run import Run, RunFile, write_left_behind
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 OnEvent = Callable[[RunEvent], None]
 _ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
 _BROKEN: Mapping[str, type[HarnessError]] = {  # the error for one of the performer, by its kind
-    **{broken.__name__: broken for broken in (ClusterError, HistoryError, MachineError)},
+    **{broken.__name__: broken for broken in (ClusterError, HistoryError, MachineError, NotBegun)},
     **{unusable.__name__: MachineError for unusable in (CampaignError, UnwritableFile)},
 }
 _KILLED = (-signal.SIGKILL, parent_death.KILLED)

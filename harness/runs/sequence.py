@@ -19,7 +19,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 from fencepost.harness.api import HarnessError
-from fencepost.harness.api.errors import Exit, Interrupted, exit_of, lack_of_machine
+from fencepost.harness.api.errors import Exit, Interrupted, NotBegun, exit_of, lack_of_machine
 from fencepost.harness.api.events import RunEvent, note_event
 from fencepost.harness.api.expectations import anomaly_and_word
 from fencepost.harness.api.plans import Test
@@ -139,14 +139,17 @@ class RunSequence:
         results = []
         with self.interruptible():
             for number, planned in enumerate(plan, start=1):
-                if self.stopping:
+                if self.stopping or (result := self.run(planned, number, len(plan))) is None:
                     break
-                results.append(self.run(planned, number, len(plan)))
-                each(results[-1])
+                results.append(result)
+                each(result)
         return results
 
-    def run(self, planned: PlannedRun, number: int, of: int, run_dir: Path | None = None) -> RunResult:
-        """Perform and judge a planned run, within `interruptible`; of one that was performed before only judge `run_dir`."""
+    def run(self, planned: PlannedRun, number: int, of: int, run_dir: Path | None = None) -> RunResult | None:
+        """Perform and judge a planned run, within `interruptible`; of one that was performed before only judge `run_dir`.
+
+        None: Ctrl-C came before its workload began. Nothing is left of it but what the cluster could not remove.
+        """
         self._emit({"event": "begin", "number": number, "of": of, "test": planned.test, "seed": planned.seed})
         began, stopped, verdict, error, code = self._clock(), False, {}, "", Exit.HARNESS_BROKE
         try:
@@ -156,6 +159,13 @@ class RunSequence:
                 stopped = self.stopping
             self.start_spark()
             verdict = self._engine.judge(open_run(run_dir), checkers=planned.test.checkers)
+        except NotBegun as cut:
+            assert run_dir is not None
+            if not open_run(run_dir).left_behind:
+                store.discard(run_dir)
+            self._emit(note_event(str(cut)))
+            self._wait_if_leaving()
+            return None
         except Exception as broken:  # noqa: BLE001 - a bug of ours in one run must not cost the other runs of a night
             code = exit_of(broken)
             error = lack_of_machine(broken) or (str(broken) if code is Exit.UNUSABLE else f"{type(broken).__name__}: {broken}")
@@ -171,6 +181,8 @@ class RunSequence:
     def _perform(self, run_dir: Path) -> None:
         try:
             self._engine.perform(run_dir)
+        except NotBegun:
+            raise
         except Interrupted:
             self.stopping = True
         self._wait_if_leaving()

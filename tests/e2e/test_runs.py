@@ -250,6 +250,18 @@ def test_ctrl_c_heals_reads_back_and_judges_what_there_is(tmp_path):
     assert processes_of(run_dir) == []
 
 
+def test_ctrl_c_while_the_cluster_starts_ends_it_and_leaves_nothing(tmp_path):
+    process = start(tmp_path, "run", "--time", "120", *SMALL, program=JUDGED_HERE)
+    log = until(lambda: next(tmp_path.glob("*/*/logs/n1/server.log"), None))
+    run_dir = log.parents[2]
+    process.send_signal(signal.SIGINT)
+    code, out, err = finish(process)
+    assert code == 2
+    assert "stopped before the workload began" in " ".join((out + err).split())
+    assert processes_of(run_dir) == []
+    assert not run_dir.exists()
+
+
 @pytest.mark.parametrize(
     ("signals", "program"),
     [((signal.SIGINT, signal.SIGINT), JUDGED_HERE), ((signal.SIGHUP,), (str(FENCEPOST),))],

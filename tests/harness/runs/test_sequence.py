@@ -9,7 +9,7 @@ import pytest
 from support.fake_engine import FakeEngine
 
 from fencepost.harness.api import CampaignError, HarnessError
-from fencepost.harness.api.errors import Exit, UnwritableFile, lack_of_machine
+from fencepost.harness.api.errors import Exit, NotBegun, UnwritableFile, lack_of_machine
 from fencepost.harness.api.plans import Test
 from fencepost.harness.campaign.campaign import PlannedRun
 from fencepost.harness.cli import jobs
@@ -136,6 +136,21 @@ def test_a_run_that_was_stopped_is_judged_and_the_rest_is_left(tmp_path):
     plan = [PlannedRun(Test(name=name), 1, "") for name in ("endless", "valid")]
     [result] = sequence.run_all(plan)
     assert result.verdict["verdict"] == "valid"
+
+
+def test_a_run_that_was_stopped_before_its_workload_began_is_none(tmp_path):
+    class Starting(FakeEngine):
+        def perform(self, run_dir):
+            (run_dir / "logs").mkdir()
+            (run_dir / "logs" / "n1.log").write_text("starting")
+            raise NotBegun("stopped before the workload began")
+
+    events = []
+    sequence = RunSequence(Starting(results=tmp_path, on_event=print), events.append, lambda: None)
+    results = sequence.run_all([PlannedRun(Test(name="valid"), seed, "") for seed in (1, 2)])
+    assert (results, exit_code(results)) == ([], Exit.UNKNOWN)
+    assert list(tmp_path.iterdir()) == []
+    assert events[-1]["text"] == "stopped before the workload began"
 
 
 def test_a_hang_up_that_is_ignored_stays_ignored(tmp_path):
