@@ -21,6 +21,7 @@ from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.instances import instances
+from fencepost.checkers.pipeline.sent_here import partitions_sent_to, sent_here
 from fencepost.checkers.selfcheck.fencing_damages import OVERTAKEN
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
@@ -38,8 +39,8 @@ def stored_epochs(run: RunView) -> pd.DataFrame:
     """Records and markers of idempotent producers (`COLUMNS`; v: NONE where unknown), once for all replicas that agree, in log
     order.
 
-    op: the history index of the operation that sent the record, of others NONE. Raises OSError and ArrowException for a damaged
-    table.
+    op: the history index of the operation that sent the record there, of others NONE: programs and connectors copy records to
+        other topics, with their identities. Raises OSError and ArrowException for a damaged table.
     """
     assert run.stored is not None
     if problem := table_problem(run.stored, STORED, run.stored_checksum):
@@ -48,7 +49,8 @@ def stored_epochs(run: RunView) -> pd.DataFrame:
     rows = table.to_pandas().drop_duplicates().sort_values(["partition", "offset", "producer_epoch"], kind="stable")
     rows["v"] = rows["v"].fillna(NONE).astype(np.int64)
     rows["producer_epoch"] = rows["producer_epoch"].astype(np.int64)
-    return rows.assign(op=_operations(run, rows["v"].to_numpy())).reset_index(drop=True)
+    op = np.where(rows["partition"].isin(run.shared(partitions_sent_to)), _operations(run, rows["v"].to_numpy()), NONE)
+    return rows.assign(op=op).reset_index(drop=True)
 
 
 def _operations(run: RunView, v: Any) -> Any:
@@ -130,6 +132,7 @@ def _explain(finding: Finding, text: FindingText) -> str:
     ),
     damages=(OVERTAKEN,),
     explain=_explain,
+    gather=sent_here,
     across=True,
     needs="no producer id has two records in a log, or two instances",
 )

@@ -102,6 +102,14 @@ def test_an_instance_with_the_epoch_of_the_one_before_is_found(tmp_path):
     assert [record["v"] for record in finding(document, "epoch-regression")["records"]] == [h.v("t-1", 7)]
 
 
+def test_a_copy_has_the_epoch_of_who_copied_it(tmp_path):
+    """MirrorMaker's tasks write the records of two instances with one producer id, in one epoch."""
+    h = two_instances()
+    rows = ("n1", "t-0", 5, 3, 1, "record", h.v("t-0", 5)), ("n1", "t-1", 7, 3, 2, "record", h.v("t-1", 7))
+    copies = [("n1", "copy-0", offset, 90, 0, "record", h.v(f"t-{offset}", place)) for offset, place in ((0, 5), (1, 7))]
+    assert judged(tmp_path, h, *rows, *copies)[0]["verdict"] == "held"
+
+
 def test_another_producer_id_begins_anew(tmp_path):
     h = two_instances()
     rows = ("n1", "t-0", 5, 3, 9, "record", h.v("t-0", 5)), ("n1", "t-1", 7, 4, 0, "record", h.v("t-1", 7))
