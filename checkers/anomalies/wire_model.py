@@ -86,11 +86,10 @@ def _time(breach: Breach) -> int:
 
 def _sentence(name: str, breach: Breach) -> str:
     exchange = breach.exchange
-    broken = "; and ".join(breach.sentences) or "no transition answers so"
-    return (
-        f"{exchange.node} answered {exchange.request} of {name} with {exchange.answer}, which nothing allows: its state was "
-        f"{breach.states}; {broken}"
-    )
+    answered = f"{exchange.node} answered {exchange.request} of {name} with {exchange.answer}, which nothing allows"
+    if breach.known:
+        return f"{answered}: its state was {breach.states}. Known: {breach.known}."
+    return f"{answered}: its state was {breach.states}; {'; and '.join(breach.sentences) or 'no transition answers so'}"
 
 
 @run_check(

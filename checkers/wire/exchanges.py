@@ -36,12 +36,14 @@ class Breach:
 
     sentences: the rules that it breaks, each with its source.
     states: the states that were possible, in words; not all of them where they are many.
+    known: why a release of Kafka makes it, with its issue; empty: that is not known.
     """
 
     exchange: Exchange
     rules: tuple[str, ...]
     sentences: tuple[str, ...]
     states: str
+    known: str = ""
 
 
 @dataclass(frozen=True)

@@ -150,6 +150,9 @@ FIRST_PROTOCOL = Guard(
     "KIP-98; KIP-890, part 2",
     lambda s: not s.request.second,
 )
+SECOND_PROTOCOL = Guard(
+    "second protocol", "an EndTxn from version 5 on asks for the next epoch", "KIP-890, part 2", lambda s: s.request.second
+)
 BY_EPOCH = Guard(
     "repetition by epoch",
     "of a transaction that was ended by the second protocol, an EndTxn that comes once more is known by the epoch before",

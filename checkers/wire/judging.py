@@ -160,7 +160,9 @@ class _Judgement:
         if exchange.node not in self.nodes[:-1] or self.nodes[-1] == exchange.node:
             rules = self.machine.broken(states, exchange.request, exchange.answer)
             sentences = tuple(f"{rule.sentence} ({rule.source})" for rule in rules)
-            self.breaches.append(Breach(exchange, tuple(rule.name for rule in rules), sentences, _words(states)))
+            known = self.machine.known_breach(states, exchange.request, exchange.answer)
+            why = f"{known.sentence} ({known.source})" if known else ""
+            self.breaches.append(Breach(exchange, tuple(rule.name for rule in rules), sentences, _words(states), why))
         for number in filter(self.settling.is_lasting, list(self.open)):
             del self.open[number]
         self.errors.clear()

@@ -20,7 +20,7 @@ from fencepost.checkers.wire.states import (
     Request,
     State,
 )
-from fencepost.checkers.wire.transitions import EXPIRATION, TRANSITIONS, Transition
+from fencepost.checkers.wire.transitions import EXPIRATION, KNOWN_BREACHES, TRANSITIONS, Transition
 
 NO_REQUEST, NO_ANSWER = Request(Api.INIT), Answer("")
 
@@ -124,6 +124,12 @@ class Machine:
                 then = transition.effect(situation)
                 if then.epoch <= self.last_epoch + 1:
                     yield transition, then
+
+    def known_breach(self, states: Collection[State], request: Request, answer: Answer) -> Transition | None:
+        """The known breach that an unlawful exchange is in some state; None: it is none."""
+        situations = [Situation(state, request, answer, self.last_epoch) for state in states]
+        alike = (one for one in KNOWN_BREACHES if request.api in one.apis and answer.error in one.answers)
+        return next((one for one in alike if any(not [*self._missing(one, situation)] for situation in situations)), None)
 
     def broken(self, states: Collection[State], request: Request, answer: Answer) -> list[Rule]:
         """The rules that forbid an exchange in all of some states: those that the nearest transitions lack, by name."""

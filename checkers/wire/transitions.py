@@ -364,4 +364,16 @@ SPONTANEOUS = (
     ),
 )
 TRANSITIONS: Sequence[Transition] = (*INITIALISING, *BEGINNING, *DECIDING, *SPONTANEOUS)
+KNOWN_BREACHES: Sequence[Transition] = (
+    Transition(
+        name="commit of what the coordinator itself has aborted",
+        sentence="Kafka 4.0 to 4.4.0 takes it for a repeated EndTxn, as the coordinator's own abort has raised the epoch by one",
+        source="KAFKA-20785",
+        apis=(Api.END,),
+        phases=ABORTED,
+        guards=(g.NAMED_LAST, g.SECOND_PROTOCOL, g.BY_DIRECTION, g.COMMITS),
+        answers=(STATE,),
+    ),
+)
+"""Exchanges that no transition allows, and of which it is known why a release of Kafka makes them. No part of the machine."""
 EXPIRATION = "expiration"
