@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from fencepost.harness.api import CampaignError
+from fencepost.harness.api.connect import ConnectWorker
 from fencepost.harness.api.run import ConnectPlan
 from fencepost.harness.fetching import maven
 from fencepost.harness.fetching.java import java
@@ -19,7 +20,11 @@ FIRST = (3, 3)  # the first release whose sources can be exactly-once (KIP-618)
 _LOG = "1.7.36"
 _GROUP = "org.apache.kafka"
 _PARTS = ("connect-runtime", "connect-json")
-_CONNECTORS = ("connect-file", "connect-mirror")  # Kafka's own; some releases are published without them
+_CONNECTORS = {  # Kafka's own, with their packages; some releases are published without them
+    "connect-file": "org.apache.kafka.connect.file.",
+    "connect-mirror": "org.apache.kafka.connect.mirror.",
+}
+_WHOLE = "3.9.1, 4.2.0 and 4.3.0 are whole"
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,7 @@ def _resolve(version: str, directory: Path, ivy: maven.Ivy | None) -> list[str]:
         parts = [*_PARTS, *(name for name in _CONNECTORS if name not in absent)]
         wanted = [*((_GROUP, part, version) for part in parts), ("org.slf4j", "slf4j-simple", _LOG)]
         try:
-            maven.fetch(f"Kafka Connect {version}", wanted, directory, "3.9.1, 4.2.0 and 4.3.0 are whole", ivy)
+            maven.fetch(f"Kafka Connect {version}", wanted, directory, _WHOLE, ivy)
         except CampaignError as error:
             unpublished = [name for name in parts if name in _CONNECTORS and f"#{name};" in str(error)]
             if not unpublished:
@@ -77,6 +82,18 @@ def _resolve(version: str, directory: Path, ivy: maven.Ivy | None) -> list[str]:
             directory.mkdir()
         else:
             return absent
+
+
+def lost_connectors(workers: Iterable[ConnectWorker]) -> list[str]:
+    """Connectors of Kafka's own that a release, which is in the cache, was published without: a sentence each."""
+    wanted = dict.fromkeys((worker.version, name) for worker in workers if worker.ours for name in worker.classes)
+    lost = []
+    for version, name in wanted:
+        fetched = installed(version)
+        for part, package in _CONNECTORS.items():
+            if fetched and name.startswith(package) and f"{part}-{version}.jar" not in fetched.jars:
+                lost.append(f"workload.version: Kafka Connect {version} is published without {part}, which has {name}; {_WHOLE}")
+    return lost
 
 
 def installed(version: str) -> ConnectJars | None:

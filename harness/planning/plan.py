@@ -148,7 +148,8 @@ def obtain(tests: Iterable[Test], on_progress: Callable[[str], None]) -> None:
         workload = _instance("workload", test.workload.kind, test.workload.options)
         for wanted in connect_versions(workload.roles()):
             jars.fetch(wanted, on_progress)
-        lost = [*_lost_programs(workload.roles()), *lost_plugins(role.worker for role in workload.roles() if role.worker)]
+        workers = [role.worker for role in workload.roles() if role.worker]
+        lost = [*_lost_programs(workload.roles()), *lost_plugins(workers), *jars.lost_connectors(workers)]
         wrong += [f"{test.name}: {text}" for text in (*lost, *unsuited(test, workload, on_progress))]
         if isinstance(provider, JudgesSettings):
             for table, name, text in provider.judged_settings(test.topic)[0]:

@@ -1,10 +1,12 @@
 """The jars of Kafka Connect with a fake resolver: which versions there may be, and what is in the cache."""
 
 import subprocess
+from dataclasses import replace
 
 import pytest
 
 from fencepost.harness.api import CampaignError
+from fencepost.harness.api.connect import ConnectWorker
 from fencepost.harness.connect import jars
 
 
@@ -55,6 +57,10 @@ def test_a_release_that_is_published_without_kafkas_own_connectors_is_fetched_wi
     fetched = jars.fetch("4.4.0", said.append, ivy=resolve)
     assert sorted(fetched.jars) == ["connect-json-4.4.0.jar", "connect-runtime-4.4.0.jar"]
     assert "published without connect-file and connect-mirror" in said[-1]
+    mirror = ConnectWorker(version="4.4.0", classes=("org.apache.kafka.connect.mirror.MirrorSourceConnector",))
+    others = replace(mirror, classes=("org.else.Source",)), replace(mirror, ours=False, plugins=("own.jar",))
+    (text,) = jars.lost_connectors([mirror, mirror, *others])
+    assert text.startswith("workload.version: Kafka Connect 4.4.0 is published without connect-mirror, which has org.apache")
 
 
 def test_a_release_that_there_is_not_is_refused_all_the_same(cache):
