@@ -78,12 +78,12 @@ def _named(rule: Mapping[str, Any], given: str | None, apis: Sequence[str]) -> I
     """Keys that are about what requests name, where these name no such thing."""
     for key in OF_REQUESTS:
         if key in rule and not any(_names(api, key) for api in apis):
-            yield f"{key}: requests {given} name none; leave it out"
+            yield f"{key}: {given} requests have no {key}; leave it out"
     for key in PLACES:
         if key in rule and not any(_has_places(api) for api in apis):
-            yield f"{key}: requests {given} name no partitions of topics; leave it out{_topics(apis)}"
+            yield f"{key}: {given} requests name no partitions of topics; leave it out{_topics(apis)}"
     if "state" in rule and not any(_has_state(api) for api in apis):
-        yield f"state: requests {given} name no producer; leave it out"
+        yield f"state: {given} requests name no producer; leave it out"
 
 
 def _topics(apis: Sequence[str]) -> str:

@@ -195,7 +195,7 @@ def test_a_strike_that_fails_leaves_no_rule():
             {"alter": "EndTxn", "set": {"comitted": True}},
             "set: comitted: EndTxn has no such field in its requests; did you mean c",
         ),
-        ({"lose": "EndTxn", "topic": "orders"}, "topic: requests EndTxn name no partitions of topics; leave it out"),
+        ({"lose": "EndTxn", "topic": "orders"}, "topic: EndTxn requests name no partitions of topics; leave it out"),
         ({"lose": "EndTxn", "peer": "broker"}, "peer: brokers do not send EndTxn; leave it out"),
         ({"hold": "AlterPartition"}, "hold: AlterPartition goes to controllers, and proxies stand before brokers alone"),
         ({"hold": "EndTxn", "delay_ms": 5}, "delay_ms: has no meaning with hold; leave it out"),

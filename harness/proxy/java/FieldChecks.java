@@ -59,16 +59,16 @@ final class FieldChecks {
     private void check() {
         OF_REQUESTS.forEach((key, names) -> {
             if (rule.has(key) && types.stream().noneMatch(type -> names(type, key))) {
-                errors.add(key + ": requests " + given + " name none; leave it out");
+                errors.add(key + ": " + given + " requests have no " + key + "; leave it out");
             }
         });
         for (String key : List.of("topic", "partition")) {
             if (rule.has(key) && types.stream().noneMatch(FieldChecks::hasPlaces)) {
-                errors.add(key + ": requests " + given + " name no partitions of topics; leave it out" + topics());
+                errors.add(key + ": " + given + " requests name no partitions of topics; leave it out" + topics());
             }
         }
         if (rule.has("state") && types.stream().noneMatch(type -> type.name.equals("FindCoordinator") || names(type, "producer_id"))) {
-            errors.add("state: requests " + given + " name no producer; leave it out");
+            errors.add("state: " + given + " requests name no producer; leave it out");
         }
         if (types.stream().noneMatch(FieldChecks::hasErrors)) {
             if (rule.has("error") && answer) {

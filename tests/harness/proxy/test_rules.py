@@ -158,19 +158,19 @@ UNKNOWN = [  # what Kafka does not have: `unknown` says it, and the proxy
     ({"act": "alter", "api": "CreateTopics", "set": {"topics": "a"}}, 'set: topics: is a list, not "a"'),
     (
         {"act": "lose", "api": "Heartbeat", "transactional_id": "a"},
-        "transactional_id: requests Heartbeat name none; leave it out",
+        "transactional_id: Heartbeat requests have no transactional_id; leave it out",
     ),
-    ({"act": "lose", "api": ["EndTxn", "Heartbeat"], "group": "a"}, "group: requests EndTxn name none; leave it out"),
-    ({"act": "lose", "api": "OffsetFetch", "producer_id": 4}, "producer_id: requests OffsetFetch name none; leave it out"),
+    ({"act": "lose", "api": ["EndTxn", "Heartbeat"], "group": "a"}, "group: EndTxn requests have no group; leave it out"),
+    ({"act": "lose", "api": "OffsetFetch", "producer_id": 4}, "producer_id: OffsetFetch requests have no producer_id; leave it out"),
     (
         {"act": "lose", "api": "CreateTopics", "topic": "a"},
-        "topic: requests CreateTopics name no partitions of topics; leave it out, or use where with topics.*.name",
+        "topic: CreateTopics requests name no partitions of topics; leave it out, or use where with topics.*.name",
     ),
-    ({"act": "lose", "api": "EndTxn", "partition": 0}, "partition: requests EndTxn name no partitions of topics; leave it out"),
-    ({"act": "lose", "api": "OffsetCommit", "state": "fresh"}, "state: requests OffsetCommit name no producer; leave it out"),
+    ({"act": "lose", "api": "EndTxn", "partition": 0}, "partition: EndTxn requests name no partitions of topics; leave it out"),
+    ({"act": "lose", "api": "OffsetCommit", "state": "fresh"}, "state: OffsetCommit requests name no producer; leave it out"),
     (
         {"act": "alter", "transform": "reverse-aborted", "transactional_id": "a"},
-        "transactional_id: requests Fetch name none; leave it out",
+        "transactional_id: Fetch requests have no transactional_id; leave it out",
     ),
     (
         {"act": "lose", "api": "WriteTxnMarkers", "connection_of": "client"},
