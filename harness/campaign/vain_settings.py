@@ -17,6 +17,8 @@ SESSIONS = ("group.min.session.timeout.ms", 6_000), ("group.max.session.timeout.
 
 MESSAGE, BATCH = "max.message.bytes", 1_048_588  # Kafka's default
 COMPRESSION, NO = "compression.type", "none"
+CODECS = ("gzip", "snappy", "lz4", "zstd")
+READS = {"kafkajs": ("gzip",)}  # what a client reads, where that is not all
 LARGEST = {"librdkafka": ("message.max.bytes", 1_000_000), "java": ("max.request.size", 1_048_576)}  # defaults of the clients
 
 
@@ -25,6 +27,7 @@ def in_vain(test: Test, provider: Any, workload: Any) -> Iterator[tuple[Keys, st
 
     provider, workload: made of the test's options; None where these are wrong.
     """
+    yield from _compression(test)
     brokers = provider.brokers if isinstance(provider, CountsBrokers) else None
     if brokers is not None:
         replicas = provider.replicas() if isinstance(provider, CountsReplicas) else brokers
@@ -86,6 +89,18 @@ def _large_records(test: Test, settings: Mapping[str, str]) -> Iterator[tuple[Ke
     if most_stored.isdecimal() and int(given) >= int(most_stored) and as_text(test.producer.get(COMPRESSION, NO)) == NO:
         text = f"brokers refuse batches with more than {MESSAGE} = {most_stored}"
         yield ("workload", "record_bytes"), f"{text}; give fewer bytes, or raise {MESSAGE} in topic"
+
+
+def _compression(test: Test) -> Iterator[tuple[Keys, str]]:
+    """Records that are compressed as the client that reads them cannot."""
+    readers = dict.fromkeys((test.readers or test.client, test.client))
+    for keys, name in ((("topic", COMPRESSION), test.topic), (("client", "producer", COMPRESSION), test.producer)):
+        codec = as_text(name.get(COMPRESSION, NO))
+        for reader in readers:
+            family = reader.partition("@")[0]
+            if codec in CODECS and family in READS and codec not in READS[family]:
+                text = f"{reader} cannot read records that are compressed by {codec}"
+                yield keys, f"{text}; give {' or '.join(READS[family])}, or leave it out"
 
 
 def _members(test: Test, settings: Mapping[str, str], workload: Any) -> Iterator[tuple[Keys, str]]:

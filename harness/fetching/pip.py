@@ -43,14 +43,15 @@ def wheel(project: str, version: str, pythons: Sequence[str], directory: Path) -
     raise _refusal(project, version, failed)
 
 
-def install(project: str, version: str, python: str, directory: Path) -> None:
+def install(project: str, version: str, python: str, directory: Path, extras: Sequence[str] = ()) -> None:
     """A release and all that it needs, for this interpreter, as files below a directory. Nothing is compiled, built or run.
 
-    Raises as `wheel` does.
+    extras: sets of packages that the release names as optional. Raises as `wheel` does.
     """
+    wanted = f"{project}[{','.join(extras)}]=={version}" if extras else f"{project}=={version}"
     own = [] if python == sys.executable else ["--python", python]
     try:
-        _pip([*own, "install", "--no-compile", "--target", str(directory), f"{project}=={version}"], project, version)
+        _pip([*own, "install", "--no-compile", "--target", str(directory), wanted], project, version)
     except tools.ToolError as error:
         raise _refusal(project, version, [error]) from error
 

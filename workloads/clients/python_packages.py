@@ -18,6 +18,7 @@ DRIVERS = Path(__file__).parents[1] / "drivers" / "python"
 SHARED = ("driver.py", "python_client.py", "python_settings.py")
 PYTHON = "FENCEPOST_DRIVER_PYTHON"  # names another interpreter, for releases that fencepost's own is too new for
 OPTIONS = ("-E", "-s", "-S", "-B")  # Python's own library and the package only, and nothing written beside the sources
+CODECS = ("lz4", "snappy", "zstd")  # without them a consumer cannot read what a topic has compressed so
 _START_S = 30.0
 _DESCRIBE = """import sys, sysconfig
 print(getattr(sys, "_base_executable", sys.executable))
@@ -53,7 +54,7 @@ class PythonPackage:
     def download(self, version: str, directory: Path, progress: Callable[[str], None]) -> None:
         """The package and what it needs; the interpreter they were installed for, and its ABI."""
         python = _interpreter()
-        pip.install(self.project, version, python, directory / "packages")
+        pip.install(self.project, version, python, directory / "packages", CODECS)
         shutil.rmtree(directory / "packages" / "bin", ignore_errors=True)
         for name, text in zip(("python", "abi"), _described(python), strict=True):
             (directory / name).write_text(text)

@@ -520,6 +520,16 @@ VAIN = [
     ),
     ("workload.record_bytes = 2000\ntopic = {max.message.bytes = 1000}\nclient.producer = {compression.type = 'zstd'}", ""),
     ("workload.record_bytes = 999999", ""),
+    (
+        'client.kind = "kafkajs@2.2.4"\ntopic = {compression.type = "zstd"}',
+        'topic."compression.type": kafkajs@2.2.4 cannot read records that are compressed by zstd; give gzip, or leave it out',
+    ),
+    (
+        'client = {readers = "kafkajs@2.2.4", producer = {compression.type = "lz4"}}',
+        'client.producer."compression.type": kafkajs@2.2.4 cannot read records that are compressed by lz4',
+    ),
+    ('client.kind = "kafkajs@2.2.4"\ntopic = {compression.type = "gzip"}', ""),
+    ('topic = {compression.type = "zstd"}', ""),
 ]
 
 

@@ -161,7 +161,10 @@ UNKNOWN = [  # what Kafka does not have: `unknown` says it, and the proxy
         "transactional_id: Heartbeat requests have no transactional_id; leave it out",
     ),
     ({"act": "lose", "api": ["EndTxn", "Heartbeat"], "group": "a"}, "group: EndTxn requests have no group; leave it out"),
-    ({"act": "lose", "api": "OffsetFetch", "producer_id": 4}, "producer_id: OffsetFetch requests have no producer_id; leave it out"),
+    (
+        {"act": "lose", "api": "OffsetFetch", "producer_id": 4},
+        "producer_id: OffsetFetch requests have no producer_id; leave it out",
+    ),
     (
         {"act": "lose", "api": "CreateTopics", "topic": "a"},
         "topic: CreateTopics requests name no partitions of topics; leave it out, or use where with topics.*.name",
