@@ -34,6 +34,7 @@ from fencepost.harness.api.promises import ACKNOWLEDGED, ONCE
 NO_BATCHES = "no batch of an idempotent producer was granted on the wire"
 UNNAMED_TOPICS = "some requests name topics by ids that the record does not tell"
 TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
+BY_ID = 13  # the version of Produce from which requests name topics by their ids (KIP-516)
 NO_PROMISES = "no acknowledged transaction, and no acknowledged record, of a client whose requests are recorded"
 COLUMNS = ("index", "transactional_id", "f", "type", "intent", "time", "end")
 
@@ -105,8 +106,10 @@ def unproven(run: RunView) -> WireResult:
 
 def _unnamed(log: WireLog) -> bool:
     """True if a request to write has a topic's id where its name should be."""
-    produced = (json.loads(row["partitions"] or "[]") for row in log.rows if row["api"] == "Produce")
-    return any(TOPIC_ID.fullmatch(str(place.get("topic"))) for places in produced for place in places)
+    by_ids = (row for row in log.rows if row["api"] == "Produce" and row["version"] >= BY_ID)
+    places = (place for row in by_ids for place in json.loads(row["partitions"] or "[]"))
+    names = ((str(place.get("topic")), place.get("topic_id")) for place in places)
+    return any(TOPIC_ID.fullmatch(topic) and topic_id in (None, topic) for topic, topic_id in names)
 
 
 def _unproven_ends(run: RunView, log: WireLog) -> tuple[int, list[WireFinding]]:

@@ -50,7 +50,7 @@ def write_wire(cluster: Cluster, run_dir: Path) -> Iterator[str]:
 
     try:
         recorded = record.recorded(run_dir / RunFile.WIRE_LINES)
-        table = with_numbers(named(recorded.table, _topic_names(cluster)))
+        table = with_numbers(named(recorded.table, {**told_names(recorded.table), **_topic_names(cluster)}))
     except (OSError, ValueError) as error:
         yield f"what is on the wire is not kept as evidence: {error}"
         return
@@ -67,7 +67,7 @@ def write_wire(cluster: Cluster, run_dir: Path) -> Iterator[str]:
 def named(table: pa.Table, names: Mapping[str, str]) -> pa.Table:
     """The table with names of topics in the place of their ids, which newer requests have. names: id -> name.
 
-    A proxy of one broker knows them only if a Metadata answer has passed it.
+    A proxy of one broker knows them only if a Metadata answer has passed it before.
     """
     import pyarrow.compute as pc
 
@@ -78,6 +78,16 @@ def named(table: pa.Table, names: Mapping[str, str]) -> pa.Table:
                 texts = pc.replace_substring(texts, key + json.dumps(id_), key + json.dumps(name))
         table = table.set_column(table.schema.get_field_index(column), table.schema.field(column), texts)
     return table
+
+
+def told_names(table: pa.Table) -> dict[str, str]:
+    """Topics by their ids, as Metadata answers told them, before whatever broker: also those that the workload did not create."""
+    import pyarrow.compute as pc
+
+    told = table.filter(pc.equal(table["api"], "Metadata"))["answer_partitions"]
+    places = (place for text in pc.unique(told).to_pylist() if text for place in json.loads(text))
+    pairs = ((place.get("topic_id"), place.get("topic")) for place in places)
+    return {id_: topic for id_, topic in pairs if id_ and topic and topic != id_}
 
 
 def _topic_names(cluster: Cluster) -> dict[str, str]:

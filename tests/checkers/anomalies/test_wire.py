@@ -247,6 +247,16 @@ def test_the_ends_of_each_of_several_producers_are_its_own(tmp_path, named):
     assert ("unproven-ack" in names(w.judged(tmp_path))) == named
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_a_topic_of_which_only_the_id_is_known_leaves_it_open(tmp_path, known):
+    """A name may look like an id: 22 letters, digits, `-` and `_`."""
+    w, name = Wire(protocol=2), "orders_archive_2024_eu"
+    named = {"topic": name, "topic_id": "ID" if known else name}
+    for asked in w.of("Produce"):
+        asked |= {"version": 13, "partitions": json.dumps([{**json.loads(asked["partitions"])[0], **named}])}
+    assert (answer(w.judged(tmp_path), "unproven-ack")["verdict"] == "unknown") != known
+
+
 def test_an_abort_of_what_was_never_begun_needs_no_answer(tmp_path):
     w = Wire()
     w.rows.remove(w.of("EndTxn")[1])

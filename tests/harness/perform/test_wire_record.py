@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fencepost.harness.api.run import RunFile
 from fencepost.harness.api.wire import NodeRecord, nodes_of
-from fencepost.harness.perform.wire_record import on_wire, write_wire
+from fencepost.harness.perform.wire_record import named, on_wire, told_names, write_wire
 from fencepost.harness.proxy.process import SPAN
 from fencepost.nemesis.testing import FakeCluster
 
@@ -129,3 +130,22 @@ def test_topics_that_are_given_by_their_id_get_their_names(tmp_path):
     assert list(write_wire(cluster, tmp_path)) == []
     (text,) = pq.read_table(tmp_path / RunFile.WIRE).column("partitions").to_pylist()
     assert json.loads(text) == [{"topic": "t", "topic_id": on_wire(id_), "partition": 0}]
+
+
+def test_a_topic_that_the_workload_did_not_create_gets_the_name_that_another_broker_told(tmp_path):
+    """MirrorMaker creates topics of its own."""
+    place = {"topic": "ID", "topic_id": "ID", "partition": 0}
+    table = pa.Table.from_pylist(
+        [
+            {"api": "Produce", "partitions": json.dumps([place]), "answer_partitions": None},
+            {"api": "Metadata", "partitions": None, "answer_partitions": json.dumps([{"topic": "own", "topic_id": "ID"}])},
+            {
+                "api": "Metadata",
+                "partitions": None,
+                "answer_partitions": json.dumps([{**place, "topic_id": "ID"}, {"topic": "a"}]),
+            },
+        ]
+    )
+    assert told_names(table) == {"ID": "own"}
+    (text, *_) = named(table, told_names(table))["partitions"].to_pylist()
+    assert json.loads(text) == [{"topic": "own", "topic_id": "ID", "partition": 0}]
