@@ -20,8 +20,6 @@ from fencepost.checkers.pipeline.wire_log import WireLog
 from fencepost.checkers.selfcheck.wire_damages import BACK, BOTH, NOTHING, OUTDATED
 from fencepost.checkers.views.run_view import Fencing, RunView
 from fencepost.checkers.wire.exchanges import Breach
-from fencepost.checkers.wire.judging import TOO_MANY, Steps, judged
-from fencepost.checkers.wire.machine import Machine
 from fencepost.harness.api.promises import FENCED
 from fencepost.harness.api.wire import OPERATORS_CLIENT
 from fencepost.harness.api.words import and_more, enumeration
@@ -36,6 +34,9 @@ EVIDENCE = Needs(
 
 def violations(run: RunView) -> WireResult:
     """Exchanges that the machine forbids, over all transactional ids."""
+    from fencepost.checkers.wire.judging import Steps, judged  # here: only runs with proxies pay for the machine
+    from fencepost.checkers.wire.machine import Machine
+
     log, machine = whole(run), Machine(expires=run.ids_expire is not False)
     fenced = None if run.fencings is None else {one.transactional_id for one in run.fencings if not _is_recorded(one, log)}
     steps = Steps(sum(map(len, log.of_ids.values())))
@@ -64,6 +65,8 @@ def _bound(skipped: Counter[str], compared: int) -> str:
     """What the bound on possible states left out."""
     if not skipped:
         return ""
+    from fencepost.checkers.wire.judging import TOO_MANY
+
     of = f"{skipped.total():,} of {skipped.total() + compared:,} answers were not compared"
     return f"{of}, those to {enumeration(sorted(skipped)[:NAMED])}{and_more(len(skipped) - NAMED)}: {TOO_MANY}"
 
