@@ -52,7 +52,8 @@ class Stages:
     input_abort_share: share of input transactions that are aborted
     think_ms: a writer's pause before each record
     transaction_timeout_s: how long a transaction of a program may stay open, its transaction.timeout.ms
-    quiet_s: for how long the output of a stage after the first must not grow until its program is taken for done
+    quiet_s: for how long the output and the offsets of a stage after the first must not move until its program is taken for
+        done, although they are short of the ends of its input
     drain_s: how long each program may take to catch up at the end
     """
 
@@ -71,7 +72,7 @@ class Stages:
     input_abort_share: Annotated[float, Between(0, 1)] = 0.1
     think_ms: Annotated[float, Between(0, 600_000)] = 2.0
     transaction_timeout_s: Annotated[float, Between(0, HOUR_S)] = 60.0
-    quiet_s: Annotated[float, Between(0, HOUR_S)] = 15.0
+    quiet_s: Annotated[float, Between(0, HOUR_S)] = 45.0
     drain_s: Annotated[float, Between(0, HOUR_S)] = 180.0
 
     def __post_init__(self) -> None:

@@ -19,6 +19,7 @@ from fencepost.harness.api.connect import connect_document
 from fencepost.harness.history.lines import COMPLETION, decoded, opened
 
 LOOK_S = 0.5
+MARKER = 1  # of the last transaction: it lies behind the last record that a program gets
 RUNNING = "RUNNING"  # the state of a task that does its work
 
 
@@ -72,6 +73,7 @@ class Draining:
     group: its consumer group; empty when it is not known.
     last: `last_inputs` of the input's partitions.
     outputs: the partitions of its output.
+    inputs: those of an input that another program of the run has filled, and `last` does not have: their ends count.
     offsets: for end offsets and those of the group: a client of the cluster, or the sink's store.
     tend: called between looks, as the instances run on.
     still: True if something is known to stand still; called only while nothing else says that the program is not done.
@@ -86,6 +88,8 @@ class Draining:
     tend: Callable[[], None]
     still: Callable[[], bool] = lambda: False
     say: Callable[[str], None] = lambda _: None
+    inputs: Sequence[str] = ()
+    _offsets: Mapping[str, int | None] = field(default_factory=dict)
     _ends: Mapping[str, int] = field(default_factory=dict)
     _grown_at: float = 0.0
     problem: str = ""  # why the last look told nothing
@@ -125,8 +129,20 @@ class Draining:
                 quiet = time.monotonic() - self._grown_at >= self.program.quiet_s
                 begun = any(ends.values()) or not self.program.outputs[0] or not self.last  # else it has processed nothing
                 return quiet and begun and not self.still()
+            if self.inputs:
+                return self._reached_ends()
             offsets = self.offsets().group_offsets(self.group, list(self.last))
         except ClusterError as error:
             self.problem = str(error)
             return False
         return all((offsets.get(partition) or 0) > offset for partition, offset in self.last.items())
+
+    def _reached_ends(self) -> bool:
+        """True if the group has reached the ends of its input, or its offsets stand: what lies behind may be aborted."""
+        ends = self.offsets().end_offsets(list(self.inputs), Isolation.COMMITTED)
+        offsets = self.offsets().group_offsets(self.group, list(self.inputs))
+        if all((offsets.get(partition) or 0) >= end - MARKER for partition, end in ends.items()):
+            return True
+        if offsets != self._offsets:
+            self._offsets, self._grown_at = offsets, time.monotonic()
+        return time.monotonic() - self._grown_at >= self.program.quiet_s

@@ -89,8 +89,8 @@ class ProgramPart:
         last = {name: offset for name, offset in last_inputs(history).items() if name in own}
         number = self.number()
         writer.invoke(-1, number, "drain", {})
-        group = self.group if program.fed else ""  # where another program's output ends nobody has recorded
-        draining = Draining(program, group, last, self.outputs, self.offsets, tend)
+        draining = Draining(program, self.group, last, self.outputs, self.offsets, tend)
+        draining.inputs = () if program.fed else sorted(own)
         draining.still, draining.say = lambda: task_stands_still(history), lambda text: self.emit(note_event(text))
         done, value = draining.wait()
         value |= {"group": self.group, "inputs": sorted(own), "fed": program.fed}

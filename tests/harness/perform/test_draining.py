@@ -76,6 +76,22 @@ def test_without_a_group_the_output_must_have_stopped_growing():
     assert drained("", ends=[{"out-0": number} for number in range(1000)], program=IMPATIENT)[0] is False
 
 
+def test_a_program_behind_another_one_is_done_at_the_ends_of_what_that_one_wrote():
+    def waited(ends, *groups, program=PROGRAM):
+        class Both(Admin):
+            def end_offsets(self, partitions, isolation):
+                return {"out-0": 5} if partitions == ["out-0"] else ends
+
+        admin = Both(groups, [])
+        draining = Draining(program, "g", {}, ["out-0"], lambda: admin, lambda: None, inputs=["in-0", "in-1"])
+        return draining.wait()[0], len(admin.groups)
+
+    ends, slow = {"in-0": 8, "in-1": 0}, replace(PROGRAM, quiet_s=60.0)
+    assert waited(ends, {}, {"in-0": 3}, {"in-0": 7, "in-1": None}, program=slow) == (True, 1), "behind it lies the marker"
+    assert waited(ends, {"in-0": 3}, program=replace(IMPATIENT, quiet_s=60.0))[0] is False
+    assert waited(ends, {"in-0": 3}, program=replace(PROGRAM, quiet_s=0.02))[0] is True, "what follows may be aborted"
+
+
 def test_the_last_inputs_are_those_of_transactions_that_ended_ok(tmp_path):
     writer = HistoryWriter(tmp_path / "c0-0.jsonl", run="r", slot=0, node="c0", role="writer", pid=1)
     for number, (outcome, offset, decided) in enumerate(
