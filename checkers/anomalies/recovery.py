@@ -95,6 +95,8 @@ def judged(run: RunView) -> Judged | str:
     compared, lost = 0, dict[int, int]()
     for slot, own in ops.groupby("slot"):
         last = _lost(run, own, times, slot in at_work and times.over >= times.until)
+        if last not in (None, NONE) and _never_worked(run, int(slot)):
+            last = None
         compared += last is not None
         if last is not None and last != NONE:
             lost[int(slot)] = last
@@ -124,6 +126,14 @@ def _lost(run: RunView, own: pd.DataFrame, times: Window, at_work: bool) -> int 
     if failing.any() or (own["role"].iloc[0] == "reader" and _missed(run, own, times)):
         return int(own["index"].iloc[-1])
     return None
+
+
+def _never_worked(run: RunView, slot: int) -> bool:
+    """True if a client had failed before there was any fault, and never succeeded: then faults have not broken it."""
+    first = min((since for since, _ in run.faults or ()), default=NONE)
+    table = run.history.select(("slot", "type", "end", "role"), (ds.field("slot") == slot) & ds.field("role").isin(ROLES))
+    failed = pc.and_(pc.not_equal(table["type"], "ok"), pc.less(pc.fill_null(table["end"], FOREVER), first))
+    return bool(pc.any(failed).as_py()) and not pc.any(pc.equal(table["type"], "ok")).as_py()
 
 
 def _partitions(run: RunView, ops: Ints, latest: bool = False) -> Iterator[str]:
@@ -204,7 +214,8 @@ def no_recovery(run: RunView) -> CheckResult:
 
     A client that failed is accused if it was still at work when the bound had passed, with an operation that began so late that
     it had nothing of the fault to wait for any more. One that got no record is accused if it had read that partition before, and
-    others got records that were committed there after healing. Where a last stable offset stayed behind, nobody is accused.
+    others got records that were committed there after healing. Where a last stable offset stayed behind, nobody is accused; nor
+    is a client that had failed before the first fault, and never succeeded.
 
     compared: clients that succeeded again, or had the time to. One cause: the client.
 

@@ -33,6 +33,12 @@ def client_plan_of(plan: Mapping[str, Any], role: Role) -> Mapping[str, Any]:
     return (role.name in ONLY_READ and client.get("readers")) or client
 
 
+def consumer_settings_of(plan: Mapping[str, Any], role: Role) -> Mapping[str, Any]:
+    """The plan's settings of a role's consumer: a member's, or those of who only reads or asks, which may be another client."""
+    settings: Mapping[str, Any] = plan["client"]["members" if role.group and role.name not in ONLY_READ else "consumer"]
+    return settings
+
+
 def recovery_of(plan: Mapping[str, Any]) -> str:
     """What follows a commit or an abort that failed, by the plan."""
     return str(plan["client"].get("recovery", "documented"))

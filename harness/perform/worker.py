@@ -46,6 +46,7 @@ from fencepost.harness.perform.plan_roles import (
     at_cluster,
     client_factory,
     client_plan_of,
+    consumer_settings_of,
     group_of,
     launch_of,
     name_of,
@@ -214,8 +215,7 @@ class WorkerLoop:
         connection = plan.get("connection", {})
         producer = secrets.resolve({**connection, **plan["client"]["producer"]}) if writes else None
         static = {"group.instance.id": name_of(plan, self._slot.index)} if role.static else {}
-        settings = plan["client"]["members" if role.group else "consumer"]
-        own = {**connection, **settings, **static, "isolation.level": role.isolation.value}
+        own = {**connection, **consumer_settings_of(plan, role), **static, "isolation.level": role.isolation.value}
         return ClientSettings(
             name=name_of(plan, self._slot.index),
             bootstrap=plan["bootstrap"],

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from fencepost.harness.api import Member, Operation, Outcome, PlannedOperation, Polled, Reader, Writer
-from fencepost.harness.perform.plan_roles import coordinated
+from fencepost.harness.perform.plan_roles import consumer_settings_of, coordinated
 from fencepost.workloads.pipeline import Pipeline
 from fencepost.workloads.support import record_format
 from fencepost.workloads.testing.fake_client import FakeClient, error, perform
@@ -192,3 +192,11 @@ def test_each_producer_of_a_member_has_a_transactional_id_that_faults_know():
     (first, *_) = [role for role in Pipeline(producers_per_member=3).roles() if role.name == "member"]
     noted = coordinated({"prefix": "fp-"}, (first,))
     assert noted["transactional_ids"] == ["fp-0", "fp-0-p1", "fp-0-p2"]
+
+
+def test_observers_have_the_settings_of_the_client_that_reads_and_members_their_own():
+    plan = {"client": {"members": {"session_timeout_ms": 1}, "consumer": {"fetch.wait.max.ms": 2}}}
+    roles = {(role.name, role.joins): role for role in Pipeline(observers=1).roles()}
+    assert consumer_settings_of(plan, roles["member", True]) == {"session_timeout_ms": 1}
+    assert consumer_settings_of(plan, roles["reader", False]) == {"fetch.wait.max.ms": 2}
+    assert consumer_settings_of(plan, roles["reader", True]) == {"fetch.wait.max.ms": 2}

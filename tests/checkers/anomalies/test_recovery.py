@@ -15,9 +15,9 @@ from fencepost.harness.report.documents import read
 from fencepost.harness.report.model import page
 
 SECOND = 1_000_000_000
-HEALED_S, GRACE_S, BOUND_S = 5, 20, 30
+FIRST_S, HEALED_S, GRACE_S, BOUND_S = 2, 5, 20, 30
 PLAN = {"recovery": {"grace_s": float(GRACE_S), "bound_s": float(BOUND_S)}}
-FAULT = {"id": 0, "kind": "kill", "injected_ns": 2 * SECOND, "healed_ns": HEALED_S * SECOND, "effective": True}
+FAULT = {"id": 0, "kind": "kill", "injected_ns": FIRST_S * SECOND, "healed_ns": HEALED_S * SECOND, "effective": True}
 
 
 def at(h, seconds):
@@ -59,6 +59,16 @@ def test_its_card_has_the_last_operation_and_no_record(tmp_path):
     (tmp_path / "verdict.json").write_text(json.dumps(document))
     (card,) = page(read(open_run(tmp_path))).cards
     assert (card.records, card.stored, card.more_records, len(card.operations)) == ((), None, 0, 1)
+
+
+def test_a_client_that_had_failed_before_there_was_a_fault_has_nothing_to_recover_from(tmp_path):
+    h = story()
+    mine = [op for op in h.ops if op["process"] == 0]
+    mine[0] |= {"type": "fail"}
+    document = judged(tmp_path, h)
+    assert (violated(document), answer(document, "no-recovery")["compared"]) == ([], 1)
+    mine[1] |= {"type": "ok"}
+    assert violated(judged(tmp_path, h)) == ["no-recovery"], "it had worked once"
 
 
 @pytest.mark.parametrize("late", ["ok", "fail"])
@@ -188,6 +198,10 @@ def lost_clients(ops):
         succeeded = any(op["type"] == "ok" and op["f"] not in WITHOUT_ANSWER and op["end"] <= until for op in own)
         still = [op for op in every if op["end"] is None or op["end"] >= until]
         late = [op for op in own if op["type"] != "ok" and (op["time"] >= grace or op in still)]
+        ever = [op for op in ops if op["slot"] == slot]
+        early = [op for op in ever if op["type"] != "ok" and op["end"] is not None and op["end"] < FIRST_S * SECOND]
+        if early and not any(op["type"] == "ok" for op in ever):
+            continue
         if not succeeded and still and late and over >= until:
             lost.add(slot)
     return lost
