@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pyarrow.dataset as ds
 
 from fencepost.checkers.api import run_check
 from fencepost.checkers.contract.common_rules import UNLESS_IDEMPOTENT
@@ -87,7 +88,7 @@ def _first_of_pairs(one: Ints, other: Ints) -> Ints:
 
 def _transactional_ids(run: RunView, op: Ints) -> pd.Categorical:
     """The transactional id of each of some operations (history indices), where the history says it."""
-    table = run.history.of_kind(("f", "index", "transactional_id"), "txn")
+    table = run.history.select(("index", "transactional_id"), ds.field("transactional_id").is_valid())
     known = table["transactional_id"].dictionary_encode().to_pandas()
     return pd.Categorical(known.set_axis(table["index"].to_numpy()).reindex(op))
 

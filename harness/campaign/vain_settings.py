@@ -14,7 +14,6 @@ IN_SYNC = "min.insync.replicas"
 LOG, OFFSETS = "transaction.state.log", "offsets.topic"
 SESSION, PROTOCOL, PREVIEW = "session.timeout.ms", "group.protocol", "group.coordinator.rebalance.protocols"
 SESSIONS = ("group.min.session.timeout.ms", 6_000), ("group.max.session.timeout.ms", 1_800_000)  # Kafka's defaults
-
 MESSAGE, BATCH = "max.message.bytes", 1_048_588  # Kafka's default
 COMPRESSION, NO = "compression.type", "none"
 CODECS = ("gzip", "snappy", "lz4", "zstd")
@@ -94,8 +93,8 @@ def _large_records(test: Test, settings: Mapping[str, str]) -> Iterator[tuple[Ke
 def _compression(test: Test) -> Iterator[tuple[Keys, str]]:
     """Records that are compressed as the client that reads them cannot."""
     readers = dict.fromkeys((test.readers or test.client, test.client))
-    for keys, name in ((("topic", COMPRESSION), test.topic), (("client", "producer", COMPRESSION), test.producer)):
-        codec = as_text(name.get(COMPRESSION, NO))
+    for keys, settings in ((("topic", COMPRESSION), test.topic), (("client", "producer", COMPRESSION), test.producer)):
+        codec = as_text(settings.get(COMPRESSION, NO))
         for reader in readers:
             family = reader.partition("@")[0]
             if codec in CODECS and family in READS and codec not in READS[family]:

@@ -21,6 +21,7 @@ from fencepost.harness.history.lines import COMPLETION, decoded, opened
 LOOK_S = 0.5
 MARKER = 1  # of the last transaction: it lies behind the last record that a program gets
 RUNNING = "RUNNING"  # the state of a task that does its work
+_ANSWERED = (b'"status":200', b'"status":404')  # a connector's status is known, or it has none yet
 
 
 def last_inputs(history: Path) -> dict[str, int]:
@@ -41,9 +42,6 @@ def _take(raw: bytes, highest: dict[str, int]) -> None:
         for mop in line.value:
             if getattr(mop, "v", None) is not None and mop.offset is not None:
                 highest[mop.partition] = max(mop.offset, highest.get(mop.partition, -1))
-
-
-_ANSWERED = (b'"status":200', b'"status":404')  # of the connector's status: it is known, or there is none yet
 
 
 def task_stands_still(history: Path) -> bool:
