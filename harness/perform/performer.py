@@ -115,10 +115,14 @@ class StopRequest:
     by = ""
     _begun = _left = False
 
+    def __init__(self, call_main: Callable[[], None] = lambda: None) -> None:
+        """call_main: makes the main thread call `leave`."""
+        self._call_main = call_main
+
     def ask(self, by: str) -> None:
-        """Ask for it, in any thread. Before the workload has begun, the main thread raises NotBegun."""
+        """Ask for it, in any thread. Before the workload has begun, the main thread leaves."""
         self.by = self.by or by
-        os.kill(os.getpid(), LEAVE)
+        self._call_main()
 
     def leave(self) -> None:
         """Raises NotBegun where somebody has asked and the workload has not begun: then there is nothing to heal or to judge."""
@@ -539,7 +543,7 @@ def main(argv: list[str]) -> int:
         with lock, suppress(BrokenPipeError):  # nobody reads any more
             write_line(out, json.dumps(secrets.without_secrets(event)).encode())
 
-    stop = StopRequest()
+    stop = StopRequest(partial(os.kill, os.getpid(), LEAVE))
     signal.signal(LEAVE, lambda *_: stop.leave())
     signal.signal(signal.SIGINT, lambda *_: stop.ask("SIGINT"))
     signal.signal(signal.SIGTERM, lambda *_: stop.ask("SIGTERM"))
