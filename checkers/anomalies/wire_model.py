@@ -91,7 +91,7 @@ def _sentence(name: str, breach: Breach) -> str:
     exchange = breach.exchange
     answered = f"{exchange.node} answered {exchange.request} of {name} with {exchange.answer}, which nothing allows"
     if breach.known:
-        return f"{answered}: its state was {breach.states}. Known: {breach.known}."
+        return f"{answered}: its state was {breach.states}. Known: {breach.known}"
     return f"{answered}: its state was {breach.states}; {'; and '.join(breach.sentences) or 'no transition answers so'}"
 
 
