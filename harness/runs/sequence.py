@@ -181,10 +181,10 @@ class RunSequence:
     def _perform(self, run_dir: Path) -> None:
         try:
             self._engine.perform(run_dir)
-        except NotBegun:
-            raise
-        except Interrupted:
+        except Interrupted as cut:
             self.stopping = True
+            if isinstance(cut, NotBegun):
+                raise
         self._wait_if_leaving()
 
     @contextmanager

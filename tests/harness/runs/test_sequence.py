@@ -148,7 +148,7 @@ def test_a_run_that_was_stopped_before_its_workload_began_is_none(tmp_path):
     events = []
     sequence = RunSequence(Starting(results=tmp_path, on_event=print), events.append, lambda: None)
     results = sequence.run_all([PlannedRun(Test(name="valid"), seed, "") for seed in (1, 2)])
-    assert (results, exit_code(results)) == ([], Exit.UNKNOWN)
+    assert (results, exit_code(results), sequence.stopping) == ([], Exit.UNKNOWN, True), "whoever asked: no other run begins"
     assert list(tmp_path.iterdir()) == []
     assert events[-1]["text"] == "stopped before the workload began"
 
