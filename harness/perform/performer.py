@@ -43,12 +43,11 @@ from fencepost.harness.api import (
     Workload,
 )
 from fencepost.harness.api.beneath import appending, log_file, make_folder
-from fencepost.harness.api.clocks_ahead import ClockJump, clocks_ahead, jumps_text
+from fencepost.harness.api.clocks_ahead import ClockJump, jumps_text
 from fencepost.harness.api.clusters import second_of
-from fencepost.harness.api.errors import MachineError, NotBegun, lack_of_machine
+from fencepost.harness.api.errors import MachineError, lack_of_machine
 from fencepost.harness.api.events import PerformerEvent, note_event, phase_event
 from fencepost.harness.api.evidence import HistoryFile
-from fencepost.harness.api.logs import of_second
 from fencepost.harness.api.plans import Budget, Injection
 from fencepost.harness.api.run import Plan, RunFile
 from fencepost.harness.history.manifest import ManifestWriter
@@ -66,16 +65,15 @@ from fencepost.harness.perform.plan_roles import (
     client_factory,
     coordinated,
     driver_directories,
-    group_of,
     ids_of_clients,
     instances_of,
-    partitions_of,
     roles_of,
     settings_of,
-    topics_of,
 )
 from fencepost.harness.perform.program_part import ProgramPart
-from fencepost.harness.perform.recovery_wait import Standing, StandingOffsets, unrecovered
+from fencepost.harness.perform.recovery_wait import StandingOffsets, unrecovered
+from fencepost.harness.perform.settling import Settling
+from fencepost.harness.perform.stop_request import LEAVE, StopRequest
 from fencepost.harness.perform.stored_records import write_stored
 from fencepost.harness.perform.topic_logs import WorkloadLogs
 from fencepost.harness.perform.transaction_looks import TransactionLooks
@@ -92,49 +90,9 @@ PROGRESS_EVERY_S = 0.5
 RECOVERY_S = 10.0  # how long the workload may go on after a run without a fault until every writer has succeeded once more
 RECOVERY_MOST_S = 300.0  # how long it may at most after the last fault, however long the clients' own timeouts are
 STOP_MARGIN_S = 10.0
-REPLICAS_S = 60.0  # for every replica to be in sync again
 INSTANCE_END_S = END_S + 10.0  # how long an instance may take to end
-ABORT_MARGIN_S = 10.0  # beyond the transaction timeout: the coordinator looks for expired transactions once a second
-LOOK_MARGIN_S = 8.0  # beyond that: a transaction that hangs must be seen to do so when the cluster is at rest
-CLOCKS_S = 120.0  # so long at most is waited for what clocks that were ahead have stamped
-LOOKS_S = 14.0  # and for so long after settling, for markers that are not written
 FINAL_READ_S = 120.0
 STARTS_S = 30.0  # for every leader to say where its log begins
-UNKNOWN_END = 2**62  # of a partition whose end is unknown: no reader can reach it, so its final read is never called complete
-TRANSACTION_TIMEOUT_MS = 60_000  # Kafka's default
-LEAVE = signal.SIGUSR1  # this process to itself: somebody has asked to stop
-NOT_BEGUN = "stopped before the workload began, so that there is nothing to judge"
-
-
-class StopRequest:
-    """A request to end the workload before its time.
-
-    by: who asked first, in words; empty while nobody has.
-    """
-
-    by = ""
-    _begun = _left = False
-
-    def __init__(self, call_main: Callable[[], None] = lambda: None) -> None:
-        """call_main: makes the main thread call `leave`."""
-        self._call_main = call_main
-
-    def ask(self, by: str) -> None:
-        """Ask for it, in any thread. Before the workload has begun, the main thread leaves."""
-        self.by = self.by or by
-        self._call_main()
-
-    def leave(self) -> None:
-        """Raises NotBegun where somebody has asked and the workload has not begun: then there is nothing to heal or to judge."""
-        if self.by and not (self._begun or self._left):
-            self._left = True  # once: what is there is being ended then
-            raise NotBegun(f"{NOT_BEGUN} ({self.by})")
-
-    def begin(self) -> None:
-        """The workload begins now. Raises NotBegun when somebody has asked to stop, also where nobody heeded it."""
-        if self.by:
-            raise NotBegun(f"{NOT_BEGUN} ({self.by})")
-        self._begun = True
 
 
 class Performance:
@@ -151,20 +109,29 @@ class Performance:
         self._slots = len(self._all_roles)
         self._manifest = ManifestWriter(run_dir, plan, self._slots)
         self._producer = plan["client"]["producer"]
-        self._settle_s = workload.settle_s if isinstance(workload, BoundsSettling) else 0.0
         self._first_epoch = workload.first_epoch if isinstance(workload, RaisesEpochs) else 0
         self._offsets = PartitionOffsets(cluster, plan)
         self._partitions = self._offsets.all
         self._instances = {slot for slot, role in enumerate(self._roles) if role.runs}
         self._conductors = {slot for slot, role in enumerate(self._roles) if role.conducts}
-        self._numbers = itertools.count()  # of the harness's own operations
-        self._logs = WorkloadLogs.of(workload, plan, cluster, lambda: next(self._numbers))
+        self._number = partial(next, itertools.count())  # of the harness's own operations
+        self._logs = WorkloadLogs.of(workload, plan, cluster, self._number)
         programs = [role.program for role in self._roles if role.program]
         self._programs = [self._part_of(program) for at, program in enumerate(programs) if program not in programs[:at]]
         self._receipts: dict[int, Mapping[str, Any]] = {}
         self._unwritten: set[int] = set()
         self._clock_jumps = ClockJumps.of(cluster, self._tell_jumps)
-        self._stuck: Standing | None = None
+        self._settling = Settling(
+            plan=plan,
+            cluster=cluster,
+            roles=self._roles,
+            offsets=self._offsets,
+            clock_jumps=self._clock_jumps,
+            most_s=workload.settle_s if isinstance(workload, BoundsSettling) else 0.0,
+            number=self._number,
+            emit=emit,
+            receipts=self._receipts,
+        )
 
     def run(self) -> None:
         """The workload with faults, then the final read. A stop shortens the first; the second always happens."""
@@ -203,7 +170,7 @@ class Performance:
             run_dir=self._run_dir,
             cluster=self._cluster,
             emit=self._emit,
-            number=lambda: next(self._numbers),
+            number=self._number,
         )
 
     def _raise_epochs(self) -> None:
@@ -227,7 +194,7 @@ class Performance:
         writes = any(role.transactional or role.runs for role in self._roles)
         if not (writes and isinstance(self._cluster, ListingTransactions)):
             return None
-        return TransactionLooks(self._cluster, self._offsets.at(""), self._writer, lambda: next(self._numbers))
+        return TransactionLooks(self._cluster, self._offsets.at(""), self._writer, self._number)
 
     def _note(self, text: str) -> None:
         self._emit(note_event(text))
@@ -271,13 +238,15 @@ class Performance:
                 self._emit(note_event(problem))
             self._unwritten = runner.unwritten
         self._await_recovery(pool, runner, started)
-        timeout_s = self._transaction_timeout_s()
         pool.close_down(self._conductors)
-        pool.stop(2 * timeout_s + STOP_MARGIN_S, set(range(len(self._roles))) - self._instances - self._conductors)
+        pool.stop(
+            2 * self._settling.transaction_timeout_s + STOP_MARGIN_S,
+            set(range(len(self._roles))) - self._instances - self._conductors,
+        )
         self._supervise(pool, runner, started)
         if looks and asking:
             looks.stop(asking)
-            self._questions_ended(looks)
+            self._settling.tell_unasked(looks)
 
     def _await_recovery(self, pool: WorkerPool, runner: FaultRunner, started: float) -> None:
         """Let the workload go on until every client has succeeded since healing; at most until the bound of recovery has passed,
@@ -285,7 +254,7 @@ class Performance:
         ends the wait: settling has to see it before that transaction times out.
         """
         healed, before, noted = time.monotonic(), pool.slot_counts(), False
-        standing, stands_s = StandingOffsets(self._offsets.ends), self._settle_bound_s()
+        standing, stands_s = StandingOffsets(self._offsets.ends), self._settling.bound_s
         bound_s = min(self._plan["recovery"]["bound_s"], RECOVERY_MOST_S) if self._receipts else RECOVERY_S
         while waiting := unrecovered(pool.running(self._awaited()), self._roles, before, pool.slot_counts()):
             waited_s = time.monotonic() - healed
@@ -295,11 +264,11 @@ class Performance:
                 names, noted = ", ".join(f"c{slot}" for slot in waiting), True
                 self._emit(phase_event("heal", f"waiting up to {bound_s:.0f} s for {names} to succeed again"))
             stuck = standing.longest(time.monotonic())
-            since_s = self._clocks_over(round(stuck.since_s * 1e9)) / 1e9 if stuck else 0.0
+            since_s = self._settling.clocks_over(round(stuck.since_s * 1e9)) / 1e9 if stuck else 0.0
             if stuck and time.monotonic() - since_s > stands_s and waited_s > RECOVERY_S:
                 where = f"{stuck.partition} stays at {stuck.offset}"
                 self._emit(phase_event("heal", f"the last stable offset of {where}: waiting no longer"))
-                self._stuck = stuck
+                self._settling.stuck = stuck
                 return
             self._supervise(pool, runner, started)
 
@@ -374,10 +343,10 @@ class Performance:
         self._end_instances(pool)
         self._emit(phase_event("settle", "waiting for replicas, then for the last stable offsets"))
         self._manifest.look()
-        self._replicas_in_sync()
-        stable, high = self._settle(writer)
-        self._await_no_transaction(looks, healed_ns)
-        self._group_offsets(writer)
+        self._settling.await_replicas()
+        stable, high = self._settling.await_stable_offsets(writer)
+        self._settling.await_no_transaction(looks, healed_ns)
+        self._settling.record_group_offsets(self._programs, writer)
         self._emit(phase_event("final-read", f"reading {len(self._partitions)} partitions back"))
         starts = {**dict.fromkeys(self._partitions, -1), **self._offsets.starts(STARTS_S)}
         orders = {}
@@ -421,93 +390,6 @@ class Performance:
             pool.stop(INSTANCE_END_S, self._instances)
         for slot in self._instances:
             shutil.rmtree(directory_of(self._run_dir, slot), ignore_errors=True)
-
-    def _replicas_in_sync(self) -> None:
-        deadline = time.monotonic() + REPLICAS_S
-        while behind := self._lagging():
-            if time.monotonic() > deadline:
-                self._emit(note_event(f"replicas still missing after {REPLICAS_S:.0f} s: {behind}"))
-                return
-            time.sleep(0.2)
-
-    def _lagging(self) -> dict[str, str]:
-        """Replicas that are missing, of the workload's topics; of the second cluster, of all topics there are."""
-        behind = self._cluster.admin().lagging(self._plan["topics"])
-        if second := second_of(self._cluster):
-            topics = {name.rpartition("-")[0] for name in second.admin().placements()}
-            behind |= {of_second(name): text for name, text in second.admin().lagging(topics).items()}
-        return behind
-
-    def _settle(self, writer: HistoryWriter) -> tuple[dict[str, int], dict[str, int]]:
-        """Wait until every last stable offset has reached its high watermark; past the bound, record what has not (lso-stall).
-
-        The bound has passed already where one is still where it stood while the workload went on.
-        """
-        bound = self._settle_bound_s()
-        began = time.monotonic()
-        until = self._clocks_over(time.monotonic_ns()) / 1e9 + bound
-        number = next(self._numbers)
-        writer.invoke(-1, number, "settle", {})
-        while True:
-            stable, high = self._offsets.ends(Isolation.COMMITTED), self._offsets.ends(Isolation.UNCOMMITTED)
-            stood = self._stuck is not None and self._stuck.stands(stable, high)
-            waited = time.monotonic() - (self._stuck.since_s if self._stuck and stood else began)
-            equal = stable == high and len(high) == len(self._partitions)
-            if equal or stood or time.monotonic() > until:
-                break
-            time.sleep(0.1)
-        offsets = {p: [stable.get(p, -1), high.get(p, -1)] for p in self._partitions}
-        value = {"partitions": offsets, "bound_s": bound, "waited_s": round(waited, 3)}
-        writer.complete(Outcome.OK if equal else Outcome.INFO, -1, number, "settle", value, errors=[])
-        if not equal:
-            self._emit(note_event(f"last stable offset below the high watermark after {waited:.0f} s: {offsets}"))
-        unknown = dict.fromkeys(self._partitions, UNKNOWN_END)
-        return {**unknown, **stable}, {**unknown, **high}
-
-    def _await_no_transaction(self, looks: TransactionLooks | None, healed_ns: int) -> None:
-        """Ask until nothing is open for coordinators and leaders, or what is hangs."""
-        until = self._clocks_over(healed_ns) + round((self._settle_bound_s() + LOOK_MARGIN_S) * 1e9)
-        until = max(until, time.monotonic_ns() + round(LOOKS_S * 1e9))
-        if looks and not looks.ask_until_none(healed_ns, until):
-            self._emit(note_event("transactions are still open, or not every broker says which are"))
-            self._questions_ended(looks)
-
-    def _questions_ended(self, looks: TransactionLooks) -> None:
-        if looks.problem:
-            self._emit(note_event(f"nobody asked any more which transactions are open: {looks.problem}"))
-
-    def _clocks_over(self, healed_ns: int) -> int:
-        """The time (ns) from which transaction timeouts count: coordinators whose clocks were ahead have stamped their starts."""
-        over = max((clock.over_ns for clock in clocks_ahead(self._receipts.values(), self._clock_jumps.jumps)), default=0)
-        return max(healed_ns, min(over, healed_ns + round(CLOCKS_S * 1e9)))
-
-    def _settle_bound_s(self) -> float:
-        return self._settle_s or self._transaction_timeout_s() + ABORT_MARGIN_S
-
-    def _group_offsets(self, writer: HistoryWriter) -> None:
-        """Record what the groups of the workload have committed, once every transaction is decided."""
-        groups: dict[str, Callable[[], Mapping[str, int | None]]] = {
-            group_of(self._plan, role): partial(self._committed, group_of(self._plan, role), topics_of(self._plan, role))
-            for role in self._roles
-            if role.group
-        }
-        groups |= {program.group: program.committed for program in self._programs if program.group}
-        for group, committed in groups.items():
-            number = next(self._numbers)
-            writer.invoke(-1, number, "group-offsets", {})
-            try:
-                offsets, outcome = committed(), Outcome.OK
-            except ClusterError as error:
-                offsets, outcome = {}, Outcome.INFO
-                self._emit(note_event(f"the offsets of group {group} are not known: {error}"))
-            writer.complete(outcome, -1, number, "group-offsets", {"group": group, "offsets": offsets}, errors=[])
-
-    def _committed(self, group: str, topics: Sequence[str]) -> Mapping[str, int | None]:
-        return self._cluster.admin().group_offsets(group, partitions_of(self._plan, topics))
-
-    def _transaction_timeout_s(self) -> float:
-        ours = float(self._producer.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)) / 1000
-        return max(ours, *(role.runs.transaction_timeout_s for role in self._roles if role.runs), 0.0)
 
 
 def starting_text(plan: Mapping[str, Any]) -> str:

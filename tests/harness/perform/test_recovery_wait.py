@@ -7,8 +7,11 @@ import pytest
 
 from fencepost.harness.api import ClusterError, Isolation, Member, Outcome, Reader, Writer
 from fencepost.harness.perform import performer
-from fencepost.harness.perform.performer import Performance, StopRequest
+from fencepost.harness.perform import settling as settling_module
+from fencepost.harness.perform.performer import Performance
 from fencepost.harness.perform.recovery_wait import SlotCounts, Standing, StandingOffsets, answered, unrecovered
+from fencepost.harness.perform.settling import Settling
+from fencepost.harness.perform.stop_request import StopRequest
 
 ROLES = (Writer(), Member(group="g"), Reader())
 
@@ -65,17 +68,34 @@ class Clock:
 class Offsets:
     """End offsets of two partitions whose high watermarks rise with each look; in those that hang, the stable one stays."""
 
+    all = ("t-0", "t-1")
+
     def __init__(self, hang=()):
         self.hang, self.looks = hang, 0
 
     def ends(self, isolation):
         self.looks += 1
-        high = dict.fromkeys(("t-0", "t-1"), self.looks + 10)
+        high = dict.fromkeys(self.all, self.looks + 10)
         return (
             high
             if isolation is Isolation.UNCOMMITTED
             else {name: 7 if name in self.hang else end - 2 for name, end in high.items()}
         )
+
+
+def settling(offsets, most_s, receipts=(), emit=lambda _: None):
+    """The waiting of a run with these end offsets."""
+    return Settling(
+        plan={},
+        cluster=SimpleNamespace(),
+        roles=ROLES,
+        offsets=offsets,
+        clock_jumps=SimpleNamespace(jumps=[]),
+        most_s=most_s,
+        number=count().__next__,
+        emit=emit,
+        receipts=dict(receipts),
+    )
 
 
 def waited(monkeypatch, pool, receipts=(0,), stop="", bound_s=140.0, hang=(), settle_s=20.0, receipt=None):
@@ -85,11 +105,10 @@ def waited(monkeypatch, pool, receipts=(0,), stop="", bound_s=140.0, hang=(), se
     performance = Performance.__new__(Performance)
     performance._plan, performance._roles = {"recovery": {"bound_s": bound_s}}, ROLES
     performance._receipts, performance._stop = {n: receipt or {} for n in receipts}, StopRequest()
-    performance._clock_jumps = SimpleNamespace(jumps=[])
     performance._stop.ask(stop)
     performance._instances, performance._conductors = set(), set()
-    performance._offsets, performance._settle_s, performance._stuck = Offsets(hang), settle_s, None
-    performance._emit = said.append
+    performance._offsets, performance._emit = Offsets(hang), said.append
+    performance._settling = settling(performance._offsets, settle_s, performance._receipts, said.append)
     performance._supervise = lambda *_: setattr(clock, "now", clock.now + 0.5)
     performance._await_recovery(pool, SimpleNamespace(), 0.0)
     return clock.now, [event["text"] for event in said]
@@ -151,7 +170,7 @@ def test_an_offset_stands_as_long_as_each_look_sees_it_in_the_same_place_below_i
     assert looks({**stands, "t-1": (1, 2)}, {**moves, "t-1": (1, 3)})[-1] == ("t-1", 1, 0.0)
 
 
-class Settling:
+class SettleWriter:
     """A history's writer that keeps what settling says."""
 
     def invoke(self, *_):
@@ -174,12 +193,9 @@ def test_settling_gives_no_second_bound_to_what_has_stood_for_one(monkeypatch, s
     clock.now = 100.0
     clock.sleep = lambda seconds: setattr(clock, "now", clock.now + seconds)
     clock.monotonic_ns = lambda: round(clock.now * 1e9)
-    monkeypatch.setattr(performer, "time", clock)
-    performance = Performance.__new__(Performance)
-    performance._offsets, performance._settle_s, performance._stuck = Offsets(["t-1"]), 20.0, stuck
-    performance._partitions, performance._numbers, performance._emit = ("t-0", "t-1"), count(), lambda _: None
-    performance._receipts, performance._clock_jumps = {}, SimpleNamespace(jumps=[])
-    writer = Settling()
-    performance._settle(writer)
+    monkeypatch.setattr(settling_module, "time", clock)
+    wait, writer = settling(Offsets(["t-1"]), 20.0), SettleWriter()
+    wait.stuck = stuck
+    wait.await_stable_offsets(writer)
     assert (writer.said["outcome"], writer.said["bound_s"]) == (outcome, 20.0)
     assert writer.said["waited_s"] == pytest.approx(waited_s, abs=0.2)

@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from fencepost.harness.api.errors import NotBegun
-from fencepost.harness.perform.performer import LEAVE, StopRequest
+from fencepost.harness.perform.stop_request import LEAVE, StopRequest
 
 
 @pytest.fixture
