@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from fencepost.checkers.anomalies.connect_occasions import Occasions
-from fencepost.checkers.anomalies.sources import source_offset_torn
+from fencepost.checkers.anomalies.source_offsets import source_offset_torn
 from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.connect_log import ConnectLog, Entry, entries_in

@@ -132,7 +132,7 @@ EXCEPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     NO_FILE: {
         "harness/cli/main.py": ("_fail",),
         "harness/cli/safe_console.py": ("SafeConsole.on_broken_pipe",),
-        "checkers/anomalies/sources.py": ("_beyond",),
+        "checkers/anomalies/source_offsets.py": ("_beyond",),
         "checkers/pipeline/source_mapping.py": ("SourceMapping._unreached",),
         "harness/perform/performer.py": ("_log_to",),  # a descriptor of `beneath.appending`
         "harness/secrets.py": ("_cleaned",),  # a file of `beneath.changing`
