@@ -1,9 +1,10 @@
 """Runs franz_go/main.go with a release of franz-go, which is fetched and built once, by Go (1.21 or newer; as new as it demands).
 
-fencepost example franz_go fetch 1.22.2
-fencepost run -w application --set 'command={python} {examples}/applications/franz_go.py 1.22.2' -n kill,target=client
+fencepost example franz_go fetch
+fencepost run -w application --set 'command={python} {examples}/applications/franz_go.py' -n kill,target=client
 
-A run may have no network but its own, so fetch first. What follows the version is for the program: `-aborts 0.1 -think 20ms`.
+A version is another release than 1.22.2: `franz_go.py fetch 1.21.3`, `franz_go.py 1.21.3`. A run may have no network but its own,
+so fetch first. All other words are for the program: `-aborts 0.1 -think 20ms`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from fencepost.harness.drivers import families
 from fencepost.harness.fetching import tools
 from fencepost.harness.fetching.store import Store, cache_dir
 
+VERSION = "1.22.2"
 SOURCE = Path(__file__).with_name("franz_go") / "main.go"
 STORE = Store(cache_dir() / "franz-go-application", "the program with franz-go", "fetch it again")
 OFFLINE = {
@@ -61,5 +63,12 @@ def _name(version: str) -> str:
     return f"{version}-{hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:12]}"
 
 
+def main(words: list[str]) -> None:
+    fetched = words[:1] == ["fetch"]
+    rest = words[1:] if fetched else words
+    version, arguments = (rest[0], rest[1:]) if rest and rest[0][0].isdigit() else (VERSION, rest)
+    fetch(version) if fetched else run(version, arguments)
+
+
 if __name__ == "__main__":
-    fetch(sys.argv[2]) if sys.argv[1:2] == ["fetch"] else run(sys.argv[1], sys.argv[2:])
+    main(sys.argv[1:])

@@ -1,8 +1,10 @@
 """Runs platformatic.mjs with a release of @platformatic/kafka, which is fetched once, by npm.
 
-fencepost client fetch platformatic@2.12.1
-fencepost run -w application --set 'command={python} {examples}/applications/platformatic.py 2.12.1' \
+fencepost example platformatic fetch
+fencepost run -w application --set 'command={python} {examples}/applications/platformatic.py' \
     --contract application=at-least-once -n kill,target=client
+
+A version is another release than 2.12.1: `platformatic.py fetch 1.27.0`, `platformatic.py 1.27.0`.
 
 Before the first instance joins, the group's offsets are set to the beginning of the input: the library's default for a partition
 without an offset is its end.
@@ -22,6 +24,7 @@ from confluent_kafka.admin import AdminClient
 from fencepost.harness.api import HarnessError
 from fencepost.harness.drivers import families
 
+VERSION = "2.12.1"
 PROGRAM = Path(__file__).with_suffix(".mjs")
 CALL_S, WHOLE_S = 10.0, 60.0
 
@@ -59,14 +62,19 @@ def _committed(admin: AdminClient, places: list[TopicPartition]) -> list[TopicPa
 def run(version: str) -> None:
     """Become the program, which has to be there: an instance may have no network but the run's own."""
     if not any(one.directory.parent.name == "platformatic" and one.version == version for one in families.fetched()):
-        sys.exit(f"the library is not there yet: fencepost client fetch platformatic@{version}")
+        sys.exit(f"the library is not there yet: fencepost example platformatic fetch {version}")
     try:
         node, memory, _, library = families.obtain(f"platformatic@{version}").command
     except HarnessError as error:
-        sys.exit(f"{error}; first: fencepost client fetch platformatic@{version}")
+        sys.exit(f"{error}; first: fencepost example platformatic fetch {version}")
     begin()
     os.execv(node, [node, memory, str(PROGRAM), library])
 
 
+def main(words: list[str]) -> None:
+    version = next((word for word in words if word[0].isdigit()), VERSION)
+    families.obtain(f"platformatic@{version}", print) if "fetch" in words else run(version)
+
+
 if __name__ == "__main__":
-    run(sys.argv[1])
+    main(sys.argv[1:])

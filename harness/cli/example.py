@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -19,6 +20,10 @@ Examples:
   fencepost example
   fencepost example streams fetch
   fencepost example swallowed_write --tries 5"""
+
+
+OF_RUNS = ("applications", "sinks")  # folders of programs that are instances of a run
+BOOTSTRAP = "FENCEPOST_BOOTSTRAP"  # what each instance is given (docs/your-application.md)
 
 
 def register(app: typer.Typer) -> None:
@@ -37,7 +42,7 @@ def example(
 ) -> None:
     """Run a program that comes with fencepost: an application, a broker, what fetches their libraries, or a reproducer.
 
-    Exit codes: the program's own; 254 there is no such program.
+    Exit codes: the program's own; 254 there is no such program, or only a run can start it.
     """
     programs = example_programs()
     if not name:
@@ -50,10 +55,22 @@ def example(
         from fencepost.harness.plugins.registry import unknown
 
         raise CampaignError([unknown("program", name, programs)])
+    if programs[name].parent.name in OF_RUNS and not ({"fetch", "list"} & set(arguments or ()) or BOOTSTRAP in os.environ):
+        raise CampaignError([f"{name} is started by a run, which gives it brokers and topics:\n{_usage(programs[name])}"])
     os.execv(sys.executable, [sys.executable, str(programs[name]), *(arguments or ())])
 
 
+def _paragraphs(path: Path) -> list[str]:
+    """The paragraphs of a program's docstring."""
+    return (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split("\n\n")
+
+
 def _summary(path: Path) -> str:
-    """The first paragraph of a program's docstring."""
-    doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-    return " ".join(doc.partition("\n\n")[0].split())
+    """What a program is, in a sentence or two."""
+    return " ".join(_paragraphs(path)[0].split())
+
+
+def _usage(path: Path) -> str:
+    """The commands that run it, each in a line."""
+    commands = "\n".join(part for part in _paragraphs(path) if part.startswith("fencepost "))
+    return re.sub(r" (\\\n)? +", " ", commands)

@@ -68,5 +68,5 @@ def test_a_group_gets_offsets_once(launcher, monkeypatch, before, refusals, afte
 def test_a_library_that_is_not_there_is_named_with_the_command_that_fetches_it(launcher, monkeypatch, tmp_path):
     monkeypatch.setenv("FENCEPOST_CACHE", str(tmp_path))
     monkeypatch.setattr(launcher.families, "obtain", lambda kind: pytest.fail("fetched by an instance"))
-    with pytest.raises(SystemExit, match=r"fencepost client fetch platformatic@1\.27\.0"):
+    with pytest.raises(SystemExit, match=r"fencepost example platformatic fetch 1\.27\.0"):
         launcher.run("1.27.0")
