@@ -12,7 +12,7 @@ import threading
 import time
 
 from fencepost.harness.api import ClusterError
-from fencepost.harness.api.errors import Interrupted
+from fencepost.harness.api.errors import Interrupted, NotBegun
 from fencepost.harness.api.evidence import Manifest
 from fencepost.harness.cli import console, main
 from fencepost.harness.history.run_directory import read_plan, write_manifest, write_plan, write_verdict
@@ -25,7 +25,7 @@ ANOMALIES = {"torn": "torn-letter", "lost": "lost-letter", "canary": "aborted-re
 
 class FakeEngine:
     """`valid`, `torn` (invalid: torn-letter), `lost`, `unknown`, `broken` (no cluster, but a log), `absent` (no cluster), `bug`,
-    `endless` (until it is stopped).
+    `endless` (until it is stopped), `early` (stopped before its workload began).
 
     A name with several, `torn+valid`, comes to each in turn. `canary`: invalid, aborted-read.
 
@@ -69,6 +69,8 @@ class FakeEngine:
             log.parent.mkdir(parents=True)
             log.write_text("no memory\n")
             raise ClusterError("n2 did not answer within 60 s; start it again")
+        if fate == "early":
+            raise NotBegun("stopped before the workload began")
         if fate == "bug":
             raise KeyError("oops")
         self.on_event({"event": "phase", "phase": "workload", "text": "8 writers"})

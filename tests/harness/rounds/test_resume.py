@@ -111,6 +111,20 @@ def test_what_broke_and_what_was_stopped_is_performed_again(fencepost):
     assert performed(fencepost.engines[-1]) == ["valid", "broken"]
 
 
+def test_a_run_that_was_stopped_before_its_workload_ends_the_round_and_is_performed_later(fencepost):
+    file = night("valid", "early", "lost")
+    code, out, err = fencepost("campaign", file, "--order", "file")
+    assert code == 2
+    assert performed(fencepost.engines[-1]) == ["valid", "early"]
+    assert "stopped before the workload began" in out
+    assert "2 of 3 runs not performed" in err
+    [record] = rounds_of()
+    assert [len(run.attempts) for run in record.round.runs] == [1, 0, 0]
+    assert not [path for path in record.folder.rglob("plan.json") if "early" in path.parent.parent.name], "nothing is left of it"
+    fencepost("campaign", file, "--resume")
+    assert performed(fencepost.engines[-1]) == ["early"], "it is performed again, and stopped again"
+
+
 def test_a_round_keeps_its_choices_and_its_seed(fencepost):
     file = night("valid", "lost", ("torn", "torn-letter"), head="")
     fencepost("campaign", file, "--only", "valid", "--only", "lost", "--repeat", "2")
