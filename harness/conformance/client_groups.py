@@ -36,6 +36,7 @@ IN_GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {  # story: what must be 
 }
 COMMITS = 20
 READ_AHEAD = 60  # records from which a member reads one at a time, so that its client holds others when partitions move
+SLOWLY_S = 8.0  # for which it does so: a driver with a buffer of its own may ask its client only when that is empty
 POLL_S = 0.5  # as readers of workloads ask: some clients do not get to join within a shorter poll
 ON = "read each partition that was assigned, on from where the group stands"
 MOVED = "return no record of a partition after its revocation was told; drop what was fetched of it"
@@ -104,7 +105,7 @@ class GroupStories(ClientFixture):
             self._fill(READ_AHEAD, GROUP_TOPIC)
             self._await_first(members[0])
             members.append(Member(other))
-            self._await_shares(members, "after the second one has joined, ", limit=1)
+            self._await_shares(members, "after the second one has joined, ", slowly_s=SLOWLY_S)
             values = self._fill(30, GROUP_TOPIC)
             self._await_read(members, values)
             shares = " and ".join(str(len(member.partitions)) for member in members)
@@ -117,12 +118,16 @@ class GroupStories(ClientFixture):
             member.poll(1)
             demand(time.monotonic() < deadline, f"a member that has all partitions reads nothing for {READ_S:.0f} s", ON)
 
-    def _await_shares(self, members: Sequence[Member], when: str = "", limit: int = 1000) -> None:
-        """Poll until each member has partitions, none two have, and together they have all. Raises Flaw at the deadline."""
-        deadline = time.monotonic() + READ_S
+    def _await_shares(self, members: Sequence[Member], when: str = "", slowly_s: float = 0.0) -> None:
+        """Poll until each member has partitions, none two have, and together they have all. Raises Flaw at the deadline.
+
+        slowly_s: for so long each poll asks for one record.
+        """
+        began = time.monotonic()
+        deadline = began + READ_S
         while not _shared(members):
             for member in members:
-                member.poll(limit)
+                member.poll(1 if time.monotonic() < began + slowly_s else 1000)
             told = " and ".join(f"{sorted(member.partitions)}" for member in members)
             text = f"{when}the members of a group are told {told}, for {READ_S:.0f} s"
             if time.monotonic() > deadline and not (when or any(member.partitions for member in members)):
