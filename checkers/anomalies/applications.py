@@ -40,6 +40,7 @@ from fencepost.checkers.pipeline.applications import (
     stretches,
 )
 from fencepost.checkers.pipeline.chains import rows_of
+from fencepost.checkers.pipeline.output_producers import words_for
 from fencepost.checkers.selfcheck.application_damages import COUNT_MORE, INVENT_OUTPUT, SHOW_OUTPUT, SWAP_OUTPUTS
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
@@ -87,9 +88,12 @@ def explain_too_many(finding: Finding, text: FindingText) -> str:
     program = stage_that_reads(text.run, inputs[0].partition)
     what, verb = ("Input record", " has") if len(inputs) == 1 else (f"{len(inputs)} input records,", ", have")
     each = "" if len(inputs) == 1 else " each"
+    first = min(inputs, key=lambda row: (row.partition, row.offset))
+    made = words_for(text.run, sorted((row for row in outputs if row.v == first.v), key=lambda row: (row.partition, row.offset)))
     return (
         f"{what} {text.places(inputs)}{verb} more outputs than the {program.most} that the program declares{each}: "
         f"{program.there} has {len(outputs)}, {text.places(outputs)}."
+        + (f" Those of {first.place} were made: {made}." if made else "")
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,9 +10,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow.dataset as ds
 
 from fencepost.checkers.model.frames import pd
-from fencepost.checkers.model.values import FOREVER
+from fencepost.checkers.model.values import FOREVER, NONE
 from fencepost.checkers.pipeline.applications import has_application, outputs_of
 from fencepost.checkers.pipeline.broker_events import BrokerEvents, broker_events
 from fencepost.checkers.pipeline.chains import chains_of, has_members
@@ -19,6 +21,7 @@ from fencepost.checkers.pipeline.listed_transactions import listings
 from fencepost.checkers.pipeline.stored_transactions import StoredTransactions, stored_transactions
 from fencepost.checkers.views.run_view import RunView
 from fencepost.harness.api.evidence import Evidence
+from fencepost.harness.api.roles import STORE_OFFSETS
 from fencepost.harness.api.run import Receipts, Run
 
 MOST_CLOCK_ERROR_S = 0.5
@@ -71,11 +74,45 @@ class OccasionSources:
 
     @cached_property
     def program(self) -> pd.DataFrame | None:
-        """The transactions with outputs of a program; None: not known, as where its outputs lie elsewhere than in a topic."""
-        if self.stored is None or self.outputs.isdisjoint(self.stored.first_records):
+        """The transactions with outputs of a program, of a sink none; None: not known, as where no output lies in its topic."""
+        if self.stored is None or (not self.is_sink and self.outputs.isdisjoint(self.stored.first_records)):
             return None
         outputs, table = self.outputs, self.stored.transactions
         return table[[not outputs.isdisjoint(some) for some in table["partitions"]]]
+
+    @cached_property
+    def is_sink(self) -> bool:
+        """Whether what the program makes of its inputs lies in a store outside of Kafka."""
+        return self.is_program and bool(outputs_of(self.view).declared.get("store"))
+
+    @cached_property
+    def work_began_ms(self) -> int | None:
+        """When the first output was written, or the first input of a sink; None: not known."""
+        first = self.stored.first_records if self.stored else {}
+        return min((ms for name, ms in first.items() if self.is_sink or name in self.outputs), default=None)
+
+    @cached_property
+    def rebalances_ms(self) -> list[int] | None:
+        """When partitions of a program's group were assigned anew while it worked; None: not known."""
+        began = self.work_began_ms
+        if self.events is None or began is None:
+            return None
+        group = outputs_of(self.view).declared["group"]
+        group = "" if group == STORE_OFFSETS else group  # a sink with offsets of its own is a member of some group
+        return [ms for ms, name in self.events.rebalances if ms > began and name == (group or name)]
+
+    @cached_property
+    def rebalances_of_members(self) -> list[tuple[int, int]]:
+        """(process, ns) of each rebalance that a client of the workload was told of, with the end of the call that told it."""
+        polls = ds.field("f").isin(["txn", "poll", "committed", "subscribe", "seek"]) & ds.field("detail").is_valid()
+        rows = self.view.history.select(("f", "process", "end", "detail"), polls).to_pylist()
+        details = [(row["process"], row["end"], json.loads(row["detail"])) for row in rows if row["detail"]]
+        return [
+            (process, NONE if end is None else end)
+            for process, end, detail in details
+            for _, names in detail.get("rebalances", ())
+            if names
+        ]
 
     @cached_property
     def outputs(self) -> frozenset[str]:

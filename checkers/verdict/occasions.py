@@ -6,17 +6,14 @@ have occurred: what is not known leaves it as it is.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pyarrow.dataset as ds
 
 from fencepost.checkers.history.source import read_errors
 from fencepost.checkers.model.values import ABORTED, FOREVER, NONE
-from fencepost.checkers.pipeline.applications import outputs_of
 from fencepost.checkers.pipeline.instances import instances
 from fencepost.checkers.verdict.decision import JudgedProperty
 from fencepost.checkers.verdict.occasion_sources import MS, OccasionSources
@@ -111,6 +108,8 @@ def _instance_died(sources: OccasionSources) -> int | None:
     overview = sources.view.overview
     if not sources.is_program:
         return sources.seen(int((sources.working & (overview.end == NONE)).sum()))
+    if sources.is_sink:
+        return None if sources.receipts is None else len(sources.deaths)
     made, ahead = sources.program, sources.ahead_ns
     if made is None or ahead is None or sources.receipts is None or sources.stored is None:
         return None
@@ -126,21 +125,50 @@ def _instance_died(sources: OccasionSources) -> int | None:
     return died
 
 
-def _group_rebalanced(sources: OccasionSources) -> int | None:
-    view = sources.view
-    if sources.is_program:
-        if sources.events is None or sources.stored is None:
-            return None
-        first = min((ms for name, ms in sources.stored.first_records.items() if name in sources.outputs), default=None)
-        group = outputs_of(view).declared["group"]
-        rebalances = sources.events.rebalances
-        return None if first is None else sum(ms > first and name == (group or name) for ms, name in rebalances)
-    if view.contract["consumption"] == "assigned":
+def _work_superseded(sources: OccasionSources) -> int | None:
+    """Transactions that were open while the group was assigned anew, of members or instances that did not die meanwhile."""
+    return _superseded_instances(sources) if sources.is_program else _superseded_members(sources)
+
+
+def _superseded_members(sources: OccasionSources) -> int | None:
+    """Operations of members that lived, and within which another one was told of a rebalance."""
+    overview = sources.view.overview
+    working = sources.working & (overview.end != NONE)
+    if not working.any():
+        return sources.seen(0)
+    process, begin, end = (column[working] for column in (overview.process, overview.time, overview.end))
+    superseded = np.zeros(len(begin), dtype=np.bool_)
+    for whose, at in sources.rebalances_of_members:
+        superseded |= (process != whose) & (begin < at) & (at < end)
+    return sources.seen(int(superseded.sum()))
+
+
+def _superseded_instances(sources: OccasionSources) -> int | None:
+    """Transactions of a program whose instance lived, as far as the brokers' logs say whose they are."""
+    made, rebalances = sources.program, sources.rebalances_ms
+    if made is None or rebalances is None:
+        return None
+    superseded = np.zeros(len(made), dtype=np.bool_)
+    for ms in rebalances:
+        superseded |= ((made["first"] < ms) & (ms < made["decided"])).to_numpy()
+    if not superseded.any():
         return 0
-    polls = ds.field("f").isin(["txn", "poll", "committed", "subscribe", "seek"]) & ds.field("detail").is_valid()
-    rows = view.history.select(("f", "process", "detail"), polls).to_pylist()
-    details = [(row["process"], json.loads(row["detail"])) for row in rows if row["detail"]]
-    moved = [process for process, detail in details for kind, names in detail.get("rebalances", ()) if names]
+    if sources.ahead_ns is None or sources.receipts is None:
+        return None
+    owners = made["producer_id"].map(sources.slots)
+    for slot, ns in sources.deaths:
+        ms = (ns + sources.ahead_ns) // MS
+        died = (made["first"] <= ms) & (ms <= made["decided"]) & (owners.isna() | (owners == slot))
+        superseded &= ~died.to_numpy()
+    return int(superseded.sum())
+
+
+def _group_rebalanced(sources: OccasionSources) -> int | None:
+    if sources.is_program:
+        return None if sources.rebalances_ms is None else len(sources.rebalances_ms)
+    if sources.view.contract["consumption"] == "assigned":
+        return 0
+    moved = [process for process, _ in sources.rebalances_of_members]
     return sources.seen(len(moved) - len(set(moved)))
 
 
@@ -170,6 +198,7 @@ _COUNTS: Mapping[Occasion, Callable[[OccasionSources], int | None]] = {
     Occasion.INSTANCE_DIED: _instance_died,
     Occasion.WORK_UNANSWERED: _work_unanswered,
     Occasion.WORK_ABORTED: _work_aborted,
+    Occasion.WORK_SUPERSEDED: _work_superseded,
     Occasion.GROUP_REBALANCED: _group_rebalanced,
     Occasion.COORDINATOR_MOVED: _coordinator_moved,
     Occasion.LEADER_MOVED: lambda sources: None if sources.stored is None else sources.stored.leader_changes,

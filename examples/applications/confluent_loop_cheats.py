@@ -6,6 +6,8 @@ early: offsets are committed before the transaction.
 resend: a commit without an answer within a second is taken for a failure, and the batch is sent again by another producer.
 stale: after a rebalance the instance reads on where it had been in a partition itself, not where the group stands.
 jump: after a rebalance the instance leaves out three inputs of a partition that it had not read before.
+gather: the inputs of several seconds of polls become one transaction, and a rebalance among the polls is not noticed.
+latest: where the group has no offset yet the instance begins at the end.
 skip: one input in so many (SKIPPED, 1000) has no output.
 outside: outputs are sent by a producer without transactions; the transaction has the offsets only.
 order: one batch in ten is produced from its end to its beginning.
@@ -13,6 +15,7 @@ uncommitted: the input is read at read_uncommitted.
 content: one output in so many (CHANGED, 100) has another content than its input, under its input's name.
 memberless: offsets name the group and no member of it, so that nothing refuses those of an instance that has lost its partitions.
 noseek: after an aborted transaction the instance reads on, and does not go back to its inputs.
+partly: after an aborted transaction the instance goes back in one of the partitions of its inputs.
 survivor: after an aborted transaction that its producer survives the instance reads on; it goes back with a new producer only.
 remember: the instance drops what it has seen before, also where the transaction of that was aborted.
 """
@@ -33,6 +36,7 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPa
 SKIPPED, CHANGED = int(os.environ.get("SKIPPED", "1000")), int(os.environ.get("CHANGED", "100"))
 WORK_S = 0.05  # what a batch takes, as work on it would
 PATIENCE_S = 1.0
+GATHERED_S = 3.0  # of polls
 produce, content, transaction = right.produce, right.content, right.committed
 aborted, seek_back = right.aborted, right.seek_back
 
@@ -139,6 +143,23 @@ class Jumping(Placed):
     place = staticmethod(lambda committed, own: committed + 3 if own is None and committed > 0 else committed)
 
 
+class Gathering(Consumer):  # type: ignore[misc]
+    """A consumer that gives the records of several polls together, and tells nobody of a rebalance."""
+
+    def subscribe(self, topics: Sequence[str], **_: Any) -> None:
+        super().subscribe(topics)
+
+    def consume(self, *arguments: Any) -> list[Message]:
+        batch, deadline = list[Message](), time.monotonic() + GATHERED_S
+        while right.running and time.monotonic() < deadline:
+            batch += super().consume(*arguments)
+        return batch
+
+
+def going_back_partly(consumer: Consumer, batch: Sequence[Message]) -> None:
+    seek_back(consumer, [message for message in batch if message.partition() == batch[-1].partition()])
+
+
 def reading_on(consumer: Consumer, batch: Sequence[Message]) -> None:
     print(f"reads on after {len(batch)} inputs without outputs", flush=True)
 
@@ -204,12 +225,15 @@ CHEATS: Mapping[str, Mapping[str, Any]] = {
     "resend": {"committed": resend, "commit": impatient},
     "stale": {"Consumer": Stale},
     "jump": {"Consumer": Jumping},
+    "gather": {"Consumer": Gathering},
+    "latest": {"CONSUMER": {**right.CONSUMER, "auto.offset.reset": "latest"}},
     "skip": {"produce": skipping},
     "outside": {"committed": outside},
     "order": {"committed": unordered},
     "uncommitted": {"CONSUMER": {**right.CONSUMER, "isolation.level": "read_uncommitted"}},
     "content": {"content": changed},
     "noseek": {"seek_back": reading_on},
+    "partly": {"seek_back": going_back_partly},
     "survivor": {"aborted": surviving, "seek_back": Survivor.seek_back},
     "memberless": {"Consumer": Memberless},
     "remember": {"produce": remembering},

@@ -47,7 +47,7 @@ class Occasion(str, Enum):
     INSTANCE_DIED = (
         "instance-died",
         "An instance of a program, or a member of a group, died between an output and the decision about it; an instance without "
-        "transactions, within a second after an output.",
+        "transactions, within a second after an output; one of a sink, at any time: nobody knows when it stores.",
         "history (members); receipts, lives of instances and the brokers' log segments (programs)",
     )
     WORK_UNANSWERED = (
@@ -61,10 +61,17 @@ class Occasion(str, Enum):
         "A transaction that processes inputs was aborted, so that the inputs had to be read again.",
         "history (members); the markers in the brokers' log segments (programs)",
     )
+    WORK_SUPERSEDED = (
+        "work-superseded",
+        "A consumer group's partitions were assigned anew while a transaction that processes its inputs was open, and whose "
+        "instance or member lived: what one that has lost them still does has to be refused.",
+        "history (members); the brokers' logs and log segments, receipts, lives of instances (programs)",
+    )
     GROUP_REBALANCED = (
         "group-rebalanced",
         "A consumer group's partitions were assigned anew while it worked.",
-        "history, where clients of the workload are members; else the brokers' logs, after the first output",
+        "history, where clients of the workload are members; else the brokers' logs, after the first output, or for a sink the "
+        "first input",
     )
     COORDINATOR_MOVED = (
         "coordinator-moved",

@@ -180,12 +180,12 @@ class ClientFixture:
                 return
             time.sleep(0.1)
 
-    def _fill(self, count: int, topic: str = TOPIC) -> list[bytes]:
-        """Records in the first partition, or of the group's topic in turn in all, by the harness' own client; their values."""
+    def _fill(self, count: int, topic: str = TOPIC, partitions: int = 1) -> list[bytes]:
+        """Records in turn in so many partitions, or of the group's topic in all, by the harness' own client; their values."""
         client, values = self._observer(self._settings({"acks": "all"}, None)), fresh_values("fill", count)
         client.open(CALL_S)
         for number, value in enumerate(values):
-            partition = number % len(GROUP_PARTITIONS) if topic == GROUP_TOPIC else 0
+            partition = number % (len(GROUP_PARTITIONS) if topic == GROUP_TOPIC else partitions)
             client.send(Outgoing(topic=topic, partition=partition, value=value), lambda _: None)
         client.flush(CALL_S)
         client.close()

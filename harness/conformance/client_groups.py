@@ -30,11 +30,16 @@ IN_GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {  # story: what must be 
         "offsets that name a member of a former generation are refused",
         ("transactions", "groups", "offsets-in-transactions"),
     ),
+    "group positions": ("a member reads on at the group's offsets, and at the start of partitions without any", ("groups",)),
     "commit offsets": ("offsets outside transactions are committed as they are given", ("groups", "offset-commits")),
     "leave": ("what was sent is delivered first, and another member gets the partitions at once", ("groups", "leave")),
 }
 COMMITS = 20
+READ_AHEAD = 60  # records from which a member reads one at a time, so that its client holds others when partitions move
+SLOWLY_S = 8.0  # for which it does so: a driver with a buffer of its own may ask its client only when that is empty
 POLL_S = 0.5  # as readers of workloads ask: some clients do not get to join within a shorter poll
+ON = "read each partition that was assigned, on from where the group stands"
+MOVED = "return no record of a partition after its revocation was told; drop what was fetched of it"
 TELL = "tell every assignment and every revocation as an event `rebalanced`; in `leave`, leave the group"
 
 
@@ -47,14 +52,24 @@ class Member:
 
     def __init__(self, client: Client) -> None:
         self.client, self.partitions, self.read = client, set[str](), list[Polled]()
+        self._told = set[str]()  # its partitions at any time of the poll that is under way
+        self._ever = set[str]()  # those that it had at any time
         client.subscribe([GROUP_TOPIC], self._rebalanced)
 
     def _rebalanced(self, event: Rebalance) -> None:
         change = self.partitions.update if event.kind == "assigned" else self.partitions.difference_update
         change(event.partitions)
+        self._told |= self.partitions
+        self._ever |= self.partitions
 
-    def poll(self) -> None:
-        self.read += self.client.poll(POLL_S)
+    def poll(self, limit: int = 1000) -> None:
+        """Poll once. Raises Flaw for a record of a partition that was not its own at any time of the poll."""
+        self._told = set(self.partitions)
+        read = self.client.poll(POLL_S, limit)
+        foreign = [record for record in read if record.partition not in self._told]
+        text = f"a member that is told {sorted(self.partitions)} reads {foreign and foreign[0].partition}"
+        demand(not foreign, text, MOVED if foreign and foreign[0].partition in self._ever else TELL)
+        self.read += read
 
 
 class GroupStories(ClientFixture):
@@ -70,6 +85,9 @@ class GroupStories(ClientFixture):
     def story_rebalance(self) -> str:
         return _joined_at_last(self._rebalance)
 
+    def story_group_positions(self) -> str:
+        return _joined_at_last(self._group_positions)
+
     def story_former_member(self) -> str:
         return _joined_at_last(self._former_member)
 
@@ -84,19 +102,32 @@ class GroupStories(ClientFixture):
         with self._client(self._member_settings(group)) as one, self._client(self._member_settings(group)) as other:
             members = [Member(one)]
             self._await_shares(members)
+            self._fill(READ_AHEAD, GROUP_TOPIC)
+            self._await_first(members[0])
             members.append(Member(other))
-            self._await_shares(members, "after the second one has joined, ")
+            self._await_shares(members, "after the second one has joined, ", slowly_s=SLOWLY_S)
             values = self._fill(30, GROUP_TOPIC)
             self._await_read(members, values)
             shares = " and ".join(str(len(member.partitions)) for member in members)
         return f"{shares} partitions, {len(values)} records"
 
-    def _await_shares(self, members: Sequence[Member], when: str = "") -> None:
-        """Poll until each member has partitions, none two have, and together they have all. Raises Flaw at the deadline."""
+    def _await_first(self, member: Member) -> None:
+        """Poll for one record. Raises Flaw at the deadline."""
         deadline = time.monotonic() + READ_S
+        while not member.read:
+            member.poll(1)
+            demand(time.monotonic() < deadline, f"a member that has all partitions reads nothing for {READ_S:.0f} s", ON)
+
+    def _await_shares(self, members: Sequence[Member], when: str = "", slowly_s: float = 0.0) -> None:
+        """Poll until each member has partitions, none two have, and together they have all. Raises Flaw at the deadline.
+
+        slowly_s: for so long each poll asks for one record.
+        """
+        began = time.monotonic()
+        deadline = began + READ_S
         while not _shared(members):
             for member in members:
-                member.poll()
+                member.poll(1 if time.monotonic() < began + slowly_s else 1000)
             told = " and ".join(f"{sorted(member.partitions)}" for member in members)
             text = f"{when}the members of a group are told {told}, for {READ_S:.0f} s"
             if time.monotonic() > deadline and not (when or any(member.partitions for member in members)):
@@ -111,14 +142,44 @@ class GroupStories(ClientFixture):
         while missing:
             for member in members:
                 member.poll()
-                foreign = [record for record in member.read if record.partition not in member.partitions]
-                text = f"a member that is told {sorted(member.partitions)} reads {foreign and foreign[0].partition}"
-                demand(not foreign, text, TELL)
                 missing -= {record.value for record in member.read}
             text = f"{len(missing)} of {len(values)} records do not come within {READ_S:.0f} s"
-            demand(time.monotonic() < deadline, text, "read each partition that was assigned, on from where the group stands")
+            demand(time.monotonic() < deadline, text, ON)
         times = sum(record.value in set(values) for member in members for record in member.read)
         demand(times == len(values), f"{len(values)} records are read {times} times", "return each record once")
+
+    def _group_positions(self) -> str:
+        """The group stands in the middle of one partition and at the end of another; of the third one nothing is committed."""
+        group, admin = self._name(), self._cluster.admin()
+        middle, nothing, end = GROUP_PARTITIONS
+        self._fill(30, GROUP_TOPIC)
+        known = admin.end_offsets(GROUP_PARTITIONS, Isolation.COMMITTED)
+        begins = {middle: known[middle] // 2, nothing: 0, end: known[end]}
+        with self._group_observer(group) as own:
+            own.commit_offsets({middle: begins[middle], end: begins[end]}, CALL_S)
+        self._fill(6, GROUP_TOPIC)
+        ends = admin.end_offsets(GROUP_PARTITIONS, Isolation.COMMITTED)
+        with self._client(self._member_settings(group)) as client:
+            member = Member(client)
+            self._await_shares([member])
+            self._await_ends(member, begins, ends)
+        return f"{len(member.read)} records: on from {begins[middle]}, from the start, and {ends[end] - begins[end]} new ones"
+
+    def _await_ends(self, member: Member, begins: Mapping[str, int], ends: Mapping[str, int]) -> None:
+        """Poll until a member has read from some offsets to others. Raises Flaw for records before, between or after them."""
+        deadline, wanted = time.monotonic() + READ_S, sum(ends.values()) - sum(begins.values())
+        while True:
+            for partition in GROUP_PARTITIONS:
+                read = [record.offset for record in member.read if record.partition == partition]
+                expected = list(range(begins[partition], ends[partition]))[: len(read)]
+                where = "where the group stands" if begins[partition] else "of which nothing is committed, and which begins"
+                text = f"of {partition}, {where} at {begins[partition]} of {ends[partition]}, a member reads {_span(read)}"
+                demand(read == expected, text, ON)
+            if len(member.read) >= wanted:
+                return
+            text = f"{len(member.read)} of {wanted} records come within {READ_S:.0f} s"
+            demand(time.monotonic() < deadline, text, ON)
+            member.poll()
 
     # -- offsets ----------------------------------------------------------------------------------
     def _former_member(self) -> str:
@@ -192,6 +253,16 @@ def _joined_at_last(play: Callable[[], str]) -> str:
 
 
 READERS = {"own": "the harness' own client", "driver": "the driver"}
+
+
+def _span(offsets: Sequence[int]) -> str:
+    """`nothing`, `3`, `3 to 9`, or with gaps and repetitions `3, 4, 7, ...`."""
+    if not offsets:
+        return "nothing"
+    if list(offsets) == list(range(offsets[0], offsets[0] + len(offsets))):
+        return f"{offsets[0]} to {offsets[-1]}" if len(offsets) > 1 else f"{offsets[0]}"
+    at = next(number for number, offset in enumerate(offsets) if offset != offsets[0] + number)
+    return f"{', '.join(str(offset) for offset in offsets[max(0, at - 2) : at + 1])}, ..."
 
 
 def _shared(members: Sequence[Member]) -> bool:

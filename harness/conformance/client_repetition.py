@@ -37,7 +37,10 @@ MANY: Mapping[str, tuple[str, tuple[str, ...]]] = {  # story: what must be seen,
     ),
     "many records": ("2,400 records without transactions are there once, in order, where they were reported", ("idempotence",)),
     "many reads": ("of 3,000 records in small polls each is read once, in order, as it was sent", ("assign", "ends")),
-    "many seeks": ("after each of 160 seeks the record there comes next, and the position says so", ("assign", "seek")),
+    "many seeks": (
+        "after each of 160 seeks the record there comes next, and the position says so; another partition goes on where it was",
+        ("assign", "seek"),
+    ),
     "many offsets": (
         "in 160 transactions the offsets of each committed one are committed, and of no aborted one",
         ("transactions", "groups", "offsets-in-transactions"),
@@ -48,6 +51,10 @@ LONG = 1500  # bytes
 KEYS = (b"k0", None, b"", b"\xfe\x00\xff", b"k1", b"long" * 100, b"k0")
 HEADERS = ((("number", b"1"),), (), (("empty", b""), ("twice", b"\x00\xff"), ("twice", b"2")), (("long", b"h" * 300),))
 MOST_BEHIND_SEEK = 4  # records that are read after a seek
+BESIDE = 20  # records of the partition that is read beside the one with seeks
+AFTER_SEEK = (
+    "after seek, return nothing of what was fetched before of its partitions, and all behind it; of others, leave out nothing"
+)
 RELEASED_S = 10.0  # in which what was closed is let go of
 SETTLED_OPENS, FEWEST_OPENS = 20, 20  # openings after which a driver has what it keeps; of which a leak can be told
 T = TypeVar("T")
@@ -131,7 +138,7 @@ class RepeatedStories(ClientFixture):
         """All records of the topic, as the harness' own client reads them, after it has written what is lacking."""
         lacking = count - len(self._observed())
         if lacking > 0:
-            self._fill(lacking)
+            self._fill(max(lacking, len(PARTITIONS) * BESIDE), partitions=len(PARTITIONS))
         return self._observed()
 
     def _read_in_small_polls(self, client: Client, count: int) -> tuple[list[Polled], int]:
@@ -155,41 +162,54 @@ class RepeatedStories(ClientFixture):
         return records, polls
 
     def story_many_seeks(self) -> str:
+        """Seeks in one partition. Another one is read beside it, and has to go on where it was."""
         rng = Random(0)
-        own = [record for record in self._at_least(100) if record.partition == PARTITIONS[0]]
+        everything, (sought, beside) = self._at_least(100), PARTITIONS
+        own = {name: [record for record in everything if record.partition == name] for name in PARTITIONS}
+        first = max(0, len(own[beside]) - BESIDE)
         with self._reader() as client:
-            self._call(client, "assign", {PARTITIONS[0]: "start"})
-            self._next(client)  # not all clients seek before they have fetched
+            self._call(client, "assign", {beside: own[beside][first].offset, sought: "start"})
+            at = {beside: first, sought: 0}  # of each partition the number of its next record
+            self._read_next(client, own, at, sought, 1, "after assign")  # not all clients seek before they have fetched
             done = 0
-            for _ in self._while_time(range(self.many.seeks)):
-                number = rng.randrange(len(own) - MOST_BEHIND_SEEK)
-                text = f"after seek {done + 1}, to {own[number].offset},"
-                self._call(client, "seek", {PARTITIONS[0]: own[number].offset})
-                behind = number + rng.randint(1, MOST_BEHIND_SEEK)
-                for wanted in own[number:behind]:
-                    got = self._next(client)
-                    at = f"{text} {'then ' if wanted is not own[number] else ''}comes {got.offset}, not {wanted.offset}"
-                    demand(
-                        got.offset == wanted.offset,
-                        at,
-                        "after seek, return nothing of what was fetched before, and all behind it",
-                    )
-                    demand(
-                        got.value == wanted.value, f"{text} {got.offset} has another value", "values are base64 of the very bytes"
-                    )
-                at_last, last = self._call(client, "position", [PARTITIONS[0]])[PARTITIONS[0]], own[behind - 1].offset
-                known = at_last is not None and last < at_last <= own[behind].offset
-                change = "answer the offset of the next record of `poll`"
-                demand(known, f"{text} {last} was read last, and the position is {at_last}", change)
-                done += 1
+            for done in self._while_time(range(1, self.many.seeks + 1)):
+                number = rng.randrange(len(own[sought]) - MOST_BEHIND_SEEK)
+                if at[beside] == len(own[beside]):  # from now on a seek finds a client that has more of both
+                    at |= {beside: first, sought: 0}
+                    self._call(client, "seek", {name: own[name][at[name]].offset for name in at})
+                    for _ in range(rng.randint(1, MOST_BEHIND_SEEK)):
+                        self._poll_next(client, own, at, "after a seek in both partitions")
+                self._call(client, "seek", {sought: own[sought][number].offset})
+                at[sought], text = number, f"after seek {done}, to {sought}@{own[sought][number].offset},"
+                self._read_next(client, own, at, sought, rng.randint(1, MOST_BEHIND_SEEK), text)
+                self._demand_position(client, own[sought], at[sought], sought, text)
         return self._answered(sensitivity(seeks=done), done, self.many.seeks)
 
-    def _next(self, client: Client) -> Polled:
-        deadline = time.monotonic() + READ_S
-        while not (records := self._call(client, "poll", 0.2, 1)):
-            demand(time.monotonic() < deadline, f"no record within {READ_S:.0f} s", "return what there is")
-        first: Polled = records[0]
-        return first
+    def _read_next(
+        self, client: Client, own: Mapping[str, Sequence[Polled]], at: dict[str, int], name: str, count: int, when: str
+    ) -> None:
+        """Read so many records of a partition. Raises Flaw for one, of any, that is not the next one."""
+        end, deadline = at[name] + count, time.monotonic() + READ_S
+        while at[name] < end:
+            self._poll_next(client, own, at, when)
+            demand(time.monotonic() < deadline, f"{when} no record within {READ_S:.0f} s", "return what there is")
+
+    def _poll_next(self, client: Client, own: Mapping[str, Sequence[Polled]], at: dict[str, int], when: str) -> None:
+        """Poll once for one record. Raises Flaw for one that is not the next one of its partition; `at` is kept up to date."""
+        for got in self._call(client, "poll", 0.2, 1):
+            number = at[got.partition]
+            wanted = own[got.partition][number] if number < len(own[got.partition]) else None
+            text = f"{when} comes {got.partition}@{got.offset}, not {wanted.offset if wanted else 'its end'}"
+            demand(wanted and got.offset == wanted.offset, text, AFTER_SEEK)
+            other = f"{when} {got.partition}@{got.offset} has another value"
+            demand(wanted and got.value == wanted.value, other, "values are base64 of the very bytes")
+            at[got.partition] += 1
+
+    def _demand_position(self, client: Client, own: Sequence[Polled], next_one: int, name: str, when: str) -> None:
+        at, last = self._call(client, "position", [name])[name], own[next_one - 1].offset
+        known = at is not None and last < at <= own[next_one].offset
+        text = f"{when} {last} was read last, and the position is {at}"
+        demand(known, text, "answer the offset of the next record of `poll`")
 
     def story_many_offsets(self) -> str:
         name = self._name()

@@ -50,7 +50,10 @@ CHEATED = {  # what each program does wrong, with what it may be found by: any o
     "resend": {"reprocessed"},
     "stale": {"reprocessed", "unprocessed"},  # its own position is behind the group's, or ahead of what it could commit
     "jump": {"unprocessed"},
+    "gather": {"reprocessed"},
+    "latest": {"unprocessed"},
     "noseek": {"unprocessed"},
+    "partly": {"unprocessed"},
     "remember": {"unprocessed"},
     "skip": {"unprocessed"},
     "outside": {"reprocessed"},

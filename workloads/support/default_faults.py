@@ -8,14 +8,15 @@ OF_MEMBERS = (
     "scale,every_s=[1,2],lasts_s=[2,3]",
     "latency,target=instance,delay_ms=600,jitter_ms=250,lane=links,every_s=[3,6],lasts_s=[3,5]",
     "fence-producers,target=instance,lane=fences,every_s=[5,8],lasts_s=0.1",
-    "pause,target=coordinator,lane=brokers,every_s=[6,10],lasts_s=[2,3]",
-    "kill,target=coordinator,lane=brokers,every_s=[6,10],lasts_s=[1,2]",
+    "pause,target=coordinator,lane=brokers,every_s=[13,17],lasts_s=[2,3]",
+    "kill,target=coordinator,lane=brokers,every_s=[13,17],lasts_s=[1,2]",
 )
 """Of instances of a program, or members of a group. One dies in a transaction and one is frozen in its own, at the same time:
 the group waits for both sessions together (6 s is the least that brokers allow by default), and works on before the frozen one
 wakes as a zombie. Then members leave and join in order, for which a group waits for no session: partitions move to and fro. Links
 are slow, so that commits take long; producers are fenced, so that transactions are aborted whose instances live on; coordinators
-move."""
+move, the first one when the frozen instance has woken: one that moves while a group waits for sessions begins to wait for them
+anew, and the frozen one would wake as a member still."""
 OF_MEMBERS_LANES = ("main,order=in turn",)
 OF_SINKS = tuple(fault for fault in OF_MEMBERS if not fault.startswith("fence-producers"))
 """Of instances of a sink, which have no transactional ids."""

@@ -3,6 +3,7 @@
 import json
 from random import Random
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.application_reference import FROM_OUTSIDE, TWINS, ApplicationHistory, by_records
@@ -15,6 +16,7 @@ from support.worked_examples import Example
 from fencepost.checkers.engine.registry import installed_checks
 from fencepost.checkers.model.lawful_history import CONTRACT as LAWFUL
 from fencepost.checkers.selfcheck.selfcheck import selfcheck
+from fencepost.harness.api.history import STORED, schema
 from fencepost.harness.history.run_directory import open_run
 
 CHECKS = [check for check in installed_checks()[0] if check.name in FROM_OUTSIDE]
@@ -286,6 +288,28 @@ def test_a_second_output_is_reprocessing(judged):
     assert finding(document, "reprocessed")["sentence"] == (
         "Input record in-0@6 has more outputs than the 1 that the program declares: the complete read_committed final read has "
         "2, out-0@1 and out-0@4."
+    )
+
+
+INITIALISED = (
+    "[2026-11-27 14:00:00,000] INFO [TransactionCoordinator id=1] Initialized transactionalId fp-r-4 with producerId 7 and "
+    "producer epoch 0 on partition __transaction_state-2 (kafka.coordinator.transaction.TransactionCoordinator)\n"
+)
+
+
+def test_who_made_the_outputs_is_told_as_far_as_log_segments_and_brokers_know(tmp_path):
+    """Output 1 is of the producer of fp-r-4, output 4 of one whose initialisation no log has."""
+    rows = [(1, 7, 2000, "record"), (2, 7, 2100, "COMMIT"), (4, 9, 5250, "record"), (5, 9, 5300, "COMMIT")]
+    names = ("offset", "producer_id", "timestamp", "kind")
+    made = [{**dict(zip(names, row, strict=True)), "partition": "out-0", "node": "n1", "producer_epoch": 0} for row in rows]
+    made = [{**row, "timestamp": row["timestamp"] + 1795788000_000, "leader_epoch": 0} for row in made]
+    pq.write_table(pa.Table.from_pylist(made, schema=schema(STORED)), tmp_path / "stored.parquet")
+    (tmp_path / "logs" / "n1").mkdir(parents=True)
+    (tmp_path / "logs" / "n1" / "server.log").write_text(INITIALISED)
+    document = judge_here(tmp_path, program([(0, 5), (1, 6), (3, 7), (4, 6)]).ops, CONTRACT)
+    assert finding(document, "reprocessed")["sentence"].endswith(
+        "has 2, out-0@1 and out-0@4. Those of in-0@6 were made: out-0@1 at 14:00:02.000 UTC by the producer of fp-r-4 and "
+        "out-0@4 at 14:00:05.250 UTC by producer 9."
     )
 
 

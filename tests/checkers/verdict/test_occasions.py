@@ -7,7 +7,7 @@ import json
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.histories import History, answer, write_faults
+from support.histories import STEP, History, answer, write_faults
 from support.judging import judge_here
 
 from fencepost.checkers.api import Occasion, run_check
@@ -19,6 +19,7 @@ from fencepost.checkers.verdict.decision import JudgedProperty
 from fencepost.checkers.verdict.occasions import beside
 from fencepost.harness.api.history import STORED, schema
 from fencepost.harness.api.occasions import OCCASIONS
+from fencepost.harness.api.roles import STORE_OFFSETS
 from fencepost.harness.api.values import Property
 
 SECOND = 1_000_000_000
@@ -168,7 +169,7 @@ def stored(tmp_path, *rows):
 
 def log(tmp_path, node, *lines):
     folder = tmp_path / "logs" / node
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "server.log").write_text("".join(lines))
 
 
@@ -193,15 +194,25 @@ def test_an_id_that_is_initialised_again_fences(tmp_path):
     assert judge_here(tmp_path, story())["occasions"]["producer-fenced"] == 1
 
 
-def program(tmp_path, died_s, receipts=True, output="out-0"):
-    """An instance c4 that is killed at a second, its transaction of outputs from 2 to 4, aborted; looks say what time it is."""
+def program(tmp_path, died_s, receipts=True, output="out-0", store=False, group="g"):
+    """An instance c4 that is killed at a second, its transaction of outputs from 2 to 4, aborted; looks say what time it is.
+
+    store: whether it is a sink, which has stored what it has read; the transaction is a writer's then.
+    """
     h = History()
     h.now = 0
     looks = {"transactions": [], "open": [], "silent": [], "quiet_s": 9.0, "asked_ms": BEGAN_MS}
     h.add(-1, "list-transactions", isolation=None, role="harness", detail=json.dumps(looks))
     h.add(4, "instance", type="info", end=None, role="instance", slot=4)
     h.txn(0, {"in-0": [0]})
-    declared = {"group": "g", "outputs": [1, 1], "output_partitions": ["out-0"], "ordered": False, "counts": False}
+    declared = {
+        "group": "g",
+        "outputs": [1, 1],
+        "output_partitions": ["out-0"],
+        "ordered": False,
+        "counts": False,
+        "store": store,
+    }
     h.final({"in-0": [0]})
     h.add(-1, "drain", isolation=None, role="harness", detail=json.dumps({**declared, "drained": True, "waited_s": 1.0}))
     rows = [{**op, "outputs": []} for op in h.ops]
@@ -221,10 +232,42 @@ def test_an_instance_that_died_counts_where_its_transaction_was_open(tmp_path, d
     assert counts["group-rebalanced"] == 2, "the one before the first output is how the group began"
 
 
+@pytest.mark.parametrize(("died_s", "count"), [(3, 0), (5, 1)], ids=["dead meanwhile", "alive"])
+def test_work_is_superseded_where_a_group_is_rebalanced_inside_a_transaction_of_an_instance_that_lives(tmp_path, died_s, count):
+    """The group is stabilised in second 3; in second 5, when the transaction is decided, it is again."""
+    assert program(tmp_path, died_s)["work-superseded"] == count
+
+
+@pytest.mark.parametrize(("told_s", "whose", "count"), [(3, 2, 1), (5, 2, 0), (3, 1, 0)], ids=["inside", "behind", "its own"])
+def test_work_of_a_member_is_superseded_where_another_one_is_told_of_a_rebalance_meanwhile(tmp_path, told_s, whose, count):
+    """Process 1 works from second 2 to 4."""
+    h = History()
+    h.txn(0, {"in-0": [0]})
+    h.now = 2 * SECOND
+    worked = h.ops[h.txn(1, {"out-0": [0]}, end=4 * SECOND)]
+    worked["chains"] = [{"partition": "in-0", "offset": 0, "v": h.v("in-0", 0), "output": h.v("out-0", 0)}]
+    told = json.dumps({"rebalances": [["assigned", ["in-0"]]]})
+    h.add(whose, "poll", time=told_s * SECOND - STEP, end=told_s * SECOND, detail=told)
+    h.final({"in-0": [0], "out-0": [0]})
+    rows = [{"chains": [], **op} for op in h.ops]
+    counts = judge_here(tmp_path, rows, {"consumption": "subscribed"})["occasions"]
+    assert counts["work-superseded"] == count
+
+
+@pytest.mark.parametrize("group", ["g", STORE_OFFSETS], ids=["offsets in the group", "in the store"])
+def test_what_a_sink_had_occasion_for_is_its_deaths_and_rebalances_since_the_first_input(tmp_path, group):
+    counts = program(tmp_path, 1, output="in-0", store=True, group=group)
+    assert {name: counts[name] for name in ("instance-died", "group-rebalanced")} == {"instance-died": 1, "group-rebalanced": 2}
+    assert counts["work-aborted"] == counts["work-unanswered"] == counts["work-superseded"] == 0, "it has no transactions"
+
+
 def test_without_receipts_nobody_knows_who_died(tmp_path):
-    assert program(tmp_path, 3, receipts=False)["instance-died"] is None
+    counts = program(tmp_path, 3, receipts=False)
+    assert counts["instance-died"] is counts["work-superseded"] is None
+    assert program(tmp_path, 3, receipts=False, output="in-0", store=True)["instance-died"] is None
 
 
 def test_of_a_program_whose_outputs_lie_in_no_topic_nobody_knows_what_became_of_its_work(tmp_path):
     counts = program(tmp_path, 3, output="in-0")
-    assert {counts[name] for name in ("instance-died", "work-aborted", "work-unanswered", "group-rebalanced")} == {None}
+    names = ("instance-died", "work-aborted", "work-unanswered", "work-superseded", "group-rebalanced")
+    assert {counts[name] for name in names} == {None}

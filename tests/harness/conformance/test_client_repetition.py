@@ -123,6 +123,13 @@ LIES = {
         500,
         "def row(self, one):\n    row = super().row(one)\n    return [*row[:6], row[6] // 1000] if self.nth() else row",
     ),
+    "drops what it has of other partitions at a seek": (
+        ("many seeks",),
+        40,
+        "def seek(self, request):\n    others = self.at.keys() - request['positions'].keys()\n"
+        "    if others and self.nth():\n        self.at |= {name: self.at[name] + 1 for name in others}\n"
+        "    return super().seek(request)",
+    ),
     "skips the record behind the one after a seek": (
         ("many seeks",),
         40,

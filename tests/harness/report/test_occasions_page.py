@@ -42,3 +42,12 @@ def test_a_program_is_struck_itself_and_so_are_the_coordinators_of_its_transacti
     faults = load("workload", "application").default_nemesis
     targets = {text.split("target=")[1].partition(",")[0] for text in faults if "target=" in text}
     assert targets == {"instance:in-transaction", "instance", "coordinator"}
+
+
+def test_coordinators_move_when_the_frozen_instance_has_woken():
+    """A group whose coordinator moves waits for sessions anew: the frozen instance would wake as a member, not as a zombie."""
+    options = [choice.options for choice in faults_of(load("workload", "application").default_nemesis)]
+    crash = next(fault for fault in options if fault.get("together") == "crash" and fault["lasts_s"][0] > 6)
+    moves = [fault for fault in options if fault.get("target") == "coordinator"]
+    assert moves
+    assert all(fault["every_s"][0] >= crash["every_s"][1] + crash["lasts_s"][1] for fault in moves)
