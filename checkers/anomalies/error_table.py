@@ -203,7 +203,7 @@ TABLE: Sequence[Demand] = (
         calls="any",
         demanded="fatal",
         source="KAFKA-18019; by KIP-98 (InvalidPidMapping) the producer takes another id itself, which lets a zombie go on",
-        applies=lambda answer: answer.named("INVALID_PRODUCER_ID_MAPPING"),
+        applies=lambda answer: answer.named("INVALID_PRODUCER_ID_MAPPING", "INVALID_PID_MAPPING"),
         met=lambda answer: answer.final,
         doubt="by KIP-98 the producer takes another id, and goes on",
     ),

@@ -29,6 +29,7 @@ class Row:
     """`call` failed with one of `errors` and then `after` was the case: the operation's `outcome`, because of `reason`.
 
     library: the client library whose errors these are, where libraries differ.
+    code: Kafka's code of the error, where libraries name it differently; 0: the names are enough.
     """
 
     call: str
@@ -37,6 +38,7 @@ class Row:
     outcome: Outcome
     reason: str
     library: str = ANY
+    code: int = 0
 
 
 # What Kafka refuses to clients without the right, by the names of librdkafka and of the Java client.
@@ -63,6 +65,14 @@ TABLE: tuple[Row, ...] = (
     Row("group", (ANY,), "transaction", Outcome.FAIL, NEVER_COMMITTED),
     Row("send_offsets", (ANY,), "transaction", Outcome.FAIL, NEVER_COMMITTED),
     Row("abort", (ANY,), "transaction", Outcome.FAIL, NEVER_COMMITTED + " (whether the abort was heard or not)"),
+    Row(
+        "commit",
+        ("INVALID_PRODUCER_ID_MAPPING",),
+        "aborted",
+        Outcome.INFO,
+        "the coordinator has forgotten the id: an earlier EndTxn may have been written, and clients abort without one (KIP-360)",
+        code=49,
+    ),
     Row("commit", (ANY,), "aborted", Outcome.FAIL, "the client demanded an abort, and the coordinator acknowledged it"),
     Row(
         "commit",
@@ -109,12 +119,18 @@ DEFAULT = Row(ANY, (ANY,), ANY, Outcome.INFO, "not in the table: unknown is the 
 
 def judge(call: str, error: CallError | None, after: str, library: str = "") -> Row:
     """The first row of the table that fits; `error` None stands for any. library: that of the client (`Client.library`)."""
-    name = error.name if error else ANY
     for row in TABLE:
         ours = row.library in (ANY, library)
-        if ours and row.call in (ANY, call) and (ANY in row.errors or name in row.errors) and row.after in (ANY, after):
+        if ours and row.call in (ANY, call) and _names(row, error) and row.after in (ANY, after):
             return row
     return DEFAULT
+
+
+def _names(row: Row, error: CallError | None) -> bool:
+    """Whether a row is of an error."""
+    if ANY in row.errors or error is None:
+        return ANY in row.errors
+    return error.name in row.errors or (row.code != 0 and error.code == row.code)
 
 
 def worst(outcomes: Iterable[Outcome]) -> Outcome:

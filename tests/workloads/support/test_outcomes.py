@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.harness.api import Outcome
+from fencepost.harness.api import CallError, Outcome
 from fencepost.workloads.support import outcomes
 from fencepost.workloads.testing import error
 
@@ -43,6 +43,17 @@ def test_what_was_refused_for_want_of_a_right_may_have_been_done_by_an_attempt_b
     refused = error("deliver", name)
     assert outcomes.judge("deliver", refused, "no transaction").outcome is Outcome.INFO
     assert outcomes.judge("commit", refused, "not aborted").outcome is Outcome.INFO
+    assert outcomes.judge("commit", refused, "aborted").outcome is Outcome.FAIL
+
+
+@pytest.mark.parametrize(
+    ("name", "code"), [("INVALID_PRODUCER_ID_MAPPING", 49), ("InvalidPidMappingException", 49), ("sarama.KError", 49)]
+)
+def test_an_abort_at_a_coordinator_that_has_forgotten_the_id_says_nothing_of_an_earlier_commit(name, code):
+    """The first EndTxn got no answer, the second one this: the client takes another producer id, and sends no EndTxn to abort."""
+    forgotten = CallError("commit", name, code, "scripted", abortable=True)
+    assert outcomes.judge("commit", forgotten, "aborted").outcome is Outcome.INFO
+    refused = CallError("commit", "TRANSACTION_ABORTABLE", 120, "scripted", abortable=True)
     assert outcomes.judge("commit", refused, "aborted").outcome is Outcome.FAIL
 
 
