@@ -789,15 +789,19 @@ def lso_stalls(h: FlatHistory) -> Matches:
 
 # ---- fencing ----
 def fencings(h: FlatHistory) -> dict[int, int]:
-    """Times at which the instances of transactions were fenced (those that never were are left out)."""
+    """Times at which the instances of transactions were fenced (those that never were are left out). A process that initialised
+    one id opened all of its producers by that.
+    """
     times = {}
     initialised = [op for op in h.ops if op["f"] == "initialise"]
     for number, op in enumerate(h.ops):
-        own = [call for call in initialised if call["process"] == op["process"] and call["time"] < op["time"]][-1:]
+        ours = [call for call in initialised if call["process"] == op["process"] and call["time"] < op["time"]]
+        several = len({call["transactional_id"] for call in initialised if call["process"] == op["process"]}) > 1
+        own = [call for call in ours if not several or call["transactional_id"] == op["transactional_id"]][-1:]
         others = [
             call["end"]
             for call in initialised
-            if own and call["process"] != op["process"] and call["transactional_id"] == op["transactional_id"]
+            if own and call["process"] != op["process"] and call["transactional_id"] == own[0]["transactional_id"]
             if call["type"] == "ok" and own[0]["end"] is not None and call["time"] >= own[0]["end"]
         ]
         if op["f"] == "txn" and others:
