@@ -175,9 +175,10 @@ def dirty_read(log: PartitionLog) -> CheckResult:
 
     Decided is when commit was first called. A completed transaction of unknown outcome for which commit was never called is not
     decided at all, nor is one that was to abort; of another one without completion (its worker was killed) the time is
-    unknown and proves nothing. Records of failed transactions belong to `aborted-read`.
+    unknown and proves nothing. Records of failed operations belong to `aborted-read`, as far as it judges them.
 
-    compared: reads of records of which it is known when they were sent, or decided. One cause: the writing operation.
+    compared: reads of records of which it is known when they were sent, or decided; of operations that did not fail. One cause:
+    the writing operation.
 
     Example::
 
@@ -206,7 +207,8 @@ def _may_be_dirty(log: PartitionLog) -> bool:
     sends = log.sends
     decided = np.where(sends.txn, np.maximum(sends.decided, sends.began), sends.began)
     odd = (sends.began == NONE) | (log.first_returned < decided) | (log.uncalled & log.seen)
-    return bool(log.by_senders.any() or (odd & (sends.status != ABORTED)).any())
+    odd = np.where(sends.status != ABORTED, odd, (sends.txn | log.acked) & (log.first_returned < sends.began))
+    return bool(log.by_senders.any() or odd.any())
 
 
 def _reads_of(log: PartitionLog, which: Bools) -> int:
@@ -217,16 +219,18 @@ def _reads_of(log: PartitionLog, which: Bools) -> int:
 
 def _dirty(log: PartitionLog, part: slice) -> tuple[Bools, int]:
     """True for each of some reads that is dirty, and how many were compared."""
-    sends, dirty = log.sends, ~log.unsent_reads[part]  # those whose send did not fail; at the end, of these, the dirty ones
-    dirty[dirty] &= sends.status[log.reads.send[part][dirty]] != ABORTED
+    sends, dirty = log.sends, ~log.unsent_reads[part]  # those that `aborted-read` does not judge; at the end the dirty ones
+    writer, judged = log.reads.send[part][dirty], log.reads.judged[part][dirty]
+    dirty[dirty] &= (sends.status[writer] != ABORTED) | np.where(sends.txn[writer], ~judged, log.acked[writer])
     writer = log.reads.send[part][dirty]  # from here on arrays have an entry for each read in the mask
+    failed = sends.status[writer] == ABORTED
     ended, began = log.reads.ended[part][dirty], sends.began[writer]
     judged = log.reads.judged[part][dirty] & sends.txn[writer]
     undecided, own = judged & log.uncalled[writer], judged & (sends.op[writer] == log.reads.op[part][dirty])
     earliest = np.where(judged, np.maximum(sends.decided[writer], began), began)
     early = (earliest != NONE) & (ended != NONE) & (ended < earliest)
     dirty[dirty] = early | undecided | own
-    return dirty, int(((earliest != NONE) | undecided | own).sum())
+    return dirty, int((((earliest != NONE) | undecided | own) & ~failed).sum())
 
 
 # --------------------------------------------------------------------------------------------------

@@ -247,6 +247,8 @@ def _final_read(
     committed, uncommitted = levels[True], levels[False]
     reach = min(committed.values(), default=0)
     stalled = (settled is not None and settled[0] < settled[1]) or reach < max(uncommitted.values(), default=0)
-    readers = tuple(reader[process] for process in sorted(committed))
+    readers, witnesses = (tuple(reader[process] for process in sorted(level)) for level in (committed, uncommitted))
     unsettled = bool(committed) and settled is None and not uncommitted
-    return FinalRead(tuple(sorted(committed)), tuple(sorted(uncommitted)), reach, bool(committed) and stalled, unsettled, readers)
+    return FinalRead(
+        tuple(sorted(committed)), tuple(sorted(uncommitted)), reach, bool(committed) and stalled, unsettled, readers, witnesses
+    )

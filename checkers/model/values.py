@@ -34,6 +34,7 @@ class FinalRead:
     unsettled: nobody knows whether it was: neither offset was looked up, and no read_uncommitted final read was complete.
     readers: of each complete read_committed final read its process, its `final-read` operation (history index), and when that
         process began its first operation (ns). Of a joined log each of these is an array with an entry for each read.
+    witnesses: the same of each complete read_uncommitted final read.
     begun: when the ends up to which they read were measured (ns). A partition to which somebody still wrote by then has no final
         read that counts: what was written later lies beyond its end.
     """
@@ -44,6 +45,7 @@ class FinalRead:
     stalled: bool = False
     unsettled: bool = False
     readers: tuple[tuple[Any, Any, Any], ...] = ()
+    witnesses: tuple[tuple[Any, Any, Any], ...] = ()
     begun: int = FOREVER
 
 

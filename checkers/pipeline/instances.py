@@ -1,8 +1,8 @@
 """Instances of transactional ids: who had initialised when, and from when on each was fenced (KIP-98).
 
-An instance reaches from an `initialise` of a process to the next one. It is fenced once another process has finished an
-`initialise` under the same transactional id that began after its own was over, or an operator has fenced the id, in a call
-that began after it (`fencings` of a fault's evidence). Where the two overlap, nobody knows which of them came later.
+An instance reaches from an `initialise` of a process to the next one under the same id. It is fenced once another process has
+finished an `initialise` under that id that began after its own was over, or an operator has fenced the id, in a call that began
+after it (`fencings` of a fault's evidence). Where the two overlap, nobody knows which of them came later.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from functools import cache
 
 import numpy as np
+import pyarrow.dataset as ds
 
 from fencepost.checkers.model.arrays import Bools, Ints
 from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.values import FOREVER, NONE
 from fencepost.checkers.views.run_view import RunView
 
+_IDENTS = ("index", "process", "transactional_id", "f")
 COLUMNS = ("index", "process", "transactional_id", "f", "type", "time", "end")
 NO_INSTANCES = "no instance of a transactional id was initialised in the history (no `initialise` operation)"
 _INDEX_BITS = 40  # of an operation's history index, beside its process
@@ -40,6 +42,8 @@ class Instances:
     disturbed: before that nothing known can have fenced it: the first call of an `initialise` under its id, or of an operator's,
         that was not over when its own began, or of which nobody knows whether it ever takes effect (FOREVER: none; its own
         beginning where nobody knows what operators did).
+    pooled: operations of producers (history indices, rising) of processes that initialised several ids.
+    pooled_ident: of each of these the number of its id (NONE: not known, or never initialised).
     """
 
     process: Ints = field(default_factory=_empty)
@@ -50,16 +54,34 @@ class Instances:
     fenced: Ints = field(default_factory=_empty)
     fenced_by: Ints = field(default_factory=_empty)
     disturbed: Ints = field(default_factory=_empty)
+    pooled: Ints = field(default_factory=_empty)
+    pooled_ident: Ints = field(default_factory=_empty)
 
     def __len__(self) -> int:
         return len(self.op)
 
     def at(self, process: Ints, op: Ints) -> Ints:
-        """The instances (positions) of operations by process and history index; NONE where the process has none by then."""
+        """The instances (positions) of operations by process and history index; NONE where the process has none by then. Where it
+        initialised several ids, each for a producer, that of the operation's own id; one `initialise` opens all producers.
+        """
         keys = self.process << _INDEX_BITS | self.op
         last = np.searchsorted(keys, process.astype(np.int64) << _INDEX_BITS | op) - 1
         same = (last >= 0) & (self.process[np.maximum(last, 0)] == process) if len(self) else np.zeros(len(op), np.bool_)
-        return np.where(same, last, NONE)
+        found = np.where(same, last, NONE)
+        several = np.isin(op, self.pooled)
+        found[several] = self._in_pools(process[several], op[several])
+        return found
+
+    def _in_pools(self, process: Ints, op: Ints) -> Ints:
+        """The same of operations of processes that initialised several ids."""
+        idents = 1 + int(self.ident.max(initial=0))
+        ident = self.pooled_ident[np.searchsorted(self.pooled, op)]
+        keys = (self.process * idents + self.ident) << _INDEX_BITS | self.op
+        order = np.argsort(keys)
+        last = np.searchsorted(keys[order], (process.astype(np.int64) * idents + ident) << _INDEX_BITS | op) - 1
+        found = order[np.maximum(last, 0)]
+        same = (ident != NONE) & (last >= 0) & (self.process[found] == process) & (self.ident[found] == ident)
+        return np.where(same, found, NONE)
 
 
 def instances(run: RunView) -> Instances:
@@ -83,7 +105,21 @@ def instances(run: RunView) -> Instances:
         _add_operators(fencing, known, over, fencings)
     if run.fencings is None:
         fencing["disturbed"] = known["began"].copy()
-    return Instances(**known, **fencing)
+    return Instances(**known, **fencing, **_pools(run, known, names))
+
+
+def _pools(run: RunView, known: Mapping[str, Ints], names: Mapping[str, int]) -> dict[str, Ints]:
+    """The columns of `Instances` about processes that initialised several ids, each for a producer of its own."""
+    pairs = np.unique(np.stack([known["process"], known["ident"]]), axis=1)
+    process, count = np.unique(pairs[0], return_counts=True)
+    several = process[count > 1].tolist()
+    if not several:
+        return {}
+    theirs = ds.field("f").isin(["txn", "misuse", "initialise"]) & ds.field("process").isin(several)
+    rows = sorted((row["index"], row["transactional_id"]) for row in run.history.select(_IDENTS, theirs).to_pylist())
+    numbers = [(index, names.get(ident or "", NONE)) for index, ident in rows]
+    pooled, ident = np.array(numbers, dtype=np.int64).reshape(-1, 2).T
+    return {"pooled": pooled, "pooled_ident": ident}
 
 
 def _by_operators(run: RunView, names: Mapping[str, int]) -> list[tuple[int, int, int]]:

@@ -56,10 +56,10 @@ def _records(sides: Sides) -> int:
     return sum(len(side["v"]) for side in sides)
 
 
-def _kind(final: FinalRead) -> tuple[int, bool] | None:
+def _kind(final: FinalRead) -> tuple[int, int] | None:
     """What final reads must have in common whose partitions are joined; None: these may not be."""
     sure = final.committed and not (final.stalled or final.unsettled)
-    return (len(final.readers), bool(final.uncommitted)) if sure else None
+    return (len(final.readers), len(final.witnesses)) if sure else None
 
 
 def _chunks(names: Iterable[str], columns: Mapping[str, Sides], most: int) -> Iterable[tuple[str, ...]]:
@@ -155,7 +155,7 @@ def _parts(
     names: tuple[str, ...], places: Mapping[str, int], sides: Sequence[_Side], finals: Sequence[FinalRead], began: int
 ) -> Parts:
     times = [side.highest(name) for side in sides for name in TIMES[side.side]]
-    readers = [reader for final in finals for reader in final.readers]
+    readers = [reader for final in finals for reader in (*final.readers, *final.witnesses)]
     final_processes = [process for final in finals for process in (*final.committed, *final.uncommitted)]
     last = max([began, *times, *(time for *_, time in readers)])
     began = min([began, *(time // SECOND_NS * SECOND_NS for *_, time in readers if time != NONE)])
@@ -173,15 +173,19 @@ def _parts(
 def _joined_final(finals: Sequence[FinalRead], parts: Parts, number: Ints) -> FinalRead:
     """number: of each read's partition."""
 
-    def readers(at: int) -> tuple[Ints, Ints, Ints]:
-        process, op, began = np.array([final.readers[at] for final in finals], dtype=np.int64).T[:, number]
+    def readers(of_each: Iterable[tuple[tuple[Any, Any, Any], ...]]) -> tuple[tuple[Ints, Ints, Ints], ...]:
+        return tuple(map(reader, zip(*of_each, strict=True)))
+
+    def reader(in_each: Iterable[tuple[int, int, int]]) -> tuple[Ints, Ints, Ints]:
+        process, op, began = np.array(list(in_each), dtype=np.int64).T[:, number]
         return parts.lifted_processes(process, number), parts.lifted_ops(op, number), parts.lifted_times(began, number)
 
     def processes(of_each: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         return tuple(own + at * parts.processes for at, some in enumerate(of_each) for own in some)
 
     committed, uncommitted = processes([own.committed for own in finals]), processes([own.uncommitted for own in finals])
-    return FinalRead(committed, uncommitted, readers=tuple(map(readers, range(len(finals[0].readers)))), begun=FOREVER)
+    of_both = readers(own.readers for own in finals), readers(own.witnesses for own in finals)
+    return FinalRead(committed, uncommitted, readers=of_both[0], witnesses=of_both[1], begun=FOREVER)
 
 
 # --------------------------------------------------------------------------------------------------

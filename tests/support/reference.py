@@ -468,7 +468,7 @@ class FlatHistory:
     def gone(self) -> set[int]:
         """Records that are lost, and those that others got before the final read, which did not return them, began."""
         deletable = {send["v"] for send in self.sends if self.contract.deletes}
-        return self.lost | ({v for _, v in stale_reads(self)} - self.final - deletable)
+        return self.lost | ({v for _, v in stale_final_reads(self, True)} - self.final - deletable)
 
     def cut_off(self, send: Row) -> bool:
         """True if the complete read_uncommitted final read shows that a record is in the log no more."""
@@ -597,7 +597,8 @@ def dirty_reads(h: FlatHistory) -> Matches:
     for read in h.here:
         send = h.home[read["v"]]
         op = h.ops[send["op"]]
-        if h.status(send) == "fail":
+        refused = h.judged_reader(read) if h.txn(send) else send["ended"] is None
+        if h.status(send) == "fail" and refused:  # `aborted-read` judges it
             continue
         if send["began"] is not None and read["ended"] < send["began"]:
             matches.add(read["v"])
@@ -739,10 +740,17 @@ def _returns(h: FlatHistory, inside: bool) -> Iterator[tuple[int, str, int]]:
 
 
 def stale_reads(h: FlatHistory) -> Matches:
-    """(process of the final read, record that it lacks)."""
-    matches = set()
+    """(process of the final read, record that it lacks); of a read_uncommitted one what is not lacked, or skipped, anyway."""
+    matches = set(stale_final_reads(h, True))
+    return matches | {
+        (process, v) for process, v in stale_final_reads(h, False) if v not in h.gone and not _skipped(h, process, v)
+    }
+
+
+def stale_final_reads(h: FlatHistory, committed: bool) -> Iterator[tuple[int, int]]:
+    """(process of a final read at one level, record that it lacks)."""
     for (partition, isolation), processes in list(h.final_readers.items()):
-        for process in processes if isolation == READ_COMMITTED else ():
+        for process in processes if (isolation == READ_COMMITTED) == committed else ():
             began = min(op["time"] for op in h.ops if op["process"] == process)
             mine = {read["v"] for read in h.here if read["p"] == partition and h.process(read) == process}
             for read in h.here:
@@ -751,8 +759,18 @@ def stale_reads(h: FlatHistory) -> Matches:
                 earlier = read["p"] == partition and got and h.process(read) != process and read["ended"] < began
                 doubtful = h.txn(send) and (h.aborted(send) or h.never_called(send["op"]))
                 if earlier and not doubtful and read["v"] not in mine:
-                    matches.add((process, read["v"]))
-    return matches
+                    yield process, read["v"]
+
+
+def _skipped(h: FlatHistory, process: int, v: int) -> bool:
+    """True if a record has one place, which lies between two records that a process got, or below all, where it began at 0."""
+    partition = h.home[v]["p"]
+    offsets = [read["offset"] for read in h.reads if read["p"] == partition and h.process(read) == process]
+    offsets = [offset for offset in offsets if offset is not None]
+    if not offsets or v not in {send["v"] for send in h.fixed}:
+        return False
+    place = h.place[v] or 0
+    return place < max(offsets) and (h.contract.from_start or place > min(offsets))
 
 
 # ---- settling ----
@@ -771,15 +789,19 @@ def lso_stalls(h: FlatHistory) -> Matches:
 
 # ---- fencing ----
 def fencings(h: FlatHistory) -> dict[int, int]:
-    """Times at which the instances of transactions were fenced (those that never were are left out)."""
+    """Times at which the instances of transactions were fenced (those that never were are left out). A process that initialised
+    one id opened all of its producers by that.
+    """
     times = {}
     initialised = [op for op in h.ops if op["f"] == "initialise"]
     for number, op in enumerate(h.ops):
-        own = [call for call in initialised if call["process"] == op["process"] and call["time"] < op["time"]][-1:]
+        ours = [call for call in initialised if call["process"] == op["process"] and call["time"] < op["time"]]
+        several = len({call["transactional_id"] for call in initialised if call["process"] == op["process"]}) > 1
+        own = [call for call in ours if not several or call["transactional_id"] == op["transactional_id"]][-1:]
         others = [
             call["end"]
             for call in initialised
-            if own and call["process"] != op["process"] and call["transactional_id"] == op["transactional_id"]
+            if own and call["process"] != op["process"] and call["transactional_id"] == own[0]["transactional_id"]
             if call["type"] == "ok" and own[0]["end"] is not None and call["time"] >= own[0]["end"]
         ]
         if op["f"] == "txn" and others:
@@ -879,7 +901,9 @@ def by_records(findings: Sequence[Mapping[str, Any]], ops: Sequence[Mapping[str,
             landing = min(record["offset"] for record in records)
             matches[name].add((max(record["operation"] for record in records), records[0]["partition"], landing))
         elif name == "stale-read":
-            reader = next(record["operation"] for record in records if record["role"] == "read" and record["v"] < 0)
+            reader = next(
+                record["operation"] for record in records if record["role"] in ("read", "read-uncommitted") and record["v"] < 0
+            )
             matches[name] |= {(ops[reader]["process"], record["v"]) for record in missing}
         elif name == "lso-overrun":
             matches[name] |= {record["operation"] for record in records if record["role"] == "read"}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from support.histories import History, answer, finding, violated
 from support.judging import judge_here
+from support.reference import anomalies
 
 ID = {"transactional_id": "id"}
 NAMES = ("zombie-commit", "zombie-write", "false-ack")
@@ -126,3 +128,65 @@ def test_without_an_initialise_no_zombie_is_looked_for(tmp_path):
     h.final({"t-0": [5]})
     document = judged(tmp_path, h)[1]
     assert "no `initialise` operation" in answer(document, "zombie-write")["reason"]
+
+
+def pool(transactional_id, interruption=None):
+    """A process with two producers, of whose ids another process takes over the second one; and a transaction of one of them."""
+    h = History()
+    for own in ("id", "id-p1"):
+        initialise(h, 0, transactional_id=own)
+    if interruption:
+        interrupted(h, 0, {"t-0": [5]}, lambda: initialise(h, 1, transactional_id="id-p1"), transactional_id=transactional_id)
+    else:
+        initialise(h, 1, transactional_id="id-p1")
+        h.txn(0, {"t-0": [5]}, transactional_id=transactional_id)
+    return h
+
+
+@pytest.mark.parametrize(
+    ("transactional_id", "late", "expected"),
+    [
+        ("id", False, []),
+        ("id", True, []),
+        ("id-p1", False, ["zombie-write"]),
+        ("id-p1", True, ["zombie-commit"]),
+        ("id-p2", False, []),
+        (None, False, []),
+    ],
+)
+def test_of_several_producers_of_a_process_each_is_fenced_by_itself(tmp_path, transactional_id, late, expected):
+    h = pool(transactional_id, late)
+    h.final({"t-0": [5]})
+    assert judged(tmp_path, h)[0] == expected
+    slow = anomalies(sorted(h.ops, key=lambda op: op["time"]))
+    assert {name for name in NAMES if slow[name]} == set(expected)
+
+
+def test_an_instance_of_another_producer_of_the_process_excuses_no_zombie(tmp_path):
+    """It initialised its second id after the first one had been taken from it."""
+    h = History()
+    initialise(h, 0)
+    initialise(h, 1)
+    initialise(h, 0, transactional_id="id-p1")
+    h.txn(0, {"t-0": [5]}, **ID)
+    h.final({"t-0": [5]})
+    assert judged(tmp_path, h)[0] == ["zombie-write"]
+
+
+def test_an_error_of_another_producer_of_the_process_is_none_of_a_fenced_one(tmp_path):
+    h = pool("id")
+    error = {"call": "commit", "name": "INVALID_PRODUCER_EPOCH", "code": 47, "text": "", "time": h.now - 1}
+    h.ops[-1] |= {"type": "info", "errors": [{**error, "fatal": False, "retriable": True, "abortable": False}]}
+    h.final({"t-0": []}, {"t-0": [5]})
+    assert "wrong-error" not in violated(judge_here(tmp_path, h.ops))
+
+
+def test_one_initialise_of_a_process_opens_all_of_its_producers(tmp_path):
+    """As the harness records it: a process that takes the place of another one fences each of its producers."""
+    h = History()
+    initialise(h, 0)
+    initialise(h, 1)
+    h.txn(0, {"t-0": [5]}, transactional_id="id-p1")
+    h.final({"t-0": [5]})
+    assert judged(tmp_path, h)[0] == ["zombie-write"]
+    assert anomalies(h.ops)["zombie-write"]

@@ -14,6 +14,8 @@ from support.histories import answer, finding
 from support.judging import judge_here
 from support.log_model import CHECKS, STATE_LOG, LogModel, places, random_model, said, violated
 
+from fencepost.checkers.anomalies.epochs import epoch_regression
+from fencepost.checkers.anomalies.markers import late_marker
 from fencepost.checkers.contract.rules import full_contract, rule_for
 from fencepost.checkers.model.history_rows import read_rows
 from fencepost.checkers.selfcheck.log_damages import UNLOG
@@ -902,3 +904,19 @@ def test_a_turned_decision_is_planted_with_each_protocol(tmp_path, protocol):
 
 def test_every_row_of_the_model_fits_the_table():
     assert pa.Table.from_pylist(random_model(3).replicas(), schema=schema(STORED)).num_rows
+
+
+@pytest.mark.parametrize("own", ["id-0", "id-1"])
+def test_the_instances_of_several_producers_of_a_process_are_told_apart(tmp_path, own):
+    """Another process takes the second id over; then the first process writes, with a producer that nobody or somebody fenced."""
+    m = LogModel()
+    for name in ("id-0", "id-1"):
+        m.initialise(0, name)
+    m.initialise(1, "id-1")
+    m.transaction(1, {"t-1": 1})
+    m.names[0] = own
+    m.ids[own]["epoch"] = 0
+    m.transaction(0, {"t-0": 1})
+    m.h.final({})
+    document = m.judged(tmp_path, checks=[epoch_regression, late_marker])
+    assert set(violated(document)) == ({"late-marker"} if own == "id-1" else set())

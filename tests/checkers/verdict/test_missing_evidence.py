@@ -54,7 +54,7 @@ def test_a_whole_run_is_valid_and_only_a_missing_manifest_is_reported(run):
         (WRITER, ("lost-write", "phantom", "duplicate", "torn-transaction"), ("lso-stall",)),
         (READER, ("poll-skip", "phantom", "aborted-read"), ("lso-stall",)),
         (FINAL, ("lost-write", "torn-transaction", "stale-read", "phantom"), ("lso-stall",)),
-        (SECOND, ("lost-write", "inconsistent-offset"), ("torn-transaction", "stale-read", "lso-stall")),
+        (SECOND, ("lost-write", "inconsistent-offset", "stale-read"), ("torn-transaction", "lso-stall")),
         ("harness.jsonl", ("lso-stall",), ("lost-write", "phantom", "poll-skip")),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from support.installed import INSTALLED, rule_of
 
+from fencepost.checkers.anomalies.stale_reads import UNCOMMITTED_READ
 from fencepost.checkers.contract.needs import UNDECLARED, Needs
 from fencepost.checkers.contract.rules import full_contract
 from fencepost.checkers.model.findings import Finding, FindingRecord
@@ -57,7 +58,7 @@ def test_every_installed_check_declares_its_rules_its_promise_and_the_evidence_t
             "lost-write torn-transaction lso-stall",
         ),
         (FINAL, "lost-write torn-transaction stale-read phantom duplicate aborted-read", "lso-stall G1c-wr"),
-        (SECOND, "lost-write phantom inconsistent-offset duplicate", "torn-transaction stale-read aborted-read lso-stall"),
+        (SECOND, "lost-write phantom inconsistent-offset duplicate stale-read", "torn-transaction aborted-read lso-stall"),
         (HARNESS, "lso-stall", "lost-write phantom poll-skip torn-transaction"),
         (FAULTS, "", "lost-write phantom poll-skip torn-transaction lso-stall"),
         (UNATTESTED, "", "lost-write phantom poll-skip torn-transaction lso-stall"),
@@ -85,6 +86,9 @@ def test_what_was_not_exercised_for_want_of_the_missing_file_is_unknown():
         ("lost-write", READER, [record(7, role="missing")], True),
         ("torn-transaction", FINAL, [record(7), record(8, role="missing")], False),
         ("stale-read", FINAL, [record(7), record(8, role="missing")], False),
+        ("stale-read", SECOND, [record(7), record(8, role="missing")], True),
+        ("stale-read", SECOND, [record(7, role=UNCOMMITTED_READ), record(8, role="missing")], False),
+        ("stale-read", FINAL, [record(7, role=UNCOMMITTED_READ), record(8, role="missing")], True),
         ("phantom", WRITER, [record(record_id(3, 0, 0))], False),
         ("phantom", WRITER, [record(record_id(14, 9, 0))], False),  # a successor in the same place: 3 + 11
         ("phantom", WRITER, [record(record_id(4, 0, 0))], True),
