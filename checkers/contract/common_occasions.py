@@ -13,8 +13,11 @@ READING = (*SENDING, Occasion.GROUP_REBALANCED)
 READING_PAST_ABORTS = (Occasion.TRANSACTION_ABORTED, *READING)
 """Readers that leave something out, as they do with what is aborted."""
 WORK = (
-    *(Occasion.INSTANCE_DIED, Occasion.WORK_ABORTED, Occasion.WORK_UNANSWERED),
-    *(Occasion.WORK_SUPERSEDED, Occasion.GROUP_REBALANCED),
+    Occasion.INSTANCE_DIED,
+    Occasion.WORK_ABORTED,
+    Occasion.WORK_UNANSWERED,
+    Occasion.WORK_SUPERSEDED,
+    Occasion.GROUP_REBALANCED,
 )
 """Work that somebody has to take up again: the same instance or another one."""
 LEFT_OPEN = (Occasion.CLIENT_DIED, Occasion.INSTANCE_DIED, Occasion.COORDINATOR_MOVED, Occasion.SERVER_STRUCK)
