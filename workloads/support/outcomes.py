@@ -70,7 +70,7 @@ TABLE: tuple[Row, ...] = (
         ("INVALID_PRODUCER_ID_MAPPING",),
         "aborted",
         Outcome.INFO,
-        "the coordinator has forgotten the id: an earlier EndTxn may have been written, and clients abort without one (KIP-360)",
+        "the coordinator has forgotten the id: an earlier EndTxn may have been written, and the abort may have sent none",
         code=49,
     ),
     Row("commit", (ANY,), "aborted", Outcome.FAIL, "the client demanded an abort, and the coordinator acknowledged it"),
