@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fencepost.checkers.model.findings import FindingRecord
@@ -18,36 +19,38 @@ from fencepost.checkers.views.run_view import RunView
 
 MOST_OUTPUTS = 3  # of an input, in a sentence
 _COLUMNS = ["partition", "offset", "producer_id", "timestamp"]
-Records = dict[tuple[str, int], tuple[int, int]]  # partition and offset -> producer id, ms since 1970
 
 
 def words_for(run: RunView, outputs: Sequence[FindingRecord]) -> str:
     """`out-0@1 at 14:00:02.000 UTC by the producer of fp-r-4 and ...`: a few outputs; empty where one is not known."""
-    records = run.shared(_records)
-    shown = outputs[:MOST_OUTPUTS]
-    known = [records[row.partition, row.offset] for row in shown if (row.partition, row.offset) in records]
-    if not shown or len(known) < len(shown):
+    table, shown = run.shared(_records), outputs[:MOST_OUTPUTS]
+    known = [_written(table, row) for row in shown] if table is not None else []
+    if not known or None in known:
         return ""
     ids = run.shared(_transactional_ids)
-    made = [f"{row.place} at {_utc(ms)} by {_whose(producer, ids)}" for row, (producer, ms) in zip(shown, known, strict=True)]
+    made = [f"{row.place} at {_utc(one[1])} by {_whose(one[0], ids)}" for row, one in zip(shown, known, strict=True) if one]
     return " and ".join(made) if len(made) < 3 else ", ".join(made)
 
 
-def _records(run: RunView) -> Records:
-    """The outputs' records; none where there is no table, or it is too long or cannot be read."""
+def _records(run: RunView) -> pa.Table | None:
+    """The outputs' records; None where there is no table, or it is too long or cannot be read."""
     path = run.stored
     if path is None or not os.path.lexists(path):
-        return {}
+        return None
     names = list(outputs_of(run).declared["output_partitions"])
     filters = [("partition", "in", names), ("kind", "==", "record")]
     try:
         if pq.read_metadata(path).num_rows > MOST_ROWS:
-            return {}
-        columns = pq.read_table(path, columns=_COLUMNS, filters=filters).to_pydict()
+            return None
+        return pq.read_table(path, columns=_COLUMNS, filters=filters)
     except (OSError, pa.ArrowException, KeyError):
-        return {}
-    places = zip(columns["partition"], columns["offset"], strict=True)
-    return dict(zip(places, zip(columns["producer_id"], columns["timestamp"], strict=True), strict=True))
+        return None
+
+
+def _written(table: pa.Table, row: FindingRecord) -> tuple[int, int] | None:
+    """The producer id and the timestamp (ms since 1970) of a record; None: no log has it."""
+    found = table.filter((pc.field("partition") == row.partition) & (pc.field("offset") == row.offset))
+    return (found["producer_id"][0].as_py(), found["timestamp"][0].as_py()) if len(found) else None
 
 
 def _transactional_ids(run: RunView) -> dict[int, str]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fencepost.checkers.history.source import read_errors
+from fencepost.checkers.model.arrays import Ints
 from fencepost.checkers.model.values import ABORTED, FOREVER, NONE
 from fencepost.checkers.pipeline.instances import instances
 from fencepost.checkers.verdict.decision import JudgedProperty
@@ -137,10 +138,18 @@ def _superseded_members(sources: OccasionSources) -> int | None:
     if not working.any():
         return sources.seen(0)
     process, begin, end = (column[working] for column in (overview.process, overview.time, overview.end))
-    superseded = np.zeros(len(begin), dtype=np.bool_)
-    for whose, at in sources.rebalances_of_members:
-        superseded |= (process != whose) & (begin < at) & (at < end)
-    return sources.seen(int(superseded.sum()))
+    told = np.array(sources.rebalances_of_members, dtype=np.int64).reshape(-1, 2)
+    by_others = _inside(told[:, 1], begin, end)
+    for whose in np.unique(told[:, 0]):
+        own = process == whose
+        by_others[own] -= _inside(told[told[:, 0] == whose, 1], begin[own], end[own])
+    return sources.seen(int((by_others > 0).sum()))
+
+
+def _inside(times: Ints, begin: Ints, end: Ints) -> Ints:
+    """How many of some times lie between the begin and the end of each of some spans."""
+    ordered = np.sort(times)
+    return np.asarray(np.searchsorted(ordered, end, "left") - np.searchsorted(ordered, begin, "right"))
 
 
 def _superseded_instances(sources: OccasionSources) -> int | None:
@@ -148,9 +157,8 @@ def _superseded_instances(sources: OccasionSources) -> int | None:
     made, rebalances = sources.program, sources.rebalances_ms
     if made is None or rebalances is None:
         return None
-    superseded = np.zeros(len(made), dtype=np.bool_)
-    for ms in rebalances:
-        superseded |= ((made["first"] < ms) & (ms < made["decided"])).to_numpy()
+    first, decided = made["first"].to_numpy(), made["decided"].to_numpy()
+    superseded = _inside(np.array(rebalances, dtype=np.int64), first, decided) > 0
     if not superseded.any():
         return 0
     if sources.ahead_ns is None or sources.receipts is None:

@@ -3,7 +3,7 @@
 fencepost example franz_go fetch
 fencepost run -w application --set 'command={python} {examples}/applications/franz_go.py' -n kill,target=client
 
-A version is another release than 1.22.2: `franz_go.py fetch 1.21.3`, `franz_go.py 1.21.3`. A run may have no network but its own,
+A version is another release than 1.22.3: `franz_go.py fetch 1.21.3`, `franz_go.py 1.21.3`. A run may have no network but its own,
 so fetch first. All other words are for the program: `-aborts 0.1 -think 20ms`.
 """
 
@@ -20,7 +20,7 @@ from fencepost.harness.drivers import families
 from fencepost.harness.fetching import tools
 from fencepost.harness.fetching.store import Store, cache_dir
 
-VERSION = "1.22.2"
+VERSION = "1.22.3"
 SOURCE = Path(__file__).with_name("franz_go") / "main.go"
 STORE = Store(cache_dir() / "franz-go-application", "the program with franz-go", "fetch it again")
 OFFLINE = {
