@@ -111,7 +111,7 @@ LIES = {  # a liar: the story that finds it out, words of what is seen, and what
     ),
     "reads each partition that it is assigned from the start": (
         "group positions",
-        "of g-0, where the group stands at",
+        ", where the group stands at",
         """
     def subscribe(self, request):
         def assigned(consumer, places):
